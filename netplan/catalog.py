@@ -1,0 +1,214 @@
+"""The catalogs: YAML files that users read and edit, validated when they come in.
+
+A *shelf* is one folder of one kind of record (models, accelerators, fabrics, price books). The
+shipped catalog is the checkout's own top-level folders, or their copy inside an installed wheel;
+folders that a user names stand in front of it. A name is either a file's stem on the shelf or a
+path to a file.
+"""
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from netplan.documents import Document, read_scalar, read_yaml
+from netplan.errors import CatalogError, UnknownNameError
+
+CATALOG_VARIABLE = "NETPLAN_CATALOG"
+SUFFIX = ".yaml"
+
+
+class Record(BaseModel):
+    """A validated catalog file: frozen, with no unknown keys and no infinite numbers."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=False)
+
+    name: str
+    title: str
+    source: str
+    date: str
+
+
+RecordT = TypeVar("RecordT", bound=Record)
+
+
+@dataclass(frozen=True)
+class Shelf(Generic[RecordT]):
+    """One folder of records of one kind.
+
+    Parameters
+    ----------
+    role
+        What a record is called in a question: ``model``, ``accelerator``, …
+    folder
+        Its folder below each catalog root.
+    schema
+        The record's type.
+    """
+
+    role: str
+    folder: str
+    schema: type[RecordT]
+    all: ClassVar[list["Shelf[Any]"]] = []
+
+    def __post_init__(self) -> None:
+        """Make the shelf known to ``netplan catalog``."""
+        Shelf.all.append(self)
+
+    def paths(self, roots: Sequence[Path] = ()) -> dict[str, Path]:
+        """Files on the shelf by name; a user's file hides a shipped one of the same name."""
+        found: dict[str, Path] = {}
+        for root in (*roots, shipped_root()):
+            for path in sorted((root / self.folder).glob(f"*{SUFFIX}")):
+                found.setdefault(path.stem, path)
+        return dict(sorted(found.items()))
+
+    def load(
+        self,
+        name: str,
+        roots: Sequence[Path] = (),
+        overrides: Mapping[str, str] | None = None,
+    ) -> RecordT:
+        """Load one record by name or by path, with single values replaced.
+
+        Raises
+        ------
+        UnknownNameError
+            If no file has this name; the message offers the nearest ones.
+        CatalogError
+            If the file is malformed: all its errors at once, each with file and line.
+        """
+        document = read_yaml(self.find(name, roots))
+        data = document.data
+        applied = {}
+        for key, text in (overrides or {}).items():
+            role, _, field = key.partition(".")
+            if role in (self.role, data.get("name")):
+                _replace(data, field, text, f"--set {key}")
+                applied[field] = f"--set {key}={text}"
+        return _validate(self.schema, document, applied)
+
+    def find(self, name: str, roots: Sequence[Path] = ()) -> Path:
+        """File of a record by name or by path."""
+        if name.endswith((SUFFIX, ".yml")) or os.sep in name:
+            path = Path(name)
+            if not path.is_file():
+                raise UnknownNameError(f"no {self.role} file {name}")
+            return path
+        # The common case is one look, not a listing of every folder.
+        for root in (*roots, shipped_root()):
+            path = root / self.folder / f"{name}{SUFFIX}"
+            if path.is_file():
+                return path
+        raise unknown_name(self.role, name, self.paths(roots))
+
+    def check(self, roots: Sequence[Path] = ()) -> Iterator[tuple[Path, str | None]]:
+        """Load every file of the shelf; yields each path with its error text, or None."""
+        for path in self.paths(roots).values():
+            yield path, check_file(self, path)
+
+
+def check_file(shelf: Shelf[Any], path: Path) -> str | None:
+    """Error text of one catalog file, or None if it is sound."""
+    try:
+        record = _validate(shelf.schema, read_yaml(path), {})
+    except CatalogError as error:
+        return str(error)
+    if record.name != path.stem:
+        return f"{path}:1: the name is {record.name!r}, but the file is called {path.stem!r}"
+    return None
+
+
+def unknown_name(role: str, name: str, known: Mapping[str, object] | Sequence[str]) -> Exception:
+    """Build the error for a name that stands nowhere, with the nearest names."""
+    near = difflib.get_close_matches(name.lower(), list(known), n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
+    return UnknownNameError(f"unknown {role} {name!r}: {hint}")
+
+
+@cache
+def shipped_root() -> Path:
+    """Folder of the shipped catalogs: inside the wheel, else the checkout."""
+    package = Path(__file__).parent
+    inside = package / "_catalog"
+    return inside if inside.is_dir() else package.parent
+
+
+def user_roots(folder: str | Path | None = None) -> tuple[Path, ...]:
+    """Catalog folders that stand in front of the shipped one.
+
+    Parameters
+    ----------
+    folder
+        The ``--catalog`` folder; the environment variable ``NETPLAN_CATALOG`` comes after it.
+
+    Raises
+    ------
+    CatalogError
+        If a named folder does not exist.
+    """
+    roots = []
+    for origin, value in (("--catalog", folder), (CATALOG_VARIABLE, os.getenv(CATALOG_VARIABLE))):
+        if value:
+            if not Path(value).is_dir():
+                raise CatalogError(f"{origin}: no such folder: {value}")
+            roots.append(Path(value))
+    return tuple(roots)
+
+
+def _replace(data: dict[str, Any], field: str, text: str, origin: str) -> None:
+    """Replace one value, reached by dots, inside the parsed data."""
+    *parents, last = field.split(".")
+    for parent in parents:
+        inner = data.get(parent)
+        if not isinstance(inner, dict):
+            raise CatalogError(f"{origin}: no key {parent!r}: known: {', '.join(data)}")
+        data = inner
+    data[last] = read_scalar(text)
+
+
+def _validate(
+    schema: type[RecordT], document: Document, applied: Mapping[str, str]
+) -> RecordT:
+    """Turn parsed data into a record, or raise one error that names every fault and its line."""
+    try:
+        return schema.model_validate(document.data)
+    except ValidationError as error:
+        lines = []
+        for fault in error.errors(include_url=False):
+            path = ".".join(str(step) for step in fault["loc"])
+            where = f"{document.path}:{document.line(fault['loc'])}"
+            lines.append(f"{applied.get(path, where)}: {_explain(schema, dict(fault), path)}")
+        raise CatalogError("\n".join(lines)) from None
+
+
+def _explain(schema: type[BaseModel], fault: dict[str, Any], path: str) -> str:
+    """One fault in words: which key, what it got, what is allowed."""
+    kind, message = fault["type"], str(fault["msg"])
+    if kind == "missing":
+        return f"{path} is missing"
+    if kind == "extra_forbidden":
+        last = path.rpartition(".")[2]
+        near = difflib.get_close_matches(last, _keys(schema), n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(_keys(schema))}"
+        return f"unknown key {path}: {hint}"
+    message = message.removeprefix("Value error, ")
+    if kind == "value_error":
+        return f"{path}: {message}" if path else message
+    got = str(fault["input"])
+    return f"{path}: got {got[:60]!r}: {message[:1].lower()}{message[1:]}"
+
+
+def _keys(schema: type[BaseModel]) -> list[str]:
+    """All keys of a schema and of the records inside it."""
+    keys = list(schema.model_fields)
+    for field in schema.model_fields.values():
+        for inner in (field.annotation, *getattr(field.annotation, "__args__", ())):
+            if isinstance(inner, type) and issubclass(inner, BaseModel):
+                keys += _keys(inner)
+    return keys

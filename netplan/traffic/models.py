@@ -1,0 +1,41 @@
+"""Model files: the hyperparameters of what is trained."""
+
+from typing import Self
+
+from pydantic import PositiveFloat, PositiveInt, model_validator
+
+from netplan.catalog import Record, Shelf
+
+
+class Model(Record):
+    """A transformer, as its catalog file describes it.
+
+    ``ffn_size`` is 4 x hidden size, ``kv_heads`` the number of heads and ``batch`` absent unless
+    the file says otherwise. ``parameters`` is the published count, for checks only.
+    """
+
+    hidden_size: PositiveInt
+    layers: PositiveInt
+    heads: PositiveInt
+    sequence_length: PositiveInt
+    vocabulary: PositiveInt
+    batch: PositiveInt
+    kv_heads: PositiveInt | None = None
+    ffn_size: PositiveInt | None = None
+    gated_ffn: bool = False
+    parameters: PositiveFloat | None = None
+    notes: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> Self:
+        if self.hidden_size % self.heads:
+            raise ValueError(
+                f"hidden_size {self.hidden_size:,} is not a multiple of heads {self.heads}:"
+                " each head needs a whole number of elements"
+            )
+        if self.kv_heads and self.heads % self.kv_heads:
+            raise ValueError(f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}")
+        return self
+
+
+MODELS = Shelf("model", "traffic/models", Model)

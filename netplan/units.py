@@ -1,0 +1,49 @@
+"""Unit conversions, in one place: bits and bytes, decimal prefixes, and numbers for people.
+
+Inside netplan all quantities are SI (bytes, seconds, watts, FLOP/s) and GB is 10^9 bytes. Names
+carry their unit; a conversion happens only through a function of this module.
+"""
+
+BITS_PER_BYTE = 8
+GIGA = 1e9
+SECONDS_PER_HOUR = 3600.0
+
+
+def gbps(bytes_per_s: float) -> float:
+    """Bandwidth in Gb/s (10^9 bit/s) from B/s.
+
+    Examples
+    --------
+    >>> gbps(50e9)
+    400.0
+    """
+    return bytes_per_s * BITS_PER_BYTE / GIGA
+
+
+def bytes_per_s(gbps: float) -> float:
+    """Bandwidth in B/s from Gb/s (10^9 bit/s).
+
+    Examples
+    --------
+    >>> bytes_per_s(400)
+    50000000000.0
+    """
+    return gbps * GIGA / BITS_PER_BYTE
+
+
+def si(value: float, unit: str = "", digits: int = 3) -> str:
+    """Write a quantity with an SI prefix and ``digits`` significant digits.
+
+    Examples
+    --------
+    >>> si(989.4e12, "FLOP/s"), si(2.5e-6, "s"), si(0, "W")
+    ('989 TFLOP/s', '2.5 us', '0 W')
+    """
+    if value == 0:
+        return f"0 {unit}".rstrip()
+    prefixes = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+    prefixes += ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
+    # Round first: 999,999 B is 1 MB at three digits, not 1e+03 kB.
+    rounded = float(f"{value:.{digits}g}")
+    scale, prefix = next((p for p in prefixes if abs(rounded) >= p[0]), prefixes[-1])
+    return f"{float(f'{value / scale:.{digits}g}'):g} {prefix}{unit}".rstrip()
