@@ -1,0 +1,27 @@
+"""netplan plans the networks of AI training clusters.
+
+The public names are loaded on first use, so that importing the package costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "compare": "netplan.reports.compare",
+    "verify": "netplan.reports.verify",
+}
+
+__all__ = ["__version__", "compare", "verify"]  # noqa: F822 - loaded by __getattr__
+
+if TYPE_CHECKING:
+    from netplan.reports.compare import compare
+    from netplan.reports.verify import verify
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from its room."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'netplan' has no attribute {name!r}")

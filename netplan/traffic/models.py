@@ -2,7 +2,7 @@
 
 from typing import Self
 
-from pydantic import PositiveFloat, PositiveInt, model_validator
+from pydantic import NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from netplan.catalog import Record, Shelf
 
@@ -11,14 +11,15 @@ class Model(Record):
     """A transformer, as its catalog file describes it.
 
     ``ffn_size`` is 4 x hidden size, ``kv_heads`` the number of heads and ``batch`` absent unless
-    the file says otherwise. ``parameters`` is the published count, for checks only.
+    the file says otherwise. ``vocabulary`` is 0 for a model without one, such as a vision
+    transformer. ``parameters`` is the published count, for checks only.
     """
 
     hidden_size: PositiveInt
     layers: PositiveInt
     heads: PositiveInt
     sequence_length: PositiveInt
-    vocabulary: PositiveInt
+    vocabulary: NonNegativeInt
     batch: PositiveInt
     kv_heads: PositiveInt | None = None
     ffn_size: PositiveInt | None = None

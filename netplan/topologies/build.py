@@ -1,0 +1,62 @@
+"""From a fabric spec and a sizing to a fabric: one builder a family."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from netplan.topologies.dragonfly import build_dragonfly
+from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.specs import FabricSpec
+from netplan.topologies.switched import build_clos, build_rail_only, build_scalable_units
+from netplan.topologies.torus import build_torus
+
+BUILDERS: dict[str, Callable[[FabricSpec, Sizing], Fabric]] = {
+    "clos": build_clos,
+    "rail-only": build_rail_only,
+    "scalable-units": build_scalable_units,
+    "torus": build_torus,
+    "dragonfly": build_dragonfly,
+}
+
+
+def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
+    """Size a fabric: its counts, its levels and what to know about them.
+
+    Parameters
+    ----------
+    spec
+        The fabric's catalog file. Its own HB domain, if it has one, replaces the sizing's.
+    sizing
+        GPUs, radix and link rates.
+
+    Raises
+    ------
+    InputError
+        If the fabric cannot be built in this size; the message says what can.
+
+    Examples
+    --------
+    >>> from netplan.topologies.specs import FABRICS
+    >>> sizing = Sizing(32_768, 128, 256, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
+    >>> fabric = build_fabric(FABRICS.load("rail-only"), sizing)
+    >>> fabric.switches, fabric.link_count, fabric.transceivers, fabric.exact
+    (256, 32768, 65536, True)
+    """
+    notes = []
+    if spec.hb_size is not None:
+        size = min(spec.hb_size, sizing.gpus)
+        if size != sizing.hb_size:
+            notes.append(f"The HB domain is the design's own: {size} GPUs.")
+            sizing = replace(sizing, hb_size=size)
+    fabric = BUILDERS[spec.family](spec, sizing)
+    spare = sizing.gpus - sizing.full_domains * sizing.hb_size
+    if spare:
+        notes.append(
+            f"The last HB domain holds {spare:,} of {sizing.hb_size:,} GPUs;"
+            " only full domains are timed."
+        )
+    if not fabric.exact:
+        notes.append(
+            f"Sizes do not divide evenly: {fabric.switches:,} switches are wireable, the ports"
+            f" alone would need {fabric.switches_lower_bound:,}."
+        )
+    return replace(fabric, notes=(*notes, *fabric.notes))

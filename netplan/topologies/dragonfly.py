@@ -1,0 +1,204 @@
+"""Dragonflies: groups of switches, fully connected inside a group and between groups.
+
+Symbols: p hosts, a switches per group, h global links per switch, g groups, c links per group
+pair. Balanced: a = 2p = 2h, so a switch needs p + (a - 1) + h = 4h - 1 ports.
+"""
+
+from dataclasses import dataclass
+
+from netplan.errors import InputError
+from netplan.levels import Level
+from netplan.topologies.clos import ceil_div
+from netplan.topologies.fabric import (
+    Fabric,
+    LinkGroup,
+    Sizing,
+    SwitchTier,
+    hb_level,
+    network_level,
+)
+from netplan.topologies.specs import FabricSpec
+
+
+@dataclass(frozen=True, slots=True)
+class DragonflyShape:
+    """Parameters of a dragonfly with groups of one kind.
+
+    Parameters
+    ----------
+    hosts_per_switch, switches_per_group, global_links_per_switch
+        p, a and h [1].
+    groups
+        g [1].
+    """
+
+    hosts_per_switch: int
+    switches_per_group: int
+    global_links_per_switch: int
+    groups: int
+
+    @property
+    def hosts_per_group(self) -> int:
+        """Hosts that one group holds, a p [1]."""
+        return self.hosts_per_switch * self.switches_per_group
+
+    @property
+    def switches(self) -> int:
+        """Switches, a g [1]."""
+        return self.switches_per_group * self.groups
+
+    @property
+    def radix_needed(self) -> int:
+        """Ports that a switch needs, p + (a - 1) + h [1]."""
+        return self.hosts_per_switch + self.switches_per_group - 1 + self.global_links_per_switch
+
+    @property
+    def local_links(self) -> int:
+        """Links inside all groups, g C(a, 2) [1]."""
+        return self.groups * self.switches_per_group * (self.switches_per_group - 1) // 2
+
+    @property
+    def links_per_pair(self) -> int:
+        """Links between two groups, c: the global ports spread evenly over the others [1]."""
+        if self.groups == 1:
+            return 0
+        return self.switches_per_group * self.global_links_per_switch // (self.groups - 1)
+
+    @property
+    def global_links(self) -> int:
+        """Links between groups, c C(g, 2) [1]."""
+        return self.links_per_pair * self.groups * (self.groups - 1) // 2
+
+    @property
+    def taper(self) -> float:
+        """Global over host bandwidth of a group, one direction: (g-1) c / (a p) [1]."""
+        return (self.groups - 1) * self.links_per_pair / self.hosts_per_group
+
+
+def balanced_shape(hosts: int, radix: int) -> DragonflyShape:
+    """Balanced dragonfly (a = 2p = 2h) that uses the radix, with as many groups as needed.
+
+    Raises
+    ------
+    InputError
+        If no such dragonfly holds the hosts.
+
+    Examples
+    --------
+    >>> shape = balanced_shape(32_768, 128)
+    >>> shape.groups, shape.switches, round(shape.taper, 3)
+    (16, 1024, 0.996)
+    """
+    half = (radix + 1) // 4
+    return sized_shape(hosts, radix, (half, 2 * half, half))
+
+
+def sized_shape(hosts: int, radix: int, shape: tuple[int, int, int]) -> DragonflyShape:
+    """Dragonfly of given p, a and h with as many groups as the hosts need.
+
+    Raises
+    ------
+    InputError
+        If a switch would need more ports than the radix, or the groups do not reach each other.
+
+    Examples
+    --------
+    >>> sized_shape(1056, 15, (4, 8, 4)).switches
+    264
+    """
+    per_switch, per_group, global_links = shape
+    if hosts <= per_switch:
+        per_group = 1
+    elif hosts <= per_switch * per_group:
+        per_group = ceil_div(hosts, per_switch)
+    groups = ceil_div(hosts, per_switch * per_group)
+    built = DragonflyShape(per_switch, per_group, global_links if groups > 1 else 0, groups)
+    if built.radix_needed > radix:
+        raise InputError(
+            f"a dragonfly switch with {per_switch} hosts, {per_group - 1} local and {global_links}"
+            f" global links needs {built.radix_needed} ports, got radix {radix}"
+        )
+    if groups > 1 and built.links_per_pair < 1:
+        largest = per_switch * per_group * (per_group * global_links + 1)
+        raise InputError(
+            f"a dragonfly of {per_switch} hosts, {per_group} switches a group and {global_links}"
+            f" global links a switch holds at most {largest:,} GPUs, got {hosts:,}:"
+            " raise the radix"
+        )
+    return built
+
+
+def build_dragonfly(spec: FabricSpec, sizing: Sizing) -> Fabric:
+    """Dragonfly over all GPUs, whose HB domains lie in whole switches or groups."""
+    given = (spec.hosts_per_switch, spec.switches_per_group, spec.global_links_per_switch)
+    if None in given:
+        shape = balanced_shape(sizing.gpus, sizing.radix)
+    else:
+        shape = sized_shape(sizing.gpus, sizing.radix, given)  # type: ignore[arg-type]
+    least = ceil_div(sizing.gpus, shape.hosts_per_switch)
+    ports_used = sizing.gpus + 2 * (shape.local_links + shape.global_links)
+    groups = (
+        LinkGroup("host", sizing.gpus, sizing.gpus, spec.host_medium),
+        LinkGroup("local", shape.local_links, shape.local_links, spec.local_medium),
+        LinkGroup("global", shape.global_links, shape.global_links, "optical"),
+    )
+    network, notes = _network_levels(shape, sizing)
+    return Fabric(
+        name=spec.name,
+        title=spec.title,
+        sizing=sizing,
+        tiers=(SwitchTier("group", shape.switches, least, ports_used),),
+        links=tuple(group for group in groups if group.links),
+        nic_ports=sizing.gpus,
+        levels=(hb_level(spec, sizing), *network),
+        network="any-to-any",
+        notes=(*spec.notes, *_notes(shape), *notes),
+    )
+
+
+def _notes(shape: DragonflyShape) -> list[str]:
+    text = (
+        f"{shape.groups:,} groups of {shape.switches_per_group} switches with"
+        f" {shape.hosts_per_switch} hosts and {shape.global_links_per_switch} global links each"
+    )
+    if shape.groups > 1:
+        text += f"; {shape.links_per_pair} links a group pair, taper {shape.taper:.3g}"
+    return [text + "."]
+
+
+def _network_levels(shape: DragonflyShape, sizing: Sizing) -> tuple[list[Level], list[str]]:
+    """Levels over the HB domains: switch, mesh of switches, mesh of groups.
+
+    A GPU has one port, so no level is faster than the port. Inside a group, detours over a third
+    switch use all local links at twice the load; the faster of direct and detour counts.
+    """
+    rate = sizing.network_bytes_per_s
+    size, group = sizing.hb_size, shape.hosts_per_group
+    hosts, switches = shape.hosts_per_switch, shape.switches_per_group
+    whole = shape.groups * group == sizing.gpus
+    if size <= hosts and hosts % size == 0:
+        on_switch, in_group = hosts // size, switches
+    elif size % hosts == 0 and group % size == 0:
+        on_switch, in_group = 1, group // size
+    else:
+        whole = False
+    if not whole:
+        slowest = rate * min(1.0, shape.taper or 1.0)
+        note = "HB domains and groups do not fill each other: timed as one level at the tapered rate."
+        return [network_level(sizing, max(1, sizing.full_domains), slowest)], [note]
+    direct = (in_group - 1) / hosts
+    detour = (switches - 1) / (2 * hosts)
+    local_rate = rate * min(1.0, max(direct, detour))
+    global_rate = rate * min(1.0, shape.taper or 1.0)
+    levels = [
+        network_level(sizing, on_switch, rate),
+        _mesh(sizing, in_group, local_rate),
+        _mesh(sizing, shape.groups, global_rate),
+    ]
+    return [level for level in levels if level.size > 1], []
+
+
+def _mesh(sizing: Sizing, size: int, gpu_bytes_per_s: float) -> Level:
+    """Mesh whose links share this bandwidth out of one GPU [B/s]."""
+    link = gpu_bytes_per_s / max(1, size - 1)
+    return Level("mesh", size, link, step_latency_s=sizing.network_latency_s)

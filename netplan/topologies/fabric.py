@@ -1,0 +1,221 @@
+"""What a fabric is once it is sized: counts, levels and notes.
+
+``Sizing`` is the question (how many GPUs, which switch, which links), ``Fabric`` the answer. Its
+counts feed the bill of materials, its levels the time models; both come from one spec.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from netplan.errors import InputError
+from netplan.levels import Level
+from netplan.topologies.clos import ClosCounts, ceil_div, check_radix
+from netplan.topologies.specs import FabricSpec, Medium
+from netplan.units import gbps
+
+MIN_GPUS, MAX_GPUS = 8, 4_194_304
+MIN_SIZED_RADIX = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """The question put to a fabric spec.
+
+    Parameters
+    ----------
+    gpus
+        GPUs in the cluster, N [1].
+    radix
+        Ports per switch at the network's link rate [1].
+    hb_size
+        GPUs per HB domain, K [1].
+    hb_bytes_per_s, network_bytes_per_s
+        Bandwidth of one GPU into its HB domain, and of one network port, one-way [B/s].
+    hb_latency_s, network_latency_s
+        Latency of one step of a collective in each [s].
+    oversubscription
+        Replaces the spec's own where it is not None [1].
+    """
+
+    gpus: int
+    radix: int
+    hb_size: int
+    hb_bytes_per_s: float
+    network_bytes_per_s: float
+    hb_latency_s: float = 0.0
+    network_latency_s: float = 0.0
+    oversubscription: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse sizes outside what netplan plans.
+
+        Raises
+        ------
+        InputError
+            If the GPUs, the radix or the HB domain are out of range.
+        """
+        if not MIN_GPUS <= self.gpus <= MAX_GPUS:
+            raise InputError(
+                f"{self.gpus:,} GPUs are out of range: give {MIN_GPUS} to {MAX_GPUS:,}"
+            )
+        check_radix(self.radix)
+        if self.radix < MIN_SIZED_RADIX:
+            raise InputError(f"switch radix {self.radix} is too small: give {MIN_SIZED_RADIX} or more")
+        if not 1 <= self.hb_size <= self.gpus:
+            raise InputError(
+                f"an HB domain of {self.hb_size:,} GPUs is out of range: give 1 to {self.gpus:,},"
+                " the GPUs of the cluster"
+            )
+
+    @property
+    def domains(self) -> int:
+        """HB domains, the last one perhaps partly filled [1]."""
+        return ceil_div(self.gpus, self.hb_size)
+
+    @property
+    def full_domains(self) -> int:
+        """HB domains that are full [1]."""
+        return self.gpus // self.hb_size
+
+    @property
+    def speed_gbps(self) -> float:
+        """Rate of one network link, one direction [Gb/s]."""
+        return gbps(self.network_bytes_per_s)
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchTier:
+    """Switches of one tier: as built, at least, and their ports in use [1]."""
+
+    name: str
+    switches: int
+    switches_lower_bound: int
+    ports_used: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkGroup:
+    """Links of one kind: as built, at least, and what they are made of."""
+
+    name: str
+    links: int
+    links_lower_bound: int
+    medium: Medium
+
+
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """A sized fabric.
+
+    Parameters
+    ----------
+    name, title
+        From the spec.
+    sizing
+        What was asked; its HB domain is the one in force.
+    tiers
+        Switches, from the leaves up; empty for switchless fabrics.
+    links
+        Links of the network, without those inside HB domains.
+    nic_ports
+        Network ports of all GPUs [1].
+    levels
+        Bandwidth hierarchy over the full HB domains, from the inside out; empty where the
+        fabric cannot be described by levels.
+    network
+        How far the network reaches: ``any-to-any``, ``rail-only`` or ``direct`` (GPU to GPU).
+    notes
+        Assumptions and warnings, one sentence each.
+    """
+
+    name: str
+    title: str
+    sizing: Sizing
+    tiers: tuple[SwitchTier, ...]
+    links: tuple[LinkGroup, ...]
+    nic_ports: int
+    levels: tuple[Level, ...]
+    network: Literal["any-to-any", "rail-only", "direct"]
+    notes: tuple[str, ...]
+
+    @property
+    def switches(self) -> int:
+        """Switches to build [1]."""
+        return sum(tier.switches for tier in self.tiers)
+
+    @property
+    def switches_lower_bound(self) -> int:
+        """Switches that the ports need at least [1]."""
+        return sum(tier.switches_lower_bound for tier in self.tiers)
+
+    @property
+    def spare_ports(self) -> int:
+        """Switch ports left free [1]."""
+        used = sum(tier.ports_used for tier in self.tiers)
+        return self.switches * self.sizing.radix - used
+
+    @property
+    def link_count(self) -> int:
+        """Links to build, host links included [1]."""
+        return sum(group.links for group in self.links)
+
+    @property
+    def transceivers(self) -> int:
+        """Optical modules: two an optical link [1]."""
+        return 2 * sum(group.links for group in self.links if group.medium == "optical")
+
+    @property
+    def copper_cables(self) -> int:
+        """Passive copper cables [1]."""
+        return sum(group.links for group in self.links if group.medium == "copper")
+
+    @property
+    def exact(self) -> bool:
+        """Whether the build needs no more switches and links than the port lower bound."""
+        return self.switches == self.switches_lower_bound and all(
+            group.links == group.links_lower_bound for group in self.links
+        )
+
+
+def hb_level(spec: FabricSpec, sizing: Sizing) -> Level:
+    """Level of the HB domain: a non-blocking switch, or direct links that share the bandwidth."""
+    size = sizing.hb_size
+    shared = size - 1 if spec.hb_kind == "mesh" and size > 1 else 1
+    return Level(
+        spec.hb_kind,
+        size,
+        sizing.hb_bytes_per_s / shared,
+        step_latency_s=sizing.hb_latency_s,
+    )
+
+
+def network_level(sizing: Sizing, size: int, bytes_per_s: float) -> Level:
+    """Level of a switched network over ``size`` HB domains, at this rate per GPU [B/s]."""
+    return Level("switch", size, bytes_per_s, step_latency_s=sizing.network_latency_s)
+
+
+def clos_parts(
+    built: ClosCounts, bound: ClosCounts
+) -> tuple[tuple[SwitchTier, ...], tuple[LinkGroup, ...]]:
+    """Tiers and links of a Clos network from its two counts."""
+    switch_names = _names("leaf", "spine", "core", built.tiers)
+    link_names = ("host", *(f"{a}-{b}" for a, b in zip(switch_names, switch_names[1:], strict=False)))
+    tiers = zip(
+        switch_names,
+        built.switches_per_tier,
+        bound.switches_per_tier,
+        built.ports_used_per_tier,
+        strict=True,
+    )
+    links = zip(link_names, built.links_per_tier, bound.links_per_tier, strict=False)
+    return (
+        tuple(SwitchTier(*tier) for tier in tiers),
+        tuple(LinkGroup(*group, "optical") for group in links),
+    )
+
+
+def _names(first: str, second: str, third: str, count: int) -> Sequence[str]:
+    """Names of tiers from the bottom: leaf, spine, core, then by number."""
+    known = [first, second, third]
+    return known[:count] + [f"tier {number}" for number in range(4, count + 1)]

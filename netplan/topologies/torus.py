@@ -1,0 +1,124 @@
+"""Tori: GPU-to-GPU links in rings, no switches.
+
+With HB domains the torus joins domains: the GPUs of equal rank form one torus a rail, and every
+GPU has two network ports a dimension. With domains of one GPU it is a torus of chips.
+"""
+
+from functools import cache
+from math import prod
+
+from netplan.errors import InputError
+from netplan.levels import Level
+from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, hb_level
+from netplan.topologies.specs import FabricSpec, Medium
+
+MAX_ELONGATION = 4
+
+
+def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
+    """Torus over all HB domains, as near to a cube as the factors of their number allow.
+
+    Raises
+    ------
+    InputError
+        If the spec gives sizes whose product is not the number of HB domains.
+    """
+    sizes = spec.sizes or torus_sizes(sizing.domains, spec.dimensions)
+    if prod(sizes) != sizing.domains:
+        shape = " x ".join(str(size) for size in sizes)
+        raise InputError(
+            f"{spec.name}: {shape} positions hold {prod(sizes):,} HB domains, got"
+            f" {sizing.domains:,}: change sizes in the fabric file, or the number of GPUs"
+        )
+    rails = sizing.hb_size
+    block = spec.copper_block if rails == 1 else 0
+    links = tuple(
+        group for axis in range(len(sizes)) for group in _axis_links(sizes, axis, rails, block)
+    )
+    rate = sizing.network_bytes_per_s
+    rings = [
+        Level("ring", size, rate, step_latency_s=sizing.network_latency_s) for size in sizes
+    ]
+    whole = sizing.full_domains == sizing.domains
+    ports = sum(min(2, size - 1) for size in sizes)
+    return Fabric(
+        name=spec.name,
+        title=spec.title,
+        sizing=sizing,
+        tiers=(),
+        links=links,
+        nic_ports=ports * sizing.gpus,
+        levels=(hb_level(spec, sizing), *rings) if whole else (),
+        network="direct",
+        notes=(*spec.notes, *_notes(sizes, sizing, ports)),
+    )
+
+
+def torus_sizes(positions: int, dimensions: int) -> tuple[int, ...]:
+    """Sizes of the torus nearest to a cube with exactly this many positions, largest first.
+
+    Nearest means the shortest average path, which for rings of even size is the smallest sum.
+
+    Examples
+    --------
+    >>> torus_sizes(32_768, 3), torus_sizes(32_768, 2), torus_sizes(97, 3)
+    ((32, 32, 32), (256, 128), (97, 1, 1))
+    """
+    return tuple(sorted(_smallest_sum(positions, dimensions), reverse=True))
+
+
+@cache
+def _smallest_sum(positions: int, dimensions: int) -> tuple[int, ...]:
+    if dimensions == 1:
+        return (positions,)
+    best: tuple[int, ...] | None = None
+    # The smallest side is at most the root; the first complete search from the root down that
+    # cannot improve any more ends at side 1.
+    for side in range(round(positions ** (1 / dimensions)) + 1, 0, -1):
+        if positions % side == 0:
+            found = (side, *_smallest_sum(positions // side, dimensions - 1))
+            if best is None or sum(found) < sum(best):
+                best = found
+    return best or (positions,)
+
+
+def _axis_links(
+    sizes: tuple[int, ...], axis: int, rails: int, block: int
+) -> list[LinkGroup]:
+    """Links along one axis: copper inside blocks of a rack, optical between them."""
+    size = sizes[axis]
+    if size == 1:
+        return []
+    per_ring = size if size > 2 else 1  # noqa: PLR2004 - two members share one link
+    rings = prod(sizes) // size * rails
+    copper = 0
+    if block > 1:
+        # Of the links of a ring, one leaves each block (the last one back to the first block).
+        copper = per_ring - -(-size // block) if size > block else per_ring
+    counts: dict[Medium, int] = {"copper": copper * rings, "optical": (per_ring - copper) * rings}
+    return [
+        LinkGroup(f"ring {axis + 1} {medium}", links, links, medium)
+        for medium, links in counts.items()
+        if links
+    ]
+
+
+def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int) -> list[str]:
+    shape = " x ".join(str(size) for size in sizes)
+    speed = f"{sizing.speed_gbps:g} Gb/s"
+    of = "GPUs" if sizing.hb_size == 1 else f"HB domains of {sizing.hb_size:,}, one torus a rail"
+    notes = [
+        f"{shape} torus of {of}: every GPU has {ports} network ports of {speed}, each at the full"
+        " port rate, where the switched fabrics have one."
+    ]
+    if max(sizes) > MAX_ELONGATION * max(1, min(sizes)):
+        notes.append(
+            f"{sizing.domains:,} has no factors near a cube: this torus is long and slow; choose a"
+            " number of domains such as a power of two."
+        )
+    if sizing.full_domains < sizing.domains:
+        notes.append(
+            f"The last HB domain has {sizing.gpus % sizing.hb_size} of {sizing.hb_size} GPUs, so"
+            " some rings are open: no iteration time is given."
+        )
+    return notes

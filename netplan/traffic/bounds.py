@@ -1,0 +1,237 @@
+"""Lower bounds on the time of a collective: what no algorithm on these links can beat.
+
+Bandwidth only. E_i is the bandwidth out of one GPU at level i. For every non-empty set J of levels,
+the GPUs that agree in the coordinates J form one group; g = product of n_j in J counts the groups,
+and only the links of J, E_J = sum of E_j a GPU, leave one. With N GPUs in all and the message D:
+
+===========================  ==================================================================
+all_gather, reduce_scatter   (g-1) * D / (N*E_J)
+all_reduce                   2 * (g-1) * D / (N*E_J), as long as sums are formed in GPUs
+all_to_all                   (g-1)/g * D / E_J, and through the middle of each ring of n > 2:
+                             floor(n/2) * ceil(n/2) * D / (2*n*B)
+broadcast, point_to_point    D / (sum of all E_i)
+===========================  ==================================================================
+
+The bound is the largest of these. A product of levels is a *rail-only* network: level 2 joins GPUs
+of one rail only. In a *rail-optimized* one the outermost level is a non-blocking switch for all
+GPUs; then its links leave every group, and only the sets J that hold it give a term.
+
+Sources: cut bound of Zhao and Krishnamurthy 2023, whose optimum the all_gather terms equal on
+rings, tori, switches and two-level hierarchies (ForestColl, arXiv:2402.06787); the theorem of
+`all_gather_bound_s` extends Appendix A of the rail-only paper (arXiv:2307.12169). Left out:
+latency, blocking switches, reduction inside switches.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal, get_args
+
+from netplan.errors import InputError
+from netplan.levels import Level, gpu_count
+from netplan.traffic.algorithms import Collective, check_choice, check_number
+
+Fabric = Literal["rail-only", "rail-optimized"]
+Operation = Collective | Literal["broadcast", "point_to_point"]
+
+
+@dataclass(frozen=True, slots=True)
+class LowerBound:
+    """A lower bound with all its terms.
+
+    Parameters
+    ----------
+    terms_s
+        Name and time of each term [s]; at least one.
+
+    Examples
+    --------
+    >>> bound = LowerBound((("network", 0.002), ("joint", 0.003)))
+    >>> bound.bound_s, bound.binding
+    (0.003, 'joint')
+    >>> print(bound)
+    0.003 s, bound by joint (network 0.002 s, joint 0.003 s)
+    """
+
+    terms_s: tuple[tuple[str, float], ...]
+
+    @property
+    def bound_s(self) -> float:
+        """The largest term [s]."""
+        return max(time_s for _, time_s in self.terms_s)
+
+    @property
+    def binding(self) -> str:
+        """Name of the largest term; of equal ones the first."""
+        return max(self.terms_s, key=lambda term: term[1])[0]
+
+    def __float__(self) -> float:
+        """Return the bound [s]."""
+        return self.bound_s
+
+    def __str__(self) -> str:
+        """Return the bound, the term that binds, and all terms."""
+        terms = ", ".join(f"{name} {time_s:.6g} s" for name, time_s in self.terms_s)
+        return f"{self.bound_s:.6g} s, bound by {self.binding} ({terms})"
+
+
+def lower_bound(
+    operation: Operation,
+    levels: Sequence[Level],
+    *,
+    data_bytes: float,
+    fabric: Fabric = "rail-only",
+) -> LowerBound:
+    """Time that no algorithm on these levels can beat (formulas of this module).
+
+    Parameters
+    ----------
+    operation
+        One of the four collectives, ``broadcast`` or ``point_to_point``.
+    levels
+        Levels from the inside to the outside; those of size 1 give no term.
+    data_bytes
+        Full message D: the gathered result of an all_gather, else the input of one GPU [B].
+    fabric
+        ``rail-only``: the product of the levels. ``rail-optimized``: the outermost level is one
+        non-blocking switch for all GPUs.
+
+    Returns
+    -------
+    LowerBound
+        Terms are named by the levels as counted from 1: ``level 2``, ``levels 1+2``,
+        ``bisection of level 3``, or ``links of one GPU``.
+
+    Raises
+    ------
+    InputError
+        If a name or number is not allowed, or the network for all GPUs is not a switch.
+
+    Examples
+    --------
+    >>> domain, network = Level("switch", 8, 300e9), Level("switch", 2, 25e9)
+    >>> print(lower_bound("all_gather", [domain, network], data_bytes=1e9))
+    0.00288462 s, bound by levels 1+2
+    (level 1 0.00145833 s, level 2 0.0025 s, levels 1+2 0.00288462 s)
+    """
+    check_choice("operation", operation, (*get_args(Collective), "broadcast", "point_to_point"))
+    check_choice("fabric", fabric, get_args(Fabric))
+    check_number("data_bytes", data_bytes)
+    used = [(number, level) for number, level in enumerate(levels, 1) if level.size > 1]
+    if not used:
+        return LowerBound((("one GPU", 0.0),))
+    if fabric == "rail-optimized" and used[-1][1].kind != "switch":
+        raise InputError(
+            f"the network of a rail-optimized fabric is a switch, got a {used[-1][1].kind}: "
+            "make the outermost level a switch, or use fabric 'rail-only'"
+        )
+    if operation in ("broadcast", "point_to_point"):
+        out_bytes_per_s = sum(level.gpu_bytes_per_s for _, level in used)
+        return LowerBound((("links of one GPU", data_bytes / out_bytes_per_s),))
+    share = 1 / gpu_count(levels)
+    terms = [
+        (_name(subset), data_bytes * _cut_s_per_byte(operation, subset, share))
+        for subset in _subsets(used, fabric)
+    ]
+    if operation == "all_to_all" and fabric == "rail-only":
+        terms += [
+            (f"bisection of level {number}", data_bytes * _bisection_s_per_byte(level))
+            for number, level in used
+            if level.kind == "ring" and level.links_per_gpu > 1
+        ]
+    return LowerBound(tuple(terms))
+
+
+def all_gather_bound_s(
+    data_bytes: float,
+    hb_size: int,
+    hb_count: int,
+    hb_bytes_per_s: float,
+    network_bytes_per_s: float,
+    fabric: Fabric = "rail-only",
+) -> LowerBound:
+    """Optimal time of an all_gather over x GPUs per HB domain and y domains.
+
+    ::
+
+        T = D/(x*y) * max( (y-1)/C_S, (x*y-1)/(C_F+C_S) )              rail-optimized
+        T = D/(x*y) * max( (y-1)/C_S, (x*y-1)/(C_F+C_S), (x-1)/C_F )   rail-only
+
+    The terms are named network, joint and domain. The network term binds, as Appendix A of the
+    rail-only paper (arXiv:2307.12169) postulates, if and only if C_F/C_S >= y*(x-1)/(y-1). The two
+    fabrics are equal if C_S/C_F <= x*(y-1)/(x-1), so whenever C_F >= C_S.
+
+    Parameters
+    ----------
+    data_bytes
+        Gathered result D [B].
+    hb_size, hb_count
+        GPUs per HB domain x and domains y [1]; if one of them is 1, the other tier stands alone.
+    hb_bytes_per_s, network_bytes_per_s
+        One-way bandwidth of one GPU into its domain C_F and into the network C_S [B/s].
+    fabric
+        ``rail-only`` or ``rail-optimized``.
+
+    Returns
+    -------
+    LowerBound
+        Its ``bound_s`` is the time of an optimal schedule, bandwidth only [s].
+
+    Raises
+    ------
+    InputError
+        If the fabric is unknown or a number is not allowed.
+
+    Examples
+    --------
+    >>> print(all_gather_bound_s(1e9, 8, 8, 450e9, 50e9))
+    0.0021875 s, bound by network (network 0.0021875 s, joint 0.00196875 s, domain 0.000243056 s)
+    """
+    check_choice("fabric", fabric, get_args(Fabric))
+    check_number("data_bytes", data_bytes)
+    check_number("hb_size", hb_size, minimum=1, whole=True)
+    check_number("hb_count", hb_count, minimum=1, whole=True)
+    check_number("hb_bytes_per_s", hb_bytes_per_s, minimum=None)
+    check_number("network_bytes_per_s", network_bytes_per_s, minimum=None)
+    x, y, shard_bytes = hb_size, hb_count, data_bytes / (hb_size * hb_count)
+    network = ("network", (y - 1) * shard_bytes / network_bytes_per_s)
+    joint = ("joint", (x * y - 1) * shard_bytes / (hb_bytes_per_s + network_bytes_per_s))
+    domain = ("domain", (x - 1) * shard_bytes / hb_bytes_per_s)
+    if x == 1:
+        return LowerBound((network,))
+    if y == 1:
+        return LowerBound((domain,))
+    return LowerBound((network, joint, domain) if fabric == "rail-only" else (network, joint))
+
+
+def _subsets(used: list[tuple[int, Level]], fabric: Fabric) -> list[tuple[tuple[int, Level], ...]]:
+    """Return the sets of levels whose groups of GPUs no other link leaves."""
+    subsets = [subset for count in range(1, len(used) + 1) for subset in combinations(used, count)]
+    if fabric == "rail-only":
+        return subsets
+    return [subset for subset in subsets if used[-1] in subset]
+
+
+def _name(subset: tuple[tuple[int, Level], ...]) -> str:
+    """Name a set of levels: ``level 2`` or ``levels 1+2``."""
+    numbers = "+".join(str(number) for number, _ in subset)
+    return f"level {numbers}" if len(subset) == 1 else f"levels {numbers}"
+
+
+def _cut_s_per_byte(
+    collective: Operation, subset: tuple[tuple[int, Level], ...], share: float
+) -> float:
+    """Term of one set of levels, for one byte of D; `share` is 1/N."""
+    groups = math.prod(level.size for _, level in subset)
+    out_bytes_per_s = sum(level.gpu_bytes_per_s for _, level in subset)
+    if collective == "all_to_all":
+        return (groups - 1) / groups / out_bytes_per_s
+    passes = 2 if collective == "all_reduce" else 1
+    return passes * (groups - 1) * share / out_bytes_per_s
+
+
+def _bisection_s_per_byte(ring: Level) -> float:
+    """Cut each ring of the level in two halves, which two links a direction join."""
+    halves = (ring.size // 2) * ((ring.size + 1) // 2)
+    return halves / (2 * ring.size * ring.link_bytes_per_s)

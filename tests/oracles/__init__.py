@@ -1,0 +1,1 @@
+"""Plain, slow, independent reimplementations against which the production engines are tested."""
