@@ -13,7 +13,7 @@ _HOMES = {
     "verify": "netplan.reports.verify",
 }
 
-__all__ = ["__version__", "compare", "verify"]  # noqa: F822 - loaded by __getattr__
+__all__ = ["__version__", "compare", "verify"]
 
 if TYPE_CHECKING:
     from netplan.reports.compare import compare

@@ -172,9 +172,7 @@ def _replace(data: dict[str, Any], field: str, text: str, origin: str) -> None:
     data[last] = read_scalar(text)
 
 
-def _validate(
-    schema: type[RecordT], document: Document, applied: Mapping[str, str]
-) -> RecordT:
+def _validate(schema: type[RecordT], document: Document, applied: Mapping[str, str]) -> RecordT:
     """Turn parsed data into a record, or raise one error that names every fault and its line."""
     try:
         return schema.model_validate(document.data)
@@ -200,8 +198,7 @@ def _explain(schema: type[BaseModel], fault: dict[str, Any], path: str) -> str:
     message = message.removeprefix("Value error, ")
     if kind == "value_error":
         return f"{path}: {message}" if path else message
-    got = str(fault["input"])
-    return f"{path}: got {got[:60]!r}: {message[:1].lower()}{message[1:]}"
+    return f"{path}: got {fault['input']!r:.60}: {message[:1].lower()}{message[1:]}"
 
 
 def _keys(schema: type[BaseModel]) -> list[str]:

@@ -39,13 +39,14 @@ class Document:
 
     def line(self, location: Location) -> int:
         """Line of a value, counted from 1; of its nearest parent if the value is missing."""
-        node, line = self.root, self.root.start_mark.line + 1
+        node = self.root
+        line = int(node.start_mark.line) + 1
         for step in location:
             child = _child(node, step)
             if child is None:
                 break
             key, node = child
-            line = key.start_mark.line + 1
+            line = int(key.start_mark.line) + 1
         return line
 
 

@@ -77,7 +77,7 @@ class Level:
 
     @property
     def step_s(self) -> float:
-        """Latency of one step of a collective: links crossed times their latency, plus delay [s]."""
+        """Latency of one step of a collective: links crossed x their latency, plus delay [s]."""
         return LINKS_PER_STEP[self.kind] * self.link_latency_s + self.step_latency_s
 
     @property

@@ -8,6 +8,10 @@ BITS_PER_BYTE = 8
 GIGA = 1e9
 SECONDS_PER_HOUR = 3600.0
 
+_PREFIXES = tuple(
+    (1000.0**power, prefix) for power, prefix in zip(range(6, -4, -1), "EPTGMk mun", strict=True)
+)
+
 
 def gbps(bytes_per_s: float) -> float:
     """Bandwidth in Gb/s (10^9 bit/s) from B/s.
@@ -41,9 +45,7 @@ def si(value: float, unit: str = "", digits: int = 3) -> str:
     """
     if value == 0:
         return f"0 {unit}".rstrip()
-    prefixes = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-    prefixes += ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
     # Round first: 999,999 B is 1 MB at three digits, not 1e+03 kB.
     rounded = float(f"{value:.{digits}g}")
-    scale, prefix = next((p for p in prefixes if abs(rounded) >= p[0]), prefixes[-1])
-    return f"{float(f'{value / scale:.{digits}g}'):g} {prefix}{unit}".rstrip()
+    scale, prefix = next((p for p in _PREFIXES if abs(rounded) >= p[0]), _PREFIXES[-1])
+    return f"{float(f'{value / scale:.{digits}g}'):g} {prefix.strip()}{unit}".rstrip()

@@ -1,0 +1,1 @@
+"""How fast the cluster trains: placements, iteration models, the plan search."""

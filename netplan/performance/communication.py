@@ -16,6 +16,7 @@ import numpy as np
 
 from netplan.levels import Level
 from netplan.performance.placement import PIPELINE, Floats, Ints, Placements
+from netplan.traffic.algorithms import LevelArrays, level_affine
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +53,12 @@ def all_gather(levels: Sequence[Level], placements: Placements, dimension: int) 
     inside = np.ones(placements.count)
     for level, degrees in zip(levels, placements.degrees, strict=True):
         members = degrees[dimension]
-        stride = degrees[:dimension].prod(axis=0)
-        slope += _gather_slope(level, members, stride) / inside
-        steps = members - 1 if level.kind == "ring" else members > 1
-        fixed += level.step_s * steps
+        phase = level_affine("all_gather", _part(level, members))
+        share = phase.s_per_byte
+        if level.kind == "ring":
+            share = _ring_slope(level, members, stride=degrees[:dimension].prod(axis=0))
+        slope += share / inside
+        fixed += phase.fixed_s
         inside *= members
     return Affine(slope, fixed)
 
@@ -87,13 +90,22 @@ def stage_hops(levels: Sequence[Level], placements: Placements) -> tuple[Affine,
     return Affine(slope, fixed), Affine(slow_slope, slow_fixed)
 
 
-def _gather_slope(level: Level, members: Ints, stride: Ints) -> Floats:
-    """Seconds per gathered byte inside one level."""
-    bandwidth = level.link_bytes_per_s
-    if level.kind == "mesh":
-        return np.where(members > 1, 1.0 / (members * bandwidth), 0.0)
-    share = (members - 1) / (members * bandwidth)
-    if level.kind == "switch" or level.size == 2:  # noqa: PLR2004 - two members share one link
-        return share
+def _part(level: Level, members: Ints) -> LevelArrays:
+    """Level of which a dimension holds ``members`` only, one entry a placement."""
+    return LevelArrays(
+        level.kind,
+        members,
+        level.link_bytes_per_s,
+        level.link_latency_s,
+        level.step_latency_s,
+    )
+
+
+def _ring_slope(level: Level, members: Ints, stride: Ints) -> Floats:
+    """Seconds per gathered byte on a ring of which a dimension holds some positions."""
+    one_way: Floats = (members - 1) / (members * level.link_bytes_per_s)
+    if level.size == 2:  # noqa: PLR2004 - two members share one link
+        return one_way
     closed = members * stride == level.size
-    return share * stride * np.where(closed, 0.5, 1.0)
+    slope: Floats = one_way * stride * np.where(closed, 0.5, 1.0)
+    return slope

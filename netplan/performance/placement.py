@@ -54,7 +54,8 @@ class Placements:
     @property
     def totals(self) -> Ints:
         """Degree of each dimension over all levels, shape (dimensions, placements) [1]."""
-        return self.degrees.prod(axis=0)
+        totals: Ints = self.degrees.prod(axis=0)
+        return totals
 
     def take(self, index: Ints | slice) -> "Placements":
         """Some of the placements."""
@@ -95,7 +96,7 @@ def all_placements(sizes: Sequence[int], limits: Sequence[int]) -> Placements:
 
 @lru_cache(maxsize=256)
 def _splits(size: int, limits: tuple[int, ...]) -> Ints:
-    """All ways to write ``size`` as a product of one divisor of each limit, shape (ways, limits)."""
+    """Ways to write ``size`` as a product of one divisor of each limit, shape (ways, limits)."""
     if len(limits) == 1:
         fits = limits[0] % size == 0
         return np.array([[size]] if fits else np.empty((0, 1)), dtype=np.int64).reshape(-1, 1)

@@ -94,9 +94,7 @@ class PtdpTerms:
     sequence_bytes: Floats
 
 
-def ptdp_terms(
-    training: Training, levels: Sequence[Level], placements: Placements
-) -> PtdpTerms:
+def ptdp_terms(training: Training, levels: Sequence[Level], placements: Placements) -> PtdpTerms:
     """Coefficients of the iteration time and of the memory, for all placements at once.
 
     Parameters
@@ -169,4 +167,5 @@ def activations_in_flight(
     if training.assumptions.activations == "plain":
         return microbatch
     more = np.where(interleave > 1, (pipeline - 1) / (pipeline * interleave), 0.0)
-    return microbatch * (1 + more)
+    stored: Floats = microbatch * (1 + more)
+    return stored

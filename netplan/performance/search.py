@@ -316,7 +316,7 @@ class _Space:
 
     def _seconds(self, place: Ints, rows: Ints) -> Floats:
         """Iteration time of some plans [s]."""
-        seconds = self.total[0, place]
+        seconds: Floats = self.total[0, place]
         for power in range(1, 6):
             seconds += self.total[power, place] * self.table[power, rows]
         return seconds

@@ -1,0 +1,1 @@
+"""Answers: comparisons, verification, tables and formats."""

@@ -310,15 +310,17 @@ def _rows(
         try:
             fabric = build_fabric(spec, sizing)
         except InputError as error:
-            notes = (f"Cannot be built: {error}.",)
-            none = (None,) * 5
-            rows.append(FabricRow(spec.name, spec.title, None, (), *none, notes))
+            rows.append(_unbuildable(spec, f"Cannot be built: {error}."))
             continue
         bill = bill_of_materials(fabric)
         cost, power = bill_cost(bill, records.prices), bill_power(bill, records.power)
         found = _timed(fabric, training, searched) if training else None
         timed = found if isinstance(found, SearchResult) else None
-        notes = [*fabric.notes, *_priced_notes(cost, power, records), *_timing_notes(fabric, found)]
+        notes = (
+            *fabric.notes,
+            *_priced_notes(cost, power, records, sizing.gpus),
+            *_timing_notes(fabric, found),
+        )
         rows.append(
             FabricRow(
                 name=spec.name,
@@ -330,10 +332,26 @@ def _rows(
                 power=power if len(power.unknown) < len(bill) else None,
                 best=timed.plans[0] if timed else None,
                 timed=timed,
-                notes=tuple(notes),
+                notes=notes,
             )
         )
     return tuple(rows)
+
+
+def _unbuildable(spec: FabricSpec, reason: str) -> FabricRow:
+    """A row of a fabric that does not exist in this size."""
+    return FabricRow(
+        name=spec.name,
+        title=spec.title,
+        fabric=None,
+        bill=(),
+        cost=None,
+        cost_reduction=None,
+        power=None,
+        best=None,
+        timed=None,
+        notes=(reason,),
+    )
 
 
 def _timed(
@@ -352,16 +370,18 @@ def _timed(
     return searched[fabric.levels]
 
 
-def _priced_notes(cost: Cost, power: Power, records: _Records) -> list[str]:
+def _priced_notes(cost: Cost, power: Power, records: _Records, gpus: int) -> list[str]:
     notes = []
     for what, lines, book in (
         ("price", cost.unpriced, records.prices.name),
         ("power", power.unknown, records.power.name),
     ):
-        if lines:
+        # One network port a GPU is the same on every fabric: said once, not in every row.
+        apart = [line for line in lines if line.part != "nic_port" or line.quantity > gpus]
+        if apart:
             parts = ", ".join(
                 f"{line.quantity:,} {PART_NAMES[line.part]} ({line.speed_gbps:g}G)"
-                for line in lines
+                for line in apart
             )
             notes.append(f"No {what} in {book} for {parts}.")
     return notes

@@ -1,0 +1,1 @@
+"""What the fabrics are: from a spec to counts and levels."""

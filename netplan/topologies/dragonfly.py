@@ -184,7 +184,9 @@ def _network_levels(shape: DragonflyShape, sizing: Sizing) -> tuple[list[Level],
         whole = False
     if not whole:
         slowest = rate * min(1.0, shape.taper or 1.0)
-        note = "HB domains and groups do not fill each other: timed as one level at the tapered rate."
+        note = (
+            "HB domains and groups do not fill each other: timed as one level at the tapered rate."
+        )
         return [network_level(sizing, max(1, sizing.full_domains), slowest)], [note]
     direct = (in_group - 1) / hosts
     detour = (switches - 1) / (2 * hosts)

@@ -6,6 +6,7 @@ counts feed the bill of materials, its levels the time models; both come from on
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from netplan.errors import InputError
@@ -61,7 +62,9 @@ class Sizing:
             )
         check_radix(self.radix)
         if self.radix < MIN_SIZED_RADIX:
-            raise InputError(f"switch radix {self.radix} is too small: give {MIN_SIZED_RADIX} or more")
+            raise InputError(
+                f"switch radix {self.radix} is too small: give {MIN_SIZED_RADIX} or more"
+            )
         if not 1 <= self.hb_size <= self.gpus:
             raise InputError(
                 f"an HB domain of {self.hb_size:,} GPUs is out of range: give 1 to {self.gpus:,},"
@@ -200,7 +203,10 @@ def clos_parts(
 ) -> tuple[tuple[SwitchTier, ...], tuple[LinkGroup, ...]]:
     """Tiers and links of a Clos network from its two counts."""
     switch_names = _names("leaf", "spine", "core", built.tiers)
-    link_names = ("host", *(f"{a}-{b}" for a, b in zip(switch_names, switch_names[1:], strict=False)))
+    link_names = (
+        "host",
+        *(f"{a}-{b}" for a, b in pairwise(switch_names)),
+    )
     tiers = zip(
         switch_names,
         built.switches_per_tier,

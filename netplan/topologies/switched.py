@@ -47,8 +47,7 @@ def build_scalable_units(spec: FabricSpec, sizing: Sizing) -> Fabric:
     ends = sizing.gpus + spec.management_links
     built = ClosCounts(sizing.radix, whole.switches_per_tier, (ends, *whole.links_per_tier[1:]))
     bound = clos_counts(ends, sizing.radix)
-    fabric = _fabric(spec, sizing, (built, bound), sizing.domains, 1.0)
-    return fabric
+    return _fabric(spec, sizing, (built, bound), sizing.domains, 1.0)
 
 
 def _ratio(spec: FabricSpec, sizing: Sizing) -> float:

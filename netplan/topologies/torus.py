@@ -36,9 +36,7 @@ def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
         group for axis in range(len(sizes)) for group in _axis_links(sizes, axis, rails, block)
     )
     rate = sizing.network_bytes_per_s
-    rings = [
-        Level("ring", size, rate, step_latency_s=sizing.network_latency_s) for size in sizes
-    ]
+    rings = [Level("ring", size, rate, step_latency_s=sizing.network_latency_s) for size in sizes]
     whole = sizing.full_domains == sizing.domains
     ports = sum(min(2, size - 1) for size in sizes)
     return Fabric(
@@ -82,9 +80,7 @@ def _smallest_sum(positions: int, dimensions: int) -> tuple[int, ...]:
     return best or (positions,)
 
 
-def _axis_links(
-    sizes: tuple[int, ...], axis: int, rails: int, block: int
-) -> list[LinkGroup]:
+def _axis_links(sizes: tuple[int, ...], axis: int, rails: int, block: int) -> list[LinkGroup]:
     """Links along one axis: copper inside blocks of a rack, optical between them."""
     size = sizes[axis]
     if size == 1:
@@ -108,8 +104,10 @@ def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int) -> list[str]:
     speed = f"{sizing.speed_gbps:g} Gb/s"
     of = "GPUs" if sizing.hb_size == 1 else f"HB domains of {sizing.hb_size:,}, one torus a rail"
     notes = [
-        f"{shape} torus of {of}: every GPU has {ports} network ports of {speed}, each at the full"
-        " port rate, where the switched fabrics have one."
+        (
+            f"{shape} torus of {of}: {ports} network ports of {speed} on every GPU, where the"
+            " switched fabrics have one."
+        )
     ]
     if max(sizes) > MAX_ELONGATION * max(1, min(sizes)):
         notes.append(

@@ -1,0 +1,1 @@
+"""What the cluster carries: models, accelerators, and the times of collectives."""

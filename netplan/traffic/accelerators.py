@@ -1,6 +1,6 @@
 """Accelerator files: what one GPU computes, stores and sends."""
 
-from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from netplan.catalog import Record, Shelf
 
@@ -23,7 +23,7 @@ class Accelerator(Record):
     network_bytes_per_s: PositiveFloat
     network_latency_s: NonNegativeFloat
     power_w: PositiveFloat
-    sources: dict[str, str] = {}
+    sources: dict[str, str] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""Time of one collective on several levels, in one or several chunks.
+"""Time of one collective, or of one message, on several levels.
 
 Levels 1..k run from the inside to the outside and hold n_1, ..., n_k GPUs; N is their product. The
 message is cut into c equal chunks, and a level serves one chunk at a time, so every chunk pays all
@@ -26,14 +26,16 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from netplan.errors import InputError
+from netplan.levels import LINKS_PER_STEP
 from netplan.traffic.algorithms import (
     AnyLevel,
     AnyMethod,
     Collective,
     Floats,
+    Forwarding,
     Ints,
     Method,
     check_choice,
@@ -200,6 +202,81 @@ def collective_s(
     if collective == "all_reduce" and schedule == "hierarchical":
         return hierarchical_s(times_s, chunks)
     return per_dimension_s(times_s, chunks)
+
+
+def point_to_point_s(
+    level: AnyLevel,
+    *,
+    data_bytes: Floats,
+    links: Ints | None = None,
+    forwarding: Forwarding = "cut_through",
+) -> Floats:
+    """Time of one message of D bytes over H links: H*L + d + D/B [s].
+
+    With ``store_and_forward`` every link waits for the whole message: H*(L + D/B) + d.
+
+    Parameters
+    ----------
+    level
+        Gives bandwidth and latencies; its size does not matter.
+    data_bytes
+        Bytes of the message D [B].
+    links
+        Links H on the way [1], 0 within one GPU; None takes neighbours: 2 on a switch, else 1.
+    forwarding
+        ``cut_through`` or ``store_and_forward``.
+
+    Raises
+    ------
+    InputError
+        If a number or name is not allowed.
+
+    Examples
+    --------
+    >>> from netplan.levels import Level
+    >>> torus = Level("ring", 8, 50e9, link_latency_s=1e-6)
+    >>> point_to_point_s(torus, data_bytes=1e6, links=torus_links([0, 0], [3, 7], [8, 8]))
+    2.4e-05
+    """
+    check_choice("forwarding", forwarding, get_args(Forwarding))
+    check_number("data_bytes", data_bytes)
+    hops = np.asarray(LINKS_PER_STEP[level.kind] if links is None else links, dtype=np.float64)
+    check_number("links", hops, whole=True)
+    sends = hops if forwarding == "store_and_forward" else np.minimum(hops, 1)
+    delay_s = np.minimum(hops, 1) * level.step_latency_s
+    wire_s = sends * data_bytes / level.link_bytes_per_s
+    return plain(hops * level.link_latency_s + delay_s + wire_s)
+
+
+def torus_links(source: ArrayLike, target: ArrayLike, sizes: ArrayLike) -> Ints:
+    """Links on the shortest way through a torus: sum of min(abs(i-j), n - abs(i-j)) [1].
+
+    Parameters
+    ----------
+    source, target
+        Coordinates, shape (..., dimensions) [1].
+    sizes
+        GPUs of each ring, shape (dimensions,) [1].
+
+    Raises
+    ------
+    InputError
+        If a coordinate lies outside its ring.
+
+    Examples
+    --------
+    >>> torus_links([0, 0, 0], [3, 1, 2], [4, 4, 4])
+    4
+    """
+    here, there, n = np.asarray(source), np.asarray(target), np.asarray(sizes)
+    check_number("sizes", n, minimum=1, whole=True)
+    for name, point in (("source", here), ("target", there)):
+        check_number(name, point, whole=True)
+        if np.any(point >= n):
+            raise InputError(f"{name}: got {point.tolist()}, use coordinates below {n.tolist()}")
+    apart = np.abs(here - there)
+    links = np.minimum(apart, n - apart).sum(axis=-1)
+    return int(links) if links.ndim == 0 else links
 
 
 def _methods(

@@ -24,6 +24,7 @@ from .fourd import (
     panel_counts,
     placements,
     search,
+    tensor_degrees,
 )
 from .fourd_inputs import (
     MODELS,
@@ -215,7 +216,7 @@ def test_collectives_on_one_and_two_tiers(
 def test_many_ports_leave_the_fast_tier_as_the_narrow_one() -> None:
     three_ports = replace(ROUND, ports_per_gpu=3)
     collective = Collective("allgather", 80.0, Group(8, 4))
-    # 16 + max(70/(3*4*10), 70/100)
+    # 6 s + 10 s of latency; 70 GB pass 3*4 ports in 0.58 s, NVLink in 0.7 s
     assert collective_s(collective, three_ports, "corrected") == pytest.approx(16.7)
 
 
@@ -332,6 +333,27 @@ def test_panel_counts(model: str, n1: int, n2: int, expected: list[int]) -> None
     assert panel_counts(MODELS[model], "2d-summa", n1, n2) == expected
 
 
+def test_panels_divide_the_embedding() -> None:
+    # 2050/4 = 512.5 columns would be enough, but 4 does not divide 2050.
+    assert panel_counts(Model("odd", 2048, 2050, 2, 2), "2d-summa", 1, 1) == [1, 2]
+
+
+def test_tensor_degrees_divide_and_leave_blocks_of_128() -> None:
+    model = Model("small", sequence=1152, embedding=1024, heads=48, depth=4)
+    # n1 divides 48 GPUs, 48 heads and the embedding: 1, 2, 4, 8, 16; 3*1024/16 = 192 columns.
+    assert list(tensor_degrees(model, "1d", 48)) == [(n1, 1) for n1 in (1, 2, 4, 8, 16)]
+    narrow = replace(model, embedding=512)  # 3*512/16 = 96 columns
+    assert list(tensor_degrees(narrow, "1d", 48)) == [(n1, 1) for n1 in (1, 2, 4, 8)]
+    # 2D: 1024/16 = 64 columns are too few; 1152/12 = 96 rows too, 1152/8 = 144 are enough.
+    context = [(1, 1), (1, 2), (1, 3), (1, 4), (1, 6), (1, 8), (2, 1), (2, 2), (2, 3), (2, 4)]
+    context += [(2, 6), (2, 8), (4, 1), (4, 2), (4, 3), (4, 4), (4, 6), (8, 1), (8, 2), (8, 3)]
+    context += [(8, 6)]
+    assert list(tensor_degrees(model, "2d-context", 48)) == context
+    # SUMMA cuts the weights by n2 as well, and neither 3 nor 6 divides 1024.
+    summa = [(n1, n2) for n1, n2 in context if n2 not in (3, 6)]
+    assert list(tensor_degrees(model, "2d-summa", 48)) == summa
+
+
 @pytest.mark.parametrize(
     ("strategy", "microbatches"),
     # 64800 tokens are no multiple of n1 = 64, which cuts the sequence except under SUMMA.
@@ -342,6 +364,14 @@ def test_microbatches_divide_into_the_parts_of_the_sequence(
 ) -> None:
     plans = candidates(MODELS["ViT-ERA5"], ROUND, strategy, 4, 64)
     assert {plan.split.b for plan in plans if plan.split.n1 == 64} == microbatches
+
+
+def test_a_plan_fits_that_fills_the_memory_to_the_last_byte() -> None:
+    model, system = setting_of(BEST[0])
+    plan = plan_of(BEST[0])
+    filled_gb = evaluate(model, system, plan).memory.total_gb
+    assert search(model, replace(system, hbm_gb=filled_gb), iter([plan])).feasible == 1
+    assert search(model, replace(system, hbm_gb=filled_gb * 0.999), iter([plan])).feasible == 0
 
 
 def test_no_plan_fits_where_memory_is_too_small() -> None:

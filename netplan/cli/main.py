@@ -1,0 +1,77 @@
+"""The ``netplan`` command: it loads a command only when it is called, and fails in one line."""
+
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from netplan import __version__
+from netplan.errors import NetplanError
+
+COMMANDS = {
+    "compare": "All fabrics side by side: switches, optics, cost, power, iteration time.",
+    "catalog": "List, show and check catalog files.",
+    "verify": "Published tables and designs against netplan.",
+}
+EXIT_USER_ERROR = 2
+
+
+class LazyCommands(click.Group):
+    """A group whose commands live in ``netplan.cli.<name>`` and are imported on their first use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Names of all commands, in the order of use."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        if cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        command = import_module(f"netplan.cli.{cmd_name}").command
+        return command if isinstance(command, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands for ``--help`` without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; offer the nearest name for a misspelt one."""
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            from netplan.catalog import unknown_name
+
+            raise click.UsageError(str(unknown_name("command", args[0], list(COMMANDS))))
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="netplan")
+def netplan() -> None:
+    """Plan the network of an AI training cluster: fabrics, counts, cost, iteration time."""
+
+
+def main() -> None:
+    """Run the command line; exit with 2 after one clear line if the input is wrong."""
+    try:
+        netplan.main(prog_name="netplan", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as exit_:
+        sys.exit(exit_.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        _fail(error.format_message())
+    except NetplanError as error:
+        _fail(str(error))
+    except BrokenPipeError:
+        # The reader has left (``| head``): nothing to say, and nothing more to flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+def _fail(message: str) -> None:
+    click.echo(f"netplan: {message}", err=True)
+    sys.exit(EXIT_USER_ERROR)

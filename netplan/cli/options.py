@@ -1,0 +1,96 @@
+"""Options that several commands share."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from netplan.reports.formats import FORMATS
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class WholeNumber(click.ParamType[int]):
+    """A whole number; thousands may be set off by commas or underscores."""
+
+    name = "integer"
+
+    def convert(
+        self,
+        value: Any,
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> int:
+        """Read the number, or say how to write it."""
+        if isinstance(value, int):
+            return value
+        text = str(value)
+        try:
+            return int(text.replace(",", "_"))
+        except ValueError:
+            self.fail(f"{text!r} is not a whole number{_suggestion(text)}", param, ctx)
+
+
+class Ratio(click.ParamType[float]):
+    """An oversubscription ratio: ``3`` or ``3:1``."""
+
+    name = "ratio"
+
+    def convert(
+        self,
+        value: Any,
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> float:
+        """Read the ratio of bandwidth down to bandwidth up."""
+        down, _, up = str(value).partition(":")
+        try:
+            ratio = float(down) / float(up or 1)
+        except (ValueError, ZeroDivisionError):
+            self.fail(f"{value!r} is not a ratio: write 3 or 3:1", param, ctx)
+        if not 1 <= ratio < float("inf"):
+            self.fail(f"{value!r} is out of range: at least 1:1", param, ctx)
+        return ratio
+
+
+WHOLE = WholeNumber()
+RATIO = Ratio()
+
+
+def answer_options(command: F) -> F:
+    """Add the options of every command that gives an answer: format, file, catalogs, overrides."""
+    options = (
+        click.option(
+            "--format",
+            "format_",
+            type=click.Choice(FORMATS),
+            default="table",
+            help="Form of the answer.",
+            show_default=True,
+        ),
+        click.option(
+            "-o", "--output", type=click.Path(path_type=Path), help="Write to a file, not stdout."
+        ),
+        click.option(
+            "--catalog", metavar="DIR", help="Your own catalog folder; it goes before ours."
+        ),
+        click.option(
+            "--set",
+            "overrides",
+            multiple=True,
+            metavar="ROLE.KEY=VALUE",
+            help="Replace one catalog value, such as accelerator.memory_bytes=96e9.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _suggestion(text: str) -> str:
+    try:
+        value = float(text)
+    except ValueError:
+        return ""
+    return f": write {int(value)}" if value.is_integer() and abs(value) < 1e15 else ""  # noqa: PLR2004

@@ -1,0 +1,64 @@
+"""Where answers go: stdout, or a file that is complete or not there at all."""
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from netplan.errors import InputError
+
+PLAIN_WIDTH = 80
+
+
+def emit(text: str, path: Path | None) -> None:
+    """Print an answer, or write it to a file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written; an older file of that name stays as it was.
+    """
+    if path is None:
+        click.echo(text, nl=False)
+    else:
+        write_atomically(path, text.encode())
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file beside its place, then move it there in one step.
+
+    Raises
+    ------
+    InputError
+        If the folder does not exist or cannot be written.
+    """
+    temporary = None
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(None, "it is a folder")
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        # A file made by mkstemp is private; give it the rights that a plain open would.
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)  # noqa: PTH101
+        os.replace(temporary, path)  # noqa: PTH105
+    except OSError as error:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+        raise InputError(f"-o {path}: cannot be written: {error.strerror}") from None
+
+
+def terminal_width(path: Path | None) -> tuple[int, bool]:
+    """Columns for a table, and whether colours may be used."""
+    live = path is None and sys.stdout.isatty()
+    if live:
+        return shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns, "NO_COLOR" not in os.environ
+    columns = os.environ.get("COLUMNS", "")
+    return (int(columns) if columns.isdigit() and int(columns) else PLAIN_WIDTH), False

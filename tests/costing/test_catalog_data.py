@@ -1,0 +1,173 @@
+"""The shipped price and power books: they load, and their numbers are the published ones."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from netplan.catalog import check_file, shipped_root
+from netplan.costing.power import POWER_BOOKS, Draw, PowerBook
+from netplan.costing.prices import PRICE_BOOKS, Part, Price, PriceBook
+
+README = (shipped_root() / "costing" / "README.md").read_text(encoding="utf-8")
+PRICES = [(name, price) for name in PRICE_BOOKS.paths() for price in PRICE_BOOKS.load(name).prices]
+DRAWS = [(name, draw) for name in POWER_BOOKS.paths() for draw in POWER_BOOKS.load(name).draws]
+
+
+def price_id(value: object) -> str:
+    """Name a row in the test report."""
+    if isinstance(value, Price | Draw):
+        return f"{value.part}-{value.speed_gbps:g}"
+    return str(value)
+
+
+@pytest.mark.parametrize("path", PRICE_BOOKS.paths().values(), ids=lambda path: path.stem)
+def test_price_book_is_sound(path: Path) -> None:
+    assert check_file(PRICE_BOOKS, path) is None
+
+
+@pytest.mark.parametrize("path", POWER_BOOKS.paths().values(), ids=lambda path: path.stem)
+def test_power_book_is_sound(path: Path) -> None:
+    assert check_file(POWER_BOOKS, path) is None
+
+
+def test_readme_names_every_file_and_every_key() -> None:
+    files = {f"prices/{name}" for name in PRICE_BOOKS.paths()}
+    files |= {f"power/{name}" for name in POWER_BOOKS.paths()}
+    keys = {*Price.model_fields, *PriceBook.model_fields}
+    keys |= {*Draw.model_fields, *PowerBook.model_fields}
+    assert [word for word in sorted(files | keys) if f"`{word}`" not in README] == []
+
+
+# --- prices ---------------------------------------------------------------------------------
+
+
+def test_rail_only_book_has_the_two_prices_of_the_paper() -> None:
+    # arXiv:2307.12169, footnote 1: "$374 per transceiver, $748 per switch port for 400 Gbps".
+    book = PRICE_BOOKS.load("rail-only-2023")
+    assert len(book.prices) == 2
+    port, transceiver = book.price("switch_port", 400), book.price("transceiver", 400)
+    assert port is not None
+    assert transceiver is not None
+    assert (port.low, port.base, port.high) == (None, 748, None)
+    assert (transceiver.low, transceiver.base, transceiver.high) == (None, 374, None)
+
+
+def test_rail_only_book_gives_table_2() -> None:
+    # 32,768 GPUs, radix 64: 2,560 against 1,536 switches, 196,608 against 131,072 transceivers.
+    # 64 * 748 * 2560 + 374 * 196608 = 196,083,712; 64 * 748 * 1536 + 374 * 131072 = 122,552,320.
+    book = PRICE_BOOKS.load("rail-only-2023")
+    port, transceiver = book.price("switch_port", 400), book.price("transceiver", 400)
+    assert port is not None
+    assert transceiver is not None
+    rail_optimized = 64 * 2560 * port.base + 196_608 * transceiver.base
+    rail_only = 64 * 1536 * port.base + 131_072 * transceiver.base
+    assert rail_optimized == 196_083_712
+    assert rail_only == 122_552_320
+    assert 1 - rail_only / rail_optimized == pytest.approx(0.375)  # printed as 37 %
+
+
+@pytest.mark.parametrize(
+    ("part", "speed_gbps", "expected"),
+    [
+        ("switch_port", 100, (None, 187, None)),
+        ("switch_port", 200, (None, 374, None)),
+        ("switch_port", 400, (562, 781, 1090)),  # 36000/64 = 562.5, 50000/64 = 781.25
+        ("switch_port", 800, (None, 1400, None)),
+        ("transceiver", 100, (None, 99, None)),
+        ("transceiver", 200, (None, 239, None)),
+        ("transceiver", 400, (374, 659, None)),
+        ("transceiver", 800, (None, 1399, None)),
+        ("nic_port", 100, (None, 659, None)),
+        ("nic_port", 200, (None, 1079, None)),
+        ("nic_port", 400, (None, 1499, None)),
+        ("nic_port", 800, (None, 2248, None)),
+        ("copper_cable", 200, (None, 100, None)),
+    ],
+)
+def test_prices_of_2026(
+    part: Part, speed_gbps: float, expected: tuple[float | None, float, float | None]
+) -> None:
+    price = PRICE_BOOKS.load("2026").price(part, speed_gbps)
+    assert price is not None
+    assert (price.low, price.base, price.high) == expected
+
+
+def test_the_book_of_2026_says_how_old_its_sources_are() -> None:
+    book = PRICE_BOOKS.load("2026")
+    assert re.search("2026.* 2023 .*2025", book.title)
+    assert {price.date[:4] for price in book.prices} == {"2023", "2024", "2025"}
+
+
+def test_the_book_of_2026_has_every_part_at_common_speeds() -> None:
+    book = PRICE_BOOKS.load("2026")
+    for part in get_args(Part):
+        assert all(book.price(part, speed) for speed in (200, 400, 800))
+
+
+@pytest.mark.parametrize("speed_gbps", [400, 800])
+def test_borrowed_copper_price_says_so(speed_gbps: float) -> None:
+    cable = PRICE_BOOKS.load("2026").price("copper_cable", speed_gbps)
+    assert cable is not None
+    assert cable.confidence == "low"
+    assert "200G figure" in cable.note
+
+
+@pytest.mark.parametrize(("book", "price"), PRICES, ids=price_id)
+def test_price_is_in_order_and_has_a_source(book: str, price: Price) -> None:
+    low = price.base if price.low is None else price.low
+    high = price.base if price.high is None else price.high
+    assert 0 < low <= price.base <= high, book
+    assert price.source
+    assert re.fullmatch(r"20\d\d(-[01]\d)?", price.date)
+
+
+@pytest.mark.parametrize(("book", "price"), PRICES, ids=price_id)
+def test_no_rejected_price_came_in(book: str, price: Price) -> None:
+    # One offer asked 250,000 USD for a 64-port 400G switch: 3,906 USD a port.
+    if price.part == "switch_port":
+        assert (price.high or price.base) < 250_000 / 64 / 2, book
+
+
+@pytest.mark.parametrize("part", get_args(Part))
+def test_faster_is_never_cheaper(part: Part) -> None:
+    book = PRICE_BOOKS.load("2026")
+    rows = sorted((row.speed_gbps, row.base) for row in book.prices if row.part == part)
+    bases = [base for _, base in rows]
+    assert bases == sorted(bases)
+
+
+# --- power ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("part", "speed_gbps", "typical_w", "max_w"),
+    [
+        ("switch_port", 200, 250 / 64, None),
+        ("switch_port", 400, 940 / 128, None),
+        ("switch_port", 800, 940 / 64, None),
+        ("transceiver", 400, 16 / 2, 9),  # a switch's half module has 17/2 at most, a card's own 9
+        ("transceiver", 800, 16, 17),
+        ("copper_cable", 200, 0.1, 0.1),
+        ("nic_port", 400, 24.9, None),
+    ],
+)
+def test_power_of_2026(
+    part: Part, speed_gbps: float, typical_w: float, max_w: float | None
+) -> None:
+    draw = POWER_BOOKS.load("2026").draw(part, speed_gbps)
+    assert draw is not None
+    assert draw.typical_w == pytest.approx(typical_w, rel=1e-12)
+    assert draw.max_w == max_w
+
+
+@pytest.mark.parametrize(("book", "draw"), DRAWS, ids=price_id)
+def test_power_has_a_source_and_a_date(book: str, draw: Draw) -> None:
+    assert draw.source, book
+    assert re.fullmatch(r"20\d\d(-[01]\d)?", draw.date)
+
+
+def test_power_book_has_each_part_and_speed_once() -> None:
+    rows = [(draw.part, draw.speed_gbps) for draw in POWER_BOOKS.load("2026").draws]
+    assert len(rows) == len(set(rows))
