@@ -1,6 +1,7 @@
 """A comparison for people: two tables and their notes, for terminals of any width."""
 
 import io
+from math import inf
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -12,6 +13,7 @@ from netplan.reports.compare import BASELINE, Comparison, FabricRow
 from netplan.reports.formats import Cell, number, percent
 
 WIDE = 120
+NEARLY_AS_FAST = 0.05
 DASH = "-"
 
 
@@ -83,7 +85,7 @@ def _layout(answer: Comparison, width: int) -> Group:
     parts.append(Text(_legend(answer), style="dim"))
     if answer.inputs["timing"]:
         parts.append(_training_table(answer, width))
-    return Group(*parts, _notes(answer))
+    return Group(*parts, Text(_verdict(answer), style="bold"), _notes(answer))
 
 
 def _heading(answer: Comparison) -> Text:
@@ -118,7 +120,7 @@ def _network_table(answer: Comparison, width: int) -> RenderableType:
     ranged = any(row.cost and row.cost.low < row.cost.high for row in answer.rows)
     cells = [_network_cells(row, wide=width >= WIDE, ranged=ranged) for row in answer.rows]
     money = answer.currency
-    names = {"cost": f"M{money}", "range": "low-high", "each": f"{money}/GPU"}
+    names = {"cost": f"M {money}", "range": "low-high", "each": f"{money}/GPU"}
     table = _table(*(names.get(key, key) for key in cells[0]))
     for row in cells:
         table.add_row(*row.values())
@@ -149,7 +151,7 @@ def _network_cells(row: FabricRow, *, wide: bool, ranged: bool) -> dict[str, str
 
 
 def _training_table(answer: Comparison, width: int) -> RenderableType:
-    columns = ["Fabric", "iteration", "MFU", "memory", "TP", "PP", "DP", "batch", "chunks"]
+    columns = ["Fabric", "iteration", "MFU", "memory", "TPxPPxDP", "microbatches", "stages"]
     parts = ("compute", "tensor_comm", "pipeline_comm", "data_comm", "bubble")
     if width >= WIDE:
         columns += ["compute", "TP time", "PP time", "DP time", "bubble"]
@@ -165,9 +167,7 @@ def _training_table(answer: Comparison, width: int) -> RenderableType:
             f"{best.iteration_time_s:.3f} s",
             percent(best.mfu),
             f"{best.memory_bytes / 1e9:.0f} GB",
-            number(plan.tensor),
-            number(plan.pipeline),
-            number(plan.data),
+            f"{plan.tensor}x{plan.pipeline}x{plan.data}",
             f"{plan.microbatches} x {plan.microbatch}",
             number(plan.interleave),
         ]
@@ -177,12 +177,32 @@ def _training_table(answer: Comparison, width: int) -> RenderableType:
     return Padding(table, (1, 0, 0, 0))
 
 
+def _verdict(answer: Comparison) -> str:
+    """One sentence on what to buy: the lowest cost among the fabrics that train about as fast."""
+    rows = [row for row in answer.rows if row.cost and row.cost_complete]
+    if not rows:
+        return ""
+    times = [row.best.iteration_time_s for row in answer.rows if row.best]
+    text = ""
+    if times:
+        limit = min(times) * (1 + NEARLY_AS_FAST)
+        rows = [row for row in rows if row.best and row.best.iteration_time_s <= limit]
+        text = f"Within {percent(NEARLY_AS_FAST)} of the fastest, "
+    if not rows:
+        return ""
+    cheapest = min(rows, key=lambda row: row.cost.base if row.cost else inf)
+    base = cheapest.cost.base if cheapest.cost else inf
+    return f"\n{text}{cheapest.name} costs least: {base / 1e6:,.1f} M {answer.currency}."
+
+
 def _legend(answer: Comparison) -> str:
     """What the signs in the tables mean, those that occur."""
     rows = [row for row in answer.rows if row.fabric]
     lines = [f"saves: against {BASELINE}. kW: network only. Gear inside HB domains is not counted."]
     if not all(row.fabric.exact for row in rows if row.fabric):
         lines.append("*: does not divide evenly; as built (the port lower bound is in the notes).")
+    if any(line.part == "nic_port" for row in rows if row.cost for line in row.cost.unpriced):
+        lines[0] = lines[0].replace("Gear", "Network cards and gear").replace("is not", "are not")
     if not all(row.cost_complete for row in rows):
         lines.append("≥: parts without a price in this book are left out (see the notes).")
     return "\n".join(lines)

@@ -82,7 +82,7 @@ def percent(share: float | None) -> str:
     >>> percent(0.754), percent(None)
     ('75 %', '-')
     """
-    return "-" if share is None else f"{100 * share:.0f} %"
+    return "-" if share is None else f"{round(100 * share)} %"
 
 
 def _inert(value: Cell) -> Cell:

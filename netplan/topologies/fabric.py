@@ -201,7 +201,11 @@ def network_level(sizing: Sizing, size: int, bytes_per_s: float) -> Level:
 def clos_parts(
     built: ClosCounts, bound: ClosCounts
 ) -> tuple[tuple[SwitchTier, ...], tuple[LinkGroup, ...]]:
-    """Tiers and links of a Clos network from its two counts."""
+    """Tiers and links of a Clos network from its two counts.
+
+    A build in whole units may have more tiers than the bound, whose missing ones count zero.
+    """
+    missing = (0,) * (built.tiers - bound.tiers)
     switch_names = _names("leaf", "spine", "core", built.tiers)
     link_names = (
         "host",
@@ -210,11 +214,11 @@ def clos_parts(
     tiers = zip(
         switch_names,
         built.switches_per_tier,
-        bound.switches_per_tier,
+        bound.switches_per_tier + missing,
         built.ports_used_per_tier,
         strict=True,
     )
-    links = zip(link_names, built.links_per_tier, bound.links_per_tier, strict=False)
+    links = zip(link_names, built.links_per_tier, bound.links_per_tier + missing, strict=False)
     return (
         tuple(SwitchTier(*tier) for tier in tiers),
         tuple(LinkGroup(*group, "optical") for group in links),

@@ -45,7 +45,7 @@ def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
         sizing=sizing,
         tiers=(),
         links=links,
-        nic_ports=ports * sizing.gpus,
+        nic_ports=ports * sizing.domains * sizing.hb_size,
         levels=(hb_level(spec, sizing), *rings) if whole else (),
         network="direct",
         notes=(*spec.notes, *_notes(sizes, sizing, ports)),
@@ -116,7 +116,8 @@ def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int) -> list[str]:
         )
     if sizing.full_domains < sizing.domains:
         notes.append(
-            f"The last HB domain has {sizing.gpus % sizing.hb_size} of {sizing.hb_size} GPUs, so"
-            " some rings are open: no iteration time is given."
+            f"Cabled for {sizing.domains:,} full HB domains; the last one has"
+            f" {sizing.gpus % sizing.hb_size} of {sizing.hb_size} GPUs, which leaves rings open:"
+            " no iteration time is given."
         )
     return notes

@@ -1,0 +1,112 @@
+"""All fabrics: what must hold in every size."""
+
+from math import prod
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netplan.errors import InputError
+from netplan.topologies.build import build_fabric
+from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.specs import FABRICS
+
+NAMES = tuple(FABRICS.paths())
+
+
+def build(name: str, gpus: int, radix: int, hb_size: int, ratio: float | None = None) -> Fabric:
+    sizing = Sizing(
+        gpus,
+        radix,
+        hb_size,
+        hb_bytes_per_s=450e9,
+        network_bytes_per_s=50e9,
+        oversubscription=ratio,
+    )
+    return build_fabric(FABRICS.load(name), sizing)
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(NAMES),
+    st.integers(8, 4_194_304),
+    st.integers(4, 512).map(lambda half: 2 * half),
+    st.integers(1, 512),
+)
+def test_ports_close_in_every_size(name: str, gpus: int, radix: int, hb_size: int) -> None:
+    try:
+        fabric = build(name, gpus, radix, min(hb_size, gpus))
+    except InputError as error:
+        # Only a dragonfly runs out of groups; its message says what it holds.
+        assert name in {"dragonfly", "frontier"}
+        assert "GPUs" in str(error)
+        return
+    assert fabric.switches >= fabric.switches_lower_bound
+    assert fabric.spare_ports >= 0
+    for tier in fabric.tiers:
+        assert tier.ports_used <= tier.switches * radix
+    # Cable ends: those on switches and those on network cards are all of them.
+    ends_on_switches = sum(tier.ports_used for tier in fabric.tiers)
+    assert 2 * fabric.link_count <= ends_on_switches + fabric.nic_ports
+    assert fabric.transceivers + 2 * fabric.copper_cables == 2 * fabric.link_count
+    if fabric.levels:
+        full = fabric.sizing.full_domains * fabric.sizing.hb_size
+        assert prod(level.size for level in fabric.levels) == full
+    assert fabric.exact or any("do not divide evenly" in note for note in fabric.notes)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_fabric_states_its_assumptions(name: str) -> None:
+    assert build("rail-only" if name == "frontier" else name, 4096, 64, 8).notes
+
+
+def test_levels_by_hand() -> None:
+    rail_only = build("rail-only", 32_768, 128, 256).levels
+    assert [(level.kind, level.size, level.link_bytes_per_s) for level in rail_only] == [
+        ("switch", 256, 450e9),
+        ("switch", 128, 50e9),
+    ]
+    dgx_1 = build("dgx-1", 4096, 64, 256).levels
+    assert [(level.kind, level.size) for level in dgx_1] == [("mesh", 8), ("switch", 512)]
+    assert dgx_1[0].link_bytes_per_s == pytest.approx(450e9 / 7)
+
+
+def test_oversubscription_slows_only_what_leaves_the_leaf() -> None:
+    # Rails of 128 hosts do not fit under 96 ports: the network runs at a third.
+    spread = build("rail-optimized", 32_768, 128, 256, 3.0)
+    assert spread.levels[1].link_bytes_per_s == pytest.approx(50e9 / 3)
+    # Rails of 64 hosts do: traffic along rails keeps the full rate, on a fat tree it does not.
+    assert build("rail-optimized", 16_384, 128, 256, 3.0).levels[1].link_bytes_per_s == 50e9
+    fat_tree = build("fat-tree", 16_384, 128, 256, 3.0)
+    assert fat_tree.levels[1].link_bytes_per_s == pytest.approx(50e9 / 3)
+    # One tier of rails has no uplinks.
+    assert build("rail-only", 32_768, 128, 256, 3.0).levels[1].link_bytes_per_s == 50e9
+
+
+@pytest.mark.parametrize(
+    ("gpus", "leaves", "spines", "host_links"),
+    [(248, 8, 4, 252), (504, 16, 8, 508), (760, 24, 16, 764), (1016, 32, 16, 1020)],
+)
+def test_superpod_rows(gpus: int, leaves: int, spines: int, host_links: int) -> None:
+    # NVIDIA DGX SuperPOD H100 reference architecture: 31, 63, 95, 127 nodes and 4 management links.
+    spec = FABRICS.load("dgx-superpod").model_copy(update={"management_links": 4})
+    sizing = Sizing(gpus, 64, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
+    fabric = build_fabric(spec, sizing)
+    assert [tier.switches for tier in fabric.tiers] == [leaves, spines]
+    assert [group.links for group in fabric.links] == [host_links, leaves * 32]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "radix", "hb_size", "message"),
+    [
+        (7, 64, 1, "7 GPUs are out of range: give 8 to 4,194,304"),
+        (4_194_305, 64, 1, "4,194,305 GPUs are out of range"),
+        (64, 63, 1, "switch radix 63 cannot be used"),
+        (64, 6, 1, "switch radix 6 is too small"),
+        (64, 64, 128, "an HB domain of 128 GPUs is out of range: give 1 to 64"),
+        (64, 64, 0, "an HB domain of 0 GPUs is out of range"),
+    ],
+)
+def test_bad_sizes(gpus: int, radix: int, hb_size: int, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        build("rail-only", gpus, radix, hb_size)

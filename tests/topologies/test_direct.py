@@ -1,0 +1,115 @@
+"""Tori and dragonflies: published builds, brute force over shapes, explicit graphs."""
+
+from itertools import product
+from math import prod
+
+import networkx as nx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netplan.errors import InputError
+from netplan.topologies.build import build_fabric
+from netplan.topologies.dragonfly import balanced_shape, sized_shape
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.specs import FABRICS
+from netplan.topologies.torus import torus_sizes
+
+
+def sizing(gpus: int, radix: int = 64, hb_size: int = 1) -> Sizing:
+    return Sizing(gpus, radix, hb_size, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
+
+
+@given(st.integers(1, 3000), st.integers(1, 3))
+def test_torus_sizes_have_the_smallest_sum(positions: int, dimensions: int) -> None:
+    divisors = [d for d in range(1, positions + 1) if positions % d == 0]
+    brute = min(
+        sum(sizes) + positions // prod(sizes)
+        for sizes in product(divisors, repeat=dimensions - 1)
+        if positions % prod(sizes) == 0
+    )
+    found = torus_sizes(positions, dimensions)
+    assert prod(found) == positions
+    assert sum(found) == brute
+
+
+@pytest.mark.parametrize(("gpus", "name"), [(64, "torus-2d"), (64, "torus-3d"), (8, "torus-3d")])
+def test_torus_links_equal_an_explicit_graph(gpus: int, name: str) -> None:
+    fabric = build_fabric(FABRICS.load(name), sizing(gpus))
+    shape = [level.size for level in fabric.levels[1:]]
+    graph = nx.grid_graph(shape, periodic=True)
+    assert fabric.link_count == graph.number_of_edges()
+    assert fabric.nic_ports == 2 * fabric.link_count
+
+
+def test_tpu_v4_pod_has_its_published_optics() -> None:
+    # 64 cubes of 4 x 4 x 4: 96 optical links a cube, so 6,144 optical ends in the pod.
+    fabric = build_fabric(FABRICS.load("torus-3d"), sizing(4096))
+    assert fabric.transceivers == 6144
+    assert fabric.link_count == 3 * 4096
+
+
+def test_torus_of_domains_is_one_torus_a_rail() -> None:
+    # 128 domains of 256: 8 x 4 x 4, three links a GPU, all between racks.
+    fabric = build_fabric(FABRICS.load("torus-3d"), sizing(32_768, hb_size=256))
+    assert [level.size for level in fabric.levels] == [256, 8, 4, 4]
+    assert (fabric.link_count, fabric.copper_cables) == (3 * 32_768, 0)
+
+
+@pytest.mark.parametrize(
+    ("radix", "hosts", "switches", "copper", "fibre"),
+    [(15, 1056, 264, 1980, 528), (23, 5256, 876, 10_074, 2628)],
+)
+def test_published_dragonflies(
+    radix: int, hosts: int, switches: int, copper: int, fibre: int
+) -> None:
+    # ATOP/ZCube (SIGCOMM 2025), appendix: balanced p = 4 and p = 6; host cables at full capacity.
+    shape = balanced_shape(hosts, radix)
+    assert shape.switches == switches
+    assert shape.local_links + hosts == copper
+    assert shape.global_links == fibre
+    assert shape.radix_needed == radix
+    assert shape.links_per_pair == 1
+
+
+def test_dragonfly_with_few_groups_spreads_its_global_links() -> None:
+    # p = h = 32, a = 64: 16 groups of 2,048 hosts; 2,048 global ports over 15 others: 136 each.
+    shape = balanced_shape(32_768, 128)
+    assert (shape.groups, shape.links_per_pair) == (16, 136)
+    assert shape.taper == pytest.approx(15 * 136 / 2048)
+
+
+def test_dragonfly_levels_for_domains_in_a_group() -> None:
+    # Domains of 256 hosts cover 8 switches: 8 domains a group, 16 groups. Detours use all 63 local
+    # links of a switch at twice the load for 32 hosts: 63/64 of the port rate.
+    fabric = build_fabric(FABRICS.load("dragonfly"), sizing(32_768, 128, 256))
+    _, local, between = fabric.levels
+    assert (local.kind, local.size, between.kind, between.size) == ("mesh", 8, "mesh", 16)
+    assert local.gpu_bytes_per_s == pytest.approx(50e9 * 63 / 64)
+    assert between.gpu_bytes_per_s == pytest.approx(50e9 * 15 * 136 / 2048)
+
+
+def test_dragonfly_of_single_gpus_is_switch_by_mesh_by_mesh() -> None:
+    fabric = build_fabric(FABRICS.load("dragonfly"), sizing(4096, 64))
+    assert [(level.kind, level.size) for level in fabric.levels[1:]] == [
+        ("switch", 16),
+        ("mesh", 32),
+        ("mesh", 8),
+    ]
+
+
+def test_dragonfly_too_small_a_radix() -> None:
+    # h = 2: 2 hosts, 4 switches, 4*2 + 1 = 9 groups: 72 hosts.
+    with pytest.raises(InputError, match="holds at most 72 GPUs, got 100"):
+        balanced_shape(100, 8)
+
+
+def test_dragonfly_needs_its_ports() -> None:
+    with pytest.raises(InputError, match="needs 71 ports, got radix 64"):
+        sized_shape(10_000, 64, (20, 32, 20))
+
+
+def test_torus_of_given_sizes_must_hold_the_gpus() -> None:
+    spec = FABRICS.load("torus-3d").model_copy(update={"sizes": (4, 4, 4)})
+    with pytest.raises(InputError, match="4 x 4 x 4 positions hold 64 HB domains, got 128"):
+        build_fabric(spec, sizing(128))
