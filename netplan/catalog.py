@@ -126,7 +126,9 @@ def check_file(shelf: Shelf[Any], path: Path) -> str | None:
 
 def unknown_name(role: str, name: str, known: Mapping[str, object] | Sequence[str]) -> Exception:
     """Build the error for a name that stands nowhere, with the nearest names."""
-    near = difflib.get_close_matches(name.lower(), list(known), n=3, cutoff=0.5)
+    wanted = name.lower()
+    near = [other for other in known if wanted and other.startswith(wanted)][:3]
+    near += difflib.get_close_matches(wanted, [o for o in known if o not in near], n=2)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
     return UnknownNameError(f"unknown {role} {name!r}: {hint}")
 

@@ -1,4 +1,4 @@
-"""The house rules: format, lint, types, one-way imports, sizes of files, documents that are true."""
+"""The house rules: format, lint, types, one-way imports, short files, true documents."""
 
 import ast
 import subprocess

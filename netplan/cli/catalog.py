@@ -79,7 +79,10 @@ def show(name: str, format_: str, output: Path | None, catalog: str | None) -> N
 @click.option("--role", help="What the files describe, if their folder does not say so.")
 @CATALOG
 def check(files: tuple[Path, ...], role: str | None, catalog: str | None) -> None:
-    """Check FILES, or every catalog file; each fault is named with its line, and the exit code is 2."""
+    """Check FILES, or every catalog file.
+
+    Every fault is named with its file and line; with any fault the exit code is 2.
+    """
     from netplan.catalog import user_roots
     from netplan.reports.shelves import check_records
 

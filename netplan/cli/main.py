@@ -55,6 +55,8 @@ def netplan() -> None:
 
 def main() -> None:
     """Run the command line; exit with 2 after one clear line if the input is wrong."""
+    # netplan uses no plugin of pydantic; looking for them reads every installed package.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         netplan.main(prog_name="netplan", standalone_mode=False)
         sys.stdout.flush()

@@ -18,7 +18,7 @@ class WholeNumber(click.ParamType[int]):
 
     def convert(
         self,
-        value: Any,
+        value: object,
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> int:
@@ -39,7 +39,7 @@ class Ratio(click.ParamType[float]):
 
     def convert(
         self,
-        value: Any,
+        value: object,
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> float:

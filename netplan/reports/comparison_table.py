@@ -198,11 +198,12 @@ def _verdict(answer: Comparison) -> str:
 def _legend(answer: Comparison) -> str:
     """What the signs in the tables mean, those that occur."""
     rows = [row for row in answer.rows if row.fabric]
-    lines = [f"saves: against {BASELINE}. kW: network only. Gear inside HB domains is not counted."]
+    apart = "gear inside HB domains"
+    if any(line.part == "nic_port" for row in rows if row.cost for line in row.cost.unpriced):
+        apart = "network cards and " + apart
+    lines = [f"saves: against {BASELINE}. Not in the prices: {apart}."]
     if not all(row.fabric.exact for row in rows if row.fabric):
         lines.append("*: does not divide evenly; as built (the port lower bound is in the notes).")
-    if any(line.part == "nic_port" for row in rows if row.cost for line in row.cost.unpriced):
-        lines[0] = lines[0].replace("Gear", "Network cards and gear").replace("is not", "are not")
     if not all(row.cost_complete for row in rows):
         lines.append("≥: parts without a price in this book are left out (see the notes).")
     return "\n".join(lines)

@@ -87,7 +87,7 @@ def test_bad_radix(radix: int) -> None:
 
 
 def test_bad_oversubscription() -> None:
-    with pytest.raises(InputError, match="oversubscription 0.5:1"):
+    with pytest.raises(InputError, match=r"oversubscription 0\.5:1"):
         leaf_ports(64, 0.5)
 
 

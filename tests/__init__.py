@@ -1,0 +1,1 @@
+"""Tests of netplan; the folders mirror its rooms."""

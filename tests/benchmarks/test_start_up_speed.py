@@ -1,0 +1,40 @@
+"""Whole-process times of the command line, next to the bare import of what it needs.
+
+Run with: python -m pytest tests/benchmarks --benchmark-only
+"""
+
+import resource
+import subprocess
+import sys
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+FLOOR = "import click, numpy, rich.console, rich.table, yaml; from pydantic import BaseModel"
+ROUNDS = 15
+
+
+def run(*arguments: str) -> None:
+    """Run Python in a process of its own."""
+    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(("-c", FLOOR), id="floor: bare import"),
+        pytest.param(
+            ("-m", "netplan", "compare", "--gpus", "32768", "--radix", "128"), id="compare 32768"
+        ),
+        pytest.param(
+            ("-m", "netplan", "compare", "--gpus", "1048576", "--radix", "128"),
+            id="compare 1048576",
+        ),
+        pytest.param(("-c", "import click"), id="floor: import click"),
+        pytest.param(("-m", "netplan", "--help"), id="help"),
+    ],
+)
+def test_whole_process(benchmark: BenchmarkFixture, arguments: tuple[str, ...]) -> None:
+    benchmark.pedantic(run, args=arguments, rounds=ROUNDS, warmup_rounds=2)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    benchmark.extra_info["peak_mib_of_all_children"] = peak / 1024

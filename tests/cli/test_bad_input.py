@@ -1,0 +1,152 @@
+"""Wrong input: one clear line, exit code 2, nothing lost or half-written."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import netplan, refused
+
+COMPARE = ("compare", "--gpus", "4096", "--radix", "64", "--no-timing")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--gpus", "7"), "7 GPUs are out of range: give 8 to 4,194,304"),
+        (("--gpus", "-5"), "-5 GPUs are out of range"),
+        (("--gpus", "1e6"), "'1e6' is not a whole number: write 1000000"),
+        (("--gpus", "many"), "'many' is not a whole number"),
+        (("--gpus", "99999999"), "99,999,999 GPUs are out of range"),
+        (("--radix", "127"), "switch radix 127 cannot be used: give an even number"),
+        (("--radix", "0"), "switch radix 0 cannot be used"),
+        (("--hb-size", "5000"), "an HB domain of 5,000 GPUs is out of range: give 1 to 4,096"),
+        (("--hb-size", "0"), "an HB domain of 0 GPUs is out of range"),
+        (("--batch", "0"), "the global batch is at least 1 sequence, got 0"),
+        (("--oversubscription", "0.5"), "'0.5' is out of range: at least 1:1"),
+        (("--oversubscription", "a:b"), "'a:b' is not a ratio: write 3 or 3:1"),
+        (("--oversubscription", "100"), "oversubscription 100:1 cannot be built with radix 64"),
+        (("--model", "gtp-1t"), "unknown model 'gtp-1t': did you mean gpt-1t"),
+        (("--accelerator", "h100"), "unknown accelerator 'h100': did you mean h100-80gb"),
+        (("--fabric", "torus-4d"), "unknown fabric 'torus-4d': did you mean torus-"),
+        (("--prices", "2027"), "unknown prices '2027': did you mean 2026"),
+        (("--catalog", "no/such/folder"), "--catalog: no such folder: no/such/folder"),
+        (("--set", "accelerator.memory_bytes"), "write ROLE.KEY=VALUE"),
+        (("--set", "acelerator.memory_bytes=1"), "did you mean accelerator"),
+        (("--set", "accelerator.memory=1"), "unknown key memory: did you mean memory_bytes?"),
+        (("--set", "accelerator.memory_bytes=lots"), "memory_bytes: got 'lots'"),
+        (("--set", "accelerator.memory_bytes=-1"), "memory_bytes: got -1"),
+        (("--set", "accelerator.memory_bytes=.inf"), "memory_bytes: got inf"),
+        (("--format", "xml"), "'xml' is not one of"),
+        (("--gpu", "8"), "No such option"),
+        (("-o", "no/such/folder/out.json"), "cannot be written: No such file or directory"),
+        (("-o", "/"), "cannot be written: it is a folder"),
+    ],
+)
+def test_wrong_options(arguments: tuple[str, str], message: str) -> None:
+    error = refused(*COMPARE, *arguments)
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_misspelt_command() -> None:
+    assert "unknown command 'comparison': did you mean compare?" in refused("comparison")
+
+
+def test_missing_option() -> None:
+    assert "Missing option '--gpus'" in refused("compare", "--radix", "64")
+
+
+PRICES = """\
+name: mine
+title: My prices
+source: a letter
+date: "2026-01"
+currency: USD
+prices:
+  - {part: switch_port, speed_gbps: 400, unit: USD/port, base: 700, date: "2026", source: a letter, confidence: low}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("USD/port", "EUR/port", "mine.yaml:1: switch_port at 400 Gb/s: unit must be 'USD/port'"),
+        ("base: 700", "base: -1", "mine.yaml:7: prices.0.base: got -1"),
+        ("base: 700", "base: 700, low: 900", "prices run low <= base <= high"),
+        ("base:", "bass:", "mine.yaml:7: unknown key prices.0.bass: did you mean base?"),
+        ("currency: USD", "", "mine.yaml:1: currency is missing"),
+        ("currency: USD", "currency: &a [*a]", "anchors and aliases"),
+        ("currency: USD", "currency: !!python/object:os.system x", "tags such as"),
+        ("currency: USD", "currency: USD\ncurrency: EUR", "mine.yaml:6"),
+        ("currency: USD", "currency: [", "mine.yaml:"),
+        ("name: mine", "- name: mine", "mine.yaml:"),
+    ],
+)
+def test_wrong_files_name_file_and_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(PRICES.replace(old, new), encoding="utf-8")
+    assert message in refused(*COMPARE, "--prices", str(path))
+
+
+def test_anchor_bomb_is_refused_at_once(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
+    path = tmp_path / "bomb.yaml"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    assert "anchors and aliases (& and *) are not allowed" in refused(*COMPARE, "--model", str(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\xff\xfe\x00x", "not UTF-8 text"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"# " + b"x" * (1 << 20), "larger than 1 MiB"),
+        (b"", "expected a mapping"),
+    ],
+)
+def test_hostile_files(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "hostile.yaml"
+    path.write_bytes(content)
+    assert message in refused(*COMPARE, "--model", str(path))
+
+
+def test_all_faults_of_a_file_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(PRICES.replace("base: 700", "bass: 700").replace("date: \"2026-01\"\n", ""))
+    done = netplan("catalog", "check", str(path), "--role", "prices")
+    assert done.returncode == 2
+    assert "mine.yaml:1: date is missing" in done.stderr
+    assert "mine.yaml:6: unknown key prices.0.bass" in done.stderr
+    assert "mine.yaml:6: prices.0.base is missing" in done.stderr
+
+
+def test_an_old_file_survives_a_wrong_run(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    path.write_text("precious")
+    refused(*COMPARE, "--gpus", "7", "-o", str(path))
+    assert path.read_text() == "precious"
+    assert os.listdir(tmp_path) == ["out.json"]
+
+
+def test_an_unwritable_folder_stays_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    path.mkdir()
+    refused(*COMPARE, "-o", str(path))
+    assert os.listdir(tmp_path) == ["out.json"]
+
+
+def test_a_closed_pipe_is_silent() -> None:
+    command = f"{sys.executable} -m netplan compare --gpus 4096 --radix 64 --format json | head -1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "{\n", "")
+
+
+def test_a_fabric_that_cannot_be_built_alone_is_an_error() -> None:
+    error = refused("compare", "--gpus", "4096", "--radix", "8", "--fabric", "dragonfly")
+    assert "holds at most 72 GPUs, got 4,096: raise the radix" in error
