@@ -28,8 +28,8 @@ def command(only: str | None, format_: str, output: Path | None) -> None:
     A published number that is known not to reproduce is listed as such, with the reason.
     """
     from netplan.reports.formats import to_csv, to_json, to_markdown
-    from netplan.reports.plain_table import plain_table
     from netplan.reports.verify import verify
+    from netplan.reports.verify_table import verification_text
 
     answer = verify(only=only)
     if not answer.checks:
@@ -38,12 +38,7 @@ def command(only: str | None, format_: str, output: Path | None) -> None:
     if format_ == "json":
         text = to_json(answer.to_dict())
     elif format_ == "table":
-        keys = ("name", "source", "expected", "got", "verdict")
-        text = plain_table(
-            [{key: row[key] for key in keys} for row in rows], terminal_width(output)[0]
-        )
-        reasons = [f"{row['name']}: {row['reason']}" for row in rows if row["reason"]]
-        text += "\n" + "\n".join(reasons) + f"\n\n{answer.summary}\n"
+        text = verification_text(answer, terminal_width(output)[0])
     else:
         text = to_csv(rows) if format_ == "csv" else to_markdown(rows)
     emit(text, output)

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from netplan.reports.compare import BASELINE, Comparison, FabricRow
+from netplan.reports.comparison import BASELINE, Comparison, FabricRow
 from netplan.reports.formats import Cell, number, percent
 
 WIDE = 120

@@ -18,7 +18,7 @@ GPUs; then its links leave every group, and only the sets J that hold it give a 
 
 Sources: cut bound of Zhao and Krishnamurthy 2023, whose optimum the all_gather terms equal on
 rings, tori, switches and two-level hierarchies (ForestColl, arXiv:2402.06787); the theorem of
-`all_gather_bound_s` extends Appendix A of the rail-only paper (arXiv:2307.12169). Left out:
+`all_gather_bound` extends Appendix A of the rail-only paper (arXiv:2307.12169). Left out:
 latency, blocking switches, reduction inside switches.
 """
 
@@ -143,7 +143,7 @@ def lower_bound(
     return LowerBound(tuple(terms))
 
 
-def all_gather_bound_s(
+def all_gather_bound(
     data_bytes: float,
     hb_size: int,
     hb_count: int,
@@ -185,7 +185,7 @@ def all_gather_bound_s(
 
     Examples
     --------
-    >>> print(all_gather_bound_s(1e9, 8, 8, 450e9, 50e9))
+    >>> print(all_gather_bound(1e9, 8, 8, 450e9, 50e9))
     0.0021875 s, bound by network (network 0.0021875 s, joint 0.00196875 s, domain 0.000243056 s)
     """
     check_choice("fabric", fabric, get_args(Fabric))

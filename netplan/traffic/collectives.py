@@ -30,7 +30,7 @@ from netplan.traffic.algorithms import (
     check_number,
     plain,
 )
-from netplan.traffic.bounds import Fabric, all_gather_bound_s
+from netplan.traffic.bounds import Fabric, all_gather_bound
 
 __all__ = [
     "all_gather_bound_s",
@@ -97,6 +97,28 @@ def all_gather_s(
     network_s = (y - 1) * data_bytes / (x * y * network_bytes_per_s) + latency_s * (y > 1)
     domain_s = (x - 1) * data_bytes / (x * hb_bytes_per_s) + latency_s * (x > 1)
     return plain(network_s + domain_s)
+
+
+def all_gather_bound_s(
+    data_bytes: float,
+    hb_size: int,
+    hb_count: int,
+    hb_bytes_per_s: float,
+    network_bytes_per_s: float,
+    fabric: Fabric = "rail-only",
+) -> float:
+    """Optimal time of an all_gather, bandwidth only [s].
+
+    `netplan.traffic.bounds.all_gather_bound` names the terms and the one that binds; parameters,
+    source and errors stand there.
+
+    Examples
+    --------
+    >>> all_gather_bound_s(1e9, 8, 8, 450e9, 50e9)
+    0.0021875
+    """
+    sizes = (hb_size, hb_count, hb_bytes_per_s, network_bytes_per_s)
+    return all_gather_bound(data_bytes, *sizes, fabric).bound_s
 
 
 def all_to_all_s(

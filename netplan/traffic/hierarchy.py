@@ -13,9 +13,9 @@ latencies: more chunks are not always faster. With D and the time of one level a
     An all_reduce as reduce_scatter 1..k and all_gather k..1: level i works on
     D/(c*n_1*...*n_{i-1}) bytes, so that the slow outer levels carry little. With t_i for both
     phases of one chunk, T = max(c*t_1, max_{i>=2}(c*t_i + t_1 + ... + t_{i-1})). Any order of
-    service takes at least this long. In simulations, first come first served took exactly this
-    long on two levels and at most 18 % longer on three or four. The other three collectives are
-    the same as per_dimension.
+    service takes at least this long. First come first served takes exactly this long on two
+    levels if the outer one finishes a chunk in one go (else up to 6 % longer in simulations), and
+    up to 20 % longer on three or four. The other three collectives are as in per_dimension.
 
 Sources: ASTRA-sim 2.0 (Won et al. 2023), whose analytical backends give these times; COMET
 (arXiv:2211.16648), Sec. V-B4 for the hierarchical all_reduce. Left out: unequal chunks, several

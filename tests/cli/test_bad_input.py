@@ -1,6 +1,5 @@
 """Wrong input: one clear line, exit code 2, nothing lost or half-written."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -66,7 +65,8 @@ source: a letter
 date: "2026-01"
 currency: USD
 prices:
-  - {part: switch_port, speed_gbps: 400, unit: USD/port, base: 700, date: "2026", source: a letter, confidence: low}
+  - {part: switch_port, speed_gbps: 400, unit: USD/port, base: 700,
+     date: "2026", source: a letter, confidence: low}
 """
 
 
@@ -96,7 +96,8 @@ def test_anchor_bomb_is_refused_at_once(tmp_path: Path) -> None:
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
     path = tmp_path / "bomb.yaml"
     path.write_text("\n".join(lines), encoding="utf-8")
-    assert "anchors and aliases (& and *) are not allowed" in refused(*COMPARE, "--model", str(path))
+    error = refused(*COMPARE, "--model", str(path))
+    assert "anchors and aliases (& and *) are not allowed" in error
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,7 @@ def test_hostile_files(tmp_path: Path, content: bytes, message: str) -> None:
 
 def test_all_faults_of_a_file_at_once(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
-    path.write_text(PRICES.replace("base: 700", "bass: 700").replace("date: \"2026-01\"\n", ""))
+    path.write_text(PRICES.replace("base: 700", "bass: 700").replace('date: "2026-01"\n', ""))
     done = netplan("catalog", "check", str(path), "--role", "prices")
     assert done.returncode == 2
     assert "mine.yaml:1: date is missing" in done.stderr
@@ -129,20 +130,20 @@ def test_an_old_file_survives_a_wrong_run(tmp_path: Path) -> None:
     path.write_text("precious")
     refused(*COMPARE, "--gpus", "7", "-o", str(path))
     assert path.read_text() == "precious"
-    assert os.listdir(tmp_path) == ["out.json"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out.json"]
 
 
 def test_an_unwritable_folder_stays_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     path.mkdir()
     refused(*COMPARE, "-o", str(path))
-    assert os.listdir(tmp_path) == ["out.json"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out.json"]
 
 
 def test_a_closed_pipe_is_silent() -> None:
     command = f"{sys.executable} -m netplan compare --gpus 4096 --radix 64 --format json | head -1"
     done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
+        ["/bin/bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "{\n", "")
 

@@ -1,0 +1,130 @@
+"""What a comparison answers: one row a fabric, and the forms that programs read."""
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from netplan import __version__
+from netplan.costing.bill import BillLine, Cost, Power
+from netplan.performance.search import PlanTime, SearchResult
+from netplan.topologies.fabric import Fabric
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BASELINE = "rail-optimized"
+
+
+@dataclass(frozen=True, slots=True)
+class FabricRow:
+    """One fabric of a comparison; ``fabric`` is None where it cannot be built in this size."""
+
+    name: str
+    title: str
+    fabric: Fabric | None
+    bill: tuple[BillLine, ...]
+    cost: Cost | None
+    cost_reduction: float | None
+    power: Power | None
+    best: PlanTime | None
+    timed: SearchResult | None
+    notes: tuple[str, ...]
+
+    @property
+    def cost_complete(self) -> bool:
+        """Whether the price covers all that sets the fabrics apart.
+
+        The first network port of each GPU is the same on every fabric and may be missing.
+        """
+        if self.cost is None or self.fabric is None:
+            return False
+        return not any(
+            line.part != "nic_port" or line.quantity > self.fabric.sizing.gpus
+            for line in self.cost.unpriced
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row as the command line prints it in JSON."""
+        fabric, cost, best = self.fabric, self.cost, self.best
+        gpus = fabric.sizing.gpus if fabric else 0
+        return {
+            "fabric": self.name,
+            "tiers": len(fabric.tiers) if fabric else None,
+            "switches": fabric.switches if fabric else None,
+            "links": fabric.link_count if fabric else None,
+            "transceivers": fabric.transceivers if fabric else None,
+            "copper_cables": fabric.copper_cables if fabric else None,
+            "nic_ports": fabric.nic_ports if fabric else None,
+            "spare_ports": fabric.spare_ports if fabric else None,
+            "count_status": ("exact" if fabric.exact else "wireable") if fabric else None,
+            "switches_lower_bound": fabric.switches_lower_bound if fabric else None,
+            "switch_tiers": [asdict(tier) for tier in fabric.tiers] if fabric else [],
+            "link_groups": [asdict(group) for group in fabric.links] if fabric else [],
+            "hb_size": fabric.sizing.hb_size if fabric else None,
+            "cost_usd": {"low": cost.low, "base": cost.base, "high": cost.high} if cost else None,
+            "cost_per_gpu_usd": cost.base / gpus if cost else None,
+            "cost_complete": self.cost_complete,
+            "cost_reduction": self.cost_reduction,
+            "power_w": self.power.typical_w if self.power else None,
+            "iteration_time_s": best.iteration_time_s if best else None,
+            "mfu": best.mfu if best else None,
+            "memory_bytes": best.memory_bytes if best else None,
+            "breakdown_s": best.breakdown_s if best else None,
+            "plan": plan_dict(best) if best else None,
+            "gpus_used": best.plan.gpus if best else None,
+            "space": space_dict(self.timed) if self.timed else None,
+            "levels": [asdict(level) for level in fabric.levels] if fabric else [],
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The answer of :func:`compare`."""
+
+    inputs: dict[str, Any]
+    rows: tuple[FabricRow, ...]
+    currency: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan compare --format json``."""
+        return {
+            "netplan_version": __version__,
+            "inputs": self.inputs,
+            "fabrics": [row.to_dict() for row in self.rows],
+        }
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row a fabric, one column a number."""
+        import pandas as pd
+
+        return pd.json_normalize([row.to_dict() for row in self.rows]).set_index("fabric")
+
+    def _repr_html_(self) -> str:
+        from netplan.reports.comparison_table import comparison_html
+
+        return comparison_html(self)
+
+
+def plan_dict(best: PlanTime) -> dict[str, Any]:
+    """A plan as JSON: degrees, schedule, and what of each degree lies inside the HB domain."""
+    plan = best.plan
+    tensor, data, pipeline = plan.degrees[0]
+    return {
+        "tensor": plan.tensor,
+        "context": 1,
+        "pipeline": plan.pipeline,
+        "data": plan.data,
+        "microbatch": plan.microbatch,
+        "microbatches": plan.microbatches,
+        "interleave": plan.interleave,
+        "hb": {"tensor": tensor, "context": 1, "pipeline": pipeline, "data": data},
+        "levels": [
+            {"tensor": level[0], "context": 1, "pipeline": level[2], "data": level[1]}
+            for level in plan.degrees
+        ],
+    }
+
+
+def space_dict(found: SearchResult) -> dict[str, Any]:
+    """Size of a searched space."""
+    return {"enumerated": found.enumerated, "feasible": found.feasible}
