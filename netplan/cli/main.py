@@ -64,6 +64,10 @@ def main() -> None:
         sys.exit(exit_.exit_code)
     except click.Abort:
         sys.exit(130)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+    except click.UsageError as error:
+        _fail(error.format_message().rstrip(".") + _help_hint(error))
     except click.ClickException as error:
         _fail(error.format_message())
     except NetplanError as error:
@@ -72,6 +76,11 @@ def main() -> None:
         # The reader has left (``| head``): nothing to say, and nothing more to flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+
+
+def _help_hint(error: click.UsageError) -> str:
+    """Say where the options of the failed command are listed."""
+    return f" (see {error.ctx.command_path} --help)" if error.ctx else ""
 
 
 def _fail(message: str) -> None:
