@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from netplan.topologies.bcube import build_bcube
 from netplan.topologies.dragonfly import build_dragonfly
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FabricSpec
@@ -15,6 +16,7 @@ BUILDERS: dict[str, Callable[[FabricSpec, Sizing], Fabric]] = {
     "scalable-units": build_scalable_units,
     "torus": build_torus,
     "dragonfly": build_dragonfly,
+    "bcube": build_bcube,
 }
 
 

@@ -4,7 +4,7 @@ Symbols: p hosts, a switches per group, h global links per switch, g groups, c l
 pair. Balanced: a = 2p = 2h, so a switch needs p + (a - 1) + h = 4h - 1 ports.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from netplan.errors import InputError
 from netplan.levels import Level
@@ -30,12 +30,15 @@ class DragonflyShape:
         p, a and h [1].
     groups
         g [1].
+    pair_links
+        Links between two groups, if fewer than the global ports allow [1].
     """
 
     hosts_per_switch: int
     switches_per_group: int
     global_links_per_switch: int
     groups: int
+    pair_links: int | None = None
 
     @property
     def hosts_per_group(self) -> int:
@@ -62,6 +65,8 @@ class DragonflyShape:
         """Links between two groups, c: the global ports spread evenly over the others [1]."""
         if self.groups == 1:
             return 0
+        if self.pair_links is not None:
+            return self.pair_links
         return self.switches_per_group * self.global_links_per_switch // (self.groups - 1)
 
     @property
@@ -128,13 +133,55 @@ def sized_shape(hosts: int, radix: int, shape: tuple[int, int, int]) -> Dragonfl
     return built
 
 
+def dragonfly_shape(spec: FabricSpec, sizing: Sizing) -> DragonflyShape:
+    """Shape that a spec takes in this size: its own, or balanced for the radix.
+
+    Raises
+    ------
+    InputError
+        If the spec's groups do not hold the GPUs, or ports do not suffice.
+    """
+    per_switch, per_group = spec.hosts_per_switch, spec.switches_per_group
+    global_links = spec.global_links_per_switch
+    if per_switch is None or per_group is None or global_links is None:
+        return balanced_shape(sizing.gpus, sizing.radix)
+    if spec.groups is None:
+        shape = sized_shape(sizing.gpus, sizing.radix, (per_switch, per_group, global_links))
+        if shape.groups > 1:
+            shape = replace(shape, pair_links=spec.links_per_pair)
+    else:
+        links = spec.links_per_pair
+        shape = DragonflyShape(per_switch, per_group, global_links, spec.groups, links)
+        held = shape.groups * shape.hosts_per_group
+        if sizing.gpus > held:
+            raise InputError(
+                f"{spec.name}: {shape.groups} groups hold {held:,} GPUs, got {sizing.gpus:,}:"
+                " raise groups in the fabric file, or take fewer GPUs"
+            )
+    _check_ports(spec.name, shape, sizing.radix)
+    return shape
+
+
+def _check_ports(name: str, shape: DragonflyShape, radix: int) -> None:
+    """Refuse a shape whose switches or groups lack ports."""
+    if shape.radix_needed > radix:
+        raise InputError(
+            f"{name}: a switch needs {shape.radix_needed} ports, got radix {radix}: raise the"
+            " radix, or lower hosts_per_switch or global_links_per_switch"
+        )
+    wanted = shape.links_per_pair * (shape.groups - 1)
+    held = shape.switches_per_group * shape.global_links_per_switch
+    if shape.groups > 1 and not 0 < wanted <= held:
+        raise InputError(
+            f"{name}: {shape.links_per_pair} links to each of {shape.groups - 1} other groups need"
+            f" {max(wanted, shape.groups - 1):,} global ports, a group has {held:,}: change"
+            " groups, links_per_pair or global_links_per_switch"
+        )
+
+
 def build_dragonfly(spec: FabricSpec, sizing: Sizing) -> Fabric:
     """Dragonfly over all GPUs, whose HB domains lie in whole switches or groups."""
-    given = (spec.hosts_per_switch, spec.switches_per_group, spec.global_links_per_switch)
-    if None in given:
-        shape = balanced_shape(sizing.gpus, sizing.radix)
-    else:
-        shape = sized_shape(sizing.gpus, sizing.radix, given)  # type: ignore[arg-type]
+    shape = dragonfly_shape(spec, sizing)
     least = ceil_div(sizing.gpus, shape.hosts_per_switch)
     ports_used = sizing.gpus + 2 * (shape.local_links + shape.global_links)
     groups = (

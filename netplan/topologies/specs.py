@@ -2,42 +2,69 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from netplan.catalog import Record, Shelf
 
 Medium = Literal["optical", "copper"]
+Arrangement = Literal["absolute", "relative", "circulant"]
+HYBRID_SIZE = 8
 
 
 class FabricSpec(Record):
     """A fabric, as its catalog file describes it.
 
     Every fabric joins HB domains: ``hb_kind`` and ``hb_size`` say how the GPUs of one domain are
-    joined and how many they are; without ``hb_size`` the accelerator's own domain stands. What
-    joins the domains is the ``family``, with the keys of that family.
+    joined and how many they are; without ``hb_size`` the accelerator's own domain stands.
+    ``hb_planes`` is the number of switches that share a domain, ``hb_scheme`` a named wiring of
+    direct links. What joins the domains is the ``family``, with the keys of that family.
     """
 
-    family: Literal["clos", "rail-only", "scalable-units", "torus", "dragonfly"]
+    family: Literal["clos", "rail-only", "scalable-units", "torus", "dragonfly", "bcube"]
     hb_kind: Literal["switch", "mesh"] = "switch"
     hb_size: PositiveInt | None = None
+    hb_planes: PositiveInt = 1
+    hb_scheme: Literal["hybrid-cube-mesh"] | None = None
     notes: tuple[str, ...] = ()
 
     # clos, rail-only, scalable-units
     rail_wiring: bool = True
     oversubscription: Annotated[float, Field(ge=1)] = 1.0
     management_links: NonNegativeInt = 0
+    planes: PositiveInt = 1  # clos: each GPU's port split into as many, one to each plane
 
-    # torus
+    # torus; bcube, whose levels are its dimensions
     dimensions: Annotated[int, Field(ge=1, le=6)] = 3
     sizes: tuple[PositiveInt, ...] | None = None
     copper_block: NonNegativeInt = 0
+    wraparound: bool = True
 
     # dragonfly; all absent: balanced for the radix (a = 2p = 2h)
     hosts_per_switch: PositiveInt | None = None
     switches_per_group: PositiveInt | None = None
     global_links_per_switch: PositiveInt | None = None
+    groups: PositiveInt | None = None
+    links_per_pair: PositiveInt | None = None
+    global_arrangement: Arrangement = "absolute"
     host_medium: Medium = "optical"
     local_medium: Medium = "optical"
+
+    @model_validator(mode="after")
+    def _check_keys_together(self) -> "FabricSpec":
+        """Refuse keys that only mean something beside others."""
+        if self.hb_scheme and (self.hb_kind != "mesh" or self.hb_size != HYBRID_SIZE):
+            raise ValueError("hb_scheme hybrid-cube-mesh needs hb_kind: mesh and hb_size: 8")
+        if self.hb_planes > 1 and self.hb_kind != "switch":
+            raise ValueError("hb_planes counts HB switches: it needs hb_kind: switch")
+        if self.planes > 1 and self.family != "clos":
+            raise ValueError("planes are whole Clos networks: they need family: clos")
+        shape = (self.hosts_per_switch, self.switches_per_group, self.global_links_per_switch)
+        if (self.groups or self.links_per_pair) and None in shape:
+            raise ValueError(
+                "groups and links_per_pair need hosts_per_switch, switches_per_group and"
+                " global_links_per_switch"
+            )
+        return self
 
 
 FABRICS = Shelf("fabric", "topologies", FabricSpec)

@@ -1,5 +1,7 @@
 """Fabrics of Clos networks: any-to-any, rail-only, and vendors' scalable units."""
 
+from dataclasses import replace
+
 from netplan.levels import Level
 from netplan.topologies.clos import (
     ClosCounts,
@@ -14,13 +16,29 @@ from netplan.topologies.specs import FabricSpec
 
 
 def build_clos(spec: FabricSpec, sizing: Sizing) -> Fabric:
-    """One Clos network over all GPUs; with rail wiring a rail stays under its leaves."""
+    """One Clos network over all GPUs; with rail wiring a rail stays under its leaves.
+
+    With several planes there is one such network a plane, of ports at a share of the rate; a
+    switch has that many times more of them.
+    """
     ratio = _ratio(spec, sizing)
     ends = sizing.gpus + spec.management_links
-    built = wireable_clos(ends, sizing.radix, oversubscription=ratio)
-    bound = clos_counts(ends, sizing.radix, oversubscription=ratio)
+    plane = plane_sizing(spec, sizing)
+    built = wireable_clos(ends, plane.radix, oversubscription=ratio).times(spec.planes)
+    bound = clos_counts(ends, plane.radix, oversubscription=ratio).times(spec.planes)
     local = sizing.domains if spec.rail_wiring else sizing.gpus
-    return _fabric(spec, sizing, (built, bound), local, ratio)
+    return _fabric(spec, plane, (built, bound), local, ratio)
+
+
+def plane_sizing(spec: FabricSpec, sizing: Sizing) -> Sizing:
+    """Sizing of one plane: ports split, so that there are more of them, each slower."""
+    if spec.planes == 1:
+        return sizing
+    return replace(
+        sizing,
+        radix=sizing.radix * spec.planes,
+        network_bytes_per_s=sizing.network_bytes_per_s / spec.planes,
+    )
 
 
 def build_rail_only(spec: FabricSpec, sizing: Sizing) -> Fabric:
@@ -66,7 +84,12 @@ def _fabric(
     tiers, links = clos_parts(built, bound)
     notes = list(spec.notes)
     ports = leaf_ports(sizing.radix, ratio)
-    rate = sizing.network_bytes_per_s
+    rate = sizing.network_bytes_per_s * spec.planes
+    if spec.planes > 1:
+        notes.append(
+            f"{spec.planes} planes: every GPU has one port of {sizing.speed_gbps:g} Gb/s in each,"
+            f" and a switch {sizing.radix} such ports."
+        )
     if built.tiers > 1 and ratio > 1:
         if local > ports.down:
             rate /= ports.oversubscription
@@ -91,7 +114,7 @@ def _fabric(
         sizing=sizing,
         tiers=tiers,
         links=links,
-        nic_ports=sizing.gpus,
+        nic_ports=sizing.gpus * spec.planes,
         levels=levels,
         network="rail-only" if spec.family == "rail-only" else "any-to-any",
         notes=tuple(notes),

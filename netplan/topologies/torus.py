@@ -9,6 +9,7 @@ from math import prod
 
 from netplan.errors import InputError
 from netplan.levels import Level
+from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, hb_level
 from netplan.topologies.specs import FabricSpec, Medium
 
@@ -23,21 +24,17 @@ def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
     InputError
         If the spec gives sizes whose product is not the number of HB domains.
     """
-    sizes = spec.sizes or torus_sizes(sizing.domains, spec.dimensions)
-    if prod(sizes) != sizing.domains:
-        shape = " x ".join(str(size) for size in sizes)
-        raise InputError(
-            f"{spec.name}: {shape} positions hold {prod(sizes):,} HB domains, got"
-            f" {sizing.domains:,}: change sizes in the fabric file, or the number of GPUs"
-        )
-    rails = sizing.hb_size
-    block = spec.copper_block if rails == 1 else 0
+    sizes = torus_shape(spec, sizing)
+    block = spec.copper_block if sizing.hb_size == 1 else 0
     links = tuple(
-        group for axis in range(len(sizes)) for group in _axis_links(sizes, axis, rails, block)
+        group
+        for axis in enumerate(sizes)
+        for group in _axis_links(axis, sizing, block, closed=spec.wraparound)
     )
     rate = sizing.network_bytes_per_s
     rings = [Level("ring", size, rate, step_latency_s=sizing.network_latency_s) for size in sizes]
-    whole = sizing.full_domains == sizing.domains
+    # A closed ring is a level of its own; open lines and missing GPUs are not.
+    whole = sizing.full_domains == sizing.domains and spec.wraparound
     ports = sum(min(2, size - 1) for size in sizes)
     return Fabric(
         name=spec.name,
@@ -45,11 +42,29 @@ def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
         sizing=sizing,
         tiers=(),
         links=links,
-        nic_ports=ports * sizing.domains * sizing.hb_size,
+        nic_ports=ports * sizing.gpus,
         levels=(hb_level(spec, sizing), *rings) if whole else (),
         network="direct",
-        notes=(*spec.notes, *_notes(sizes, sizing, ports)),
+        notes=(*spec.notes, *_notes(sizes, sizing, ports, closed=spec.wraparound)),
     )
+
+
+def torus_shape(spec: FabricSpec, sizing: Sizing) -> tuple[int, ...]:
+    """Sizes along each axis: the spec's own, or the nearest to a cube.
+
+    Raises
+    ------
+    InputError
+        If the spec gives sizes whose product is not the number of HB domains.
+    """
+    sizes = spec.sizes or torus_sizes(sizing.domains, spec.dimensions)
+    if prod(sizes) != sizing.domains:
+        shape = " x ".join(str(size) for size in sizes)
+        raise InputError(
+            f"{spec.name}: {shape} positions hold {prod(sizes):,} HB domains, got"
+            f" {sizing.domains:,}: change sizes in the fabric file, or the number of GPUs"
+        )
+    return sizes
 
 
 def torus_sizes(positions: int, dimensions: int) -> tuple[int, ...]:
@@ -80,26 +95,38 @@ def _smallest_sum(positions: int, dimensions: int) -> tuple[int, ...]:
     return best or (positions,)
 
 
-def _axis_links(sizes: tuple[int, ...], axis: int, rails: int, block: int) -> list[LinkGroup]:
-    """Links along one axis: copper inside blocks of a rack, optical between them."""
-    size = sizes[axis]
+def _axis_links(
+    axis: tuple[int, int], sizing: Sizing, block: int, *, closed: bool
+) -> list[LinkGroup]:
+    """Links along one axis (number, size): copper inside blocks of a rack, optical between them.
+
+    The GPUs that a part-filled last HB domain lacks leave out their own links.
+    """
+    number, size = axis
     if size == 1:
         return []
-    per_ring = size if size > 2 else 1  # noqa: PLR2004 - two members share one link
-    rings = prod(sizes) // size * rails
+    per_ring = size if closed and size > 2 else size - 1  # noqa: PLR2004 - two share one link
+    slots = sizing.domains * sizing.hb_size
+    rings = slots // size
+    absent = (slots - sizing.gpus) * (min(2, size - 1) if closed else 1)
     copper = 0
     if block > 1:
-        # Of the links of a ring, one leaves each block (the last one back to the first block).
-        copper = per_ring - -(-size // block) if size > block else per_ring
-    counts: dict[Medium, int] = {"copper": copper * rings, "optical": (per_ring - copper) * rings}
+        # Of a ring's links one leaves each block; the last one leads back to the first block, and
+        # only a closed ring has it.
+        between = ceil_div(size, block) - (not closed)
+        copper = per_ring - between if size > block else per_ring
+    counts: dict[Medium, int] = {
+        "copper": copper * rings,
+        "optical": (per_ring - copper) * rings - absent,
+    }
     return [
-        LinkGroup(f"ring {axis + 1} {medium}", links, links, medium)
+        LinkGroup(f"ring {number + 1} {medium}", links, links, medium)
         for medium, links in counts.items()
         if links
     ]
 
 
-def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int) -> list[str]:
+def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int, *, closed: bool) -> list[str]:
     shape = " x ".join(str(size) for size in sizes)
     speed = f"{sizing.speed_gbps:g} Gb/s"
     of = "GPUs" if sizing.hb_size == 1 else f"HB domains of {sizing.hb_size:,}, one torus a rail"
@@ -109,6 +136,8 @@ def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int) -> list[str]:
             " switched fabrics have one."
         )
     ]
+    if not closed:
+        notes.append("No links around: the rings are open lines, so no iteration time is given.")
     if max(sizes) > MAX_ELONGATION * max(1, min(sizes)):
         notes.append(
             f"{sizing.domains:,} has no factors near a cube: this torus is long and slow; choose a"
@@ -116,8 +145,7 @@ def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int) -> list[str]:
         )
     if sizing.full_domains < sizing.domains:
         notes.append(
-            f"Cabled for {sizing.domains:,} full HB domains; the last one has"
-            f" {sizing.gpus % sizing.hb_size} of {sizing.hb_size} GPUs, which leaves rings open:"
-            " no iteration time is given."
+            f"The last HB domain has {sizing.gpus % sizing.hb_size} of {sizing.hb_size} GPUs, which"
+            " leaves rings open: no iteration time is given."
         )
     return notes

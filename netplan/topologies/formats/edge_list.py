@@ -1,0 +1,171 @@
+"""Edge lists: a CSV file with one line a link.
+
+Columns, of which ``source``, ``target`` and ``gbps`` are needed when reading:
+
+=================================  ==========================================================
+``source``, ``target``             names of the two nodes
+``source_kind``, ``target_kind``   ``gpu``, ``hb_switch``, ``switch`` or ``manager``; without
+                                   the column, a name that begins with ``gpu`` is a GPU, one with
+                                   ``nvswitch`` in it an HB switch, and any other a switch
+``source_port``, ``target_port``   port numbers, counted from 0; else given in the order of links
+``gbps``                           rate of the link, one direction [Gb/s]
+``length``                         ``inside``, ``rack``, ``row`` or ``hall``
+``group``                          name of the link group
+=================================  ==========================================================
+"""
+
+import csv
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from netplan.topologies.formats.draft import Draft, DraftLink, node_kind
+from netplan.topologies.formats.numbering import number_draft
+from netplan.topologies.formats.reading import read_lines
+from netplan.topologies.graph import GPU, HB_SWITCH, LENGTH_CLASSES, NODE_KINDS, SWITCH, FabricGraph
+from netplan.units import BITS_PER_BYTE, GIGA, bytes_per_s
+
+COLUMNS = (
+    "source",
+    "source_kind",
+    "source_port",
+    "target",
+    "target_kind",
+    "target_port",
+    "gbps",
+    "length",
+    "group",
+)
+NEEDED = ("source", "target", "gbps")
+SLICE = 65_536
+
+
+def edge_list_lines(graph: FabricGraph) -> Iterator[str]:
+    r"""Write a graph as an edge list, line by line.
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(8, 16, 1, 450e9, 50e9))
+    >>> list(edge_list_lines(graph))[1]
+    'gpu-0,gpu,0,leaf-0,switch,0,400.0,row,host\n'
+    """
+    yield ",".join(COLUMNS) + "\n"
+    names = graph.node_names()
+    kinds = [NODE_KINDS[kind] for kind in graph.node_kind.tolist()]
+    # A slice at a time: lists of Python numbers take ten times the memory of the arrays.
+    for begin in range(0, graph.link_count, SLICE):
+        part = slice(begin, begin + SLICE)
+        columns: Sequence[list[float]] = [
+            array[part].tolist()
+            for array in (
+                graph.source,
+                graph.source_port,
+                graph.target,
+                graph.target_port,
+                graph.bytes_per_s * BITS_PER_BYTE / GIGA,
+                graph.length_class,
+                graph.group,
+            )
+        ]
+        for a, a_port, b, b_port, rate, length, group in zip(*columns, strict=True):
+            i, j = int(a), int(b)
+            fields = (
+                *(_quoted(names[i]), kinds[i], str(a_port)),
+                *(_quoted(names[j]), kinds[j], str(b_port)),
+                *(repr(rate), LENGTH_CLASSES[int(length)], _quoted(graph.group_names[int(group)])),
+            )
+            yield ",".join(fields) + "\n"
+
+
+def read_edge_list(path: Path, *, hb_size: int = 1) -> FabricGraph:
+    """Read an edge list.
+
+    Parameters
+    ----------
+    path
+        The CSV file.
+    hb_size
+        GPUs per HB domain, in the order of the GPUs' names [1].
+
+    Raises
+    ------
+    CatalogError
+        If the file is malformed, or its links make no fabric; the message has file and line.
+    """
+    draft = Draft(path)
+    reader = csv.DictReader(read_lines(path), strict=True)
+    try:
+        _check_header(draft, reader.fieldnames or ())
+        for row in reader:
+            line = reader.line_num
+            if None in row or None in row.values():
+                raise draft.error(line, f"expected {len(reader.fieldnames or ())} fields")
+            _add(draft, row, line)
+    except csv.Error as error:
+        raise draft.error(reader.reader.line_num, f"not CSV: {error}") from None
+    return number_draft(draft, path.stem, hb_size)
+
+
+def _quoted(text: str) -> str:
+    """CSV field, in quotes if it holds a comma (names hold no quotes)."""
+    return f'"{text}"' if "," in text else text
+
+
+def _check_header(draft: Draft, header: Sequence[str]) -> None:
+    """Refuse a header without the needed columns, or with unknown ones."""
+    for column in NEEDED:
+        if column not in header:
+            raise draft.error(
+                1, f"the column {column} is missing: the header is {','.join(COLUMNS)}"
+            )
+    for column in header:
+        if column not in COLUMNS:
+            raise draft.error(1, f"unknown column {column!r:.40}: known are {', '.join(COLUMNS)}")
+
+
+def _add(draft: Draft, row: dict[str, str], line: int) -> None:
+    """Add one line's nodes, where they are new, and its link."""
+    for side in ("source", "target"):
+        name, text = row[side], row.get(f"{side}_kind")
+        kind = node_kind(draft, line, text) if text else _kind_of_name(name)
+        known = draft.nodes.get(name)
+        if known is None:
+            draft.add_node(name, kind, line)
+        elif text and known.kind != kind:
+            was = NODE_KINDS[known.kind]
+            raise draft.error(line, f"{name} is a {text} here and a {was} on line {known.line}")
+    draft.add_link(
+        DraftLink(
+            row["source"],
+            row["target"],
+            bytes_per_s(_number(draft, line, row["gbps"])),
+            line,
+            source_port=_port(draft, line, row.get("source_port")),
+            target_port=_port(draft, line, row.get("target_port")),
+            length=row.get("length") or None,
+            group=row.get("group") or None,
+        )
+    )
+
+
+def _kind_of_name(name: str) -> int:
+    if name.startswith("gpu"):
+        return GPU
+    return HB_SWITCH if "nvswitch" in name else SWITCH
+
+
+def _number(draft: Draft, line: int, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise draft.error(line, f"gbps: got {text!r:.40}, give a number") from None
+
+
+def _port(draft: Draft, line: int, text: str | None) -> int | None:
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit()) or len(text) > 5:  # noqa: PLR2004 - 65,535
+        raise draft.error(line, f"port: got {text!r:.40}, give a whole number from 0 to 65,535")
+    return int(text)

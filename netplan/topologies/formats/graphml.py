@@ -1,0 +1,208 @@
+"""GraphML, which networkx, Gephi and yEd read: every parallel link is an edge of its own.
+
+Node attributes: ``kind`` (needed when reading) and ``tier``. Edge attributes: ``bytes_per_s`` or
+``gbps`` (one is needed), ``source_port``, ``target_port``, ``length``, ``group``. The graph's own:
+``hb_size``. Attributes with other names are left unread.
+
+XML from strangers: a document type is refused, since entities can expand to gigabytes or read
+other files, and so is a file above 256 MiB.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from xml.parsers import expat
+from xml.sax.saxutils import escape, quoteattr
+
+from netplan.topologies.formats.draft import Draft, DraftLink, node_kind
+from netplan.topologies.formats.numbering import number_draft
+from netplan.topologies.formats.reading import read_bounded
+from netplan.topologies.graph import LENGTH_CLASSES, NODE_KINDS, FabricGraph
+from netplan.units import bytes_per_s
+
+NODE_KEYS = {"kind": "string", "tier": "int"}
+EDGE_KEYS = {
+    "source_port": "int",
+    "target_port": "int",
+    "bytes_per_s": "double",
+    "length": "string",
+    "group": "string",
+}
+NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
+MAX_DEPTH = 16
+
+
+def graphml_lines(graph: FabricGraph) -> Iterator[str]:
+    """Write a graph as GraphML, line by line.
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(8, 16, 1, 450e9, 50e9))
+    >>> lines = list(graphml_lines(graph))
+    >>> lines[11].strip()
+    '<node id="gpu-0"><data key="kind">gpu</data><data key="tier">0</data></node>'
+    """
+    yield '<?xml version="1.0" encoding="utf-8"?>\n'
+    yield f'<graphml xmlns="{NAMESPACE}">\n'
+    for place, keys in (("graph", {"hb_size": "int"}), ("node", NODE_KEYS), ("edge", EDGE_KEYS)):
+        for name, kind in keys.items():
+            yield f'<key id="{name}" for="{place}" attr.name="{name}" attr.type="{kind}"/>\n'
+    yield (
+        f'<graph id={quoteattr(graph.name)} edgedefault="undirected">'
+        f"{_data('hb_size', graph.hb_size)}\n"
+    )
+    names = [quoteattr(name) for name in graph.names]
+    for name, kind, tier in zip(
+        names, graph.node_kind.tolist(), graph.node_tier.tolist(), strict=True
+    ):
+        yield f"<node id={name}>{_data('kind', NODE_KINDS[kind])}{_data('tier', tier)}</node>\n"
+    for link in range(graph.link_count):
+        values = (
+            int(graph.source_port[link]),
+            int(graph.target_port[link]),
+            float(graph.bytes_per_s[link]),
+            LENGTH_CLASSES[graph.length_class[link]],
+            graph.group_names[graph.group[link]],
+        )
+        data = "".join(_data(key, value) for key, value in zip(EDGE_KEYS, values, strict=True))
+        source, target = names[graph.source[link]], names[graph.target[link]]
+        yield f'<edge id="{link}" source={source} target={target}>{data}</edge>\n'
+    yield "</graph>\n</graphml>\n"
+
+
+def _data(key: str, value: str | float) -> str:
+    return f'<data key="{key}">{escape(str(value))}</data>'
+
+
+def read_graphml(path: Path, *, hb_size: int | None = None) -> FabricGraph:
+    """Read a graph from GraphML.
+
+    Parameters
+    ----------
+    path
+        The file.
+    hb_size
+        GPUs per HB domain, in the order of the GPUs' names; else the file's own, else 1 [1].
+
+    Raises
+    ------
+    CatalogError
+        If the file is malformed, has a document type, or its graph is no fabric; the message has
+        file and line.
+    """
+    reader = _Reader(path)
+    reader.parse(read_bounded(path))
+    size = hb_size or _whole(reader.draft, 1, "hb_size", reader.graph_data.get("hb_size", "1"))
+    return number_draft(reader.draft, reader.name or path.stem, size)
+
+
+class _Reader:
+    """One pass over the file, an element at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.draft = Draft(path)
+        self.name = ""
+        self.graph_data: dict[str, str] = {}
+        self._keys: dict[str, str] = {}  # id of a key -> name of its attribute
+        self._open: list[tuple[str, dict[str, str], int]] = []
+        self._data: dict[str, str] = {}  # of the node or edge being read
+        self._text: list[str] = []
+        self._parser = expat.ParserCreate()
+        self._parser.buffer_text = True
+        self._parser.StartDoctypeDeclHandler = self._refuse_doctype
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._text.append
+
+    def parse(self, content: bytes) -> None:
+        try:
+            self._parser.Parse(content, True)
+        except expat.ExpatError as error:
+            reason = expat.ErrorString(error.code)
+            raise self.draft.error(error.lineno, f"not GraphML: {reason}") from None
+
+    @property
+    def _line(self) -> int:
+        return self._parser.CurrentLineNumber
+
+    def _refuse_doctype(self, *_: object) -> None:
+        raise self.draft.error(self._line, "a document type (<!DOCTYPE) is not allowed")
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        tag = tag.rpartition(":")[2]
+        if len(self._open) >= MAX_DEPTH:
+            raise self.draft.error(self._line, "nested too deeply: no subgraphs")
+        if not self._open and tag != "graphml":
+            raise self.draft.error(self._line, f"not GraphML: the file begins with <{tag[:40]}>")
+        self._open.append((tag, attributes, self._line))
+        self._text.clear()
+        if tag in ("node", "edge"):
+            self._data = {}
+        elif tag == "key":
+            self._keys[attributes.get("id", "")] = attributes.get("attr.name", "")
+        elif tag == "graph":
+            self.name = attributes.get("id", "")
+
+    def _end(self, tag: str) -> None:
+        tag, attributes, line = self._open.pop()
+        if tag == "data":
+            parent = self._open[-1][0] if self._open else ""
+            target = self.graph_data if parent == "graph" else self._data
+            key = attributes.get("key", "")
+            target[self._keys.get(key, key)] = "".join(self._text).strip()
+        elif tag == "node":
+            self._add_node(attributes, line)
+        elif tag == "edge":
+            self._add_edge(attributes, line)
+        self._text.clear()
+
+    def _add_node(self, attributes: dict[str, str], line: int) -> None:
+        name = attributes.get("id", "")
+        if "kind" not in self._data:
+            kinds = ", ".join(NODE_KINDS)
+            raise self.draft.error(line, f"node {name[:40]!r} has no attribute kind: give {kinds}")
+        kind = node_kind(self.draft, line, self._data["kind"])
+        tier = self._data.get("tier")
+        height = None if tier is None else _whole(self.draft, line, "tier", tier, lowest=-1)
+        self.draft.add_node(name, kind, line, height)
+
+    def _add_edge(self, attributes: dict[str, str], line: int) -> None:
+        data = self._data
+        ports = [
+            _whole(self.draft, line, key, data[key], highest=65_535) if key in data else None
+            for key in ("source_port", "target_port")
+        ]
+        rate = 0.0
+        try:
+            if "bytes_per_s" in data:
+                rate = float(data["bytes_per_s"])
+            elif "gbps" in data:
+                rate = bytes_per_s(float(data["gbps"]))
+        except ValueError:
+            raise self.draft.error(line, "the rate of an edge is not a number") from None
+        link = DraftLink(
+            attributes.get("source", ""),
+            attributes.get("target", ""),
+            rate,
+            line,
+            source_port=ports[0],
+            target_port=ports[1],
+            length=data.get("length"),
+            group=data.get("group"),
+        )
+        self.draft.add_link(link)
+
+
+def _whole(
+    draft: Draft, line: int, key: str, text: str, *, lowest: int = 0, highest: int = 100
+) -> int:
+    """Whole number of an attribute within its limits."""
+    try:
+        value = int(text)
+    except ValueError:
+        raise draft.error(line, f"{key}: got {text!r:.40}, give a whole number") from None
+    if not lowest <= value <= highest and key != "hb_size":
+        raise draft.error(line, f"{key}: got {value}, give {lowest} to {highest:,}")
+    return value

@@ -1,0 +1,150 @@
+"""Output of ``ibnetdiscover``: the InfiniBand network as it is wired now.
+
+A block a node (``Switch`` or ``Ca``), a line a port in use; every link stands in the blocks of both
+its ends. Nodes are named by their descriptions, spaces written as slashes; where several nodes
+share a description, the GUID follows it. Every channel adapter is one GPU's, except the switches'
+own aggregation nodes, which are managers.
+"""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from netplan.topologies.formats.draft import Draft, DraftLink
+from netplan.topologies.formats.numbering import number_draft
+from netplan.topologies.formats.reading import read_lines
+from netplan.topologies.graph import GPU, MANAGER, SWITCH, FabricGraph
+from netplan.units import bytes_per_s
+
+LANE_GBPS = {
+    "SDR": 2.0,
+    "DDR": 4.0,
+    "QDR": 8.0,
+    "FDR10": 10.0,
+    "FDR": 13.64,
+    "EDR": 25.0,
+    "HDR": 50.0,
+    "NDR": 100.0,
+    "XDR": 200.0,
+}
+"""Data rate of one lane after line coding [Gb/s]; InfiniBand Architecture Specification."""
+
+NODE_LINE = re.compile(
+    r'(Switch|Ca|Rt)\s+\d{1,5}\s+"([SHR]-(?:0x)?[0-9a-fA-F]{1,16})"\s*(?:#\s*"([^"]*)".*)?'
+)
+PORT_LINE = re.compile(
+    r"\[(\d{1,5})\](?:\[ext \d+\])?(?:\((?:0x)?[0-9a-fA-F]+\))?\s+"
+    r'"([SHR]-(?:0x)?[0-9a-fA-F]{1,16})"\[(\d{1,5})\](?:\[ext \d+\])?(?:\((?:0x)?[0-9a-fA-F]+\))?'
+    r"\s*(?:#.*?)?(?:\s(\d{1,2})x([A-Z]+\d*))?\s*"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A block's first line: GUID, kind, description, line number."""
+
+    guid: str
+    kind: int
+    description: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Port:
+    """A port's line: whose it is, its number, the peer and its port, the rate [B/s]."""
+
+    guid: str
+    port: int
+    peer: str
+    peer_port: int
+    bytes_per_s: float
+    line: int
+
+
+def read_ibnetdiscover(path: Path, *, hb_size: int = 1) -> FabricGraph:
+    """Read the output of ``ibnetdiscover``.
+
+    Parameters
+    ----------
+    path
+        The file.
+    hb_size
+        GPUs per HB domain, in the order of the adapters' names [1].
+
+    Raises
+    ------
+    CatalogError
+        If a line is malformed, a link has no rate or leads to a node without a block, or the whole
+        is no fabric.
+    """
+    draft = Draft(path)
+    nodes, ports = _parse(draft, read_lines(path))
+    names = _names(list(nodes.values()))
+    for node in nodes.values():
+        draft.add_node(names[node.guid], node.kind, node.line)
+    seen = set[tuple[str, int, str, int]]()
+    for port in ports:
+        if port.peer not in nodes:
+            raise draft.error(port.line, f"unknown node {port.peer}: it has no block of its own")
+        if (port.peer, port.peer_port, port.guid, port.port) in seen:
+            continue  # the same cable, seen from its other end
+        seen.add((port.guid, port.port, port.peer, port.peer_port))
+        here, there = (port.guid, port.port - 1), (port.peer, port.peer_port - 1)
+        if nodes[port.peer].kind != SWITCH:
+            here, there = there, here  # a link begins at its host
+        draft.add_link(
+            DraftLink(
+                names[here[0]],
+                names[there[0]],
+                port.bytes_per_s,
+                port.line,
+                source_port=here[1],
+                target_port=there[1],
+            )
+        )
+    return number_draft(draft, path.stem, hb_size)
+
+
+def _parse(draft: Draft, lines: list[str]) -> tuple[dict[str, _Node], list[_Port]]:
+    """Sort the lines into nodes and ports; what neither begins with is left unread."""
+    nodes: dict[str, _Node] = {}
+    ports: list[_Port] = []
+    guid = ""
+    for number, line in enumerate(lines, 1):
+        if line.startswith(("Switch\t", "Switch ", "Ca\t", "Ca ", "Rt\t", "Rt ")):
+            node = NODE_LINE.fullmatch(line)
+            if not node:
+                raise draft.error(number, 'expected a node: Switch 64 "S-..." # "name"')
+            guid = node[2]
+            description = node[3] or guid
+            kind = SWITCH if node[1] == "Switch" else GPU
+            if kind == GPU and "Aggregation Node" in description:
+                kind = MANAGER
+            nodes[guid] = _Node(guid, kind, description, number)
+        elif line.startswith("["):
+            port = PORT_LINE.fullmatch(line)
+            if not port or not guid:
+                raise draft.error(number, 'expected a port: [1] "S-..."[2] # "name" lid 3 4xNDR')
+            rate = _rate(draft, number, port[4], port[5])
+            ports.append(_Port(guid, int(port[1]), port[2], int(port[3]), rate, number))
+    return nodes, ports
+
+
+def _rate(draft: Draft, line: int, width: str | None, speed: str | None) -> float:
+    """Rate of a link from its width and speed, 0 where the line has none [B/s]."""
+    if width is None or speed is None:
+        return 0.0
+    if speed not in LANE_GBPS:
+        raise draft.error(line, f"unknown speed {speed}: known are {', '.join(LANE_GBPS)}")
+    return bytes_per_s(int(width) * LANE_GBPS[speed])
+
+
+def _names(nodes: list[_Node]) -> dict[str, str]:
+    """Name of every GUID: its description, made one word, and unique."""
+    words = {node.guid: re.sub(r"[^\w.:;,+/()\[\]-]+", "/", node.description) for node in nodes}
+    shared = Counter(words.values())
+    return {
+        guid: word.strip("/") if shared[word] == 1 else f"{word.strip('/')}/{guid}"
+        for guid, word in words.items()
+    }

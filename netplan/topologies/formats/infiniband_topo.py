@@ -1,0 +1,120 @@
+"""Topology files of ibdiagnet (``.topo``): a block a switch, a line a port.
+
+::
+
+    MQM9700 rail-0/leaf-0
+     P1 -4x-100G-> HCA gpu-0 P1
+     P33 -4x-100G-> MQM9700 spine-0 P1
+
+A link between two switches stands in both blocks. Ports count from 1. The rate is written as four
+lanes. A system without a block of its own is a host, that is, a GPU's adapter.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from netplan.topologies.formats.draft import Draft, DraftLink
+from netplan.topologies.formats.network_view import network_only
+from netplan.topologies.formats.numbering import number_draft
+from netplan.topologies.formats.reading import read_lines
+from netplan.topologies.graph import GPU, SWITCH, FabricGraph
+from netplan.units import bytes_per_s, gbps
+
+LANES = 4
+PORT_LINE = re.compile(
+    r"\s+P(\d{1,5})\s+(?:-(\d{1,2})x-(\d{1,6}(?:\.\d{1,6})?)G)?-?>\s+(\S+)\s+(\S+)\s+P(\d{1,5})\s*"
+)
+BLOCK_LINE = re.compile(r"(\S+)\s+(\S+)(?:\s+CFG:.*)?\s*")
+
+
+def topo_lines(graph: FabricGraph, *, switch_type: str = "MQM9700") -> Iterator[str]:
+    """Write the network of a fabric as an ibdiagnet topology file.
+
+    Parameters
+    ----------
+    graph
+        The fabric; links inside HB domains are left out.
+    switch_type
+        Type of the switches, as ibdiagnet calls it.
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(8, 16, 1, 450e9, 50e9))
+    >>> print("".join(list(topo_lines(graph))[:2]), end="")
+    MQM9700 leaf-0
+     P1 -4x-100G-> HCA gpu-0 P1
+    """
+    network = network_only(graph)
+    adjacency = network.adjacency
+    for switch in np.flatnonzero(network.node_kind == SWITCH).tolist():
+        yield f"{switch_type} {network.names[switch]}\n"
+        row = slice(adjacency.indptr[switch], adjacency.indptr[switch + 1])
+        for link, peer in zip(
+            adjacency.link[row].tolist(), adjacency.neighbor[row].tolist(), strict=True
+        ):
+            ports = int(network.source_port[link]) + 1, int(network.target_port[link]) + 1
+            here, there = ports if network.source[link] == switch else ports[::-1]
+            lane = gbps(float(network.bytes_per_s[link])) / LANES
+            kind = switch_type if network.node_kind[peer] == SWITCH else "HCA"
+            yield f" P{here} -{LANES}x-{lane:g}G-> {kind} {network.names[peer]} P{there}\n"
+        yield "\n"
+
+
+def read_topo(path: Path, *, hb_size: int = 1) -> FabricGraph:
+    """Read an ibdiagnet topology file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    hb_size
+        GPUs per HB domain, in the order of the hosts' names [1].
+
+    Raises
+    ------
+    CatalogError
+        If a line is malformed, a link has no rate, or the whole is no fabric.
+    """
+    draft = Draft(path)
+    lines = read_lines(path)
+    blocks = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    for number, line in blocks:
+        if not line[0].isspace() and not line.startswith("#"):
+            match = BLOCK_LINE.fullmatch(line)
+            if not match:
+                raise draft.error(number, "expected a switch: TYPE NAME")
+            draft.add_node(match[2], SWITCH, number)
+    switch, seen = "", set[tuple[str, int, str, int]]()
+    for number, line in blocks:
+        if line.startswith("#"):
+            continue
+        if not line[0].isspace():
+            switch = line.split()[1]
+            continue
+        match = PORT_LINE.fullmatch(line)
+        if not match or not switch:
+            raise draft.error(number, "expected a port: P1 -4x-100G-> TYPE NAME P1")
+        here, peer, there = int(match[1]) - 1, match[5], int(match[6]) - 1
+        if (peer, there, switch, here) in seen:
+            continue  # the same cable, seen from its other end
+        seen.add((switch, here, peer, there))
+        if peer not in draft.nodes:
+            draft.add_node(peer, GPU, number)
+        rate = bytes_per_s(float(match[2]) * float(match[3])) if match[2] else 0.0
+        draft.add_link(_upward(draft, (switch, here), (peer, there), rate, number))
+    return number_draft(draft, path.stem, hb_size)
+
+
+def _upward(
+    draft: Draft, here: tuple[str, int], there: tuple[str, int], rate: float, line: int
+) -> DraftLink:
+    """Link whose source is the host, if it has one."""
+    if draft.nodes[there[0]].kind == GPU:
+        here, there = there, here
+    return DraftLink(here[0], there[0], rate, line, source_port=here[1], target_port=there[1])

@@ -1,0 +1,214 @@
+"""The third face of a fabric: every node, port and link, as arrays.
+
+A node is a GPU, a switch inside an HB domain, a network switch, or a management host; a link joins
+two ports at full rate in both directions. Nothing here is a Python object per node or link, so
+that a fabric of a million GPUs fits in some hundred megabytes. Names are made when asked for.
+
+Nodes are numbered GPUs first: GPU g is rank g % K of HB domain g // K. Then come the HB switches,
+then the network switches from the lowest tier up, then management hosts. Links of one group stand
+together. A link's source is the end nearer to the GPUs; between equals, the lower number; along a
+ring, the member whose next neighbour is the target.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netplan.errors import InputError
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Ints = NDArray[np.int32]
+Codes = NDArray[np.int8]
+Floats = NDArray[np.float64]
+
+NODE_KINDS = ("gpu", "hb_switch", "switch", "manager")
+"""What a node is; ``node_kind`` holds the positions in this list."""
+
+GPU, HB_SWITCH, SWITCH, MANAGER = range(4)
+
+LENGTH_CLASSES = ("inside", "rack", "row", "hall")
+"""How far a link reaches: inside an HB domain or chassis; within a rack (copper, up to 3 m); from a
+server to its leaf (about 15 m); from switch to switch across the hall (about 30 m)."""
+
+INSIDE, RACK, ROW, HALL = range(4)
+
+MAX_LINKS = 1 << 27
+MAX_NETWORKX_LINKS = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Adjacency:
+    """Neighbours of every node, compressed by rows (CSR).
+
+    The neighbours of node i are ``neighbor[indptr[i]:indptr[i + 1]]``, reached over the links
+    ``link[indptr[i]:indptr[i + 1]]``: first the links that begin at i, then those that end there,
+    each in order.
+
+    Parameters
+    ----------
+    indptr
+        Where each node's row begins, shape (nodes + 1,).
+    neighbor, link
+        Node at the other end, and the link's number, shape (2 links,).
+    """
+
+    indptr: NDArray[np.int64]
+    neighbor: Ints
+    link: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class FabricGraph:
+    """A fabric as nodes and links.
+
+    Parameters
+    ----------
+    name
+        Name of the fabric.
+    gpus, hb_size
+        GPUs, which are the nodes 0 to gpus - 1, and GPUs per HB domain, K [1].
+    node_kind, node_tier
+        Code into ``NODE_KINDS``; tier (0 GPU or management host, -1 HB switch, 1 leaf, 2 spine …),
+        shape (nodes,).
+    names
+        Name of every node, shape (nodes,); made on demand where the names follow a pattern.
+    source, target
+        The two nodes that a link joins, shape (links,).
+    source_port, target_port
+        Port of the link on either node, counted from 0 on each node, shape (links,).
+    bytes_per_s
+        Rate of each link in one direction; every link is full duplex [B/s], shape (links,).
+    length_class, group
+        Codes into ``LENGTH_CLASSES`` and ``group_names``, shape (links,).
+    group_names
+        Names of the link groups: ``hb``, then those of the fabric's counts.
+    """
+
+    name: str
+    gpus: int
+    hb_size: int
+    node_kind: Codes
+    node_tier: Codes
+    names: Sequence[str]
+    source: Ints
+    target: Ints
+    source_port: Ints
+    target_port: Ints
+    bytes_per_s: Floats
+    length_class: Codes
+    group: Codes
+    group_names: tuple[str, ...]
+
+    @property
+    def node_count(self) -> int:
+        """Nodes of all kinds [1]."""
+        return len(self.node_kind)
+
+    @property
+    def link_count(self) -> int:
+        """Links of all groups [1]; parallel links count one each."""
+        return len(self.source)
+
+    @property
+    def domains(self) -> int:
+        """HB domains, the last one perhaps partly filled [1]."""
+        return -(-self.gpus // self.hb_size)
+
+    @cached_property
+    def ports_used(self) -> NDArray[np.int64]:
+        """Ports in use on each node [1], shape (nodes,)."""
+        ends = np.bincount(self.source, minlength=self.node_count)
+        return ends + np.bincount(self.target, minlength=self.node_count)
+
+    @cached_property
+    def adjacency(self) -> Adjacency:
+        """Neighbours of every node."""
+        ends = np.concatenate((self.source, self.target))
+        others = np.concatenate((self.target, self.source))
+        order = np.argsort(ends, kind="stable")
+        indptr = np.zeros(self.node_count + 1, np.int64)
+        np.cumsum(self.ports_used, out=indptr[1:])
+        link = np.where(order < self.link_count, order, order - self.link_count)
+        return Adjacency(indptr, others[order], link.astype(np.int32))
+
+    def links_of(self, group: str) -> NDArray[np.int64]:
+        """Numbers of the links of one group; empty if there is no such group."""
+        if group not in self.group_names:
+            return np.empty(0, np.int64)
+        return np.flatnonzero(self.group == self.group_names.index(group))
+
+    def links_per_group(self) -> dict[str, int]:
+        """Links of each group [1], groups without links left out."""
+        counts = np.bincount(self.group, minlength=len(self.group_names)).tolist()
+        return {name: n for name, n in zip(self.group_names, counts, strict=True) if n}
+
+    def switches_per_tier(self) -> dict[int, int]:
+        """Network switches of each tier [1]."""
+        tiers = self.node_tier[self.node_kind == SWITCH]
+        return dict(sorted(Counter(tiers.tolist()).items()))
+
+    def node_name(self, index: int) -> str:
+        """Name of one node, from its place in the structure."""
+        return self.names[index]
+
+    def node_names(self) -> list[str]:
+        """Names of all nodes."""
+        return list(self.names)
+
+    def port_name(self, node: int, port: int) -> str:
+        """Name of one port: ``rail-17/leaf-0/port-5``."""
+        return f"{self.names[node]}/port-{port}"
+
+    def to_networkx(self) -> "nx.MultiGraph[str]":
+        """Copy a small graph into networkx: an edge a link, with ports, rate, length and group.
+
+        Raises
+        ------
+        InputError
+            If the graph has more than 200,000 links.
+        """
+        if self.link_count > MAX_NETWORKX_LINKS:
+            raise InputError(
+                f"{self.name} has {self.link_count:,} links, too many for networkx: take a fabric"
+                f" of at most {MAX_NETWORKX_LINKS:,} links, or write an edge list"
+            )
+        import networkx as nx  # noqa: PLC0415 - optional, and slow to import
+
+        view: nx.MultiGraph[str] = nx.MultiGraph(name=self.name)
+        names = self.node_names()
+        nodes = zip(names, self.node_kind.tolist(), self.node_tier.tolist(), strict=True)
+        view.add_nodes_from((n, {"kind": NODE_KINDS[k], "tier": t}) for n, k, t in nodes)
+        columns = (
+            self.source.tolist(),
+            self.target.tolist(),
+            self.source_port.tolist(),
+            self.target_port.tolist(),
+            self.bytes_per_s.tolist(),
+            self.length_class.tolist(),
+            self.group.tolist(),
+        )
+        view.add_edges_from(
+            (
+                names[source],
+                names[target],
+                {
+                    "source": names[source],
+                    "source_port": source_port,
+                    "target_port": target_port,
+                    "bytes_per_s": rate,
+                    "length": LENGTH_CLASSES[length],
+                    "group": self.group_names[group],
+                },
+            )
+            for source, target, source_port, target_port, rate, length, group in zip(
+                *columns, strict=True
+            )
+        )
+        return view

@@ -1,0 +1,98 @@
+"""Speed of graphs; run with ``pytest tests/benchmarks --benchmark-only``."""
+
+import tracemalloc
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from netplan.topologies.expand import expand
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.formats.edge_list import edge_list_lines
+from netplan.topologies.formats.graphml import graphml_lines
+from netplan.topologies.graph import FabricGraph
+from netplan.topologies.paths import path_statistics
+from netplan.topologies.specs import FABRICS
+
+MILLION = 1 << 20
+
+
+def graph_of(name: str, gpus: int, radix: int, hb_size: int) -> FabricGraph:
+    return expand(FABRICS.load(name), Sizing(gpus, radix, hb_size, 450e9, 50e9))
+
+
+@pytest.mark.parametrize(
+    ("name", "radix", "hb_size"),
+    [
+        ("rail-optimized", 128, 8),
+        ("fat-tree", 256, 8),
+        ("rail-only", 64, 8),
+        ("torus-3d", 64, 1),
+        ("dragonfly", 128, 8),
+    ],
+)
+def test_expand_a_million_gpus(
+    benchmark: BenchmarkFixture, name: str, radix: int, hb_size: int
+) -> None:
+    graph = benchmark(graph_of, name, MILLION, radix, hb_size)
+    assert graph.link_count >= 3 * MILLION
+
+
+def test_memory_of_a_million_gpus(benchmark: BenchmarkFixture) -> None:
+    tracemalloc.start()
+    graph = benchmark(graph_of, "rail-optimized", MILLION, 128, 8)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert graph.node_count > MILLION
+    assert peak < 1 << 30
+
+
+def test_adjacency_of_a_million_gpus(benchmark: BenchmarkFixture) -> None:
+    graph = graph_of("rail-optimized", MILLION, 128, 8)
+
+    def adjacency() -> int:
+        graph.__dict__.pop("adjacency", None)
+        return len(graph.adjacency.neighbor)
+
+    assert benchmark(adjacency) == 2 * graph.link_count
+
+
+def test_the_floor_writing_the_same_bytes(benchmark: BenchmarkFixture) -> None:
+    # What numpy alone needs to fill arrays of this size once, cold.
+    links = graph_of("rail-optimized", MILLION, 128, 8).link_count
+
+    def fill() -> int:
+        arrays = [np.zeros(links, kind) + 1 for kind in (np.int32,) * 4 + (np.float64,)]
+        return sum(array.nbytes for array in arrays)
+
+    assert benchmark(fill) == 24 * links
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "radix", "hb_size"),
+    [
+        ("rail-optimized", 16_384, 128, 8),
+        ("rail-optimized", 131_072, 64, 8),
+        ("frontier", 37_888, 64, 4),
+        ("bcube", 16_384, 128, 8),
+        ("torus-3d", 4096, 64, 1),
+    ],
+)
+def test_path_statistics(
+    benchmark: BenchmarkFixture, name: str, gpus: int, radix: int, hb_size: int
+) -> None:
+    graph = graph_of(name, gpus, radix, hb_size)
+    assert benchmark(path_statistics, graph).diameter_links > 1
+
+
+@pytest.mark.parametrize("lines", [edge_list_lines, graphml_lines])
+def test_write_a_hundred_thousand_links(
+    benchmark: BenchmarkFixture, lines: Callable[[FabricGraph], Iterator[str]]
+) -> None:
+    graph = graph_of("fat-tree", 32_768, 64, 8)
+
+    def write() -> int:
+        return sum(len(line) for line in lines(graph))
+
+    assert benchmark(write) > graph.link_count
