@@ -1,0 +1,255 @@
+"""Time of one layer: the roofline of each operation, and its collectives.
+
+An operation takes the longer of its FLOPs and its memory traffic, and its communication on top
+(arXiv:2410.00273, Sec. III),
+
+    max(kernel latency + FLOPs / (efficiency x peak), bytes / memory bandwidth) + communication.
+
+SUMMA broadcasts one panel before it starts and hides the others behind the computation as far as
+they go (appendix A). As in the published code all n_b panels are set against the computation, so
+that up to one panel counts twice.
+
+A layer's time depends on the sharding and on where tensor, expert and context groups lie, and on
+nothing else: it is computed once for each distinct combination.
+"""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from netplan.performance.communication import Affine, Group, Network, group_of
+from netplan.performance.placement import CONTEXT, EXPERT, TENSOR, Floats, Ints, Placements
+from netplan.performance.training import Setting
+from netplan.traffic.operations import (
+    CollectiveKind,
+    GroupName,
+    Layer,
+    Operation,
+    Sharding,
+    Work,
+    total_bytes,
+)
+from netplan.traffic.operations_counted import counted_layer
+from netplan.traffic.operations_ends import embedding, lm_head
+from netplan.traffic.operations_layer import transformer_layer
+
+_DIMENSION: dict[GroupName, int] = {"tensor": TENSOR, "expert": EXPERT, "context": CONTEXT}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timing:
+    """Parts of a time, which add up to it, each of shape (shardings,) [s].
+
+    Parameters
+    ----------
+    compute_s
+        FLOPs and kernel latency.
+    memory_s
+        Memory traffic, as far as it takes longer than the FLOPs.
+    tensor_s, expert_s
+        Exposed communication of tensor and context groups, and of expert groups.
+    """
+
+    compute_s: Floats
+    memory_s: Floats
+    tensor_s: Floats
+    expert_s: Floats
+
+    @classmethod
+    def none(cls, count: int) -> "Timing":
+        """No time at all."""
+        return cls(*(np.zeros(count) for _ in fields(cls)))
+
+    def __add__(self, other: "Timing") -> "Timing":
+        """Part by part."""
+        return Timing(
+            self.compute_s + other.compute_s,
+            self.memory_s + other.memory_s,
+            self.tensor_s + other.tensor_s,
+            self.expert_s + other.expert_s,
+        )
+
+    @property
+    def total_s(self) -> Floats:
+        """The parts together [s]."""
+        return self.compute_s + self.memory_s + self.tensor_s + self.expert_s
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerGroups:
+    """Tensor, expert and context groups of distinct placements, seen from each sharding."""
+
+    network: Network
+    groups: dict[GroupName, Group]
+    index: Ints
+    known: dict[tuple[CollectiveKind, GroupName], Affine]
+
+    @classmethod
+    def of(cls, network: Network, placements: Placements, index: Ints) -> "LayerGroups":
+        """Groups of the placements; ``index`` says which placement a sharding belongs to."""
+        groups = {name: group_of(placements, at) for name, at in _DIMENSION.items()}
+        return cls(network, groups, index, {})
+
+    def seconds(self, kind: CollectiveKind, group: GroupName, message: Floats | float) -> Floats:
+        """Time of one collective for every sharding [s]."""
+        key = kind, group
+        if key not in self.known:
+            whole = self.network.collective(kind, self.groups[group])
+            self.known[key] = whole.take(self.index)
+        return self.known[key].seconds(message)
+
+
+def work_time(work: Work, setting: Setting, groups: LayerGroups, slowdown: float = 1.0) -> Timing:
+    """Time of one direction of one operation.
+
+    Parameters
+    ----------
+    work
+        FLOPs, bytes and collectives.
+    setting
+        Rates and efficiencies.
+    groups
+        Who communicates with whom, and how fast.
+    slowdown
+        Factor on the FLOPs [1].
+    """
+    part, training = setting.assumptions.compute, setting.training
+    zero = np.zeros(len(groups.index))
+    tensor_s = work.tensor_flops / (part.tensor_efficiency * training.flops_per_s)
+    compute_s = zero + slowdown * tensor_s + part.kernel_latency_s
+    memory_s = zero
+    if training.vector_flops_per_s and training.memory_bytes_per_s:
+        vector_s = work.vector_flops / (part.vector_efficiency * training.vector_flops_per_s)
+        compute_s = compute_s + slowdown * vector_s
+        memory_s = np.maximum(work.moved_bytes / training.memory_bytes_per_s - compute_s, 0)
+
+    panels = 1.0 if work.panels is None else work.panels
+    exposed = {"tensor": zero, "expert": zero}
+    for one in work.collectives:
+        where = "expert" if one.group == "expert" else "tensor"
+        seconds = groups.seconds(one.kind, one.group, one.message_bytes / panels)
+        exposed[where] = exposed[where] + seconds
+    if work.panels is not None:
+        panel_s = exposed["tensor"]
+        hidden_s = compute_s + memory_s
+        exposed["tensor"] = panel_s + np.maximum(panels * panel_s - hidden_s, 0)
+    return Timing(compute_s, memory_s, exposed["tensor"], exposed["expert"])
+
+
+def operation_times(
+    operation: Operation, setting: Setting, groups: LayerGroups
+) -> tuple[Timing, Timing]:
+    """Forward and backward time of one operation; full recomputation runs it forward twice."""
+    slow = operation.module == "attention"
+    slowdown = setting.assumptions.compute.attention_slowdown if slow else 1.0
+    forward = work_time(operation.forward, setting, groups, slowdown)
+    backward = work_time(operation.backward, setting, groups, slowdown)
+    if setting.variant.recompute == "full" and operation.module != "head":
+        backward = backward + forward
+    return forward, backward
+
+
+def layer_of(setting: Setting, sharding: Sharding) -> Layer:
+    """The operations that the iteration model knows: detailed ones or closed forms."""
+    model, variant = setting.training.model, setting.variant
+    if setting.assumptions.compute.operations == "counted":
+        return counted_layer(model, sharding, strategy=setting.strategy, variant=variant)
+    return transformer_layer(
+        model, sharding, strategy=setting.strategy, mode=setting.mode, variant=variant
+    )
+
+
+def ends_of(setting: Setting, sharding: Sharding) -> tuple[Operation | None, Operation | None]:
+    """Embedding and head, as far as they are counted; closed forms contain the logits."""
+    model, variant = setting.training.model, setting.variant
+    first = embedding(model, sharding) if variant.embedding else None
+    counted = setting.assumptions.compute.operations == "counted"
+    last = lm_head(model, sharding) if variant.lm_head and not counted else None
+    return first, last
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class End:
+    """One end of the network on its stage, every entry of shape (shardings,)."""
+
+    time: Timing
+    weight_bytes: Floats
+    activation_bytes: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerTable:
+    """One layer and one microbatch, every entry of shape (shardings,).
+
+    Parameters
+    ----------
+    forward, backward
+        Time of both directions.
+    weight_bytes, expert_bytes
+        16-bit weights that all data parallel GPUs share, and those of experts [B].
+    activation_bytes
+        What the backward pass needs [B].
+    boundary_bytes
+        What goes to the next stage [B].
+    first, last
+        Embedding and head.
+    """
+
+    forward: Timing
+    backward: Timing
+    weight_bytes: Floats
+    expert_bytes: Floats
+    activation_bytes: Floats
+    boundary_bytes: Floats
+    first: End
+    last: End
+
+    @property
+    def has_ends(self) -> bool:
+        """Whether embedding or head are counted."""
+        return bool(self.first.weight_bytes.any() or self.last.weight_bytes.any())
+
+
+def layer_table(setting: Setting, sharding: Sharding, groups: LayerGroups) -> LayerTable:
+    """Add up the operations of one layer, for many shardings at once.
+
+    Parameters
+    ----------
+    setting
+        Training, strategy, mode and options.
+    sharding
+        How the microbatch is cut, shape (shardings,).
+    groups
+        Where the GPUs of each sharding lie.
+    """
+    count = len(groups.index)
+    layer = layer_of(setting, sharding)
+    forward = backward = Timing.none(count)
+    for operation in layer.operations:
+        ahead, back = operation_times(operation, setting, groups)
+        forward, backward = forward + ahead, backward + back
+    shared = [one.weight_bytes for one in layer.operations if not one.expert_weights]
+    apart = [one.weight_bytes for one in layer.operations if one.expert_weights]
+    first, last = ends_of(setting, sharding)
+    return LayerTable(
+        forward=forward,
+        backward=backward,
+        weight_bytes=total_bytes(shared, count),
+        expert_bytes=total_bytes(apart, count),
+        activation_bytes=total_bytes([one.activation_bytes for one in layer.operations], count),
+        boundary_bytes=total_bytes([layer.boundary_bytes], count),
+        first=_end(first, setting, groups),
+        last=_end(last, setting, groups),
+    )
+
+
+def _end(operation: Operation | None, setting: Setting, groups: LayerGroups) -> End:
+    count = len(groups.index)
+    if operation is None:
+        return End(Timing.none(count), np.zeros(count), np.zeros(count))
+    forward, backward = operation_times(operation, setting, groups)
+    return End(
+        forward + backward,
+        total_bytes([operation.weight_bytes], count),
+        total_bytes([operation.activation_bytes], count),
+    )

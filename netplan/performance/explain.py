@@ -1,0 +1,173 @@
+"""Where the time of a plan goes, term by term, and how two plans or two modes differ.
+
+A term is one operation, one direction and one part of it (computation, exposed memory traffic,
+communication), over a whole iteration; then come data parallel collectives, transfers between
+stages, and the bubble. The terms of a plan add up to its iteration time.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from netplan.levels import Level
+from netplan.performance.communication import Network
+from netplan.performance.compute import (
+    LayerGroups,
+    Timing,
+    ends_of,
+    layer_of,
+    operation_times,
+)
+from netplan.performance.evaluation import evaluate_plan
+from netplan.performance.plans import Plan
+from netplan.performance.space import single_plan
+from netplan.performance.training import DEFAULT_OPTIONS, Options, Setting, Training
+from netplan.traffic.operations import Operation, Strategy
+
+WHOLE = ("data_comm", "pipeline_comm", "bubble")
+"""Parts that belong to no operation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One summand of an iteration time; ``operation`` is empty for what belongs to none [s]."""
+
+    operation: str
+    direction: str
+    part: str
+    seconds: float
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What the term is, without its time."""
+        return self.operation, self.direction, self.part
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The same term of two evaluations, and the second less the first [s]."""
+
+    operation: str
+    direction: str
+    part: str
+    first_s: float
+    second_s: float
+    difference_s: float
+
+    def to_dict(self) -> dict[str, str | float]:
+        """The row as JSON."""
+        return asdict(self)
+
+
+def plan_terms(setting: Setting, levels: Sequence[Level], plan: Plan) -> tuple[Term, ...]:
+    """All terms of one plan, which add up to its iteration time.
+
+    Parameters
+    ----------
+    setting
+        Training, strategy, mode and options.
+    levels
+        The fabric, innermost level first.
+    plan
+        The plan.
+    """
+    timed = evaluate_plan(
+        setting.training,
+        levels,
+        plan,
+        strategy=setting.strategy,
+        mode=setting.mode,
+        options=setting.options,
+    )
+    whole = [Term("", "", part, timed.breakdown_s[part]) for part in WHOLE]
+    return (*_operation_terms(setting, tuple(levels), plan), *whole)
+
+
+def explain(
+    levels: Sequence[Level], first: tuple[Setting, Plan], second: tuple[Setting, Plan]
+) -> tuple[Difference, ...]:
+    """Term-by-term difference of two plans, or of one plan under two modes or iteration models.
+
+    Parameters
+    ----------
+    levels
+        The fabric, innermost level first.
+    first, second
+        What to compare: a setting and a plan each.
+
+    Returns
+    -------
+    tuple of Difference
+        One row a term that either has, in the order of execution; all differences add up to that
+        of the iteration times.
+    """
+    before = {term.key: term.seconds for term in plan_terms(first[0], levels, first[1])}
+    after = {term.key: term.seconds for term in plan_terms(second[0], levels, second[1])}
+    # Terms that only the second has stand before the parts that belong to no operation.
+    keys = [key for key in (*before, *after) if key[0]]
+    keys += [key for key in (*before, *after) if not key[0]]
+    return tuple(
+        Difference(*key, old, new, new - old)
+        for key in dict.fromkeys(keys)
+        for old, new in [(before.get(key, 0.0), after.get(key, 0.0))]
+    )
+
+
+def explain_modes(
+    training: Training,
+    levels: Sequence[Level],
+    plan: Plan,
+    *,
+    strategy: Strategy = "1d",
+    options: Options = DEFAULT_OPTIONS,
+) -> tuple[Difference, ...]:
+    """What the slips of the published code change for one plan: ``corrected`` less them.
+
+    Examples
+    --------
+    >>> from netplan.performance.iteration_model import ITERATION_MODELS
+    >>> from netplan.traffic.accelerators import ACCELERATORS
+    >>> from netplan.traffic.models import MODELS
+    >>> b200, fourd = ACCELERATORS.load("b200"), ITERATION_MODELS.load("4d")
+    >>> training = Training.on(b200, MODELS.load("gpt-1t"), fourd)
+    >>> levels = (Level("switch", 8, 900e9, 0, 2.5e-6), Level("switch", 2048, 100e9, 0, 5e-6))
+    >>> plan = Plan(8, 64, 32, 1, 128, 1, degrees=((8, 1, 1), (1, 32, 64)))
+    >>> rows = explain_modes(training, levels, plan)
+    >>> [row.operation for row in rows if row.difference_s < -1e-9]
+    ['fc2-bias', 'fc2-bias', 'vproj-bias', 'vproj-bias', '']
+    """
+    published = Setting(training, strategy, "published-code", options)
+    return explain(
+        levels, (published, plan), (Setting(training, strategy, "corrected", options), plan)
+    )
+
+
+def _operation_terms(setting: Setting, levels: tuple[Level, ...], plan: Plan) -> Iterator[Term]:
+    """Terms of all operations, those of zero seconds left out."""
+    space = single_plan(plan)
+    network = Network(levels, setting.assumptions.communication, setting.mode)
+    groups = LayerGroups.of(network, space.layer_placements, np.zeros(1, dtype=np.int64))
+    layers = setting.training.model.layers / plan.pipeline
+    for operation in layer_of(setting, space.sharding).operations:
+        times = operation_times(operation, setting, groups)
+        yield from _terms(operation, times, plan.microbatches * layers)
+    ends = [end for end in ends_of(setting, space.sharding) if end is not None]
+    timed = [(end, operation_times(end, setting, groups)) for end in ends]
+    if plan.pipeline > 1:  # the stages run side by side: only the slower end counts
+        timed = sorted(timed, key=lambda one: float(sum(part.total_s[0] for part in one[1])))[-1:]
+    for end, times in timed:
+        yield from _terms(end, times, float(plan.microbatches))
+
+
+def _terms(operation: Operation, times: tuple[Timing, Timing], passes: float) -> Iterator[Term]:
+    for direction, time in zip(("forward", "backward"), times, strict=True):
+        parts = {
+            "compute": time.compute_s,
+            "memory": time.memory_s,
+            "tensor_comm": time.tensor_s,
+            "expert_comm": time.expert_s,
+        }
+        for part, seconds in parts.items():
+            if seconds[0] != 0:
+                yield Term(operation.name, direction, part, passes * float(seconds[0]))

@@ -1,0 +1,94 @@
+"""Iteration models: three named parts, each chosen and set by a catalog file.
+
+*Compute* turns operations into seconds, *communication* turns messages on levels into seconds,
+*overlap* says what runs at the same time and what is stored. The presets ``ptd-p`` (rail-only
+paper) and ``4d`` (foundation-models paper) are two such files of one evaluator; a file may combine
+the parts in any other way.
+"""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt
+
+from netplan.catalog import Record, Shelf
+
+Zero = Literal[0, 1, 2, 3]
+
+
+class _Part(BaseModel):
+    """One part of an iteration model: frozen, with no unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class ComputePart(_Part):
+    """How long the operations take.
+
+    ``detailed`` operations follow the roofline, ``counted`` ones are closed forms of matrix
+    products and move no bytes. ``kernel_latency_s`` is paid once an operation and direction;
+    ``attention_slowdown`` stretches the FLOPs of the attention part.
+    """
+
+    operations: Literal["detailed", "counted"]
+    kernel_latency_s: NonNegativeFloat
+    tensor_efficiency: PositiveFloat = Field(le=1)
+    vector_efficiency: PositiveFloat = Field(le=1)
+    attention_slowdown: PositiveFloat
+
+
+class CommunicationPart(_Part):
+    """How long messages take.
+
+    A ``ring`` runs through all levels at once, its slowest level counts; ``phased`` collectives
+    use one level after the other.
+    """
+
+    collectives: Literal["ring", "phased"]
+    bandwidth_efficiency: PositiveFloat = Field(le=1)
+
+
+class OverlapPart(_Part):
+    """What happens at the same time, and what is stored meanwhile.
+
+    ``bubble`` is a number of whole layers or of their computation only; ``hop`` says whether a
+    microbatch pays the mean or the slowest transfer between stages. ``data`` collectives are
+    hidden behind the computation of one layer each, or exposed as one. ``in_flight`` counts the
+    stored microbatches: of the 1F1B schedule, or always of a full pipeline (``interleaved``: more
+    of them with interleaved stages; ``plain``: not).
+    """
+
+    bubble: Literal["layer", "compute"]
+    hop: Literal["mean", "slowest"]
+    data: Literal["overlapped", "exposed"]
+    in_flight: Literal["1f1b", "interleaved", "plain"]
+    zero_stage: Zero
+    gradient_bytes: PositiveFloat
+    optimizer_bytes: PositiveFloat
+
+
+class SpacePart(_Part):
+    """Which plans exist.
+
+    ``tensor`` degrees divide the hidden size and the ``heads`` or the ``sequence``. Blocks stay at
+    least ``smallest_block`` wide and SUMMA panels ``smallest_panel``. ``interleave`` allows
+    ``none`` of the interleaved schedules, ``whole`` ones (microbatches in groups of the pipeline's
+    length) or ``any``.
+    """
+
+    tensor: Literal["heads", "sequence"]
+    smallest_block: PositiveInt
+    smallest_panel: PositiveInt
+    interleave: Literal["none", "whole", "any"]
+
+
+class IterationModel(Record):
+    """An iteration model, as its catalog file describes it."""
+
+    compute: ComputePart
+    communication: CommunicationPart
+    overlap: OverlapPart
+    space: SpacePart
+    notes: tuple[str, ...] = ()
+
+
+ITERATION_MODELS = Shelf("iteration-model", "traffic/iteration-models", IterationModel)

@@ -1,0 +1,338 @@
+"""The space of plans, as three small tables and an index; no plan is ever an object.
+
+*Placements*: degrees on every level. *Shardings*: microbatch and panels, once for each distinct
+placement of tensor, expert and context groups; the time of a layer depends on nothing else.
+*Schedules*: microbatch, panels and interleaved stages, once for each distinct set of total degrees;
+memory depends on nothing else. A plan is a placement and one of the schedules of its totals, and
+finds its sharding by an offset.
+
+The rules are those of arXiv:2307.12169, Eq. 11 to 19, and of the published code of
+arXiv:2410.00273, Sec. III (S3).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd, prod
+
+import numpy as np
+
+from netplan.performance.placement import (
+    CONTEXT,
+    DATA,
+    DIMENSIONS,
+    EXPERT,
+    PIPELINE,
+    TENSOR,
+    Bools,
+    Floats,
+    Ints,
+    Placements,
+    all_placements,
+    distinct,
+    divisors,
+)
+from netplan.performance.plans import Plan
+from netplan.performance.training import Setting
+from netplan.traffic.operations import Sharding
+
+LAYER_DIMENSIONS = [TENSOR, EXPERT, CONTEXT]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schedules:
+    """Schedules of all distinct totals, one entry each, those of equal totals side by side.
+
+    Parameters
+    ----------
+    totals
+        Which totals they belong to [index].
+    offset
+        Place of the sharding among those of its placement [index].
+    microbatch, interleave, microbatches
+        b, v and m [1].
+    """
+
+    totals: Ints
+    offset: Ints
+    microbatch: Ints
+    interleave: Ints
+    microbatches: Ints
+
+    @property
+    def count(self) -> int:
+        """Schedules [1]."""
+        return len(self.totals)
+
+    def take(self, chosen: Bools) -> "Schedules":
+        """Some of the schedules."""
+        return Schedules(
+            self.totals[chosen],
+            self.offset[chosen],
+            self.microbatch[chosen],
+            self.interleave[chosen],
+            self.microbatches[chosen],
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlanSpace:
+    """All plans of one setting on some levels.
+
+    Parameters
+    ----------
+    placements
+        Shape (levels, dimensions, placements).
+    totals, totals_of
+        Distinct total degrees, shape (dimensions, distinct); which of them each placement has.
+    layer_placements, layer_of
+        Placements with distinct tensor, expert and context degrees; which of them each has.
+    sharding, sharding_layer
+        Shardings of all layer placements, one after the other; to which of them each belongs.
+    first_sharding
+        Where the shardings of each layer placement begin.
+    schedules
+        Schedules of all totals.
+    """
+
+    placements: Placements
+    totals: Ints
+    totals_of: Ints
+    layer_placements: Placements
+    layer_of: Ints
+    sharding: Sharding
+    sharding_layer: Ints
+    first_sharding: Ints
+    schedules: Schedules
+
+    @property
+    def schedule_counts(self) -> Ints:
+        """Schedules of each totals [1]."""
+        return np.bincount(self.schedules.totals, minlength=self.totals.shape[1])
+
+    @property
+    def plan_count(self) -> int:
+        """Plans [1]."""
+        return int(self.schedule_counts[self.totals_of].sum())
+
+    @property
+    def example_sharding(self) -> Ints:
+        """Of each schedule, a sharding that has the same sizes (anywhere on the levels)."""
+        example = np.zeros(self.totals.shape[1], dtype=np.int64)
+        example[self.totals_of] = self.first_sharding[self.layer_of]
+        index: Ints = example[self.schedules.totals] + self.schedules.offset
+        return index
+
+
+def degree_limits(setting: Setting, gpus: int) -> tuple[list[int], list[int]]:
+    """What each total degree must divide, and how large it may be, in the order of dimensions.
+
+    Parameters
+    ----------
+    setting
+        Model, batch, strategy and rules.
+    gpus
+        GPUs in all [1].
+    """
+    model, rules = setting.training.model, setting.assumptions.space
+    cut = model.heads if rules.tensor == "heads" else model.sequence_length
+    tensor = gcd(cut, model.hidden_size)
+    block = rules.smallest_block
+    limits, caps = [1] * 5, [gpus] * 5
+    limits[TENSOR] = tensor
+    limits[EXPERT] = setting.variant.experts
+    limits[DATA] = setting.training.batch
+    limits[PIPELINE] = model.layers
+    if setting.strategy == "1d":
+        caps[TENSOR] = 3 * model.hidden_size // block
+    else:
+        limits[CONTEXT] = model.hidden_size if setting.strategy == "summa" else gpus
+        caps[CONTEXT] = model.sequence_length // block
+        caps[TENSOR] = model.hidden_size // block
+    return limits, caps
+
+
+def placements_of(setting: Setting, sizes: Sequence[int]) -> Placements:
+    """Placements that the rules allow on levels of these sizes."""
+    model, options = setting.training.model, setting.options
+    found = all_placements(sizes, *degree_limits(setting, prod(sizes)))
+    totals = found.totals
+    keep = setting.training.batch % (totals[EXPERT] * totals[DATA]) == 0
+    # Key heads are whole: several a GPU, or one that several GPUs hold.
+    kv_heads, tensor = model.kv_heads or model.heads, totals[TENSOR]
+    if model.kv_heads:
+        keep &= (kv_heads % tensor == 0) | (tensor % kv_heads == 0)
+    if options.expert_degree is not None:
+        keep &= totals[EXPERT] == options.expert_degree
+    for name, value in options.fixed.given.items():
+        if name in DIMENSIONS:
+            keep &= totals[DIMENSIONS.index(name)] == value
+    return found if keep.all() else found.take(keep)
+
+
+def enumerate_plans(setting: Setting, sizes: Sequence[int]) -> PlanSpace:
+    """The whole space on levels of these sizes.
+
+    Parameters
+    ----------
+    setting
+        Model, batch, strategy, rules and options.
+    sizes
+        Size of each level, innermost first [1].
+    """
+    placements = placements_of(setting, sizes)
+    all_totals = placements.totals
+    totals_at, totals_of = distinct(all_totals)
+    totals = all_totals[:, totals_at]
+    flat = np.concatenate(placements.degrees[:, LAYER_DIMENSIONS, :])
+    layer_at, layer_of = distinct(flat)
+    layers = placements.take(layer_at)
+
+    # Sizes: distinct tensor, expert and context totals; each has one block of shardings.
+    sizes_at, sizes_of = distinct(totals[LAYER_DIMENSIONS])
+    blocks = _blocks(setting, totals, sizes_at, sizes_of)
+    layer_block = sizes_of[totals_of[layer_at]]
+    index, layer, first = _expand(blocks.first[layer_block], blocks.count[layer_block])
+    own = layers.totals[:, layer]
+    sharding = Sharding(
+        blocks.microbatch[index], own[TENSOR], own[CONTEXT], blocks.panels[index], own[EXPERT]
+    )
+    schedules = _schedules(setting, totals, blocks, sizes_of)
+    for name in ("microbatch", "interleave"):
+        value = setting.options.fixed.given.get(name)
+        if value is not None:
+            schedules = schedules.take(getattr(schedules, name) == value)
+    return PlanSpace(
+        placements, totals, totals_of, layers, layer_of, sharding, layer, first, schedules
+    )
+
+
+def single_plan(plan: Plan) -> PlanSpace:
+    """The space that holds one plan only."""
+    order = [
+        [level.tensor, level.expert, level.context, level.data, level.pipeline]
+        for level in plan.levels
+    ]
+    placements = Placements(np.array(order, dtype=np.int64)[:, :, None])
+    zero, one = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
+    sharding = Sharding(
+        plan.microbatch * one,
+        plan.tensor * one,
+        plan.context * one,
+        plan.panels * one,
+        plan.expert * one,
+    )
+    schedules = Schedules(
+        zero, zero, plan.microbatch * one, plan.interleave * one, plan.microbatches * one
+    )
+    return PlanSpace(
+        placements, placements.totals, zero, placements, zero, sharding, zero, zero, schedules
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Blocks:
+    """Microbatches and panels that each distinct size allows, one block after the other."""
+
+    microbatch: Ints
+    panels: Ints
+    first: Ints
+    count: Ints
+
+
+def _blocks(setting: Setting, totals: Ints, sizes_at: Ints, sizes_of: Ints) -> _Blocks:
+    """Every microbatch that some data degree leaves room for, with every number of panels."""
+    batch, length = setting.training.batch, setting.training.model.sequence_length
+    microbatches, panels, counts = [], [], []
+    replicas = totals[DATA] * totals[EXPERT]
+    for number, at in enumerate(sizes_at):
+        tensor, context = int(totals[TENSOR, at]), int(totals[CONTEXT, at])
+        largest = batch // int(replicas[sizes_of == number].min())
+        # The tokens of a microbatch divide by this; under SUMMA n1 cuts the embedding instead.
+        unit = context if setting.strategy == "summa" else tensor * context
+        choices = divisors(batch)
+        choices = choices[(choices <= largest) & (choices * length % unit == 0)]
+        pieces = _panels(setting, tensor, context)
+        microbatches.append(np.repeat(choices, len(pieces)))
+        panels.append(np.tile(pieces, len(choices)))
+        counts.append(len(choices) * len(pieces))
+    count = np.array(counts, dtype=np.int64)
+    empty = [np.empty(0, dtype=np.int64)]
+    return _Blocks(
+        np.concatenate(microbatches or empty),
+        np.concatenate(panels or empty),
+        np.cumsum(count) - count,
+        count,
+    )
+
+
+def _panels(setting: Setting, tensor: int, context: int) -> Ints:
+    """Numbers of SUMMA panels: the longer side of the grid, doubled while panels stay wide."""
+    if setting.strategy != "summa":
+        return np.ones(1, dtype=np.int64)
+    width, smallest = setting.training.model.hidden_size, setting.assumptions.space.smallest_panel
+    fewest = max(tensor, context)
+    if width / fewest < smallest:
+        return np.array([fewest], dtype=np.int64)
+    # The published code doubles ceil(log2(e // fewest)) times, that is while 2^i is below it.
+    doublings = max(width // fewest - 1, 0).bit_length()
+    counts = fewest * 2 ** np.arange(doublings, dtype=np.int64)
+    chosen: Ints = counts[(width % counts == 0) & (width // counts >= smallest)]
+    return chosen
+
+
+def _schedules(setting: Setting, totals: Ints, blocks: _Blocks, sizes_of: Ints) -> Schedules:
+    """Microbatches that divide the share of one pipeline, with every allowed interleaving."""
+    share = setting.training.batch // (totals[DATA] * totals[EXPERT])
+    index, owner, first = _expand(blocks.first[sizes_of], blocks.count[sizes_of])
+    microbatch = blocks.microbatch[index]
+    keep = share[owner] % microbatch == 0
+    owner, microbatch = owner[keep], microbatch[keep]
+    offset = np.flatnonzero(keep) - first[owner]
+    count = share[owner] // microbatch
+    plain = Schedules(owner, offset, microbatch, np.ones_like(owner), count)
+    if setting.interleave == "none":
+        return plain
+    return _interleaved(setting, totals, plain)
+
+
+def _interleaved(setting: Setting, totals: Ints, plain: Schedules) -> Schedules:
+    """Every schedule with every number of interleaved stages that divides its layers."""
+    layers = setting.training.model.layers // totals[PIPELINE]
+    choices = [divisors(int(count)) for count in layers]
+    count = np.array([len(one) for one in choices], dtype=np.int64)
+    flat = np.concatenate(choices) if choices else np.empty(0, dtype=np.int64)
+    start = np.cumsum(count) - count
+    index, owner, _ = _expand(start[plain.totals], count[plain.totals])
+    interleave = flat[index]
+    found = Schedules(
+        plain.totals[owner],
+        plain.offset[owner],
+        plain.microbatch[owner],
+        interleave,
+        plain.microbatches[owner],
+    )
+    if setting.interleave == "any":
+        return found
+    # Narayanan et al. (arXiv:2104.04473, Sec. 2.2.2): microbatches run in groups of the pipeline.
+    stages = totals[PIPELINE][found.totals]
+    whole = (found.microbatches % stages == 0) & (stages > 1)
+    return found.take((interleave == 1) | whole)
+
+
+def _expand(first: Ints, count: Ints) -> tuple[Ints, Ints, Ints]:
+    """Concatenate the ranges first ... first + count - 1.
+
+    Returns
+    -------
+    index, owner, start
+        The numbers, the range that each comes from, and where each range begins.
+    """
+    start = np.cumsum(count) - count
+    owner = np.repeat(np.arange(len(count)), count)
+    index = np.arange(len(owner)) + np.repeat(first - start, count)
+    return index, owner, start
+
+
+def real(values: Ints) -> Floats:
+    """The same numbers as floats."""
+    return values.astype(np.float64)

@@ -1,0 +1,68 @@
+"""Speed of the plan search: enumeration included, one core. Aim: below 0.2 s everywhere.
+
+Run with ``pytest tests/benchmarks --benchmark-only``; the extra column is plans a second.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from netplan.levels import Level
+from netplan.performance.iteration_model import ITERATION_MODELS
+from netplan.performance.plans import SearchResult
+from netplan.performance.search import search_plans
+from netplan.performance.training import Options, Training
+from netplan.traffic.accelerators import ACCELERATORS
+from netplan.traffic.models import MODELS
+from netplan.traffic.operations import Strategy
+
+AIM_S = 0.2
+LARGE_SPACE = 100_000
+AIM_PLANS_PER_S = 5e6
+
+
+def levels(gpus: int, domain: int) -> tuple[Level, Level]:
+    return (
+        Level("switch", domain, 900e9, step_latency_s=2.5e-6),
+        Level("switch", gpus // domain, 100e9, step_latency_s=5e-6),
+    )
+
+
+def measure(benchmark: BenchmarkFixture, search: Callable[[], SearchResult]) -> None:
+    found = benchmark(search)
+    assert benchmark.stats
+    seconds = benchmark.stats.stats.min
+    rate = found.enumerated / seconds
+    benchmark.extra_info |= {"plans": found.enumerated, "plans_per_s": round(rate)}
+    assert seconds < AIM_S
+    if found.enumerated >= LARGE_SPACE:
+        assert rate > AIM_PLANS_PER_S
+
+
+@pytest.mark.parametrize("gpus", [1_024, 4_096, 16_384, 65_536])
+@pytest.mark.parametrize("strategy", ["1d", "2d", "summa"])
+def test_4d(benchmark: BenchmarkFixture, strategy: Strategy, gpus: int) -> None:
+    case = Training.on(
+        ACCELERATORS.load("b200"), MODELS.load("gpt-1t"), ITERATION_MODELS.load("4d")
+    )
+    measure(benchmark, partial(search_plans, case, levels(gpus, 8), strategy=strategy))
+
+
+@pytest.mark.parametrize("strategy", ["1d", "2d", "summa"])
+def test_4d_interleaved_in_large_domains(benchmark: BenchmarkFixture, strategy: Strategy) -> None:
+    case = Training.on(
+        ACCELERATORS.load("b200"), MODELS.load("gpt-1t"), ITERATION_MODELS.load("4d")
+    )
+    options = Options(interleave="any")
+    fabric = levels(65_536, 64)
+    measure(benchmark, partial(search_plans, case, fabric, strategy=strategy, options=options))
+
+
+@pytest.mark.parametrize("gpus", [4_096, 32_768])
+def test_ptdp(benchmark: BenchmarkFixture, gpus: int) -> None:
+    case = Training.on(
+        ACCELERATORS.load("gh200-96gb"), MODELS.load("gpt-1t"), ITERATION_MODELS.load("ptd-p")
+    )
+    measure(benchmark, partial(search_plans, case, levels(gpus, 256)))

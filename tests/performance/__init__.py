@@ -1,0 +1,1 @@
+"""Tests of the iteration models and the plan search."""
