@@ -10,13 +10,15 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "compare": "netplan.reports.compare",
+    "search": "netplan.reports.search",
     "verify": "netplan.reports.verify",
 }
 
-__all__ = ["__version__", "compare", "verify"]
+__all__ = ["__version__", "compare", "search", "verify"]
 
 if TYPE_CHECKING:
     from netplan.reports.compare import compare
+    from netplan.reports.search import search
     from netplan.reports.verify import verify
 
 

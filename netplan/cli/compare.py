@@ -41,7 +41,7 @@ def command(
       netplan compare --gpus 16384 --radix 64 --fabric rail-only --fabric fat-tree
     """
     from netplan.reports.compare import compare
-    from netplan.reports.overrides import parse_overrides
+    from netplan.reports.inputs import parse_overrides
 
     answer = compare(
         timing=not no_timing,

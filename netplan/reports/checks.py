@@ -67,6 +67,20 @@ def check_close(
     )
 
 
+def check_within(
+    name: str, source: str, limits: tuple[float, float], got: float, expected: str
+) -> Check:
+    """Check a number that the source states as a range or an order of magnitude.
+
+    Examples
+    --------
+    >>> check_within("days", "Fig. 5", (3, 5), 4.46, "3 to 5").verdict
+    'pass'
+    """
+    inside = limits[0] <= got <= limits[1]
+    return Check(name, source, expected, f"{got:.3g}", "pass" if inside else "fail")
+
+
 def known(name: str, source: str, expected: str, got: str, reason: str) -> Check:
     """List a published number that does not reproduce, with the reason."""
     return Check(name, source, expected, got, "known", reason)

@@ -12,8 +12,9 @@ from netplan.catalog import shipped_root
 from netplan.costing.bill import bill_cost, bill_of_materials
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.levels import Level
-from netplan.performance.ptdp import ITERATION_MODELS, Training
+from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import Plan, PlanTime, evaluate_plan
+from netplan.performance.training import Training
 from netplan.reports.checks import Check, check, check_close, known
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing

@@ -1,25 +1,23 @@
 """All fabrics side by side: what each needs, what it costs and draws, how fast it trains."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from netplan.catalog import user_roots
 from netplan.costing.bill import Cost, Power, bill_cost, bill_of_materials, bill_power
 from netplan.costing.power import POWER_BOOKS, PowerBook
 from netplan.costing.prices import PRICE_BOOKS, PriceBook
-from netplan.documents import read_scalar
 from netplan.errors import InfeasibleError, InputError
 from netplan.levels import Level, gpu_count
-from netplan.performance.ptdp import ITERATION_MODELS, Training
+from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import SearchResult, search_largest
+from netplan.performance.training import Training
 from netplan.reports.comparison import BASELINE, Comparison, FabricRow
-from netplan.reports.overrides import check_overrides
+from netplan.reports.inputs import CatalogReader, sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.traffic.accelerators import ACCELERATORS, Accelerator
-from netplan.traffic.models import MODELS, Model
+from netplan.traffic.accelerators import ACCELERATORS
+from netplan.traffic.models import MODELS
 
 FABRIC_ORDER = (
     "rail-optimized",
@@ -87,38 +85,23 @@ def compare(  # noqa: PLR0913 - one keyword an input, as on the command line
     >>> [(row.name, row.fabric.switches, row.cost.base) for row in answer.rows]
     [('rail-optimized', 1280, 196083712.0), ('rail-only', 256, 49020928.0)]
     """
-    roots = user_roots(catalog)
-    replaced = dict(overrides or {})
-    records = _Records(
-        model=MODELS.load(model, roots, replaced),
-        accelerator=ACCELERATORS.load(accelerator, roots, replaced),
-        prices=PRICE_BOOKS.load(prices, roots, replaced),
-        power=POWER_BOOKS.load(power, roots, replaced),
+    reader = CatalogReader(catalog, overrides)
+    on = reader.load(ACCELERATORS, accelerator)
+    trained = reader.load(MODELS, model)
+    books = (reader.load(PRICE_BOOKS, prices), reader.load(POWER_BOOKS, power))
+    assumptions = reader.load(ITERATION_MODELS, iteration_model)
+    specs = [reader.load(FABRICS, name) for name in fabrics or FABRIC_ORDER]
+    sizing = sizing_on(
+        on, gpus=gpus, radix=radix, hb_size=hb_size, oversubscription=oversubscription
     )
-    specs = [FABRICS.load(name, roots, replaced) for name in fabrics or FABRIC_ORDER]
-    assumptions = ITERATION_MODELS.load(iteration_model, roots, replaced)
-    check_overrides(
-        replaced,
-        roles=("model", "accelerator", "prices", "power", "fabric", "iteration-model"),
-        names=(*records.names, *(spec.name for spec in specs), assumptions.name),
-    )
-    sizing = _sizing(gpus, radix, hb_size, records.accelerator, oversubscription)
-    training = None
-    if timing:
-        training = Training(
-            model=records.model,
-            batch=_batch(batch, records.model),
-            flops_per_s=records.accelerator.tensor_flops_per_s,
-            memory_bytes=records.accelerator.memory_bytes,
-            assumptions=assumptions,
-        )
+    training = Training.on(on, trained, assumptions, batch=batch)
     inputs = {
         "gpus": gpus,
         "radix": radix,
         "hb_size": sizing.hb_size,
         "model": model,
         "accelerator": accelerator,
-        "batch": _batch(batch, records.model),
+        "batch": training.batch,
         "fabrics": [spec.name for spec in specs],
         "prices": prices,
         "power": power,
@@ -126,63 +109,23 @@ def compare(  # noqa: PLR0913 - one keyword an input, as on the command line
         "oversubscription": oversubscription,
         "timing": timing,
         "link_gbps": sizing.speed_gbps,
-        "set": {key: read_scalar(text) for key, text in replaced.items()},
+        "set": reader.replaced(),
     }
-    rows = _rows(specs, sizing, training, records, FABRICS.load(BASELINE))
+    rows = _rows(specs, sizing, training if timing else None, books)
     if all(row.fabric is None for row in rows):
         raise InputError(f"{rows[0].name}: {rows[0].notes[-1]}")
-    return Comparison(inputs, rows, records.prices.currency)
-
-
-@dataclass(frozen=True, slots=True)
-class _Records:
-    """Catalog files of one comparison."""
-
-    model: Model
-    accelerator: Accelerator
-    prices: PriceBook
-    power: PowerBook
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (self.model.name, self.accelerator.name, self.prices.name, self.power.name)
-
-
-def _sizing(
-    gpus: int,
-    radix: int,
-    hb_size: int | None,
-    accelerator: Accelerator,
-    oversubscription: float | None,
-) -> Sizing:
-    """The sizing of all fabrics; an HB domain that nobody asked for is cut to the cluster."""
-    return Sizing(
-        gpus=gpus,
-        radix=radix,
-        hb_size=min(accelerator.hb_size, max(gpus, 1)) if hb_size is None else hb_size,
-        hb_bytes_per_s=accelerator.hb_bytes_per_s,
-        network_bytes_per_s=accelerator.network_bytes_per_s,
-        hb_latency_s=accelerator.hb_latency_s,
-        network_latency_s=accelerator.network_latency_s,
-        oversubscription=oversubscription,
-    )
-
-
-def _batch(batch: int | None, model: Model) -> int:
-    if batch is not None and batch < 1:
-        raise InputError(f"the global batch is at least 1 sequence, got {batch:,}")
-    return batch or model.batch
+    return Comparison(inputs, rows, books[0].currency)
 
 
 def _rows(
     specs: Sequence[FabricSpec],
     sizing: Sizing,
     training: Training | None,
-    records: _Records,
-    baseline_spec: FabricSpec,
+    books: tuple[PriceBook, PowerBook],
 ) -> tuple[FabricRow, ...]:
     """One row a fabric; fabrics with equal levels share one search."""
-    baseline = bill_cost(bill_of_materials(build_fabric(baseline_spec, sizing)), records.prices)
+    baseline_fabric = build_fabric(FABRICS.load(BASELINE), sizing)
+    baseline = bill_cost(bill_of_materials(baseline_fabric), books[0])
     searched: dict[tuple[Level, ...], SearchResult | str] = {}
     rows = []
     for spec in specs:
@@ -192,12 +135,12 @@ def _rows(
             rows.append(_unbuildable(spec, f"Cannot be built: {error}."))
             continue
         bill = bill_of_materials(fabric)
-        cost, power = bill_cost(bill, records.prices), bill_power(bill, records.power)
+        cost, power = bill_cost(bill, books[0]), bill_power(bill, books[1])
         found = _timed(fabric, training, searched) if training else None
         timed = found if isinstance(found, SearchResult) else None
         notes = (
             *fabric.notes,
-            *_priced_notes(cost, power, records, sizing.gpus),
+            *_priced_notes(cost, power, books, sizing.gpus),
             *_timing_notes(fabric, found),
         )
         rows.append(
@@ -249,11 +192,13 @@ def _timed(
     return searched[fabric.levels]
 
 
-def _priced_notes(cost: Cost, power: Power, records: _Records, gpus: int) -> list[str]:
+def _priced_notes(
+    cost: Cost, power: Power, books: tuple[PriceBook, PowerBook], gpus: int
+) -> list[str]:
     notes = []
     for what, lines, book in (
-        ("price", cost.unpriced, records.prices.name),
-        ("power", power.unknown, records.power.name),
+        ("price", cost.unpriced, books[0].name),
+        ("power", power.unknown, books[1].name),
     ):
         # One network port a GPU is the same on every fabric: said once, not in every row.
         apart = [line for line in lines if line.part != "nic_port" or line.quantity > gpus]

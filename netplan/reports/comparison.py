@@ -69,9 +69,9 @@ class FabricRow:
             "mfu": best.mfu if best else None,
             "memory_bytes": best.memory_bytes if best else None,
             "breakdown_s": best.breakdown_s if best else None,
-            "plan": plan_dict(best) if best else None,
+            "plan": best.plan.to_dict() if best else None,
             "gpus_used": best.plan.gpus if best else None,
-            "space": space_dict(self.timed) if self.timed else None,
+            "space": _space(self.timed) if self.timed else None,
             "levels": [asdict(level) for level in fabric.levels] if fabric else [],
             "notes": list(self.notes),
         }
@@ -105,26 +105,6 @@ class Comparison:
         return comparison_html(self)
 
 
-def plan_dict(best: PlanTime) -> dict[str, Any]:
-    """A plan as JSON: degrees, schedule, and what of each degree lies inside the HB domain."""
-    plan = best.plan
-    tensor, data, pipeline = plan.degrees[0]
-    return {
-        "tensor": plan.tensor,
-        "context": 1,
-        "pipeline": plan.pipeline,
-        "data": plan.data,
-        "microbatch": plan.microbatch,
-        "microbatches": plan.microbatches,
-        "interleave": plan.interleave,
-        "hb": {"tensor": tensor, "context": 1, "pipeline": pipeline, "data": data},
-        "levels": [
-            {"tensor": level[0], "context": 1, "pipeline": level[2], "data": level[1]}
-            for level in plan.degrees
-        ],
-    }
-
-
-def space_dict(found: SearchResult) -> dict[str, Any]:
-    """Size of a searched space."""
+def _space(found: SearchResult) -> dict[str, int]:
+    """Size of a searched space (without its time, which differs from run to run)."""
     return {"enumerated": found.enumerated, "feasible": found.feasible}

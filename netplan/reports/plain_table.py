@@ -10,8 +10,12 @@ from rich.table import Table
 from netplan.reports.formats import Cell, number
 
 
-def plain_table(rows: Sequence[Mapping[str, Cell]], width: int) -> str:
-    """Table of at most ``width`` columns; numbers to the right, long text wrapped.
+def plain_table(
+    rows: Sequence[Mapping[str, Cell]], width: int, *, right: Sequence[str] = ()
+) -> str:
+    """Table of at most ``width`` columns; long text wrapped.
+
+    Columns of numbers, and those named in ``right``, are aligned to the right.
 
     Examples
     --------
@@ -22,7 +26,7 @@ def plain_table(rows: Sequence[Mapping[str, Cell]], width: int) -> str:
     """
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
     for key in rows[0] if rows else ():
-        numeric = all(isinstance(row[key], (int, float)) for row in rows)
+        numeric = key in right or all(isinstance(row[key], (int, float)) for row in rows)
         table.add_column(key, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(value) for value in row.values()))

@@ -10,7 +10,7 @@ from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.documents import read_yaml
 from netplan.errors import InputError
-from netplan.performance.ptdp import ITERATION_MODELS
+from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.reports.formats import Cell
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.accelerators import ACCELERATORS

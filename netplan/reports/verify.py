@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from netplan import __version__
 from netplan.reports.checks import Check
+from netplan.reports.checks_foundation import foundation_checks
 from netplan.reports.checks_rail_only import rail_only_checks
+from netplan.reports.checks_rail_only_figures import rail_only_figure_checks
 from netplan.reports.formats import Cell
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ def verify(*, only: str | None = None) -> Verification:
     >>> verify(only="Table 2").summary
     '30 pass, 0 fail, 0 known not to reproduce.'
     """
-    checks = tuple(rail_only_checks())
+    checks = (*rail_only_checks(), *rail_only_figure_checks(), *foundation_checks())
     if only is not None:
         key = only.lower()
         checks = tuple(c for c in checks if key in c.name.lower() or key in c.source.lower())

@@ -1,0 +1,128 @@
+"""``netplan search``: JSON contract, published values, table, wrong input."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import netplan, refused
+
+PUBLISHED = Path(__file__).parents[1] / "published"
+MAIN = ("search", "--gpus", "16384", "--accelerator", "b200")
+STRATEGY = {"1d": "1d", "2d-context": "2d", "2d-summa": "summa"}
+MODEL = {"GPT3-1T": "gpt-1t", "ViT-ERA5": "vit-64k"}
+ROWS = [
+    row
+    for name in ("fourd_best", "fourd_corrected")
+    for row in csv.DictReader((PUBLISHED / f"{name}.csv").read_text().splitlines())
+]
+
+
+@pytest.mark.parametrize(
+    "row", ROWS, ids=[f"{r['mode']}-{r['strategy']}-{r['model']}-{r['n']}" for r in ROWS]
+)
+def test_published_plans_from_the_command_line(row: dict[str, str]) -> None:
+    accelerator = {"B200": "b200", "A100": "a100-80gb"}[row["system"]]
+    arguments = ["search", "--gpus", row["n"], "--hb-size", row["nvs"], "--batch", row["B"]]
+    arguments += ["--model", MODEL[row["model"]], "--accelerator", accelerator]
+    arguments += ["--strategy", STRATEGY[row["strategy"]], "--mode", row["mode"]]
+    if accelerator == "a100-80gb":
+        arguments += ["--set", "accelerator.memory_bytes_per_s=1555e9"]
+    answer = json.loads(netplan(*arguments, "--format", "json", "--top", "1").stdout)
+    assert answer["space"]["enumerated"] == int(row["candidates"])
+    assert answer["space"]["feasible"] == int(row["feasible"])
+    best = answer["plans"][0]
+    assert best["iteration_time_s"] == pytest.approx(float(row["t_iter_s"]), rel=1e-9)
+    assert best["memory_bytes"] == pytest.approx(float(row["mem_GB"]) * 1e9, rel=1e-9)
+    plan = best["plan"]
+    names = {"n1": "tensor", "n2": "context", "n_p": "pipeline", "n_d": "data", "b": "microbatch"}
+    assert all(plan[ours] == int(row[theirs]) for theirs, ours in names.items())
+    inside = {"v1": "tensor", "v2": "context", "v_p": "pipeline", "v_d": "data"}
+    assert all(plan["hb"][ours] == int(row[theirs]) for theirs, ours in inside.items())
+
+
+def test_json_contract() -> None:
+    answer = json.loads(netplan(*MAIN, "--top", "3", "--format", "json").stdout)
+    assert set(answer["space"]) == {"enumerated", "feasible", "seconds"}
+    assert [plan["rank"] for plan in answer["plans"]] == [1, 2, 3]
+    times = [plan["iteration_time_s"] for plan in answer["plans"]]
+    assert times == sorted(times)
+    for plan in answer["plans"]:
+        parts = plan["breakdown_s"]
+        keys = {"compute", "memory", "tensor_comm", "data_comm", "pipeline_comm", "bubble"}
+        assert set(parts) == keys
+        assert sum(parts.values()) == pytest.approx(plan["iteration_time_s"], rel=1e-12)
+        assert plan["memory_bytes"] <= 192e9
+
+
+def test_table_says_that_all_plans_were_evaluated() -> None:
+    text = netplan(*MAIN, "--top", "2").stdout
+    assert "2,027 plans, 1,340 fit the memory; all were evaluated" in text
+    assert "8x64x32" in text
+    assert max(len(line) for line in text.splitlines()) <= 100
+    assert "█" in text
+
+
+def test_fixed_values_are_kept() -> None:
+    fixed = ("--fix", "pipeline=16", "--fix", "microbatch=2", "--format", "json")
+    for plan in json.loads(netplan(*MAIN, *fixed).stdout)["plans"]:
+        assert (plan["plan"]["pipeline"], plan["plan"]["microbatch"]) == (16, 2)
+
+
+def test_explanation_adds_up() -> None:
+    answer = json.loads(netplan(*MAIN, "--explain", "1,2", "--format", "json").stdout)
+    rows, plans = answer["explanation"], answer["plans"]
+    for key, plan in (("first_s", plans[0]), ("second_s", plans[1])):
+        assert sum(row[key] for row in rows) == pytest.approx(plan["iteration_time_s"])
+
+
+def test_modes_differ_by_the_pipeline_hops() -> None:
+    arguments = ("search", "--gpus", "1024", "--accelerator", "b200", "--explain", "modes")
+    text = netplan(*arguments).stdout
+    assert "From published-code to corrected" in text
+    assert "pipeline transfers" in text
+
+
+def test_ptd_p_on_the_same_engine() -> None:
+    # gpt-1t on 32,768 GPUs, domains of 256, the rail-only paper's H100: 15,767 plans, 2.88652 s.
+    arguments = ["search", "--gpus", "32768", "--hb-size", "256", "--accelerator", "h100-80gb"]
+    arguments += ["--iteration-model", "ptd-p", "--format", "json", "--top", "1"]
+    for key, value in {
+        "tensor_flops_per_s": "989e12",
+        "hb_bytes_per_s": "900e9",
+        "hb_latency_s": "0",
+        "network_latency_s": "0",
+    }.items():
+        arguments += ["--set", f"accelerator.{key}={value}"]
+    answer = json.loads(netplan(*arguments).stdout)
+    assert answer["space"]["feasible"] == 15_767
+    assert answer["plans"][0]["iteration_time_s"] == pytest.approx(2.8865196130016857, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--set", "model.hidden_size=25601"), "hidden_size 25,601 is not a multiple of heads 160"),
+        (("--gpus", "64"), "gpt-1t fits on no plan: the nearest needs"),
+        (("--batch", "0"), "the global batch is at least 1 sequence, got 0"),
+        (("--batch", "1"), "no plan of gpt-1t uses 16,384 GPUs"),
+        (("--strategy", "3d"), "unknown strategy '3d'"),
+        (("--strategy", "suma"), "did you mean summa?"),
+        (("--mode", "correct"), "did you mean corrected?"),
+        (("--iteration-model", "5d"), "unknown iteration-model '5d'"),
+        (("--hb-size", "7"), "16,384 GPUs do not fill HB domains of 7"),
+        (("--fix", "pipelines=4"), "did you mean pipeline?"),
+        (("--fix", "pipeline"), "write NAME=N"),
+        (("--fix", "pipeline=0"), "fixed pipeline is at least 1, got 0"),
+        (("--fix", "pipeline=5"), "has pipeline 5: free one of them"),
+        (("--explain", "everything"), "write modes, or two ranks"),
+        (("--top", "0"), "at least 1 plan, got 0"),
+        (("--zero", "4"), "ZeRO has the stages 0 to 3, got 4"),
+        (("--experts", "8", "--expert-degree", "3"), "8 experts cannot be spread evenly over 3"),
+    ],
+)
+def test_wrong_input(arguments: tuple[str, ...], message: str) -> None:
+    error = refused(*MAIN, *arguments)
+    assert message in error
+    assert error.count("\n") == 1
