@@ -27,3 +27,7 @@ class UnknownNameError(CatalogError):
 
 class InfeasibleError(NetplanError):
     """The question is well-formed, but nothing satisfies it (for example: no plan fits)."""
+
+
+class NoPlanError(InfeasibleError):
+    """No parallel plan divides model and batch over exactly these GPUs."""

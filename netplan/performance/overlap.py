@@ -237,15 +237,25 @@ class IterationTerms:
     def data_s(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
         """Exposed data parallel collectives of plans [s]."""
         terms, placed = self.schedule, self.placement
-        forward, backward = placed.forward_s[place], placed.backward_s[place]
         if self.setting.assumptions.overlap.data == "exposed":
-            layers = terms.passes[schedule] / terms.microbatches[schedule]
-            ahead = (terms.forward_rest[schedule] + 1) / layers
-            back = (terms.backward_rest[schedule] + 1) / layers
-            return forward * ahead + backward * back + placed.ends_s[place]
+            return self._exposed_data_s(place, schedule)
+        forward, backward = placed.forward_s[place], placed.backward_s[place]
         ahead = exposed_s(forward, self.forward_s[row], terms.forward_rest[schedule])
         back = exposed_s(backward, self.backward_s[row], terms.backward_rest[schedule])
         return ahead + back + placed.ends_s[place]
+
+    def _exposed_data_s(self, place: Ints, schedule: Ints) -> Floats:
+        """Data parallel collectives of whole stages, r times each where ZeRO repeats them [s]."""
+        terms, placed = self.schedule, self.placement
+        if self.setting.zero_stage < 2:  # noqa: PLR2004 - r is 1: one look-up a plan
+            once: Floats = placed.forward_s + placed.backward_s + placed.ends_s
+            return once[place]
+        layers = terms.passes[schedule] / terms.microbatches[schedule]
+        ahead = (terms.forward_rest[schedule] + 1) / layers
+        back = (terms.backward_rest[schedule] + 1) / layers
+        repeated = placed.forward_s[place] * ahead + placed.backward_s[place] * back
+        exposed: Floats = repeated + placed.ends_s[place]
+        return exposed
 
     def parts(self, place: int, row: int, schedule: int) -> dict[str, float]:
         """Named parts of one plan's iteration time [s]."""

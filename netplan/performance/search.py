@@ -7,12 +7,13 @@ the memory are timed, and so the best plan is proven best.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf, prod
 from typing import get_args
 
 import numpy as np
 
-from netplan.errors import InfeasibleError, InputError
+from netplan.errors import InfeasibleError, InputError, NoPlanError
 from netplan.levels import Level
 from netplan.performance.evaluation import Evaluation, evaluate_plan
 from netplan.performance.placement import DATA, PIPELINE, TENSOR, Ints, divisors
@@ -87,7 +88,7 @@ def search_plans(
     found = [_search_one(setting, levels, top) for setting in settings]
     enumerated, feasible = sum(one.enumerated for one in found), sum(one.feasible for one in found)
     if not enumerated:
-        raise InfeasibleError(_no_plan(settings, levels))
+        raise NoPlanError(_no_plan(settings, levels))
     if not feasible:
         raise InfeasibleError(_no_room(training, min(one.least_bytes for one in found)))
     plans = sorted((plan for one in found for plan in one.plans), key=_seconds_of)[:top]
@@ -124,12 +125,13 @@ def search_largest(
 
     Parameters and errors as :func:`search_plans`; InfeasibleError if no part of the fabric works.
     """
-    check_setting(strategy, mode)
-    settings = _settings(training, strategy, mode, options)
-    part = tuple(levels)
-    if not _has_plans(settings, part) and levels[-1].kind != "ring":
-        part = _largest_part(settings, part)
-    return search_plans(training, part, strategy=strategy, mode=mode, options=options, top=top)
+    search = partial(search_plans, training, strategy=strategy, mode=mode, options=options, top=top)
+    try:
+        return search(levels)
+    except NoPlanError:
+        if levels[-1].kind == "ring":
+            raise
+    return search(_largest_part(_settings(training, strategy, mode, options), tuple(levels)))
 
 
 def _settings(
@@ -185,7 +187,7 @@ def _largest_part(settings: Sequence[Setting], levels: tuple[Level, ...]) -> tup
         part = (*levels[:-1], replace(levels[-1], size=gpus // inner))
         if _has_plans(settings, part):
             return part
-    raise InfeasibleError(_no_plan(settings, levels))
+    raise NoPlanError(_no_plan(settings, levels))
 
 
 def _products(setting: Setting, gpus: int) -> Ints:
