@@ -1,5 +1,6 @@
 """The ``netplan`` command: it loads a command only when it is called, and fails in one line."""
 
+import gc
 import os
 import sys
 from importlib import import_module
@@ -11,6 +12,9 @@ from netplan.errors import NetplanError
 
 COMMANDS = {
     "compare": "All fabrics side by side: switches, optics, cost, power, iteration time.",
+    "search": "The best parallel plans of a model on a cluster, proven optimal.",
+    "cost": "Bill of materials with its price range, what drives it, energy and yearly cost.",
+    "export": "A fabric as a graph for other tools: GraphML, DOT, ASTRA-sim, SimAI, Slurm, ...",
     "catalog": "List, show and check catalog files.",
     "verify": "Published tables and designs against netplan.",
 }
@@ -57,6 +61,8 @@ def main() -> None:
     """Run the command line; exit with 2 after one clear line if the input is wrong."""
     # netplan uses no plugin of pydantic; looking for them reads every installed package.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # Imports make many objects and no garbage: the collector's early passes cost a twentieth.
+    gc.set_threshold(200_000, 20, 20)
     try:
         netplan.main(prog_name="netplan", standalone_mode=False)
         sys.stdout.flush()

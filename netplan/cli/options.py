@@ -1,6 +1,6 @@
 """Options that several commands share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -60,11 +60,16 @@ RATIO = Ratio()
 
 def answer_options(command: F) -> F:
     """Add the options of every command that gives an answer: format, file, catalogs, overrides."""
+    return answer_options_in(FORMATS)(command)
+
+
+def answer_options_in(formats: Sequence[str]) -> Callable[[F], F]:
+    """Make the decorator for a command whose answer has these formats."""
     options = (
         click.option(
             "--format",
             "format_",
-            type=click.Choice(FORMATS),
+            type=click.Choice(formats),
             default="table",
             help="Form of the answer.",
             show_default=True,
@@ -83,9 +88,13 @@ def answer_options(command: F) -> F:
             help="Replace one catalog value, such as accelerator.memory_bytes=96e9.",
         ),
     )
-    for option in reversed(options):
-        command = option(command)
-    return command
+
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 def _suggestion(text: str) -> str:

@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -27,7 +28,17 @@ def emit(text: str, path: Path | None) -> None:
         write_atomically(path, text.encode())
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def emit_lines(lines: Iterable[str], path: Path | None) -> None:
+    """Print lines as they are made, or write them to a file; errors as :func:`emit`."""
+    if path is None:
+        for line in lines:
+            click.echo(line, nl=not line.endswith("\n"))
+    else:
+        ended = (line if line.endswith("\n") else line + "\n" for line in lines)
+        write_atomically(path, (line.encode() for line in ended))
+
+
+def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
     """Write a file beside its place, then move it there in one step.
 
     Raises
@@ -41,7 +52,7 @@ def write_atomically(path: Path, content: bytes) -> None:
             raise IsADirectoryError(None, "it is a folder")
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(handle, "wb") as file:
-            file.write(content)
+            file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()
             os.fsync(file.fileno())
         # A file made by mkstemp is private; give it the rights that a plain open would.
@@ -49,10 +60,12 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.umask(mask)
         os.chmod(temporary, 0o666 & ~mask)  # noqa: PTH101
         os.replace(temporary, path)  # noqa: PTH105
+        temporary = None
     except OSError as error:
+        raise InputError(f"-o {path}: cannot be written: {error.strerror}") from None
+    finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
-        raise InputError(f"-o {path}: cannot be written: {error.strerror}") from None
 
 
 def terminal_width(path: Path | None) -> tuple[int, bool]:
