@@ -14,6 +14,8 @@ COMMANDS = {
     "compare": "All fabrics side by side: switches, optics, cost, power, iteration time.",
     "search": "The best parallel plans of a model on a cluster, proven optimal.",
     "cost": "Bill of materials with its price range, what drives it, energy and yearly cost.",
+    "traffic": "Who sends how much to whom in one training iteration.",
+    "loads": "What every link carries, the hottest links, the bound of every collective.",
     "export": "A fabric as a graph for other tools: GraphML, DOT, ASTRA-sim, SimAI, Slurm, ...",
     "catalog": "List, show and check catalog files.",
     "verify": "Published tables and designs against netplan.",

@@ -6,6 +6,7 @@ import click
 
 from netplan.cli.options import RATIO, WHOLE, answer_options
 from netplan.cli.output import emit, terminal_width
+from netplan.cli.run_options import fixed_options
 
 EXPLAIN_HELP = "Difference term by term: between modes, or between two plans such as 1,2."
 
@@ -70,7 +71,7 @@ def command(
 
     answer = search(
         overrides=parse_overrides(overrides),
-        fixed=dict(_fixed(text) for text in fix),
+        fixed=fixed_options(fix),
         **question,  # type: ignore[arg-type]
     )
     if format_ == "table":
@@ -85,12 +86,3 @@ def command(
     else:
         rows = answer.to_rows()
         emit(to_csv(rows) if format_ == "csv" else to_markdown(rows), output)
-
-
-def _fixed(text: str) -> tuple[str, int]:
-    """Split ``NAME=N``."""
-    name, _, number = text.partition("=")
-    try:
-        return name.strip(), int(number)
-    except ValueError:
-        raise click.UsageError(f"--fix {text!r}: write NAME=N, such as pipeline=64") from None

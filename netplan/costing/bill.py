@@ -1,7 +1,9 @@
-"""The bill of materials of a fabric, and what it costs and draws.
+"""The short bill of a fabric, by port and link end, and what it costs and draws.
 
-Money comes only from the bill, and the bill only from counts. All ports of a bought switch are
-paid, used or not (arXiv:2307.12169, footnote 1). Before anything is priced the ports must close.
+It sets fabrics side by side: switch ports, transceivers, copper cables, network ports. The bill
+to buy from, with models, modules by cage and lengths, is :mod:`netplan.costing.materials`. Money
+comes only from a bill, and a bill only from counts. All ports of a bought switch are paid, used or
+not (arXiv:2307.12169, footnote 1). Before anything is priced the ports must close.
 """
 
 from collections.abc import Sequence
@@ -97,9 +99,10 @@ def bill_cost(bill: Sequence[BillLine], book: PriceBook) -> Cost:
         if price is None:
             unpriced.append(line)
             continue
-        base += line.quantity * price.base
-        low += line.quantity * (price.base if price.low is None else price.low)
-        high += line.quantity * (price.base if price.high is None else price.high)
+        offer = book.offer(price, line.quantity)
+        base += line.quantity * offer.base
+        low += line.quantity * offer.low
+        high += line.quantity * offer.high
     return Cost(low, base, high, tuple(unpriced))
 
 

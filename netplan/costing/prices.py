@@ -1,54 +1,160 @@
-"""Price books: what one part costs, as a range, with currency, date and source."""
+"""Price books: what one part costs, as a range, with currency, date and source.
 
-from typing import Literal, Self
+A book is in one currency. A row may be in another where the book has a dated rate for it. What a
+buyer pays for one unit is the row, its quantity break, the book's discount and the rate, in this
+order (:meth:`PriceBook.offer`).
+"""
 
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, PositiveFloat, model_validator
+from itertools import pairwise
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    model_validator,
+)
 
 from netplan.catalog import Record, Shelf
+from netplan.costing.ranges import Range
+from netplan.errors import CatalogError
 
-Part = Literal["switch_port", "transceiver", "copper_cable", "nic_port"]
+Part = Literal[
+    "switch_port",
+    "switch",
+    "transceiver",
+    "copper_cable",
+    "active_copper_cable",
+    "optical_cable",
+    "fibre",
+    "nic_port",
+    "ocs_port",
+    "hb_gear",
+    "rack",
+]
 
 BASIS: dict[str, str] = {
     "switch_port": "port",
+    "switch": "each",
     "transceiver": "each",
     "copper_cable": "each",
+    "active_copper_cable": "each",
+    "optical_cable": "each",
+    "fibre": "each",
     "nic_port": "port",
+    "ocs_port": "port",
+    "hb_gear": "GPU",
+    "rack": "each",
 }
 """What one unit of each part is."""
+
+SPEEDLESS = frozenset({"fibre", "ocs_port", "hb_gear", "rack"})
+"""Parts whose price does not depend on the link rate."""
+
+US_DOLLAR = "USD"
+Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
+
+
+class Rate(BaseModel):
+    """Exchange rate of a currency: how many units one US dollar buys, on a date."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    per_usd: PositiveFloat
+    date: str
+    source: str
+
+
+class Break(BaseModel):
+    """Quantity break: the base price of a unit from this quantity on, for the whole order."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    quantity: PositiveInt
+    price: NonNegativeFloat
 
 
 class Price(BaseModel):
     """Price of one part at one speed.
 
-    ``unit`` is the book's currency per basis, for example ``USD/port``. ``low`` and ``high`` are
-    left out where no source states a spread; the answer then has none.
+    ``unit`` is a currency per basis, for example ``USD/port``. ``low`` and ``high`` are left out
+    where no source states a spread; the answer then has none. ``model`` names one product, such
+    as a switch of the catalog; without it the row stands for all makes.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     part: Part
-    speed_gbps: PositiveFloat
+    model: str = ""
+    speed_gbps: PositiveFloat | None = None
     unit: str
     base: NonNegativeFloat
     low: NonNegativeFloat | None = None
     high: NonNegativeFloat | None = None
+    breaks: tuple[Break, ...] = ()
     date: str
     source: str
     confidence: Literal["high", "medium", "low"]
     note: str = ""
 
     @model_validator(mode="after")
-    def _range_in_order(self) -> Self:
+    def _range_and_breaks_in_order(self) -> Self:
         low, high = self.low, self.high
         if (low is not None and low > self.base) or (high is not None and high < self.base):
             raise ValueError(f"prices run low <= base <= high, got {low}, {self.base}, {high}")
+        steps = [(1, self.base), *((step.quantity, step.price) for step in self.breaks)]
+        for (few, dear), (many, cheap) in pairwise(steps):
+            if many <= few or cheap > dear:
+                raise ValueError(
+                    f"breaks run to larger quantities and lower prices, got {many:,} at {cheap:g}"
+                    f" after {few:,} at {dear:g}"
+                )
         return self
+
+    @property
+    def currency(self) -> str:
+        """Currency of the row."""
+        return self.unit.partition("/")[0]
+
+    @property
+    def what(self) -> str:
+        """The part in words, for messages."""
+        speed = "" if self.speed_gbps is None else f" at {self.speed_gbps:g} Gb/s"
+        return f"{self.part}{' ' if self.model else ''}{self.model}{speed}"
+
+    def range_at(self, quantity: int) -> Range:
+        """Price of one unit in an order of this quantity; a break moves low and high alike.
+
+        Examples
+        --------
+        >>> row = Price(part="rack", unit="USD/each", base=10, high=20, date="2026",
+        ...             source="an offer", confidence="low", breaks=[{"quantity": 5, "price": 8}])
+        >>> row.range_at(4), row.range_at(5)
+        (Range(low=10.0, base=10.0, high=20.0), Range(low=8.0, base=8.0, high=16.0))
+        """
+        full = Range(
+            self.base if self.low is None else self.low,
+            self.base,
+            self.base if self.high is None else self.high,
+        )
+        reached = [step.price for step in self.breaks if quantity >= step.quantity]
+        if not reached or not self.base:
+            return full
+        return (reached[-1] / self.base) * full
 
 
 class PriceBook(Record):
-    """Prices of one source or date, in one currency."""
+    """Prices of one source or date, in one currency.
 
-    currency: str
+    ``rates`` convert other currencies; ``discount`` is taken off every price of the book.
+    """
+
+    currency: Currency
+    rates: dict[Currency, Rate] = Field(default_factory=dict)
+    discount: Annotated[float, Field(ge=0, lt=1)] = 0.0
     prices: tuple[Price, ...]
     notes: tuple[str, ...] = ()
 
@@ -56,21 +162,80 @@ class PriceBook(Record):
     def _units_and_duplicates(self) -> Self:
         seen = set()
         for price in self.prices:
-            unit = f"{self.currency}/{BASIS[price.part]}"
-            what = f"{price.part} at {price.speed_gbps:g} Gb/s"
-            if price.unit != unit:
-                raise ValueError(f"{what}: unit must be {unit!r}, got {price.unit!r}")
-            if (price.part, price.speed_gbps) in seen:
-                raise ValueError(f"{what} is priced twice: keep one")
-            seen.add((price.part, price.speed_gbps))
+            self._check_row(price)
+            key = (price.part, price.speed_gbps, price.model)
+            if key in seen:
+                raise ValueError(f"{price.what} is priced twice: keep one")
+            seen.add(key)
         return self
 
-    def price(self, part: str, speed_gbps: float) -> Price | None:
-        """Price of a part at exactly this speed, or None if the book does not have it."""
+    def _check_row(self, price: Price) -> None:
+        """Refuse a row whose unit, currency or speed does not go with its part."""
+        basis = BASIS[price.part]
+        unit = f"{self.currency}/{basis}"
+        if price.unit.partition("/")[2] != basis:
+            raise ValueError(f"{price.what}: unit must be {unit!r}, got {price.unit!r}")
+        if price.currency != self.currency and not self._knows(price.currency):
+            raise ValueError(
+                f"{price.what}: unit must be {unit!r}, got {price.unit!r}, and the book has no"
+                f" rate for {price.currency}: add one under rates"
+            )
+        if (price.speed_gbps is None) != (price.part in SPEEDLESS):
+            verb = "has no" if price.part in SPEEDLESS else "needs a"
+            raise ValueError(f"{price.what} {verb} speed_gbps")
+
+    def price(self, part: str, speed_gbps: float | None = None, model: str = "") -> Price | None:
+        """Row of a part at exactly this speed, or None if the book does not have it."""
+        speed = None if part in SPEEDLESS else speed_gbps
         for price in self.prices:
-            if price.part == part and price.speed_gbps == speed_gbps:
+            if (price.part, price.speed_gbps, price.model) == (part, speed, model):
                 return price
         return None
+
+    def offer(self, price: Price, quantity: int = 1, currency: str = "") -> Range:
+        """What one unit costs in an order: break, discount and rate applied.
+
+        Parameters
+        ----------
+        price
+            A row of this book.
+        quantity
+            Units in the order [1].
+        currency
+            Currency of the answer; the book's own if empty.
+
+        Raises
+        ------
+        CatalogError
+            If the book has no rate for the currency.
+        """
+        rate = self.exchange(price.currency, currency or self.currency)
+        return (rate * (1 - self.discount)) * price.range_at(quantity)
+
+    def exchange(self, source: str, target: str) -> float:
+        """Units of the target currency for one of the source [1].
+
+        Raises
+        ------
+        CatalogError
+            If the book has no rate for one of them.
+        """
+        if source == target:
+            return 1.0
+        for currency in (source, target):
+            if not self._knows(currency):
+                known = ", ".join([US_DOLLAR, *self.rates])
+                raise CatalogError(
+                    f"prices {self.name}: no rate from {source} to {target}: known: {known}; add"
+                    f" {currency} under rates, with per_usd, date and source"
+                )
+        return self._per_usd(target) / self._per_usd(source)
+
+    def _knows(self, currency: str) -> bool:
+        return currency == US_DOLLAR or currency in self.rates
+
+    def _per_usd(self, currency: str) -> float:
+        return 1.0 if currency == US_DOLLAR else self.rates[currency].per_usd
 
 
 PRICE_BOOKS = Shelf("prices", "costing/prices", PriceBook)

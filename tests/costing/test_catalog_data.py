@@ -6,38 +6,49 @@ from typing import get_args
 
 import pytest
 
-from netplan.catalog import check_file, shipped_root
+from netplan.catalog import Record, Shelf, check_file, shipped_root
+from netplan.costing.cabling import CABLING_BOOKS, Cable, CablingBook, Card, Length, Module, Racks
+from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook
 from netplan.costing.power import POWER_BOOKS, Draw, PowerBook
-from netplan.costing.prices import PRICE_BOOKS, Part, Price, PriceBook
+from netplan.costing.prices import PRICE_BOOKS, Break, Part, Price, PriceBook, Rate
+from netplan.costing.switches import SWITCHES, Breakout, SwitchModel
 
 README = (shipped_root() / "costing" / "README.md").read_text(encoding="utf-8")
 PRICES = [(name, price) for name in PRICE_BOOKS.paths() for price in PRICE_BOOKS.load(name).prices]
+SHELVES: tuple[Shelf[Record], ...] = (
+    PRICE_BOOKS,  # type: ignore[assignment]
+    POWER_BOOKS,
+    SWITCHES,
+    CABLING_BOOKS,
+    ECONOMICS_BOOKS,
+)
+FILES = [(shelf, path) for shelf in SHELVES for path in shelf.paths().values()]
+SCHEMAS = (
+    *(Price, PriceBook, Rate, Break, Draw, PowerBook, SwitchModel, Breakout),
+    *(CablingBook, Cable, Card, Length, Module, Racks, EconomicsBook),
+)
+COMMON_PARTS: tuple[Part, ...] = ("switch_port", "transceiver", "copper_cable", "nic_port")
 DRAWS = [(name, draw) for name in POWER_BOOKS.paths() for draw in POWER_BOOKS.load(name).draws]
 
 
 def price_id(value: object) -> str:
     """Name a row in the test report."""
-    if isinstance(value, Price | Draw):
+    if isinstance(value, Price):
+        return value.what
+    if isinstance(value, Draw):
         return f"{value.part}-{value.speed_gbps:g}"
     return str(value)
 
 
-@pytest.mark.parametrize("path", PRICE_BOOKS.paths().values(), ids=lambda path: path.stem)
-def test_price_book_is_sound(path: Path) -> None:
-    assert check_file(PRICE_BOOKS, path) is None
-
-
-@pytest.mark.parametrize("path", POWER_BOOKS.paths().values(), ids=lambda path: path.stem)
-def test_power_book_is_sound(path: Path) -> None:
-    assert check_file(POWER_BOOKS, path) is None
+@pytest.mark.parametrize(("shelf", "path"), FILES, ids=lambda value: getattr(value, "stem", None))
+def test_file_is_sound(shelf: Shelf[Record], path: Path) -> None:
+    assert check_file(shelf, path) is None
 
 
 def test_readme_names_every_file_and_every_key() -> None:
-    files = {f"prices/{name}" for name in PRICE_BOOKS.paths()}
-    files |= {f"power/{name}" for name in POWER_BOOKS.paths()}
-    keys = {*Price.model_fields, *PriceBook.model_fields}
-    keys |= {*Draw.model_fields, *PowerBook.model_fields}
-    assert [word for word in sorted(files | keys) if f"`{word}`" not in README] == []
+    words = {f"{path.parent.name}/{path.stem}" for _, path in FILES}
+    words |= {key for schema in SCHEMAS for key in schema.model_fields}
+    assert [word for word in sorted(words) if f"`{word}`" not in README] == []
 
 
 # --- prices ---------------------------------------------------------------------------------
@@ -102,7 +113,7 @@ def test_the_book_of_2026_says_how_old_its_sources_are() -> None:
 
 def test_the_book_of_2026_has_every_part_at_common_speeds() -> None:
     book = PRICE_BOOKS.load("2026")
-    for part in get_args(Part):
+    for part in COMMON_PARTS:
         assert all(book.price(part, speed) for speed in (200, 400, 800))
 
 
@@ -133,7 +144,7 @@ def test_no_rejected_price_came_in(book: str, price: Price) -> None:
 @pytest.mark.parametrize("part", get_args(Part))
 def test_faster_is_never_cheaper(part: Part) -> None:
     book = PRICE_BOOKS.load("2026")
-    rows = sorted((row.speed_gbps, row.base) for row in book.prices if row.part == part)
+    rows = sorted((row.speed_gbps or 0, row.base) for row in book.prices if row.part == part)
     bases = [base for _, base in rows]
     assert bases == sorted(bases)
 

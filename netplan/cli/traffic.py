@@ -1,0 +1,53 @@
+"""``netplan traffic``."""
+
+from pathlib import Path
+
+import click
+
+from netplan.cli.options import answer_options
+from netplan.cli.output import emit, terminal_width
+from netplan.cli.run_options import fixed_options, run_options
+
+
+@click.command("traffic", short_help="Who sends how much to whom in one iteration.")
+@run_options
+@click.option(
+    "--save", type=click.Path(path_type=Path), help="Save the matrix: .npz, or .csv of flows."
+)
+@answer_options
+def command(
+    *,
+    format_: str,
+    output: Path | None,
+    overrides: tuple[str, ...],
+    fix: tuple[str, ...],
+    save: Path | None,
+    **question: object,
+) -> None:
+    r"""Show the traffic matrix of a training run: shares, pairs, heat map.
+
+    \b
+    Examples:
+      netplan traffic --gpus 32768 --radix 128
+      netplan traffic --gpus 3072 --hb-size 8 --batch 3072 --algorithm ring --fix tensor=8
+      netplan traffic --gpus 4096 --save matrix.npz
+    """
+    from netplan.reports.formats import to_csv, to_json, to_markdown
+    from netplan.reports.inputs import parse_overrides
+    from netplan.reports.run_tables import traffic_text
+    from netplan.reports.traffic import traffic
+
+    answer = traffic(
+        overrides=parse_overrides(overrides),
+        fixed=fixed_options(fix),
+        **question,  # type: ignore[arg-type]
+    )
+    if save is not None:
+        answer.save(save)
+    if format_ == "table":
+        emit(traffic_text(answer, terminal_width(output)[0]), output)
+    elif format_ == "json":
+        emit(to_json(answer.to_dict()), output)
+    else:
+        rows = answer.to_rows()
+        emit(to_csv(rows) if format_ == "csv" else to_markdown(rows), output)

@@ -1,0 +1,170 @@
+"""Pricing a bill: a range for every line and for the whole, and the parts without a price.
+
+A line is priced by its model where the book has that model, else by its part at its speed. A
+quantity break counts all units of one price row on the bill, spares included, as one order.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from netplan.costing.materials import BillItem
+from netplan.costing.power import PowerBook
+from netplan.costing.prices import Price, PriceBook
+from netplan.costing.ranges import Range
+from netplan.costing.switches import SwitchModel
+
+
+@dataclass(frozen=True, slots=True)
+class PricedItem:
+    """A line of the bill with its price.
+
+    Parameters
+    ----------
+    line
+        The line.
+    price
+        Row of the price book, None if it has none.
+    price_units
+        Units of the row in one unit of the line [1].
+    offer
+        Price of one unit of the row in this order, break, discount and rate applied.
+    """
+
+    line: BillItem
+    price: Price | None
+    price_units: int
+    offer: Range
+
+    @property
+    def unit_price(self) -> Range:
+        """Price of one unit of the line."""
+        return self.price_units * self.offer
+
+    @property
+    def units(self) -> int:
+        """Units of the price row in the order [1]."""
+        return self.line.order * self.price_units
+
+    @property
+    def total(self) -> Range:
+        """Price of the line; zero where there is none."""
+        return self.line.order * self.unit_price
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A priced bill, in one currency."""
+
+    items: tuple[PricedItem, ...]
+    currency: str
+
+    @property
+    def total(self) -> Range:
+        """Sum over the priced lines."""
+        return sum((item.total for item in self.items), start=Range.point(0.0))
+
+    @property
+    def unpriced(self) -> tuple[BillItem, ...]:
+        """Lines that the book has no price for."""
+        return tuple(item.line for item in self.items if item.price is None)
+
+    @property
+    def priced_parts(self) -> dict[str, tuple[int, Range]]:
+        """Units and offer of every price row in use, by the row in words."""
+        found: dict[str, tuple[int, Range]] = {}
+        for item in self.items:
+            if item.price is not None:
+                units = found.get(item.price.what, (0, item.offer))[0]
+                found[item.price.what] = (units + item.units, item.offer)
+        return found
+
+
+def price_bill(lines: Sequence[BillItem], book: PriceBook, currency: str = "") -> Quote:
+    """Price every line of a bill.
+
+    Parameters
+    ----------
+    lines
+        The bill, spares included.
+    book
+        Prices, with its rates and discount.
+    currency
+        Currency of the quote; the book's own if empty.
+
+    Raises
+    ------
+    CatalogError
+        If the book has no rate for a currency.
+
+    Examples
+    --------
+    >>> from netplan.costing.prices import PRICE_BOOKS
+    >>> switch = BillItem("switches", "Switch of 128 ports", "", 256, "each", "switch_port", 400.0,
+    ...                   price_units=128)
+    >>> optics = BillItem("transceivers", "Transceiver", "", 65_536, "each", "transceiver", 400.0)
+    >>> price_bill([switch, optics], PRICE_BOOKS.load("rail-only-2023")).total.base
+    49020928.0
+    """
+    currency = currency or book.currency
+    book.exchange(book.currency, currency)
+    rows = [_row(line, book) for line in lines]
+    ordered: dict[str, int] = {}
+    for line, (price, units) in zip(lines, rows, strict=True):
+        if price is not None:
+            ordered[price.what] = ordered.get(price.what, 0) + line.order * units
+    items = []
+    for line, (price, units) in zip(lines, rows, strict=True):
+        offer = Range.point(0.0)
+        if price is not None:
+            offer = book.offer(price, ordered[price.what], currency)
+        items.append(PricedItem(line, price, units, offer))
+    return Quote(tuple(items), currency)
+
+
+def _row(line: BillItem, book: PriceBook) -> tuple[Price | None, int]:
+    """Price row of a line, and units of the row in one unit of the line."""
+    if line.model and line.category == "switches":
+        whole = book.price("switch", line.speed_gbps, line.model)
+        if whole is not None:
+            return whole, 1
+    return book.price(line.part, line.speed_gbps), line.price_units
+
+
+@dataclass(frozen=True, slots=True)
+class PowerDraw:
+    """Typical power of the build [W], and the lines of unknown power. Spares draw nothing."""
+
+    typical_w: float
+    unknown: tuple[BillItem, ...]
+
+
+PASSIVE = frozenset({"fibre", "rack", "hb_gear"})
+"""Parts that draw no power, or whose power is not the network's."""
+
+
+def power_of(
+    lines: Sequence[BillItem], book: PowerBook, models: Sequence[SwitchModel]
+) -> PowerDraw:
+    """Typical power of a bill: a switch model's own where its file has it, else by the part.
+
+    Parameters
+    ----------
+    lines
+        The bill.
+    book
+        Power of parts.
+    models
+        Switch models on the bill.
+    """
+    known = {model.name: model.typical_w for model in models}
+    total, unknown = 0.0, []
+    for line in lines:
+        whole = known.get(line.model)
+        draw = book.draw(line.part, line.speed_gbps)
+        if whole is not None:
+            total += line.quantity * whole
+        elif draw is not None:
+            total += line.quantity * line.price_units * draw.typical_w
+        elif line.part not in PASSIVE:
+            unknown.append(line)
+    return PowerDraw(total, tuple(unknown))

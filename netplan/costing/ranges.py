@@ -1,0 +1,70 @@
+"""Low, base and high: every amount of money and every uncertain value is one of these."""
+
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, model_validator
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """An amount as a range; the three are equal where no spread is known.
+
+    Examples
+    --------
+    >>> 2 * Range(1.0, 2.0, 4.0) + Range.point(1.0)
+    Range(low=3.0, base=5.0, high=9.0)
+    """
+
+    low: float
+    base: float
+    high: float
+
+    @classmethod
+    def point(cls, value: float) -> "Range":
+        """A value without a spread."""
+        return cls(value, value, value)
+
+    def __add__(self, other: "Range") -> "Range":
+        """Sum of two amounts: all low, all base, all high together."""
+        return Range(self.low + other.low, self.base + other.base, self.high + other.high)
+
+    def __rmul__(self, factor: float) -> "Range":
+        """Multiple of an amount by a factor of at least 0."""
+        return Range(factor * self.low, factor * self.base, factor * self.high)
+
+    def product(self, other: "Range") -> "Range":
+        """Low times low, base times base, high times high, of amounts of at least 0."""
+        return Range(self.low * other.low, self.base * other.base, self.high * other.high)
+
+    @property
+    def spread(self) -> bool:
+        """Whether low and high differ."""
+        return self.low < self.high
+
+
+class Estimate(BaseModel):
+    """An uncertain value in a catalog file, with date and source."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    base: NonNegativeFloat
+    low: NonNegativeFloat | None = None
+    high: NonNegativeFloat | None = None
+    date: str
+    source: str
+    confidence: Literal["high", "medium", "low"]
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if not self.range.low <= self.base <= self.range.high:
+            raise ValueError(
+                f"values run low <= base <= high, got {self.low}, {self.base}, {self.high}"
+            )
+        return self
+
+    @property
+    def range(self) -> Range:
+        """The value as a range; a missing end is the base."""
+        low = self.base if self.low is None else self.low
+        return Range(low, self.base, self.base if self.high is None else self.high)

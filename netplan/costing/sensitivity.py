@@ -1,0 +1,122 @@
+"""What drives a price, and the price at which two networks cost the same.
+
+*Drivers* (a tornado): each priced part alone at its low and at its high, all others at base; the
+swing is the difference of the two totals. *Break-even*: the cost of a network is linear in the
+price p of one part, C(p) = a + q p, with q units of the part and a for all the rest. Two networks
+cost the same at p = (a2 - a1) / (q1 - q2).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from netplan.costing.pricing import Quote
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """Total cost with one part at its low and at its high price."""
+
+    part: str
+    at_low: float
+    at_high: float
+
+    @property
+    def swing(self) -> float:
+        """How much the total moves."""
+        return self.at_high - self.at_low
+
+
+def drivers(quote: Quote) -> tuple[Driver, ...]:
+    """Parts that move the total, the largest swing first; parts without a spread are left out.
+
+    Parameters
+    ----------
+    quote
+        A priced bill.
+    """
+    total = quote.total.base
+    found = [
+        Driver(
+            part,
+            total + units * (offer.low - offer.base),
+            total + units * (offer.high - offer.base),
+        )
+        for part, (units, offer) in quote.priced_parts.items()
+        if offer.spread and units
+    ]
+    return tuple(sorted(found, key=lambda driver: (-driver.swing, driver.part)))
+
+
+Direction = Literal["below", "above", "never"]
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEven:
+    """When the cheaper of two networks stops being the cheaper one, by the price of one part.
+
+    Parameters
+    ----------
+    part
+        The part whose price moves.
+    base
+        Its base price.
+    price
+        The price at which both cost the same; None if there is none above zero.
+    direction
+        On which side of it the cheaper network turns the dearer one.
+    """
+
+    part: str
+    base: float
+    price: float | None
+    direction: Direction
+
+
+def break_even(cheaper: Quote, dearer: Quote, part: str) -> BreakEven:
+    """Price of one part at which two networks cost the same, all other prices at base.
+
+    Parameters
+    ----------
+    cheaper, dearer
+        Quotes in one currency; the first costs no more than the second at base prices.
+    part
+        A price row in words, as in ``Quote.priced_parts``.
+
+    Examples
+    --------
+    32,768 GPUs, radix 64, HB domains of 256. Rail-optimized has 2,560 switches and 196,608
+    transceivers, rail-only 1,536 and 131,072: fewer of both, so no transceiver price matters.
+
+    >>> from netplan.costing.materials import BillItem
+    >>> from netplan.costing.prices import PRICE_BOOKS
+    >>> from netplan.costing.pricing import price_bill
+    >>> def quote(switches, optics):
+    ...     return price_bill([
+    ...         BillItem("switches", "", "", switches, "each", "switch_port", 400.0, 64),
+    ...         BillItem("transceivers", "", "", optics, "each", "transceiver", 400.0),
+    ...     ], PRICE_BOOKS.load("rail-only-2023"))
+    >>> part = "transceiver at 400 Gb/s"
+    >>> break_even(quote(1536, 131_072), quote(2560, 196_608), part).direction
+    'never'
+
+    With more transceivers it would matter: 1,024 x 64 x 748 / 65,536 = 748 USD.
+
+    >>> break_even(quote(1536, 131_072), quote(2560, 65_536), part).price
+    748.0
+    """
+    few, many = cheaper.priced_parts.get(part), dearer.priced_parts.get(part)
+    known = few or many
+    base = known[1].base if known else 0.0
+    units_cheaper, units_dearer = (found[0] if found else 0 for found in (few, many))
+    more = units_cheaper - units_dearer
+    if more == 0:
+        return BreakEven(part, base, None, "never")
+    rest_cheaper = cheaper.total.base - units_cheaper * base
+    rest_dearer = dearer.total.base - units_dearer * base
+    price = (rest_dearer - rest_cheaper) / more
+    # At the base price the first is no dearer: with more units it loses above, with fewer below.
+    if more > 0:
+        return BreakEven(part, base, price, "above")
+    return (
+        BreakEven(part, base, price, "below") if price > 0 else BreakEven(part, base, None, "never")
+    )

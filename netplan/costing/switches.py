@@ -1,0 +1,104 @@
+"""Switch models: real boxes with their cages, breakouts, size and power.
+
+A packet switch has a radix at each link rate: its cages times the links that a cage carries
+there. An optical circuit switch has fibre ports, whatever the rate.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
+
+from netplan.catalog import Record, Shelf
+from netplan.errors import InputError
+
+
+class Breakout(BaseModel):
+    """How many links of one rate a cage carries."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    speed_gbps: PositiveFloat
+    links: PositiveInt
+
+
+class SwitchModel(Record):
+    """A switch that can be bought.
+
+    ``form`` is what its cages take: ``osfp-finned`` (switches cool the module by its fins),
+    ``osfp-flat`` (network cards and liquid-cooled boxes press a heat sink on it), ``qsfp-dd``,
+    ``qsfp112``, ``qsfp56``, or ``singlemode-fibre`` for circuit switches. ``typical_w`` is
+    without modules.
+    """
+
+    kind: Literal["packet", "circuit"] = "packet"
+    cages: PositiveInt
+    form: str
+    lane_gbps: PositiveFloat | None = None
+    breakouts: tuple[Breakout, ...]
+    rack_units: PositiveInt | None = None
+    typical_w: PositiveFloat | None = None
+    notes: tuple[str, ...] = ()
+
+    def links_per_cage(self, speed_gbps: float) -> int:
+        """Links of this rate in one cage; 0 if the switch does not run at it [1]."""
+        for breakout in self.breakouts:
+            if breakout.speed_gbps == speed_gbps:
+                return breakout.links
+        return 0
+
+    def radix(self, speed_gbps: float) -> int:
+        """Ports of this rate; 0 if the switch does not run at it [1].
+
+        Examples
+        --------
+        >>> SWITCHES.load("sn5600").radix(800), SWITCHES.load("sn5600").radix(400)
+        (64, 128)
+        """
+        return self.cages * self.links_per_cage(speed_gbps)
+
+
+SWITCHES = Shelf("switch", "costing/switches", SwitchModel)
+
+
+def check_switch(
+    model: SwitchModel, radix: int, speed_gbps: float, others: Sequence[SwitchModel]
+) -> None:
+    """Refuse a switch that is not the one the fabric is sized for.
+
+    Parameters
+    ----------
+    model
+        The switch chosen.
+    radix
+        Ports per switch that the fabric counts with [1].
+    speed_gbps
+        Link rate [Gb/s].
+    others
+        The catalog's switches, to say which of them would fit.
+
+    Raises
+    ------
+    InputError
+        If its ports at the link rate are not the radix; the message says what fits.
+    """
+    if model.kind == "circuit":
+        raise InputError(
+            f"--switch {model.name}: an optical circuit switch forwards no packets: use --ocs"
+            f" {model.name}"
+        )
+    ports = model.radix(speed_gbps)
+    if ports == radix:
+        return
+    fitting = [other.name for other in others if other.radix(speed_gbps) == radix]
+    hint = f"take {' or '.join(fitting)}" if fitting else "no switch of the catalog has as many"
+    if ports == 0:
+        speeds = ", ".join(f"{breakout.speed_gbps:g}" for breakout in model.breakouts)
+        raise InputError(
+            f"--switch {model.name} runs at {speeds} Gb/s, the links at {speed_gbps:g} Gb/s with"
+            f" --radix {radix}: {hint}"
+        )
+    raise InputError(
+        f"--switch {model.name} has {ports} ports of {speed_gbps:g} Gb/s, got --radix {radix}:"
+        f" give --radix {ports}, or {hint}"
+    )

@@ -1,0 +1,139 @@
+"""Bills worked by hand: switches, modules, cables, cards, racks, spares."""
+
+from fractions import Fraction
+from math import ceil
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netplan.costing.bill import bill_of_materials
+from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.materials import BillItem, bill_items
+from netplan.costing.spares import SPARED, parse_spares, with_spares
+from netplan.costing.switches import SWITCHES
+from netplan.costing.wiring import Hardware, wire
+from netplan.errors import NetplanError
+from netplan.topologies.build import build_fabric
+from netplan.topologies.fabric import Fabric
+from tests.costing.fabrics import SPECS, built, fabrics, sizing
+
+BOOK = CABLING_BOOKS.load("2026")
+
+
+def lines(fabric: Fabric, switch: str = "") -> dict[str, BillItem]:
+    """Bill by item."""
+    hardware = Hardware(BOOK, SWITCHES.load(switch) if switch else None)
+    return {line.item: line for line in bill_items(fabric, wire(fabric, hardware), hardware)}
+
+
+def test_rail_only_of_32768_gpus() -> None:
+    # 256 rails of 32,768 / 256 = 128 hosts fill a switch of 128 ports each: 256 switches, one
+    # link a GPU, two link ends a link: 65,536 modules. 42 U hold 21 switches of 2 U: 13 racks.
+    bill = lines(built("rail-only", 32_768, 128, 256))
+    assert {item: (line.quantity, line.unit, line.price_units) for item, line in bill.items()} == {
+        "Switch of 128 ports": (256, "each", 128),
+        "Transceiver, multimode, 400G": (65_536, "each", 1),
+        "Multimode fibre cable, 15 m": (32_768, "each", 1),
+        "Network card port, 400G": (32_768, "port", 1),
+        "Gear inside HB domains of 256 GPUs": (32_768, "GPU", 1),
+        "Rack of 42 units": (13, "each", 1),
+    }
+
+
+def test_superpod_of_four_units_with_twin_port_modules() -> None:
+    # 127 nodes x 8 + 4 links of the fabric manager = 1,020 host links on 32 leaves, and 1,024
+    # links to 16 spines. 2,044 ends on 32 leaves are 64 on 28 of them and 63 on 4: 32 twin
+    # modules each way; 1,024 / 16 = 64 ends a spine are 32: (32 + 16) x 32 = 1,536 modules. The
+    # cards' own are 1,016, and 4 in the servers.
+    spec = SPECS["dgx-superpod"].model_copy(update={"management_links": 4})
+    bill = lines(build_fabric(spec, sizing(1016, 64, 8)), "qm9700")
+    quantities = {item: line.quantity for item, line in bill.items()}
+    assert quantities["Switch qm9700"] == 48
+    assert quantities["MMA4Z00-NS, twin-port OSFP 2 x 400G SR4, finned top"] == 1536
+    assert quantities["MMA4Z00-NS400, OSFP 400G SR4, flat top"] == 1020
+    assert quantities["Multimode fibre cable, 15 m"] == 1020
+    assert quantities["Multimode fibre cable, 30 m"] == 1024
+    assert quantities["ConnectX-7, 1 x 400G"] == 1016
+    # 48 switches of 1 U in racks of 42 U.
+    assert quantities["Rack of 42 units"] == 2
+
+
+def test_dragonfly_has_copper_for_hosts_and_groups() -> None:
+    # 16 groups of 64 switches with 32 hosts: 32,768 host + 16 x 64 x 63 / 2 = 32,256 local copper
+    # cables; 136 links x 16 x 15 / 2 = 16,320 global links, 32,640 modules.
+    bill = lines(built("dragonfly", 32_768, 128, 256))
+    assert bill["Passive copper cable (DAC), 3 m"].quantity == 32_768
+    assert bill["Passive copper cable (DAC), 2.4 m"].quantity == 32_256
+    assert bill["Transceiver, multimode, 400G"].quantity == 32_640
+    assert bill["Multimode fibre cable, 35 m"].quantity == 16_320
+
+
+def test_splitter_cables_carry_two_links() -> None:
+    # 1,024 hosts on 64 switches of 16 hosts: 8 splitters a switch.
+    bill = lines(built("dragonfly", 1024, 64), "qm9700")
+    splitter = bill["MCP7Y00, OSFP finned 2 x 400G to two OSFP flat 400G, DAC, 3 m"]
+    assert (splitter.quantity, splitter.price_units) == (512, 2)
+
+
+@given(fabrics())
+@settings(max_examples=100, deadline=None)
+def test_the_long_bill_agrees_with_the_short_one(fabric: Fabric) -> None:
+    long: dict[str, int] = {}
+    for line in lines(fabric).values():
+        long[line.part] = long.get(line.part, 0) + line.quantity * line.price_units
+    short = {line.part: line.quantity for line in bill_of_materials(fabric)}
+    assert {part: long.get(part) for part in short} == short
+
+
+@given(fabrics(radix=64))
+@settings(max_examples=100, deadline=None)
+def test_twin_modules_carry_all_link_ends(fabric: Fabric) -> None:
+    bill = lines(fabric, "qm9700").values()
+    modules = [line for line in bill if line.category == "transceivers"]
+    cables = [line for line in bill if line.part == "fibre"]
+    ends = 2 * sum(line.quantity for line in cables)
+    carried = sum(line.quantity * line.price_units for line in modules)
+    # At most one half-empty module a switch and type.
+    assert ends <= carried <= ends + 2 * fabric.switches
+
+
+# --- spares ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "quantity", "spares"),
+    [
+        ("2%", 32_768, 656),  # 655.36
+        ("2%", 50, 1),  # 1 exactly, not 2
+        ("7%", 100, 7),  # in floats 7.000000000000001
+        ("0%", 100, 0),
+        ("0.1%", 1, 1),
+        ("100%", 3, 3),
+    ],
+)
+def test_spares_round_up_line_by_line(text: str, quantity: int, spares: int) -> None:
+    line = BillItem("cables", "cable", "", quantity, "each", "fibre", 400.0)
+    assert with_spares([line], parse_spares([text]))[0].spares == spares
+
+
+def test_spares_by_category() -> None:
+    shares = parse_spares(["1%", "transceivers=4%"])
+    assert shares["transceivers"] == Fraction(1, 25)
+    assert {shares[name] for name in SPARED if name != "transceivers"} == {Fraction(1, 100)}
+    racks = BillItem("racks", "rack", "", 100, "each", "rack", 400.0)
+    assert with_spares([racks], shares)[0].spares == 0
+
+
+@pytest.mark.parametrize("text", ["2", "-1%", "101%", "x%", "1/3%", "1e9%", "", "optics=2%"])
+def test_wrong_spares_are_refused(text: str) -> None:
+    with pytest.raises(NetplanError, match="spares"):
+        parse_spares([text])
+
+
+@given(st.integers(0, 10**7), st.integers(0, 100))
+def test_spares_are_exact(quantity: int, percent: int) -> None:
+    line = BillItem("cards", "card", "", quantity, "port", "nic_port", 400.0)
+    spared = with_spares([line], parse_spares([f"{percent}%"]))[0]
+    assert spared.spares == ceil(Fraction(quantity * percent, 100))
+    assert spared.order == quantity + spared.spares

@@ -1,0 +1,274 @@
+"""Priced bills: totals by hand, monotone, drivers, break-even, years of use."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.lifetime import (
+    ECONOMICS_BOOKS,
+    Running,
+    annuity_factor,
+    lifetime,
+)
+from netplan.costing.materials import BillItem, bill_items
+from netplan.costing.power import POWER_BOOKS
+from netplan.costing.prices import PRICE_BOOKS, PriceBook
+from netplan.costing.pricing import Quote, power_of, price_bill
+from netplan.costing.ranges import Range
+from netplan.costing.sensitivity import break_even, drivers
+from netplan.costing.spares import parse_spares, with_spares
+from netplan.costing.switches import SWITCHES
+from netplan.costing.wiring import Hardware, wire
+from netplan.errors import InputError
+from netplan.topologies.fabric import Fabric
+from tests.costing.fabrics import built, fabrics
+
+BOOK = PRICE_BOOKS.load("2026")
+CABLING = CABLING_BOOKS.load("2026")
+TRANSCEIVER = "transceiver at 400 Gb/s"
+
+
+def bill(fabric: Fabric, switch: str = "", spares: str = "0%") -> tuple[BillItem, ...]:
+    """Lines of a fabric's bill."""
+    hardware = Hardware(CABLING, SWITCHES.load(switch) if switch else None)
+    lines = bill_items(fabric, wire(fabric, hardware), hardware)
+    return with_spares(lines, parse_spares([spares]))
+
+
+def optics(quantity: int, units: int = 1) -> BillItem:
+    """Make a line of transceivers."""
+    return BillItem("transceivers", "t", "", quantity, "each", "transceiver", 400.0, units)
+
+
+def switches(quantity: int, radix: int = 64) -> BillItem:
+    """Make a line of switches."""
+    return BillItem("switches", "s", "", quantity, "each", "switch_port", 400.0, radix)
+
+
+def repriced(book: PriceBook, part: str, base: float) -> PriceBook:
+    """Return a book in which one part has another price, without a spread."""
+    prices = [
+        price.model_copy(update={"base": base, "low": None, "high": None})
+        if price.what == part
+        else price
+        for price in book.prices
+    ]
+    return book.model_copy(update={"prices": tuple(prices)})
+
+
+def test_rail_only_of_32768_gpus_by_hand() -> None:
+    # Switches 256 x 128 = 32,768 ports: 562, 781, 1090 USD; transceivers 65,536: 374, 659, 659;
+    # cards 32,768 x 1499.
+    # low  32,768 x 562  + 65,536 x 374 + 32,768 x 1499 = 18,415,616 + 24,510,464 + 49,119,232
+    # base 32,768 x 781  + 65,536 x 659 + 49,119,232    = 25,591,808 + 43,188,224 + 49,119,232
+    # high 32,768 x 1090 + 43,188,224 + 49,119,232      = 35,717,120 + ...
+    total = price_bill(bill(built("rail-only", 32_768, 128, 256)), BOOK).total
+    assert total == Range(92_045_312, 117_899_264, 128_024_576)
+
+
+def test_twin_modules_and_whole_switches_with_spares_by_hand() -> None:
+    # 1,024 H100 on 48 qm9700: 48 + 1 spare x 50,000 = 2,450,000. Modules 1,536 + 31 twin ones at
+    # 2 x 659, 1,024 + 21 single ones at 659: 2,065,306 + 688,655. Cards 1,045 x 1,499 = 1,566,455.
+    quote = price_bill(bill(built("rail-optimized", 1024, 64), "qm9700", "2%"), BOOK)
+    assert quote.total.base == 2_450_000 + 2_065_306 + 688_655 + 1_566_455
+    assert {line.part for line in quote.unpriced} == {"fibre", "hb_gear", "rack"}
+
+
+def test_a_break_counts_all_lines_of_a_part() -> None:
+    prices = [
+        row.model_copy(update={"breaks": ({"quantity": 300, "price": 600},)})
+        if row.what == TRANSCEIVER
+        else row
+        for row in BOOK.prices
+    ]
+    data = BOOK.model_dump() | {"prices": [row.model_dump(warnings=False) for row in prices]}
+    book = PriceBook.model_validate(data)
+    # 100 single modules and 100 twin ones are 300 link ends: all at 600.
+    assert price_bill([optics(100), optics(100, 2)], book).total.base == 180_000
+    assert price_bill([optics(99), optics(100, 2)], book).total.base == 299 * 659
+
+
+def test_gear_inside_domains_counts_where_the_book_prices_it() -> None:
+    price = BOOK.prices[0].model_copy(
+        update={"part": "hb_gear", "speed_gbps": None, "unit": "USD/GPU", "base": 1000.0}
+    )
+    book = BOOK.model_copy(update={"prices": (*BOOK.prices, price)})
+    lines = bill(built("rail-only", 1024, 64))
+    more = price_bill(lines, book).total.base - price_bill(lines, BOOK).total.base
+    assert more == 1024 * 1000
+
+
+def test_currency_and_discount() -> None:
+    book = BOOK.model_copy(update={"discount": 0.25})
+    # 1,000 x 659 x 0.75 / 1.0411
+    total = price_bill([optics(1000)], book, "EUR").total.base
+    assert total == pytest.approx(474_738.26, rel=1e-6)
+
+
+@given(fabrics(radix=64))
+@settings(max_examples=60, deadline=None)
+def test_totals_run_low_base_high(fabric: Fabric) -> None:
+    quote = price_bill(bill(fabric, "qm9700", "3%"), BOOK)
+    total = quote.total
+    assert 0 <= total.low <= total.base <= total.high
+    assert total.base == pytest.approx(sum(item.total.base for item in quote.items))
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(1, 10**4))
+def test_cost_is_monotone_in_quantity(few: int, more: int, radix: int) -> None:
+    one = price_bill([switches(few, radix), optics(few)], BOOK).total
+    two = price_bill([switches(few + more, radix), optics(few + more)], BOOK).total
+    assert (one.low, one.base, one.high) <= (two.low, two.base, two.high)
+
+
+@given(fabrics(), st.floats(0, 1e5), st.floats(0, 1e5))
+@settings(max_examples=60, deadline=None)
+def test_cost_is_monotone_in_a_price(fabric: Fabric, one: float, two: float) -> None:
+    lines = bill(fabric)
+    low, high = (
+        price_bill(lines, repriced(BOOK, TRANSCEIVER, price)).total.base
+        for price in sorted((one, two))
+    )
+    assert low <= high * (1 + 1e-12)
+
+
+# --- drivers and break-even -----------------------------------------------------------------
+
+
+def test_drivers_by_hand() -> None:
+    # 65,536 x (659 - 374) = 18,677,760 of swing; 32,768 x (1090 - 562) = 17,301,504.
+    found = drivers(price_bill(bill(built("rail-only", 32_768, 128, 256)), BOOK))
+    assert [(driver.part, driver.swing) for driver in found] == [
+        (TRANSCEIVER, 18_677_760),
+        ("switch_port at 400 Gb/s", 17_301_504),
+    ]
+    assert found[0].at_high == 117_899_264
+
+
+@given(fabrics())
+@settings(max_examples=40, deadline=None)
+def test_drivers_are_the_total_at_another_price(fabric: Fabric) -> None:
+    lines = bill(fabric)
+    for driver in drivers(price_bill(lines, BOOK)):
+        if driver.part == TRANSCEIVER:
+            at_low = price_bill(lines, repriced(BOOK, TRANSCEIVER, 374)).total.base
+            assert driver.at_low == pytest.approx(at_low)
+
+
+@given(*[st.integers(0, 10**6)] * 4)
+@settings(max_examples=200)
+def test_break_even_is_where_the_two_cost_the_same(a: int, b: int, c: int, d: int) -> None:
+    bills = [[switches(a), optics(b)], [switches(c), optics(d)]]
+    bills.sort(key=lambda lines: price_bill(lines, BOOK).total.base)
+    cheaper, dearer = (price_bill(lines, BOOK) for lines in bills)
+
+    def gap(price: float) -> float:
+        book = repriced(BOOK, TRANSCEIVER, price)
+        one, two = (price_bill(lines, book).total.base for lines in bills)
+        return two - one
+
+    found = break_even(cheaper, dearer, TRANSCEIVER)
+    if found.price is None:
+        # The gap is linear: no change of sign between nothing and a fortune.
+        assert gap(0) >= 0
+        assert gap(1e9) >= 0
+        return
+    scale = max(cheaper.total.base, dearer.total.base, 1.0)
+    assert gap(found.price) == pytest.approx(0, abs=1e-6 * max(scale, found.price * (b + d)))
+    # Beyond the price, on the side that it says, the dearer one wins.
+    beyond = found.price * 2 + 1 if found.direction == "above" else found.price / 2
+    assert gap(beyond) <= 1e-6 * scale
+
+
+def test_break_even_by_hand() -> None:
+    # 100 switches of 64 ports at 781 and 1,000 modules at 659 against 10 and 9,000:
+    # 6,400 x 781 + 659,000 = 5,657,400; 640 x 781 + 5,931,000 = 6,430,840. Equal where
+    # 4,998,400 + 1,000 p = 499,840 + 9,000 p: p = 4,498,560 / 8,000 = 562.32.
+    one = price_bill([switches(100), optics(1000)], BOOK)
+    two = price_bill([switches(10), optics(9000)], BOOK)
+    found = break_even(one, two, TRANSCEIVER)
+    assert (found.direction, found.base) == ("below", 659)
+    assert found.price == pytest.approx(562.32)
+
+
+def test_rail_only_wins_at_any_price() -> None:
+    # Table 2: fewer switches and fewer transceivers.
+    few, many = (
+        price_bill(bill(built(name, 32_768, 64, 256)), BOOK)
+        for name in ("rail-only", "rail-optimized")
+    )
+    for part in few.priced_parts:
+        assert break_even(few, many, part).direction == "never"
+
+
+# --- power and years ------------------------------------------------------------------------
+
+
+def test_power_by_hand() -> None:
+    # 32,768 ports x 940/128 W + 65,536 x 8 W + 32,768 x 24.9 W = 240,640 + 524,288 + 815,923.2.
+    draw = power_of(bill(built("rail-only", 32_768, 128, 256)), POWER_BOOKS.load("2026"), [])
+    assert draw.typical_w == pytest.approx(240_640 + 524_288 + 815_923.2)
+    assert draw.unknown == ()
+
+
+def test_a_model_draws_its_own_power_and_spares_none() -> None:
+    model = SWITCHES.load("sn5600")
+    line = replace(switches(10, 128), model="sn5600", spares=5)
+    assert power_of([line], POWER_BOOKS.load("2026"), [model]).typical_w == 9400
+
+
+POINT = Range.point
+
+
+def running(years: int = 5, interest: float = 0.05) -> Running:
+    return Running(years, POINT(1.5), POINT(0.1), POINT(interest))
+
+
+def test_yearly_cost_by_hand() -> None:
+    # 100 kW x 1.5 x 8,760 h = 1,314,000 kWh at 0.1: 131,400. Annuity of 1,000,000 over 5 years at
+    # 5 %: 0.05 / (1 - 1.05^-5) = 0.230975: 230,974.80.
+    life = lifetime(POINT(1e6), 1e5, running())
+    assert life.energy_per_year.base == pytest.approx(131_400)
+    assert life.annuity_per_year.base == pytest.approx(230_974.80)
+    assert life.per_year.base == pytest.approx(362_374.80)
+    assert life.energy.base == pytest.approx(657_000)
+    assert life.total.base == pytest.approx(1_811_874.0)
+
+
+@given(st.floats(0, 1), st.integers(1, 50))
+def test_the_annuity_pays_the_capital_back(interest: float, years: int) -> None:
+    # Its present value is the capital: sum over k of f / (1 + i)^k = 1.
+    factor = annuity_factor(interest, years)
+    present = sum(factor / (1 + interest) ** year for year in range(1, years + 1))
+    assert present == pytest.approx(1, rel=1e-9)
+    assert factor >= 1 / years * (1 - 1e-9)
+
+
+@given(st.floats(0, 1e9), st.floats(0, 1e9))
+def test_energy_runs_low_base_high(capital: float, power_w: float) -> None:
+    book = ECONOMICS_BOOKS.load("2026")
+    spread = Running(book.years, book.pue.range, book.tariff.range, book.interest.range)
+    life = lifetime(POINT(capital), power_w, spread)
+    assert life.per_year.low <= life.per_year.base <= life.per_year.high
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"years": 0}, "give 1 to 50"),
+        ({"pue": POINT(0.9)}, "give 1 or more"),
+        ({"tariff": POINT(-0.1)}, "at least 0"),
+        ({"interest": POINT(1.5)}, "0% to 100%"),
+        ({"interest": POINT(-0.1)}, "0% to 100%"),
+    ],
+)
+def test_values_that_no_network_has(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        replace(running(), **changes)  # type: ignore[arg-type]
+
+
+def test_an_empty_bill_costs_nothing() -> None:
+    assert Quote((), "USD").total == POINT(0)
