@@ -10,15 +10,21 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "compare": "netplan.reports.compare",
+    "cost": "netplan.reports.cost",
+    "loads": "netplan.reports.loads",
     "search": "netplan.reports.search",
+    "traffic": "netplan.reports.traffic",
     "verify": "netplan.reports.verify",
 }
 
-__all__ = ["__version__", "compare", "search", "verify"]
+__all__ = ["__version__", "compare", "cost", "loads", "search", "traffic", "verify"]
 
 if TYPE_CHECKING:
     from netplan.reports.compare import compare
+    from netplan.reports.cost import cost
+    from netplan.reports.loads import loads
     from netplan.reports.search import search
+    from netplan.reports.traffic import traffic
     from netplan.reports.verify import verify
 
 

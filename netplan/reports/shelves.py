@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from netplan.catalog import Shelf, check_file, unknown_name
+from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.lifetime import ECONOMICS_BOOKS
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
+from netplan.costing.switches import SWITCHES
 from netplan.documents import read_yaml
 from netplan.errors import InputError
 from netplan.performance.iteration_model import ITERATION_MODELS
@@ -18,7 +21,17 @@ from netplan.traffic.models import MODELS
 
 SHELVES: dict[str, Shelf[Any]] = {
     shelf.role: shelf
-    for shelf in (MODELS, ACCELERATORS, ITERATION_MODELS, FABRICS, PRICE_BOOKS, POWER_BOOKS)
+    for shelf in (
+        MODELS,
+        ACCELERATORS,
+        ITERATION_MODELS,
+        FABRICS,
+        SWITCHES,
+        CABLING_BOOKS,
+        PRICE_BOOKS,
+        POWER_BOOKS,
+        ECONOMICS_BOOKS,
+    )
 }
 
 

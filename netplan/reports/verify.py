@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from netplan import __version__
 from netplan.reports.checks import Check
 from netplan.reports.checks_foundation import foundation_checks
+from netplan.reports.checks_network import network_checks
 from netplan.reports.checks_rail_only import rail_only_checks
 from netplan.reports.checks_rail_only_figures import rail_only_figure_checks
 from netplan.reports.formats import Cell
@@ -69,7 +70,12 @@ def verify(*, only: str | None = None) -> Verification:
     >>> verify(only="Table 2").summary
     '30 pass, 0 fail, 0 known not to reproduce.'
     """
-    checks = (*rail_only_checks(), *rail_only_figure_checks(), *foundation_checks())
+    checks = (
+        *rail_only_checks(),
+        *rail_only_figure_checks(),
+        *foundation_checks(),
+        *network_checks(),
+    )
     if only is not None:
         key = only.lower()
         checks = tuple(c for c in checks if key in c.name.lower() or key in c.source.lower())

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from netplan.cli.main import COMMANDS
+from netplan.reports.shelves import SHELVES
 from tests.cli.command import netplan
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +33,7 @@ def test_version() -> None:
 def test_catalog_list_names_every_role() -> None:
     records = json.loads(netplan("catalog", "list", "--format", "json").stdout)["records"]
     roles = {record["role"] for record in records}
-    assert roles == {"model", "accelerator", "iteration-model", "fabric", "prices", "power"}
+    assert roles == set(SHELVES)
     assert all(record["source"] for record in records)
 
 

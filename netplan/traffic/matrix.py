@@ -1,0 +1,313 @@
+"""Traffic matrices: who sends how many bytes to whom, without the cells that are empty.
+
+A plan on 32,768 GPUs fills about 10^5 of 10^9 cells, so a matrix is a list of flows: arrays of
+source, destination, bytes and kind. One pattern would still be long as a list, a group in which
+every member sends the same amount to every other one. Such groups stay whole (`UniformGroups`): an
+all_to_all of 8,192 GPUs is one array of 8,192 numbers and not 67 million flows.
+
+All amounts are bytes in one training iteration, one direction; pairs are ordered.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netplan.errors import InputError
+
+Ints = NDArray[np.int32]
+Codes = NDArray[np.int8]
+Floats = NDArray[np.float64]
+
+KINDS = ("tensor", "context", "data", "pipeline", "expert", "other")
+"""What a flow is for; kind codes are positions in this list."""
+
+MAX_LISTED_PAIRS = 1 << 26
+
+
+def sum_by(index: NDArray[np.integer], amounts: Floats, size: int) -> Floats:
+    """Sum amounts that have the same index, shape (size,).
+
+    >>> sum_by(np.array([0, 2, 2]), np.array([1.0, 2.0, 3.0]), 4)
+    array([1., 0., 5., 0.])
+    """
+    return np.bincount(index, weights=amounts, minlength=size).astype(np.float64, copy=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UniformGroups:
+    """Disjoint groups of equal size in which every member sends alike to every other member.
+
+    Parameters
+    ----------
+    members
+        GPUs of each group, shape (groups, size).
+    pair_bytes
+        What one member sends to one other [B].
+    kind
+        Code into ``KINDS``.
+
+    Examples
+    --------
+    >>> everyone = UniformGroups(np.arange(8192, dtype=np.int32)[None], 1e6, KINDS.index("expert"))
+    >>> everyone.pair_count, everyone.total_bytes
+    (67100672, 67100672000000.0)
+    """
+
+    members: Ints
+    pair_bytes: float
+    kind: int
+
+    @property
+    def pair_count(self) -> int:
+        """Ordered pairs that the groups hold [1]."""
+        groups, size = self.members.shape
+        return int(groups * size * (size - 1))
+
+    @property
+    def total_bytes(self) -> float:
+        """Bytes of all pairs [B]."""
+        return self.pair_count * self.pair_bytes
+
+    def listed(self) -> tuple[Ints, Ints]:
+        """Write out the pairs: sources and destinations, shape (pairs,)."""
+        size = self.members.shape[1]
+        first, second = (index.astype(np.int32) for index in np.nonzero(~np.eye(size, dtype=bool)))
+        return self.members[:, first].ravel(), self.members[:, second].ravel()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrafficMatrix:
+    """Sparse traffic between GPUs.
+
+    Parameters
+    ----------
+    gpus
+        GPUs of the cluster, N; the matrix has N x N cells [1].
+    source, destination
+        The two ends of each flow, 0 to N - 1, shape (flows,).
+    flow_bytes
+        What each flow carries [B], shape (flows,).
+    kind
+        Codes into ``KINDS``, shape (flows,).
+    groups
+        Traffic that is uniform within groups, in addition to the flows.
+
+    Examples
+    --------
+    >>> matrix = flows_matrix(4, source=[0, 1], destination=[1, 2], flow_bytes=[5e9, 1e9])
+    >>> matrix.total_bytes, matrix.sent_bytes
+    (6000000000.0, array([5.e+09, 1.e+09, 0.e+00, 0.e+00]))
+    """
+
+    gpus: int
+    source: Ints
+    destination: Ints
+    flow_bytes: Floats
+    kind: Codes
+    groups: tuple[UniformGroups, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what no cluster can carry.
+
+        Raises
+        ------
+        InputError
+            If the arrays differ in length, a GPU is out of range or sends to itself, bytes are
+            negative or not finite, or a GPU stands twice in uniform groups.
+        """
+        check_flows(self)
+        for groups in self.groups:
+            check_groups(self.gpus, groups)
+
+    @property
+    def total_bytes(self) -> float:
+        """Bytes of all flows and groups [B]."""
+        return float(self.flow_bytes.sum()) + sum(groups.total_bytes for groups in self.groups)
+
+    @property
+    def sent_bytes(self) -> Floats:
+        """Bytes that each GPU sends [B], shape (gpus,)."""
+        return self._ends(self.source)
+
+    @property
+    def received_bytes(self) -> Floats:
+        """Bytes that each GPU receives [B], shape (gpus,)."""
+        return self._ends(self.destination)
+
+    def _ends(self, end: Ints) -> Floats:
+        total = sum_by(end, self.flow_bytes, self.gpus)
+        for groups in self.groups:
+            others = groups.members.shape[1] - 1
+            total[groups.members.ravel()] += others * groups.pair_bytes
+        return total
+
+    def of_kind(self, kind: str) -> "TrafficMatrix":
+        """Only the traffic of one kind."""
+        code = KINDS.index(kind)
+        keep = self.kind == code
+        return TrafficMatrix(
+            self.gpus,
+            self.source[keep],
+            self.destination[keep],
+            self.flow_bytes[keep],
+            self.kind[keep],
+            tuple(groups for groups in self.groups if groups.kind == code),
+        )
+
+    def scaled(self, factor: float) -> "TrafficMatrix":
+        """Every amount times ``factor``."""
+        groups = tuple(replace(g, pair_bytes=g.pair_bytes * factor) for g in self.groups)
+        return replace(self, flow_bytes=self.flow_bytes * factor, groups=groups)
+
+    def listed(self, limit: int = MAX_LISTED_PAIRS) -> "TrafficMatrix":
+        """Write the uniform groups out as flows.
+
+        Raises
+        ------
+        InputError
+            If that makes more than ``limit`` flows.
+        """
+        flows = len(self.source) + sum(groups.pair_count for groups in self.groups)
+        if flows > limit:
+            raise InputError(
+                f"the matrix has {flows:,} flows when written out, at most {limit:,} are allowed:"
+                " keep its uniform groups, save it as .npz"
+            )
+        pairs = [groups.listed() for groups in self.groups]
+        amounts = [np.full(g.pair_count, g.pair_bytes) for g in self.groups]
+        kinds = [np.full(g.pair_count, g.kind, np.int8) for g in self.groups]
+        return TrafficMatrix(
+            self.gpus,
+            np.concatenate([self.source, *(source for source, _ in pairs)]),
+            np.concatenate([self.destination, *(destination for _, destination in pairs)]),
+            np.concatenate([self.flow_bytes, *amounts]),
+            np.concatenate([self.kind, *kinds]),
+        )
+
+
+def flows_matrix(
+    gpus: int,
+    *,
+    source: Iterable[int],
+    destination: Iterable[int],
+    flow_bytes: Iterable[float],
+    kind: str = "other",
+) -> TrafficMatrix:
+    """Matrix of flows of one kind, from any sequences of numbers.
+
+    Raises
+    ------
+    InputError
+        If the kind is unknown, or as in :class:`TrafficMatrix`.
+
+    Examples
+    --------
+    >>> flows_matrix(2, source=[0], destination=[1], flow_bytes=[1e9], kind="data").total_bytes
+    1000000000.0
+    """
+    if kind not in KINDS:
+        raise InputError(f"unknown kind of traffic {kind!r}: use one of {', '.join(KINDS)}")
+    first, second = (np.asarray(end, dtype=np.int32) for end in (source, destination))
+    amount = np.asarray(flow_bytes, dtype=np.float64)
+    code = np.full(len(first), KINDS.index(kind), np.int8)
+    return TrafficMatrix(gpus, first, second, amount, code)
+
+
+def no_traffic(gpus: int) -> TrafficMatrix:
+    """Matrix without traffic.
+
+    Examples
+    --------
+    >>> no_traffic(8).total_bytes
+    0.0
+    """
+    return flows_matrix(gpus, source=(), destination=(), flow_bytes=())
+
+
+def combine(matrices: Iterable[TrafficMatrix]) -> TrafficMatrix:
+    """Sum of several matrices over the same GPUs, with one flow for each pair and kind.
+
+    Raises
+    ------
+    InputError
+        If there is no matrix, or they differ in size.
+
+    Examples
+    --------
+    >>> one = flows_matrix(2, source=[0], destination=[1], flow_bytes=[1e9])
+    >>> combine([one, one]).flow_bytes
+    array([2.e+09])
+    """
+    parts = list(matrices)
+    sizes = {part.gpus for part in parts}
+    if len(sizes) != 1:
+        listed = ", ".join(f"{size:,}" for size in sorted(sizes)) or "none"
+        raise InputError(f"matrices of one size can be added, got sizes {listed}")
+    gpus = sizes.pop()
+    source, destination, kind = (
+        np.concatenate([getattr(part, name) for part in parts]).astype(np.int64)
+        for name in ("source", "destination", "kind")
+    )
+    amount = np.concatenate([part.flow_bytes for part in parts])
+    # One whole number for (source, destination, kind) sorts and merges all three at once.
+    key = (source * gpus + destination) * len(KINDS) + kind
+    distinct, place = np.unique(key[amount > 0], return_inverse=True)
+    pair, code = np.divmod(distinct, len(KINDS))
+    first, second = np.divmod(pair, gpus)
+    return TrafficMatrix(
+        gpus,
+        first.astype(np.int32),
+        second.astype(np.int32),
+        sum_by(place, amount[amount > 0], len(distinct)),
+        code.astype(np.int8),
+        tuple(group for part in parts for group in part.groups if group.pair_bytes > 0),
+    )
+
+
+def check_flows(matrix: TrafficMatrix) -> None:
+    """Refuse flows that cannot be; errors as in :class:`TrafficMatrix`."""
+    columns = (matrix.source, matrix.destination, matrix.flow_bytes, matrix.kind)
+    lengths = [len(column) for column in columns]
+    if len(set(lengths)) != 1:
+        raise InputError(f"source, destination, bytes and kind differ in length: {lengths}")
+    for name, end in (("source", matrix.source), ("destination", matrix.destination)):
+        _check_range(name, end, matrix.gpus)
+    if len(matrix.kind) and not 0 <= matrix.kind.min() <= matrix.kind.max() < len(KINDS):
+        raise InputError(f"a kind code is out of range: use 0 to {len(KINDS) - 1}")
+    # A NaN fails the comparison, which makes one test of three.
+    bad = np.flatnonzero(~((matrix.flow_bytes >= 0) & (matrix.flow_bytes < np.inf)))
+    if len(bad):
+        raise InputError(
+            f"flow {bad[0]} carries {matrix.flow_bytes[bad[0]]:g} bytes: give a finite amount of at"
+            " least 0"
+        )
+    loops = np.flatnonzero(matrix.source == matrix.destination)
+    if len(loops):
+        raise InputError(
+            f"flow {loops[0]} goes from GPU {matrix.source[loops[0]]} to itself: leave it out"
+        )
+
+
+def check_groups(gpus: int, groups: UniformGroups) -> None:
+    """Refuse uniform groups that cannot be; errors as in :class:`TrafficMatrix`."""
+    _check_range("member of a group", groups.members, gpus)
+    if not (groups.pair_bytes >= 0 and np.isfinite(groups.pair_bytes)):
+        raise InputError(f"a pair of a group carries {groups.pair_bytes:g} bytes: give at least 0")
+    if not 0 <= groups.kind < len(KINDS):
+        raise InputError(f"kind code {groups.kind} is out of range: use 0 to {len(KINDS) - 1}")
+    times = np.bincount(groups.members.ravel(), minlength=1)
+    if times.max() > 1:
+        raise InputError(
+            f"GPU {times.argmax()} stands {times.max()} times in uniform groups: groups are"
+            " disjoint; give overlapping ones separately"
+        )
+
+
+def _check_range(name: str, numbers: Ints, gpus: int) -> None:
+    if numbers.size and not 0 <= numbers.min() <= numbers.max() < gpus:
+        worst = numbers.max() if numbers.max() >= gpus else numbers.min()
+        raise InputError(
+            f"{name}: GPU {int(worst):,} is not in a cluster of {gpus:,} GPUs (0 to {gpus - 1:,})"
+        )

@@ -1,0 +1,190 @@
+"""Traffic matrices as files: CSV for people and spreadsheets, npz for everything else.
+
+CSV has the header ``source,destination,bytes,kind``, one flow a line. It does not say how many GPUs
+there are, so that is asked for when it is read. Uniform groups are written out as flows. An npz
+file (numpy's archive of arrays) keeps the groups and the number of GPUs.
+"""
+
+import csv
+from itertools import islice
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netplan.errors import InputError
+from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups
+
+CSV_COLUMNS = ("source", "destination", "bytes", "kind")
+BYTES, KIND = 2, 3
+CSV_LIMIT = 1 << 24
+CSV_ROWS = 1 << 16
+"""Rows that are read or written at a time."""
+FLOW_ARRAYS = ("gpus", "source", "destination", "flow_bytes", "kind")
+
+
+def save_csv(matrix: TrafficMatrix, path: Path) -> None:
+    """Write a matrix as CSV; amounts are exact.
+
+    Raises
+    ------
+    InputError
+        If its groups make more than 16.8 million flows.
+    """
+    flows = matrix.listed(CSV_LIMIT)
+    names = np.array(KINDS)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(CSV_COLUMNS)
+        for start in range(0, len(flows.source), CSV_ROWS):
+            part = slice(start, start + CSV_ROWS)
+            # Python writes a float with just the digits that give it back.
+            columns = (
+                flows.source[part].tolist(),
+                flows.destination[part].tolist(),
+                flows.flow_bytes[part].tolist(),
+                names[flows.kind[part]].tolist(),
+            )
+            writer.writerows(zip(*columns, strict=True))
+
+
+def load_csv(path: Path, gpus: int) -> TrafficMatrix:
+    """Read a matrix from CSV.
+
+    Parameters
+    ----------
+    path
+        The file.
+    gpus
+        GPUs of the cluster it is for [1].
+
+    Raises
+    ------
+    InputError
+        If the file is missing or is no such table, a GPU is out of range, a kind is unknown, or
+        bytes are negative. The message is one line and starts with the file.
+    """
+    parts = []
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.reader(file)
+            header = tuple(next(reader, ()))
+            if header != CSV_COLUMNS:
+                raise InputError(
+                    f"{path}: the header of a traffic matrix is {','.join(CSV_COLUMNS)}, got"
+                    f" {','.join(header)[:80] or 'nothing'}"
+                )
+            while rows := list(islice(reader, CSV_ROWS)):
+                parts.append(_columns(rows, f"{path}:{reader.line_num - len(rows) + 1}"))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: cannot be read as a traffic matrix: {error}") from error
+    none = np.empty((len(CSV_COLUMNS), 0))
+    columns = np.concatenate([none, *parts], axis=1)
+    return _checked(path, gpus, tuple(columns), ())
+
+
+def _columns(rows: list[list[str]], place: str) -> NDArray[np.float64]:
+    """Numbers of some rows, shape (columns, rows); ``place`` is the file and line of the first."""
+    codes = {name: str(code) for code, name in enumerate(KINDS)}
+    try:
+        texts = [[*row[:KIND], codes[row[KIND]]] for row in rows if len(row) == len(CSV_COLUMNS)]
+        numbers = np.array(texts, dtype=np.float64)
+        ends = numbers[:, :BYTES]
+        if len(texts) == len(rows) and np.array_equal(ends, np.floor(ends)):
+            return numbers.T
+    except (KeyError, ValueError):
+        pass
+    path, _, first = place.rpartition(":")
+    for line, row in enumerate(rows, int(first)):
+        fault = _fault(row)
+        if fault:
+            raise InputError(f"{path}:{line}: {fault}")
+    raise InputError(f"{place}: rows cannot be read as flows")
+
+
+def _fault(row: list[str]) -> str | None:
+    """What is wrong with a row."""
+    if len(row) != len(CSV_COLUMNS):
+        return f"{len(row)} columns, a flow has {len(CSV_COLUMNS)}: {','.join(CSV_COLUMNS)}"
+    for name, text in zip(CSV_COLUMNS[:BYTES], row, strict=False):
+        if not text.strip().lstrip("-").isdecimal():
+            return f"{name} is {text!r}: give the whole number of a GPU"
+    try:
+        float(row[BYTES])
+    except ValueError:
+        return f"bytes is {row[BYTES]!r}: give a number"
+    if row[KIND] not in KINDS:
+        return f"unknown kind of traffic {row[KIND]!r}: use one of {', '.join(KINDS)}"
+    return None
+
+
+def save_npz(matrix: TrafficMatrix, path: Path) -> None:
+    """Write a matrix as npz, uniform groups and all."""
+    arrays = {name: np.asarray(getattr(matrix, name)) for name in FLOW_ARRAYS}
+    for number, groups in enumerate(matrix.groups):
+        arrays[f"members_{number}"] = groups.members
+        arrays[f"pair_{number}"] = np.array([groups.pair_bytes, groups.kind])
+    # numpy adds ".npz" to a name without it; an open file keeps the name that was asked for.
+    with path.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)
+
+
+def load_npz(path: Path, gpus: int | None = None) -> TrafficMatrix:
+    """Read a matrix from npz.
+
+    Parameters
+    ----------
+    path
+        The file.
+    gpus
+        GPUs of the cluster it is for; None takes the file's own number [1].
+
+    Raises
+    ------
+    InputError
+        If the file is missing or is no such archive, or holds a matrix for another number of GPUs
+        or one that cannot be. The message is one line and starts with the file.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, BadZipFile) as error:
+        raise InputError(f"{path}: cannot be read as a traffic matrix: {error}") from error
+    missing = [name for name in FLOW_ARRAYS if name not in arrays]
+    if missing:
+        raise InputError(f"{path}: is no traffic matrix: array {missing[0]!r} is missing")
+    size = int(arrays["gpus"])
+    if gpus is not None and size != gpus:
+        raise InputError(
+            f"{path}: holds a matrix for {size:,} GPUs, the cluster has {gpus:,}: make one for it"
+        )
+    groups = []
+    for number in range(sum(name.startswith("members_") for name in arrays)):
+        pair_bytes, kind = arrays[f"pair_{number}"].tolist()
+        groups.append(UniformGroups(arrays[f"members_{number}"], pair_bytes, int(kind)))
+    columns = tuple(arrays[name] for name in FLOW_ARRAYS[1:])
+    return _checked(path, size, columns, tuple(groups))
+
+
+def _checked(
+    path: Path,
+    gpus: int,
+    columns: tuple[np.ndarray, ...],
+    groups: tuple[UniformGroups, ...],
+) -> TrafficMatrix:
+    """Build the matrix; its faults are the file's."""
+    source, destination, flow_bytes, kind = columns
+    try:
+        # Checked before the narrowing to 32 bits, which would wrap numbers that are too large.
+        TrafficMatrix(gpus, source, destination, flow_bytes, kind, groups)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    return TrafficMatrix(
+        gpus,
+        source.astype(np.int32),
+        destination.astype(np.int32),
+        flow_bytes.astype(np.float64),
+        kind.astype(np.int8),
+        groups,
+    )

@@ -1,0 +1,152 @@
+"""``netplan traffic``, ``loads`` and ``export``: contracts, hand-worked values, wrong input."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import netplan, refused
+
+FIGURE_4 = ("--gpus", "3072", "--hb-size", "8", "--batch", "3072", "--algorithm", "ring")
+PLAN = ("tensor=8", "pipeline=64", "microbatch=1", "interleave=1")
+FIXED = tuple(part for text in PLAN for part in ("--fix", text))
+
+
+def test_traffic_of_figure_4() -> None:
+    answer = json.loads(netplan("traffic", *FIGURE_4, *FIXED, "--format", "json").stdout)
+    kinds = {row["kind"]: row for row in answer["kinds"]}
+    # 8 l/p m 2bhs (t-1)/t = 8*2*512*104857600*7/8 bytes a tensor pair, one pair a GPU.
+    assert kinds["tensor"]["pair_bytes"] == pytest.approx(751_619_276_800)
+    assert kinds["tensor"]["pairs"] == 3072
+    # 2 (d-1)/d 2*2*12h^2/t = 5/6 * 2 * 2*2*12*25600^2/8 bytes a data pair.
+    assert kinds["data"]["pair_bytes"] == pytest.approx(6_553_600_000)
+    # m 2bhs/t one way between neighbouring stages: 512*104857600/8; 2*8*6*63 ordered pairs.
+    assert kinds["pipeline"]["pair_bytes"] == pytest.approx(6_710_886_400)
+    assert kinds["pipeline"]["pairs"] == 2 * 8 * 6 * 63
+    assert answer["hb_share"] == pytest.approx(0.9743764, abs=1e-6)
+    assert 100 * answer["idle_pairs_share"] == pytest.approx(99.87076687, abs=1e-6)
+    assert sum(map(sum, answer["heat_map_bytes"])) == pytest.approx(answer["total_bytes"])
+
+
+def test_traffic_table_fits_the_terminal() -> None:
+    text = netplan("traffic", *FIGURE_4, *FIXED).stdout
+    assert "97.44 %" in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+
+
+@pytest.mark.parametrize("ending", ["npz", "csv"])
+def test_traffic_is_saved(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"matrix.{ending}"
+    netplan("traffic", *FIGURE_4, *FIXED, "--save", str(path))
+    assert path.stat().st_size > 10_000
+
+
+def test_loads_leave_the_spine_of_a_rail_optimized_fabric_idle() -> None:
+    # Rails of 128 GPUs span two leaves of 64 ports down: only the core carries nothing.
+    answer = json.loads(
+        netplan("loads", "--gpus", "32768", "--radix", "128", "--format", "json").stdout
+    )
+    groups = {row["group"]: row for row in answer["groups"]}
+    assert groups["spine-core"]["unused"] == groups["spine-core"]["directions"] == 65_536
+    assert groups["leaf-spine"]["busiest_s"] < groups["host"]["busiest_s"]
+    assert answer["busiest_s"] == max(row["busiest_s"] for row in answer["groups"])
+    for one in answer["collectives"]:
+        # The busiest link never takes longer than the model, and no time is below its bound.
+        assert one["bound_s"] <= one["busiest_s"] * (1 + 1e-9) or one["kind"] == "data"
+        assert one["busiest_s"] <= one["analytic_s"] * (1 + 1e-9)
+        assert one["bound_s"] <= one["analytic_s"] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("fabric", "hb_size"),
+    [("rail-only", "32"), ("fat-tree", "8"), ("torus-3d", "1"), ("dragonfly", "8"), ("dgx-1", "8")],
+)
+def test_busiest_link_never_exceeds_the_model(fabric: str, hb_size: str) -> None:
+    arguments = ("loads", "--gpus", "512", "--radix", "32", "--fabric", fabric)
+    arguments += ("--hb-size", hb_size, "--model", "gpt-22b", "--batch", "512")
+    done = netplan(*arguments, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["collectives"]
+    explained = " ".join(answer["notes"])
+    for one in answer["collectives"]:
+        # Equal, below because the model adds phases, or above and explained.
+        if one["busiest_s"] > one["analytic_s"] * (1 + 1e-9):
+            assert f"{one['kind']} {one['collective']} needs" in explained
+
+
+def test_hashed_loads_collide() -> None:
+    # Rails of 16 GPUs on radix-8 leaves use the spine; a hash puts some flows on one link.
+    arguments = ("loads", "--gpus", "512", "--radix", "8", "--hb-size", "8", "--format", "json")
+    arguments += ("--model", "gpt-22b", "--batch", "512")
+    fluid, hashed = (
+        json.loads(netplan(*arguments, "--routing", routing).stdout)
+        for routing in ("ecmp", "hashed")
+    )
+    spine = {"fluid": fluid, "hashed": hashed}
+    busiest = {
+        name: max(row["busiest_s"] for row in answer["groups"] if "-" in row["group"])
+        for name, answer in spine.items()
+    }
+    assert busiest["hashed"] > busiest["fluid"]
+
+
+@pytest.mark.parametrize("to", ["graphml", "dot", "edges", "simai", "topo", "slurm", "astra-sim"])
+def test_every_format_is_written(tmp_path: Path, to: str) -> None:
+    path = tmp_path / "fabric.txt"
+    arguments = ("export", "--gpus", "64", "--radix", "8", "--hb-size", "8", "--to", to)
+    assert netplan(*arguments, "-o", str(path)).returncode == 0
+    assert path.read_text() == netplan(*arguments).stdout
+    assert path.stat().st_size > 20
+
+
+def test_a_graph_survives_conversion(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.csv", tmp_path / "b.graphml"
+    netplan(
+        "export",
+        "--gpus",
+        "64",
+        "--radix",
+        "8",
+        "--hb-size",
+        "8",
+        "--to",
+        "edges",
+        "-o",
+        str(first),
+    )
+    netplan("export", "--graph", str(first), "--hb-size", "8", "--to", "graphml", "-o", str(second))
+    assert netplan("export", "--graph", str(second), "--to", "edges").stdout == first.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("traffic", "--gpus", "100", "--hb-size", "8"), "100 GPUs do not fill HB domains of 8"),
+        (("traffic", "--gpus", "4096", "--save", "matrix.xyz"), "name it .npz or .csv"),
+        (("traffic", "--gpus", "4096", "--fix", "tensor=7"), "has tensor 7: free one of them"),
+        (
+            ("loads", "--gpus", "4096", "--fabric", "fat-tree", "--routing", "valiant"),
+            "is no dragonfly",
+        ),
+        (("loads", "--gpus", "4096", "--routing", "magic"), "'magic' is not one of"),
+        (("export", "--to", "dot"), "Missing option '--gpus'"),
+        (("export", "--graph", "nothing.xyz", "--to", "dot"), "unknown kind of graph"),
+        (("export", "--graph", "nothing.csv", "--to", "dot"), "nothing.csv"),
+        (("export", "--graph", "nothing.csv", "--to", "astra-sim"), "from a fabric's levels"),
+    ],
+)
+def test_wrong_input(arguments: tuple[str, ...], message: str) -> None:
+    error = refused(*arguments)
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_a_disconnected_graph_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "two.csv"
+    header = "source,source_kind,source_port,target,target_kind,target_port,gbps,length,group\n"
+    rows = "gpu-0,gpu,0,leaf-0,switch,0,400,row,host\ngpu-1,gpu,0,leaf-1,switch,0,400,row,host\n"
+    path.write_text(header + rows)
+    assert "not connected" in refused("export", "--graph", str(path), "--to", "dot")
+    path.write_text(header + rows.replace("leaf-1,switch,0,400", "leaf-0,switch,1,0"))
+    assert "two.csv:3" in refused("export", "--graph", str(path), "--to", "dot")
