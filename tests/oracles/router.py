@@ -6,11 +6,14 @@ Only the arrays of a graph are taken from netplan, never its routing. Loads are 
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from math import prod
 
 import networkx as nx
 import numpy as np
+from numpy.typing import NDArray
 
 from netplan.topologies.graph import GPU, FabricGraph
 
@@ -69,13 +72,17 @@ def walk(graph: FabricGraph, nodes: Iterable[int], amount: float, loads: Loads) 
             loads[link, a] += amount / len(links)
 
 
-def torus_walks(sizes: tuple[int, ...], source: int, target: int) -> list[list[int]]:
+def torus_walks(
+    sizes: tuple[int, ...], source: int, target: int, *, closed: bool = True
+) -> list[list[int]]:
     """Walks of dimension-order routing between two positions, all equally likely."""
     walks = [[source]]
     for axis, size in enumerate(sizes):
         stride = prod(sizes[:axis])
         steps = (target // stride - source // stride) % size
         ways = [(1, steps), (-1, size - steps)]
+        if not closed:
+            ways = ways[:1] if target // stride % size >= source // stride % size else ways[1:]
         shortest = min(count for _, count in ways)
         # Two members share one link, so that plus and minus are the same way.
         ways = [way for way in ways if way[1] == shortest][: 1 if size == 2 else 2]
@@ -92,14 +99,14 @@ def torus_walks(sizes: tuple[int, ...], source: int, target: int) -> list[list[i
     return walks
 
 
-def dimension_order(graph: FabricGraph, sizes: tuple[int, ...]) -> Route:
+def dimension_order(graph: FabricGraph, sizes: tuple[int, ...], *, closed: bool = True) -> Route:
     """Dimension order on a torus of HB domains, one torus a rail."""
 
     def route(flow: Flow, loads: Loads) -> None:
         source, target, amount = flow
         (a, rank), (b, same) = divmod(source, graph.hb_size), divmod(target, graph.hb_size)
         assert rank == same
-        walks = torus_walks(sizes, a, b)
+        walks = torus_walks(sizes, a, b, closed=closed)
         for path in walks:
             nodes = [position * graph.hb_size + rank for position in path]
             walk(graph, nodes, amount / len(walks), loads)
@@ -107,54 +114,63 @@ def dimension_order(graph: FabricGraph, sizes: tuple[int, ...]) -> Route:
     return route
 
 
-def dragonfly(graph: FabricGraph, per_group: int, *, valiant: bool = False) -> Route:
-    """Minimal or Valiant routing; groups of ``per_group`` consecutive switches."""
-    first = int(np.flatnonzero(graph.node_tier == 1)[0])
-    switch_of = dict(
-        zip(
-            *(end[graph.links_of("host")].tolist() for end in (graph.source, graph.target)),
-            strict=True,
-        )
-    )
-    gates: dict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
-    for link in graph.links_of("global").tolist():
-        a, b = int(graph.source[link]), int(graph.target[link])
-        groups = (a - first) // per_group, (b - first) // per_group
-        gates[groups].append((a, b, link))
-        gates[groups[::-1]].append((b, a, link))
-    count = (graph.node_count - first) // per_group
+@dataclass(frozen=True)
+class Dragonfly:
+    """Dragonfly of groups of ``per_group`` consecutive switches."""
 
-    def group(switch: int) -> int:
-        return (switch - first) // per_group
+    graph: FabricGraph
+    per_group: int
 
-    def cross(start: int, goal: int, amount: float, loads: Loads) -> dict[int, float]:
-        """From a switch to another group, over all links alike; what arrives where."""
+    @cached_property
+    def first(self) -> int:
+        return int(np.flatnonzero(self.graph.node_tier == 1)[0])
+
+    @cached_property
+    def gates(self) -> dict[tuple[int, int], list[tuple[int, int, int]]]:
+        """Links from one group to another: switch left, switch reached, number."""
+        found: dict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
+        for link in self.graph.links_of("global").tolist():
+            a, b = int(self.graph.source[link]), int(self.graph.target[link])
+            found[self.group(a), self.group(b)].append((a, b, link))
+            found[self.group(b), self.group(a)].append((b, a, link))
+        return found
+
+    def group(self, switch: int) -> int:
+        return (switch - self.first) // self.per_group
+
+    def cross(self, at: dict[int, float], goal: int, loads: Loads) -> dict[int, float]:
+        """From switches of one group to another group, over all links alike; what arrives where."""
         arrived: dict[int, float] = defaultdict(float)
-        links = gates[group(start), goal]
-        for leave, arrive, link in links:
-            walk(graph, [start, leave], amount / len(links), loads)
-            loads[link, leave] += amount / len(links)
-            arrived[arrive] += amount / len(links)
+        for start, amount in at.items():
+            links = self.gates[self.group(start), goal]
+            for leave, arrive, link in links:
+                walk(self.graph, [start, leave], amount / len(links), loads)
+                loads[link, leave] += amount / len(links)
+                arrived[arrive] += amount / len(links)
         return arrived
+
+
+def dragonfly(graph: FabricGraph, per_group: int, *, valiant: bool = False) -> Route:
+    """Minimal or Valiant routing."""
+    fly = Dragonfly(graph, per_group)
+    hosts = graph.links_of("host")
+    switch_of = dict(zip(graph.source[hosts].tolist(), graph.target[hosts].tolist(), strict=True))
+    groups = range((graph.node_count - fly.first) // per_group)
 
     def route(flow: Flow, loads: Loads) -> None:
         source, target, amount = flow
         start, end = switch_of[source], switch_of[target]
         walk(graph, [source, start], amount, loads)
         walk(graph, [end, target], amount, loads)
-        if group(start) == group(end):
+        home, away = fly.group(start), fly.group(end)
+        if home == away:
             walk(graph, [start, end], amount, loads)
             return
-        thirds = [k for k in range(count) if k not in (group(start), group(end))]
-        for third in thirds if valiant else [group(end)]:
-            part = amount / (len(thirds) if valiant else 1)
-            at = cross(start, third, part, loads)
+        thirds = [k for k in groups if k not in (home, away)] if valiant else [away]
+        for third in thirds:
+            at = fly.cross({start: amount / len(thirds)}, third, loads)
             if valiant:
-                there = at
-                at = defaultdict(float)
-                for switch, here in there.items():
-                    for arrive, much in cross(switch, group(end), here, loads).items():
-                        at[arrive] += much
+                at = fly.cross(at, away, loads)
             for switch, here in at.items():
                 walk(graph, [switch, end], here, loads)
 
@@ -163,7 +179,7 @@ def dragonfly(graph: FabricGraph, per_group: int, *, valiant: bool = False) -> R
 
 def brute_force(
     graph: FabricGraph, flows: Iterable[Flow], route: Route | None = None, *, rails: bool = False
-) -> np.ndarray:
+) -> NDArray[np.float64]:
     """Loads of all links, shape (2, links).
 
     Flows inside an HB domain take its links. With ``rails`` flows between ranks change inside the
@@ -192,7 +208,7 @@ def brute_force(
     return as_array(graph, loads)
 
 
-def as_array(graph: FabricGraph, loads: Mapping[tuple[int, int], float]) -> np.ndarray:
+def as_array(graph: FabricGraph, loads: Mapping[tuple[int, int], float]) -> NDArray[np.float64]:
     """Loads by (link, sender) as rows forward and back."""
     table = np.zeros((2, graph.link_count))
     for (link, sender), amount in loads.items():
@@ -200,7 +216,7 @@ def as_array(graph: FabricGraph, loads: Mapping[tuple[int, int], float]) -> np.n
     return table
 
 
-def net_outflow(graph: FabricGraph, link_bytes: np.ndarray) -> np.ndarray:
+def net_outflow(graph: FabricGraph, link_bytes: NDArray[np.float64]) -> NDArray[np.float64]:
     """What leaves each node less what enters it, shape (nodes,)."""
     out = np.zeros(graph.node_count)
     for row, (tail, head) in enumerate(
