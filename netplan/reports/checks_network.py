@@ -78,7 +78,7 @@ def _tensor_pairs(name: str, where: str, share: KindShare) -> Check:
 def _path_lengths() -> Iterator[Check]:
     """Average links between two GPUs, host links included, none inside servers."""
     where = f"{ATOP}, App. K Table 6"
-    cases = (
+    cases: tuple[tuple[str, dict[str, int], Sizing, str, str], ...] = (
         ("rail-optimized", {}, Sizing(16_384, 128, 8, 450e9, 50e9), "ROFT", "5.49240"),
         ("rail-optimized", {"planes": 2}, Sizing(16_384, 128, 8, 450e9, 50e9), "HPN", "3.98450"),
         ("bcube", {}, Sizing(4096, 64, 1, 450e9, 50e9), "BCube(64,2)", "3.93846"),

@@ -62,7 +62,7 @@ def test_loads_leave_the_spine_of_a_rail_optimized_fabric_idle() -> None:
     [("rail-only", "32"), ("fat-tree", "8"), ("torus-3d", "1"), ("dragonfly", "8"), ("dgx-1", "8")],
 )
 def test_busiest_link_never_exceeds_the_model(fabric: str, hb_size: str) -> None:
-    arguments = ("loads", "--gpus", "512", "--radix", "32", "--fabric", fabric)
+    arguments = ["loads", "--gpus", "512", "--radix", "32", "--fabric", fabric]
     arguments += ("--hb-size", hb_size, "--model", "gpt-22b", "--batch", "512")
     done = netplan(*arguments, "--format", "json")
     assert done.returncode == 0, done.stderr
@@ -77,7 +77,7 @@ def test_busiest_link_never_exceeds_the_model(fabric: str, hb_size: str) -> None
 
 def test_hashed_loads_collide() -> None:
     # Rails of 16 GPUs on radix-8 leaves use the spine; a hash puts some flows on one link.
-    arguments = ("loads", "--gpus", "512", "--radix", "8", "--hb-size", "8", "--format", "json")
+    arguments = ["loads", "--gpus", "512", "--radix", "8", "--hb-size", "8", "--format", "json"]
     arguments += ("--model", "gpt-22b", "--batch", "512")
     fluid, hashed = (
         json.loads(netplan(*arguments, "--routing", routing).stdout)

@@ -8,7 +8,6 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 import pytest
-from ruamel.yaml import YAML
 
 from netplan.errors import InputError
 from netplan.levels import Level
