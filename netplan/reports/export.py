@@ -66,8 +66,8 @@ def export(  # noqa: PLR0913 - one keyword an input, as on the command line
     Examples
     --------
     >>> lines = export(to="slurm", gpus=64, radix=8, hb_size=8, fabric="fat-tree")
-    >>> print(next(iter(lines)))
-    SwitchName=leaf-0 Nodes=node[0]
+    >>> print(next(iter(lines)).strip())
+    SwitchName=s1-0 Nodes=node0
     """
     reader = CatalogReader(catalog, overrides)
     on, spec = reader.load(ACCELERATORS, accelerator), reader.load(FABRICS, fabric)
