@@ -16,6 +16,7 @@ MAX_LINES = 400
 FLOORS = {
     "errors": 0,
     "units": 0,
+    "files": 1,
     "levels": 1,
     "documents": 1,
     "catalog": 2,

@@ -6,7 +6,8 @@ from pathlib import Path
 import click
 
 from netplan.cli.options import RATIO, WHOLE, answer_options_in
-from netplan.cli.output import emit, terminal_width, write_atomically
+from netplan.cli.output import emit, terminal_width
+from netplan.files import write_atomically
 from netplan.reports.formats import FORMATS
 
 

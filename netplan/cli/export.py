@@ -50,7 +50,7 @@ def command(
     from netplan.reports.inputs import parse_overrides
 
     if graph is not None:
-        emit_lines(convert(graph, to=to, hb_size=hb_size or 1), output)
+        emit_lines(convert(graph, to=to, hb_size=hb_size), output)
         return
     if gpus is None:
         raise click.UsageError("Missing option '--gpus', or '--graph' to convert a file.")

@@ -1,12 +1,17 @@
 """``netplan loads``."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from netplan.cli.options import WHOLE, answer_options
 from netplan.cli.output import emit, terminal_width
-from netplan.cli.run_options import fixed_options, run_options
+from netplan.cli.run_options import fixed_options, require_gpus, run_options
+
+if TYPE_CHECKING:
+    from netplan.reports.loads import LoadsAnswer
+    from netplan.reports.matrix_loads import MatrixLoads
 
 ROUTINGS = ("auto", "ecmp", "hashed", "dimension-order", "minimal-adaptive", "minimal", "valiant")
 
@@ -22,6 +27,14 @@ ROUTINGS = ("auto", "ecmp", "hashed", "dimension-order", "minimal-adaptive", "mi
 )
 @click.option("--hot", type=WHOLE, default=5, show_default=True, help="Hottest links to name.")
 @click.option("--seed", type=WHOLE, default=0, show_default=True, help="Seed of hashed routing.")
+@click.option(
+    "--matrix", type=click.Path(path_type=Path), help="This traffic (.npz, .csv), not a plan's."
+)
+@click.option(
+    "--graph",
+    type=click.Path(path_type=Path),
+    help="On this graph (.graphml, .csv, .topo, .ibnetdiscover); needs --matrix.",
+)
 @answer_options
 def command(
     *,
@@ -29,6 +42,8 @@ def command(
     output: Path | None,
     overrides: tuple[str, ...],
     fix: tuple[str, ...],
+    matrix: Path | None,
+    graph: Path | None,
     **question: object,
 ) -> None:
     r"""Show what every link carries in one iteration, and every collective beside its bound.
@@ -38,17 +53,23 @@ def command(
       netplan loads --gpus 32768 --radix 128
       netplan loads --gpus 32768 --radix 128 --fabric rail-only
       netplan loads --gpus 4096 --fabric torus-3d --hb-size 1 --routing minimal-adaptive
+      netplan loads --graph fabric.graphml --matrix matrix.npz
     """
     from netplan.reports.formats import to_csv, to_json, to_markdown
     from netplan.reports.inputs import parse_overrides
     from netplan.reports.loads import loads
     from netplan.reports.run_tables import loads_text
 
-    answer = loads(
-        overrides=parse_overrides(overrides),
-        fixed=fixed_options(fix),
-        **question,  # type: ignore[arg-type]
-    )
+    replaced = parse_overrides(overrides)
+    answer: LoadsAnswer | MatrixLoads
+    if matrix is not None:
+        answer = _of_matrix(matrix, graph, {**question, "overrides": replaced})
+    elif graph is not None:
+        raise click.UsageError("--graph needs --matrix: the traffic to route over it.")
+    else:
+        require_gpus(question)
+        fixed = fixed_options(fix)
+        answer = loads(overrides=replaced, fixed=fixed, **question)  # type: ignore[arg-type]
     if format_ == "table":
         emit(loads_text(answer, terminal_width(output)[0]), output)
     elif format_ == "json":
@@ -56,3 +77,26 @@ def command(
     else:
         rows = answer.to_rows()
         emit(to_csv(rows) if format_ == "csv" else to_markdown(rows), output)
+
+
+def _of_matrix(matrix: Path, graph: Path | None, question: dict[str, Any]) -> "MatrixLoads":
+    """Route a saved matrix over a file's graph, or over a fabric of the catalog."""
+    from netplan.reports.matrix_loads import graph_of_fabric, graph_of_file, matrix_loads
+
+    if graph is not None:
+        found, inputs = graph_of_file(graph, question["hb_size"])
+    else:
+        require_gpus(question)
+        names = (
+            "gpus",
+            "radix",
+            "fabric",
+            "hb_size",
+            "accelerator",
+            "oversubscription",
+            "catalog",
+            "overrides",
+        )
+        found, inputs = graph_of_fabric(**{name: question[name] for name in names})
+    how = {name: question[name] for name in ("routing", "hot", "seed")}
+    return matrix_loads(matrix, found, inputs=inputs, **how)

@@ -3,13 +3,12 @@
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
-from netplan.errors import InputError
+from netplan.files import write_atomically
 
 PLAIN_WIDTH = 80
 
@@ -36,36 +35,6 @@ def emit_lines(lines: Iterable[str], path: Path | None) -> None:
     else:
         ended = (line if line.endswith("\n") else line + "\n" for line in lines)
         write_atomically(path, (line.encode() for line in ended))
-
-
-def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
-    """Write a file beside its place, then move it there in one step.
-
-    Raises
-    ------
-    InputError
-        If the folder does not exist or cannot be written.
-    """
-    temporary = None
-    try:
-        if path.is_dir():
-            raise IsADirectoryError(None, "it is a folder")
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as file:
-            file.writelines([content] if isinstance(content, bytes) else content)
-            file.flush()
-            os.fsync(file.fileno())
-        # A file made by mkstemp is private; give it the rights that a plain open would.
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)  # noqa: PTH101
-        os.replace(temporary, path)  # noqa: PTH105
-        temporary = None
-    except OSError as error:
-        raise InputError(f"-o {path}: cannot be written: {error.strerror}") from None
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
 
 
 def terminal_width(path: Path | None) -> tuple[int, bool]:

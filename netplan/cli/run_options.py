@@ -1,6 +1,6 @@
 """Options of the commands that place a training run on a fabric."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def run_options(command: F) -> F:
     """Add the options of a training run on one fabric."""
     options = (
-        click.option("--gpus", type=WHOLE, required=True, help="GPUs in the cluster."),
+        click.option("--gpus", type=WHOLE, help="GPUs in the cluster."),
         click.option(
             "--radix", type=WHOLE, default=64, show_default=True, help="Ports per switch."
         ),
@@ -66,3 +66,15 @@ def fixed_options(texts: tuple[str, ...]) -> dict[str, int]:
         except ValueError:
             raise click.UsageError(f"--fix {text!r}: write NAME=N, such as pipeline=64") from None
     return found
+
+
+def require_gpus(question: Mapping[str, object]) -> None:
+    """Refuse a question without a number of GPUs.
+
+    Raises
+    ------
+    click.UsageError
+        If it is missing.
+    """
+    if question["gpus"] is None:
+        raise click.UsageError("Missing option '--gpus'.")

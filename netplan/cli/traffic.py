@@ -6,7 +6,7 @@ import click
 
 from netplan.cli.options import answer_options
 from netplan.cli.output import emit, terminal_width
-from netplan.cli.run_options import fixed_options, run_options
+from netplan.cli.run_options import fixed_options, require_gpus, run_options
 
 
 @click.command("traffic", short_help="Who sends how much to whom in one iteration.")
@@ -37,6 +37,7 @@ def command(
     from netplan.reports.run_tables import traffic_text
     from netplan.reports.traffic import traffic
 
+    require_gpus(question)
     answer = traffic(
         overrides=parse_overrides(overrides),
         fixed=fixed_options(fix),

@@ -83,7 +83,7 @@ def export(  # noqa: PLR0913 - one keyword an input, as on the command line
     return WRITERS[to](expand(spec, sizing))
 
 
-def read_graph(path: Path, *, hb_size: int = 1) -> FabricGraph:
+def read_graph(path: Path, *, hb_size: int | None = None) -> FabricGraph:
     """Read somebody's graph; its format is told by the ending of the name.
 
     Parameters
@@ -91,7 +91,7 @@ def read_graph(path: Path, *, hb_size: int = 1) -> FabricGraph:
     path
         ``.graphml``, ``.csv`` (edge list), ``.topo`` (ibdiagnet) or ``.ibnetdiscover``.
     hb_size
-        GPUs per HB domain [1].
+        GPUs per HB domain; what the file says, or 1, if absent [1].
 
     Raises
     ------
@@ -104,10 +104,10 @@ def read_graph(path: Path, *, hb_size: int = 1) -> FabricGraph:
     if reader is None:
         endings = ", ".join(READERS)
         raise InputError(f"{path}: unknown kind of graph: name it with one of {endings}")
-    return reader(path, hb_size=hb_size)
+    return reader(path) if hb_size is None else reader(path, hb_size=hb_size)
 
 
-def convert(path: Path, *, to: str, hb_size: int = 1) -> Iterable[str]:
+def convert(path: Path, *, to: str, hb_size: int | None = None) -> Iterable[str]:
     """Lines of somebody's graph in another tool's format; parameters as above.
 
     Raises

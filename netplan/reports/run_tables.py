@@ -5,9 +5,11 @@ from textwrap import fill
 
 from netplan.reports.formats import Cell, number, percent
 from netplan.reports.loads import LoadsAnswer
+from netplan.reports.matrix_loads import MatrixLoads
 from netplan.reports.plain_table import plain_table
 from netplan.reports.traffic import TrafficAnswer
 from netplan.reports.workload import Workload
+from netplan.topologies.loads import HotLink
 from netplan.units import si
 
 SHADES = " ░▒▓█"
@@ -41,7 +43,7 @@ def traffic_text(answer: TrafficAnswer, width: int) -> str:
     return "\n".join([*parts, _heat_text(answer.heat_bytes, answer.matrix.gpus)])
 
 
-def loads_text(answer: LoadsAnswer, width: int) -> str:
+def loads_text(answer: LoadsAnswer | MatrixLoads, width: int) -> str:
     """Loads by group of links, the hottest links, and every collective beside its bound."""
     groups: list[dict[str, Cell]] = [
         {
@@ -55,25 +57,32 @@ def loads_text(answer: LoadsAnswer, width: int) -> str:
         for group in answer.groups
     ]
     right = ("directions", "unused", "bytes", "busiest", "utilisation")
-    parts = [
-        _heading(answer.workload, "Loads"),
-        plain_table(groups, width, right=right),
-        _facts(answer, width),
-        _hottest(answer, width),
-        _collectives(answer, width),
-    ]
-    notes = [fill(note, width) for note in answer.notes]
-    return "\n".join([*parts, "\n".join(notes) + "\n"])
+    table = plain_table(groups, width, right=right)
+    parts = [table, _facts(answer, width), _hottest(answer.hottest, width)]
+    if isinstance(answer, MatrixLoads):
+        return "\n".join([_matrix_heading(answer), *parts])
+    notes = "\n".join(fill(note, width) for note in answer.notes)
+    return "\n".join(
+        [_heading(answer.workload, "Loads"), *parts, _collectives(answer, width), notes + "\n"]
+    )
 
 
-def _facts(answer: LoadsAnswer, width: int) -> str:
+def _facts(answer: LoadsAnswer | MatrixLoads, width: int) -> str:
     text = (
-        f"The busiest link works for {si(answer.link_loads.busiest_s, 's')} an iteration;"
+        f"The busiest link works for {si(answer.link_loads.busiest_s, 's')};"
         f" {number(len(answer.link_loads.unused_links))} of {number(answer.graph.link_count)}"
-        " links carry nothing. Below: time of one run by the model, by its busiest link, and the"
-        " lower bound."
+        " links carry nothing."
     )
     return fill(text, width) + "\n"
+
+
+def _matrix_heading(answer: MatrixLoads) -> str:
+    where = answer.inputs.get("graph") or f"fabric {answer.inputs['fabric']}"
+    return (
+        f"Loads of {answer.inputs['matrix']}, {si(answer.matrix.total_bytes, 'B')}, on {where}\n"
+        f"{number(answer.graph.gpus)} GPUs in HB domains of {number(answer.graph.hb_size)};"
+        f" routing {answer.inputs['routing']}\n"
+    )
 
 
 def _heading(workload: Workload, what: str) -> str:
@@ -89,7 +98,7 @@ def _heading(workload: Workload, what: str) -> str:
     )
 
 
-def _hottest(answer: LoadsAnswer, width: int) -> str:
+def _hottest(hottest: Sequence[HotLink], width: int) -> str:
     rows: list[dict[str, Cell]] = [
         {
             "hottest": f"{link.sender} -> {link.receiver}",
@@ -97,7 +106,7 @@ def _hottest(answer: LoadsAnswer, width: int) -> str:
             "bytes": si(link.load_bytes, "B"),
             "time": si(link.time_s, "s"),
         }
-        for link in answer.hottest
+        for link in hottest
     ]
     return plain_table(rows, width, right=("bytes", "time")) if rows else ""
 
@@ -117,7 +126,10 @@ def _collectives(answer: LoadsAnswer, width: int) -> str:
         for one in answer.collectives
     ]
     right = tuple(rows[0])[1:] if rows else ()
-    return plain_table(rows, width, right=right) if rows else "No collective crosses GPUs.\n"
+    if not rows:
+        return "No collective crosses GPUs.\n"
+    heading = "Time of one run: by the model, by its busiest link, and no less than the bound\n"
+    return heading + plain_table(rows, width, right=right)
 
 
 def _heat_text(cells: Sequence[Sequence[float]], gpus: int) -> str:

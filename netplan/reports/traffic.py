@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from netplan import __version__
 from netplan.errors import InputError
+from netplan.files import replacing
 from netplan.reports.formats import Cell
 from netplan.reports.workload import Workload, find_workload
 from netplan.traffic.matrix import TrafficMatrix
@@ -74,7 +75,8 @@ class TrafficAnswer:
         writers = {".npz": save_npz, ".csv": save_csv}
         if path.suffix not in writers:
             raise InputError(f"--save {path}: name it .npz or .csv")
-        writers[path.suffix](self.matrix, path)
+        with replacing(path) as new:
+            writers[path.suffix](self.matrix, new)
 
 
 def traffic(**question: Unpack["RunQuestion"]) -> TrafficAnswer:

@@ -75,6 +75,30 @@ def test_busiest_link_never_exceeds_the_model(fabric: str, hb_size: str) -> None
             assert f"{one['kind']} {one['collective']} needs" in explained
 
 
+def test_loads_of_a_saved_matrix_on_a_file_equal_those_on_the_fabric(tmp_path: Path) -> None:
+    matrix, graph = tmp_path / "matrix.npz", tmp_path / "graph.graphml"
+    run = ("--gpus", "512", "--radix", "16", "--hb-size", "8", "--fabric", "fat-tree")
+    trained = ("--model", "gpt-22b", "--batch", "512")
+    netplan("traffic", *run, *trained, "--save", str(matrix))
+    netplan("export", *run, "--to", "graphml", "-o", str(graph))
+    form = ("--format", "json")
+    answers = [
+        json.loads(netplan("loads", *arguments, *form).stdout)
+        for arguments in (
+            (*run, *trained),
+            (*run, "--matrix", str(matrix)),
+            ("--graph", str(graph), "--matrix", str(matrix)),
+        )
+    ]
+    for answer in answers[1:]:
+        assert answer["busiest_s"] == pytest.approx(answers[0]["busiest_s"], rel=1e-12)
+        for row, same in zip(answer["groups"], answers[0]["groups"], strict=True):
+            assert row["total_bytes"] == pytest.approx(same["total_bytes"])
+    small = refused("loads", "--gpus", "256", "--hb-size", "8", "--matrix", str(matrix))
+    assert "holds a matrix for 512 GPUs, the cluster has 256" in small
+    assert "needs --matrix" in refused("loads", "--graph", str(graph))
+
+
 def test_hashed_loads_collide() -> None:
     # Rails of 16 GPUs on radix-8 leaves use the spine; a hash puts some flows on one link.
     arguments = ["loads", "--gpus", "512", "--radix", "8", "--hb-size", "8", "--format", "json"]
