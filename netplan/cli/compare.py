@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from netplan.cli.options import RATIO, WHOLE, answer_options
-from netplan.cli.output import emit, terminal_width
+from netplan.cli.output import emit_answer
 
 
 @click.command("compare", short_help="All fabrics side by side.")
@@ -41,6 +41,7 @@ def command(
       netplan compare --gpus 16384 --radix 64 --fabric rail-only --fabric fat-tree
     """
     from netplan.reports.compare import compare
+    from netplan.reports.comparison_table import comparison_text
     from netplan.reports.inputs import parse_overrides
 
     answer = compare(
@@ -48,18 +49,9 @@ def command(
         overrides=parse_overrides(overrides),
         **question,  # type: ignore[arg-type]
     )
-    if format_ == "json":
-        from netplan.reports.formats import to_json
-
-        emit(to_json(answer.to_dict()), output)
-        return
-    from netplan.reports import comparison_table as tables
-    from netplan.reports.formats import to_csv, to_markdown
-
-    if format_ == "table":
-        width, colour = terminal_width(output)
-        draw = tables.comparison_ansi if colour else tables.comparison_text
-        emit(draw(answer, width), output)
-    else:
-        rows = tables.comparison_rows(answer)
-        emit(to_csv(rows) if format_ == "csv" else to_markdown(rows), output)
+    emit_answer(
+        answer,
+        format_,
+        output,
+        lambda width, colour: comparison_text(answer, width, colour=colour),
+    )

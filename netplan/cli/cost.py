@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from netplan.cli.options import RATIO, WHOLE, answer_options_in
-from netplan.cli.output import emit, terminal_width
+from netplan.cli.output import emit_answer
 from netplan.files import write_atomically
 from netplan.reports.formats import FORMATS
 
@@ -77,6 +77,7 @@ def command(
     """
     from netplan.errors import InputError
     from netplan.reports.cost import cost
+    from netplan.reports.cost_table import cost_text
     from netplan.reports.inputs import parse_overrides
 
     if format_ == "xlsx" and output is None:
@@ -87,18 +88,6 @@ def command(
 
         write_atomically(output or Path(), cost_xlsx(answer))
         return
-    if format_ == "json":
-        from netplan.reports.formats import to_json
-
-        emit(to_json(answer.to_dict()), output)
-        return
-    from netplan.reports import cost_table as tables
-    from netplan.reports.formats import to_csv, to_markdown
-
-    if format_ == "table":
-        width, colour = terminal_width(output)
-        draw = tables.cost_ansi if colour else tables.cost_text
-        emit(draw(answer, width), output)
-    else:
-        rows = answer.to_rows()
-        emit(to_csv(rows) if format_ == "csv" else to_markdown(rows), output)
+    emit_answer(
+        answer, format_, output, lambda width, colour: cost_text(answer, width, colour=colour)
+    )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netplan.cli.options import WHOLE, answer_options
-from netplan.cli.output import emit, terminal_width
+from netplan.cli.output import emit_answer
 from netplan.cli.run_options import fixed_options, require_gpus, run_options
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ def command(
       netplan loads --gpus 4096 --fabric torus-3d --hb-size 1 --routing minimal-adaptive
       netplan loads --graph fabric.graphml --matrix matrix.npz
     """
-    from netplan.reports.formats import to_csv, to_json, to_markdown
     from netplan.reports.inputs import parse_overrides
     from netplan.reports.loads import loads
     from netplan.reports.run_tables import loads_text
@@ -70,13 +69,7 @@ def command(
         require_gpus(question)
         fixed = fixed_options(fix)
         answer = loads(overrides=replaced, fixed=fixed, **question)  # type: ignore[arg-type]
-    if format_ == "table":
-        emit(loads_text(answer, terminal_width(output)[0]), output)
-    elif format_ == "json":
-        emit(to_json(answer.to_dict()), output)
-    else:
-        rows = answer.to_rows()
-        emit(to_csv(rows) if format_ == "csv" else to_markdown(rows), output)
+    emit_answer(answer, format_, output, lambda width, _colour: loads_text(answer, width))
 
 
 def _of_matrix(matrix: Path, graph: Path | None, question: dict[str, Any]) -> "MatrixLoads":

@@ -3,12 +3,16 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
 from netplan.files import write_atomically
+
+if TYPE_CHECKING:
+    from netplan.reports.formats import Cell
 
 PLAIN_WIDTH = 80
 
@@ -25,6 +29,43 @@ def emit(text: str, path: Path | None) -> None:
         click.echo(text, nl=False)
     else:
         write_atomically(path, text.encode())
+
+
+class Answer(Protocol):
+    """What every question returns."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON."""
+
+    def to_rows(self) -> "list[dict[str, Cell]]":
+        """Flat rows."""
+
+
+def emit_answer(
+    answer: Answer, format_: str, path: Path | None, table: Callable[[int, bool], str]
+) -> None:
+    """Print an answer in one of the four formats, or write it to a file.
+
+    Parameters
+    ----------
+    answer
+        What to print.
+    format_
+        ``table``, ``json``, ``csv`` or ``markdown``.
+    path
+        Where to; stdout if None.
+    table
+        Makes the text for people from a width and whether colours may be used.
+    """
+    from netplan.reports.formats import to_csv, to_json, to_markdown
+
+    if format_ == "table":
+        emit(table(*terminal_width(path)), path)
+    elif format_ == "json":
+        emit(to_json(answer.to_dict()), path)
+    else:
+        rows = answer.to_rows()
+        emit(to_csv(rows) if format_ == "csv" else to_markdown(rows), path)
 
 
 def emit_lines(lines: Iterable[str], path: Path | None) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from netplan.cli.options import RATIO, WHOLE, answer_options
-from netplan.cli.output import emit, terminal_width
+from netplan.cli.output import emit_answer
 from netplan.cli.run_options import fixed_options
 
 EXPLAIN_HELP = "Difference term by term: between modes, or between two plans such as 1,2."
@@ -68,21 +68,11 @@ def command(
     """
     from netplan.reports.inputs import parse_overrides
     from netplan.reports.search import search
+    from netplan.reports.search_table import search_text
 
     answer = search(
         overrides=parse_overrides(overrides),
         fixed=fixed_options(fix),
         **question,  # type: ignore[arg-type]
     )
-    if format_ == "table":
-        from netplan.reports.search_table import search_text
-
-        emit(search_text(answer, terminal_width(output)[0]), output)
-        return
-    from netplan.reports.formats import to_csv, to_json, to_markdown
-
-    if format_ == "json":
-        emit(to_json(answer.to_dict()), output)
-    else:
-        rows = answer.to_rows()
-        emit(to_csv(rows) if format_ == "csv" else to_markdown(rows), output)
+    emit_answer(answer, format_, output, lambda width, _colour: search_text(answer, width))

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from netplan.cli.options import answer_options
-from netplan.cli.output import emit, terminal_width
+from netplan.cli.output import emit_answer
 from netplan.cli.run_options import fixed_options, require_gpus, run_options
 
 
@@ -32,7 +32,6 @@ def command(
       netplan traffic --gpus 3072 --hb-size 8 --batch 3072 --algorithm ring --fix tensor=8
       netplan traffic --gpus 4096 --save matrix.npz
     """
-    from netplan.reports.formats import to_csv, to_json, to_markdown
     from netplan.reports.inputs import parse_overrides
     from netplan.reports.run_tables import traffic_text
     from netplan.reports.traffic import traffic
@@ -45,10 +44,4 @@ def command(
     )
     if save is not None:
         answer.save(save)
-    if format_ == "table":
-        emit(traffic_text(answer, terminal_width(output)[0]), output)
-    elif format_ == "json":
-        emit(to_json(answer.to_dict()), output)
-    else:
-        rows = answer.to_rows()
-        emit(to_csv(rows) if format_ == "csv" else to_markdown(rows), output)
+    emit_answer(answer, format_, output, lambda width, _colour: traffic_text(answer, width))

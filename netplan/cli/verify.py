@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from netplan.cli.output import emit, terminal_width
+from netplan.cli.output import emit_answer
 from netplan.reports.formats import FORMATS
 
 EXIT_FAILED = 1
@@ -27,20 +27,12 @@ def command(only: str | None, format_: str, output: Path | None) -> None:
 
     A published number that is known not to reproduce is listed as such, with the reason.
     """
-    from netplan.reports.formats import to_csv, to_json, to_markdown
     from netplan.reports.verify import verify
     from netplan.reports.verify_table import verification_text
 
     answer = verify(only=only)
     if not answer.checks:
         raise click.UsageError(f"--only {only!r}: no check has this in its name or source")
-    rows = answer.to_rows()
-    if format_ == "json":
-        text = to_json(answer.to_dict())
-    elif format_ == "table":
-        text = verification_text(answer, terminal_width(output)[0])
-    else:
-        text = to_csv(rows) if format_ == "csv" else to_markdown(rows)
-    emit(text, output)
+    emit_answer(answer, format_, output, lambda width, _colour: verification_text(answer, width))
     if answer.failed:
         sys.exit(EXIT_FAILED)

@@ -11,6 +11,8 @@ from netplan.topologies.fabric import Fabric
 if TYPE_CHECKING:
     import pandas as pd
 
+    from netplan.reports.formats import Cell
+
 BASELINE = "rail-optimized"
 
 
@@ -92,6 +94,12 @@ class Comparison:
             "inputs": self.inputs,
             "fabrics": [row.to_dict() for row in self.rows],
         }
+
+    def to_rows(self) -> "list[dict[str, Cell]]":
+        """One flat row a fabric, for CSV and Markdown."""
+        from netplan.reports.comparison_table import comparison_rows
+
+        return comparison_rows(self)
 
     def to_frame(self) -> "pd.DataFrame":
         """One row a fabric, one column a number."""

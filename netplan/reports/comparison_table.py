@@ -1,15 +1,15 @@
 """A comparison for people: two tables and their notes, for terminals of any width."""
 
-import io
 from math import inf
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from netplan.reports.comparison import BASELINE, Comparison, FabricRow
+from netplan.reports.consoles import NOTEBOOK_WIDTH, as_html, as_terminal, as_text, printable
 from netplan.reports.formats import Cell, number, percent
 
 WIDE = 120
@@ -56,28 +56,15 @@ _FLAT_AFTER = (
 _FLAT_PLAN = ("tensor", "pipeline", "data", "microbatch", "microbatches", "interleave")
 
 
-def comparison_text(answer: Comparison, width: int) -> str:
-    """The comparison as plain text of at most ``width`` columns."""
-    return _render(answer, Console(file=io.StringIO(), width=width, color_system=None))
-
-
-def comparison_ansi(answer: Comparison, width: int) -> str:
-    """The comparison with the terminal's colours."""
-    console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system="standard")
-    return _render(answer, console)
+def comparison_text(answer: Comparison, width: int, *, colour: bool = False) -> str:
+    """The answer as text of at most ``width`` columns, with the terminal's colours if wanted."""
+    layout = _layout(answer, width)
+    return as_terminal(layout, width) if colour else as_text(layout, width)
 
 
 def comparison_html(answer: Comparison) -> str:
-    """The comparison as an HTML fragment for notebooks."""
-    console = Console(file=io.StringIO(), width=WIDE, record=True)
-    console.print(_layout(answer, WIDE))
-    return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
-
-
-def _render(answer: Comparison, console: Console) -> str:
-    console.print(_layout(answer, console.width))
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+    """The answer as an HTML fragment for notebooks; text from files is escaped."""
+    return as_html(_layout(answer, NOTEBOOK_WIDTH))
 
 
 def _layout(answer: Comparison, width: int) -> Group:
@@ -103,7 +90,7 @@ def _heading(answer: Comparison) -> Text:
             f"; training {inputs['model']}, batch {inputs['batch']:,}, on {inputs['accelerator']}"
         )
     lines += [f"with {key} = {value}" for key, value in inputs["set"].items()]
-    heading = Text("\n".join(lines) + "\n")
+    heading = printable("\n".join(lines) + "\n")
     heading.stylize("bold", 0, len(lines[0]))
     return heading
 
@@ -131,7 +118,7 @@ def _network_cells(row: FabricRow, *, wide: bool, ranged: bool) -> dict[str, str
     fabric, cost = row.fabric, row.cost
     more = "" if row.cost_complete or cost is None else "≥ "
     bound = "" if fabric is None or fabric.exact else "*"
-    cells = {"Fabric": row.name}
+    cells = {"Fabric": printable(row.name).markup}
     if wide:
         cells["tiers"] = number(len(fabric.tiers) if fabric else None)
     cells["switches"] = number(fabric.switches if fabric else None) + bound
@@ -221,5 +208,5 @@ def _notes(answer: Comparison) -> RenderableType:
         grouped.setdefault("all fabrics" if everyone else ", ".join(names), []).append(note)
     lines = []
     for heading, notes in grouped.items():
-        lines.append(Text.assemble((f"{heading}: ", "bold"), " ".join(notes)))
+        lines.append(printable(f"{heading}: ", "bold").append_text(printable(" ".join(notes))))
     return Padding(Group(*lines), (1, 0, 0, 0))

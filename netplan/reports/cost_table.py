@@ -1,10 +1,9 @@
 """A bill for people: what it costs, what to order, what drives the price, what is left out."""
 
-import io
 from collections.abc import Iterator
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -12,6 +11,7 @@ from rich.text import Text
 from netplan.costing.materials import LEFT_OUT
 from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
+from netplan.reports.consoles import NOTEBOOK_WIDTH, as_html, as_terminal, as_text, printable
 from netplan.reports.cost_answer import CostAnswer, FabricBill
 from netplan.reports.cost_words import comparison_sentences, part_words
 from netplan.reports.formats import number
@@ -24,34 +24,15 @@ MANY_MILLIONS_FROM = 1e10
 DASH = "-"
 
 
-def cost_text(answer: CostAnswer, width: int) -> str:
-    """The bills as plain text of at most ``width`` columns."""
-    return _render(answer, Console(file=io.StringIO(), width=width, color_system=None))
-
-
-def cost_ansi(answer: CostAnswer, width: int) -> str:
-    """The bills with the terminal's colours."""
-    console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system="standard")
-    return _render(answer, console)
+def cost_text(answer: CostAnswer, width: int, *, colour: bool = False) -> str:
+    """The answer as text of at most ``width`` columns, with the terminal's colours if wanted."""
+    layout = _layout(answer, width)
+    return as_terminal(layout, width) if colour else as_text(layout, width)
 
 
 def cost_html(answer: CostAnswer) -> str:
-    """The bills as an HTML fragment for notebooks; text from files is escaped."""
-    console = Console(file=io.StringIO(), width=WIDE, record=True)
-    console.print(_layout(answer, WIDE))
-    return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
-
-
-def _render(answer: CostAnswer, console: Console) -> str:
-    console.print(_layout(answer, console.width))
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
-
-
-def _plain(text: str, style: str = "") -> Text:
-    """Text without control characters: a name from a file must not steer the terminal."""
-    shown = "".join(sign if sign.isprintable() or sign == "\n" else "\ufffd" for sign in text)
-    return Text(shown, style=style)
+    """The answer as an HTML fragment for notebooks; text from files is escaped."""
+    return as_html(_layout(answer, NOTEBOOK_WIDTH))
 
 
 class _Money:
@@ -76,18 +57,18 @@ class _Money:
 def _layout(answer: CostAnswer, width: int) -> Group:
     money = _Money(answer)
     parts: list[RenderableType] = [_heading(answer), _totals(answer, money, width)]
-    parts.append(_plain(_legend(answer), "dim"))
+    parts.append(printable(_legend(answer), "dim"))
     for bill in answer.bills:
         parts.append(_title(f"{bill.name}: what to order"))
         parts.append(_bill_table(bill, money, width))
     parts += _driver_tables(answer, money)
-    parts += [_plain(f"\n{line}", "bold") for line in comparison_sentences(answer)]
-    parts.append(_plain(f"\nNot on the bill: {'; '.join(LEFT_OUT)}."))
+    parts += [printable(f"\n{line}", "bold") for line in comparison_sentences(answer)]
+    parts.append(printable(f"\nNot on the bill: {'; '.join(LEFT_OUT)}."))
     return Group(*parts, *_notes(answer))
 
 
 def _title(text: str) -> Text:
-    return _plain(f"\n{text}", "bold")
+    return printable(f"\n{text}", "bold")
 
 
 def _heading(answer: CostAnswer) -> Text:
@@ -109,7 +90,7 @@ def _heading(answer: CostAnswer) -> Text:
     if inputs["spares"]:
         lines.append(f"with spares {', '.join(inputs['spares'])}, rounded up line by line")
     lines += [f"with {key} = {value}" for key, value in inputs["set"].items()]
-    heading = _plain("\n".join(lines) + "\n")
+    heading = printable("\n".join(lines) + "\n")
     heading.stylize("bold", 0, len(lines[0]))
     return heading
 
@@ -130,7 +111,7 @@ def _table(left: tuple[str, ...], right: tuple[str, ...], *, fold: str = "") -> 
 
 def _row(table: Table, *cells: str) -> None:
     """Add a row; cells are text, never markup, since they may come from a user's file."""
-    table.add_row(*(_plain(cell) for cell in cells))
+    table.add_row(*(printable(cell) for cell in cells))
 
 
 def _totals(answer: CostAnswer, money: _Money, width: int) -> RenderableType:
@@ -232,7 +213,7 @@ def _notes(answer: CostAnswer) -> Iterator[RenderableType]:
     for row in answer.refused:
         grouped[row.name] = [row.reason]
     lines = [
-        _plain(f"{heading}: ", "bold").append_text(_plain(" ".join(notes), "not bold"))
+        printable(f"{heading}: ", "bold").append_text(printable(" ".join(notes), "not bold"))
         for heading, notes in grouped.items()
     ]
     yield Padding(Group(*lines), (1, 0, 0, 0))
