@@ -7,12 +7,16 @@ import click
 from netplan.cli.options import answer_options
 from netplan.cli.output import emit_answer
 from netplan.cli.run_options import fixed_options, require_gpus, run_options
+from netplan.files import write_atomically
 
 
 @click.command("traffic", short_help="Who sends how much to whom in one iteration.")
 @run_options
 @click.option(
     "--save", type=click.Path(path_type=Path), help="Save the matrix: .npz, or .csv of flows."
+)
+@click.option(
+    "--heat-map", type=click.Path(path_type=Path), help="Write the heat map as an HTML page."
 )
 @answer_options
 def command(
@@ -22,6 +26,7 @@ def command(
     overrides: tuple[str, ...],
     fix: tuple[str, ...],
     save: Path | None,
+    heat_map: Path | None,
     **question: object,
 ) -> None:
     r"""Show the traffic matrix of a training run: shares, pairs, heat map.
@@ -30,7 +35,7 @@ def command(
     Examples:
       netplan traffic --gpus 32768 --radix 128
       netplan traffic --gpus 3072 --hb-size 8 --batch 3072 --algorithm ring --fix tensor=8
-      netplan traffic --gpus 4096 --save matrix.npz
+      netplan traffic --gpus 4096 --save matrix.npz --heat-map traffic.html
     """
     from netplan.reports.inputs import parse_overrides
     from netplan.reports.run_tables import traffic_text
@@ -44,4 +49,8 @@ def command(
     )
     if save is not None:
         answer.save(save)
+    if heat_map is not None:
+        from netplan.reports.heat_page import heat_page
+
+        write_atomically(heat_map, heat_page(answer).encode())
     emit_answer(answer, format_, output, lambda width, _colour: traffic_text(answer, width))

@@ -41,6 +41,15 @@ def test_traffic_is_saved(tmp_path: Path, ending: str) -> None:
     assert path.stat().st_size > 10_000
 
 
+def test_heat_map_is_one_offline_page(tmp_path: Path) -> None:
+    path = tmp_path / "heat.html"
+    netplan("traffic", *FIGURE_4, *FIXED, "--heat-map", str(path))
+    page = path.read_text(encoding="utf-8")
+    assert "gpt-1t on 3,072 GPUs" in page
+    assert "<script src=" not in page
+    assert "<link " not in page
+
+
 def test_loads_leave_the_spine_of_a_rail_optimized_fabric_idle() -> None:
     # Rails of 128 GPUs span two leaves of 64 ports down: only the core carries nothing.
     answer = json.loads(
