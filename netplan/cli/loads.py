@@ -35,8 +35,11 @@ ROUTINGS = ("auto", "ecmp", "hashed", "dimension-order", "minimal-adaptive", "mi
     type=click.Path(path_type=Path),
     help="On this graph (.graphml, .csv, .topo, .ibnetdiscover); needs --matrix.",
 )
+@click.option(
+    "--bounds", is_flag=True, help="With --matrix: least time of collectives over all GPUs."
+)
 @answer_options
-def command(
+def command(  # noqa: PLR0913 - one parameter an option
     *,
     format_: str,
     output: Path | None,
@@ -44,6 +47,7 @@ def command(
     fix: tuple[str, ...],
     matrix: Path | None,
     graph: Path | None,
+    bounds: bool,
     **question: object,
 ) -> None:
     r"""Show what every link carries in one iteration, and every collective beside its bound.
@@ -62,7 +66,7 @@ def command(
     replaced = parse_overrides(overrides)
     answer: LoadsAnswer | MatrixLoads
     if matrix is not None:
-        answer = _of_matrix(matrix, graph, {**question, "overrides": replaced})
+        answer = _of_matrix(matrix, graph, {**question, "overrides": replaced, "bounds": bounds})
     elif graph is not None:
         raise click.UsageError("--graph needs --matrix: the traffic to route over it.")
     else:
@@ -91,5 +95,5 @@ def _of_matrix(matrix: Path, graph: Path | None, question: dict[str, Any]) -> "M
             "overrides",
         )
         found, inputs = graph_of_fabric(**{name: question[name] for name in names})
-    how = {name: question[name] for name in ("routing", "hot", "seed")}
+    how = {name: question[name] for name in ("routing", "hot", "seed", "bounds")}
     return matrix_loads(matrix, found, inputs=inputs, **how)

@@ -1,7 +1,7 @@
 """Loads of a given traffic matrix, on a fabric of the catalog or on somebody's own graph."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from netplan.errors import InputError
 from netplan.reports.export import read_graph
 from netplan.reports.formats import Cell
 from netplan.reports.inputs import CatalogReader, sizing_on
+from netplan.topologies.cuts import Collective, collective_bound_s
 from netplan.topologies.expand import expand
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.loads import GroupLoad, HotLink, LinkLoads
@@ -20,6 +21,9 @@ from netplan.topologies.specs import FABRICS
 from netplan.traffic.accelerators import ACCELERATORS
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.matrix_files import load_csv, load_npz
+
+BOUND_BYTES = 1e9
+MAX_ALL_TO_ALL_GPUS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,8 @@ class MatrixLoads:
         What carries what, and the outcome.
     groups, hottest
         Loads by group of links, and the most loaded links.
+    bounds_s
+        Least time of collectives of 1 GB over all GPUs, by name, where they were asked for [s].
     """
 
     inputs: dict[str, Any]
@@ -42,6 +48,7 @@ class MatrixLoads:
     link_loads: LinkLoads
     groups: tuple[GroupLoad, ...]
     hottest: tuple[HotLink, ...]
+    bounds_s: dict[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan loads --matrix … --format json``."""
@@ -54,6 +61,7 @@ class MatrixLoads:
             "busiest_s": self.link_loads.busiest_s,
             "groups": self.to_rows(),
             "hottest": [asdict(link) for link in self.hottest],
+            "bounds_s": self.bounds_s,
         }
 
     def to_rows(self) -> list[dict[str, Cell]]:
@@ -61,7 +69,7 @@ class MatrixLoads:
         return [asdict(group) for group in self.groups]
 
 
-def matrix_loads(
+def matrix_loads(  # noqa: PLR0913 - one keyword an input, as on the command line
     matrix: Path,
     graph: FabricGraph,
     *,
@@ -69,6 +77,7 @@ def matrix_loads(
     routing: Routing = "auto",
     hot: int = 5,
     seed: int = 0,
+    bounds: bool = False,
 ) -> MatrixLoads:
     """Route a saved matrix over a graph.
 
@@ -82,6 +91,8 @@ def matrix_loads(
         What was asked, for the answer.
     routing, hot, seed
         As in :func:`netplan.loads`.
+    bounds
+        Whether to bound collectives over all GPUs by max-flow (at most 1,024 GPUs).
 
     Raises
     ------
@@ -92,7 +103,16 @@ def matrix_loads(
     traffic = load_matrix(matrix, graph.gpus)
     found = link_loads(graph, traffic, routing=routing, rng=np.random.default_rng(seed))
     asked = {**inputs, "matrix": str(matrix), "routing": routing, "seed": seed}
-    return MatrixLoads(asked, graph, traffic, found, found.by_group(), found.hottest(hot))
+    least = _bounds(graph) if bounds else {}
+    return MatrixLoads(asked, graph, traffic, found, found.by_group(), found.hottest(hot), least)
+
+
+def _bounds(graph: FabricGraph) -> dict[str, float]:
+    """Least time of collectives of 1 GB; an all_to_all only where its exact program is small."""
+    names: tuple[Collective, ...] = ("all_gather", "reduce_scatter", "all_reduce")
+    if graph.gpus <= MAX_ALL_TO_ALL_GPUS:
+        names += ("all_to_all",)
+    return {name: collective_bound_s(name, graph, BOUND_BYTES) for name in names}
 
 
 def load_matrix(path: Path, gpus: int) -> TrafficMatrix:

@@ -60,7 +60,7 @@ def loads_text(answer: LoadsAnswer | MatrixLoads, width: int) -> str:
     table = plain_table(groups, width, right=right)
     parts = [table, _facts(answer, width), _hottest(answer.hottest, width)]
     if isinstance(answer, MatrixLoads):
-        return "\n".join([_matrix_heading(answer), *parts])
+        return "\n".join([_matrix_heading(answer), *parts, *_bounds(answer, width)])
     notes = "\n".join(fill(note, width) for note in answer.notes)
     return "\n".join(
         [_heading(answer.workload, "Loads"), *parts, _collectives(answer, width), notes + "\n"]
@@ -96,6 +96,15 @@ def _heading(workload: Workload, what: str) -> str:
         f"plan{given}: TP {plan.tensor}, PP {plan.pipeline}, DP {plan.data},"
         f" {plan.microbatches} x {plan.microbatch} microbatches, {plan.interleave} stages a GPU\n"
     )
+
+
+def _bounds(answer: MatrixLoads, width: int) -> list[str]:
+    """Least times of collectives over all GPUs, where they were asked for."""
+    rows: list[dict[str, Cell]] = [
+        {"collective of 1 GB": name, "no less than": si(seconds, "s", 4)}
+        for name, seconds in answer.bounds_s.items()
+    ]
+    return [plain_table(rows, width, right=("no less than",))] if rows else []
 
 
 def _hottest(hottest: Sequence[HotLink], width: int) -> str:

@@ -103,6 +103,11 @@ def test_loads_of_a_saved_matrix_on_a_file_equal_those_on_the_fabric(tmp_path: P
         assert answer["busiest_s"] == pytest.approx(answers[0]["busiest_s"], rel=1e-12)
         for row, same in zip(answer["groups"], answers[0]["groups"], strict=True):
             assert row["total_bytes"] == pytest.approx(same["total_bytes"])
+    bounded = ("loads", "--graph", str(graph), "--matrix", str(matrix), "--bounds", *form)
+    bounds = json.loads(netplan(*bounded).stdout)["bounds_s"]
+    # 64 domains of 8 on one network: (y-1)/(x y) D / C_S = 63/512 * 1e9 / 50e9 binds.
+    assert bounds["all_gather"] == pytest.approx(63 / 512 * 1e9 / 50e9, rel=1e-9)
+    assert bounds["all_reduce"] == pytest.approx(2 * bounds["all_gather"], rel=1e-9)
     small = refused("loads", "--gpus", "256", "--hb-size", "8", "--matrix", str(matrix))
     assert "holds a matrix for 512 GPUs, the cluster has 256" in small
     assert "needs --matrix" in refused("loads", "--graph", str(graph))
