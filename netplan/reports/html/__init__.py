@@ -1,0 +1,1 @@
+"""Reports as single HTML files that load nothing: tables, charts and drawings."""

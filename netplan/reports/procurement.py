@@ -1,0 +1,287 @@
+"""The procurement report: what a buyer sends to suppliers, in one file that needs no network.
+
+It asks :func:`netplan.reports.cost.cost` what the fabrics cost and
+:func:`netplan.reports.compare.compare` what they are made of and how fast they train, and adds a
+verdict. Every amount in the report is one of the bill's; nothing is priced twice.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date as calendar_date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+from netplan import __version__
+from netplan.catalog import Shelf
+from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.lifetime import ECONOMICS_BOOKS
+from netplan.costing.power import POWER_BOOKS
+from netplan.costing.prices import PRICE_BOOKS
+from netplan.costing.switches import SWITCHES
+from netplan.errors import InputError
+from netplan.performance.iteration_model import ITERATION_MODELS
+from netplan.reports.compare import compare
+from netplan.reports.comparison import Comparison, FabricRow
+from netplan.reports.cost import cost
+from netplan.reports.cost_answer import CostAnswer, FabricBill
+from netplan.reports.definition import REPORTS, ReportDefinition
+from netplan.reports.inputs import CatalogReader
+from netplan.reports.library import COMPARE_ROLES, COST_ROLES, Library, read_library
+from netplan.reports.recommendation import Recommendation, recommend
+from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.traffic.accelerators import ACCELERATORS
+from netplan.traffic.models import MODELS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Question(TypedDict, total=False):
+    """Keywords that `netplan.reports.cost.cost` alone takes."""
+
+    cabling: str
+    economics: str
+    switch: str | None
+    ocs: str | None
+    spares: str | Sequence[str]
+    years: int | None
+    pue: float | None
+    tariff: float | None
+    interest: float | None
+    currency: str | None
+    discount: float | None
+
+
+class _Shared(TypedDict):
+    """Keywords that both questions take."""
+
+    gpus: int
+    radix: int
+    hb_size: int | None
+    oversubscription: float | None
+    accelerator: str
+    prices: str
+    power: str
+    fabrics: tuple[str, ...]
+    catalog: str | Path | None
+
+
+BOOK = "2026"
+"""Cabling and economics books of `netplan.cost` where none is named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Procurement:
+    """The answer of :func:`procurement`.
+
+    Parameters
+    ----------
+    definition
+        Sections and template.
+    cost, comparison
+        Bills and prices; counts, levels and iteration times.
+    library
+        The catalog files in use.
+    date
+        Date on the report, empty if none was given.
+    """
+
+    definition: ReportDefinition
+    cost: CostAnswer
+    comparison: Comparison
+    library: Library
+    date: str = ""
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The question with all defaults filled in."""
+        return {
+            "report": self.definition.name,
+            **self.comparison.inputs,
+            **self.cost.inputs,
+            "set": dict(self.library.replaced),
+        }
+
+    @property
+    def canonical_inputs(self) -> str:
+        """The inputs as the JSON that is hashed: keys in order, no spaces."""
+        return json.dumps(self.inputs, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+    @property
+    def input_sha256(self) -> str:
+        """SHA-256 of the canonical inputs, in hexadecimal."""
+        return hashlib.sha256(self.canonical_inputs.encode()).hexdigest()
+
+    @property
+    def times_s(self) -> dict[str, float]:
+        """Iteration time of each timed fabric [s]."""
+        return {row.name: row.best.iteration_time_s for row in self.comparison.rows if row.best}
+
+    @property
+    def recommendation(self) -> Recommendation:
+        """What to order."""
+        return recommend(self.cost, self.times_s)
+
+    @property
+    def chosen(self) -> FabricBill:
+        """Bill that the report shows in full: the recommended one, else the cheapest."""
+        name = self.recommendation.fabric
+        cheapest = min(self.cost.bills, key=lambda bill: (bill.capital.base, bill.name))
+        return next((bill for bill in self.cost.bills if bill.name == name), cheapest)
+
+    def row(self, name: str) -> FabricRow:
+        """Counts and timing of a fabric."""
+        return next(row for row in self.comparison.rows if row.name == name)
+
+    def html(self) -> str:
+        """The report as one HTML file that loads nothing from anywhere."""
+        from netplan.reports.html.page import page
+
+        return page(self)
+
+    def xlsx(self) -> bytes:
+        """The bills as a spreadsheet with live formulas."""
+        from netplan.reports.cost_xlsx import cost_xlsx
+
+        return cost_xlsx(self.cost)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan report procurement --format json``."""
+        recommended = self.recommendation
+        return {
+            "netplan_version": __version__,
+            "report": self.definition.name,
+            "date": self.date or None,
+            "inputs": self.inputs,
+            "input_sha256": self.input_sha256,
+            "recommended": recommended.fabric,
+            "verdict": recommended.sentence,
+            "reasons": list(recommended.reasons),
+            "cost": self.cost.to_dict(),
+            "comparison": self.comparison.to_dict(),
+        }
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row a line of the bills, one column a number."""
+        return self.cost.to_frame()
+
+    def _repr_html_(self) -> str:
+        from netplan.reports.cost_table import cost_html
+
+        return cost_html(self.cost)
+
+
+def procurement(  # noqa: PLR0913 - one keyword an input, as on the command line
+    *,
+    gpus: int,
+    radix: int,
+    hb_size: int | None = None,
+    model: str = "gpt-1t",
+    accelerator: str = "gh200-96gb",
+    batch: int | None = None,
+    fabrics: Sequence[str] = (),
+    prices: str = "2026",
+    power: str = "2026",
+    iteration_model: str = "ptd-p",
+    oversubscription: float | None = None,
+    timing: bool = True,
+    report: str = "procurement",
+    date: str = "",
+    catalog: str | Path | None = None,
+    overrides: Mapping[str, str] | None = None,
+    **question: Unpack[Question],
+) -> Procurement:
+    """Make the procurement report of one cluster.
+
+    Parameters
+    ----------
+    gpus, radix, hb_size, accelerator, prices, power, oversubscription, catalog, overrides
+        As in :func:`netplan.cost`.
+    model, batch, iteration_model, timing
+        As in :func:`netplan.compare`.
+    fabrics
+        Names or paths; those of the report's definition if empty.
+    report
+        Name or path of the report's definition.
+    date
+        Date to print on the report, ``YYYY-MM-DD``; none if empty, so that the same question
+        gives the same bytes.
+    question
+        The further keywords of :func:`netplan.cost`: switch, spares, years, currency and so on.
+
+    Raises
+    ------
+    NetplanError
+        If an input is not allowed; the message says what is.
+
+    Examples
+    --------
+    >>> answer = procurement(gpus=32768, radix=128, prices="rail-only-2023", timing=False,
+    ...                      fabrics=("rail-optimized", "rail-only"))
+    >>> answer.recommendation.fabric, answer.chosen.capital.base
+    ('rail-only', 49020928.0)
+    """
+    _require_date(date)
+    texts = dict(overrides or {})
+    reader = CatalogReader(catalog, texts)
+    definition = reader.load(REPORTS, report)
+    named = tuple(fabrics) or definition.fabrics
+    shared: _Shared = {
+        "gpus": gpus,
+        "radix": radix,
+        "hb_size": hb_size,
+        "oversubscription": oversubscription,
+        "accelerator": accelerator,
+        "prices": prices,
+        "power": power,
+        "fabrics": named,
+        "catalog": catalog,
+    }
+    trained = ((MODELS, model), (ITERATION_MODELS, iteration_model))
+    library = read_library(reader, [*_files(shared, question), *trained])
+    _require_distinct([spec.name for spec in library.all(FabricSpec)])
+    priced = cost(**shared, **question, overrides=library.only(texts, COST_ROLES))
+    compared = compare(
+        **shared,
+        model=model,
+        batch=batch,
+        iteration_model=iteration_model,
+        timing=timing,
+        overrides=library.only(texts, COMPARE_ROLES),
+    )
+    return Procurement(definition, priced, compared, library, date)
+
+
+def _files(shared: _Shared, question: Question) -> list[tuple[Shelf[Any], str | None]]:
+    """Catalog files of the bills, by shelf and name."""
+    return [
+        *((FABRICS, name) for name in shared["fabrics"]),
+        (ACCELERATORS, shared["accelerator"]),
+        (PRICE_BOOKS, shared["prices"]),
+        (POWER_BOOKS, shared["power"]),
+        (CABLING_BOOKS, question.get("cabling", BOOK)),
+        (ECONOMICS_BOOKS, question.get("economics", BOOK)),
+        (SWITCHES, question.get("switch") or None),
+        (SWITCHES, question.get("ocs") or None),
+    ]
+
+
+def _require_date(text: str) -> None:
+    """Refuse a date of another form: the report prints it as it is."""
+    if not text:
+        return
+    try:
+        right = calendar_date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        right = False
+    if not right:
+        raise InputError(f"--date {text!r} is not a date: write YYYY-MM-DD, such as 2026-01-31")
+
+
+def _require_distinct(names: Sequence[str]) -> None:
+    """Refuse two fabrics of one name: nobody could tell their rows apart."""
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise InputError(f"--fabric: two fabrics are called {name!r}: give one, or rename it")

@@ -1,0 +1,98 @@
+"""The report in a real browser with the network blocked: no request, no error, it answers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from netplan.reports.procurement import procurement
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+)
+CHARTS = ("price", "drivers", "running", "speed")
+
+pytestmark = pytest.mark.skipif(
+    not CHROMIUM.exists(), reason="needs Debian's chromium: apt-get install chromium"
+)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(procurement(gpus=32768, radix=128).html(), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (extra dev)")
+    with playwright.sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS))
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(params=[("light", 1280), ("dark", 390)], ids=["laptop-light", "phone-dark"])
+def page(request: pytest.FixtureRequest, browser: "Browser", report: Path) -> Iterator["Page"]:
+    """The report, opened; leaving fails if it asked for anything else or wrote to the console."""
+    scheme, width = request.param
+    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
+    opened = context.new_page()
+    requests: list[str] = []
+    faults: list[str] = []
+    opened.on("request", lambda asked: requests.append(asked.url))
+    opened.on("console", lambda message: faults.append(message.text))
+    opened.on("pageerror", lambda error: faults.append(str(error)))
+    opened.goto(report.as_uri())
+    opened.wait_for_selector("#chart-speed .main-svg")
+    yield opened
+    context.close()
+    assert requests == [report.as_uri()]
+    assert faults == []
+
+
+def test_charts_are_drawn_and_answer_the_pointer(page: "Page") -> None:
+    for key in CHARTS:
+        assert page.locator(f"#chart-{key} .main-svg").count() > 0
+    bar = page.locator("#chart-price .barlayer .point path").first
+    bar.scroll_into_view_if_needed()
+    box = bar.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_selector("#chart-price .hovertext")
+    shown = page.locator("#chart-price .hovertext").first.text_content() or ""
+    assert "rail-optimized" in shown
+    assert "Switches" in shown
+
+
+def test_the_page_does_not_scroll_sideways(page: "Page") -> None:
+    wider = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(wider) == 0
+
+
+def test_text_stands_out_from_its_ground(page: "Page") -> None:
+    colours = page.evaluate(
+        "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
+    )
+    one, two = (sum(int(part) for part in c[4:-1].split(",")) / 3 for c in colours)
+    assert abs(one - two) > 150
+
+
+def test_it_prints(page: "Page") -> None:
+    printed = page.pdf(prefer_css_page_size=True)
+    assert printed.startswith(b"%PDF")
+    pages = printed.count(b"/Type /Page\n") or printed.count(b"/Type /Page ")
+    assert pages <= 12
