@@ -16,7 +16,10 @@ COMMANDS = {
     "cost": "Bill of materials with its price range, what drives it, energy and yearly cost.",
     "traffic": "Who sends how much to whom in one training iteration.",
     "loads": "What every link carries, the hottest links, the bound of every collective.",
+    "cables": "The cable plan, port to port; plan against as built.",
+    "audit": "What does not add up in somebody's bill or topology.",
     "export": "A fabric as a graph for other tools: GraphML, DOT, ASTRA-sim, SimAI, Slurm, ...",
+    "report": "Documents to send: the procurement report as one HTML file, with a spreadsheet.",
     "catalog": "List, show and check catalog files.",
     "verify": "Published tables and designs against netplan.",
 }

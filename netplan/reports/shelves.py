@@ -14,6 +14,7 @@ from netplan.costing.switches import SWITCHES
 from netplan.documents import read_yaml
 from netplan.errors import InputError
 from netplan.performance.iteration_model import ITERATION_MODELS
+from netplan.reports.definition import REPORTS
 from netplan.reports.formats import Cell
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.accelerators import ACCELERATORS
@@ -31,6 +32,7 @@ SHELVES: dict[str, Shelf[Any]] = {
         PRICE_BOOKS,
         POWER_BOOKS,
         ECONOMICS_BOOKS,
+        REPORTS,
     )
 }
 

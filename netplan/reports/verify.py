@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from netplan import __version__
 from netplan.reports.checks import Check
+from netplan.reports.checks_designs import design_checks
 from netplan.reports.checks_foundation import foundation_checks
 from netplan.reports.checks_network import network_checks
 from netplan.reports.checks_rail_only import rail_only_checks
@@ -75,6 +76,7 @@ def verify(*, only: str | None = None) -> Verification:
         *rail_only_figure_checks(),
         *foundation_checks(),
         *network_checks(),
+        *design_checks(),
     )
     if only is not None:
         key = only.lower()

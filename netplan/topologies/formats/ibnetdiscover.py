@@ -78,6 +78,17 @@ def read_ibnetdiscover(path: Path, *, hb_size: int = 1) -> FabricGraph:
         If a line is malformed, a link has no rate or leads to a node without a block, or the whole
         is no fabric.
     """
+    return number_draft(ibnetdiscover_draft(path), path.stem, hb_size)
+
+
+def ibnetdiscover_draft(path: Path) -> Draft:
+    """Nodes and links as discovered, also where cables are missing and the whole is no fabric yet.
+
+    Raises
+    ------
+    CatalogError
+        If a line is malformed, or a link has no rate or leads to a node without a block.
+    """
     draft = Draft(path)
     nodes, ports = _parse(draft, read_lines(path))
     names = _names(list(nodes.values()))
@@ -103,7 +114,7 @@ def read_ibnetdiscover(path: Path, *, hb_size: int = 1) -> FabricGraph:
                 target_port=there[1],
             )
         )
-    return number_draft(draft, path.stem, hb_size)
+    return draft
 
 
 def _parse(draft: Draft, lines: list[str]) -> tuple[dict[str, _Node], list[_Port]]:

@@ -1,0 +1,200 @@
+"""Cable plans made and read back, and plan against as built."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from netplan import __version__
+from netplan.reports.export import read_graph
+from netplan.reports.formats import Cell
+from netplan.reports.inputs import CatalogReader, sizing_on
+from netplan.topologies.as_built import (
+    Cable,
+    Difference,
+    End,
+    cables_of,
+    differences,
+    require_free_ports,
+)
+from netplan.topologies.build import build_fabric
+from netplan.topologies.cable_plan import CablePlan, Sheet, cable_plan, media_of, plan_sheet
+from netplan.topologies.expand import expand
+from netplan.topologies.formats.cable_tables import is_cable_table, read_cable_table, read_table
+from netplan.topologies.formats.edge_list import NEEDED
+from netplan.topologies.formats.ibnetdiscover import ibnetdiscover_draft
+from netplan.topologies.formats.netbox import netbox_cables, netbox_devices
+from netplan.topologies.formats.ufm import ufm_ethernet, ufm_infiniband
+from netplan.topologies.specs import FABRICS
+from netplan.traffic.accelerators import ACCELERATORS
+from netplan.units import gbps
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHEETS: Mapping[str, Callable[[CablePlan], Sheet]] = {
+    "plan": plan_sheet,
+    "netbox-cables": netbox_cables,
+    "netbox-devices": netbox_devices,
+    "ufm-ethernet": ufm_ethernet,
+    "ufm-infiniband": ufm_infiniband,
+}
+COLUMNS = ("kind", "instruction", "planned", "built")
+
+
+def cables(  # noqa: PLR0913 - one keyword an input, as on the command line
+    *,
+    gpus: int,
+    radix: int,
+    fabric: str = "rail-only",
+    to: str = "plan",
+    hb_size: int | None = None,
+    accelerator: str = "gh200-96gb",
+    oversubscription: float | None = None,
+    catalog: str | Path | None = None,
+    overrides: Mapping[str, str] | None = None,
+) -> Sheet:
+    """Make the cable plan of a fabric, in our own columns or in another tool's.
+
+    Parameters
+    ----------
+    to
+        ``plan``, ``netbox-cables``, ``netbox-devices``, ``ufm-ethernet`` or ``ufm-infiniband``.
+    gpus, radix, fabric, hb_size, accelerator, oversubscription, catalog, overrides
+        As in :func:`netplan.compare`, for one fabric.
+
+    Raises
+    ------
+    InputError
+        If an input is not allowed.
+
+    Examples
+    --------
+    >>> sheet = cables(gpus=64, radix=16, hb_size=8, fabric="rail-optimized")
+    >>> next(sheet.rows)[0]
+    'gpu-0:1--rail-0/leaf-0:1'
+    """
+    reader = CatalogReader(catalog, overrides)
+    on, spec = reader.load(ACCELERATORS, accelerator), reader.load(FABRICS, fabric)
+    reader.replaced()
+    sizing = sizing_on(
+        on, gpus=gpus, radix=radix, hb_size=hb_size, oversubscription=oversubscription
+    )
+    media = media_of(build_fabric(spec, sizing))
+    return SHEETS[to](cable_plan(expand(spec, sizing), media=media))
+
+
+def read_cables(path: Path) -> list[Cable]:
+    """Read cables from any file that names both ends of each.
+
+    Parameters
+    ----------
+    path
+        A cable plan, NetBox cables or UFM P2P (``.csv``, ``.xlsx``); an edge list, GraphML,
+        ibdiagnet topology or the output of ``ibnetdiscover``.
+
+    Raises
+    ------
+    CatalogError
+        If the file is malformed: file and line.
+    """
+    ending = path.suffix.lower()
+    if ending == ".ibnetdiscover":
+        return [
+            Cable(
+                End(link.source, str((link.source_port or 0) + 1)),
+                End(link.target, str((link.target_port or 0) + 1)),
+                gbps(link.bytes_per_s),
+                link.line,
+            )
+            for link in ibnetdiscover_draft(path).links
+        ]
+    if ending == ".xlsx" or (ending == ".csv" and not _is_edge_list(path)):
+        return read_cable_table(path)
+    return list(cables_of(read_graph(path)))
+
+
+def _is_edge_list(path: Path) -> bool:
+    """Whether a CSV file is a graph's edge list, by its header."""
+    _, header = next(read_table(path), (1, []))
+    return set(NEEDED) <= set(header) and not is_cable_table(header)
+
+
+@dataclass(frozen=True, slots=True)
+class CableComparison:
+    """The answer of :func:`compare_cables`.
+
+    Parameters
+    ----------
+    plan, as_built
+        The two files.
+    planned, built
+        Cables in each [1].
+    differences
+        What to put right, swaps and moves first.
+    """
+
+    plan: str
+    as_built: str
+    planned: int
+    built: int
+    differences: tuple[Difference, ...]
+
+    @property
+    def summary(self) -> str:
+        """One line for people.
+
+        Examples
+        --------
+        >>> CableComparison("plan.csv", "hall.csv", 8, 8, ()).summary
+        '8 cables planned, 8 built: no difference.'
+        """
+        kinds = Counter(difference.kind for difference in self.differences)
+        found = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "no difference"
+        return f"{self.planned:,} cables planned, {self.built:,} built: {found}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan cables --compare``."""
+        return {
+            "netplan_version": __version__,
+            "inputs": {"plan": self.plan, "as_built": self.as_built},
+            "planned": self.planned,
+            "built": self.built,
+            "differences": self.to_rows(),
+        }
+
+    def to_rows(self) -> list[dict[str, Cell]]:
+        """One flat row a difference."""
+        rows = [asdict(difference) for difference in self.differences]
+        return [{column: row[column] for column in COLUMNS} for row in rows]
+
+    def to_sheet(self) -> Sheet:
+        """One row a difference, as a sheet."""
+        rows = (tuple(str(cell) for cell in row.values()) for row in self.to_rows())
+        return Sheet("Differences", COLUMNS, rows)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row a difference."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_rows(), columns=list(COLUMNS))
+
+    def _repr_html_(self) -> str:
+        return str(self.to_frame().to_html(escape=True, index=False))
+
+
+def compare_cables(plan: Path, as_built: Path) -> CableComparison:
+    """Compare a plan with the cables as built; both in any form of :func:`read_cables`.
+
+    Raises
+    ------
+    CatalogError
+        If a file is malformed or uses a port twice: file and line.
+    """
+    wanted, found = read_cables(plan), read_cables(as_built)
+    for path, listed in ((plan, wanted), (as_built, found)):
+        require_free_ports(str(path), listed)
+    return CableComparison(
+        str(plan), str(as_built), len(wanted), len(found), tuple(differences(wanted, found))
+    )

@@ -1,0 +1,251 @@
+"""Cables as they are: a list of ends, and what differs between two of them.
+
+A cable is two ends, each a device and a port, in either order. Two lists are compared end by end:
+cables with the same two ends are the same cable; what is left over is explained, in this order, as
+
+``swapped``      two cables with two ends exchanged, which both lists join crosswise;
+``wrong port``   a cable with one end where the plan has it, and the other elsewhere;
+``missing``      in the plan only;
+``extra``        as built only.
+
+A cable at another rate than planned is ``wrong speed``, also where it must be moved; where a file
+gives no rate, none is compared. Each difference says what to do, so that a technician can work
+through the list.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import isnan, nan
+from typing import Literal, NamedTuple
+
+from netplan.errors import CatalogError
+from netplan.topologies.formats.network_view import network_only
+from netplan.topologies.graph import FabricGraph
+from netplan.units import gbps
+
+Kind = Literal["swapped", "wrong port", "wrong speed", "missing", "extra"]
+
+
+class End(NamedTuple):
+    """One end of a cable: a device and its port."""
+
+    device: str
+    port: str
+
+    def __str__(self) -> str:
+        """Device and port, as on a label."""
+        return f"{self.device}/{self.port}"
+
+
+class Cable(NamedTuple):
+    """A cable: its two ends, its rate (nan if unknown) [Gb/s], its line in the file."""
+
+    a: End
+    z: End
+    gbps: float = nan
+    line: int = 0
+
+    def __str__(self) -> str:
+        """Both ends."""
+        return f"{self.a} - {self.z}"
+
+    def other(self, end: End) -> End:
+        """The end that is not this one."""
+        return self.z if end == self.a else self.a
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing to put right.
+
+    Parameters
+    ----------
+    kind
+        What differs.
+    planned, built
+        Cables concerned, as text; empty where there is none.
+    instruction
+        What to do.
+    """
+
+    kind: Kind
+    planned: str
+    built: str
+    instruction: str
+
+
+def cables_of(graph: FabricGraph) -> Iterator[Cable]:
+    """Cables of a graph; those inside HB domains are left out, ports count from 1.
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(8, 16, 1, 450e9, 50e9))
+    >>> print(next(cables_of(graph)))
+    gpu-0/1 - leaf-0/1
+    """
+    network = network_only(graph) if "hb" in graph.group_names else graph
+    names = network.node_names()
+    columns = (network.source, network.source_port, network.target, network.target_port)
+    rates = (gbps(rate) for rate in network.bytes_per_s.tolist())
+    for a, a_port, z, z_port, rate in zip(*(c.tolist() for c in columns), rates, strict=True):
+        a_end, z_end = End(names[a], str(a_port + 1)), End(names[z], str(z_port + 1))
+        yield Cable(a_end, z_end, rate)
+
+
+def ports_twice(cables: Iterable[Cable]) -> Iterator[tuple[End, Cable, Cable]]:
+    """Ends that two cables share: the end, the first cable, the later one.
+
+    Examples
+    --------
+    >>> one, two = Cable(End("a", "1"), End("b", "1")), Cable(End("a", "1"), End("c", "1"))
+    >>> [str(end) for end, _, _ in ports_twice([one, two])]
+    ['a/1']
+    """
+    taken: dict[End, Cable] = {}
+    for cable in cables:
+        for end in (cable.a, cable.z):
+            first = taken.setdefault(end, cable)
+            if first is not cable:
+                yield end, first, cable
+
+
+def require_free_ports(path: str, cables: Iterable[Cable]) -> None:
+    """Refuse a list in which a port holds two cables.
+
+    Raises
+    ------
+    CatalogError
+        With the line of the second cable.
+    """
+    for end, first, cable in ports_twice(cables):
+        raise CatalogError(
+            f"{path}:{cable.line}: port {end} is in use by the cable on line {first.line}"
+        )
+
+
+def differences(plan: Iterable[Cable], built: Iterable[Cable]) -> list[Difference]:
+    """What to do so that the cables as built become the planned ones.
+
+    Parameters
+    ----------
+    plan, built
+        Cables, no port used twice in either list.
+
+    Examples
+    --------
+    >>> gpu, other = End("gpu-0", "1"), Cable(End("gpu-1", "1"), End("sw01", "7"))
+    >>> plan = [Cable(gpu, End("sw01", "6")), other]
+    >>> built = [Cable(gpu, End("sw01", "5")), Cable(other.z, other.a)]
+    >>> [difference.instruction for difference in differences(plan, built)]
+    ['move the cable from sw01/5 to sw01/6 (its other end is gpu-0/1)']
+    """
+    wanted, found = _by_ends(plan), _by_ends(built)
+    speeds = [
+        _wrong_speed(cable, found[key])
+        for key, cable in wanted.items()
+        if key in found and _speeds_differ(cable, found[key])
+    ]
+    left = _Leftover(
+        [cable for key, cable in wanted.items() if key not in found],
+        [cable for key, cable in found.items() if key not in wanted],
+    )
+    return [*left.swaps(), *left.moves(), *speeds, *left.rest()]
+
+
+class _Leftover:
+    """Planned and built cables without their like, explained step by step."""
+
+    def __init__(self, plan: list[Cable], built: list[Cable]) -> None:
+        self.plan, self.built = dict.fromkeys(plan), dict.fromkeys(built)
+        self.plan_at = {end: cable for cable in plan for end in (cable.a, cable.z)}
+        self.built_at = {end: cable for cable in built for end in (cable.a, cable.z)}
+
+    def swaps(self) -> Iterator[Difference]:
+        """Pairs of planned cables whose four ends are joined crosswise."""
+        for one in list(self.plan):
+            crossed = self.built_at.get(one.a)
+            opposite = self.built_at.get(one.z)
+            if one not in self.plan or crossed is None or opposite is None:
+                continue
+            far = crossed.other(one.a)
+            two = self.plan_at.get(far)
+            if two is None or two not in self.plan or two == one:
+                continue
+            if opposite.other(one.z) != two.other(far):
+                continue
+            self._explained((one, two), (crossed, opposite))
+            yield Difference(
+                "swapped",
+                f"{one}; {two}",
+                f"{crossed}; {opposite}",
+                f"exchange the plugs in {one.z} and {far}",
+            )
+
+    def moves(self) -> Iterator[Difference]:
+        """Cables of which one end is right; another port of the same device comes first."""
+        for same_device in (True, False):
+            for cable in list(self.plan):
+                found = self._moved(cable, same_device=same_device)
+                if found is None:
+                    continue
+                stays, built = found
+                self._explained((cable,), (built,))
+                yield Difference(
+                    "wrong port",
+                    str(cable),
+                    str(built),
+                    f"move the cable from {built.other(stays)} to {cable.other(stays)}"
+                    f" (its other end is {stays})",
+                )
+                if _speeds_differ(cable, built):
+                    yield _wrong_speed(cable, built)
+
+    def rest(self) -> Iterator[Difference]:
+        """What only one of the lists has."""
+        for cable in self.plan:
+            rate = "" if isnan(cable.gbps) else f" at {cable.gbps:g} Gb/s"
+            text = f"connect {cable.a} to {cable.z}{rate}"
+            yield Difference("missing", str(cable), "", text)
+        for cable in self.built:
+            text = f"remove the cable from {cable.a} to {cable.z}: the plan has none"
+            yield Difference("extra", "", str(cable), text)
+
+    def _moved(self, cable: Cable, *, same_device: bool) -> tuple[End, Cable] | None:
+        """End of a planned cable that is right, and the cable that is in it."""
+        for stays in (cable.a, cable.z):
+            built = self.built_at.get(stays)
+            if built is None or built not in self.built:
+                continue
+            same = built.other(stays).device == cable.other(stays).device
+            if same or not same_device:
+                return stays, built
+        return None
+
+    def _explained(self, plan: tuple[Cable, ...], built: tuple[Cable, ...]) -> None:
+        for cable in plan:
+            del self.plan[cable]
+        for cable in built:
+            del self.built[cable]
+
+
+def _by_ends(cables: Iterable[Cable]) -> dict[tuple[End, End], Cable]:
+    """Cables by their ends in a fixed order."""
+    return {((c.a, c.z) if c.a <= c.z else (c.z, c.a)): c for c in cables}
+
+
+def _speeds_differ(plan: Cable, built: Cable) -> bool:
+    """Whether both rates are known and differ."""
+    return plan.gbps != built.gbps and not (isnan(plan.gbps) or isnan(built.gbps))
+
+
+def _wrong_speed(plan: Cable, built: Cable) -> Difference:
+    return Difference(
+        "wrong speed",
+        f"{plan} at {plan.gbps:g} Gb/s",
+        f"{built} at {built.gbps:g} Gb/s",
+        f"replace the cable from {plan.a} to {plan.z}: it runs at {built.gbps:g} Gb/s, planned"
+        f" are {plan.gbps:g} Gb/s",
+    )

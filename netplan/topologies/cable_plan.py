@@ -1,0 +1,240 @@
+"""The cable plan of a fabric: one row a cable, port to port.
+
+A plan is a table of columns, made from the arrays of a graph without an object a cable. Ports count
+from 1, as on a front panel, and a label says both ends, so that it stays the same when the plan is
+made again. What nobody has said is left empty: racks and units without a floor plan, and lengths.
+
+==========================  =================================================================
+``label``                   ``device:port--device:port``, A end first
+``a_device``, ``z_device``  node names of the fabric; A is the end nearer to the GPUs
+``a_port``, ``z_port``      port on the device, from 1
+``a_rack``, ``a_unit``      where the device stands, if known; likewise ``z_rack``, ``z_unit``
+``gbps``                    rate, one direction [Gb/s]
+``medium``                  ``fibre`` or ``copper``, if known
+``length_class``            ``rack`` (up to 3 m), ``row`` (about 15 m), ``hall`` (about 30 m)
+``length_m``                length, if a floor plan gives it [m]
+``group``                   link group of the fabric: ``host``, ``leaf-spine``, …
+==========================  =================================================================
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netplan.topologies.fabric import Fabric
+from netplan.topologies.formats.network_view import network_only
+from netplan.topologies.graph import (
+    GPU,
+    HB_SWITCH,
+    LENGTH_CLASSES,
+    MANAGER,
+    SWITCH,
+    FabricGraph,
+    Ints,
+)
+from netplan.units import gbps
+
+PLAN_COLUMNS = (
+    *("label", "a_device", "a_port", "a_rack", "a_unit"),
+    *("z_device", "z_port", "z_rack", "z_unit"),
+    *("gbps", "medium", "length_class", "length_m", "group"),
+)
+
+ROLES = {GPU: "gpu", SWITCH: "switch", MANAGER: "manager", HB_SWITCH: "hb-switch"}
+MEDIA = {"optical": "fibre", "copper": "copper"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a device stands: its rack, and the lowest rack unit that it takes."""
+
+    rack: str = ""
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device of the plan: its name, ``gpu``, ``switch`` or ``manager``, and its place."""
+
+    name: str
+    role: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table to be written: its header, and rows of the same length."""
+
+    name: str
+    header: tuple[str, ...]
+    rows: Iterator[tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CablePlan:
+    """Cables of a fabric, as columns of one length.
+
+    Parameters
+    ----------
+    devices
+        All devices, switches after GPUs.
+    a, z
+        Device numbers of both ends, shape (cables,).
+    a_port, z_port
+        Ports, from 1, shape (cables,).
+    gbps
+        Rate of every cable, one direction [Gb/s], shape (cables,).
+    medium, length_class, group
+        As the columns of a plan, one text a cable.
+    length_m
+        Lengths where known [m], one text a cable.
+    """
+
+    devices: Sequence[Device]
+    a: Ints
+    z: Ints
+    a_port: Ints
+    z_port: Ints
+    gbps: NDArray[np.float64]
+    medium: Sequence[str]
+    length_class: Sequence[str]
+    group: Sequence[str]
+    length_m: Sequence[str]
+
+    def __len__(self) -> int:
+        """Cables [1]."""
+        return len(self.a)
+
+    def ends(self) -> Iterator[tuple[Device, str, Device, str]]:
+        """Device and port at the A end, device and port at the Z end, cable by cable."""
+        devices = np.array(self.devices, object)
+        return zip(
+            devices[self.a].tolist(),
+            texts(self.a_port),
+            devices[self.z].tolist(),
+            texts(self.z_port),
+            strict=True,
+        )
+
+    def labels(self) -> Iterator[str]:
+        """Labels, cable by cable."""
+        return (f"{a.name}:{a_port}--{z.name}:{z_port}" for a, a_port, z, z_port in self.ends())
+
+
+def cable_plan(
+    graph: FabricGraph,
+    *,
+    media: Mapping[str, str] | None = None,
+    places: Mapping[str, Place] | None = None,
+    length_m: NDArray[np.float64] | None = None,
+) -> CablePlan:
+    """Plan the cables of a fabric; links inside HB domains come with the servers and are left out.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+    media
+        ``fibre`` or ``copper`` by link group.
+    places
+        Racks and units by device name, as far as known.
+    length_m
+        Lengths of the cables, from a floor plan [m], shape (cables,).
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(32, 16, 8, 450e9, 50e9))
+    >>> plan = cable_plan(graph, media={"host": "copper", "leaf-spine": "fibre"})
+    >>> len(plan), next(plan.labels())
+    (64, 'gpu-0:1--leaf-0:1')
+    >>> next(plan_sheet(plan).rows)[9:]
+    ('400', 'copper', 'row', '', 'host')
+    """
+    # A graph without HB links was read from a file: its GPU ports are as that file says.
+    network = network_only(graph) if "hb" in graph.group_names else graph
+    known, spot = places or {}, Place()
+    devices = [
+        Device(name, ROLES[kind], known.get(name, spot))
+        for name, kind in zip(network.node_names(), network.node_kind.tolist(), strict=True)
+    ]
+    media_of_group = [(media or {}).get(name, "") for name in network.group_names]
+    lengths = [""] * network.link_count
+    if length_m is not None:
+        lengths = [f"{length:g}" for length in length_m.tolist()]
+    return CablePlan(
+        devices,
+        network.source,
+        network.target,
+        network.source_port + np.int32(1),
+        network.target_port + np.int32(1),
+        gbps_of(network.bytes_per_s),
+        _gather(media_of_group, network.group),
+        _gather(LENGTH_CLASSES, network.length_class),
+        _gather(network.group_names, network.group),
+        lengths,
+    )
+
+
+def media_of(fabric: Fabric) -> dict[str, str]:
+    """Medium of every link group, as the fabric plans it.
+
+    Examples
+    --------
+    >>> from netplan.topologies.build import build_fabric
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> media_of(build_fabric(FABRICS.load("bcube"), Sizing(64, 8, 1, 450e9, 50e9)))
+    {'level 0': 'copper', 'level 1': 'fibre'}
+    """
+    return {group.name: MEDIA[group.medium] for group in fabric.links}
+
+
+def gbps_of(bytes_per_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rates in Gb/s; a fabric has few distinct ones."""
+    rates, which = np.unique(bytes_per_s, return_inverse=True)
+    return np.array([gbps(rate) for rate in rates.tolist()])[which]
+
+
+def plan_sheet(plan: CablePlan) -> Sheet:
+    """All columns of the plan."""
+    rates, which = np.unique(plan.gbps, return_inverse=True)
+    rows = (
+        (
+            f"{a.name}:{a_port}--{z.name}:{z_port}",
+            *(a.name, a_port, a.place.rack, a.place.unit),
+            *(z.name, z_port, z.place.rack, z.place.unit),
+            *rest,
+        )
+        for (a, a_port, z, z_port), rest in zip(
+            plan.ends(),
+            zip(
+                _gather([f"{rate:g}" for rate in rates.tolist()], which),
+                plan.medium,
+                plan.length_class,
+                plan.length_m,
+                plan.group,
+                strict=True,
+            ),
+            strict=True,
+        )
+    )
+    return Sheet("Cable plan", PLAN_COLUMNS, rows)
+
+
+def texts(numbers: Ints) -> list[str]:
+    """Small whole numbers as text, each distinct one made once."""
+    if not len(numbers):
+        return []
+    known = [str(number) for number in range(int(numbers.max()) + 1)]
+    return _gather(known, numbers)
+
+
+def _gather(values: Sequence[str], index: NDArray[np.integer]) -> list[str]:
+    """Text by number, for every cable."""
+    gathered: list[str] = np.array(values, object)[index].tolist()
+    return gathered

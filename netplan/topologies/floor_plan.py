@@ -1,0 +1,191 @@
+"""Floor plans: where racks stand, and so how long every cable is.
+
+Racks stand in straight rows under overhead trays. A cable between two racks climbs to the tray,
+runs along it at right angles, and comes down; a cable inside a rack runs straight. To both comes a
+slack, and the sum is rounded up to a length that is sold.
+
+Racks are numbered row by row. GPUs fill racks in their own order; switches, and the hosts of the
+fabric manager, fill racks of their own, in the middle of the hall or at its end.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+
+from netplan.catalog import Record, Shelf
+from netplan.errors import InputError
+from netplan.topologies.cable_plan import Place
+from netplan.topologies.clos import ceil_div
+from netplan.topologies.graph import GPU, HB_SWITCH, FabricGraph
+
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class FloorPlan(Record):
+    """A hall, as its catalog file describes it.
+
+    ``network`` says where the racks of switches stand; ``stock_lengths_m`` are the lengths that
+    cables are sold in, rising.
+    """
+
+    rows: PositiveInt
+    racks_per_row: PositiveInt
+    rack_width_m: PositiveFloat
+    row_pitch_m: PositiveFloat
+    tray_height_m: PositiveFloat
+    rack_units: Annotated[int, Field(ge=1, le=60)]
+    unit_height_m: PositiveFloat
+    gpus_per_rack: PositiveInt
+    switches_per_rack: PositiveInt
+    network: Literal["middle", "end"]
+    slack_m: NonNegativeFloat
+    stock_lengths_m: tuple[PositiveFloat, ...]
+    notes: tuple[str, ...] = ()
+
+
+FLOOR_PLANS = Shelf("floor-plan", "topologies/floor-plans", FloorPlan)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """Where every node of a graph stands.
+
+    Parameters
+    ----------
+    plan
+        The hall.
+    rack
+        Rack of each node, shape (nodes,).
+    unit
+        Lowest rack unit of each node, from 1, shape (nodes,).
+    """
+
+    plan: FloorPlan
+    rack: Longs
+    unit: Longs
+
+    @property
+    def racks_used(self) -> int:
+        """Racks that hold anything [1]."""
+        return len(np.unique(self.rack))
+
+    def place(self, node: int) -> Place:
+        """Rack and unit of a node, as a label: row and rack counted from 1."""
+        row, rack = divmod(int(self.rack[node]), self.plan.racks_per_row)
+        return Place(f"{row + 1:02}-{rack + 1:02}", str(int(self.unit[node])))
+
+    def places(self, graph: FabricGraph) -> dict[str, Place]:
+        """Places of all nodes outside HB domains, by name."""
+        nodes = np.flatnonzero(graph.node_kind != HB_SWITCH).tolist()
+        return {graph.node_name(node): self.place(node) for node in nodes}
+
+    def cable_m(self, first: NDArray[np.integer], second: NDArray[np.integer]) -> Floats:
+        """Length of a cable between two nodes, before rounding up [m]."""
+        plan = self.plan
+        height = plan.unit_height_m * (self.unit - 0.5)
+        rows = np.abs(self._row(first) - self._row(second))
+        racks = np.abs(self._column(first) - self._column(second))
+        across = rows * plan.row_pitch_m + racks * plan.rack_width_m
+        over = 2 * plan.tray_height_m - height[first] - height[second] + across
+        inside = np.abs(height[first] - height[second])
+        same = self.rack[first] == self.rack[second]
+        length: Floats = np.where(same, inside, over) + plan.slack_m
+        return length
+
+    def _row(self, node: NDArray[np.integer]) -> Longs:
+        row: Longs = self.rack[node] // self.plan.racks_per_row
+        return row
+
+    def _column(self, node: NDArray[np.integer]) -> Longs:
+        column: Longs = self.rack[node] % self.plan.racks_per_row
+        return column
+
+
+def lay_out(plan: FloorPlan, graph: FabricGraph) -> Layout:
+    """Put every node of a fabric into a rack.
+
+    Raises
+    ------
+    InputError
+        If the hall has too few racks, or more devices stand in a rack than it has units.
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("rail-only"), Sizing(1024, 64, 8, 450e9, 50e9))
+    >>> layout = lay_out(FLOOR_PLANS.load("example-hall"), graph)
+    >>> layout.racks_used, layout.place(0), layout.place(1023)
+    (35, Place(rack='01-01', unit='1'), Place(rack='01-35', unit='41'))
+    """
+    compute = ceil_div(graph.gpus, plan.gpus_per_rack)
+    devices = np.flatnonzero((graph.node_kind != GPU) & (graph.node_kind != HB_SWITCH))
+    network = ceil_div(len(devices), plan.switches_per_rack)
+    held = plan.rows * plan.racks_per_row
+    if compute + network > held:
+        raise InputError(
+            f"floor plan {plan.name} holds {held:,} racks, {compute:,} for GPUs and {network:,}"
+            " for switches are needed: add rows, or put more into a rack"
+        )
+    if plan.switches_per_rack > plan.rack_units:
+        raise InputError(
+            f"floor plan {plan.name}: {plan.switches_per_rack} switches do not fit"
+            f" {plan.rack_units} rack units: lower switches_per_rack"
+        )
+    order = _network_racks(plan, compute, network)
+    racks = np.setdiff1d(np.arange(held), order)[:compute]
+    rack = np.zeros(graph.node_count, np.int64)
+    unit = np.ones(graph.node_count, np.int64)
+    gpu = np.arange(graph.gpus)
+    rack[: graph.gpus] = racks[gpu // plan.gpus_per_rack]
+    unit[: graph.gpus] = 1 + gpu % plan.gpus_per_rack * plan.rack_units // plan.gpus_per_rack
+    slot = np.arange(len(devices))
+    rack[devices] = order[slot // plan.switches_per_rack]
+    height = plan.rack_units // plan.switches_per_rack
+    unit[devices] = 1 + slot % plan.switches_per_rack * height
+    return Layout(plan, rack, unit)
+
+
+def stock_length_m(plan: FloorPlan, length_m: Floats) -> Floats:
+    """Round lengths up to what is sold; beyond the longest, to whole metres [m].
+
+    Examples
+    --------
+    >>> stock_length_m(FLOOR_PLANS.load("example-hall"), np.array([0.7, 3.0, 16.2, 250.5]))
+    array([  1.,   3.,  20., 251.])
+    """
+    stock = np.array(plan.stock_lengths_m)
+    place = np.searchsorted(stock, length_m - 1e-9)
+    rounded: Floats = np.where(
+        place < len(stock), stock[np.minimum(place, len(stock) - 1)], np.ceil(length_m)
+    )
+    return rounded
+
+
+def shortest_media(reaches_m: Mapping[str, float], length_m: Floats) -> list[str]:
+    """For each length, the medium of the shortest reach that spans it; empty beyond all.
+
+    Examples
+    --------
+    >>> shortest_media({"dac": 3.0, "fibre": 50.0}, np.array([2.0, 7.0, 70.0]))
+    ['dac', 'fibre', '']
+    """
+    names = sorted(reaches_m, key=reaches_m.__getitem__)
+    limits = np.array([reaches_m[name] for name in names])
+    place = np.searchsorted(limits, length_m - 1e-9)
+    return [names[at] if at < len(names) else "" for at in place.tolist()]
+
+
+def _network_racks(plan: FloorPlan, compute: int, network: int) -> Longs:
+    """Racks that the switches take, in rising order."""
+    if plan.network == "end":
+        return np.arange(compute, compute + network)
+    # The middle of the racks that are used, so that small clusters are not spread out.
+    first = compute // 2
+    return np.arange(first, first + network)

@@ -1,0 +1,158 @@
+"""Tables of cables, read back: our plan, NetBox's cables, and both sheets of UFM cable validation.
+
+The header says which table it is. Rows are checked one by one; that a port holds two cables is for
+the caller to judge, since an audit wants to see it all.
+"""
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite, nan
+from pathlib import Path
+
+from netplan.errors import CatalogError
+from netplan.topologies.as_built import Cable, End
+from netplan.topologies.cable_plan import PLAN_COLUMNS
+from netplan.topologies.formats.netbox import CABLE_COLUMNS
+from netplan.topologies.formats.reading import read_lines
+from netplan.topologies.formats.spreadsheet import Row, read_spreadsheet
+from netplan.topologies.formats.ufm import ETHERNET_COLUMNS, INFINIBAND_COLUMNS
+
+MAX_CABLES = 1_000_000
+# A name begins with a letter or digit, so no spreadsheet takes it for a formula.
+NAME = re.compile(r"[0-9A-Za-z_][^\x00-\x1f\x7f-\x9f\"<>]{0,199}")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Where a kind of table has its ends and rates; columns by name."""
+
+    columns: tuple[str, ...]
+    ends: tuple[str, str, str, str]
+    rate: str = ""
+
+
+TABLES = (
+    Table(PLAN_COLUMNS, ("a_device", "a_port", "z_device", "z_port"), "gbps"),
+    Table(CABLE_COLUMNS, ("side_a_device", "side_a_name", "side_b_device", "side_b_name")),
+    Table(ETHERNET_COLUMNS, ("A-Node Name", "A-Port", "Z-Node Name", "Z-Port")),
+)
+
+
+def read_cable_table(path: Path) -> list[Cable]:
+    """Read the cables of a CSV or XLSX table.
+
+    Raises
+    ------
+    CatalogError
+        If the file is malformed: file and line.
+    """
+    rows = read_table(path)
+    line, header = next(rows, (1, []))
+    place = _places(path, line, header)
+    cables = []
+    for number, row in rows:
+        cells = row + [""] * (len(header) - len(row))
+        if len(cells) > len(header):
+            raise CatalogError(f"{path}:{number}: expected {len(header)} fields, got {len(cells)}")
+        cables.append(_cable(path, number, cells, place))
+    if not cables:
+        raise CatalogError(f"{path}:{line}: the table holds no cables")
+    return cables
+
+
+def read_table(path: Path) -> Iterator[Row]:
+    """Rows of a CSV or XLSX file with their lines; empty ones are left out.
+
+    Raises
+    ------
+    CatalogError
+        If the file cannot be read, is no table, or has more than a million rows.
+    """
+    if path.suffix.lower() == ".xlsx":
+        rows = list(read_spreadsheet(path))
+        _check_size(path, len(rows))
+        return iter(rows)
+    lines = read_lines(path)
+    _check_size(path, len(lines))
+    return _csv_rows(path, lines)
+
+
+def is_cable_table(header: Sequence[str]) -> bool:
+    """Whether a header is that of a table of cables."""
+    return tuple(header) == INFINIBAND_COLUMNS or any(
+        set(table.ends) <= set(header) for table in TABLES
+    )
+
+
+def _check_size(path: Path, rows: int) -> None:
+    if rows > MAX_CABLES + 2:  # a header, and the end of the last line
+        raise CatalogError(
+            f"{path}:{MAX_CABLES + 2}: more than {MAX_CABLES:,} rows: split the table"
+        )
+
+
+def _csv_rows(path: Path, lines: list[str]) -> Iterator[Row]:
+    reader = csv.reader(lines, strict=True)
+    try:
+        for cells in reader:
+            if any(cells):
+                yield reader.line_num, cells
+    except csv.Error as error:
+        raise CatalogError(f"{path}:{reader.line_num}: not CSV: {error}") from None
+
+
+def _places(path: Path, line: int, header: list[str]) -> tuple[int, ...]:
+    """Positions of device, port, device, port and rate in the header; -1 for no rate."""
+    if tuple(header) == INFINIBAND_COLUMNS:
+        return (2, 3, 6, 7, -1)  # its names repeat: by position
+    for table in TABLES:
+        if not set(table.ends) <= set(header):
+            continue
+        for column in header:
+            if column not in table.columns:
+                known = ", ".join(table.columns)
+                raise CatalogError(
+                    f"{path}:{line}: unknown column {column!r:.40}: known are {known}"
+                )
+        rate = header.index(table.rate) if table.rate in header else -1
+        return (*(header.index(column) for column in table.ends), rate)
+    known = "; ".join(",".join(table.ends) for table in TABLES)
+    raise CatalogError(f"{path}:{line}: no table of cables: give the columns {known}")
+
+
+def _cable(path: Path, line: int, cells: list[str], place: tuple[int, ...]) -> Cable:
+    """One row as a cable, or an error that says what is wrong with it."""
+    a, a_port, z, z_port, rate = place
+    ends = []
+    for device, port in ((a, a_port), (z, z_port)):
+        texts = [cells[device].strip(), _port(cells[port])]
+        for text in texts:
+            if not NAME.fullmatch(text):
+                raise CatalogError(
+                    f"{path}:{line}: {text[:40]!r} cannot be a device or port: begin with a letter"
+                    " or digit, no quotes or angle brackets, at most 200 characters"
+                )
+        ends.append(End(*texts))
+    if ends[0] == ends[1]:
+        raise CatalogError(f"{path}:{line}: the cable joins {ends[0]} to itself")
+    return Cable(ends[0], ends[1], _rate(path, line, cells[rate] if rate >= 0 else ""), line)
+
+
+def _port(text: str) -> str:
+    """Port as text; spreadsheets turn 5 into 5.0."""
+    text = text.strip().removesuffix(".0")
+    return str(int(text)) if text.isascii() and text.isdigit() and len(text) < 10 else text  # noqa: PLR2004
+
+
+def _rate(path: Path, line: int, text: str) -> float:
+    if not text.strip():
+        return nan
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = nan
+    if not (isfinite(rate) and rate > 0):
+        raise CatalogError(f"{path}:{line}: gbps: got {text[:40]!r}, give a rate above 0")
+    return rate

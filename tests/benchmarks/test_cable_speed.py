@@ -1,0 +1,59 @@
+"""Speed of cable plans; run with ``pytest tests/benchmarks --benchmark-only``."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from netplan.reports.cable_sheets import sheet_csv, sheet_xlsx
+from netplan.reports.cables import cables, read_cables
+from netplan.topologies.as_built import Cable, differences
+from netplan.topologies.cable_plan import Sheet
+from tests.topologies.cable_faults import inject
+
+CABLES = 3 * 32_768
+
+
+def large() -> Sheet:
+    return cables(gpus=32_768, radix=64, hb_size=8, fabric="rail-optimized")
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cables") / "plan.csv"
+    path.write_text("".join(sheet_csv(large())), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def planned(plan: Path) -> list[Cable]:
+    return read_cables(plan)
+
+
+def test_plan_of_32768_gpus_as_csv(benchmark: BenchmarkFixture) -> None:
+    assert benchmark(lambda: sum(1 for _ in sheet_csv(large()))) == CABLES + 1
+
+
+def test_the_floor_joining_the_same_text(benchmark: BenchmarkFixture) -> None:
+    # What Python alone needs to join and encode as many rows of as many cells.
+    row = ("rail-0/leaf-0:1", "gpu-17", "1", "", "", "rail-0/leaf-0", "1", *("",) * 7)
+    rows = [row] * CABLES
+    assert benchmark(lambda: sum(len((",".join(cells) + "\n").encode()) for cells in rows))
+
+
+def test_plan_of_32768_gpus_as_xlsx(benchmark: BenchmarkFixture) -> None:
+    assert benchmark(lambda: len(sheet_xlsx(large()))) > 1_000_000
+
+
+def test_read_back(benchmark: BenchmarkFixture, plan: Path) -> None:
+    assert len(benchmark(read_cables, plan)) == CABLES
+
+
+def test_twenty_faults_in_a_hundred_thousand_cables(
+    benchmark: BenchmarkFixture, planned: list[Cable]
+) -> None:
+    built, faults = inject(planned, 20, np.random.default_rng(1))
+    found = benchmark(differences, planned, built)
+    assert sorted((d.kind, d.planned, d.built) for d in found) == sorted(faults)
+    assert differences(planned, planned) == []

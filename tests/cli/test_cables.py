@@ -1,0 +1,77 @@
+"""``netplan cables``: the plan to a file, and plan against as built."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import netplan, refused
+
+SMALL = ("cables", "--gpus", "64", "--radix", "16", "--hb-size", "8", "--fabric", "rail-optimized")
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cables") / "plan.csv"
+    assert netplan(*SMALL, "-o", str(path)).returncode == 0
+    return path
+
+
+def changed(plan: Path, name: str, old: str, new: str) -> Path:
+    text = plan.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    path = plan.with_name(name)
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    return path
+
+
+def test_plan_to_stdout_and_to_a_file(plan: Path) -> None:
+    done = netplan(*SMALL)
+    assert done.stdout == plan.read_text(encoding="utf-8")
+    lines = done.stdout.splitlines()
+    assert len(lines) == 1 + 64 + 64
+    assert lines[1] == "gpu-0:1--rail-0/leaf-0:1,gpu-0,1,,,rail-0/leaf-0,1,,,400,fibre,row,,host"
+
+
+def test_a_spreadsheet_compares_empty(plan: Path, tmp_path: Path) -> None:
+    sheet = tmp_path / "plan.xlsx"
+    assert netplan(*SMALL, "-o", str(sheet)).returncode == 0
+    done = netplan("cables", "--compare", str(plan), str(sheet))
+    assert (done.returncode, done.stdout) == (0, "128 cables planned, 128 built: no difference.\n")
+    done = netplan("cables", "--compare", str(plan), str(sheet), "--format", "csv")
+    assert done.stdout == "kind,instruction,planned,built\n"
+
+
+def test_differences_exit_with_one(plan: Path) -> None:
+    row = ",gpu-0,1,,,rail-0/leaf-0,1,,,400,"
+    built = changed(plan, "hall.csv", row, row.replace("leaf-0,1", "leaf-0,77"))
+    done = netplan("cables", "--compare", str(plan), str(built), columns=100)
+    assert done.returncode == 1
+    assert "move the cable from rail-0/leaf-0/77 to rail-0/leaf-0/1" in done.stdout
+    assert done.stdout.endswith("128 cables planned, 128 built: 1 wrong port.\n")
+    done = netplan("cables", "--compare", str(plan), str(built), "--format", "json")
+    assert done.returncode == 1
+    answer = json.loads(done.stdout)
+    assert answer["planned"] == 128
+    assert answer["differences"] == [
+        {
+            "kind": "wrong port",
+            "instruction": "move the cable from rail-0/leaf-0/77 to rail-0/leaf-0/1"
+            " (its other end is gpu-0/1)",
+            "planned": "gpu-0/1 - rail-0/leaf-0/1",
+            "built": "gpu-0/1 - rail-0/leaf-0/77",
+        }
+    ]
+
+
+def test_bad_input(plan: Path, tmp_path: Path) -> None:
+    assert "Missing option '--gpus', or '--compare'" in refused("cables")
+    assert "plan.txt: unknown kind of table: name it .csv or .xlsx" in refused(
+        *SMALL, "-o", str(tmp_path / "plan.txt")
+    )
+    row = ",gpu-0,1,,,rail-0/leaf-0,1,,,400,"
+    twice = changed(plan, "twice.csv", row, row.replace("leaf-0,1", "leaf-0,2"))
+    error = refused("cables", "--compare", str(plan), str(twice))
+    assert "twice.csv:10: port rail-0/leaf-0/2 is in use by the cable on line 2" in error
+    assert error.count("\n") == 1
+    assert "cannot be read" in refused("cables", "--compare", str(plan), "no.csv")

@@ -1,0 +1,182 @@
+"""Tables of cables read back, and files that nobody has vouched for."""
+
+import zipfile
+from pathlib import Path
+
+import openpyxl
+import pytest
+
+from netplan.errors import CatalogError
+from netplan.reports.cable_sheets import sheet_csv, sheet_xlsx
+from netplan.reports.cables import SHEETS, cables, compare_cables, read_cables
+from netplan.topologies.as_built import cables_of
+from netplan.topologies.cable_plan import Sheet, cable_plan
+from netplan.topologies.expand import expand
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.formats.edge_list import edge_list_lines
+from netplan.topologies.formats.graphml import graphml_lines
+from netplan.topologies.formats.infiniband_topo import topo_lines
+from netplan.topologies.specs import FABRICS
+
+GRAPH = expand(FABRICS.load("rail-optimized"), Sizing(64, 16, 8, 450e9, 50e9))
+NETBOX = "side_a_device,side_a_type,side_a_name,side_b_device,side_b_type,side_b_name\n"
+UFM = "A-Node Name,A-Type,A-Port,Z-Node Name,Z-Type,Z-Port\n"
+PLAN = "a_device,a_port,z_device,z_port,gbps\n"
+
+
+def saved(folder: Path, sheet: Sheet, ending: str) -> Path:
+    path = folder / f"{sheet.name}{ending}".replace(" ", "-")
+    if ending == ".xlsx":
+        path.write_bytes(sheet_xlsx(sheet))
+    else:
+        path.write_text("".join(sheet_csv(sheet)), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("ending", [".csv", ".xlsx"])
+@pytest.mark.parametrize("to", ["plan", "netbox-cables", "ufm-ethernet", "ufm-infiniband"])
+def test_every_table_reads_back_to_the_same_cables(tmp_path: Path, to: str, ending: str) -> None:
+    plan = saved(tmp_path, cables(gpus=64, radix=16, hb_size=8, fabric="rail-optimized"), ".csv")
+    path = saved(tmp_path, SHEETS[to](cable_plan(GRAPH)), ending)
+    assert len(read_cables(path)) == 128  # 64 host links, 64 to the spines
+    assert compare_cables(plan, path).differences == ()
+    ends = {frozenset((cable.a, cable.z)) for cable in read_cables(path)}
+    assert ends == {frozenset((cable.a, cable.z)) for cable in cables_of(GRAPH)}
+
+
+@pytest.mark.parametrize(
+    ("ending", "lines"),
+    [(".graphml", graphml_lines), (".csv", edge_list_lines), (".topo", topo_lines)],
+)
+def test_graphs_read_back_to_the_same_cables(tmp_path: Path, ending: str, lines: object) -> None:
+    assert callable(lines)
+    path = tmp_path / f"fabric{ending}"
+    path.write_text("".join(lines(GRAPH)), encoding="utf-8")
+    plan = saved(tmp_path, cables(gpus=64, radix=16, hb_size=8, fabric="rail-optimized"), ".csv")
+    assert compare_cables(plan, path).differences == ()
+
+
+IBNETDISCOVER = """\
+Switch\t64 "S-1"\t# "sw01" enhanced port 0 lid 1 lmc 0
+[1]\t"H-1"[1]\t# "gpu-0" lid 2 4xNDR
+[6]\t"H-2"[1]\t# "gpu-1" lid 3 4xHDR
+
+Ca\t1 "H-1"\t# "gpu-0"
+[1]\t"S-1"[1]\t# lid 2 lmc 0 "sw01" lid 1 4xNDR
+
+Ca\t1 "H-2"\t# "gpu-1"
+[1]\t"S-1"[6]\t# lid 3 lmc 0 "sw01" lid 1 4xHDR
+
+Ca\t1 "H-3"\t# "gpu-2"
+"""
+
+
+def test_ibnetdiscover_as_built_with_a_cable_missing(tmp_path: Path) -> None:
+    built, plan = tmp_path / "hall.ibnetdiscover", tmp_path / "plan.csv"
+    built.write_text(IBNETDISCOVER, encoding="utf-8")
+    lines = ("gpu-0,1,sw01,1,400", "gpu-1,1,sw01,2,400", "gpu-2,1,sw01,3,400")
+    plan.write_text(PLAN + "\n".join(lines) + "\n", encoding="utf-8")
+    assert [d.instruction for d in compare_cables(plan, built).differences] == [
+        "move the cable from sw01/6 to sw01/2 (its other end is gpu-1/1)",
+        "replace the cable from gpu-1/1 to sw01/2: it runs at 200 Gb/s, planned are 400 Gb/s",
+        "connect gpu-2/1 to sw01/3 at 400 Gb/s",
+    ]
+
+
+def test_a_spreadsheet_saved_by_another_program(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    page = book.active
+    assert page is not None
+    page.append(["a_device", "a_port", "z_device", "z_port", "gbps"])
+    page.append(["gpu-0", 1, "sw01", 5.0, 400])  # numbers, and shared strings
+    page.append([])
+    page.append(["gpu-1", "2", "sw01", "swp6", None])
+    path = tmp_path / "plan.xlsx"
+    book.save(path)
+    first, second = read_cables(path)
+    assert (str(first), first.gbps, first.line) == ("gpu-0/1 - sw01/5", 400.0, 2)
+    assert (str(second), second.line) == ("gpu-1/2 - sw01/swp6", 4)
+
+
+def test_formulas_stay_text_in_what_is_written(tmp_path: Path) -> None:
+    sheet = Sheet("P2P", ("name", "gbps"), iter([("=HYPERLINK(0)", "400")]))
+    assert list(sheet_csv(sheet))[1] == "'=HYPERLINK(0),400\n"
+    path = saved(tmp_path, Sheet("P2P", ("name", "gbps"), iter([("=1+1", "400")])), ".xlsx")
+    page = openpyxl.load_workbook(path).active
+    assert page is not None
+    assert [cell.data_type for cell in page[2]] == ["s", "n"]
+    assert [cell.value for cell in page[2]] == ["=1+1", 400]
+
+
+def test_the_same_plan_gives_the_same_bytes() -> None:
+    one, two = (sheet_xlsx(cables(gpus=64, radix=16, hb_size=8)) for _ in range(2))
+    assert one == two
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (PLAN + "=cmd|' /C calc'!A0,1,sw01,2,400\n", ":2: \"=cmd|' /C calc'!A0\" cannot be"),
+        (PLAN + "<b>gpu</b>,1,sw01,2,400\n", ":2: '<b>gpu</b>' cannot be a device"),
+        (PLAN + "gpu-0,,sw01,2,400\n", ":2: '' cannot be a device or port"),
+        (PLAN + "gpu-0,1,gpu-0,1,400\n", ":2: the cable joins gpu-0/1 to itself"),
+        (PLAN + "gpu-0,1,sw01,2,-400\n", ":2: gbps: got '-400', give a rate above 0"),
+        (PLAN + "gpu-0,1,sw01,2,inf\n", ":2: gbps: got 'inf', give a rate above 0"),
+        (PLAN + "gpu-0,1,sw01,2,400,9\n", ":2: expected 5 fields, got 6"),
+        (PLAN.replace("gbps", "color") + "a,1,b,2,red\n", ":1: unknown column 'color'"),
+        (PLAN, ":1: the table holds no cables"),
+        ("", ":1: no table of cables: give the columns a_device"),
+        ("name,x\na,b\n", ":1: no table of cables"),
+        (NETBOX + 'sw01,dcim.interface,"1\n', ": not CSV: "),
+        (UFM + "gpu-0,Host,1,sw01,Switch,2\ngpu-1,Host,1,sw01,Switch,2\n", ":3: port sw01/2 is in"),
+    ],
+)
+def test_hostile_csv(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "plan.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(CatalogError) as error:
+        compare_cables(path, path)
+    assert str(error.value).startswith(f"{path}:")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_wrong_encoding_and_too_many_rows(tmp_path: Path) -> None:
+    path = tmp_path / "plan.csv"
+    path.write_bytes(PLAN.encode() + "gpu-ä,1,sw01,2,400\n".encode("latin-1"))
+    with pytest.raises(CatalogError, match=r"plan.csv:2: not UTF-8 text"):
+        read_cables(path)
+    path.write_text(PLAN + "a,1,b,2,4\n" * 1_000_001, encoding="utf-8")
+    with pytest.raises(CatalogError, match=r"more than 1,000,000 rows"):
+        read_cables(path)
+
+
+SHEET = "xl/worksheets/sheet1.xml"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("other.xml", b"<a/>", "it holds no first sheet"),
+        (SHEET, b"<worksheet><row>", "damaged spreadsheet"),
+        (SHEET, b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "it declares a document type"),
+        (SHEET, b'<a><row r="1"><c r="1" t="s"><v>9</v></c></row></a>', "has no column"),
+        (SHEET, b'<a><row r="1"><c r="A1" t="s"><v>9</v></c></row></a>', "damaged spreadsheet"),
+    ],
+)
+def test_hostile_spreadsheets(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    path = tmp_path / "plan.xlsx"
+    with zipfile.ZipFile(path, "w") as book:
+        book.writestr(name, content)
+    with pytest.raises(CatalogError, match=message) as error:
+        read_cables(path)
+    assert str(error.value).startswith(f"{path}:1: ")
+
+
+def test_not_even_a_spreadsheet(tmp_path: Path) -> None:
+    path = tmp_path / "plan.xlsx"
+    path.write_bytes(b"PK\x03\x04 no zip")
+    with pytest.raises(CatalogError, match=r"plan.xlsx:1: no spreadsheet"):
+        read_cables(path)
+    with pytest.raises(CatalogError, match=r"none.xlsx: cannot be read"):
+        read_cables(tmp_path / "none.xlsx")
