@@ -9,20 +9,37 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 _HOMES = {
+    "audit": "netplan.reports.audit",
+    "cables": "netplan.reports.cables",
     "compare": "netplan.reports.compare",
     "cost": "netplan.reports.cost",
     "loads": "netplan.reports.loads",
+    "procurement": "netplan.reports.procurement",
     "search": "netplan.reports.search",
     "traffic": "netplan.reports.traffic",
     "verify": "netplan.reports.verify",
 }
 
-__all__ = ["__version__", "compare", "cost", "loads", "search", "traffic", "verify"]
+__all__ = [  # noqa: F822 - loaded by __getattr__
+    "__version__",
+    "audit",
+    "cables",
+    "compare",
+    "cost",
+    "loads",
+    "procurement",
+    "search",
+    "traffic",
+    "verify",
+]
 
 if TYPE_CHECKING:
+    from netplan.reports.audit import audit
+    from netplan.reports.cables import cables
     from netplan.reports.compare import compare
     from netplan.reports.cost import cost
     from netplan.reports.loads import loads
+    from netplan.reports.procurement import procurement
     from netplan.reports.search import search
     from netplan.reports.traffic import traffic
     from netplan.reports.verify import verify

@@ -9,7 +9,7 @@ from netplan.cli.options import RATIO, WHOLE
 from netplan.cli.output import emit, emit_lines, terminal_width
 from netplan.files import write_atomically
 
-SHEETS = ("plan", "netbox-cables", "netbox-devices", "ufm-ethernet", "ufm-infiniband")
+SHEETS = ("plan", "lengths", "netbox-cables", "netbox-devices", "ufm-ethernet", "ufm-infiniband")
 FORMATS = ("table", "json", "csv")
 EXIT_DIFFERENT = 1
 
@@ -23,6 +23,9 @@ EXIT_DIFFERENT = 1
 @click.option("--oversubscription", type=RATIO, help="Down over up at Clos leaves, such as 3:1.")
 @click.option(
     "--to", type=click.Choice(SHEETS), default="plan", show_default=True, help="Which table."
+)
+@click.option(
+    "--floor-plan", help="Hall that gives racks and lengths, such as example-hall, or a file."
 )
 @click.option(
     "--compare",
@@ -65,6 +68,7 @@ def command(
     Examples:
       netplan cables --gpus 32768 --radix 64 --fabric rail-optimized -o plan.xlsx
       netplan cables --gpus 1024 --radix 64 --to netbox-cables -o cables.csv
+      netplan cables --gpus 32768 --radix 128 --floor-plan example-hall --to lengths
       netplan cables --compare plan.csv fabric.ibnetdiscover
     """
     if files:

@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netplan import __version__
+from netplan.costing.cabling import CABLING_BOOKS
+from netplan.errors import InputError
+from netplan.reports.cable_lengths import lengths_sheet, placed
 from netplan.reports.export import read_graph
 from netplan.reports.formats import Cell
 from netplan.reports.inputs import CatalogReader, sizing_on
@@ -21,10 +24,12 @@ from netplan.topologies.as_built import (
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cable_plan import CablePlan, Sheet, cable_plan, media_of, plan_sheet
 from netplan.topologies.expand import expand
+from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.formats.cable_tables import is_cable_table, read_cable_table, read_table
 from netplan.topologies.formats.edge_list import NEEDED
 from netplan.topologies.formats.ibnetdiscover import ibnetdiscover_draft
 from netplan.topologies.formats.netbox import netbox_cables, netbox_devices
+from netplan.topologies.formats.network_view import network_only
 from netplan.topologies.formats.ufm import ufm_ethernet, ufm_infiniband
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.accelerators import ACCELERATORS
@@ -40,6 +45,8 @@ SHEETS: Mapping[str, Callable[[CablePlan], Sheet]] = {
     "ufm-ethernet": ufm_ethernet,
     "ufm-infiniband": ufm_infiniband,
 }
+LENGTHS = "lengths"
+CABLING = "2026"
 COLUMNS = ("kind", "instruction", "planned", "built")
 
 
@@ -52,6 +59,7 @@ def cables(  # noqa: PLR0913 - one keyword an input, as on the command line
     hb_size: int | None = None,
     accelerator: str = "gh200-96gb",
     oversubscription: float | None = None,
+    floor_plan: str | None = None,
     catalog: str | Path | None = None,
     overrides: Mapping[str, str] | None = None,
 ) -> Sheet:
@@ -60,7 +68,10 @@ def cables(  # noqa: PLR0913 - one keyword an input, as on the command line
     Parameters
     ----------
     to
-        ``plan``, ``netbox-cables``, ``netbox-devices``, ``ufm-ethernet`` or ``ufm-infiniband``.
+        ``plan``, ``lengths``, ``netbox-cables``, ``netbox-devices``, ``ufm-ethernet`` or
+        ``ufm-infiniband``.
+    floor_plan
+        Hall that gives racks, units and lengths, by catalog name or path; ``lengths`` needs one.
     gpus, radix, fabric, hb_size, accelerator, oversubscription, catalog, overrides
         As in :func:`netplan.compare`, for one fabric.
 
@@ -77,12 +88,22 @@ def cables(  # noqa: PLR0913 - one keyword an input, as on the command line
     """
     reader = CatalogReader(catalog, overrides)
     on, spec = reader.load(ACCELERATORS, accelerator), reader.load(FABRICS, fabric)
+    hall = reader.load(FLOOR_PLANS, floor_plan) if floor_plan else None
+    book = reader.load(CABLING_BOOKS, CABLING)
     reader.replaced()
+    if to == LENGTHS and hall is None:
+        raise InputError("--to lengths needs --floor-plan, such as example-hall")
     sizing = sizing_on(
         on, gpus=gpus, radix=radix, hb_size=hb_size, oversubscription=oversubscription
     )
     media = media_of(build_fabric(spec, sizing))
-    return SHEETS[to](cable_plan(expand(spec, sizing), media=media))
+    network = network_only(expand(spec, sizing))
+    if hall is None:
+        return SHEETS[to](cable_plan(network, media=media))
+    places, length_m = placed(hall, network)
+    if to == LENGTHS:
+        return lengths_sheet(network, length_m, book)
+    return SHEETS[to](cable_plan(network, media=media, places=places, length_m=length_m))
 
 
 def read_cables(path: Path) -> list[Cable]:

@@ -16,6 +16,7 @@ from netplan.errors import InputError
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.reports.definition import REPORTS
 from netplan.reports.formats import Cell
+from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.accelerators import ACCELERATORS
 from netplan.traffic.models import MODELS
@@ -27,6 +28,7 @@ SHELVES: dict[str, Shelf[Any]] = {
         ACCELERATORS,
         ITERATION_MODELS,
         FABRICS,
+        FLOOR_PLANS,
         SWITCHES,
         CABLING_BOOKS,
         PRICE_BOOKS,

@@ -75,3 +75,29 @@ def test_bad_input(plan: Path, tmp_path: Path) -> None:
     assert "twice.csv:10: port rail-0/leaf-0/2 is in use by the cable on line 2" in error
     assert error.count("\n") == 1
     assert "cannot be read" in refused("cables", "--compare", str(plan), "no.csv")
+
+
+def test_lengths_on_a_floor_plan() -> None:
+    arguments = ("cables", "--gpus", "1024", "--radix", "64", "--hb-size", "8", "--fabric")
+    hall = ("--floor-plan", "example-hall")
+    text = netplan(*arguments, "rail-only", *hall, "--to", "lengths").stdout
+    rows = [line.split(",") for line in text.splitlines()[1:]]
+    # 1,024 host links and as many from leaves to spines.
+    assert sum(int(row[2]) for row in rows if row[0] == "host") == 1024
+    assert sum(int(row[2]) for row in rows if row[0] == "leaf-spine") == 1024
+    for _, length, count, total, medium in rows:
+        assert float(total) == pytest.approx(float(length) * int(count))
+        limits = {"dac": 3, "aec": 5, "aoc": 30, "multimode": 50, "singlemode": 500}
+        assert float(length) <= limits[medium]
+    plan = netplan(*arguments, "rail-only", *hall).stdout.splitlines()
+    lengths = sorted({float(line.split(",")[12]) for line in plan[1:]})
+    assert lengths == sorted({float(row[1]) for row in rows})
+    assert plan[1].split(",")[3:5] == ["01-01", "1"]
+
+
+def test_lengths_need_a_hall_that_is_large_enough() -> None:
+    arguments = ("cables", "--gpus", "131072", "--radix", "64", "--hb-size", "8")
+    assert "--to lengths needs --floor-plan" in refused(*arguments, "--to", "lengths")
+    error = refused(*arguments, "--floor-plan", "example-hall")
+    assert "holds 1,600 racks, 4,096 for GPUs" in error
+    assert "unknown floor-plan 'hall'" in refused(*arguments, "--floor-plan", "hall")

@@ -1,0 +1,85 @@
+"""Lengths and media of a fabric's cables on a floor plan: what to order, by length."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from netplan.costing.cabling import ANY, CablingBook
+from netplan.topologies.cable_plan import Place, Sheet
+from netplan.topologies.floor_plan import (
+    Floats,
+    FloorPlan,
+    lay_out,
+    shortest_media,
+    stock_length_m,
+)
+from netplan.topologies.graph import FabricGraph
+
+LENGTH_COLUMNS = ("group", "length_m", "cables", "total_m", "medium")
+
+
+class Placed(NamedTuple):
+    """Places of devices by name, and lengths of cables as sold [m]."""
+
+    places: Mapping[str, Place]
+    length_m: Floats
+
+
+def placed(plan: FloorPlan, network: FabricGraph) -> Placed:
+    """Put a network into a hall.
+
+    Parameters
+    ----------
+    plan
+        The hall.
+    network
+        The fabric, without links inside HB domains.
+
+    Raises
+    ------
+    InputError
+        If the hall is too small.
+    """
+    layout = lay_out(plan, network)
+    length = layout.cable_m(network.source, network.target)
+    return Placed(layout.places(network), stock_length_m(plan, length))
+
+
+def reaches_m(book: CablingBook) -> dict[str, float]:
+    """Reach of every medium that is not tied to a form factor [m].
+
+    Examples
+    --------
+    >>> from netplan.costing.cabling import CABLING_BOOKS
+    >>> reaches_m(CABLING_BOOKS.load("2026"))
+    {'dac': 3.0, 'aec': 5.0, 'aoc': 30.0, 'multimode': 50.0, 'singlemode': 500.0}
+    """
+    found: dict[str, float] = {
+        cable.kind: cable.reach_m for cable in book.cables if cable.forms == (ANY, ANY)
+    }
+    found |= {module.fibre: module.reach_m for module in book.modules if module.form == ANY}
+    return found
+
+
+def lengths_sheet(network: FabricGraph, length_m: Floats, book: CablingBook) -> Sheet:
+    """Cables by link group and length, with the medium of the shortest reach that spans it.
+
+    Parameters
+    ----------
+    network, length_m
+        The fabric, and the lengths of its cables as sold [m].
+    book
+        Reaches of the media.
+    """
+    lengths, which = np.unique(length_m, return_inverse=True)
+    counts = np.zeros((len(network.group_names), len(lengths)), np.int64)
+    np.add.at(counts, (network.group, which), 1)
+    media = shortest_media(reaches_m(book), lengths)
+    rows = (
+        (name, f"{lengths[at]:g}", str(count), f"{count * lengths[at]:g}", media[at])
+        for name, line in zip(network.group_names, counts.tolist(), strict=True)
+        for at, count in enumerate(line)
+        if count
+    )
+    return Sheet("Cable lengths", LENGTH_COLUMNS, rows)
