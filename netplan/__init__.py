@@ -16,11 +16,11 @@ _HOMES = {
     "loads": "netplan.reports.loads",
     "procurement": "netplan.reports.procurement",
     "search": "netplan.reports.search",
-    "traffic": "netplan.reports.traffic",
+    "training_traffic": "netplan.reports.traffic",
     "verify": "netplan.reports.verify",
 }
 
-__all__ = [  # noqa: F822 - loaded by __getattr__
+__all__ = [
     "__version__",
     "audit",
     "cables",
@@ -29,7 +29,7 @@ __all__ = [  # noqa: F822 - loaded by __getattr__
     "loads",
     "procurement",
     "search",
-    "traffic",
+    "training_traffic",
     "verify",
 ]
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from netplan.reports.loads import loads
     from netplan.reports.procurement import procurement
     from netplan.reports.search import search
-    from netplan.reports.traffic import traffic
+    from netplan.reports.traffic import training_traffic
     from netplan.reports.verify import verify
 
 

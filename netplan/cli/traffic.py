@@ -39,10 +39,10 @@ def command(
     """
     from netplan.reports.inputs import parse_overrides
     from netplan.reports.run_tables import traffic_text
-    from netplan.reports.traffic import traffic
+    from netplan.reports.traffic import training_traffic
 
     require_gpus(question)
-    answer = traffic(
+    answer = training_traffic(
         overrides=parse_overrides(overrides),
         fixed=fixed_options(fix),
         **question,  # type: ignore[arg-type]

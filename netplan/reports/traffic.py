@@ -29,7 +29,7 @@ HEAT_BLOCKS = 32
 
 @dataclass(frozen=True, slots=True)
 class TrafficAnswer:
-    """The answer of :func:`traffic`."""
+    """The answer of :func:`training_traffic`."""
 
     workload: Workload
     matrix: TrafficMatrix
@@ -79,7 +79,7 @@ class TrafficAnswer:
             writers[path.suffix](self.matrix, new)
 
 
-def traffic(**question: Unpack["RunQuestion"]) -> TrafficAnswer:
+def training_traffic(**question: Unpack["RunQuestion"]) -> TrafficAnswer:
     """Find the traffic matrix of a training run.
 
     Parameters
@@ -96,7 +96,7 @@ def traffic(**question: Unpack["RunQuestion"]) -> TrafficAnswer:
     --------
     GPT-1T as in Fig. 4 of arXiv:2307.12169: ring collectives, 8 x 64 x 6.
 
-    >>> answer = traffic(
+    >>> answer = training_traffic(
     ...     gpus=3072, hb_size=8, batch=3072, algorithm="ring",
     ...     fixed={"tensor": 8, "pipeline": 64, "microbatch": 1, "interleave": 1})
     >>> [(share.kind, round(100 * share.bytes_share, 2)) for share in answer.shares]

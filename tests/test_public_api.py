@@ -1,0 +1,37 @@
+"""The few names that a notebook needs, and what their answers offer."""
+
+import json
+from types import ModuleType
+
+import pytest
+
+import netplan
+
+QUESTIONS = {
+    "compare": {"gpus": 512, "radix": 32, "fabrics": ("rail-only",), "model": "gpt-22b"},
+    "search": {"gpus": 512, "accelerator": "b200", "model": "gpt-22b", "batch": 512},
+    "training_traffic": {"gpus": 512, "hb_size": 8, "model": "gpt-22b", "batch": 512},
+    "loads": {"gpus": 512, "hb_size": 8, "model": "gpt-22b", "batch": 512},
+    "cost": {"gpus": 512, "radix": 32, "fabrics": ("rail-only",)},
+    "verify": {"only": "Table 2"},
+}
+
+
+def test_every_public_name_is_a_function() -> None:
+    for name in set(netplan.__all__) - {"__version__"}:
+        value = getattr(netplan, name)
+        assert callable(value), name
+        assert not isinstance(value, ModuleType), name
+
+
+def test_unknown_names_are_errors() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'comparison'"):
+        netplan.comparison  # type: ignore[attr-defined] # noqa: B018
+
+
+@pytest.mark.parametrize("name", list(QUESTIONS))
+def test_answers_become_json_frames_and_html(name: str) -> None:
+    answer = getattr(netplan, name)(**QUESTIONS[name])
+    assert json.loads(json.dumps(answer.to_dict())) == answer.to_dict()
+    assert len(answer.to_frame()) >= 1
+    assert "<" in answer._repr_html_()
