@@ -32,7 +32,7 @@ def command(
     format_: str,
     output: Path | None,
 ) -> None:
-    r"""Audit FILE: a table of designs, a cable plan, a graph, or a simulator's topology.
+    """Audit FILE: a table of designs, a cable plan, a graph, or a simulator's topology.
 
     Finds counts that do not multiply, ports that do not exist or are used twice, oversubscription
     that nobody stated, and headers that disagree with their bodies. Exits with 1 if it finds any.

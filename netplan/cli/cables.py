@@ -59,7 +59,7 @@ def command(
     overrides: tuple[str, ...],
     **question: object,
 ) -> None:
-    r"""Write the cable plan of a fabric, or compare one with the cables as built.
+    """Write the cable plan of a fabric, or compare one with the cables as built.
 
     The comparison names what is missing, extra, swapped, in a wrong port or at a wrong speed, and
     what to do about it; it exits with 1 if anything differs.

@@ -30,7 +30,7 @@ def command(
     no_timing: bool,
     **question: object,
 ) -> None:
-    r"""Put all fabrics side by side: what each needs, costs and draws, and how fast it trains.
+    """Put all fabrics side by side: what each needs, costs and draws, and how fast it trains.
 
     Names are catalog names (see `netplan catalog list`) or paths to files.
 

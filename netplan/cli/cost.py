@@ -1,35 +1,14 @@
 """``netplan cost``."""
 
-import re
 from pathlib import Path
 
 import click
 
-from netplan.cli.options import RATIO, WHOLE, answer_options_in
+from netplan.cli.options import WHOLE, answer_options_in
 from netplan.cli.output import emit_answer
+from netplan.cli.price_options import price_options
 from netplan.files import write_atomically
 from netplan.reports.formats import FORMATS
-
-
-class Percent(click.ParamType[float]):
-    """A percentage such as ``7%``, read as a share of one."""
-
-    name = "percent"
-
-    def convert(
-        self,
-        value: object,
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> float:
-        """Read the share; a number without its sign could mean either."""
-        text = str(value).strip()
-        if not re.fullmatch(r"-?\d+(\.\d+)?\s*%", text):
-            self.fail(f"{text!r} is not a percentage: write 7%", param, ctx)
-        return float(text.rstrip("% ")) / 100
-
-
-PERCENT = Percent()
 
 
 @click.command("cost", short_help="Bill of materials, price range, drivers, yearly cost.")
@@ -43,20 +22,7 @@ PERCENT = Percent()
     multiple=True,
     help="This fabric (repeatable)  [default: rail-optimized and rail-only]",
 )
-@click.option("--switch", help="Switch model with that many ports  [default: any]")
-@click.option("--ocs", help="Optical circuit switch for tori  [default: direct fibres]")
-@click.option("--spares", multiple=True, help="Spares: 2%, or transceivers=3% (repeatable).")
-@click.option("--oversubscription", type=RATIO, help="Down over up at Clos leaves, such as 3:1.")
-@click.option("--prices", default="2026", show_default=True, help="Price book.")
-@click.option("--currency", help="Currency of the answer  [default: the price book's]")
-@click.option("--discount", type=PERCENT, help="Off every price  [default: the price book's]")
-@click.option("--power", default="2026", show_default=True, help="Power book.")
-@click.option("--cabling", default="2026", show_default=True, help="Modules, cables, lengths.")
-@click.option("--economics", default="2026", show_default=True, help="PUE, tariff, interest.")
-@click.option("--years", type=WHOLE, help="Years of use  [default: the economics book's]")
-@click.option("--pue", type=float, help="Facility over equipment power  [default: the same]")
-@click.option("--tariff", type=float, help="Price of a kWh  [default: the same]")
-@click.option("--interest", type=PERCENT, help="Interest a year, such as 7%  [default: the same]")
+@price_options
 @answer_options_in((*FORMATS, "xlsx"))
 def command(
     *,
@@ -65,7 +31,7 @@ def command(
     overrides: tuple[str, ...],
     **question: object,
 ) -> None:
-    r"""Make the bill of materials of a network, with its price range and what drives it.
+    """Make the bill of materials of a network, with its price range and what drives it.
 
     Ports close before anything is priced: every cable end has a port of the right speed and form.
 

@@ -38,7 +38,7 @@ def command(
     overrides: tuple[str, ...],
     **question: object,
 ) -> None:
-    r"""Write a fabric, port to port, in the format of another tool.
+    """Write a fabric, port to port, in the format of another tool.
 
     \b
     Examples:

@@ -50,7 +50,7 @@ def command(  # noqa: PLR0913 - one parameter an option
     bounds: bool,
     **question: object,
 ) -> None:
-    r"""Show what every link carries in one iteration, and every collective beside its bound.
+    """Show what every link carries in one iteration, and every collective beside its bound.
 
     \b
     Examples:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from netplan.cli.cost import PERCENT
-from netplan.cli.options import RATIO, WHOLE
+from netplan.cli.options import WHOLE
 from netplan.cli.output import emit
+from netplan.cli.price_options import price_options
 
 
 @click.group("report", short_help="Documents to send: procurement.")
@@ -28,20 +28,7 @@ def command() -> None:
     multiple=True,
     help="This fabric (repeatable)  [default: those of the report]",
 )
-@click.option("--switch", help="Switch model with that many ports  [default: any]")
-@click.option("--ocs", help="Optical circuit switch for tori  [default: direct fibres]")
-@click.option("--spares", multiple=True, help="Spares: 2%, or transceivers=3% (repeatable).")
-@click.option("--oversubscription", type=RATIO, help="Down over up at Clos leaves, such as 3:1.")
-@click.option("--prices", default="2026", show_default=True, help="Price book.")
-@click.option("--currency", help="Currency of the answer  [default: the price book's]")
-@click.option("--discount", type=PERCENT, help="Off every price  [default: the price book's]")
-@click.option("--power", default="2026", show_default=True, help="Power book.")
-@click.option("--cabling", default="2026", show_default=True, help="Modules, cables, lengths.")
-@click.option("--economics", default="2026", show_default=True, help="PUE, tariff, interest.")
-@click.option("--years", type=WHOLE, help="Years of use  [default: the economics book's]")
-@click.option("--pue", type=float, help="Facility over equipment power  [default: the same]")
-@click.option("--tariff", type=float, help="Price of a kWh  [default: the same]")
-@click.option("--interest", type=PERCENT, help="Interest a year, such as 7%  [default: the same]")
+@price_options
 @click.option("--iteration-model", default="ptd-p", show_default=True, help="Timing assumptions.")
 @click.option("--timing/--no-timing", default=True, help="Search the best plan of each fabric.")
 @click.option("--report", default="procurement", show_default=True, help="Report definition.")
@@ -72,7 +59,7 @@ def procurement_command(
     overrides: tuple[str, ...],
     **question: object,
 ) -> None:
-    r"""Write what a buyer sends to suppliers: verdict, prices, bill, drawing, sources.
+    """Write what a buyer sends to suppliers: verdict, prices, bill, drawing, sources.
 
     The HTML file holds its charts and needs no network; the same question gives the same bytes.
 

@@ -57,7 +57,7 @@ def command(
     fix: tuple[str, ...],
     **question: object,
 ) -> None:
-    r"""Find the best parallel plans of a model on a cluster; every plan is evaluated.
+    """Find the best parallel plans of a model on a cluster; every plan is evaluated.
 
     \b
     Examples:

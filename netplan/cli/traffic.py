@@ -29,7 +29,7 @@ def command(
     heat_map: Path | None,
     **question: object,
 ) -> None:
-    r"""Show the traffic matrix of a training run: shares, pairs, heat map.
+    """Show the traffic matrix of a training run: shares, pairs, heat map.
 
     \b
     Examples:

@@ -19,6 +19,8 @@ def test_every_command_has_help_and_stands_in_the_readme(name: str) -> None:
     assert done.returncode == 0
     assert done.stdout.startswith("Usage: netplan")
     assert f"netplan {name}" in README
+    # Examples stand on lines of their own, as they can be copied.
+    assert "\\b" not in done.stdout
 
 
 def test_readme_shows_the_real_output() -> None:
