@@ -8,6 +8,7 @@ from importlib import import_module
 import click
 
 from netplan import __version__
+from netplan.cli.heartbeat import Heartbeat
 from netplan.errors import NetplanError
 
 COMMANDS = {
@@ -69,8 +70,9 @@ def main() -> None:
     # Imports make many objects and no garbage: the collector's early passes cost a twentieth.
     gc.set_threshold(200_000, 20, 20)
     try:
-        netplan.main(prog_name="netplan", standalone_mode=False)
-        sys.stdout.flush()
+        with Heartbeat():
+            netplan.main(prog_name="netplan", standalone_mode=False)
+            sys.stdout.flush()
     except click.exceptions.Exit as exit_:
         sys.exit(exit_.exit_code)
     except click.Abort:

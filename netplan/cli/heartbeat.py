@@ -1,0 +1,57 @@
+"""A sign of life on stderr for whatever takes longer than two seconds."""
+
+import sys
+from threading import Event, Thread
+from types import TracebackType
+from typing import Self, TextIO
+
+FIRST_S = 2.0
+EVERY_S = 2.0
+EVERY_IN_A_FILE_S = 30.0
+
+
+class Heartbeat:
+    """Says how long a command has been working, from two seconds on.
+
+    A terminal sees one line that is rewritten and wiped at the end; a log gets a line now and then.
+    """
+
+    def __init__(self, stream: TextIO | None = None, first_s: float = FIRST_S) -> None:
+        self.stream = sys.stderr if stream is None else stream
+        self.first_s = first_s
+        self._done = Event()
+        self._thread = Thread(target=self._beat, daemon=True)
+        self._shown = False
+
+    def __enter__(self) -> Self:
+        """Start to watch the clock."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop, and wipe the line from a terminal."""
+        self._done.set()
+        self._thread.join()
+        if self._shown and self.stream.isatty():
+            self._write("\r\x1b[K")
+
+    def _beat(self) -> None:
+        waited, pause = 0.0, self.first_s
+        while not self._done.wait(pause):
+            waited += pause
+            live = self.stream.isatty()
+            self._write(f"\rworking, {waited:.0f} s" if live else f"working, {waited:.0f} s\n")
+            self._shown = True
+            pause = EVERY_S if live else EVERY_IN_A_FILE_S
+
+    def _write(self, text: str) -> None:
+        try:
+            self.stream.write(text)
+            self.stream.flush()
+        except (OSError, ValueError):
+            self._done.set()  # nobody reads stderr any more
