@@ -9,7 +9,23 @@ from netplan.cli.options import RATIO, WHOLE
 from netplan.cli.output import emit, emit_lines, terminal_width
 from netplan.files import write_atomically
 
-SHEETS = ("plan", "lengths", "netbox-cables", "netbox-devices", "ufm-ethernet", "ufm-infiniband")
+SHEETS = (
+    "plan",
+    "lengths",
+    "racks",
+    "netbox-cables",
+    "netbox-devices",
+    "ufm-ethernet",
+    "ufm-infiniband",
+)
+    "plan",
+    "lengths",
+    "racks",
+    "netbox-cables",
+    "netbox-devices",
+    "ufm-ethernet",
+    "ufm-infiniband",
+)
 FORMATS = ("table", "json", "csv")
 EXIT_DIFFERENT = 1
 

@@ -1,12 +1,13 @@
 """Lengths and media of a fabric's cables on a floor plan: what to order, by length."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from netplan.costing.cabling import ANY, CablingBook
-from netplan.topologies.cable_plan import Place, Sheet
+from netplan.topologies.cable_plan import ROLES, Place, Sheet
 from netplan.topologies.floor_plan import (
     Floats,
     FloorPlan,
@@ -17,6 +18,7 @@ from netplan.topologies.floor_plan import (
 from netplan.topologies.graph import FabricGraph
 
 LENGTH_COLUMNS = ("group", "length_m", "cables", "total_m", "medium")
+RACK_COLUMNS = ("rack", "what", "length_m", "count")
 
 
 class Placed(NamedTuple):
@@ -44,6 +46,27 @@ def placed(plan: FloorPlan, network: FabricGraph) -> Placed:
     layout = lay_out(plan, network)
     length = layout.cable_m(network.source, network.target)
     return Placed(layout.places(network), stock_length_m(plan, length))
+
+
+def racks_sheet(network: FabricGraph, placed_at: Placed) -> Sheet:
+    """What stands in each rack, and the cables that begin there, by length: for installers.
+
+    Parameters
+    ----------
+    network, placed_at
+        The fabric, its places and its lengths.
+    """
+    names = np.array(network.node_names(), object)
+    racks = [placed_at.places[name].rack for name in names.tolist()]
+    kinds = [ROLES[kind] for kind in network.node_kind.tolist()]
+    devices = Counter(zip(racks, kinds, strict=True))
+    begins = np.array(racks, object)[network.source].tolist()
+    cables = Counter(zip(begins, placed_at.length_m.tolist(), strict=True))
+    lines = [(rack, 0, kind, "", count) for (rack, kind), count in devices.items()]
+    lines += [(rack, 1, "cable", f"{length:g}", count) for (rack, length), count in cables.items()]
+    lines.sort(key=lambda line: (line[0], line[1], line[2], float(line[3] or 0)))
+    rows = ((rack, what, length, str(count)) for rack, _, what, length, count in lines)
+    return Sheet("Racks", RACK_COLUMNS, rows)
 
 
 def reaches_m(book: CablingBook) -> dict[str, float]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from netplan import __version__
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.errors import InputError
-from netplan.reports.cable_lengths import lengths_sheet, placed
+from netplan.reports.cable_lengths import lengths_sheet, placed, racks_sheet
 from netplan.reports.export import read_graph
 from netplan.reports.formats import Cell
 from netplan.reports.inputs import CatalogReader, sizing_on
@@ -45,7 +45,7 @@ SHEETS: Mapping[str, Callable[[CablePlan], Sheet]] = {
     "ufm-ethernet": ufm_ethernet,
     "ufm-infiniband": ufm_infiniband,
 }
-LENGTHS = "lengths"
+LENGTHS, RACKS = "lengths", "racks"
 CABLING = "2026"
 COLUMNS = ("kind", "instruction", "planned", "built")
 
@@ -68,10 +68,11 @@ def cables(  # noqa: PLR0913 - one keyword an input, as on the command line
     Parameters
     ----------
     to
-        ``plan``, ``lengths``, ``netbox-cables``, ``netbox-devices``, ``ufm-ethernet`` or
-        ``ufm-infiniband``.
+        ``plan``, ``lengths``, ``racks``, ``netbox-cables``, ``netbox-devices``, ``ufm-ethernet``
+        or ``ufm-infiniband``.
     floor_plan
-        Hall that gives racks, units and lengths, by catalog name or path; ``lengths`` needs one.
+        Hall that gives racks, units and lengths, by catalog name or path; ``lengths`` and ``racks``
+        need one.
     gpus, radix, fabric, hb_size, accelerator, oversubscription, catalog, overrides
         As in :func:`netplan.compare`, for one fabric.
 
@@ -91,8 +92,8 @@ def cables(  # noqa: PLR0913 - one keyword an input, as on the command line
     hall = reader.load(FLOOR_PLANS, floor_plan) if floor_plan else None
     book = reader.load(CABLING_BOOKS, CABLING)
     reader.replaced()
-    if to == LENGTHS and hall is None:
-        raise InputError("--to lengths needs --floor-plan, such as example-hall")
+    if to in (LENGTHS, RACKS) and hall is None:
+        raise InputError(f"--to {to} needs --floor-plan, such as example-hall")
     sizing = sizing_on(
         on, gpus=gpus, radix=radix, hb_size=hb_size, oversubscription=oversubscription
     )
@@ -100,9 +101,12 @@ def cables(  # noqa: PLR0913 - one keyword an input, as on the command line
     network = network_only(expand(spec, sizing))
     if hall is None:
         return SHEETS[to](cable_plan(network, media=media))
-    places, length_m = placed(hall, network)
+    put = placed(hall, network)
+    places, length_m = put
     if to == LENGTHS:
         return lengths_sheet(network, length_m, book)
+    if to == RACKS:
+        return racks_sheet(network, put)
     return SHEETS[to](cable_plan(network, media=media, places=places, length_m=length_m))
 
 

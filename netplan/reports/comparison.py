@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from netplan.reports.formats import Cell
 
 BASELINE = "rail-optimized"
+PETA = 1e15
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,20 @@ class FabricRow:
             for line in self.cost.unpriced
         )
 
+    @property
+    def effective_flops_per_s(self) -> float | None:
+        """Useful FLOP/s of the whole training run: MFU times the peak of its GPUs [FLOP/s]."""
+        if self.best is None or self.timed is None:
+            return None
+        peak = self.timed.settings[0].training.flops_per_s
+        return self.best.mfu * self.best.plan.gpus * peak
+
+    @property
+    def cost_per_effective_pflops(self) -> float | None:
+        """Base price of the network per useful 10^15 FLOP/s [currency / (PFLOP/s)]."""
+        useful = self.effective_flops_per_s
+        return self.cost.base / (useful / PETA) if self.cost and useful else None
+
     def to_dict(self) -> dict[str, Any]:
         """The row as the command line prints it in JSON."""
         fabric, cost, best = self.fabric, self.cost, self.best
@@ -64,11 +79,13 @@ class FabricRow:
             "hb_size": fabric.sizing.hb_size if fabric else None,
             "cost_usd": {"low": cost.low, "base": cost.base, "high": cost.high} if cost else None,
             "cost_per_gpu_usd": cost.base / gpus if cost else None,
+            "cost_per_effective_pflops_usd": self.cost_per_effective_pflops,
             "cost_complete": self.cost_complete,
             "cost_reduction": self.cost_reduction,
             "power_w": self.power.typical_w if self.power else None,
             "iteration_time_s": best.iteration_time_s if best else None,
             "mfu": best.mfu if best else None,
+            "effective_flops_per_s": self.effective_flops_per_s,
             "memory_bytes": best.memory_bytes if best else None,
             "breakdown_s": best.breakdown_s if best else None,
             "plan": best.plan.to_dict() if best else None,

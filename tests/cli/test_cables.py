@@ -95,6 +95,17 @@ def test_lengths_on_a_floor_plan() -> None:
     assert plan[1].split(",")[3:5] == ["01-01", "1"]
 
 
+def test_racks_hold_all_devices_and_cables() -> None:
+    arguments = ("cables", "--gpus", "1024", "--radix", "64", "--hb-size", "8", "--fabric")
+    sheet = (*arguments, "rail-only", "--floor-plan", "example-hall", "--to", "racks")
+    rows = [line.split(",") for line in netplan(*sheet).stdout.splitlines()[1:]]
+    total = {what: sum(int(row[3]) for row in rows if row[1] == what) for what in ("gpu", "cable")}
+    assert total == {"gpu": 1024, "cable": 2048}
+    # 6 switches a rail, 8 rails, 16 a rack: 3 racks.
+    assert [int(row[3]) for row in rows if row[1] == "switch"] == [16, 16, 16]
+    assert max(int(row[3]) for row in rows if row[1] == "gpu") == 32
+
+
 def test_lengths_need_a_hall_that_is_large_enough() -> None:
     arguments = ("cables", "--gpus", "131072", "--radix", "64", "--hb-size", "8")
     assert "--to lengths needs --floor-plan" in refused(*arguments, "--to", "lengths")

@@ -58,6 +58,13 @@ def test_json_contract() -> None:
     inside = plan["hb"]
     assert inside["tensor"] * inside["context"] * inside["pipeline"] * inside["data"] == 256
     assert plan["microbatch"] * plan["microbatches"] * plan["data"] == 4096
+    # Useful FLOPs of an iteration over its time: 6 B s (l 12h^2 + h V) + 12 B s^2 h l, l 128.
+    flops = 6 * 4096 * 2048 * (128 * 12 * 25_600**2 + 25_600 * 51_200)
+    flops += 12 * 4096 * 2048**2 * 25_600 * 128
+    useful = flops / rail_only["iteration_time_s"]
+    assert rail_only["effective_flops_per_s"] == pytest.approx(useful, rel=1e-9)
+    per_pflops = 49_020_928 / (useful / 1e15)
+    assert rail_only["cost_per_effective_pflops_usd"] == pytest.approx(per_pflops, rel=1e-9)
     assert sum(rail_only["breakdown_s"].values()) == pytest.approx(rail_only["iteration_time_s"])
     assert rail_only["iteration_time_s"] == rows["rail-optimized"]["iteration_time_s"]
 
