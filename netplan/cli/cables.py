@@ -18,14 +18,6 @@ SHEETS = (
     "ufm-ethernet",
     "ufm-infiniband",
 )
-    "plan",
-    "lengths",
-    "racks",
-    "netbox-cables",
-    "netbox-devices",
-    "ufm-ethernet",
-    "ufm-infiniband",
-)
 FORMATS = ("table", "json", "csv")
 EXIT_DIFFERENT = 1
 
