@@ -6,7 +6,7 @@ stages, and the bubble. The terms of a plan add up to its iteration time.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -22,8 +22,8 @@ from netplan.performance.compute import (
 from netplan.performance.evaluation import evaluate_plan
 from netplan.performance.plans import Plan
 from netplan.performance.space import single_plan
-from netplan.performance.training import DEFAULT_OPTIONS, Options, Setting, Training
-from netplan.traffic.operations import Operation, Strategy
+from netplan.performance.training import Setting
+from netplan.traffic.operations import Operation
 
 WHOLE = ("data_comm", "pipeline_comm", "bubble")
 """Parts that belong to no operation."""
@@ -114,33 +114,35 @@ def explain(
     )
 
 
-def explain_modes(
-    training: Training,
-    levels: Sequence[Level],
-    plan: Plan,
-    *,
-    strategy: Strategy = "1d",
-    options: Options = DEFAULT_OPTIONS,
-) -> tuple[Difference, ...]:
+def explain_modes(setting: Setting, levels: Sequence[Level], plan: Plan) -> tuple[Difference, ...]:
     """What the slips of the published code change for one plan: ``corrected`` less them.
+
+    Parameters
+    ----------
+    setting
+        Training, strategy and options; both modes are evaluated, whatever its own.
+    levels
+        The fabric, innermost level first.
+    plan
+        The plan.
 
     Examples
     --------
     >>> from netplan.performance.iteration_model import ITERATION_MODELS
+    >>> from netplan.performance.training import Training
     >>> from netplan.traffic.accelerators import ACCELERATORS
     >>> from netplan.traffic.models import MODELS
     >>> b200, fourd = ACCELERATORS.load("b200"), ITERATION_MODELS.load("4d")
     >>> training = Training.on(b200, MODELS.load("gpt-1t"), fourd)
     >>> levels = (Level("switch", 8, 900e9, 0, 2.5e-6), Level("switch", 2048, 100e9, 0, 5e-6))
     >>> plan = Plan(8, 64, 32, 1, 128, 1, degrees=((8, 1, 1), (1, 32, 64)))
-    >>> rows = explain_modes(training, levels, plan)
+    >>> rows = explain_modes(Setting(training), levels, plan)
     >>> [row.operation for row in rows if row.difference_s < -1e-9]
     ['fc2-bias', 'fc2-bias', 'vproj-bias', 'vproj-bias', '']
     """
-    published = Setting(training, strategy, "published-code", options)
-    return explain(
-        levels, (published, plan), (Setting(training, strategy, "corrected", options), plan)
-    )
+    published = replace(setting, mode="published-code")
+    corrected = replace(setting, mode="corrected")
+    return explain(levels, (published, plan), (corrected, plan))
 
 
 def _operation_terms(setting: Setting, levels: tuple[Level, ...], plan: Plan) -> Iterator[Term]:

@@ -96,22 +96,6 @@ def search_plans(
     return SearchResult(tuple(plans), enumerated, feasible, seconds, levels, settings)
 
 
-def search_ptdp(training: Training, levels: Sequence[Level], *, top: int = 1) -> SearchResult:
-    """Find the best 1D plans of the whole space; errors as :func:`search_plans`.
-
-    Examples
-    --------
-    >>> from netplan.performance.iteration_model import ITERATION_MODELS
-    >>> from netplan.traffic.models import MODELS
-    >>> model, ptdp = MODELS.load("gpt-1t"), ITERATION_MODELS.load("ptd-p")
-    >>> levels = (Level("switch", 256, 900e9), Level("switch", 128, 50e9))
-    >>> found = search_ptdp(Training(model, 4096, 989e12, 80e9, ptdp), levels)
-    >>> found.feasible, round(found.plans[0].iteration_time_s, 4)
-    (15767, 2.8865)
-    """
-    return search_plans(training, levels, top=top)
-
-
 def search_largest(
     training: Training,
     levels: Sequence[Level],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from netplan import __version__
 from netplan.errors import InputError
-from netplan.performance.explain import Difference, explain
+from netplan.performance.explain import Difference, explain, explain_modes
 from netplan.performance.iteration_model import ITERATION_MODELS, Zero
 from netplan.performance.plans import PlanTime, SearchResult
 from netplan.performance.search import search_plans
@@ -242,13 +242,9 @@ def _explained(found: SearchResult, text: str) -> tuple[Difference, ...]:
     chosen = [found.plans[rank - 1] for rank in ranks]
     settings = [_setting(found, plan) for plan in chosen]
     if text == "modes":
-        pairs = [(replace(settings[0], mode=mode), chosen[0].plan) for mode in _MODES]
-    else:
-        pairs = [(setting, plan.plan) for setting, plan in zip(settings, chosen, strict=True)]
-    return explain(found.levels, pairs[0], pairs[1])
-
-
-_MODES: tuple[Mode, Mode] = ("published-code", "corrected")
+        return explain_modes(settings[0], found.levels, chosen[0].plan)
+    first, second = ((setting, one.plan) for setting, one in zip(settings, chosen, strict=True))
+    return explain(found.levels, first, second)
 
 
 def _setting(found: SearchResult, plan: PlanTime) -> Setting:

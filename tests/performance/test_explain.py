@@ -37,7 +37,7 @@ def test_modes_differ_by_the_slips_only() -> None:
     # GPT3-1T on 1,024 B200, the published 1D plan: its slow pipeline hops were free.
     case = training(MODELS.load("gpt-1t"))
     plan = Plan(2, 128, 4, 1, 1024, 1, degrees=((2, 2, 2), (1, 2, 64)))
-    rows = explain_modes(case, LEVELS, plan)
+    rows = explain_modes(Setting(case), LEVELS, plan)
     changed = {row.operation or row.part for row in rows if abs(row.difference_s) > 1e-12}
     assert changed == {"fc2-bias", "vproj-bias", "pipeline_comm", "bubble"}
     (hops,) = (row for row in rows if row.part == "pipeline_comm")
@@ -55,7 +55,8 @@ def test_summa_modes_differ_in_the_norm() -> None:
     plan = Plan(
         4, 16, 8, 1, 512, 1, ((4, 1, 1), (1, 8, 16)), context=2, panels=16, further=((2, 1), (1, 2))
     )
-    rows = explain_modes(case, (LEVELS[0], Level("switch", 128, 100e9)), plan, strategy="summa")
+    levels = (LEVELS[0], Level("switch", 128, 100e9))
+    rows = explain_modes(Setting(case, "summa"), levels, plan)
     norms = [row for row in rows if row.operation in ("ln1", "ln2") and row.part == "compute"]
     assert len(norms) == 4
     assert all(row.difference_s > 0 for row in norms)
