@@ -38,7 +38,7 @@ EXIT_DIFFERENT = 1
 @click.option(
     "--compare",
     "files",
-    type=click.Path(path_type=Path),
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
     nargs=2,
     metavar="PLAN AS_BUILT",
     help="Say what differs between two tables or graphs instead.",
