@@ -37,6 +37,13 @@ def price_options(command: F) -> F:
     options = (
         click.option("--switch", help="Switch model with that many ports  [default: any]"),
         click.option("--ocs", help="Optical circuit switch for tori  [default: direct fibres]"),
+        click.option(
+            "--with",
+            "networks",
+            multiple=True,
+            help="A network beside: storage, management, out-of-band (repeatable).",
+        ),
+        click.option("--floor-plan", help="Hall that gives cable lengths  [default: classes]"),
         click.option("--spares", multiple=True, help="Spares: 2%, or a part=3% (repeatable)."),
         click.option("--oversubscription", type=RATIO, help="Down over up at Clos leaves, as 3:1."),
         click.option("--prices", default="2026", show_default=True, help="Price book."),

@@ -4,7 +4,7 @@ Switches come whole, modules by cage, cables by type and length class. A line al
 units its part is priced: a switch of 64 ports in 64 ports, a twin-port module in 2 link ends.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,14 +15,35 @@ from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric
 
 Category = Literal["switches", "transceivers", "cables", "cards", "circuits", "hb-gear", "racks"]
-LEFT_OUT = (
-    "storage and front-end networks",
-    "management and out-of-band networks",
+SITE_NETWORKS_LEFT_OUT = {
+    "storage": "storage network",
+    "management": "in-band management network",
+    "out-of-band": "out-of-band management network",
+}
+"""Networks beside the one that trains, by catalog name: off the bill unless asked for."""
+
+ALWAYS_LEFT_OUT = (
     "servers, accelerators and their racks",
     "patch panels, trays and installation",
     "licences, support, freight and taxes",
 )
-"""What the bill does not hold."""
+
+
+def left_out(networks: Collection[str] = ()) -> tuple[str, ...]:
+    """What the bill does not hold.
+
+    Parameters
+    ----------
+    networks
+        Site networks on the bill, by name.
+
+    Examples
+    --------
+    >>> left_out(("storage", "management"))[0]
+    'out-of-band management network'
+    """
+    absent = [text for name, text in SITE_NETWORKS_LEFT_OUT.items() if name not in networks]
+    return (*absent, *ALWAYS_LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +64,8 @@ class BillItem:
         Where the price book has its price.
     price_units
         Units of the price book in one unit of the line [1].
+    network
+        Site network that the line belongs to; empty for the network that trains.
     """
 
     category: Category
@@ -55,7 +78,13 @@ class BillItem:
     price_units: int = 1
     model: str = ""
     spares: int = 0
+    network: str = ""
     notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What to order, with the site network that it is for."""
+        return f"{self.network} network: {self.item}" if self.network else self.item
 
     @property
     def order(self) -> int:
@@ -213,6 +242,8 @@ def _cable_count(run: Run, wiring: Wiring) -> int:
 def _cable_words(run: Run) -> str:
     words = {"fibre": "MPO, one a link", "dac": "passive copper", "aec": "active copper"}
     text = words.get(run.medium, "active optical, both plugs")
+    if run.measured:
+        return f"{text}; length from the floor plan"
     return f"{text}; {run.length_m:g} m is the length class of {run.name} links, not measured"
 
 

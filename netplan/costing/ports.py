@@ -90,6 +90,8 @@ class Run:
         Cables in a row between the two modules: 2 through a circuit switch [1].
     parallel
         Links between the same two devices, as far as is known [1].
+    measured
+        Whether the length comes from a floor plan, not from a length class.
     """
 
     name: str
@@ -102,6 +104,7 @@ class Run:
     cable: str = ""
     hops: int = 1
     parallel: int = 1
+    measured: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +234,9 @@ def _room(bank: PortBank, runs: Sequence[Run]) -> Iterator[Violation]:
             if run.ends[side] == bank.name:
                 # A fixed plug belongs to its run; a module may carry links of several runs.
                 plug = run.plugs[side]
-                key = (f"{run.name} {run.cable}" if run.cable else plug.item, plug.links)
+                # A plug of one link takes one cage, whichever it is.
+                kind = f"{run.name} {run.cable}" if run.cable else plug.item
+                key = ("any" if plug.links == 1 else kind, plug.links)
                 ends[key] = ends.get(key, 0) + run.links
                 partner[run.ends[1 - side]] = partner.get(run.ends[1 - side], 0) + run.links
     total = sum(ends.values())

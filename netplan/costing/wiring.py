@@ -4,13 +4,17 @@ The fabric says how many links join which tiers and whether they are copper or o
 cabling book says how long such a link is taken to be and what modules and cables exist; the
 switch model says what its cages take. For every link group the first connection that closes is
 taken: copper as DAC, then AEC, then AOC; optical as multimode modules, then single-mode.
+
+A floor plan replaces the length classes by measured lengths. Then each length takes the cheapest
+kind that spans it, a DAC where one reaches; but where a cage holds a twin-port module all links of
+a group take the kind that spans the longest, since two kinds cannot share a cage.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from netplan.costing.cabling import ANY, Cable, CablingBook, LinkKind, Module
+from netplan.costing.cabling import ANY, Cable, CableKind, CablingBook, LinkKind, Module
 from netplan.costing.circuits import CircuitLayer
 from netplan.costing.ports import Cage, Plug, PortBank, Run, Violation, closure, run_violations
 from netplan.costing.switches import SwitchModel
@@ -21,15 +25,33 @@ CARD = "network card"
 SERVER = "management server"
 CIRCUITS = "optical circuit switch"
 BARE_FIBRE = "bare fibre"
+MANAGEMENT = "management "
+"""Before the name of a link group: the links of it that end on management servers."""
+
+Lengths = Mapping[str, Sequence[tuple[float, int]]]
+"""Measured lengths by link group: metres, and how many links are that long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What a fabric is built from; without a switch model its cages take any plug."""
+    """What a fabric is built from.
+
+    Parameters
+    ----------
+    cabling
+        Modules, cables, cards and length classes.
+    switch
+        Switch model; without one the cages take any plug.
+    circuits
+        Optical circuit switches between the cubes of a torus.
+    lengths
+        Measured lengths, from a floor plan; length classes without one.
+    """
 
     cabling: CablingBook
     switch: SwitchModel | None = None
     circuits: CircuitLayer | None = None
+    lengths: Lengths | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +106,42 @@ def wire(fabric: Fabric, hardware: Hardware) -> Wiring:
     """
     banks = tuple(_banks(fabric, hardware))
     known = {bank.name: bank for bank in banks}
-    runs, notes = [], []
+    runs: list[Run] = []
+    notes = []
     for group, ends in _group_ends(fabric, hardware):
-        run = _connect(group, ends, known, hardware.cabling)
-        runs.append(run)
-        if group.medium == "copper" and run.medium in ("fibre", "aoc"):
+        made = list(_runs(group, ends, known, hardware))
+        runs += made
+        optics = [run for run in made if run.medium in ("fibre", "aoc")]
+        if group.medium == "copper" and optics:
             notes.append(
                 f"{group.name}: planned in copper by the fabric, but no copper cable of"
-                f" {_length(group, hardware.cabling):g} m fits these cages link by link:"
-                " optics instead."
+                f" {optics[0].length_m:g} m fits these cages link by link: optics instead."
             )
     wiring = Wiring(banks, tuple(runs), tuple(notes))
     _check(fabric, wiring)
     return wiring
+
+
+def _runs(
+    group: LinkGroup,
+    ends: tuple[str, str],
+    banks: dict[str, PortBank],
+    hardware: Hardware,
+) -> Iterator[Run]:
+    """Runs of one link group: one, or one a measured length."""
+    cabling = hardware.cabling
+    if hardware.lengths is None:
+        yield _connect(group, ends, banks, cabling, _length(group, cabling))
+        return
+    measured = hardware.lengths[group.name]
+    twin = any(banks[end].cage.links > 1 for end in ends)
+    longest = max(length for length, _ in measured)
+    for length, links in measured:
+        # A passive cable where it reaches, whatever the fabric plans: no module is cheaper.
+        part = replace(group, links=links, medium=group.medium if twin else "copper")
+        passive = ("dac",) if group.medium == "optical" else COPPER
+        run = _connect(part, ends, banks, cabling, longest if twin else length, passive)
+        yield replace(run, length_m=length, measured=True)
 
 
 def link_kind(group: str) -> LinkKind:
@@ -160,7 +205,7 @@ def _group_ends(fabric: Fabric, hardware: Hardware) -> Iterator[tuple[LinkGroup,
             servers = _management_links(fabric)
             yield replace(group, links=group.links - servers), (tiers[0], CARD)
             if servers:
-                yield replace(group, name="management host", links=servers), (tiers[0], SERVER)
+                yield replace(group, name=f"{MANAGEMENT}host", links=servers), (tiers[0], SERVER)
         elif kind in ("local", "global"):
             yield group, (tiers[0], tiers[0])
         else:
@@ -176,8 +221,12 @@ def _management_links(fabric: Fabric) -> int:
 
 def _length(group: LinkGroup, cabling: CablingBook) -> float:
     """Length of one cable of a group, by its class [m]."""
-    name = group.name.removeprefix("management ")
+    name = group.name.removeprefix(MANAGEMENT)
     return cabling.length(link_kind(name), group.medium).length_m
+
+
+COPPER: tuple[CableKind, ...] = ("dac", "aec", "aoc")
+"""Kinds of cable for a link planned in copper, the cheapest first."""
 
 
 def _connect(
@@ -185,8 +234,10 @@ def _connect(
     ends: tuple[str, str],
     banks: dict[str, PortBank],
     cabling: CablingBook,
+    length_m: float,
+    copper: Sequence[CableKind] = COPPER,
 ) -> Run:
-    """The first connection that closes between the two banks.
+    """The first connection of a length that closes between the two banks.
 
     Raises
     ------
@@ -197,7 +248,8 @@ def _connect(
     if missing:
         raise NetplanError(f"{group.name}: cables end on {missing[0]}, which the fabric lacks")
     nearest: list[Violation] = []
-    for run in _candidates(group, ends, banks, cabling):
+    base = Run(group.name, group.links, ends, _bare_ends(ends, banks), "fibre", length_m, 0.0)
+    for run in _candidates(base, banks, cabling, copper if group.medium == "copper" else ()):
         faults = list(run_violations(run, banks))
         if not faults:
             return run
@@ -214,20 +266,17 @@ def _connect(
 
 
 def _candidates(
-    group: LinkGroup,
-    ends: tuple[str, str],
+    base: Run,
     banks: dict[str, PortBank],
     cabling: CablingBook,
+    copper: Sequence[CableKind],
 ) -> Iterator[Run]:
     """All connections of the cabling book that fit both cages by form, the cheapest kind first."""
-    near, far = (banks[end].cage for end in ends)
-    length = _length(group, cabling)
-    base = Run(group.name, group.links, ends, (_bare(near), _bare(far)), "fibre", length, 0.0)
-    if group.medium == "copper":
-        for kind, cable in product(("dac", "aec", "aoc"), cabling.cables):
-            fits = cable.forms == (near.form, far.form) and cable.links == near.links
-            if cable.kind == kind and fits and cable.speed_gbps in (None, near.speed_gbps):
-                yield _cable_run(base, cable, near.speed_gbps)
+    near, far = (banks[end].cage for end in base.ends)
+    for kind, cable in product(copper, cabling.cables):
+        fits = cable.forms == (near.form, far.form) and cable.links == near.links
+        if cable.kind == kind and fits and cable.speed_gbps in (None, near.speed_gbps):
+            yield _cable_run(base, cable, near.speed_gbps)
     for fibre in ("multimode", "singlemode"):
         for one, two in product(_modules(near, cabling), _modules(far, cabling)):
             if one.fibre == fibre:
@@ -251,6 +300,12 @@ def _modules(cage: Cage, cabling: CablingBook) -> list[Plug]:
 def _module_plug(module: Module, cage: Cage) -> Plug:
     name, links = module.item, module.links
     return Plug(name, module.form, cage.speed_gbps, links, module.lane_gbps, module.fibre)
+
+
+def _bare_ends(ends: tuple[str, str], banks: dict[str, PortBank]) -> tuple[Plug, Plug]:
+    """Both ends of a link before anything is plugged."""
+    near, far = (_bare(banks[end].cage) for end in ends)
+    return near, far
 
 
 def _bare(cage: Cage) -> Plug:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from netplan.costing.cabling import ANY, CablingBook
+from netplan.costing.wiring import MANAGEMENT, Lengths
 from netplan.topologies.cable_plan import ROLES, Place, Sheet
 from netplan.topologies.floor_plan import (
     Floats,
@@ -15,7 +16,7 @@ from netplan.topologies.floor_plan import (
     shortest_media,
     stock_length_m,
 )
-from netplan.topologies.graph import FabricGraph
+from netplan.topologies.graph import MANAGER, FabricGraph
 
 LENGTH_COLUMNS = ("group", "length_m", "cables", "total_m", "medium")
 RACK_COLUMNS = ("rack", "what", "length_m", "count")
@@ -69,6 +70,29 @@ def racks_sheet(network: FabricGraph, placed_at: Placed) -> Sheet:
     return Sheet("Racks", RACK_COLUMNS, rows)
 
 
+def measured_links(network: FabricGraph, length_m: Floats) -> Lengths:
+    """Lengths of each link group with how many links are that long, for the bill.
+
+    Links of hosts that are no GPUs, those of a fabric manager, are a group of their own.
+
+    Parameters
+    ----------
+    network, length_m
+        The fabric, and the lengths of its cables as sold [m].
+    """
+    servers = (network.node_kind[network.source] == MANAGER) | (
+        network.node_kind[network.target] == MANAGER
+    )
+    found: dict[str, list[tuple[float, int]]] = {}
+    for at, name in enumerate(network.group_names):
+        for title, apart in ((name, False), (f"{MANAGEMENT}{name}", True)):
+            lengths = length_m[(network.group == at) & (servers == apart)]
+            if len(lengths):
+                values, counts = np.unique(lengths, return_counts=True)
+                found[title] = list(zip(values.tolist(), counts.tolist(), strict=True))
+    return found
+
+
 def reaches_m(book: CablingBook) -> dict[str, float]:
     """Reach of every medium that is not tied to a form factor [m].
 
@@ -79,7 +103,9 @@ def reaches_m(book: CablingBook) -> dict[str, float]:
     {'dac': 3.0, 'aec': 5.0, 'aoc': 30.0, 'multimode': 50.0, 'singlemode': 500.0}
     """
     found: dict[str, float] = {
-        cable.kind: cable.reach_m for cable in book.cables if cable.forms == (ANY, ANY)
+        cable.kind: cable.reach_m
+        for cable in book.cables
+        if cable.forms == (ANY, ANY) and cable.speed_gbps is None
     }
     found |= {module.fibre: module.reach_m for module in book.modules if module.form == ANY}
     return found

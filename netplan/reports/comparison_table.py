@@ -179,7 +179,14 @@ def _verdict(answer: Comparison) -> str:
         return ""
     cheapest = min(rows, key=lambda row: row.cost.base if row.cost else inf)
     base = cheapest.cost.base if cheapest.cost else inf
-    return f"\n{text}{cheapest.name} costs least: {base / 1e6:,.1f} M {answer.currency}."
+    passed = [row.name for row in answer.rows if _passed_over(row, base)]
+    aside = f" ({', '.join(passed)} aside: no price for some parts)" if passed else ""
+    return f"\n{text}{cheapest.name} costs least{aside}: {base / 1e6:,.1f} M {answer.currency}."
+
+
+def _passed_over(row: FabricRow, base: float) -> bool:
+    """Whether a fabric could be the cheaper one, had all its parts a price."""
+    return row.cost is not None and not row.cost_complete and row.cost.base < base
 
 
 def _legend(answer: Comparison) -> str:

@@ -3,26 +3,21 @@
 Ports close before anything is priced: a fabric whose cable ends have no home has no bill.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from netplan.costing.cabling import CABLING_BOOKS, CablingBook
-from netplan.costing.circuits import circuit_layer
-from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running, lifetime
-from netplan.costing.materials import bill_items
-from netplan.costing.power import POWER_BOOKS, PowerBook
+from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.lifetime import ECONOMICS_BOOKS, Running
+from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS, PriceBook
-from netplan.costing.pricing import PowerDraw, Quote, power_of, price_bill
 from netplan.costing.ranges import Range
-from netplan.costing.spares import parse_spares, with_spares
-from netplan.costing.switches import SWITCHES, SwitchModel, check_switch
-from netplan.costing.wiring import Hardware, wire
-from netplan.errors import CatalogError, InfeasibleError, InputError
+from netplan.costing.switches import SWITCHES, check_switch
+from netplan.errors import CatalogError, InputError
 from netplan.reports.cost_answer import CostAnswer, FabricBill, Unbuildable
+from netplan.reports.fabric_bill import BillQuestion, BookShelf, fabric_bill
 from netplan.reports.inputs import CatalogReader, sizing_on
-from netplan.topologies.build import build_fabric
-from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.floor_plan import FLOOR_PLANS
+from netplan.topologies.site_networks import SITE_NETWORKS, SiteNetwork
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.accelerators import ACCELERATORS
 
@@ -43,6 +38,8 @@ def cost(  # noqa: PLR0913 - one keyword an input, as on the command line
     switch: str | None = None,
     ocs: str | None = None,
     spares: str | Sequence[str] = (),
+    networks: Sequence[str] = (),
+    floor_plan: str | None = None,
     oversubscription: float | None = None,
     years: int | None = None,
     pue: float | None = None,
@@ -73,6 +70,10 @@ def cost(  # noqa: PLR0913 - one keyword an input, as on the command line
         Optical circuit switch that joins the cubes of tori; direct fibres if absent.
     spares
         Such as ``2%`` for all parts or ``transceivers=3%`` for some.
+    networks
+        Networks beside the one that trains, such as ``storage``, by name or path; none if empty.
+    floor_plan
+        Hall that gives every cable its length, by name or path; length classes if absent.
     oversubscription
         Bandwidth down over up at the leaves of Clos networks, at least 1 [1].
     years, pue, tariff, interest
@@ -101,13 +102,15 @@ def cost(  # noqa: PLR0913 - one keyword an input, as on the command line
     reader = CatalogReader(catalog, overrides)
     chosen = reader.load(ACCELERATORS, accelerator)
     book = reader.load(PRICE_BOOKS, prices)
-    books = _Books(
+    books = BookShelf(
         prices=book if discount is None else _discounted(book, discount),
         power=reader.load(POWER_BOOKS, power),
         cabling=reader.load(CABLING_BOOKS, cabling),
         economics=reader.load(ECONOMICS_BOOKS, economics),
         switch=reader.load(SWITCHES, switch) if switch else None,
         ocs=reader.load(SWITCHES, ocs) if ocs else None,
+        hall=reader.load(FLOOR_PLANS, floor_plan) if floor_plan else None,
+        networks=tuple(_site_networks(reader, networks)),
     )
     specs = [reader.load(FABRICS, name) for name in fabrics or DEFAULT_FABRICS]
     replaced = reader.replaced()
@@ -120,9 +123,11 @@ def cost(  # noqa: PLR0913 - one keyword an input, as on the command line
         check_switch(books.switch, radix, sizing.speed_gbps, others)
     if books.ocs is not None and not any(spec.family == "torus" for spec in specs):
         raise InputError(f"--ocs {books.ocs.name} joins cubes of a torus: add --fabric torus-3d")
+    if books.ocs is not None and books.hall is not None:
+        raise InputError("--floor-plan has no place for circuit switches: leave it or --ocs out")
     money = currency or books.prices.currency
     books.prices.exchange(books.prices.currency, money)
-    question = _Question(
+    question = BillQuestion(
         sizing=sizing,
         books=books,
         spares=[spares] if isinstance(spares, str) else list(spares),
@@ -142,60 +147,20 @@ def cost(  # noqa: PLR0913 - one keyword an input, as on the command line
         "switch": switch,
         "ocs": ocs,
         "spares": question.spares,
+        "networks": [network.name for network, _ in books.networks],
+        "floor_plan": floor_plan,
         "oversubscription": oversubscription,
         **question.running_inputs,
         "discount": books.prices.discount,
         "link_gbps": sizing.speed_gbps,
         "set": replaced,
     }
-    rows = [_bill(spec, question) for spec in specs]
+    rows = [fabric_bill(spec, question) for spec in specs]
     bills = tuple(row for row in rows if isinstance(row, FabricBill))
     refused = tuple(row for row in rows if isinstance(row, Unbuildable))
     if not bills:
         raise InputError(f"{refused[0].name}: {refused[0].reason}")
     return CostAnswer(inputs, money, bills, refused)
-
-
-@dataclass(frozen=True, slots=True)
-class _Books:
-    """Catalog files of one answer."""
-
-    prices: PriceBook
-    power: PowerBook
-    cabling: CablingBook
-    economics: EconomicsBook
-    switch: SwitchModel | None
-    ocs: SwitchModel | None
-
-    @property
-    def models(self) -> tuple[SwitchModel, ...]:
-        return tuple(model for model in (self.switch, self.ocs) if model is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """All that the bills of one answer share."""
-
-    sizing: Sizing
-    books: _Books
-    spares: list[str]
-    running: Running
-    currency: str
-
-    @property
-    def running_inputs(self) -> dict[str, object]:
-        running = self.running
-        return {
-            "years": running.years,
-            "pue": running.pue.base,
-            "tariff_per_kwh": running.tariff.base,
-            "interest": running.interest.base,
-            "running": {
-                "pue": asdict(running.pue),
-                "tariff_per_kwh": asdict(running.tariff),
-                "interest": asdict(running.interest),
-            },
-        }
 
 
 def _discounted(book: PriceBook, discount: float) -> PriceBook:
@@ -207,7 +172,7 @@ def _discounted(book: PriceBook, discount: float) -> PriceBook:
 
 
 def _running(
-    books: _Books,
+    books: BookShelf,
     currency: str,
     given: tuple[float | None, float | None, float | None],
     years: int | None,
@@ -227,48 +192,10 @@ def _running(
     )
 
 
-def _bill(spec: FabricSpec, question: _Question) -> FabricBill | Unbuildable:
-    """The bill of one fabric, or why there is none."""
-    books = question.books
-    try:
-        fabric = build_fabric(spec, question.sizing)
-        if books.switch is not None and fabric.tiers:
-            check_switch(books.switch, fabric.sizing.radix, fabric.sizing.speed_gbps, ())
-        layer = None
-        if books.ocs is not None and spec.family == "torus":
-            layer = circuit_layer(spec, fabric, books.ocs)
-        hardware = Hardware(books.cabling, books.switch, layer)
-        wiring = wire(fabric, hardware)
-    except (InputError, InfeasibleError) as error:
-        return Unbuildable(spec.name, f"Cannot be built: {error}.")
-    lines = bill_items(fabric, wiring, hardware)
-    quote = price_bill(
-        with_spares(lines, parse_spares(question.spares)), books.prices, question.currency
-    )
-    draw = power_of(lines, books.power, books.models)
-    circuits = layer.notes if layer else ()
-    return FabricBill(
-        name=spec.name,
-        title=spec.title,
-        gpus=question.sizing.gpus,
-        quote=quote,
-        draw=draw,
-        life=lifetime(quote.total, draw.typical_w, question.running),
-        notes=(*fabric.notes, *wiring.notes, *circuits, *_notes(fabric, quote, draw, books)),
-    )
-
-
-def _notes(fabric: Fabric, quote: Quote, draw: PowerDraw, books: _Books) -> list[str]:
-    """What the lines of the bill do not show: unknown power, modules by even spread."""
-    notes = []
-    if draw.unknown:
-        parts = ", ".join(f"{line.quantity:,} {line.item}" for line in draw.unknown)
-        notes.append(f"No power in {books.power.name} for {parts}.")
-    if books.switch is not None and fabric.tiers and _twin(quote):
-        notes.append("Twin-port modules: counted with cables spread evenly over the switches.")
-    return notes
-
-
-def _twin(quote: Quote) -> bool:
-    modules = [item.line for item in quote.items if item.line.category == "transceivers"]
-    return any(line.price_units > 1 for line in modules)
+def _site_networks(
+    reader: CatalogReader, names: Sequence[str]
+) -> Iterator[tuple[SiteNetwork, FabricSpec]]:
+    """Site networks with the fabric specs that they name; each network once."""
+    for name in dict.fromkeys(names):
+        network = reader.load(SITE_NETWORKS, name)
+        yield network, reader.load(FABRICS, network.fabric)

@@ -1,11 +1,12 @@
 """What a cost question answers: a priced bill for every fabric, and the forms programs read."""
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from netplan import __version__
 from netplan.costing.lifetime import Lifetime
-from netplan.costing.materials import LEFT_OUT, BillItem
+from netplan.costing.materials import BillItem, left_out
 from netplan.costing.pricing import PowerDraw, PricedItem, Quote
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import BreakEven, Driver, break_even, drivers
@@ -13,6 +14,10 @@ from netplan.reports.formats import Cell
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+TRAINING = "training"
+"""Name, in lists, of the network that trains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +65,8 @@ class FabricBill:
             "cost_per_year": asdict(life.per_year),
             "cost_over_life": asdict(life.total),
             "drivers": [asdict(driver) | {"swing": driver.swing} for driver in self.drivers],
-            "unpriced": [line.item for line in self.quote.unpriced],
-            "power_unknown": [line.item for line in self.draw.unknown],
+            "unpriced": [line.title for line in self.quote.unpriced],
+            "power_unknown": [line.title for line in self.draw.unknown],
             "notes": list(self.notes),
         }
 
@@ -127,6 +132,11 @@ class CostAnswer:
         return (*self.bills, *self.refused)
 
     @property
+    def left_out(self) -> tuple[str, ...]:
+        """What the bills do not hold."""
+        return left_out(self.inputs["networks"])
+
+    @property
     def comparisons(self) -> tuple[Comparison, ...]:
         """The fabric of the lowest base price against each of the others."""
         ranked = sorted(self.bills, key=lambda bill: (bill.capital.base, bill.name))
@@ -140,7 +150,7 @@ class CostAnswer:
             "currency": self.currency,
             "fabrics": [row.to_dict() for row in self.rows],
             "comparisons": [comparison.to_dict() for comparison in self.comparisons],
-            "left_out": list(LEFT_OUT),
+            "left_out": list(self.left_out),
         }
 
     def to_rows(self) -> list[dict[str, Cell]]:
@@ -174,14 +184,24 @@ def _compare(cheaper: FabricBill, dearer: FabricBill) -> Comparison:
 
 def _uncounted(one: tuple[BillItem, ...], two: tuple[BillItem, ...]) -> tuple[str, ...]:
     """Items without a price that the two bills do not hold alike."""
-    counts, others = ({line.item: line.order for line in lines} for lines in (one, two))
+    counts, others = (_orders(lines) for lines in (one, two))
     items = sorted({*counts, *others})
-    return tuple(item for item in items if counts.get(item) != others.get(item))
+    return tuple(item for item in items if counts[item] != others[item])
+
+
+def _orders(lines: tuple[BillItem, ...]) -> Counter[str]:
+    """Units by item; cables of all lengths together."""
+    found: Counter[str] = Counter()
+    for line in lines:
+        cable = line.category == "cables"
+        found[line.title.rpartition(",")[0] if cable else line.title] += line.order
+    return found
 
 
 def _item_dict(item: PricedItem) -> dict[str, Any]:
     line, price = item.line, item.price
     return {
+        "network": line.network or TRAINING,
         "category": line.category,
         "item": line.item,
         "specification": line.specification,
@@ -219,4 +239,5 @@ _FLAT_BEFORE = (
     "spares",
     "order",
     "unit",
+    "network",
 )

@@ -8,7 +8,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from netplan.costing.materials import LEFT_OUT
 from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
 from netplan.reports.consoles import NOTEBOOK_WIDTH, as_html, as_terminal, as_text, printable
@@ -63,7 +62,7 @@ def _layout(answer: CostAnswer, width: int) -> Group:
         parts.append(_bill_table(bill, money, width))
     parts += _driver_tables(answer, money)
     parts += [printable(f"\n{line}", "bold") for line in comparison_sentences(answer)]
-    parts.append(printable(f"\nNot on the bill: {'; '.join(LEFT_OUT)}."))
+    parts.append(printable(f"\nNot on the bill: {'; '.join(answer.left_out)}."))
     return Group(*parts, *_notes(answer))
 
 
@@ -154,7 +153,12 @@ def _bill_table(bill: FabricBill, money: _Money, width: int) -> RenderableType:
     table = _table(left, tuple(right), fold="Specification" if wide else "Item")
     if wide:
         table.columns[0].no_wrap = False
+    network = ""
     for item in bill.quote.items:
+        if item.line.network != network:
+            network = item.line.network
+            table.add_section()
+            _row(table, f"{network} network")
         _row(table, *_bill_cells(item, money, wide=wide, spared=spared))
     total = ["Total", *([""] if wide else []), "", *([""] if spared else []), "", ""]
     table.add_section()

@@ -14,7 +14,6 @@ from xlsxwriter.utility import xl_rowcol_to_cell
 from xlsxwriter.workbook import Workbook
 from xlsxwriter.worksheet import Worksheet
 
-from netplan.costing.materials import LEFT_OUT
 from netplan.costing.prices import Price
 from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
@@ -219,7 +218,7 @@ def _bill(sheets: _Sheets, number: int, bill: FabricBill) -> None:
 def _bill_row(sheets: _Sheets, sheet: Worksheet, row: int, item: PricedItem) -> None:
     """One line of a bill; its prices follow the sheet Prices and the discount."""
     line, here = item.line, row + 1
-    _text(sheet, row, [line.category, line.item, line.specification])
+    _text(sheet, row, [line.category, line.title, line.specification])
     sheet.write_number(row, 3, line.quantity, sheets.count)
     sheet.write_number(row, 4, line.spares, sheets.count)
     sheet.write_formula(row, ORDER, f"=D{here}+E{here}", sheets.count, line.order)
@@ -270,7 +269,7 @@ def _notes(sheets: _Sheets) -> None:
     rows = [("Break-even", sentence) for sentence in comparison_sentences(answer)]
     rows += [(bill.name, note) for bill in answer.bills for note in bill.notes]
     rows += [(row.name, row.reason) for row in answer.refused]
-    rows += [("Not on the bill", item) for item in LEFT_OUT]
+    rows += [("Not on the bill", item) for item in sheets.answer.left_out]
     rows += [("Input", f"{key}: {value}") for key, value in answer.inputs.items()]
     for row, cells in enumerate(rows):
         _text(sheet, row, cells)

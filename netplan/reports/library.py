@@ -10,7 +10,10 @@ from netplan.reports.inputs import CatalogReader
 RecordT = TypeVar("RecordT", bound=Record)
 
 COST_ROLES = frozenset(
-    {"accelerator", "prices", "power", "cabling", "economics", "switch", "fabric"}
+    {
+        *("accelerator", "prices", "power", "cabling", "economics", "switch", "fabric"),
+        *("floor-plan", "network"),
+    }
 )
 """Roles of the files that `netplan.reports.cost.cost` reads."""
 

@@ -30,6 +30,8 @@ from netplan.reports.definition import REPORTS, ReportDefinition
 from netplan.reports.inputs import CatalogReader
 from netplan.reports.library import COMPARE_ROLES, COST_ROLES, Library, read_library
 from netplan.reports.recommendation import Recommendation, recommend
+from netplan.topologies.floor_plan import FLOOR_PLANS
+from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.accelerators import ACCELERATORS
 from netplan.traffic.models import MODELS
@@ -46,6 +48,8 @@ class Question(TypedDict, total=False):
     switch: str | None
     ocs: str | None
     spares: str | Sequence[str]
+    networks: Sequence[str]
+    floor_plan: str | None
     years: int | None
     pue: float | None
     tariff: float | None
@@ -265,6 +269,8 @@ def _files(shared: _Shared, question: Question) -> list[tuple[Shelf[Any], str | 
         (ECONOMICS_BOOKS, question.get("economics", BOOK)),
         (SWITCHES, question.get("switch") or None),
         (SWITCHES, question.get("ocs") or None),
+        (FLOOR_PLANS, question.get("floor_plan") or None),
+        *((SITE_NETWORKS, name) for name in question.get("networks", ())),
     ]
 
 

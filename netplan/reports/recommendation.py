@@ -68,9 +68,10 @@ def priced_throughout(bill: FabricBill) -> bool:
 def _decisive(bill: FabricBill) -> list[str]:
     """Items without a price that set fabrics apart; one card a GPU is the same on all."""
     return [
-        line.item
+        line.title
         for line in bill.quote.unpriced
-        if line.part not in MAY_LACK_A_PRICE
+        if not line.network
+        and line.part not in MAY_LACK_A_PRICE
         and (line.part != "nic_port" or line.quantity > bill.gpus)
     ]
 

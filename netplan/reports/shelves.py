@@ -17,6 +17,7 @@ from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.reports.definition import REPORTS
 from netplan.reports.formats import Cell
 from netplan.topologies.floor_plan import FLOOR_PLANS
+from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.accelerators import ACCELERATORS
 from netplan.traffic.models import MODELS
@@ -29,6 +30,7 @@ SHELVES: dict[str, Shelf[Any]] = {
         ITERATION_MODELS,
         FABRICS,
         FLOOR_PLANS,
+        SITE_NETWORKS,
         SWITCHES,
         CABLING_BOOKS,
         PRICE_BOOKS,

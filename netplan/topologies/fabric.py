@@ -199,9 +199,9 @@ def network_level(sizing: Sizing, size: int, bytes_per_s: float) -> Level:
 
 
 def clos_parts(
-    built: ClosCounts, bound: ClosCounts
+    built: ClosCounts, bound: ClosCounts, host_medium: Medium = "optical"
 ) -> tuple[tuple[SwitchTier, ...], tuple[LinkGroup, ...]]:
-    """Tiers and links of a Clos network from its two counts.
+    """Tiers and links of a Clos network from its two counts; optical above the leaves.
 
     A build in whole units may have more tiers than the bound, whose missing ones count zero.
     """
@@ -221,7 +221,9 @@ def clos_parts(
     links = zip(link_names, built.links_per_tier, bound.links_per_tier + missing, strict=False)
     return (
         tuple(SwitchTier(*tier) for tier in tiers),
-        tuple(LinkGroup(*group, "optical") for group in links),
+        tuple(
+            LinkGroup(*group, host_medium if group[0] == "host" else "optical") for group in links
+        ),
     )
 
 

@@ -81,7 +81,7 @@ def _fabric(
 ) -> Fabric:
     """Assemble a fabric from its counts; ``local`` ports under one leaf keep the full rate."""
     built, bound = counts
-    tiers, links = clos_parts(built, bound)
+    tiers, links = clos_parts(built, bound, spec.host_medium)
     notes = list(spec.notes)
     ports = leaf_ports(sizing.radix, ratio)
     rate = sizing.network_bytes_per_s * spec.planes

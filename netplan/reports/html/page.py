@@ -17,7 +17,6 @@ from plotly.offline import get_plotlyjs
 from netplan import __version__
 from netplan.catalog import shipped_root
 from netplan.costing.cabling import CablingBook
-from netplan.costing.materials import LEFT_OUT
 from netplan.errors import CatalogError
 from netplan.reports.cost_words import comparison_sentences
 from netplan.reports.html.charts import (
@@ -82,7 +81,7 @@ def page(answer: Procurement) -> str:
             **_tables(answer),
             break_evens=list(comparison_sentences(answer.cost)),
             notes=assumptions(answer),
-            left_out=LEFT_OUT,
+            left_out=answer.cost.left_out,
             charts=charts,
             chart_data=drawn,
             drawing=fabric_drawing(fabric) if fabric else "",

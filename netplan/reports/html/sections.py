@@ -92,7 +92,7 @@ def _bill_row(item: PricedItem, *, spared: bool) -> list[str]:
     line = item.line
     known = item.price is not None
     return [
-        line.item,
+        line.title,
         "; ".join([line.specification, *line.notes]),
         number(line.order),
         *([number(line.spares) if line.spares else DASH] if spared else []),
