@@ -30,11 +30,12 @@ from netplan.reports.definition import REPORTS, ReportDefinition
 from netplan.reports.inputs import CatalogReader
 from netplan.reports.library import COMPARE_ROLES, COST_ROLES, Library, read_library
 from netplan.reports.recommendation import Recommendation, recommend
+from netplan.reports.training_run import TrainingRun, run_tokens, training_runs
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.accelerators import ACCELERATORS
-from netplan.traffic.models import MODELS
+from netplan.traffic.models import MODELS, Model
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,6 +98,18 @@ class Procurement:
     comparison: Comparison
     library: Library
     date: str = ""
+    tokens: float | None = None
+
+    @property
+    def run_tokens(self) -> tuple[float, str]:
+        """Tokens of one training run [1], and where the number comes from."""
+        return run_tokens(self.library.one(Model), self.tokens)
+
+    @property
+    def runs(self) -> tuple[TrainingRun, ...]:
+        """What the network costs one training run, by fabric; empty without timing."""
+        model, tokens = self.library.one(Model), self.run_tokens[0]
+        return tuple(training_runs(tokens, model, self.cost, self.comparison))
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -105,6 +118,7 @@ class Procurement:
             "report": self.definition.name,
             **self.comparison.inputs,
             **self.cost.inputs,
+            "tokens": self.run_tokens[0],
             "set": dict(self.library.replaced),
         }
 
@@ -163,6 +177,7 @@ class Procurement:
             "recommended": recommended.fabric,
             "verdict": recommended.sentence,
             "reasons": list(recommended.reasons),
+            "training_runs": [run.to_dict() for run in self.runs],
             "cost": self.cost.to_dict(),
             "comparison": self.comparison.to_dict(),
         }
@@ -193,6 +208,7 @@ def procurement(  # noqa: PLR0913 - one keyword an input, as on the command line
     timing: bool = True,
     report: str = "procurement",
     date: str = "",
+    tokens: float | None = None,
     catalog: str | Path | None = None,
     overrides: Mapping[str, str] | None = None,
     **question: Unpack[Question],
@@ -212,6 +228,8 @@ def procurement(  # noqa: PLR0913 - one keyword an input, as on the command line
     date
         Date to print on the report, ``YYYY-MM-DD``; none if empty, so that the same question
         gives the same bytes.
+    tokens
+        Tokens of one training run; the model's own, else 20 a parameter, if absent [1].
     question
         The further keywords of :func:`netplan.cost`: switch, spares, years, currency and so on.
 
@@ -255,7 +273,9 @@ def procurement(  # noqa: PLR0913 - one keyword an input, as on the command line
         timing=timing,
         overrides=library.only(texts, COMPARE_ROLES),
     )
-    return Procurement(definition, priced, compared, library, date)
+    answer = Procurement(definition, priced, compared, library, date, tokens)
+    _ = answer.run_tokens  # refuses a bad number before anything is written
+    return answer
 
 
 def _files(shared: _Shared, question: Question) -> list[tuple[Shelf[Any], str | None]]:

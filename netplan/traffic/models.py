@@ -12,7 +12,8 @@ class Model(Record):
 
     ``ffn_size`` is 4 x hidden size, ``kv_heads`` the number of heads and ``batch`` absent unless
     the file says otherwise. ``vocabulary`` is 0 for a model without one, such as a vision
-    transformer. ``parameters`` is the published count, for checks only.
+    transformer. ``training_tokens`` is the length of its published run, ``parameters`` the
+    published count, for checks only.
     """
 
     hidden_size: PositiveInt
@@ -24,6 +25,7 @@ class Model(Record):
     kv_heads: PositiveInt | None = None
     ffn_size: PositiveInt | None = None
     gated_ffn: bool = False
+    training_tokens: PositiveFloat | None = None
     parameters: PositiveFloat | None = None
     notes: tuple[str, ...] = ()
 

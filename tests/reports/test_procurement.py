@@ -127,3 +127,35 @@ def test_of_equal_fabrics_the_first_one_asked_for_is_recommended() -> None:
         answer = procurement(gpus=1024, radix=64, fabrics=fabrics, timing=False)
         assert answer.recommendation.fabric == fabrics[0]
         assert answer.recommendation.reasons[0] == f"At base prices {fabrics[1]} costs the same."
+
+
+def test_cost_of_a_training_run_by_hand() -> None:
+    answer = procurement(gpus=32_768, radix=128, fabrics=("rail-only",), batch=4096)
+    run = answer.runs[0]
+    # 450e9 tokens of 4096 x 2048 an iteration: 53,644.2, rounded up.
+    assert run.iterations == 53_645
+    seconds = 53_645 * answer.times_s["rail-only"]
+    assert run.days == pytest.approx(seconds / 86_400)
+    per_year = answer.cost.bills[0].life.per_year.base
+    assert run.cost.base == pytest.approx(per_year * seconds / (365 * 86_400))
+    assert "One training run" in answer.html()
+    assert answer.to_dict()["training_runs"][0]["iterations"] == 53_645
+    # Useful rate: MFU x GPUs x peak.
+    row = answer.row("rail-only")
+    assert row.best is not None
+    assert run.price_per_pflops.base == pytest.approx(
+        answer.chosen.capital.base / (row.best.mfu * 32_768 * 0.9894)
+    )
+
+
+def test_tokens_are_asked_published_or_twenty_a_parameter() -> None:
+    def tokens(**question: object) -> float:
+        asked = {"gpus": 1024, "radix": 64, "timing": False, "model": "gpt-22b"}
+        return procurement(**(asked | question)).inputs["tokens"]  # type: ignore[arg-type,no-any-return]
+
+    # 48 layers of 12 x 6144^2 weights.
+    assert tokens() == 20 * 48 * 12 * 6144**2
+    assert tokens(tokens=1e12) == 1e12
+    assert tokens(model="llama-3-405b") == 15.6e12
+    with pytest.raises(InputError, match="--tokens -1"):
+        tokens(tokens=-1)

@@ -32,6 +32,7 @@ from netplan.reports.html.sections import (
     bill_table,
     comparison_table,
     length_table,
+    run_table,
     running_table,
     switch_racks,
 )
@@ -100,6 +101,7 @@ def _tables(answer: Procurement) -> dict[str, Table | None]:
     return {
         "comparison": comparison_table(answer),
         "running": running_table(answer),
+        "run": run_table(answer),
         "bill": bill_table(answer.chosen),
         "lengths": length_table(answer.library.one(CablingBook)),
         "prices": price_sources(answer),

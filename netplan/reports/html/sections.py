@@ -76,6 +76,31 @@ def running_table(answer: Procurement) -> Table:
     return table(heads, rows, names.index(answer.chosen.name))
 
 
+def run_table(answer: Procurement) -> Table | None:
+    """What the network costs one training run, and a useful PFLOP/s; None without timing."""
+    runs = answer.runs
+    if not runs:
+        return None
+    unit = answer.cost.currency
+    heads = ["Fabric", "iterations>", "days>", f"network, {unit} a run>", "low to high>"]
+    heads += [f"{unit} per useful PFLOP/s>", "low to high>"]
+    rows = [
+        [
+            run.fabric,
+            number(run.iterations),
+            f"{run.days:,.1f}",
+            number(run.cost.base),
+            _span(run.cost),
+            number(run.price_per_pflops.base),
+            _span(run.price_per_pflops),
+        ]
+        for run in runs
+    ]
+    names = [run.fabric for run in runs]
+    chosen = answer.chosen.name
+    return table(heads, rows, names.index(chosen) if chosen in names else None)
+
+
 def bill_table(bill: FabricBill) -> Table:
     """What to order, line by line, in whole units of the currency; the total is the last row."""
     money = bill.quote.currency
