@@ -9,10 +9,11 @@ path to a file.
 import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -21,6 +22,8 @@ from netplan.errors import CatalogError, UnknownNameError
 
 CATALOG_VARIABLE = "NETPLAN_CATALOG"
 SUFFIX = ".yaml"
+MAX_NAME = 40
+"""Texts of a row up to this length are names; longer ones are prose [characters]."""
 
 
 class Record(BaseModel):
@@ -83,15 +86,24 @@ class Shelf(Generic[RecordT]):
         CatalogError
             If the file is malformed: all its errors at once, each with file and line.
         """
-        document = read_yaml(self.find(name, roots))
-        data = document.data
+        path = self.find(name, roots)
+        version = _version(path)
+        document = _read(path, version)
+        roles = (self.role, document.data.get("name"))
+        mine = {k: text for k, text in (overrides or {}).items() if k.partition(".")[0] in roles}
+        if not mine:
+            return cast("RecordT", _record(self, path, version))
+        changed = Document(path, deepcopy(document.data), document.root)
         applied = {}
-        for key, text in (overrides or {}).items():
-            role, _, field = key.partition(".")
-            if role in (self.role, data.get("name")):
-                _replace(data, field, text, f"--set {key}")
-                applied[field] = f"--set {key}={text}"
-        return _validate(self.schema, document, applied)
+        for key, text in mine.items():
+            field = key.partition(".")[2]
+            _replace(changed.data, field, text, f"--set {key}")
+            applied[field] = f"--set {key}={text}"
+        return _validate(self.schema_of(changed), changed, applied)
+
+    def schema_of(self, document: Document) -> type[RecordT]:  # noqa: ARG002 - for shelves of several
+        """Type of the record in a file: the shelf's one, unless a shelf knows several."""
+        return self.schema
 
     def find(self, name: str, roots: Sequence[Path] = ()) -> Path:
         """File of a record by name or by path."""
@@ -113,10 +125,38 @@ class Shelf(Generic[RecordT]):
             yield path, check_file(self, path)
 
 
+Version = tuple[int, int]
+"""Time of the last change of a file [ns] and its size [bytes]."""
+
+
+def _version(path: Path) -> Version:
+    try:
+        found = path.stat()
+    except OSError:
+        return (0, 0)  # reading it says what is wrong
+    return found.st_mtime_ns, found.st_size
+
+
+# A study asks thousands of times for the same few files; what is kept is small and never changed.
+@lru_cache(maxsize=512)
+def _read(path: Path, version: Version) -> Document:  # noqa: ARG001 - part of the key
+    """A file as parsed; callers copy its data before they change it."""
+    return read_yaml(path)
+
+
+@lru_cache(maxsize=512)
+def _record(shelf: Shelf[Any], path: Path, version: Version) -> Record:
+    """A record as its file has it."""
+    document = _read(path, version)
+    record: Record = _validate(shelf.schema_of(document), document, {})
+    return record
+
+
 def check_file(shelf: Shelf[Any], path: Path) -> str | None:
     """Error text of one catalog file, or None if it is sound."""
     try:
-        record = _validate(shelf.schema, read_yaml(path), {})
+        document = read_yaml(path)
+        record = _validate(shelf.schema_of(document), document, {})
     except CatalogError as error:
         return str(error)
     if record.name != path.stem:
@@ -166,12 +206,49 @@ def user_roots(folder: str | Path | None = None) -> tuple[Path, ...]:
 def _replace(data: dict[str, Any], field: str, text: str, origin: str) -> None:
     """Replace one value, reached by dots, inside the parsed data."""
     *parents, last = field.split(".")
-    for parent in parents:
+    for number, parent in enumerate(parents):
         inner = data.get(parent)
+        if isinstance(inner, list) and number + 1 < len(parents):
+            # Rows of a list are named as the next step says; they become a mapping for one look.
+            row = _row_of(inner, parents[number + 1], f"{origin}: {parent}")
+            inner = {parents[number + 1]: row}
         if not isinstance(inner, dict):
             raise CatalogError(f"{origin}: no key {parent!r}: known: {', '.join(data)}")
         data = inner
     data[last] = read_scalar(text)
+
+
+def _row_of(rows: list[Any], wanted: str, origin: str) -> dict[str, Any]:
+    """The one row of a list that a name picks: a text in it, and after @ a number in it.
+
+    Raises
+    ------
+    CatalogError
+        If no row has them, or several do.
+    """
+    name, at, number = wanted.partition("@")
+    named = [row for row in rows if isinstance(row, dict) and name in row.values()]
+    found = named
+    if at:
+        wanted_number = read_scalar(number)
+        found = [row for row in named if wanted_number in row.values()]
+    if len(found) == 1:
+        row: dict[str, Any] = found[0]
+        return row
+    known = sorted({text for row in rows for text in row.values() if isinstance(text, str)})
+    short = [text for text in known if len(text) <= MAX_NAME]
+    if not named:
+        raise unknown_name(origin, name, short)
+    raise CatalogError(
+        f"{origin}: {len(found)} rows are called {wanted!r}: write NAME@NUMBER, such as"
+        f" {name}@{_first_number(named[0])}"
+    )
+
+
+def _first_number(row: Mapping[str, object]) -> str:
+    """A number that a row could be told by."""
+    numbers = [value for value in row.values() if isinstance(value, (int, float))]
+    return f"{numbers[0]:g}" if numbers else "1"
 
 
 def _validate(schema: type[RecordT], document: Document, applied: Mapping[str, str]) -> RecordT:

@@ -2,12 +2,16 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from netplan.cli.options import RATIO, WHOLE
 from netplan.cli.output import emit, emit_lines, terminal_width
 from netplan.files import write_atomically
+
+if TYPE_CHECKING:
+    from netplan.reports.cables import CableComparison
 
 SHEETS = (
     "plan",
@@ -17,6 +21,8 @@ SHEETS = (
     "netbox-devices",
     "ufm-ethernet",
     "ufm-infiniband",
+    "ufm-hca",
+    "ufm-racks",
 )
 FORMATS = ("table", "json", "csv")
 EXIT_DIFFERENT = 1
@@ -35,6 +41,10 @@ EXIT_DIFFERENT = 1
 @click.option(
     "--floor-plan", help="Hall that gives racks and lengths, such as example-hall, or a file."
 )
+@click.option(
+    "--switch", metavar="MODEL", help="Name ports by cage and half, as 1/2: qm9700, sn5600, ..."
+)
+@click.option("--host-gpus", type=WHOLE, help="Name hosts of so many GPUs instead of GPUs.")
 @click.option(
     "--compare",
     "files",
@@ -70,17 +80,23 @@ def command(
     """Write the cable plan of a fabric, or compare one with the cables as built.
 
     The comparison names what is missing, extra, swapped, in a wrong port or at a wrong speed, and
-    what to do about it; it exits with 1 if anything differs.
+    what to do about it; it exits with 1 if anything differs. Where one file names ports by cage and
+    the other numbers them, --switch and --radix say how they match.
 
     \b
     Examples:
       netplan cables --gpus 32768 --radix 64 --fabric rail-optimized -o plan.xlsx
       netplan cables --gpus 1024 --radix 64 --to netbox-cables -o cables.csv
       netplan cables --gpus 32768 --radix 128 --floor-plan example-hall --to lengths
+      netplan cables --gpus 1024 --radix 64 --switch qm9700 --to ufm-infiniband -o p2p.xlsx
       netplan cables --compare plan.csv fabric.ibnetdiscover
     """
     if files:
-        _compare(files, format_, output)
+        from netplan.reports.cables import compare_cables
+
+        naming = {key: question[key] for key in ("switch", "radix", "catalog")}
+        answer = compare_cables(*files, **naming)  # type: ignore[arg-type]
+        _show_differences(answer, format_, output)
         return
     from netplan.reports.cable_sheets import check_ending, sheet_csv, sheet_xlsx
     from netplan.reports.cables import cables
@@ -97,11 +113,8 @@ def command(
         emit_lines(sheet_csv(sheet), output)
 
 
-def _compare(files: tuple[Path, Path], format_: str, output: Path | None) -> None:
+def _show_differences(answer: "CableComparison", format_: str, output: Path | None) -> None:
     """Print the differences; exit with 1 if there are any."""
-    from netplan.reports.cables import compare_cables
-
-    answer = compare_cables(*files)
     if format_ == "json":
         from netplan.reports.formats import to_json
 

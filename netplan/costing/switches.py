@@ -84,8 +84,8 @@ def check_switch(
     """
     if model.kind == "circuit":
         raise InputError(
-            f"--switch {model.name}: an optical circuit switch forwards no packets: use --ocs"
-            f" {model.name}"
+            f"--switch {model.name}: an optical circuit switch forwards no packets: in netplan"
+            f" cost, use --ocs {model.name}"
         )
     ports = model.radix(speed_gbps)
     if ports == radix:
@@ -101,4 +101,34 @@ def check_switch(
     raise InputError(
         f"--switch {model.name} has {ports} ports of {speed_gbps:g} Gb/s, got --radix {radix}:"
         f" give --radix {ports}, or {hint}"
+    )
+
+
+def cage_links(model: SwitchModel, radix: int) -> int:
+    """Links in a cage of a switch that is used with this many ports [1].
+
+    Parameters
+    ----------
+    model
+        The switch.
+    radix
+        Ports that it has at its link rate [1].
+
+    Raises
+    ------
+    InputError
+        If it has another number of ports at every rate.
+
+    Examples
+    --------
+    >>> cage_links(SWITCHES.load("sn5600"), 64), cage_links(SWITCHES.load("sn5600"), 128)
+    (1, 2)
+    """
+    for breakout in model.breakouts:
+        if model.cages * breakout.links == radix:
+            return breakout.links
+    known = [f"{model.radix(b.speed_gbps)} ports of {b.speed_gbps:g} Gb/s" for b in model.breakouts]
+    raise InputError(
+        f"--switch {model.name} has {' or '.join(known) or 'no ports for packets'}, got --radix"
+        f" {radix}: give --radix as the plan has it, or another switch"
     )

@@ -12,6 +12,7 @@ from netplan.topologies.cable_plan import ROLES, Place, Sheet
 from netplan.topologies.floor_plan import (
     Floats,
     FloorPlan,
+    Layout,
     lay_out,
     shortest_media,
     stock_length_m,
@@ -23,8 +24,9 @@ RACK_COLUMNS = ("rack", "what", "length_m", "count")
 
 
 class Placed(NamedTuple):
-    """Places of devices by name, and lengths of cables as sold [m]."""
+    """Where all nodes stand, places of devices by name, and lengths of cables as sold [m]."""
 
+    layout: Layout
     places: Mapping[str, Place]
     length_m: Floats
 
@@ -46,7 +48,7 @@ def placed(plan: FloorPlan, network: FabricGraph) -> Placed:
     """
     layout = lay_out(plan, network)
     length = layout.cable_m(network.source, network.target)
-    return Placed(layout.places(network), stock_length_m(plan, length))
+    return Placed(layout, layout.places(network), stock_length_m(plan, length))
 
 
 def racks_sheet(network: FabricGraph, placed_at: Placed) -> Sheet:

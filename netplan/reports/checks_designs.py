@@ -1,32 +1,30 @@
-"""Checks against published designs: every printed count out of a fabric spec, or of a formula.
+"""Checks against published designs: every printed count out of a spec.
 
 ``reports/published/real-designs.csv`` holds a row a design: the printed numbers, the rule that
-makes them (a fabric spec, or a counting function where no builder fits), its inputs, and the
-source. A cell named in ``known`` is printed wrongly or counts something else, as the reason says.
+makes them, its inputs (a spec of ``topologies`` or ``topologies/designs``, and the size that the
+spec leaves open), and the source. A cell named in ``known`` is printed wrongly or counts something
+else, as the reason says.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict
 
-from netplan.catalog import shipped_root
 from netplan.costing.circuits import circuit_layer
 from netplan.costing.switches import SWITCHES
+from netplan.errors import InputError
 from netplan.reports.checks import Check, check, known
 from netplan.reports.checks_rail_only import published
 from netplan.topologies.build import build_fabric
+from netplan.topologies.counted import CountedDesign, Counts, DesignSize
+from netplan.topologies.designs import DESIGNS
 from netplan.topologies.domain_wiring import domain_link_count
 from netplan.topologies.dragonfly import dragonfly_shape
-from netplan.topologies.dragonfly_groups import GroupKind, UnevenDragonfly
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.pods import RackPods, SegmentedPod, wide_uplink_planes, zcube_counts
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.units import bytes_per_s
 
-Counts = Mapping[str, float]
 SERVER_GPUS = 8
-BOTH_DIRECTIONS = 2
 
 
 class _Inputs(BaseModel):
@@ -45,22 +43,21 @@ class SpecInputs(_Inputs):
     circuits: str = ""
 
     def built(self) -> tuple[FabricSpec, Fabric]:
-        """Load the spec, one of ``topologies/designs`` first, and size it."""
-        path = shipped_root() / "topologies" / "designs" / f"{self.fabric}.yaml"
-        spec = FABRICS.load(str(path) if path.is_file() else self.fabric)
+        """Load the spec, a published design's own first, and size it."""
+        own = DESIGNS.paths().get(self.fabric)
+        spec = FABRICS.load(str(own) if own else self.fabric)
         rate = bytes_per_s(self.link_gbps)
         sizing = Sizing(self.gpus, self.radix, self.hb_size, 450e9, rate)
         return spec, build_fabric(spec, sizing)
 
 
-class GroupInputs(_Inputs):
-    """Kinds of groups, links a pair, and the two pairs of kinds whose bandwidth is printed."""
+class CountedInputs(_Inputs):
+    """A design that is counted, and what its file leaves open."""
 
-    kinds: dict[str, tuple[int, int, int]]
-    pair_links: tuple[tuple[str, str, int], ...]
-    link_gbps: float
-    pair: tuple[str, str]
-    mixed: tuple[str, str]
+    design: str
+    gpus: int = 0
+    radix: int = 0
+    partition: str = ""
 
 
 def design_checks() -> Iterator[Check]:
@@ -99,7 +96,7 @@ def design_counts(rule: str, inputs: str) -> Counts:
 
     Examples
     --------
-    >>> design_counts("zcube", '{"side": 64}')["transceivers"]
+    >>> design_counts("counted", '{"design": "zcube", "gpus": 4096}')["transceivers"]
     16384
     """
     return RULES[rule](inputs)
@@ -169,68 +166,13 @@ def _dragonfly(inputs: str) -> dict[str, float]:
     }
 
 
-def _group_kinds(inputs: str) -> dict[str, float]:
-    """Global bandwidth of a dragonfly of several kinds of groups, both directions added [TB/s]."""
-    given = GroupInputs.model_validate_json(inputs)
-    kinds = {name: GroupKind(*sizes) for name, sizes in given.kinds.items()}
-    links = {(one, two): count for one, two, count in given.pair_links}
-    fabric = UnevenDragonfly(kinds, links, bytes_per_s(given.link_gbps))
-    return {
-        name: BOTH_DIRECTIONS * fabric.global_bytes_per_s(*pair) / 1e12
-        for name, pair in (("global_tb_per_s", given.pair), ("global_tb_per_s_mixed", given.mixed))
-    }
-
-
-def _segmented_pod(inputs: str) -> dict[str, float]:
-    """Segments of dual-ToR planes, as Alibaba HPN."""
-    pod = TypeAdapter(SegmentedPod).validate_json(inputs)
-    host, up, core = pod.links
-    return {
-        "gpus": pod.gpus,
-        "nodes": pod.gpus // pod.rails,
-        "leaf_switches": pod.tors,
-        "spine_switches": pod.aggregations,
-        "total_switches": pod.tors + pod.aggregations,
-        "links_endpoint": host,
-        "links_leaf_spine": up,
-        "links_spine_core": core,
-        "oversubscription": pod.core_oversubscription,
-    }
-
-
-def _rack_pods(inputs: str) -> dict[str, float]:
-    """Racks and pods of Meta's cluster."""
-    cluster = TypeAdapter(RackPods).validate_json(inputs)
-    return {
-        "gpus": cluster.gpus,
-        "leaf_switches": cluster.tors,
-        "oversubscription": cluster.top_oversubscription,
-    }
-
-
-def _wide_uplink_planes(inputs: str) -> dict[str, float]:
-    """Planes whose uplinks are faster than the ports of GPUs."""
-    given = json.loads(inputs)
-    counts = wide_uplink_planes(given["gpus"], given["radix"])
-    return {
-        "gpus": given["gpus"],
-        "total_switches": counts.switches,
-        "copper_links": 0,
-        "fibre_links": counts.host_links + counts.uplinks,
-        "transceivers": counts.transceivers,
-    }
-
-
-def _zcube(inputs: str) -> dict[str, float]:
-    """Totals of a ZCube."""
-    counts = zcube_counts(json.loads(inputs)["side"])
-    return {
-        "gpus": counts.gpus,
-        "total_switches": counts.switches,
-        "copper_links": counts.copper_links,
-        "fibre_links": counts.fibre_links,
-        "transceivers": counts.transceivers,
-    }
+def _counted(inputs: str) -> Counts:
+    """A design without a builder."""
+    given = CountedInputs.model_validate_json(inputs)
+    design = DESIGNS.load(given.design)
+    if not isinstance(design, CountedDesign):
+        raise InputError(f"{design.name} is a fabric spec: name it as fabric, not as design")
+    return design.counts(DesignSize(given.gpus, given.radix, given.partition))
 
 
 QUANTITIES = (
@@ -246,10 +188,6 @@ RULES: Mapping[str, Callable[[str], Counts]] = {
     "nvlink": _nvlink,
     "circuit-torus": _circuit_torus,
     "dragonfly": _dragonfly,
-    "group-kinds": _group_kinds,
-    "segmented-pod": _segmented_pod,
-    "rack-pods": _rack_pods,
-    "wide-uplink-planes": _wide_uplink_planes,
-    "zcube": _zcube,
+    "counted": _counted,
 }
 """How a design is counted."""

@@ -33,8 +33,8 @@ class End(NamedTuple):
     port: str
 
     def __str__(self) -> str:
-        """Device and port, as on a label."""
-        return f"{self.device}/{self.port}"
+        """Device and port; a port that is a cage and its half stands after a colon."""
+        return f"{self.device}{':' if '/' in self.port else '/'}{self.port}"
 
 
 class Cable(NamedTuple):

@@ -1,13 +1,14 @@
 """The cable plan of a fabric: one row a cable, port to port.
 
 A plan is a table of columns, made from the arrays of a graph without an object a cable. Ports count
-from 1, as on a front panel, and a label says both ends, so that it stays the same when the plan is
-made again. What nobody has said is left empty: racks and units without a floor plan, and lengths.
+from 1, as on a front panel; where the switch model is known, its ports are named by cage and half.
+A label says both ends, so that it stays the same when the plan is made again. What nobody has said
+is left empty: racks and units without a floor plan, and lengths.
 
 ==========================  =================================================================
 ``label``                   ``device:port--device:port``, A end first
 ``a_device``, ``z_device``  node names of the fabric; A is the end nearer to the GPUs
-``a_port``, ``z_port``      port on the device, from 1
+``a_port``, ``z_port``      port on the device, from 1; ``1/2`` is port 2 of a switch's cage 1
 ``a_rack``, ``a_unit``      where the device stands, if known; likewise ``z_rack``, ``z_unit``
 ``gbps``                    rate, one direction [Gb/s]
 ``medium``                  ``fibre`` or ``copper``, if known
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from netplan.topologies.cages import cage_port
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.formats.network_view import network_only
 from netplan.topologies.graph import (
@@ -90,6 +92,8 @@ class CablePlan:
         As the columns of a plan, one text a cable.
     length_m
         Lengths where known [m], one text a cable.
+    cage_links
+        Links in a cage of a switch; with several, its ports are named by cage [1].
     """
 
     devices: Sequence[Device]
@@ -102,6 +106,7 @@ class CablePlan:
     length_class: Sequence[str]
     group: Sequence[str]
     length_m: Sequence[str]
+    cage_links: int = 1
 
     def __len__(self) -> int:
         """Cables [1]."""
@@ -112,15 +117,27 @@ class CablePlan:
         devices = np.array(self.devices, object)
         return zip(
             devices[self.a].tolist(),
-            texts(self.a_port),
+            self._port_names(self.a, self.a_port),
             devices[self.z].tolist(),
-            texts(self.z_port),
+            self._port_names(self.z, self.z_port),
             strict=True,
         )
 
     def labels(self) -> Iterator[str]:
         """Labels, cable by cable."""
         return (f"{a.name}:{a_port}--{z.name}:{z_port}" for a, a_port, z, z_port in self.ends())
+
+    def _port_names(self, device: Ints, port: Ints) -> list[str]:
+        """Names of ports, each distinct one made once: those of hosts, then those in cages."""
+        if not len(port):
+            return []
+        numbers = range(int(port.max()) + 1)
+        names = [str(number) for number in numbers]
+        if self.cage_links == 1:
+            return _gather(names, port)
+        switch = np.array([each.role == ROLES[SWITCH] for each in self.devices])
+        names += [cage_port(number, self.cage_links) for number in numbers]
+        return _gather(names, port + len(numbers) * switch[device])
 
 
 def cable_plan(
@@ -129,6 +146,7 @@ def cable_plan(
     media: Mapping[str, str] | None = None,
     places: Mapping[str, Place] | None = None,
     length_m: NDArray[np.float64] | None = None,
+    cage_links: int = 1,
 ) -> CablePlan:
     """Plan the cables of a fabric; links inside HB domains come with the servers and are left out.
 
@@ -142,6 +160,8 @@ def cable_plan(
         Racks and units by device name, as far as known.
     length_m
         Lengths of the cables, from a floor plan [m], shape (cables,).
+    cage_links
+        Links in a cage of every switch [1].
 
     Examples
     --------
@@ -177,6 +197,7 @@ def cable_plan(
         _gather(LENGTH_CLASSES, network.length_class),
         _gather(network.group_names, network.group),
         lengths,
+        cage_links,
     )
 
 
@@ -224,14 +245,6 @@ def plan_sheet(plan: CablePlan) -> Sheet:
         )
     )
     return Sheet("Cable plan", PLAN_COLUMNS, rows)
-
-
-def texts(numbers: Ints) -> list[str]:
-    """Small whole numbers as text, each distinct one made once."""
-    if not len(numbers):
-        return []
-    known = [str(number) for number in range(int(numbers.max()) + 1)]
-    return _gather(known, numbers)
 
 
 def _gather(values: Sequence[str], index: NDArray[np.integer]) -> list[str]:

@@ -10,7 +10,7 @@ fabric manager, fill racks of their own, in the middle of the hall or at its end
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,14 @@ class FloorPlan(Record):
 FLOOR_PLANS = Shelf("floor-plan", "topologies/floor-plans", FloorPlan)
 
 
+class Rack(NamedTuple):
+    """A rack: its name, its row and its position in the row, both from 1."""
+
+    name: str
+    row: int
+    position: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
     """Where every node of a graph stands.
@@ -74,10 +82,13 @@ class Layout:
         """Racks that hold anything [1]."""
         return len(np.unique(self.rack))
 
+    def racks(self) -> list[Rack]:
+        """Racks that hold anything, row by row."""
+        return [self._rack(number) for number in np.unique(self.rack).tolist()]
+
     def place(self, node: int) -> Place:
-        """Rack and unit of a node, as a label: row and rack counted from 1."""
-        row, rack = divmod(int(self.rack[node]), self.plan.racks_per_row)
-        return Place(f"{row + 1:02}-{rack + 1:02}", str(int(self.unit[node])))
+        """Rack and unit of a node, as a label."""
+        return Place(self._rack(int(self.rack[node])).name, str(int(self.unit[node])))
 
     def places(self, graph: FabricGraph) -> dict[str, Place]:
         """Places of all nodes outside HB domains, by name."""
@@ -96,6 +107,10 @@ class Layout:
         same = self.rack[first] == self.rack[second]
         length: Floats = np.where(same, inside, over) + plan.slack_m
         return length
+
+    def _rack(self, number: int) -> Rack:
+        row, position = divmod(number, self.plan.racks_per_row)
+        return Rack(f"{row + 1:02}-{position + 1:02}", row + 1, position + 1)
 
     def _row(self, node: NDArray[np.integer]) -> Longs:
         row: Longs = self.rack[node] // self.plan.racks_per_row

@@ -1,32 +1,23 @@
-"""Counting published pods that no builder wires: segments, dual planes with wide uplinks, ZCube.
-
-Each function takes what the source publishes (segments, ports, ratios) and multiplies it out; what
-does not fit the ports of a switch is refused, so that a design that counts also closes.
-"""
+"""Counted designs of switches in pods: segments of dual ToRs, racks, wide uplinks, ZCube."""
 
 from dataclasses import dataclass
+from math import isqrt
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from netplan.errors import InputError
-from netplan.topologies.clos import ceil_div
+from netplan.topologies.clos import ceil_div, check_radix
+from netplan.topologies.counted import CountedDesign, Counts, DesignSize
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentedPod:
+class SegmentedPod(CountedDesign):
     """Dual-ToR, multi-plane pod of rail-optimized segments, as Alibaba HPN.
 
     A segment has one ToR a rail and plane; a ToR has one uplink to every aggregation switch of its
-    plane. Every GPU has one port in each plane.
-
-    Parameters
-    ----------
-    segments, rails, planes
-        Segments of the pod, GPUs of a server, ports of a GPU [1].
-    tor_down, tor_up
-        Ports of a ToR to GPUs and to aggregation switches [1].
-    aggregation_radix, core_up
-        Ports of an aggregation switch, and those of them to the core [1].
-    down_gbps, up_gbps
-        Rate of a port to a GPU and of all links above [Gb/s].
+    plane. Every GPU has one port in each plane. ``rails`` are the GPUs of a server, ``tor_down``
+    and ``tor_up`` the ports of a ToR, ``core_up`` those of the ``aggregation_radix`` ports of an
+    aggregation switch that lead to the core.
 
     References
     ----------
@@ -35,35 +26,33 @@ class SegmentedPod:
 
     Examples
     --------
-    >>> pod = SegmentedPod(15, 8, 2, 128, 60, 128, 8, 200.0, 400.0)
+    >>> from netplan.topologies.designs import DESIGNS
+    >>> pod = DESIGNS.load("alibaba-hpn")
     >>> pod.gpus, pod.tors, pod.aggregations, pod.core_oversubscription
     (15360, 240, 120, 15.0)
     """
 
-    segments: int
-    rails: int
-    planes: int
-    tor_down: int
-    tor_up: int
-    aggregation_radix: int
-    core_up: int
-    down_gbps: float
-    up_gbps: float
+    family: Literal["segmented-pod"]
+    segments: PositiveInt
+    rails: PositiveInt
+    planes: PositiveInt
+    tor_down: PositiveInt
+    tor_up: PositiveInt
+    aggregation_radix: PositiveInt
+    core_up: PositiveInt
+    down_gbps: PositiveFloat
+    up_gbps: PositiveFloat
 
-    def __post_init__(self) -> None:
-        """Refuse a pod whose aggregation switches lack ports.
-
-        Raises
-        ------
-        InputError
-            If the ToRs of a plane and the core links exceed the radix.
-        """
+    @model_validator(mode="after")
+    def _check_ports(self) -> "SegmentedPod":
+        """Refuse a pod whose aggregation switches lack ports."""
         used = self.tors_per_plane + self.core_up
         if used > self.aggregation_radix:
-            raise InputError(
+            raise ValueError(
                 f"an aggregation switch needs {used} ports ({self.tors_per_plane} ToRs and"
                 f" {self.core_up} core links), got {self.aggregation_radix}: take fewer segments"
             )
+        return self
 
     @property
     def gpus(self) -> int:
@@ -104,6 +93,73 @@ class SegmentedPod:
         """Bandwidth down over up at an aggregation switch [1]."""
         return self.tors_per_plane / self.core_up
 
+    def multiplied_out(self, size: DesignSize) -> Counts:  # noqa: ARG002 - the file says it all
+        """Counts of the pod."""
+        host, up, core = self.links
+        return {
+            "gpus": self.gpus,
+            "nodes": self.gpus // self.rails,
+            "leaf_switches": self.tors,
+            "spine_switches": self.aggregations,
+            "total_switches": self.tors + self.aggregations,
+            "links_endpoint": host,
+            "links_leaf_spine": up,
+            "links_spine_core": core,
+            "oversubscription": self.core_oversubscription,
+        }
+
+
+class RackPods(CountedDesign):
+    """Pods of racks under one ToR each, non-blocking inside a pod and oversubscribed above it.
+
+    ``top_oversubscription`` is bandwidth down over up between aggregation and core.
+
+    References
+    ----------
+    The Llama 3 Herd of Models, arXiv:2407.21783, section 3.3.1 (Meta's 24K GPU cluster on RoCE).
+
+    Examples
+    --------
+    >>> from netplan.topologies.designs import DESIGNS
+    >>> cluster = DESIGNS.load("meta-24k-roce")
+    >>> cluster.pod_gpus, cluster.gpus, cluster.tors, round(cluster.far_share, 4)
+    (3072, 24576, 1536, 0.1429)
+    """
+
+    family: Literal["rack-pods"]
+    rack_gpus: PositiveInt
+    racks_per_pod: PositiveInt
+    pods: PositiveInt
+    top_oversubscription: Annotated[float, Field(ge=1)]
+
+    @property
+    def pod_gpus(self) -> int:
+        """GPUs of a pod [1]."""
+        return self.rack_gpus * self.racks_per_pod
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the cluster [1]."""
+        return self.pod_gpus * self.pods
+
+    @property
+    def tors(self) -> int:
+        """ToR switches, one a rack [1]."""
+        return self.racks_per_pod * self.pods
+
+    @property
+    def far_share(self) -> float:
+        """Share of a GPU's port rate that reaches other pods when all send there [1]."""
+        return 1 / self.top_oversubscription
+
+    def multiplied_out(self, size: DesignSize) -> Counts:  # noqa: ARG002 - the file says it all
+        """Counts of the cluster; switches above the ToRs are not published."""
+        return {
+            "gpus": self.gpus,
+            "leaf_switches": self.tors,
+            "oversubscription": self.top_oversubscription,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class PlaneCounts:
@@ -125,123 +181,77 @@ class PlaneCounts:
         return 2 * (self.host_links + self.uplinks)
 
 
-def wide_uplink_planes(gpus: int, radix: int, *, planes: int = 2, width: int = 2) -> PlaneCounts:
-    """Non-blocking planes of two tiers whose uplinks run at ``width`` times a host port's rate.
+class WideUplinkPlanes(CountedDesign):
+    """Non-blocking planes of two tiers whose uplinks are faster than the ports of GPUs.
 
-    A leaf has half of its ports down; the other half joins, ``width`` by ``width``, to uplinks. A
-    spine has ``radix / width`` ports of that rate.
-
-    Parameters
-    ----------
-    gpus
-        GPUs, each with one port a plane [1].
-    radix
-        Ports of a switch at the rate of a host port [1].
-    planes
-        Planes [1].
-    width
-        Rate of an uplink over that of a host port [1].
-
-    Raises
-    ------
-    InputError
-        If the GPUs do not fill whole leaves, or a spine cannot reach every leaf.
+    A leaf has half of its ports down; the other half joins, ``uplink_width`` by ``uplink_width``,
+    to uplinks. A spine has ``radix / uplink_width`` ports of that rate; the radix is that at the
+    rate of a host port.
 
     References
     ----------
     The non-blocking HPN variants of the ZCube comparison, ACM SIGCOMM 2025,
     doi:10.1145/3718958.3750503, appendix L, Table 7.
-
-    Examples
-    --------
-    >>> counts = wide_uplink_planes(1024, 64)
-    >>> counts.switches, counts.host_links + counts.uplinks, counts.transceivers
-    (96, 3072, 6144)
-    """
-    down, spine_radix = radix // 2, radix // width
-    leaves, rest = divmod(gpus, down)
-    if rest or leaves > spine_radix:
-        raise InputError(
-            f"{gpus:,} GPUs on leaves of {down} ports down and spines of {spine_radix} ports: give"
-            f" a multiple of {down}, at most {down * spine_radix:,}"
-        )
-    uplinks = gpus // width
-    spines = ceil_div(uplinks, spine_radix)
-    return PlaneCounts(planes * leaves, planes * spines, planes * gpus, planes * uplinks)
-
-
-@dataclass(frozen=True, slots=True)
-class RackPods:
-    """Pods of racks under one ToR each, non-blocking inside a pod and oversubscribed above it.
-
-    Parameters
-    ----------
-    rack_gpus, racks, pods
-        GPUs of a rack, racks of a pod, pods [1].
-    top_oversubscription
-        Bandwidth down over up between aggregation and core [1].
-
-    References
-    ----------
-    The Llama 3 Herd of Models, arXiv:2407.21783, section 3.3.1 (Meta's 24K GPU cluster on RoCE).
-
-    Examples
-    --------
-    >>> cluster = RackPods(16, 192, 8, 7.0)
-    >>> cluster.pod_gpus, cluster.gpus, cluster.tors, round(cluster.far_share, 4)
-    (3072, 24576, 1536, 0.1429)
     """
 
-    rack_gpus: int
-    racks: int
-    pods: int
-    top_oversubscription: float
+    takes: ClassVar[tuple[str, ...]] = ("gpus", "radix")
 
-    @property
-    def pod_gpus(self) -> int:
-        """GPUs of a pod [1]."""
-        return self.rack_gpus * self.racks
+    family: Literal["wide-uplink-planes"]
+    planes: PositiveInt
+    uplink_width: PositiveInt
 
-    @property
-    def gpus(self) -> int:
-        """GPUs of the cluster [1]."""
-        return self.pod_gpus * self.pods
+    def plane_counts(self, gpus: int, radix: int) -> PlaneCounts:
+        """Count all planes.
 
-    @property
-    def tors(self) -> int:
-        """ToR switches, one a rack [1]."""
-        return self.racks * self.pods
+        Parameters
+        ----------
+        gpus
+            GPUs, each with one port a plane [1].
+        radix
+            Ports of a switch at the rate of a host port [1].
 
-    @property
-    def far_share(self) -> float:
-        """Share of a GPU's port rate that reaches other pods when all send there [1]."""
-        return 1 / self.top_oversubscription
+        Raises
+        ------
+        InputError
+            If the radix cannot be used, the GPUs do not fill whole leaves, or a spine cannot
+            reach every leaf.
+
+        Examples
+        --------
+        >>> from netplan.topologies.designs import DESIGNS
+        >>> counts = DESIGNS.load("hpn-non-blocking").plane_counts(1024, 64)
+        >>> counts.switches, counts.host_links + counts.uplinks, counts.transceivers
+        (96, 3072, 6144)
+        """
+        check_radix(radix)
+        down, spine_radix = radix // 2, radix // self.uplink_width
+        leaves, rest = divmod(gpus, down)
+        if rest or leaves > spine_radix:
+            raise InputError(
+                f"{gpus:,} GPUs on leaves of {down} ports down and spines of {spine_radix} ports:"
+                f" give a multiple of {down}, at most {down * spine_radix:,}"
+            )
+        uplinks = gpus // self.uplink_width
+        spines = ceil_div(uplinks, spine_radix)
+        per_plane = (leaves, spines, gpus, uplinks)
+        return PlaneCounts(*(self.planes * count for count in per_plane))
+
+    def multiplied_out(self, size: DesignSize) -> Counts:
+        """Counts of all planes; all links are optical."""
+        counts = self.plane_counts(size.gpus, size.radix)
+        return {
+            "gpus": size.gpus,
+            "total_switches": counts.switches,
+            "copper_links": 0,
+            "fibre_links": counts.host_links + counts.uplinks,
+            "transceivers": counts.transceivers,
+        }
 
 
-@dataclass(frozen=True, slots=True)
-class CubeCounts:
-    """GPUs, switches and links of a server-centric cube [1]."""
-
-    gpus: int
-    switches: int
-    copper_links: int
-    fibre_links: int
-
-    @property
-    def transceivers(self) -> int:
-        """Optical modules, two a fibre link [1]."""
-        return 2 * self.fibre_links
-
-
-def zcube_counts(side: int) -> CubeCounts:
+class ZCube(CountedDesign):
     """ZCube(n, 2) by its published totals; its wiring is not modelled.
 
-    n^2 GPUs on 2n switches: a copper link and two fibre links a GPU.
-
-    Parameters
-    ----------
-    side
-        Ports of a switch to GPUs at one level, n [1].
+    n^2 GPUs on 2n switches: as many copper and fibre links a GPU as the file says.
 
     References
     ----------
@@ -249,8 +259,37 @@ def zcube_counts(side: int) -> CubeCounts:
 
     Examples
     --------
-    >>> zcube_counts(32)
-    CubeCounts(gpus=1024, switches=64, copper_links=1024, fibre_links=2048)
+    >>> from netplan.topologies.designs import DESIGNS
+    >>> counts = DESIGNS.load("zcube").counts(DesignSize(gpus=1024))
+    >>> counts["total_switches"], counts["copper_links"], counts["fibre_links"]
+    (64, 1024, 2048)
     """
-    gpus = side * side
-    return CubeCounts(gpus, 2 * side, gpus, 2 * gpus)
+
+    takes: ClassVar[tuple[str, ...]] = ("gpus",)
+
+    family: Literal["zcube"]
+    copper_links_per_gpu: NonNegativeInt
+    fibre_links_per_gpu: NonNegativeInt
+
+    def multiplied_out(self, size: DesignSize) -> Counts:
+        """Counts of n^2 GPUs.
+
+        Raises
+        ------
+        InputError
+            If the GPUs are no square.
+        """
+        side = isqrt(size.gpus)
+        if side * side != size.gpus:
+            raise InputError(
+                f"design {self.name} holds n x n GPUs, got {size.gpus:,}: give {side**2:,} or"
+                f" {(side + 1) ** 2:,}"
+            )
+        fibre = size.gpus * self.fibre_links_per_gpu
+        return {
+            "gpus": size.gpus,
+            "total_switches": 2 * side,
+            "copper_links": size.gpus * self.copper_links_per_gpu,
+            "fibre_links": fibre,
+            "transceivers": 2 * fibre,
+        }

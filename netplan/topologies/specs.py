@@ -1,11 +1,12 @@
 """Fabric files: the shape of a network, from which its counts, levels and graph are made."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from netplan.catalog import Record, Shelf
 
+Family = Literal["clos", "rail-only", "scalable-units", "torus", "dragonfly", "bcube"]
 Medium = Literal["optical", "copper"]
 Arrangement = Literal["absolute", "relative", "circulant"]
 HYBRID_SIZE = 8
@@ -20,7 +21,7 @@ class FabricSpec(Record):
     direct links. What joins the domains is the ``family``, with the keys of that family.
     """
 
-    family: Literal["clos", "rail-only", "scalable-units", "torus", "dragonfly", "bcube"]
+    family: Family
     hb_kind: Literal["switch", "mesh"] = "switch"
     hb_size: PositiveInt | None = None
     hb_planes: PositiveInt = 1
@@ -48,6 +49,18 @@ class FabricSpec(Record):
     global_arrangement: Arrangement = "absolute"
     host_medium: Medium = "optical"
     local_medium: Medium = "optical"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_family(cls, data: dict[str, object]) -> dict[str, object]:
+        """Refuse another kind of design at once, and not key by key."""
+        family = data.get("family", "clos")
+        if family not in get_args(Family):
+            raise ValueError(
+                f"family {family!r:.40} has no builder, so it cannot be a fabric: known are"
+                f" {', '.join(get_args(Family))}"
+            )
+        return data
 
     @model_validator(mode="after")
     def _check_keys_together(self) -> "FabricSpec":

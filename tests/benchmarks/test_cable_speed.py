@@ -7,7 +7,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from netplan.reports.cable_sheets import sheet_csv, sheet_xlsx
-from netplan.reports.cables import cables, read_cables
+from netplan.reports.cables import cables, compare_cables, read_cables
 from netplan.topologies.as_built import Cable, differences
 from netplan.topologies.cable_plan import Sheet
 from tests.topologies.cable_faults import inject
@@ -15,8 +15,8 @@ from tests.topologies.cable_faults import inject
 CABLES = 3 * 32_768
 
 
-def large() -> Sheet:
-    return cables(gpus=32_768, radix=64, hb_size=8, fabric="rail-optimized")
+def large(switch: str | None = None) -> Sheet:
+    return cables(gpus=32_768, radix=64, hb_size=8, fabric="rail-optimized", switch=switch)
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +35,10 @@ def test_plan_of_32768_gpus_as_csv(benchmark: BenchmarkFixture) -> None:
     assert benchmark(lambda: sum(1 for _ in sheet_csv(large()))) == CABLES + 1
 
 
+def test_plan_of_32768_gpus_with_ports_by_cage(benchmark: BenchmarkFixture) -> None:
+    assert benchmark(lambda: sum(1 for _ in sheet_csv(large("qm9700")))) == CABLES + 1
+
+
 def test_the_floor_joining_the_same_text(benchmark: BenchmarkFixture) -> None:
     # What Python alone needs to join and encode as many rows of as many cells.
     row = ("rail-0/leaf-0:1", "gpu-17", "1", "", "", "rail-0/leaf-0", "1", *("",) * 7)
@@ -48,6 +52,14 @@ def test_plan_of_32768_gpus_as_xlsx(benchmark: BenchmarkFixture) -> None:
 
 def test_read_back(benchmark: BenchmarkFixture, plan: Path) -> None:
     assert len(benchmark(read_cables, plan)) == CABLES
+
+
+def test_ports_by_cage_against_ports_by_number(
+    benchmark: BenchmarkFixture, tmp_path: Path, plan: Path
+) -> None:
+    path = tmp_path / "plan.csv"
+    path.write_text("".join(sheet_csv(large("qm9700"))), encoding="utf-8")
+    assert benchmark(lambda: compare_cables(path, plan, switch="qm9700").differences) == ()
 
 
 def test_twenty_faults_in_a_hundred_thousand_cables(

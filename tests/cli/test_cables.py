@@ -64,6 +64,36 @@ def test_differences_exit_with_one(plan: Path) -> None:
     ]
 
 
+def test_ports_by_cage_and_ports_by_number_compare_empty(tmp_path: Path) -> None:
+    arguments = ("cables", "--gpus", "512", "--radix", "64", "--hb-size", "8")
+    plan, built = tmp_path / "plan.xlsx", tmp_path / "hall.csv"
+    assert netplan(*arguments, "--switch", "qm9700", "-o", str(plan)).returncode == 0
+    assert netplan(*arguments, "--to", "ufm-ethernet", "-o", str(built)).returncode == 0
+    compare = ("cables", "--compare", str(plan), str(built))
+    done = netplan(*compare, "--switch", "qm9700")
+    # 64 GPUs a rail, all on one leaf
+    assert done.stdout == "512 cables planned, 512 built: no difference.\n"
+    assert "by number: say --switch and --radix, such as --switch qm9700" in refused(*compare)
+    error = refused(*compare, "--switch", "q3400")
+    assert "--switch q3400 has 144 ports of 800 Gb/s, got --radix 64" in error
+    assert error.count("\n") == 1
+
+
+def test_a_switch_that_does_not_fit_makes_no_plan() -> None:
+    error = refused(*SMALL, "--switch", "sn5600")
+    assert "--switch sn5600 has 128 ports of 400 Gb/s, got --radix 16" in error
+    assert error.count("\n") == 1
+
+
+def test_ufm_files() -> None:
+    mapping = netplan(*SMALL, "--to", "ufm-hca", "--host-gpus", "4").stdout
+    assert mapping == "port,hca-name\n1,mlx5_0\n2,mlx5_1\n3,mlx5_2\n4,mlx5_3\n"
+    racks = netplan(*SMALL, "--to", "ufm-racks", "--floor-plan", "example-hall").stdout
+    # 64 GPUs fill two racks; 8 leaves and 4 spines stand between them
+    assert racks.splitlines()[1:] == [f"01-0{i},example-hall,1,{i}" for i in (1, 2, 3)]
+    assert "--to ufm-racks needs --floor-plan" in refused(*SMALL, "--to", "ufm-racks")
+
+
 def test_bad_input(plan: Path, tmp_path: Path) -> None:
     assert "Missing option '--gpus', or '--compare'" in refused("cables")
     assert "plan.txt: unknown kind of table: name it .csv or .xlsx" in refused(

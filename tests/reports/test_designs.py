@@ -1,4 +1,6 @@
-"""Published designs: every printed count, and counting functions by hand."""
+"""Published designs: every printed count, out of a spec of its own."""
+
+import json
 
 import pytest
 
@@ -6,8 +8,8 @@ from netplan.errors import InputError
 from netplan.reports.checks_designs import design_checks, design_counts
 from netplan.reports.checks_rail_only import published
 from netplan.reports.verify import verify
-from netplan.topologies.dragonfly_groups import GroupKind, UnevenDragonfly
-from netplan.topologies.pods import SegmentedPod, wide_uplink_planes
+from netplan.topologies.designs import DESIGNS
+from netplan.topologies.specs import FABRICS
 
 CHECKS = list(design_checks())
 
@@ -17,6 +19,16 @@ def test_every_design_is_checked_and_none_fails() -> None:
     assert {check.name.rpartition(": ")[0] for check in CHECKS} == designs
     assert [check for check in CHECKS if check.verdict == "fail"] == []
     assert all(check.source for check in CHECKS)
+
+
+@pytest.mark.parametrize("row", published("real-designs"), ids=lambda row: row["design"])
+def test_every_design_is_a_spec_and_a_size(row: dict[str, str]) -> None:
+    inputs = json.loads(row["inputs"])
+    name = inputs.pop("fabric", None) or inputs.pop("design")
+    assert name in {*DESIGNS.paths(), *FABRICS.paths()}
+    # The shape stands in the spec; the row adds at most sizes.
+    sizes = {"gpus", "radix", "hb_size", "links_per_cable", "link_gbps", "circuits", "partition"}
+    assert set(inputs) <= sizes
 
 
 def test_only_the_four_explained_numbers_do_not_reproduce() -> None:
@@ -54,42 +66,11 @@ def test_a_wrong_published_number_would_fail() -> None:
     assert counts["total_switches"] == 64  # 2 levels x 1024 / 32
     with pytest.raises(KeyError):
         design_counts("no such rule", "{}")
+    with pytest.raises(InputError, match="twin-plane is a fabric spec: name it as fabric"):
+        design_counts("counted", '{"design": "twin-plane"}')
 
 
 def test_verify_runs_the_designs() -> None:
     answer = verify(only="Alibaba HPN")
     assert answer.count("pass") == 9
     assert not answer.failed
-
-
-def test_hpn_pod_closes_on_its_ports() -> None:
-    pod = SegmentedPod(15, 8, 2, 128, 60, 128, 8, 200.0, 400.0)
-    # ToR ports down: 30720 host links on 240 ToRs of 128; up: 14400 / 240 = 60
-    assert pod.links == (240 * 128, 240 * 60, 120 * 8)
-    # aggregation ports: 14400 / 120 = 120 down and 8 up on 128
-    assert pod.links[1] // pod.aggregations + 8 == 128
-    assert round(pod.tor_oversubscription, 3) == 1.067  # 128 x 200 / (60 x 400)
-    with pytest.raises(InputError, match="136 ports"):  # 16 x 8 + 8
-        SegmentedPod(16, 8, 2, 128, 60, 128, 8, 200.0, 400.0)
-
-
-def test_planes_with_wide_uplinks() -> None:
-    counts = wide_uplink_planes(1024, 64)
-    # a plane: 1024/32 = 32 leaves, 512 uplinks at the double rate, 512/32 = 16 spines
-    assert (counts.leaves, counts.spines, counts.host_links, counts.uplinks) == (64, 32, 2048, 1024)
-    with pytest.raises(InputError, match="multiple of 32"):
-        wide_uplink_planes(1025, 64)
-
-
-def test_uneven_dragonfly() -> None:
-    kinds = {"compute": GroupKind(74, 32, 16), "storage": GroupKind(5, 16, 16)}
-    links = {("compute", "compute"): 4, ("compute", "storage"): 2}
-    fabric = UnevenDragonfly(kinds, links, 25e9)
-    assert fabric.global_links("compute", "compute") == 4 * 74 * 73 // 2
-    assert fabric.global_links("storage", "compute") == 2 * 74 * 5
-    assert fabric.global_links("storage", "storage") == 0
-    assert fabric.global_ports("compute") == 4 * 73 + 2 * 5
-    assert kinds["storage"].local_links == 5 * 16 * 15 // 2
-    assert fabric.taper("compute") == pytest.approx(292 / 512)
-    with pytest.raises(InputError, match="unknown kind of group 'gpu'"):
-        fabric.links_per_pair("gpu", "storage")

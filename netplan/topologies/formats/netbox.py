@@ -1,7 +1,7 @@
 """NetBox bulk imports: the devices of a fabric, and its cables.
 
 The header of cables is that of NetBox's import form, one termination a side. Devices, their types,
-roles and the site must exist before cables are imported; interfaces are named by their port number.
+roles and the site must exist before cables are imported; interfaces are named as the plan's ports.
 Lengths stand only where a floor plan gives them, for NetBox takes an empty one as unknown.
 """
 

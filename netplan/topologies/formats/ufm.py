@@ -1,14 +1,24 @@
-"""Point-to-point sheets of UFM cable validation, for Ethernet and for InfiniBand.
+"""Sheets of UFM cable validation: point to point, HCA mapping, and rack layout.
 
-Ethernet has one row a cable with node name, type and port of either end. InfiniBand has rack, unit,
-name and port of either end; its port is ``1/2`` for the second half of a split port. The vendor's
-sample of the InfiniBand sheet repeats column names: the A side comes first, then the Z side.
+Ethernet P2P has one row a cable with node name, type and port of either end. InfiniBand P2P has
+rack, unit, name and port of either end; its port is ``1/2`` for the second half of cage 1. The
+vendor's sample of the InfiniBand sheet repeats column names: the A side comes first, then the Z
+side. Hosts of several GPUs are named where the plan names hosts; else every GPU is a host.
+
+The other two are CSV files beside a P2P sheet, known from the tool's manual (NVIDIA UFM Cable
+Validation Tool 1.5, optional files), which shows the HCA mapping in full. Of the rack layout it
+says that racks are mapped to columns of the user's choice, such as hall and row; the name of the
+column of racks stands only in a picture that we have not seen, so ``Rack`` is our choice too.
 """
 
+from netplan.topologies.cable_hosts import host_ports
 from netplan.topologies.cable_plan import CablePlan, Device, Sheet
+from netplan.topologies.floor_plan import Layout
 
 ETHERNET_COLUMNS = ("A-Node Name", "A-Type", "A-Port", "Z-Node Name", "Z-Type", "Z-Port")
 INFINIBAND_COLUMNS = ("Rack", "U", "Name", "HCA/Port", "Rack", "U", "Name", "Port")
+HCA_COLUMNS = ("port", "hca-name")
+RACK_COLUMNS = ("Rack", "Hall", "Row", "Position")
 
 
 def ufm_ethernet(plan: CablePlan) -> Sheet:
@@ -37,6 +47,44 @@ def ufm_infiniband(plan: CablePlan) -> Sheet:
         for a, a_port, z, z_port in plan.ends()
     )
     return Sheet("P2P", INFINIBAND_COLUMNS, rows)
+
+
+def ufm_hca(plan: CablePlan, host_gpus: int) -> Sheet:
+    """HCA mapping: the adapter behind each network port of a host, the same for all hosts.
+
+    The names are those that the tool takes without this file: adapters in the order of the ports.
+    Where a host's PCI slots are numbered otherwise, the names are the user's to change.
+
+    Parameters
+    ----------
+    plan
+        A plan that names GPUs.
+    host_gpus
+        GPUs of a host [1].
+
+    Examples
+    --------
+    >>> from netplan.topologies.cable_plan import cable_plan
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(32, 16, 8, 450e9, 50e9))
+    >>> list(ufm_hca(cable_plan(graph), 2).rows)
+    [('1', 'mlx5_0'), ('2', 'mlx5_1')]
+    """
+    ports = range(host_ports(plan, host_gpus))
+    return Sheet("HCA mapping", HCA_COLUMNS, ((str(port + 1), f"mlx5_{port}") for port in ports))
+
+
+def ufm_racks(layout: Layout) -> Sheet:
+    """Rack layout for UFM on Ethernet: hall, row and position of every rack in use.
+
+    Racks are named as in the plan on the same floor plan; the hall is the floor plan's name.
+    """
+    rows = (
+        (rack.name, layout.plan.name, str(rack.row), str(rack.position)) for rack in layout.racks()
+    )
+    return Sheet("Rack layout", RACK_COLUMNS, rows)
 
 
 def _type(device: Device) -> str:

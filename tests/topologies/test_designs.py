@@ -1,0 +1,144 @@
+"""Files of published designs: counted by hand, and refused with file and line."""
+
+from pathlib import Path
+
+import pytest
+
+from netplan.catalog import check_file, shipped_root
+from netplan.errors import CatalogError, InputError, UnknownNameError
+from netplan.topologies.counted import DesignSize
+from netplan.topologies.designs import COUNTED, DESIGNS
+from netplan.topologies.dragonfly_groups import GroupKind, UnevenDragonfly
+from netplan.topologies.pods import SegmentedPod, WideUplinkPlanes
+from netplan.topologies.specs import FABRICS, FabricSpec
+
+README = (shipped_root() / "topologies" / "README.md").read_text(encoding="utf-8")
+HPN = (shipped_root() / "topologies/designs/alibaba-hpn.yaml").read_text(encoding="utf-8")
+LUMI = (shipped_root() / "topologies/designs/lumi.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", DESIGNS.paths())
+def test_every_file_is_sound_and_stands_in_the_readme(name: str) -> None:
+    path = DESIGNS.paths()[name]
+    assert check_file(DESIGNS, path) is None
+    assert f"`{name}`" in README
+
+
+def test_the_readme_names_every_key() -> None:
+    keys = {key for schema in COUNTED for key in schema.model_fields}
+    keys |= {*GroupKind.model_fields} - {*FabricSpec.model_fields}
+    common = {"name", "title", "source", "date"}
+    assert [key for key in sorted(keys - common) if f"`{key}`" not in README] == []
+
+
+def test_a_fabric_spec_among_them_is_still_named_by_path() -> None:
+    path = DESIGNS.paths()["twin-plane"]
+    assert DESIGNS.load("twin-plane") == FABRICS.load(str(path))
+
+
+def test_a_counted_design_is_no_fabric() -> None:
+    path = DESIGNS.paths()["alibaba-hpn"]
+    with pytest.raises(
+        CatalogError, match=r"hpn.yaml:1: family 'segmented-pod' has no builder"
+    ) as e:
+        FABRICS.load(str(path))
+    assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HPN.replace("segments: 15", "segments: 16"), ":1: an aggregation switch needs 136 ports"),
+        (HPN.replace("rails: 8", "rails: none"), ":7: rails: got 'none'"),
+        (HPN.replace("tor_up: 60\n", ""), ":1: tor_up is missing"),
+        (HPN.replace("tor_up:", "tor_ups:"), ":10: unknown key tor_ups: did you mean tor_up?"),
+        (HPN.replace("segmented-pod", "segment-pod"), ":5: unknown family 'segment-pod': did you"),
+        (HPN.replace("family: segmented-pod\n", ""), ":1: family is missing: give one of clos,"),
+        (HPN.replace("family: segmented-pod", "family: [zcube]"), ":5: unknown family"),
+        (LUMI.replace("{groups: 8}", "{group: 8}"), ":8: unknown key kinds.cpu.group: did you"),
+        (LUMI.replace("[gpu, cpu]", "[gpu, spu]"), ":1: pair_links: 'spu' is none of the kinds"),
+        (LUMI.replace("[gpu, cpu]", "[gpu, gpu]"), ":1: pair_links: gpu and gpu stand twice"),
+        (LUMI.replace("link_gbps: 200", "link_gbps: .inf"), ":13: link_gbps: got inf"),
+    ],
+)
+def test_wrong_files_name_file_and_line(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(CatalogError) as error:
+        DESIGNS.load(str(path))
+    assert f"{path}{message}" in str(error.value)
+    assert message in str(check_file(DESIGNS, path))
+
+
+def test_a_size_fits_the_design_or_is_refused() -> None:
+    zcube = DESIGNS.load("zcube")
+    assert not isinstance(zcube, FabricSpec)
+    with pytest.raises(InputError, match="design zcube: got no size, give gpus"):
+        zcube.counts()
+    with pytest.raises(InputError, match="got gpus and radix, give gpus"):
+        zcube.counts(DesignSize(gpus=1024, radix=32))
+    with pytest.raises(InputError, match="n x n GPUs, got 1,000: give 961 or 1,024"):
+        zcube.counts(DesignSize(gpus=1000))
+    hpn = DESIGNS.load("alibaba-hpn")
+    assert not isinstance(hpn, FabricSpec)
+    with pytest.raises(InputError, match="give none: its own size is in its file"):
+        hpn.counts(DesignSize(gpus=15360))
+
+
+def test_hpn_pod_closes_on_its_ports() -> None:
+    pod = DESIGNS.load("alibaba-hpn")
+    assert isinstance(pod, SegmentedPod)
+    # ToR ports down: 30720 host links on 240 ToRs of 128; up: 14400 / 240 = 60
+    assert pod.links == (240 * 128, 240 * 60, 120 * 8)
+    # aggregation ports: 14400 / 120 = 120 down and 8 up on 128
+    assert pod.links[1] // pod.aggregations + 8 == 128
+    assert round(pod.tor_oversubscription, 3) == 1.067  # 128 x 200 / (60 x 400)
+
+
+def test_planes_with_wide_uplinks() -> None:
+    planes = DESIGNS.load("hpn-non-blocking")
+    assert isinstance(planes, WideUplinkPlanes)
+    counts = planes.plane_counts(1024, 64)
+    # a plane: 1024/32 = 32 leaves, 512 uplinks at the double rate, 512/32 = 16 spines
+    assert (counts.leaves, counts.spines, counts.host_links, counts.uplinks) == (64, 32, 2048, 1024)
+    with pytest.raises(InputError, match="multiple of 32"):
+        planes.plane_counts(1025, 64)
+    with pytest.raises(InputError, match="switch radix 1 cannot be used"):
+        planes.plane_counts(1024, 1)
+
+
+FRONTIER = """\
+name: frontier-groups
+title: Frontier's compute and storage groups
+source: groups as built, links a pair as wired
+date: "2023"
+family: dragonfly-groups
+kinds:
+  compute: {groups: 74, switches: 32, hosts_per_switch: 16}
+  storage: {groups: 5, switches: 16, hosts_per_switch: 16}
+  dark: {groups: 1}
+pair_links:
+  - {between: [compute, compute], links: 4}
+  - {between: [compute, storage], links: 2}
+link_gbps: 200
+"""
+
+
+def test_uneven_dragonfly(tmp_path: Path) -> None:
+    path = tmp_path / "frontier-groups.yaml"
+    path.write_text(FRONTIER, encoding="utf-8")
+    fabric = DESIGNS.load(str(path))
+    assert isinstance(fabric, UnevenDragonfly)
+    assert fabric.global_links("compute", "compute") == 4 * 74 * 73 // 2
+    assert fabric.global_links("storage", "compute") == 2 * 74 * 5
+    assert fabric.global_links("storage", "storage") == 0
+    assert fabric.global_ports("compute") == 4 * 73 + 2 * 5
+    assert fabric.kinds["storage"].local_links == 5 * 16 * 15 // 2
+    assert fabric.taper("compute") == pytest.approx(292 / 512)
+    # to the storage groups: 740 links of 25 GB/s, both directions added
+    counts = fabric.counts(DesignSize(partition="compute"))
+    assert counts["global_tb_per_s_mixed"] == pytest.approx(2 * 740 * 25e9 / 1e12)
+    with pytest.raises(UnknownNameError, match="unknown kind of group 'gpu'"):
+        fabric.links_per_pair("gpu", "storage")
+    with pytest.raises(InputError, match="groups of kind dark have no hosts"):
+        fabric.taper("dark")
