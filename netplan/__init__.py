@@ -14,8 +14,10 @@ _HOMES = {
     "compare": "netplan.reports.compare",
     "cost": "netplan.reports.cost",
     "loads": "netplan.reports.loads",
+    "optimize": "netplan.reports.optimization.optimize",
     "procurement": "netplan.reports.procurement",
     "search": "netplan.reports.search",
+    "study": "netplan.reports.studies.sessions",
     "training_traffic": "netplan.reports.traffic",
     "verify": "netplan.reports.verify",
 }
@@ -27,8 +29,10 @@ __all__ = [
     "compare",
     "cost",
     "loads",
+    "optimize",
     "procurement",
     "search",
+    "study",
     "training_traffic",
     "verify",
 ]
@@ -39,8 +43,10 @@ if TYPE_CHECKING:
     from netplan.reports.compare import compare
     from netplan.reports.cost import cost
     from netplan.reports.loads import loads
+    from netplan.reports.optimization.optimize import optimize
     from netplan.reports.procurement import procurement
     from netplan.reports.search import search
+    from netplan.reports.studies.sessions import study
     from netplan.reports.traffic import training_traffic
     from netplan.reports.verify import verify
 

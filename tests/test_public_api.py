@@ -10,6 +10,7 @@ import netplan
 
 QUESTIONS: dict[str, dict[str, Any]] = {
     "compare": {"gpus": 512, "radix": 32, "fabrics": ("rail-only",), "model": "gpt-22b"},
+    "optimize": {"gpus": 512, "fabrics": ("rail-only",), "model": "gpt-22b"},
     "search": {"gpus": 512, "accelerator": "b200", "model": "gpt-22b", "batch": 512},
     "training_traffic": {"gpus": 512, "hb_size": 8, "model": "gpt-22b", "batch": 512},
     "loads": {"gpus": 512, "hb_size": 8, "model": "gpt-22b", "batch": 512},

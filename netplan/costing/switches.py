@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
 from netplan.catalog import Record, Shelf
 from netplan.errors import InputError
 
+Delivery = Literal["shipping", "announced"]
+
 
 class Breakout(BaseModel):
     """How many links of one rate a cage carries."""
@@ -28,7 +30,8 @@ class SwitchModel(Record):
     ``form`` is what its cages take: ``osfp-finned`` (switches cool the module by its fins),
     ``osfp-flat`` (network cards and liquid-cooled boxes press a heat sink on it), ``qsfp-dd``,
     ``qsfp112``, ``qsfp56``, or ``singlemode-fibre`` for circuit switches. ``typical_w`` is
-    without modules.
+    without modules. ``delivery`` says whether it is sold or only announced, ``lead_time_weeks``
+    how long an order takes; both are left out where nobody has said so.
     """
 
     kind: Literal["packet", "circuit"] = "packet"
@@ -38,6 +41,8 @@ class SwitchModel(Record):
     breakouts: tuple[Breakout, ...]
     rack_units: PositiveInt | None = None
     typical_w: PositiveFloat | None = None
+    delivery: Delivery | None = None
+    lead_time_weeks: PositiveFloat | None = None
     notes: tuple[str, ...] = ()
 
     def links_per_cage(self, speed_gbps: float) -> int:

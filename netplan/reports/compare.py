@@ -1,6 +1,8 @@
 """All fabrics side by side: what each needs, what it costs and draws, how fast it trains."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from netplan.costing.bill import Cost, Power, bill_cost, bill_of_materials, bill_power
@@ -77,7 +79,7 @@ def compare(  # noqa: PLR0913 - one keyword an input, as on the command line
     Raises
     ------
     NetplanError
-        If an input is not allowed; the message says what is.
+        If an input is not allowed, or no fabric can be built; the message says what can.
 
     Examples
     --------
@@ -113,7 +115,7 @@ def compare(  # noqa: PLR0913 - one keyword an input, as on the command line
     }
     rows = _rows(specs, sizing, training if timing else None, books)
     if all(row.fabric is None for row in rows):
-        raise InputError(f"{rows[0].name}: {rows[0].notes[-1]}")
+        raise InfeasibleError(f"{rows[0].name}: {rows[0].notes[-1]}")
     return Comparison(inputs, rows, books[0].currency)
 
 
@@ -134,30 +136,40 @@ def _rows(
         except InputError as error:
             rows.append(_unbuildable(spec, f"Cannot be built: {error}."))
             continue
-        bill = bill_of_materials(fabric)
-        cost, power = bill_cost(bill, books[0]), bill_power(bill, books[1])
+        row = priced_row(spec, fabric, books)
         found = _timed(fabric, training, searched) if training else None
-        timed = found if isinstance(found, SearchResult) else None
-        notes = (
-            *fabric.notes,
-            *_priced_notes(cost, power, books, sizing.gpus),
-            *_timing_notes(fabric, found),
-        )
-        rows.append(
-            FabricRow(
-                name=spec.name,
-                title=spec.title,
-                fabric=fabric,
-                bill=bill,
-                cost=cost if len(cost.unpriced) < len(bill) else None,
-                cost_reduction=1 - cost.base / baseline.base if baseline.base else None,
-                power=power if len(power.unknown) < len(bill) else None,
-                best=timed.plans[0] if timed else None,
-                timed=timed,
-                notes=notes,
-            )
-        )
+        saved = 1 - row.cost.base / baseline.base if row.cost and baseline.base else None
+        rows.append(replace(timed_row(row, found), cost_reduction=saved))
     return tuple(rows)
+
+
+def priced_row(spec: FabricSpec, fabric: Fabric, books: tuple[PriceBook, PowerBook]) -> FabricRow:
+    """Row of a built fabric: bill, cost and power, but no time yet."""
+    bill = bill_of_materials(fabric)
+    cost, power = bill_cost(bill, books[0]), bill_power(bill, books[1])
+    return FabricRow(
+        name=spec.name,
+        title=spec.title,
+        fabric=fabric,
+        bill=bill,
+        cost=cost if len(cost.unpriced) < len(bill) else None,
+        cost_reduction=None,
+        power=power if len(power.unknown) < len(bill) else None,
+        best=None,
+        timed=None,
+        notes=(*fabric.notes, *_priced_notes(cost, power, books, fabric.sizing.gpus)),
+    )
+
+
+def timed_row(row: FabricRow, found: SearchResult | str | None) -> FabricRow:
+    """The row with its best plan, or with a note why there is none."""
+    timed = found if isinstance(found, SearchResult) else None
+    return replace(
+        row,
+        best=timed.plans[0] if timed else None,
+        timed=timed,
+        notes=(*row.notes, *_timing_notes(row, found)),
+    )
 
 
 def _unbuildable(spec: FabricSpec, reason: str) -> FabricRow:
@@ -186,10 +198,17 @@ def _timed(
         return None
     if fabric.levels not in searched:
         try:
-            searched[fabric.levels] = search_largest(training, fabric.levels)
+            searched[fabric.levels] = _search(training, fabric.levels)
         except InfeasibleError as error:
             searched[fabric.levels] = f"{error}."
     return searched[fabric.levels]
+
+
+# A study compares many fabrics whose levels are the same: radix and prices do not touch them.
+@lru_cache(maxsize=4096)
+def _search(training: Training, levels: tuple[Level, ...]) -> SearchResult:
+    """Best plan on some levels."""
+    return search_largest(training, levels)
 
 
 def _priced_notes(
@@ -219,12 +238,12 @@ PART_NAMES = {
 }
 
 
-def _timing_notes(fabric: Fabric, found: SearchResult | str | None) -> list[str]:
+def _timing_notes(row: FabricRow, found: SearchResult | str | None) -> list[str]:
     if isinstance(found, str):
         return [found[:1].upper() + found[1:]]
-    if found is None:
+    if found is None or row.fabric is None:
         return []
-    used = gpu_count(found.levels)
-    if used == fabric.sizing.gpus:
+    used, asked = gpu_count(found.levels), row.fabric.sizing.gpus
+    if used == asked:
         return []
-    return [f"The best plan uses {used:,} of {fabric.sizing.gpus:,} GPUs; no plan divides all."]
+    return [f"The best plan uses {used:,} of {asked:,} GPUs; no plan divides all."]

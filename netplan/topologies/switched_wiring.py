@@ -102,7 +102,7 @@ def wire_any_to_any(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> 
     else:
         ratio = sizing.oversubscription or spec.oversubscription
         wiring = wire_clos(len(hosts), sizing.radix, oversubscription=ratio)
-    end = _endpoints(spec, sizing, hosts)
+    end = endpoints(spec, sizing, hosts)
     bottom, leaves = wiring.stages[0], wiring.switches_per_tier[0]
     plane = np.repeat(np.arange(spec.planes), len(hosts))
     attachment = Attachment(
@@ -118,7 +118,7 @@ def wire_any_to_any(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> 
     return _wire(fabric, [network], attachment, (first, port))
 
 
-def _endpoints(spec: FabricSpec, sizing: Sizing, hosts: NDArray[np.int64]) -> NDArray[np.int64]:
+def endpoints(spec: FabricSpec, sizing: Sizing, hosts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Endpoint of the network that each host takes, managers numbered on from the GPUs."""
     domain, rank = np.divmod(hosts, sizing.hb_size)
     if spec.family == "scalable-units":

@@ -1,0 +1,225 @@
+"""What the failure of one network switch does: which GPUs it cuts off, how much of a domain's rate.
+
+A fabric survives if, whichever switch fails, all GPUs still reach each other over the links that
+are left, where a GPU may forward for others through its HB domain. Gear inside HB domains is left
+out: an HB switch of the model stands for several chips.
+
+An HB domain therefore acts as one node, and two things can go wrong:
+
+*leaf*   all ports of some domain lie under one switch, so that its failure cuts the domain off;
+*above*  the switch is the only way between two parts of the network, and no HB domain has ports
+         in both. Where every leaf has two or more switches above it (or a plane, a rail, a level
+         of a BCube remains whole) this cannot happen. Where there is one only, the parts that its
+         failure leaves are listed, and HB domains must join them.
+
+GPUs of a BCube forward between its levels. Tori have no switches.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netplan.topologies.bcube import bcube_ports
+from netplan.topologies.clos import ceil_div
+from netplan.topologies.components import connected_components
+from netplan.topologies.dragonfly import dragonfly_shape
+from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.specs import FabricSpec
+from netplan.topologies.switched_wiring import endpoints
+
+Ints = NDArray[np.int64]
+TWO_TIERS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchLoss:
+    """What the worst failure of a single network switch takes.
+
+    Parameters
+    ----------
+    survives
+        Whether all GPUs still reach each other, whichever switch fails.
+    share
+        Largest share of an HB domain's network ports that lie under one switch [1].
+    """
+
+    survives: bool
+    share: float
+
+
+def switch_loss(spec: FabricSpec, fabric: Fabric) -> SwitchLoss:
+    """What the worst failure of a single network switch takes from a fabric.
+
+    Parameters
+    ----------
+    spec, fabric
+        The spec and its sized fabric.
+
+    Examples
+    --------
+    >>> from netplan.topologies.build import build_fabric
+    >>> from netplan.topologies.specs import FABRICS
+    >>> sizing = Sizing(1024, 32, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
+    >>> for name in ("rail-only", "fat-tree", "torus-3d"):
+    ...     spec = FABRICS.load(name)
+    ...     print(name, switch_loss(spec, build_fabric(spec, sizing)))
+    rail-only SwitchLoss(survives=True, share=0.125)
+    fat-tree SwitchLoss(survives=False, share=1.0)
+    torus-3d SwitchLoss(survives=True, share=0.0)
+    """
+    if not fabric.tiers:
+        return SwitchLoss(survives=True, share=0.0)
+    sizing = fabric.sizing
+    gpu = np.arange(sizing.gpus)
+    domain = gpu // sizing.hb_size
+    leaf = _leaf_of(spec, fabric, gpu)
+    # In every wiring the leaves rise with the rank, so that those of one domain stand in runs.
+    begins = np.flatnonzero(np.diff(leaf, prepend=-1) | np.diff(domain, prepend=-1))
+    runs = np.diff(begins, append=sizing.gpus)
+    sizes = np.minimum(sizing.hb_size, sizing.gpus - domain[begins] * sizing.hb_size)
+    share = float((runs / sizes).max()) / _ports(spec)
+    return SwitchLoss(survives_switch(spec, fabric), share)
+
+
+def survives_switch(spec: FabricSpec, fabric: Fabric) -> bool:
+    """Whether all GPUs still reach each other, whichever network switch fails.
+
+    Parameters
+    ----------
+    spec, fabric
+        The spec and its sized fabric.
+    """
+    sizing = fabric.sizing
+    if not fabric.tiers or sizing.domains == 1 or _ports(spec) > 1:
+        return True
+    first = np.arange(sizing.domains) * sizing.hb_size
+    last = np.minimum(first + sizing.hb_size, sizing.gpus) - 1
+    # The leaves rise with the rank: a domain lies under one leaf if its ends do.
+    cut = (_leaf_of(spec, fabric, first) == _leaf_of(spec, fabric, last)).any()
+    return not cut and _joined_above(spec, fabric)
+
+
+def _ports(spec: FabricSpec) -> int:
+    """Network ports of a GPU that lie under different switches, in planes or levels [1]."""
+    return spec.dimensions if spec.family == "bcube" else spec.planes
+
+
+def _leaf_of(spec: FabricSpec, fabric: Fabric, gpu: Ints) -> Ints:
+    """Under which switch GPUs lie; of several planes or levels, in the first."""
+    sizing = fabric.sizing
+    match spec.family:
+        case "clos" | "scalable-units":
+            leaves = fabric.tiers[0].switches // spec.planes
+            return _spread_over(endpoints(spec, sizing, gpu), _room(spec, sizing), leaves)
+        case "rail-only":
+            return _rail_leaf(sizing, gpu)
+        case "dragonfly":
+            return gpu // dragonfly_shape(spec, sizing).hosts_per_switch
+        case "bcube":
+            return gpu // bcube_ports(spec, sizing)
+        case "torus":
+            return gpu  # no switches: never asked
+
+
+def _room(spec: FabricSpec, sizing: Sizing) -> int:
+    """Endpoints of a Clos network, dark ones of a scalable unit included [1]."""
+    hosts = sizing.gpus + spec.management_links
+    if spec.family != "scalable-units":
+        return hosts
+    unit = sizing.hb_size * (sizing.radix // 2)
+    return ceil_div(hosts, unit) * unit
+
+
+def _spread_over(end: Ints, ends: int, leaves: int) -> Ints:
+    """Leaf of each endpoint, where leaf l takes those from floor(l n / leaves) on."""
+    leaf: Ints = ((end + 1) * leaves - 1) // ends
+    return leaf
+
+
+def _rail_leaf(sizing: Sizing, gpu: Ints) -> Ints:
+    """Leaf of GPUs where every rail has a network of its own, or a share of one switch.
+
+    Leaves of long rails are told apart by the rail alone: a domain has one port on each rail.
+    """
+    rank = gpu % sizing.hb_size
+    if sizing.domains > sizing.radix:
+        return rank
+    shared: Ints = rank // (sizing.radix // sizing.domains)
+    return shared
+
+
+def _joined_above(spec: FabricSpec, fabric: Fabric) -> bool:
+    """Whether no failure above the leaves, or beside them in a dragonfly, parts the GPUs."""
+    match spec.family:
+        case "dragonfly":
+            return _dragonfly_joined(spec, fabric)
+        case "clos" | "scalable-units":
+            return _clos_joined(spec, fabric)
+        case _:
+            # Of rails one stays whole, and every domain has ports on two switches of rails.
+            return True
+
+
+def _clos_joined(spec: FabricSpec, fabric: Fabric) -> bool:
+    """Whether a Clos network stays joined if a switch above its leaves fails.
+
+    Two tiers with one spine: its failure leaves each leaf alone. More tiers with one uplink a leaf:
+    there is one plane, a Clos network over the leaves, whose own leaves and single spine may fail.
+    """
+    switches = [tier.switches for tier in fabric.tiers]
+    several = switches[1] if len(switches) == TWO_TIERS else fabric.links[1].links // switches[0]
+    if several > 1:
+        return True
+    domain, leaf = _ends(spec, fabric)
+    if len(switches) == TWO_TIERS:
+        return _joins(domain, leaf)
+    above = _spread_over(leaf, switches[0], switches[1])
+    return _leads_out(domain, leaf, above) and (switches[2] > 1 or _joins(domain, above))
+
+
+def _dragonfly_joined(spec: FabricSpec, fabric: Fabric) -> bool:
+    """Whether the groups of a dragonfly stay joined if one of its switches fails.
+
+    The links between groups begin at two or more switches of a group, unless there are two groups
+    and one link, which joins the first switch of each.
+    """
+    shape = dragonfly_shape(spec, fabric.sizing)
+    if shape.groups * shape.links_per_pair != TWO_TIERS:
+        return True
+    domain, switch = _ends(spec, fabric)
+    group = switch // shape.switches_per_group
+    firsts = (0, shape.switches_per_group)
+    return all(_joins(domain[switch != lost], group[switch != lost]) for lost in firsts)
+
+
+def _ends(spec: FabricSpec, fabric: Fabric) -> tuple[Ints, Ints]:
+    """HB domain and switch of every GPU."""
+    gpu = np.arange(fabric.sizing.gpus)
+    return gpu // fabric.sizing.hb_size, _leaf_of(spec, fabric, gpu)
+
+
+def _joins(domain: Ints, part: Ints) -> bool:
+    """Whether HB domains join all parts that their GPUs lie in."""
+    domains = int(domain.max()) + 1
+    label = _labels(domain, domains + part)
+    return bool((label[domain] == label[domain[0]]).all())
+
+
+def _leads_out(domain: Ints, leaf: Ints, above: Ints) -> bool:
+    """Whether HB domains lead out from under every switch, whose leaves are each alone if it fails.
+
+    Leaves and domains under one switch hang together in clusters; each needs a domain that also
+    lies elsewhere.
+    """
+    width = int(above.max()) + 1
+    places, place = np.unique(domain * width + above, return_inverse=True)
+    elsewhere = np.bincount(places // width)[places // width] > 1
+    label = _labels(place, len(places) + leaf)[: len(places)]
+    return bool(np.isin(label, label[elsewhere]).all())
+
+
+def _labels(source: Ints, target: Ints) -> Ints:
+    """Label of every node of a graph with these links: equal if they hang together."""
+    count = int(target.max()) + 1
+    return connected_components(count, source.astype(np.int32), target.astype(np.int32))

@@ -1,0 +1,121 @@
+"""``netplan optimize``: its formats, its JSON contract, golden tables, what it refuses."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import netplan, refused
+from tests.cli.test_compare import golden
+
+MAIN_JOB = (
+    *("optimize", "--gpus", "16384", "--accelerator", "h100-80gb", "--hb-size", "8"),
+    *("--budget", "120e6", "--survives-switch"),
+)
+LEAST_POWER = ("optimize", "--gpus", "32768", "--for", "power")
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+def test_table(columns: int) -> None:
+    done = netplan(*MAIN_JOB, columns=columns)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert max(len(line) for line in done.stdout.splitlines()) <= columns
+    golden(f"optimize-{columns}.txt", done.stdout)
+
+
+def test_readme_shows_the_real_output() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    shown = netplan(*MAIN_JOB).stdout.partition("\nCannot be built")[0]
+    assert f"```text\n{shown}```" in readme
+    assert f"`netplan {' '.join(MAIN_JOB)}`" in readme
+
+
+def test_table_of_power_over_all_sizes() -> None:
+    done = netplan(*LEAST_POWER)
+    assert (done.returncode, done.stderr) == (0, "")
+    golden("optimize-power.txt", done.stdout)
+
+
+def test_json_contract() -> None:
+    data = json.loads(netplan(*MAIN_JOB, "--format", "json").stdout)
+    inputs, space = data["inputs"], data["space"]
+    assert (inputs["gpus"], inputs["hb_sizes"], inputs["radices"]) == (16_384, [8], [64, 128])
+    assert (inputs["budget"], inputs["survives_switch"]) == (120e6, True)
+    front = data["front"]
+    costs = [row["cost_usd"]["base"] for row in front]
+    times = [row["iteration_time_s"] for row in front]
+    assert costs == sorted(costs)
+    assert times == sorted(times, reverse=True)
+    assert costs[-1] <= 120e6
+    assert all(row["survives_switch"] and row["worst_switch_share"] < 1 for row in front)
+    cheapest = front[0]
+    assert (cheapest["fabric"], cheapest["radix"], cheapest["oversubscription"]) == (
+        "rail-only",
+        128,
+        4.0,
+    )
+    # 208 switches of 128 ports at 781, 41,168 modules at 659, 16,384 cards at 1,499 USD.
+    assert costs[0] == 208 * 128 * 781 + 41_168 * 659 + 16_384 * 1_499
+    assert len(data["steps"]) == len(front) - 1
+    step = data["steps"][data["knee"]]
+    assert step["faster"] == times[data["knee"]] / times[data["knee"] + 1] - 1
+    assert step["price_per_percent_usd"] == pytest.approx(
+        step["price_usd"] / (100 * step["faster"])
+    )
+    assert space["designs"] == space["built"] + space["cannot_be_built"]
+    for row in space["constraints"]:
+        assert row["met"] + row["excluded"] == space["built"]
+    searches = space["searches"]
+    assert searches["run"] + searches["spared"] == searches["different_levels"]
+    assert space["plans_evaluated"] > 0
+
+
+def test_csv_has_a_row_a_point() -> None:
+    rows = list(csv.DictReader(io.StringIO(netplan(*MAIN_JOB, "--format", "csv").stdout)))
+    assert [row["design"] for row in rows] == [str(at + 1) for at in range(len(rows))]
+    assert {row["hb_size"] for row in rows} == {"8"}
+    assert netplan(*MAIN_JOB, "--format", "markdown").stdout.startswith("| design | fabric |")
+
+
+def test_the_same_input_gives_the_same_bytes() -> None:
+    for format_ in ("table", "json"):
+        arguments = (*LEAST_POWER, "--format", format_)
+        assert netplan(*arguments).stdout == netplan(*arguments).stdout
+
+
+def test_options_that_repeat() -> None:
+    arguments = (
+        *("optimize", "--gpus", "2048", "--model", "gpt-22b", "--batch", "1,024"),
+        *("--hb-size", "8", "--hb-size", "64", "--fabric", "rail-only", "--fabric", "fat-tree"),
+        *("--switch", "qm9700", "--switch", "sn5600", "--oversubscription", "3:1"),
+        *("--oversubscription", "1", "--delivery", "shipping", "--format", "json"),
+    )
+    inputs = json.loads(netplan(*arguments).stdout)["inputs"]
+    assert inputs["hb_sizes"] == [8, 64]
+    assert inputs["fabrics"] == ["rail-only", "fat-tree"]
+    assert (inputs["switches"], inputs["radices"]) == (["qm9700", "sn5600"], [64, 128])
+    assert inputs["oversubscriptions"] == [3.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--fabric", "rail-onyl"), "unknown fabric 'rail-onyl': did you mean rail-only?"),
+        (("--budget=-5",), "--budget is above 0, got -5"),
+        (("--radix", "127"), "switch radix 127 cannot be used: give an even number of ports"),
+        (("--hb-size", "4096"), "an HB domain of 4,096 GPUs is out of range: give 1 to 2,048"),
+        (("--oversubscription", "1:2"), "is out of range: at least 1:1"),
+        (("--for", "speed"), "'speed' is not one of 'cost', 'power'"),
+        (
+            ("--budget", "1e6", "--hb-size", "8"),
+            "the cheapest, dgx-1, HB 8, radix 128, 4:1, costs 9.1 M USD",
+        ),
+        (("--switch", "qm9700", "--max-lead-time", "4", "--fabric", "rail-only"), "qm9700 unknown"),
+    ],
+)
+def test_bad_input_gets_one_line(arguments: tuple[str, ...], message: str) -> None:
+    error = refused("optimize", "--gpus", "2048", *arguments)
+    assert message in error
+    assert error.count("\n") == 1
