@@ -7,6 +7,7 @@ carry their unit; a conversion happens only through a function of this module.
 BITS_PER_BYTE = 8
 GIGA = 1e9
 SECONDS_PER_HOUR = 3600.0
+SECONDS_PER_MINUTE, TEN_SECONDS = 60.0, 10.0
 
 _PREFIXES = tuple(
     (1000.0**power, prefix) for power, prefix in zip(range(6, -4, -1), "EPTGMk mun", strict=True)
@@ -49,3 +50,21 @@ def si(value: float, unit: str = "", digits: int = 3) -> str:
     rounded = float(f"{value:.{digits}g}")
     scale, prefix = next((p for p in _PREFIXES if abs(rounded) >= p[0]), _PREFIXES[-1])
     return f"{float(f'{value / scale:.{digits}g}'):g} {prefix.strip()}{unit}".rstrip()
+
+
+def duration(seconds: float) -> str:
+    """A time for people, in the two largest units that matter.
+
+    Examples
+    --------
+    >>> duration(0.42), duration(75), duration(7_500), duration(200_000)
+    ('0.4 s', '1 min 15 s', '2 h 5 min', '2 d 8 h')
+    """
+    if seconds < SECONDS_PER_MINUTE:
+        return f"{seconds:.1f} s" if seconds < TEN_SECONDS else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

@@ -1,12 +1,14 @@
 """A sign of life on stderr for whatever takes longer than two seconds."""
 
 import sys
+from collections.abc import Callable
 from threading import Event, Thread
 from types import TracebackType
-from typing import Self, TextIO
+from typing import ClassVar, Self, TextIO
 
 FIRST_S = 2.0
 EVERY_S = 2.0
+BAR_EVERY_S = 0.5
 EVERY_IN_A_FILE_S = 30.0
 
 
@@ -14,7 +16,10 @@ class Heartbeat:
     """Says how long a command has been working, from two seconds on.
 
     A terminal sees one line that is rewritten and wiped at the end; a log gets a line now and then.
+    What works may say more than that: ``describe`` gives the line, such as a bar.
     """
+
+    describe: ClassVar[Callable[[], str] | None] = None
 
     def __init__(self, stream: TextIO | None = None, first_s: float = FIRST_S) -> None:
         self.stream = sys.stderr if stream is None else stream
@@ -45,9 +50,12 @@ class Heartbeat:
         while not self._done.wait(pause):
             waited += pause
             live = self.stream.isatty()
-            self._write(f"\rworking, {waited:.0f} s" if live else f"working, {waited:.0f} s\n")
+            say = Heartbeat.describe
+            text = f"working, {waited:.0f} s" if say is None else say()
+            self._write(f"\r\x1b[K{text}" if live else f"{text}\n")
             self._shown = True
-            pause = EVERY_S if live else EVERY_IN_A_FILE_S
+            often = EVERY_S if say is None else BAR_EVERY_S
+            pause = often if live else EVERY_IN_A_FILE_S
 
     def _write(self, text: str) -> None:
         try:

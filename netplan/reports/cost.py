@@ -12,7 +12,7 @@ from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS, PriceBook
 from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES, check_switch
-from netplan.errors import CatalogError, InputError
+from netplan.errors import CatalogError, InfeasibleError, InputError
 from netplan.reports.cost_answer import CostAnswer, FabricBill, Unbuildable
 from netplan.reports.fabric_bill import BillQuestion, BookShelf, fabric_bill
 from netplan.reports.inputs import CatalogReader, sizing_on
@@ -159,7 +159,7 @@ def cost(  # noqa: PLR0913 - one keyword an input, as on the command line
     bills = tuple(row for row in rows if isinstance(row, FabricBill))
     refused = tuple(row for row in rows if isinstance(row, Unbuildable))
     if not bills:
-        raise InputError(f"{refused[0].name}: {refused[0].reason}")
+        raise InfeasibleError(f"{refused[0].name}: {refused[0].reason}")
     return CostAnswer(inputs, money, bills, refused)
 
 

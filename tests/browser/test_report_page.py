@@ -1,6 +1,5 @@
 """The report in a real browser with the network blocked: no request, no error, it answers."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,24 +8,9 @@ import pytest
 from netplan.reports.procurement import procurement
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
-CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-dev-shm-usage",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-)
 CHARTS = ("price", "drivers", "running", "speed")
-
-pytestmark = pytest.mark.skipif(
-    not CHROMIUM.exists(), reason="needs Debian's chromium: apt-get install chromium"
-)
 
 
 @pytest.fixture(scope="module")
@@ -34,34 +18,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(procurement(gpus=32768, radix=128).html(), encoding="utf-8")
     return path
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (extra dev)")
-    with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS))
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture(params=[("light", 1280), ("dark", 390)], ids=["laptop-light", "phone-dark"])
-def page(request: pytest.FixtureRequest, browser: "Browser", report: Path) -> Iterator["Page"]:
-    """The report, opened; leaving fails if it asked for anything else or wrote to the console."""
-    scheme, width = request.param
-    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
-    opened = context.new_page()
-    requests: list[str] = []
-    faults: list[str] = []
-    opened.on("request", lambda asked: requests.append(asked.url))
-    opened.on("console", lambda message: faults.append(message.text))
-    opened.on("pageerror", lambda error: faults.append(str(error)))
-    opened.goto(report.as_uri())
-    opened.wait_for_selector("#chart-speed .main-svg")
-    yield opened
-    context.close()
-    assert requests == [report.as_uri()]
-    assert faults == []
 
 
 def test_charts_are_drawn_and_answer_the_pointer(page: "Page") -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from netplan.reports.html.charts import driver_chart, speed_chart
-from netplan.reports.html.page import content_hash
+from netplan.reports.html.frame import content_hash
 from netplan.reports.procurement import Procurement, procurement
 
 HOSTILE = "<script>alert(1)</script>"

@@ -6,19 +6,16 @@ and the dark mode and print; only the marks have colours of their own, fit for b
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from netplan.costing.materials import Category
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import Driver
 from netplan.reports.cost_answer import CostAnswer, FabricBill
 from netplan.reports.cost_words import part_words
+from netplan.reports.html.chart import ACCENT, GREY, PALE, Chart, Json, hover
 from netplan.reports.html.text import chart_label
 from netplan.reports.money import Money
 
-Json = Mapping[str, object]
-
-ACCENT, PALE, GREY = "#3b74c9", "#9dbde8", "#8a94a3"
 TINTS = (ACCENT, "#74a0dd", "#a9c6ec", "#8a94a3", "#b4bcc8", "#5d6876", "#d0d5dd")
 CATEGORIES: dict[Category, str] = {
     "switches": "Switches",
@@ -31,17 +28,6 @@ CATEGORIES: dict[Category, str] = {
 }
 ROW_PX, FRAME_PX = 46, 110
 SCATTER_PX = 380
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """One chart: where it goes on the page, how high it is [px], what plotly draws."""
-
-    key: str
-    label: str
-    height_px: int
-    data: tuple[Json, ...]
-    layout: Json
 
 
 def price_chart(answer: CostAnswer) -> Chart:
@@ -88,7 +74,7 @@ def driver_chart(answer: CostAnswer, bill: FabricBill, shown: int) -> Chart | No
                 "marker": {"color": colour},
                 "hoverinfo": "text",
                 "hovertext": [
-                    _hover(part_words(driver.part), f"{name}: {money.one(end)} {money.unit}")
+                    hover(part_words(driver.part), f"{name}: {money.one(end)} {money.unit}")
                     for driver, end in zip(drivers, ends, strict=True)
                 ],
             }
@@ -131,7 +117,7 @@ def speed_chart(
         "error_x": _error([bill.capital for bill in first], money),
         "hoverinfo": "text",
         "hovertext": [
-            _hover(
+            hover(
                 *(bill.name for bill in shared),
                 f"{times_s[shared[0].name]:.3f} s an iteration",
                 _amounts(shared[0].capital, money),
@@ -187,7 +173,7 @@ def _stack(
         "marker": {"color": colour},
         "hoverinfo": "text",
         "hovertext": [
-            _hover(bill.name, f"{title}: {money.one(value)} {money.unit}")
+            hover(bill.name, f"{title}: {money.one(value)} {money.unit}")
             for bill, value in zip(bills, values, strict=True)
         ],
     }
@@ -205,7 +191,7 @@ def _whiskers(amounts: Sequence[Range], bills: Sequence[FabricBill], money: Mone
         "error_x": _error(amounts, money),
         "hoverinfo": "text",
         "hovertext": [
-            _hover(bill.name, _amounts(amount, money))
+            hover(bill.name, _amounts(amount, money))
             for bill, amount in zip(bills, amounts, strict=True)
         ],
     }
@@ -255,8 +241,3 @@ def _part_tick(driver: Driver) -> str:
 def _amounts(amount: Range, money: Money) -> str:
     spread = f" ({money.span(amount)})" if amount.spread else ""
     return f"{money.one(amount.base)} {money.unit}{spread}"
-
-
-def _hover(*lines: str) -> str:
-    """Lines of a hover box."""
-    return "<br>".join(chart_label(line, 60) for line in lines)

@@ -1,0 +1,61 @@
+"""What a Dask worker does for a study: it evaluates a chunk of points and returns the outcomes."""
+
+import pickle
+from functools import lru_cache
+
+from netplan import __version__
+from netplan.errors import InputError
+from netplan.reports.studies.alone import Alone
+from netplan.reports.studies.attempt import attempt_each
+from netplan.reports.studies.points import Outcome, Work
+
+
+def evaluate_chunk(work: bytes, version: str, indices: list[int]) -> list[Outcome]:
+    """Evaluate points in the worker's own process.
+
+    Parameters
+    ----------
+    work
+        The pickled :class:`Work`; a worker unpickles it once.
+    version
+        Version of the driver's netplan.
+    indices
+        Points to evaluate.
+
+    Raises
+    ------
+    InputError
+        If the worker has another netplan than the driver.
+    """
+    _check_version(version)
+    return list(attempt_each(_unpickled(work), indices))
+
+
+def evaluate_alone(
+    work: bytes, version: str, indices: list[int], limit_bytes: int | None
+) -> list[Outcome]:
+    """Evaluate doubtful points in a child of the worker; parameters as above.
+
+    The child may hold ``limit_bytes``, and no more than Dask allows the worker.
+    """
+    from distributed import get_worker  # the extra `cluster`
+
+    _check_version(version)
+    limits = (limit_bytes, get_worker().memory_manager.memory_limit)
+    limit_bytes = min((limit for limit in limits if limit), default=None)
+    with Alone(_unpickled(work), limit_bytes) as alone:
+        return list(alone.evaluate(indices))
+
+
+@lru_cache(maxsize=2)
+def _unpickled(work: bytes) -> Work:
+    loaded: Work = pickle.loads(work)  # noqa: S301 - from the driver, as every Dask task
+    return loaded
+
+
+def _check_version(version: str) -> None:
+    if version != __version__:
+        raise InputError(
+            f"a worker has netplan {__version__}, the driver {version}: install the same version "
+            "on both"
+        )

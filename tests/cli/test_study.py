@@ -1,0 +1,160 @@
+"""``netplan study``: run, status, show, resume, every format, and wrong input."""
+
+import csv
+import io
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import netplan, refused
+
+SMALL = ("--vary", "hb_size=8,256")
+MINE = """\
+name: mine
+title: "Mine <b>bold</b>"
+source: me
+date: "2026"
+ask: search
+inputs: {accelerator: b200, model: gpt-175b, batch: 1024}
+axes:
+  - {input: gpus, values: [512, 4, 1000]}
+outputs: [iteration_time_s, plan]
+"""
+
+
+@pytest.fixture
+def ready(tmp_path: Path) -> Path:
+    """A folder with a finished small study in it."""
+    assert netplan("study", "run", "batch-size", *SMALL, cwd=tmp_path).returncode == 0
+    return tmp_path
+
+
+def test_run_prints_the_answer_and_keeps_a_store(ready: Path) -> None:
+    done = netplan("study", "run", "batch-size", *SMALL, cwd=ready)
+    assert "Speed relative to the ideal over the batch (of_ideal)" in done.stdout
+    assert (ready / "batch-size.study").is_file()
+    again = netplan("study", "show", "batch-size", cwd=ready)
+    assert again.stdout == done.stdout
+    assert max(map(len, done.stdout.splitlines()[3:])) <= 80
+
+
+def test_status(ready: Path) -> None:
+    text = netplan("study", "status", "batch-size.study", cwd=ready).stdout
+    assert text.startswith("batch-size: complete, 10 of 10 points, 0 failed; made by netplan")
+    data = json.loads(
+        netplan("study", "status", "batch-size", "--format", "json", cwd=ready).stdout
+    )
+    assert (data["points"], data["done"], data["failed"]) == (10, 10, 0)
+
+
+def test_every_format(ready: Path) -> None:
+    def show(form: str) -> str:
+        return netplan("study", "show", "batch-size", "--format", form, cwd=ready).stdout
+
+    data = json.loads(show("json"))
+    assert data["study"] == "batch-size"
+    assert len(data["rows"]) == 10
+    rows = list(csv.DictReader(io.StringIO(show("csv"))))
+    assert float(rows[0]["iteration_time_s"]) == data["rows"][0]["iteration_time_s"]
+    assert show("markdown").startswith("# How close to the ideal network, over the batch?")
+    page = show("html")
+    assert page.startswith("<!DOCTYPE html>")
+    assert "http://" not in page.split("<script", maxsplit=1)[0]
+
+
+def test_a_study_of_one_s_own_with_a_point_that_fails(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(MINE, encoding="utf-8")
+    done = netplan("study", "run", "./mine.yaml", "--format", "csv", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "1 points failed (netplan study show mine.study)" in done.stderr
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert rows[0]["status"] == "ok"
+    assert rows[1]["status"] == "failed: InputError: 4 GPUs are out of range: give 8 to 4,194,304"
+    # No plan divides 1,000 GPUs: that is an answer.
+    assert rows[2]["status"].startswith("no plan of gpt-175b uses 1,000 GPUs")
+    page = netplan("study", "show", "mine", "--format", "html", cwd=tmp_path).stdout
+    assert "<b>bold</b>" not in page
+    assert "&lt;b&gt;bold&lt;/b&gt;" in page
+
+
+def test_resume_goes_on_from_what_is_there(ready: Path) -> None:
+    store = ready / "batch-size.study"
+    with sqlite3.connect(store) as connection:
+        before = connection.execute("SELECT point, outputs FROM outcomes ORDER BY point").fetchall()
+        connection.execute("DELETE FROM outcomes WHERE point IN (1, 4, 9)")
+    connection.close()
+    assert "70.0 % done, 7 of 10 points" in netplan("study", "status", str(store)).stdout
+    done = netplan("study", "resume", "batch-size.study", cwd=ready)
+    assert "7 points were there, 3 are new" in done.stderr
+    with sqlite3.connect(store) as connection:
+        after = connection.execute("SELECT point, outputs FROM outcomes ORDER BY point").fetchall()
+    connection.close()
+    assert after == before
+
+
+def test_dry_run_says_the_size_and_writes_nothing(tmp_path: Path) -> None:
+    done = netplan("study", "run", "hb-size", "--dry-run", cwd=tmp_path)
+    assert done.stdout.startswith("hb-size: 96 points at about ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_workers_give_the_same_answer(ready: Path) -> None:
+    other = ("--store", "other.study", "--workers", "2", "--format", "csv")
+    done = netplan("study", "run", "batch-size", *SMALL, *other, cwd=ready)
+    assert done.returncode == 0, done.stderr
+    plain = netplan("study", "show", "batch-size", "--format", "csv", cwd=ready)
+    assert done.stdout == plain.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "hb-sise"), "unknown study 'hb-sise': did you mean hb-size?"),
+        (("run", "hb-size", "--vary", "hb_sise=8"), "unknown input of search 'hb_sise': did you m"),
+        (("run", "hb-size", "--vary", "gpus="), "write INPUT=VALUE"),
+        (("run", "hb-size", "--vary", "hb_size=70000,80000"), "no point of 12 meets all condit"),
+        (("run", "hb-size", "--vary", "model=gpt-1t"), "model varies together with others"),
+        (("run", "batch-size", "--vary", "model=gpt-2t"), "unknown model 'gpt-2t'"),
+        (("run", "batch-size", "--workers", "-1"), "--workers: 0"),
+        (("run", "batch-size", "--store", "missing/x.study"), "missing/x.study"),
+        (("resume", "nothing.study"), "there is no such store"),
+        (("status", "nothing.study"), "there is no such store"),
+    ],
+)
+def test_wrong_input_is_one_line(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    error = refused("study", *arguments, cwd=tmp_path)
+    assert message in error
+    assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_trillion_points_are_refused_with_what_to_thin(tmp_path: Path) -> None:
+    axes = "\n".join(
+        f"  - {{input: accelerator.{name}, linear: {{from: 1, to: 9, steps: 1000000}}}}"
+        for name in ("memory_bytes", "hb_bytes_per_s")
+    )
+    text = MINE.replace("  - {input: gpus, values: [512, 4, 1000]}", axes)
+    path = tmp_path / "mine.yaml"
+    path.write_text(text.replace("inputs: {", "inputs: {gpus: 64, "), encoding="utf-8")
+    error = refused("study", "run", str(path), cwd=tmp_path)
+    assert "1,000,000,000,000 points is too large, at most 5,000,000: take fewer values" in error
+    assert "accelerator.memory_bytes 1,000,000" in error
+
+
+def test_a_store_of_another_version_is_shown_but_not_mixed(ready: Path) -> None:
+    store = ready / "batch-size.study"
+    with sqlite3.connect(store) as connection:
+        connection.execute("UPDATE meta SET value = '0.0.9' WHERE key = 'netplan_version'")
+    connection.close()
+    error = refused("study", "resume", "batch-size.study", cwd=ready)
+    assert "made by netplan 0.0.9" in error
+    shown = netplan("study", "show", "batch-size", "--format", "json", cwd=ready)
+    assert json.loads(shown.stdout)["netplan_version"] == "0.0.9"
+
+
+def test_a_file_that_is_no_store(tmp_path: Path) -> None:
+    (tmp_path / "notes.study").write_text("not a database " * 100, encoding="utf-8")
+    error = refused("study", "show", "notes.study", cwd=tmp_path)
+    assert "notes.study" in error
