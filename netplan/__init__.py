@@ -13,6 +13,7 @@ _HOMES = {
     "cables": "netplan.reports.cables",
     "compare": "netplan.reports.compare",
     "cost": "netplan.reports.cost",
+    "faults": "netplan.reports.faults.faults",
     "loads": "netplan.reports.loads",
     "optimize": "netplan.reports.optimization.optimize",
     "procurement": "netplan.reports.procurement",
@@ -28,6 +29,7 @@ __all__ = [
     "cables",
     "compare",
     "cost",
+    "faults",
     "loads",
     "optimize",
     "procurement",
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from netplan.reports.cables import cables
     from netplan.reports.compare import compare
     from netplan.reports.cost import cost
+    from netplan.reports.faults.faults import faults
     from netplan.reports.loads import loads
     from netplan.reports.optimization.optimize import optimize
     from netplan.reports.procurement import procurement

@@ -21,6 +21,7 @@ COMMANDS = {
     "cables": "The cable plan, port to port; plan against as built.",
     "audit": "What does not add up in somebody's bill or topology.",
     "export": "A fabric as a graph for other tools: GraphML, DOT, ASTRA-sim, SimAI, Slurm, ...",
+    "faults": "Failures: single ones, your own, and years of them; recovery, goodput, spares.",
     "study": "Sensitivity studies, resumable: HB-domain size, bandwidths, batch, radix, prices.",
     "report": "Documents to send: the procurement report as one HTML file, with a spreadsheet.",
     "catalog": "List, show and check catalog files.",

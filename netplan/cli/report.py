@@ -32,6 +32,8 @@ def command() -> None:
 @click.option("--iteration-model", default="ptd-p", show_default=True, help="Timing assumptions.")
 @click.option("--timing/--no-timing", default=True, help="Search the best plan of each fabric.")
 @click.option("--report", default="procurement", show_default=True, help="Report definition.")
+@click.option("--faults", "with_faults", is_flag=True, help="A section on failures, too.")
+@click.option("--fail", multiple=True, metavar="PART", help="Parts that fail there together.")
 @click.option("--tokens", type=float, help="Tokens of a training run  [default: the model's]")
 @click.option("--date", default="", metavar="YYYY-MM-DD", help="Date to print  [default: none]")
 @click.option(

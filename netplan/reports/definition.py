@@ -15,6 +15,7 @@ Section = Literal[
     "bill",
     "fabric",
     "racks",
+    "faults",
     "assumptions",
     "sources",
 ]

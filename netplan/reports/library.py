@@ -20,6 +20,9 @@ COST_ROLES = frozenset(
 COMPARE_ROLES = frozenset({"accelerator", "model", "prices", "power", "iteration-model", "fabric"})
 """Roles of the files that `netplan.reports.compare.compare` reads."""
 
+FAULT_ROLES = frozenset({"accelerator", "model", "prices", "iteration-model", "fabric"})
+"""Roles of the files that `netplan.reports.faults.faults.faults` reads, of those of a report."""
+
 
 @dataclass(frozen=True, slots=True)
 class Library:

@@ -27,8 +27,10 @@ from netplan.reports.comparison import Comparison, FabricRow
 from netplan.reports.cost import cost
 from netplan.reports.cost_answer import CostAnswer, FabricBill
 from netplan.reports.definition import REPORTS, ReportDefinition
+from netplan.reports.faults.answer import FaultsAnswer
+from netplan.reports.faults.faults import faults
 from netplan.reports.inputs import CatalogReader
-from netplan.reports.library import COMPARE_ROLES, COST_ROLES, Library, read_library
+from netplan.reports.library import COMPARE_ROLES, COST_ROLES, FAULT_ROLES, Library, read_library
 from netplan.reports.recommendation import Recommendation, recommend
 from netplan.reports.training_run import TrainingRun, run_tokens, training_runs
 from netplan.topologies.floor_plan import FLOOR_PLANS
@@ -73,6 +75,19 @@ class _Shared(TypedDict):
     catalog: str | Path | None
 
 
+class _SharedByFaults(TypedDict):
+    """Keywords of the bills that a question about failures takes."""
+
+    gpus: int
+    radix: int
+    hb_size: int | None
+    oversubscription: float | None
+    accelerator: str
+    prices: str
+    fabrics: tuple[str, ...]
+    catalog: str | Path | None
+
+
 BOOK = "2026"
 """Cabling and economics books of `netplan.cost` where none is named."""
 
@@ -99,6 +114,7 @@ class Procurement:
     library: Library
     date: str = ""
     tokens: float | None = None
+    faults: FaultsAnswer | None = None
 
     @property
     def run_tokens(self) -> tuple[float, str]:
@@ -177,6 +193,7 @@ class Procurement:
             "recommended": recommended.fabric,
             "verdict": recommended.sentence,
             "reasons": list(recommended.reasons),
+            "faults": self.faults.to_dict() if self.faults else None,
             "training_runs": [run.to_dict() for run in self.runs],
             "cost": self.cost.to_dict(),
             "comparison": self.comparison.to_dict(),
@@ -209,6 +226,8 @@ def procurement(  # noqa: PLR0913 - one keyword an input, as on the command line
     report: str = "procurement",
     date: str = "",
     tokens: float | None = None,
+    with_faults: bool = False,
+    fail: Sequence[str] = (),
     catalog: str | Path | None = None,
     overrides: Mapping[str, str] | None = None,
     **question: Unpack[Question],
@@ -230,6 +249,9 @@ def procurement(  # noqa: PLR0913 - one keyword an input, as on the command line
         gives the same bytes.
     tokens
         Tokens of one training run; the model's own, else 20 a parameter, if absent [1].
+    with_faults, fail
+        Whether to put the fabrics under failures, and which parts fail together, as in
+        :func:`netplan.faults`.
     question
         The further keywords of :func:`netplan.cost`: switch, spares, years, currency and so on.
 
@@ -273,9 +295,34 @@ def procurement(  # noqa: PLR0913 - one keyword an input, as on the command line
         timing=timing,
         overrides=library.only(texts, COMPARE_ROLES),
     )
-    answer = Procurement(definition, priced, compared, library, date, tokens)
+    broken = None
+    if with_faults or fail:
+        broken = faults(
+            **_shared_by_faults(shared),
+            fail=fail,
+            model=model,
+            batch=batch,
+            iteration_model=iteration_model,
+            timing=timing,
+            overrides=library.only(texts, FAULT_ROLES),
+        )
+    answer = Procurement(definition, priced, compared, library, date, tokens, broken)
     _ = answer.run_tokens  # refuses a bad number before anything is written
     return answer
+
+
+def _shared_by_faults(shared: _Shared) -> _SharedByFaults:
+    """Keywords of the bills that a question about failures takes."""
+    return {
+        "gpus": shared["gpus"],
+        "radix": shared["radix"],
+        "hb_size": shared["hb_size"],
+        "oversubscription": shared["oversubscription"],
+        "accelerator": shared["accelerator"],
+        "prices": shared["prices"],
+        "fabrics": shared["fabrics"],
+        "catalog": shared["catalog"],
+    }
 
 
 def _files(shared: _Shared, question: Question) -> list[tuple[Shelf[Any], str | None]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from netplan.catalog import Shelf, check_file, unknown_name
 from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.failures import FAILURE_BOOKS
 from netplan.costing.lifetime import ECONOMICS_BOOKS
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
@@ -16,6 +17,8 @@ from netplan.errors import InputError
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.reports.definition import REPORTS
 from netplan.reports.formats import Cell
+from netplan.reports.studies.definition import STUDIES
+from netplan.topologies.designs import DESIGNS
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS
@@ -29,6 +32,7 @@ SHELVES: dict[str, Shelf[Any]] = {
         ACCELERATORS,
         ITERATION_MODELS,
         FABRICS,
+        DESIGNS,
         FLOOR_PLANS,
         SITE_NETWORKS,
         SWITCHES,
@@ -36,7 +40,9 @@ SHELVES: dict[str, Shelf[Any]] = {
         PRICE_BOOKS,
         POWER_BOOKS,
         ECONOMICS_BOOKS,
+        FAILURE_BOOKS,
         REPORTS,
+        STUDIES,
     )
 }
 

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 from netplan import __version__
 from netplan.reports.checks import Check
 from netplan.reports.checks_designs import design_checks
+from netplan.reports.checks_faults import fault_checks
 from netplan.reports.checks_foundation import foundation_checks
 from netplan.reports.checks_network import network_checks
 from netplan.reports.checks_rail_only import rail_only_checks
 from netplan.reports.checks_rail_only_figures import rail_only_figure_checks
+from netplan.reports.checks_reliability import reliability_checks
 from netplan.reports.formats import Cell
 
 if TYPE_CHECKING:
@@ -77,6 +79,8 @@ def verify(*, only: str | None = None) -> Verification:
         *foundation_checks(),
         *network_checks(),
         *design_checks(),
+        *reliability_checks(),
+        *fault_checks(),
     )
     if only is not None:
         key = only.lower()

@@ -90,7 +90,7 @@ def link_loads(
         raise InputError(f"unknown routing {routing!r}: use one of {', '.join(get_args(Routing))}")
     links = np.flatnonzero(graph.group != _code(graph, HB_GROUP))
     if forwarding is None:
-        forwarding = has_domains(graph) and not _joins_all(graph, links)
+        forwarding = has_domains(graph) and not joins_all(graph, links)
     legs = split_demand(demand, graph.hb_size if has_domains(graph) else 1, forwarding=forwarding)
     if routing == "auto":
         routing = _own_routing(graph)
@@ -125,8 +125,7 @@ def _network_loads(
     tree = tree_of_graph(graph, links) if rng is None else None
     if tree is not None:
         return graph_clos_loads(tree, leg, graph.link_count)
-    forwards = (graph.node_kind != GPU) | (not _switches_suffice(graph, links))
-    arcs = make_arcs(graph.source, graph.target, forwards, links)
+    arcs = make_arcs(graph.source, graph.target, forwarding_nodes(graph, links), links)
     flows = leg.listed()
     routed = ecmp_loads(arcs, flows.source, flows.destination, flows.flow_bytes, rng)
     return routed.reshape(2, -1)
@@ -149,10 +148,24 @@ def _parts(graph: FabricGraph, links: NDArray[np.int64]) -> NDArray[np.int64]:
     return label
 
 
-def _joins_all(graph: FabricGraph, links: NDArray[np.int64]) -> bool:
-    """Whether the network alone joins all GPUs."""
+def joins_all(graph: FabricGraph, links: NDArray[np.int64]) -> bool:
+    """Whether some links, those of the network, join all GPUs."""
     part = _parts(graph, links)[: graph.gpus]
     return bool(np.all(part == part[0]))
+
+
+def forwarding_nodes(graph: FabricGraph, links: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each node passes on traffic of others: all switches, GPUs only where they must.
+
+    Parameters
+    ----------
+    graph
+        The intact fabric.
+    links
+        Numbers of its network links.
+    """
+    forwards: NDArray[np.bool_] = graph.node_kind != GPU
+    return forwards | (not _switches_suffice(graph, links))
 
 
 def _switches_suffice(graph: FabricGraph, links: NDArray[np.int64]) -> bool:

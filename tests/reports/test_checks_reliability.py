@@ -1,4 +1,4 @@
-"""Checks of reliability in ``netplan verify``: their verdicts, their speed, and that they can fail."""
+"""Checks of reliability in ``netplan verify``: verdicts, speed, and that they can fail."""
 
 from time import process_time
 

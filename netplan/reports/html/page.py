@@ -6,6 +6,7 @@ from netplan.reports.cost_words import comparison_sentences
 from netplan.reports.html.chart import Chart
 from netplan.reports.html.charts import driver_chart, price_chart, running_chart, speed_chart
 from netplan.reports.html.drawing import fabric_drawing
+from netplan.reports.html.faults_section import faults_charts, faults_tables
 from netplan.reports.html.frame import framed, templates
 from netplan.reports.html.racks import rack_drawing
 from netplan.reports.html.sections import (
@@ -53,6 +54,7 @@ def page(answer: Procurement) -> str:
         "break_evens": list(comparison_sentences(answer.cost)),
         "notes": assumptions(answer),
         "left_out": answer.cost.left_out,
+        "faults": faults_tables(answer.faults) if answer.faults else None,
         "drawing": fabric_drawing(fabric) if fabric else "",
         "racks": racks,
         "rack_drawing": rack_drawing(racks) if racks else "",
@@ -85,4 +87,5 @@ def _charts(answer: Procurement) -> list[Chart]:
         running_chart(answer.cost),
         speed_chart(answer.cost, answer.times_s, answer.chosen.name, trained),
     )
-    return [chart for chart in found if chart is not None]
+    failures = faults_charts(answer.faults) if answer.faults else ()
+    return [*(chart for chart in found if chart is not None), *failures]

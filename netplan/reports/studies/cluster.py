@@ -41,7 +41,7 @@ def run_on_local_cluster(
         before = tracker.done
         try:
             with (
-                LocalCluster(workers, limit_bytes) as cluster,
+                LocalCluster(workers, limit_bytes, store.path) as cluster,
                 connected(cluster.address) as client,
             ):
                 return Driver(client, work, store, tracker, limit_bytes).drive()

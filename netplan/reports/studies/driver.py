@@ -3,8 +3,8 @@
 A few chunks for each worker are under way at a time, so that a study of a million points never
 sits in the scheduler. When a worker dies, the chunks that it had become doubtful: a worker
 evaluates them in a child process, which finds the guilty point. Should workers die with their
-children, the points go out one by one, with nothing else under way, and a point that has then
-ended two more workers is recorded as failed.
+children, the chunks go out one by one, in ever smaller pieces, with nothing else under way; a
+point that has ended two more workers all alone is recorded as failed.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import concurrent.futures
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -33,9 +34,11 @@ CHUNKS_PER_SLOT = 2
 POLL_S = 0.25
 WORKERS_POLL_S = 2.0
 NO_WORKERS_S = 120.0
-# A chunk dies once in a worker and twice in a worker's child, then its points twice more alone.
+# Workers that die with a chunk (one evaluates it itself, two in a child) before it is split, and
+# that then die with a single point.
 DEATHS_IN_CHUNKS = 3
 DEATHS_ALONE = 2
+PIECES = 8
 CANCELLED = (asyncio.CancelledError, concurrent.futures.CancelledError)
 
 
@@ -93,7 +96,7 @@ class Driver:
         self._pickled = pickled(work)
         self._backlog = Backlog(store.missing())
         self._doubtful: deque[Task] = deque()
-        self._single: deque[Task] = deque()
+        self._pieces: deque[Task] = deque()
         self._under_way: dict[Future[list[Outcome]], Task] = {}
         self._finished: SimpleQueue[Future[list[Outcome]]] = SimpleQueue()
         self._slots, self._next_look_s = 1, 0.0
@@ -130,8 +133,8 @@ class Driver:
                 self._send(Task(self._backlog.take(self._slots)))
             else:
                 break
-        if self._single and not self._under_way:
-            self._send(self._single.popleft())
+        if self._pieces and not self._under_way:
+            self._send(self._pieces.popleft())
         return bool(self._under_way)
 
     def _look_at_workers(self) -> None:
@@ -203,11 +206,15 @@ class Driver:
 
     def _doubt(self, task: Task) -> list[Outcome]:
         """Put a chunk with which a worker died where it harms no other; or give up on a point."""
-        deaths = task.deaths + 1
+        indices, deaths = task.indices, task.deaths + 1
         if deaths < DEATHS_IN_CHUNKS:
-            self._doubtful.append(Task(task.indices, deaths))
+            self._doubtful.append(Task(indices, deaths))
+        elif len(indices) > 1:
+            size = ceil(len(indices) / PIECES)
+            for first in range(0, len(indices), size):
+                self._pieces.append(Task(indices[first : first + size], DEATHS_IN_CHUNKS))
         elif deaths < DEATHS_IN_CHUNKS + DEATHS_ALONE:
-            self._single.extend(Task([index], deaths) for index in task.indices)
+            self._pieces.append(Task(indices, deaths))
         else:
-            return [killed(self._work, index, KILLED) for index in task.indices]
+            return [killed(self._work, index, KILLED) for index in indices]
         return []

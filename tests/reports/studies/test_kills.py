@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from netplan.reports.studies.store import Store
@@ -70,17 +71,21 @@ def test_ten_kills_of_workers_scheduler_and_driver(tmp_path: Path) -> None:
             driver.wait()
             driver = start_driver(path, POINTS, 0.001, 2)
         else:
-            kill_one(path, victim, moments)
+            kill_one(path, victim, moments, driver)
     assert driver.wait() == 0
     check_complete(path)
 
 
-def kill_one(path: Path, victim: str, moments: random.Random) -> None:
+def kill_one(
+    path: Path, victim: str, moments: random.Random, driver: subprocess.Popen[bytes]
+) -> None:
     """Kill a worker or the process that holds the scheduler, as soon as there is one."""
     sign = "spawn_main" if victim == "worker" else "studies.host"
-    while not (pids := [pid for pid, line in processes_of(path).items() if sign in line]):
+    while True:
+        assert driver.poll() is None
+        pids = [pid for pid, line in processes_of(path).items() if sign in line]
+        with suppress(ProcessLookupError):
+            if pids:
+                os.kill(moments.choice(pids), signal.SIGKILL)
+                return
         time.sleep(0.02)
-    try:
-        os.kill(moments.choice(pids), signal.SIGKILL)
-    except ProcessLookupError:
-        kill_one(path, victim, moments)

@@ -1,0 +1,72 @@
+"""``netplan faults``: its formats, the same answer again, and wrong input."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import netplan, refused
+
+SMALL = (
+    *("faults", "--gpus", "1024", "--radix", "64", "--hb-size", "8", "--model", "gpt-22b"),
+    *("--batch", "1024", "--years", "50", "--fabric", "rail-only", "--fabric", "rail-optimized"),
+)
+
+
+def test_tables_fit_and_are_the_same_again() -> None:
+    done = netplan(*SMALL, "--fail", "leaf=1", "--fail", "links=5", columns=80)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert max(map(len, done.stdout.splitlines())) <= 83
+    for title in (
+        "A year of failures",
+        "Failed together: leaf=1 links=5",
+        "rail-only: one part failed",
+    ):
+        assert title in done.stdout
+    again = netplan(*SMALL, "--fail", "leaf=1", "--fail", "links=5", columns=80)
+    assert again.stdout == done.stdout
+
+
+def test_json_and_csv() -> None:
+    data = json.loads(netplan(*SMALL, "--fail", "rail-0/leaf-0", "--format", "json").stdout)
+    assert data["inputs"]["fail"] == ["rail-0/leaf-0"]
+    first = data["fabrics"][0]
+    assert first["fabric"] == "rail-only"
+    assert first["scenario"]["impact"]["gpus_cut_off"] == 32
+    assert first["outlook"]["years"] == 50
+    text = netplan(*SMALL, "--format", "csv").stdout
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert {row["kind"] for row in rows} >= {"gpu", "nic", "host", "leaf", "spine", "domain"}
+
+
+def test_faults_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "night.txt").write_text("# a bad night\ngpu-5\nleaf=1\n", encoding="utf-8")
+    done = netplan(*SMALL, "--fail", "@night.txt", "--format", "json", cwd=tmp_path)
+    impact = json.loads(done.stdout)["fabrics"][0]["scenario"]["impact"]
+    assert impact["gpus_down"] == 1
+    (tmp_path / "bad.txt").write_text("gpu-5\nrail-77/leaf-0\n", encoding="utf-8")
+    assert "bad.txt:2" in refused(*SMALL, "--fail", "@bad.txt", cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--fail", "gpu-5000"), "gpu-5000"),
+        (("--fail", "leaf=9999"), "give 0 to"),
+        (("--fail", "switch=-1"), "switch=-1"),
+        (("--fail", "@missing.txt"), "missing.txt"),
+        (("--service-level", "100%"), "service level of 1"),
+        (("--service-level", "99"), "write 7%"),
+        (("--checkpoint-interval", "0"), "checkpoint interval of 0"),
+        (("--years", "0"), "0 years"),
+        (("--draws", "0"), "--draws 0"),
+        (("--failures", "2027"), "unknown failures '2027'"),
+        (("--groups", "missing.csv", "--fail", "gpu-1"), "missing.csv"),
+    ],
+)
+def test_wrong_input_is_one_line(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    error = refused(*SMALL, *arguments, cwd=tmp_path)
+    assert message in error
+    assert error.count("\n") == 1

@@ -1,0 +1,218 @@
+"""Failures side by side: the paper's claims, recoveries, years of failures, wrong input."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from netplan.costing.failures import FAILURE_BOOKS
+from netplan.errors import InputError, NetplanError
+from netplan.reports.faults.answer import FabricFaults, FaultsAnswer, ScenarioImpact
+from netplan.reports.faults.faults import faults
+from netplan.reports.faults.impact import Impact
+from netplan.reports.search import search
+
+SMALL = {"gpus": 1024, "radix": 64, "hb_size": 8, "model": "gpt-22b", "batch": 1024, "years": 50}
+PAIR = ("rail-optimized", "rail-only")
+
+
+def small(**question: object) -> FaultsAnswer:
+    return faults(**(SMALL | {"fabrics": PAIR} | question))  # type: ignore[arg-type]
+
+
+def single(fabric: FabricFaults, kind: str) -> Impact:
+    return next(one.impact for one in fabric.singles if one.kind == kind)
+
+
+def scenario(fabric: FabricFaults) -> ScenarioImpact:
+    assert isinstance(fabric.scenario, ScenarioImpact)
+    return fabric.scenario
+
+
+@pytest.fixture(scope="module")
+def large() -> FaultsAnswer:
+    """The paper's main case: 32,768 GPUs in domains of 256."""
+    return faults(gpus=32_768, radix=128, fabrics=PAIR, years=100)
+
+
+def test_claims_of_section_4_1_as_numbers(large: FaultsAnswer) -> None:
+    clos, rail_only = large.fabrics
+    # Fewer points of failure: Table 2 has 1,280 and 256 switches, 3 and 1 links a GPU.
+    assert (clos.switches, rail_only.switches) == (1280, 256)
+    assert (clos.links, rail_only.links) == (3 * 32_768, 32_768)
+    # A leaf of the Clos holds 64 GPUs, a rail switch 128: each GPU hangs at one switch either way.
+    assert single(clos, "leaf").gpus_cut_off * 512 == 32_768
+    assert single(rail_only, "leaf").gpus_cut_off * 256 == 32_768
+    assert clos.gpus_cut_off_per_year == pytest.approx(rail_only.gpus_cut_off_per_year)
+    # And by hand: every GPU loses its port with its link's rate and its leaf's.
+    book = FAILURE_BOOKS.load("2026")
+    rate = (
+        book.rate("NIC-ToR link").rate_per_year.base + book.rate("Leaf switch").rate_per_year.base
+    )
+    assert rail_only.gpus_cut_off_per_year == pytest.approx(32_768 * rate)
+    # A link cuts off its GPU and no other, and the domain sends on through its 255 others.
+    for fabric in large.fabrics:
+        impact = single(fabric, "host")
+        assert (impact.gpus_cut_off, impact.gpus_unreachable) == (1, 0)
+        assert impact.bandwidth_share == pytest.approx(255 / 256)
+
+
+def test_the_three_answers_to_a_failed_gpu(large: FaultsAnswer) -> None:
+    clos, rail_only = large.fabrics
+    idle, moved, forwarded = rail_only.recoveries
+    # A fibre from each GPU and one to each switch port: 65,536 ports of 136, 520 USD a port.
+    assert idle.circuit_switches == 482
+    assert idle.price == 482 * 136 * 520
+    assert idle.iteration_time_s == rail_only.iteration_time_s
+    assert clos.recoveries[0].circuit_switches == 0
+    # 129 domains do not fit a rail switch of 128 ports: a second tier.
+    assert (moved.extra_gpus, moved.extra_switches) == (256, 1280 - 256)
+    assert forwarded.iteration_time_s == single(rail_only, "nic").iteration_time_s
+
+
+def test_years_agree_with_the_closed_forms(large: FaultsAnswer) -> None:
+    for fabric in large.fabrics:
+        years = fabric.outlook
+        gap = abs(years.interruptions_per_year - years.interruptions_closed_form)
+        assert gap < 2 * years.interruptions_half_width
+        gap = abs(years.effective_time_ratio - years.effective_closed_form)
+        assert gap < 0.002
+        assert sum(years.lost_h.values()) == pytest.approx(
+            8760 * (1 - years.effective_time_ratio), rel=1e-6
+        )
+        assert sum(one.interruptions_per_year for one in years.causes) == pytest.approx(
+            years.interruptions_per_year
+        )
+    # 0.9997 ^ 1280 and ^ 256.
+    downs = [fabric.outlook.no_switch_down for fabric in large.fabrics]
+    assert downs == pytest.approx([0.9997**1280, 0.9997**256])
+    spares = {row.kind: row for row in large.fabrics[0].outlook.spares}
+    assert spares["switch"].service_level >= 0.99
+    assert spares["switch"].spares < 20
+
+
+def test_iteration_time_is_the_search_on_what_is_left() -> None:
+    answer = small(fail=["rail-3/leaf-0"], fabrics=("rail-only",))
+    impact = scenario(answer.fabrics[0]).impact
+    # Rail 3 of a rail-only network of 128 domains has four leaves of 32; one of them fails.
+    assert impact.gpus_cut_off == 32
+    assert impact.bandwidth_share == pytest.approx(7 / 8)
+    thinner = search(
+        gpus=1024,
+        hb_size=8,
+        model="gpt-22b",
+        batch=1024,
+        fabric="rail-only",
+        iteration_model="ptd-p",
+        overrides={"accelerator.network_bytes_per_s": str(50e9 * 7 / 8)},
+    )
+    assert impact.way == "all GPUs"
+    assert impact.iteration_time_s == pytest.approx(thinner.found.plans[0].iteration_time_s)
+    assert impact.slowdown == pytest.approx(
+        thinner.found.plans[0].iteration_time_s / (answer.fabrics[0].iteration_time_s or 1) - 1
+    )
+
+
+def test_a_spare_domain_takes_over_from_a_failed_gpu() -> None:
+    without, spare = (
+        small(fail=["gpu-5"], spare_domains=number, fabrics=("rail-only",)).fabrics[0]
+        for number in (0, 1)
+    )
+    assert scenario(without).impact.way == "without"
+    assert (scenario(without).impact.slowdown or 0) > 0.01
+    assert scenario(spare).impact.way == "spare"
+    assert scenario(spare).impact.slowdown == 0
+
+
+def test_a_domain_without_its_switch_is_lost() -> None:
+    impact = single(small(fabrics=("rail-only",)).fabrics[0], "hb-switch")
+    assert (impact.domains_hit, impact.way) == (1, "without")
+    # One of 18 planes of an NVL72 domain takes 1/18 of its bandwidth, and the job goes on.
+    answer = faults(gpus=1152, radix=64, model="gpt-22b", batch=1152, fabrics=("nvl72",), years=10)
+    plane = single(answer.fabrics[0], "hb-switch")
+    assert plane.domains_hit == 1
+    assert plane.way == "all GPUs"
+    assert 0 < (plane.slowdown or 0) < 0.06
+
+
+def test_twin_planes_lose_half_and_a_single_one_the_gpus() -> None:
+    twin = "topologies/designs/twin-plane.yaml"
+    answer = faults(
+        gpus=512, radix=64, hb_size=8, fabrics=(twin,), timing=False, years=10, fail=["plane=1"]
+    )
+    impact = scenario(answer.fabrics[0]).impact
+    assert (impact.gpus_cut_off, impact.bandwidth_share) == (0, pytest.approx(0.5))
+
+
+def test_random_failures_are_drawn_and_the_worst_is_shown() -> None:
+    many = small(fail=["links=20"], draws=5, fabrics=("rail-optimized",)).fabrics[0]
+    one = small(fail=["links=20"], fabrics=("rail-optimized",)).fabrics[0]
+    assert scenario(many).draws == 5
+    assert (scenario(many).impact.iteration_time_s or 0) >= (
+        scenario(one).impact.iteration_time_s or 0
+    )
+    again = small(fail=["links=20"], draws=5, fabrics=("rail-optimized",)).fabrics[0]
+    assert again.scenario == many.scenario
+    other = small(fail=["links=20"], draws=5, seed=7, fabrics=("rail-optimized",)).fabrics[0]
+    assert other.outlook != many.outlook
+
+
+def test_racks_and_feeds_fail_as_a_whole(tmp_path: Path) -> None:
+    answer = small(fail=["rack-0"], gpus_per_rack=32, fabrics=("rail-only",))
+    assert scenario(answer.fabrics[0]).impact.gpus_down == 32
+    kinds = {one.kind for one in answer.fabrics[0].singles}
+    assert {"rack", "feed"} <= kinds
+    groups = tmp_path / "mine.csv"
+    groups.write_text("group,member\nbatch-7,gpu-1\nbatch-7,gpu-9\n", encoding="utf-8")
+    mine = small(fail=["batch-7"], groups=groups, fabrics=("rail-only",))
+    assert scenario(mine.fabrics[0]).impact.gpus_down == 2
+
+
+def test_a_fabric_without_such_parts_says_so() -> None:
+    answer = small(fail=["leaf=1"], fabrics=("rail-only", "torus-2d"))
+    assert isinstance(answer.fabrics[1].scenario, str)
+    assert "unknown kind of part 'leaf'" in answer.fabrics[1].scenario
+
+
+def test_forms() -> None:
+    answer = small(fail=["leaf=1"])
+    data = json.loads(json.dumps(answer.to_dict(), allow_nan=False))
+    assert data["fabrics"][1]["fabric"] == "rail-only"
+    assert data["fabrics"][1]["scenario"]["impact"]["gpus_cut_off"] == 32
+    rows = answer.to_rows()
+    assert (rows[0]["kind"], rows[0]["part"]) == ("scenario", "leaf=1")
+    assert "rail-only" in answer._repr_html_()
+    assert len(answer.to_frame()) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ({"fail": ["leafs-3"]}, "leafs-3"),
+        ({"fail": ["rail-99/leaf-0"]}, "rail-99/leaf-0"),
+        ({"fail": ["links=9999999"]}, "give 0 to"),
+        ({"fail": ["links=-1"]}, "links=-1"),
+        ({"fail": ["gpu=200%"]}, "0% to 100%"),
+        ({"fail": ["rack=1"]}, "nobody says where racks stand"),
+        ({"draws": 0}, "--draws 0"),
+        ({"spare_domains": -1}, "--spare-domains -1"),
+        ({"years": 0}, "0 years"),
+        ({"service_level": 1.0}, "service level of 1"),
+        ({"checkpoint_interval_minutes": 0.0}, "checkpoint interval of 0"),
+        ({"failures": "2027"}, "unknown failures '2027'"),
+        ({"fabrics": ("rail-onyl",)}, "did you mean rail-only"),
+    ],
+)
+def test_wrong_input(question: dict[str, object], message: str) -> None:
+    with pytest.raises(NetplanError, match=message.replace("?", r"\?")) as caught:
+        small(**question)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_rate_above_the_limit_names_file_and_line(tmp_path: Path) -> None:
+    shipped = FAILURE_BOOKS.find("rsc-1")
+    text = shipped.read_text(encoding="utf-8").replace("rsc-1", "mine")
+    bad = tmp_path / "mine.yaml"
+    bad.write_text(text.replace("2.3725", "2372.5"), encoding="utf-8")
+    with pytest.raises((InputError, NetplanError), match=r"mine\.yaml:\d+"):
+        small(failures=str(bad))
