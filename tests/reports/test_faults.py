@@ -10,6 +10,7 @@ from netplan.errors import InputError, NetplanError
 from netplan.reports.faults.answer import FabricFaults, FaultsAnswer, ScenarioImpact
 from netplan.reports.faults.faults import faults
 from netplan.reports.faults.impact import Impact
+from netplan.reports.procurement import procurement
 from netplan.reports.search import search
 
 SMALL = {"gpus": 1024, "radix": 64, "hb_size": 8, "model": "gpt-22b", "batch": 1024, "years": 50}
@@ -141,7 +142,24 @@ def test_twin_planes_lose_half_and_a_single_one_the_gpus() -> None:
         gpus=512, radix=64, hb_size=8, fabrics=(twin,), timing=False, years=10, fail=["plane=1"]
     )
     impact = scenario(answer.fabrics[0]).impact
-    assert (impact.gpus_cut_off, impact.bandwidth_share) == (0, pytest.approx(0.5))
+    assert impact.gpus_cut_off == 0
+    assert impact.bandwidth_share == pytest.approx(0.5)
+
+
+def test_two_planes_survive_what_a_single_one_does_not() -> None:
+    twin, single_plane = (
+        faults(gpus=512, radix=64, hb_size=8, fabrics=(name,), timing=False, years=400).fabrics[0]
+        for name in ("topologies/designs/twin-plane.yaml", "rail-optimized")
+    )
+    assert single(twin, "leaf").gpus_cut_off == single(twin, "host").gpus_cut_off == 0
+    assert single(single_plane, "leaf").gpus_cut_off == 32
+    assert twin.gpus_cut_off_per_year == 0
+    # Neither links nor leaves nor ports stop the job; all other causes are the same.
+    network = twin.outlook.network_interruptions_per_year
+    assert network == 0 < single_plane.outlook.network_interruptions_per_year
+    causes = {one.cause: one.interruptions_per_year for one in twin.outlook.causes}
+    assert causes["Leaf switch"] == causes["NIC-ToR link"] == 0
+    assert causes["GPU"] == pytest.approx(512 * 0.073, rel=0.05)
 
 
 def test_random_failures_are_drawn_and_the_worst_is_shown() -> None:
@@ -216,3 +234,23 @@ def test_a_rate_above_the_limit_names_file_and_line(tmp_path: Path) -> None:
     bad.write_text(text.replace("2.3725", "2372.5"), encoding="utf-8")
     with pytest.raises((InputError, NetplanError), match=r"mine\.yaml:\d+"):
         small(failures=str(bad))
+
+
+def test_the_report_has_a_section_on_failures() -> None:
+    answer = procurement(
+        gpus=256,
+        radix=32,
+        hb_size=8,
+        model="gpt-22b",
+        batch=256,
+        fabrics=("rail-only", "torus-2d"),
+        fail=["links=3"],
+    )
+    page = answer.html()
+    assert '<section id="faults">' in page
+    assert "Failed together: links=3" in page
+    for chart in ("survival", "failures"):
+        assert f'id="chart-{chart}"' in page
+    assert answer.to_dict()["faults"]["inputs"]["fail"] == ["links=3"]
+    plain = procurement(gpus=256, radix=32, hb_size=8, timing=False, fabrics=("rail-only",))
+    assert '<section id="faults">' not in plain.html()

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from netplan.costing.failures import FAILURE_BOOKS, FailureBook, unit_counts
+from netplan.costing.failures import FAILURE_BOOKS, FailureBook, Unit, unit_counts
 from netplan.costing.prices import PRICE_BOOKS, PriceBook
 from netplan.costing.switches import SWITCHES, SwitchModel
 from netplan.errors import InputError, NetplanError
@@ -260,7 +260,11 @@ def _one(spec: FabricSpec, question: _Question) -> FabricFaults | tuple[str, str
         recoveries=recoveries(subject, question.prices, question.circuit, _forwarding_s(singles)),
         gpus_cut_off_per_year=_cut_off_per_year(subject, singles, question),
         outlook=outlook_of(
-            fabric, question.book, question.habits, cost_per_year=question.yearly.get(spec.name)
+            fabric,
+            question.book,
+            question.habits,
+            cost_per_year=question.yearly.get(spec.name),
+            survived=_survived(singles),
         ),
         notes=tuple(fabric.notes),
     )
@@ -298,16 +302,31 @@ def _badness(impact: Impact) -> tuple[bool, float, float]:
     return impact.way == "stopped", impact.iteration_time_s or 0.0, -impact.bandwidth_share
 
 
+KIND_OF_UNIT: Mapping[Unit, str] = {
+    "nic_port": "nic",
+    "host_link": "host",
+    "leaf_switch": "leaf",
+    "switch": "leaf",
+}
+"""Kind of part whose single failure shows what a unit of the failure book does."""
+
+
+def _survived(singles: tuple[Single, ...]) -> frozenset[Unit]:
+    """Units whose failure cuts off no GPU: those of designs with several planes."""
+    cut_off = {one.kind: one.impact.gpus_cut_off for one in singles}
+    return frozenset(unit for unit, kind in KIND_OF_UNIT.items() if cut_off.get(kind) == 0)
+
+
 def _cut_off_per_year(subject: Subject, singles: tuple[Single, ...], question: _Question) -> float:
     """GPUs that lose their port in a year: failed links and leaves times whom each cuts off."""
     units = unit_counts(subject.fabric)
     cut_off = {one.kind: one.impact.gpus_cut_off for one in singles}
-    of_unit: dict[str, str] = {"host_link": "host", "leaf_switch": "leaf", "switch": "leaf"}
     return sum(
         float(getattr(row.rate_per_year, question.habits.end))
         * row.count_in(units)
-        * cut_off.get(of_unit.get(row.unit, ""), 0)
+        * cut_off.get(KIND_OF_UNIT.get(row.unit, ""), 0)
         for row in question.book.rates
+        if row.unit != "nic_port"
     )
 
 

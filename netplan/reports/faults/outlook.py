@@ -4,13 +4,14 @@ The rates are those of a failure book, the counts those of the fabric. Closed fo
 the simulation: with failures at random and no want of spares both must agree.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import inf
 from typing import Any
 
 import numpy as np
 
-from netplan.costing.failures import FailureBook, unit_counts
+from netplan.costing.failures import FailureBook, Unit, unit_counts
 from netplan.errors import InputError
 from netplan.performance.checkpoints import (
     Checkpoints,
@@ -146,6 +147,7 @@ def outlook_of(
     habits: Habits,
     *,
     cost_per_year: float | None = None,
+    survived: Collection[Unit] = (),
 ) -> Outlook:
     """What failures cost a fabric over the years.
 
@@ -159,6 +161,9 @@ def outlook_of(
         Checkpoints, spares, years to simulate.
     cost_per_year
         The network's annuity and energy of a year, in any currency.
+    survived
+        Units whose failure cuts off no GPU of this fabric, such as a leaf of one of two planes:
+        they slow the job and do not stop it.
 
     Raises
     ------
@@ -177,7 +182,8 @@ def outlook_of(
     True
     """
     units = unit_counts(fabric)
-    causes = causes_of(book, units, end=habits.end)
+    carried = {row.cause: 0.0 for row in book.rates if row.unit in survived}
+    causes = causes_of(book, units, end=habits.end, interrupts=carried)
     stops = [cause.interrupts for cause in causes]
     rates, counts = [c.rate_per_year for c in causes], [c.count for c in causes]
     per_year = interruptions_per_year(rates, counts, stops)

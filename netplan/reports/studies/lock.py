@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from netplan.errors import InputError
@@ -50,8 +51,9 @@ class Lock:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if self._is_current(handle):
-                    os.truncate(handle, 0)
-                    os.write(handle, f"{os.getpid()}\n".encode())
+                    with suppress(OSError):  # a full disk: the store will say so
+                        os.truncate(handle, 0)
+                        os.write(handle, f"{os.getpid()}\n".encode())
                     return handle
             except BlockingIOError:
                 holder = os.read(handle, 32).decode("ascii", "replace").strip() or "unknown"
