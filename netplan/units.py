@@ -58,7 +58,7 @@ def duration(seconds: float) -> str:
     Examples
     --------
     >>> duration(0.42), duration(75), duration(7_500), duration(200_000)
-    ('0.4 s', '1 min 15 s', '2 h 5 min', '2 d 8 h')
+    ('0.4 s', '1 min 15 s', '2 h 5 min', '2 d 7 h')
     """
     if seconds < SECONDS_PER_MINUTE:
         return f"{seconds:.1f} s" if seconds < TEN_SECONDS else f"{seconds:.0f} s"

@@ -1,13 +1,13 @@
 """Parts by name, as cable plans and graphs write them.
 
-====================================  ========================================================
-``gpu-5``, ``rail-0/leaf-3``          a node
+=====================================  ====================================================
+``gpu-5``, ``rail-0/leaf-3``           a node
 ``domain-7``, ``plane-1``, ``feed-A``  a risk group
-``gpu-5:1``                           a network port of a GPU (its ports count from 1)
-``rail-0/leaf-3:6``                   the transceiver in a port of a switch
-``gpu-5:1--rail-0/leaf-3:6``          a link, as cable plans label it, from either end
-``gpu-5--rail-0/leaf-3``              all links between two nodes
-====================================  ========================================================
+``gpu-5:1``                            a network port of a GPU (its ports count from 1)
+``rail-0/leaf-3:6``                    the transceiver in a port of a switch
+``gpu-5:1--rail-0/leaf-3:6``           a link, as cable plans label it, from either end
+``gpu-5--rail-0/leaf-3``               all links between two nodes
+=====================================  ====================================================
 """
 
 import re

@@ -1,0 +1,97 @@
+"""Speed of failure scenarios, next to routing every damaged copy by itself.
+
+Run with ``pytest tests/benchmarks/test_fault_speed.py --benchmark-enable --benchmark-only``.
+Imports are not timed.
+"""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from netplan.topologies.expand import expand
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.faults.capacity import flow_network
+from netplan.topologies.faults.damage import Damage
+from netplan.topologies.faults.effects import find_effects
+from netplan.topologies.faults.pod_throughput import pod_throughput, pod_throughput_alone
+from netplan.topologies.faults.pods import pods_of
+from netplan.topologies.faults.remaining import remaining_bandwidth
+from netplan.topologies.faults.scenario import parse_faults, read_scenario
+from netplan.topologies.faults.stock import Stock
+from netplan.topologies.graph import FabricGraph
+from netplan.topologies.specs import FABRICS
+
+LARGE = [("rail-only", 128, 256), ("rail-optimized", 64, 8), ("rail-optimized", 64, 256)]
+
+
+@cache
+def graph_of(name: str, gpus: int, radix: int, hb_size: int) -> FabricGraph:
+    return expand(FABRICS.load(name), Sizing(gpus, radix, hb_size, 450e9, 50e9))
+
+
+def damages(graph: FabricGraph, count: int, *faults: str) -> list[Damage]:
+    scenario, rng = read_scenario(faults, Stock(graph)), np.random.default_rng(0)
+    return [scenario.damage(rng) for _ in range(count)]
+
+
+def test_a_thousand_ten_link_failures(benchmark: BenchmarkFixture) -> None:
+    """Pod-level all-to-all of 1,024 hosts, three tiers of radix 16: aim 3 s."""
+    graph = graph_of("fat-tree", 1024, 16, 1)
+    found = benchmark(pod_throughput, graph, damages(graph, 1000, "links=10"))
+    assert found.searched == 0
+
+
+def test_ten_of_them_one_by_one(benchmark: BenchmarkFixture) -> None:
+    """Multiply by 100."""
+    graph = graph_of("fat-tree", 1024, 16, 1)
+    pods, copies = pods_of(graph), damages(graph, 10, "links=10")
+    benchmark(lambda: [pod_throughput_alone(graph, damage, pods) for damage in copies])
+
+
+def test_drawing_them(benchmark: BenchmarkFixture) -> None:
+    benchmark(damages, graph_of("fat-tree", 1024, 16, 1), 1000, "links=10")
+
+
+@pytest.mark.parametrize(("hosts", "radix"), [(8192, 32), (32_768, 64)])
+def test_twenty_ten_link_failures_of_larger_networks(
+    benchmark: BenchmarkFixture, hosts: int, radix: int
+) -> None:
+    graph = graph_of("fat-tree", hosts, radix, 1)
+    copies = damages(graph, 20, "links=10")
+    benchmark(pod_throughput, graph, copies)
+
+
+@pytest.mark.parametrize(("name", "radix", "hb_size"), LARGE)
+def test_parse_at_32768(benchmark: BenchmarkFixture, name: str, radix: int, hb_size: int) -> None:
+    graph = graph_of(name, 32_768, radix, hb_size)
+    benchmark(parse_faults, ["links=10", "leaf=2", "gpu=5", "rail-3/leaf-0"], graph)
+
+
+@pytest.mark.parametrize(("name", "radix", "hb_size"), LARGE)
+def test_effects_at_32768(benchmark: BenchmarkFixture, name: str, radix: int, hb_size: int) -> None:
+    graph = graph_of(name, 32_768, radix, hb_size)
+    benchmark(find_effects, graph, damages(graph, 1, "links=10", "leaf=2")[0])
+
+
+@pytest.mark.parametrize("through_domains", [False, True])
+@pytest.mark.parametrize(("name", "radix", "hb_size"), LARGE)
+def test_one_pair_of_domains_at_32768(
+    benchmark: BenchmarkFixture, name: str, radix: int, hb_size: int, *, through_domains: bool
+) -> None:
+    graph = graph_of(name, 32_768, radix, hb_size)
+    damage = damages(graph, 1, "links=10", "leaf=2")[0]
+    network = flow_network(graph, damage, through_domains=through_domains)
+    benchmark(network.capacity_bytes_per_s, 1, network.domains - 2)
+
+
+@pytest.mark.parametrize("through_domains", [False, True])
+@pytest.mark.parametrize(("name", "radix", "hb_size"), LARGE)
+def test_one_scenario_at_32768(
+    benchmark: BenchmarkFixture, name: str, radix: int, hb_size: int, *, through_domains: bool
+) -> None:
+    """300 pairs of domains, on what is left and on the intact fabric."""
+    graph = graph_of(name, 32_768, radix, hb_size)
+    damage = damages(graph, 1, "links=10", "leaf=2", "gpu=5")[0]
+    benchmark(remaining_bandwidth, graph, damage, through_domains=through_domains)
