@@ -107,7 +107,7 @@ def test_floor_of_a_torus(benchmark: BenchmarkFixture) -> None:
 @pytest.mark.parametrize("routing", ["minimal", "valiant"])
 def test_dragonfly_of_a_million_gpus(benchmark: BenchmarkFixture, routing: Routing) -> None:
     graph, matrix = fabric("dragonfly", FLOWS, 92), random_flows(FLOWS, FLOWS)
-    benchmark.pedantic(link_loads, (graph, matrix), {"routing": routing}, rounds=2)  # type: ignore[no-untyped-call]
+    benchmark.pedantic(link_loads, (graph, matrix), {"routing": routing}, rounds=2)
 
 
 @pytest.mark.parametrize(("gpus", "radix"), [(1024, 16), (8192, 32), (65_536, 64)])
@@ -135,7 +135,7 @@ def test_ecmp_on_a_user_graph(benchmark: BenchmarkFixture) -> None:
     arcs = make_arcs(*user_graph(), np.ones(10_000, bool))
     matrix = random_flows(10_000, 10_000)
     flows = matrix.source, matrix.destination, matrix.flow_bytes
-    benchmark.pedantic(ecmp_loads, (arcs, *flows), rounds=2)  # type: ignore[no-untyped-call]
+    benchmark.pedantic(ecmp_loads, (arcs, *flows), rounds=2)
 
 
 def test_networkx_on_the_same_graph(benchmark: BenchmarkFixture) -> None:
@@ -147,4 +147,4 @@ def test_networkx_on_the_same_graph(benchmark: BenchmarkFixture) -> None:
         for target in targets:
             nx.single_source_shortest_path_length(view, target)
 
-    benchmark.pedantic(searches, rounds=1)  # type: ignore[no-untyped-call]
+    benchmark.pedantic(searches, rounds=1)

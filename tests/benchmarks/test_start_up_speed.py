@@ -40,6 +40,6 @@ def run(*arguments: str) -> None:
     ],
 )
 def test_whole_process(benchmark: BenchmarkFixture, arguments: tuple[str, ...]) -> None:
-    benchmark.pedantic(run, args=arguments, rounds=ROUNDS, warmup_rounds=2)  # type: ignore[no-untyped-call]
+    benchmark.pedantic(run, args=arguments, rounds=ROUNDS, warmup_rounds=2)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     benchmark.extra_info["peak_mib_of_all_children"] = peak / 1024

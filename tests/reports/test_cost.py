@@ -9,7 +9,7 @@ import pytest
 
 from netplan.catalog import shipped_root
 from netplan.costing.prices import PRICE_BOOKS
-from netplan.errors import InputError, NetplanError
+from netplan.errors import InfeasibleError, NetplanError
 from netplan.reports.cost import cost
 from netplan.reports.cost_table import cost_html, cost_text
 from netplan.reports.cost_words import comparison_sentences
@@ -101,7 +101,7 @@ def test_a_fabric_that_cannot_be_built_keeps_its_place() -> None:
 
 
 def test_nothing_that_closes_is_an_error_with_both_ends() -> None:
-    with pytest.raises(InputError, match="leaf to network card: lanes of 100 Gb/s at one end"):
+    with pytest.raises(InfeasibleError, match="leaf to network card: lanes of 100 Gb/s at one end"):
         cost(gpus=1024, radix=64, accelerator="b200", switch="sn5600")
 
 

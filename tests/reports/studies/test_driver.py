@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from netplan import __version__
 from netplan.reports.studies.driver import Driver
-from netplan.reports.studies.points import Outcome
 from netplan.reports.studies.progress import Tracker
 from netplan.reports.studies.store import Store
 from netplan.reports.studies.tasks import evaluate_chunk
@@ -30,13 +29,13 @@ class FakeFuture:
     def __init__(self, indices: list[int]) -> None:
         self.indices = indices
         self.status = "pending"
-        self.outcomes: list[Outcome] = []
+        self.outcomes = b""
         self.callback: Callable[[FakeFuture], None] = lambda _: None
 
     def add_done_callback(self, callback: "Callable[[FakeFuture], None]") -> None:
         self.callback = callback
 
-    def result(self) -> list[Outcome]:
+    def result(self) -> bytes:
         if self.status == "error":
             worker = SimpleNamespace(address="tcp://worker")
             raise KilledWorker("chunk", worker, 0)  # type: ignore[arg-type]
