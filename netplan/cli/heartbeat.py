@@ -51,11 +51,10 @@ class Heartbeat:
             waited += pause
             live = self.stream.isatty()
             say = Heartbeat.describe
+            text = f"working, {waited:.0f} s" if say is None else say()
             # A described line may become shorter: what it leaves is wiped.
-            text = (
-                f"working, {waited:.0f} s" if say is None else f"{say()}\x1b[K" if live else say()
-            )
-            self._write(f"\r{text}" if live else f"{text}\n")
+            wipe = "" if say is None else "\x1b[K"
+            self._write(f"\r{text}{wipe}" if live else f"{text}\n")
             self._shown = True
             often = EVERY_S if say is None else BAR_EVERY_S
             pause = often if live else EVERY_IN_A_FILE_S
