@@ -9,6 +9,7 @@ point that has ended two more workers all alone is recorded as failed.
 
 import asyncio
 import concurrent.futures
+import pickle
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -97,8 +98,8 @@ class Driver:
         self._backlog = Backlog(store.missing())
         self._doubtful: deque[Task] = deque()
         self._pieces: deque[Task] = deque()
-        self._under_way: dict[Future[list[Outcome]], Task] = {}
-        self._finished: SimpleQueue[Future[list[Outcome]]] = SimpleQueue()
+        self._under_way: dict[Future[bytes], Task] = {}
+        self._finished: SimpleQueue[Future[bytes]] = SimpleQueue()
         self._slots, self._next_look_s = 1, 0.0
         self._workers_seen_s = monotonic()
 
@@ -160,7 +161,7 @@ class Driver:
         self._under_way[future] = task
         future.add_done_callback(self._finished.put)
 
-    def _wait(self) -> "list[Future[list[Outcome]]]":
+    def _wait(self) -> "list[Future[bytes]]":
         """Chunks that have come back, after a short wait for the first."""
         self._tracker.tick()
         try:
@@ -168,10 +169,10 @@ class Driver:
         except Empty:
             return []
 
-    def _take_finished(self) -> "list[Future[list[Outcome]]]":
+    def _take_finished(self) -> "list[Future[bytes]]":
         return [self._finished.get() for _ in range(self._finished.qsize())]
 
-    def _record(self, futures: "list[Future[list[Outcome]]]") -> None:
+    def _record(self, futures: "list[Future[bytes]]") -> None:
         """Record what these chunks brought, in one transaction."""
         outcomes: list[Outcome] = []
         try:
@@ -182,12 +183,12 @@ class Driver:
                 self._store.record(outcomes)
                 self._tracker.count(outcomes)
 
-    def _outcomes(self, future: "Future[list[Outcome]]", task: Task) -> list[Outcome]:
+    def _outcomes(self, future: "Future[bytes]", task: Task) -> list[Outcome]:
         """Outcomes of a chunk that has come back; none yet if it is doubtful now."""
         from distributed import KilledWorker  # the extra `cluster`
 
         try:
-            outcomes = future.result()
+            outcomes: list[Outcome] = pickle.loads(future.result())  # noqa: S301 - by a worker
         except (Exception, *CANCELLED) as error:
             if future.status != "error":
                 raise LostSchedulerError from None

@@ -19,6 +19,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from netplan.reports.studies.attempt import error_line
+from netplan.reports.studies.memory import first_victim
 
 if TYPE_CHECKING:
     from distributed import LocalCluster
@@ -45,6 +46,7 @@ def main() -> None:
     workers, limit_bytes, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     answer = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what the points print
+    first_victim()  # and its workers: before the driver, or what else the user runs here
     cluster = None
     try:
         cluster = _start(workers, limit_bytes, folder)

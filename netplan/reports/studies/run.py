@@ -15,6 +15,8 @@ from netplan.reports.studies.points import Work
 from netplan.reports.studies.progress import Progress, Tracker
 from netplan.reports.studies.store import Store
 
+MIN_MEMORY_BYTES = 256_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
@@ -119,5 +121,8 @@ def _check_options(workers: int, scheduler: str | None, memory_limit_bytes: int 
         raise InputError(f"--workers: 0 (this process alone) or more, got {workers}")
     if workers and scheduler is not None:
         raise InputError("--workers and --scheduler exclude each other: give one of them")
-    if memory_limit_bytes is not None and memory_limit_bytes <= 0:
-        raise InputError(f"the memory limit must be above 0 B, got {memory_limit_bytes}")
+    if memory_limit_bytes is not None and memory_limit_bytes < MIN_MEMORY_BYTES:
+        raise InputError(
+            f"the memory limit of a process must be at least {MIN_MEMORY_BYTES:,} B, about what "
+            f"it takes before its first point, got {memory_limit_bytes:,} B"
+        )

@@ -129,7 +129,7 @@ def run_study(
     InputError
         If the store is of another study, other inputs or another version, or cannot be written.
     """
-    opened = Store.open(path) if path.exists() else Store.create(path, made, __version__)
+    opened = Store.begin(path, made, __version__)
     with opened as store:
         return run(
             made,

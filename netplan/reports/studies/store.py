@@ -66,8 +66,12 @@ class Counts(NamedTuple):
     failed: int
 
 
+class StoreExistsError(InputError):
+    """A store that was to be made is there already."""
+
+
 class Store:
-    """The outcomes of one study; make it with :meth:`create` or :meth:`open`.
+    """The outcomes of one study; have it from :meth:`begin`, :meth:`create` or :meth:`open`.
 
     Attributes
     ----------
@@ -95,6 +99,22 @@ class Store:
         self.meta = _read_meta(path, connection)
         self._connection = connection
         self._exit = ExitStack()
+
+    @classmethod
+    def begin(cls, path: Path, work: Work, version: str) -> Self:
+        """Go on with the store of a study, or make it, and hold it for writing.
+
+        What a run left that was killed while it made the store is made anew.
+
+        Raises
+        ------
+        InputError
+            As :meth:`create` and :meth:`open`.
+        """
+        try:
+            return cls.create(path, work, version)
+        except StoreExistsError:
+            return cls.open(path)
 
     @classmethod
     def create(cls, path: Path, work: Work, version: str) -> Self:
@@ -294,7 +314,7 @@ def _write_schema(path: Path, connection: sqlite3.Connection, meta: Meta) -> Non
     with plain_errors(path):
         # An empty database is what a run leaves that was killed before its first word.
         if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-            raise InputError(f"{path}: exists already: resume it, or choose another --store")
+            raise StoreExistsError(f"{path}: exists already: resume it, or choose another --store")
         connection.execute("BEGIN IMMEDIATE")
         for statement in SCHEMA:
             connection.execute(statement)

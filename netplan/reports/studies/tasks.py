@@ -1,4 +1,8 @@
-"""What a Dask worker does for a study: it evaluates a chunk of points and returns the outcomes."""
+"""What a Dask worker does for a study: it evaluates a chunk of points and returns the outcomes.
+
+They travel as one string of bytes: Dask would serialise a list one element after the other, which
+takes longer than a quick point.
+"""
 
 import pickle
 from functools import lru_cache
@@ -7,11 +11,11 @@ from netplan import __version__
 from netplan.errors import InputError
 from netplan.reports.studies.alone import Alone
 from netplan.reports.studies.attempt import attempt_each
-from netplan.reports.studies.points import Outcome, Work
+from netplan.reports.studies.points import Work
 
 
-def evaluate_chunk(work: bytes, version: str, indices: list[int]) -> list[Outcome]:
-    """Evaluate points in the worker's own process.
+def evaluate_chunk(work: bytes, version: str, indices: list[int]) -> bytes:
+    """Evaluate points in the worker's own process, and return the pickled outcomes.
 
     Parameters
     ----------
@@ -28,12 +32,10 @@ def evaluate_chunk(work: bytes, version: str, indices: list[int]) -> list[Outcom
         If the worker has another netplan than the driver.
     """
     _check_version(version)
-    return list(attempt_each(_unpickled(work), indices))
+    return pickle.dumps(list(attempt_each(_unpickled(work), indices)))
 
 
-def evaluate_alone(
-    work: bytes, version: str, indices: list[int], limit_bytes: int | None
-) -> list[Outcome]:
+def evaluate_alone(work: bytes, version: str, indices: list[int], limit_bytes: int | None) -> bytes:
     """Evaluate doubtful points in a child of the worker; parameters as above.
 
     The child may hold ``limit_bytes``, and no more than Dask allows the worker.
@@ -44,7 +46,7 @@ def evaluate_alone(
     limits = (limit_bytes, get_worker().memory_manager.memory_limit)
     limit_bytes = min((limit for limit in limits if limit), default=None)
     with Alone(_unpickled(work), limit_bytes) as alone:
-        return list(alone.evaluate(indices))
+        return pickle.dumps(list(alone.evaluate(indices)))
 
 
 @lru_cache(maxsize=2)

@@ -193,8 +193,10 @@ def test_a_run_killed_before_its_first_word(tmp_path: Path) -> None:
     path = tmp_path / "toy.sqlite"
     path.touch()
     refused(path, "is empty: start the study anew")
-    with Store.create(path, TOY, "1.0") as store:
-        assert store.counts() == (0, 0)
+    with Store.begin(path, TOY, "1.0") as store:
+        store.record([good(1)])
+    with Store.begin(path, TOY, "1.0") as store:
+        assert list(store.outcomes()) == [good(1)]
 
 
 def test_an_existing_store_is_not_made_anew(tmp_path: Path) -> None:

@@ -97,13 +97,7 @@ def found(outcomes: list[Outcome]) -> list[tuple[int, dict[str, Scalar] | None]]
 
 def run_or_resume(path: Path, toy: Toy, workers: int = 0) -> RunSummary:
     """Go on with the store of a toy, or make it."""
-    try:
-        store = Store.create(path, toy, __version__)
-    except InputError as error:
-        if "exists already" not in str(error):
-            raise
-        store = Store.open(path)
-    with store:
+    with Store.begin(path, toy, __version__) as store:
         return run(toy, store, workers=workers)
 
 
