@@ -36,6 +36,8 @@ SETTINGS = {
     # Dask has workers give memory back whenever 64 KiB are free. The plan search takes and frees
     # arrays all the time: its workers then spent half of their time in the kernel.
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 1 << 28,
+    # With that set, glibc no longer learns from which size on to map memory: the most it takes.
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 1 << 25,
 }
 
 END_S = 5.0
