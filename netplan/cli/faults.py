@@ -59,6 +59,7 @@ from netplan.cli.price_options import PERCENT
 @click.option(
     "--service-level", type=PERCENT, default="99%", show_default=True, help="For the spares."
 )
+@click.option("--spares", multiple=True, metavar="PART=N", help="Spares kept: switch=2, ...")
 @click.option("--spare-domains", type=WHOLE, default=0, show_default=True, help="Idle HB domains.")
 @click.option("--floor-plan", help="Hall, to fail racks, rows, feeds and trays.")
 @click.option("--gpus-per-rack", type=WHOLE, help="The same without a hall: racks and feeds.")

@@ -162,6 +162,32 @@ def test_two_planes_survive_what_a_single_one_does_not() -> None:
     assert causes["GPU"] == pytest.approx(512 * 0.073, rel=0.05)
 
 
+def test_training_traffic_is_rerouted() -> None:
+    answer = small(fail=["gpu-0:1"])
+    for fabric in answer.fabrics:
+        found = scenario(fabric)
+        assert found.cut_off == ("gpu-0",)
+        assert found.loads is not None
+        # The GPU's traffic goes through the seven others of its domain: nothing is lost.
+        assert found.loads.detour_bytes > 0
+        assert found.loads.cut_bytes == found.loads.lost_bytes == 0
+        assert found.loads.busiest_s >= found.loads.intact_busiest_s > 0
+    down = scenario(small(fail=["gpu-0"], fabrics=("rail-only",)).fabrics[0])
+    assert down.loads is not None
+    assert down.loads.lost_bytes > 0
+
+
+def test_spares_that_are_kept_must_reach_the_level_and_are_waited_for() -> None:
+    free = small(fabrics=("rail-optimized",), years=300).fabrics[0].outlook
+    kept = small(fabrics=("rail-optimized",), years=300, spares=["gpu=4", "link=3"]).fabrics[0]
+    assert free.lost_h["waiting"] == 0
+    assert kept.outlook.lost_h["waiting"] > 0
+    assert kept.outlook.effective_time_ratio < free.effective_time_ratio
+    # 1,024 modules at 0.00684 a year, four weeks: 0.54 on the way; e^-0.54 is 58 %.
+    with pytest.raises(InputError, match=r"link: 0 spares cover 58\.\d %.* 99 % .*: keep 3"):
+        small(fabrics=("rail-optimized",), spares=["link=0"])
+
+
 def test_random_failures_are_drawn_and_the_worst_is_shown() -> None:
     many = small(fail=["links=20"], draws=5, fabrics=("rail-optimized",)).fabrics[0]
     one = small(fail=["links=20"], fabrics=("rail-optimized",)).fabrics[0]
@@ -217,6 +243,9 @@ def test_forms() -> None:
         ({"years": 0}, "0 years"),
         ({"service_level": 1.0}, "service level of 1"),
         ({"checkpoint_interval_minutes": 0.0}, "checkpoint interval of 0"),
+        ({"spares": ["gpu"]}, "write a part and a number"),
+        ({"spares": ["fan=2"]}, "unknown kind of spares 'fan'"),
+        ({"spares": ["switch=5000"]}, "give 0 to"),
         ({"failures": "2027"}, "unknown failures '2027'"),
         ({"fabrics": ("rail-onyl",)}, "did you mean rail-only"),
     ],

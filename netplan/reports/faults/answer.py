@@ -7,6 +7,7 @@ from netplan import __version__
 from netplan.reports.faults.impact import Impact
 from netplan.reports.faults.outlook import Outlook
 from netplan.reports.faults.recovery import Recovery
+from netplan.reports.faults.rerouted import TrainingLoads
 from netplan.reports.faults.single import Single
 from netplan.reports.formats import Cell
 
@@ -30,6 +31,10 @@ class ScenarioImpact:
         Mean over the draws that train on [s].
     stopped
         Draws after which nothing can train [1].
+    cut_off
+        Names of the first GPUs that failed or are cut off.
+    loads
+        Traffic of one iteration over what is left; None without training.
     """
 
     text: tuple[str, ...]
@@ -37,6 +42,8 @@ class ScenarioImpact:
     impact: Impact
     mean_iteration_time_s: float | None
     stopped: int
+    cut_off: tuple[str, ...] = ()
+    loads: TrainingLoads | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,39 +1,24 @@
 """Failures on fabrics, side by side: what breaks, what it costs, what to keep in spare."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from statistics import mean
 from typing import Literal
 
-import numpy as np
-
-from netplan.costing.failures import FAILURE_BOOKS, FailureBook, Unit, unit_counts
-from netplan.costing.prices import PRICE_BOOKS, PriceBook
-from netplan.costing.switches import SWITCHES, SwitchModel
+from netplan.catalog import unknown_name
+from netplan.costing.failures import FAILURE_BOOKS
+from netplan.costing.prices import PRICE_BOOKS
+from netplan.costing.switches import SWITCHES
 from netplan.errors import InputError, NetplanError
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.training import Training
 from netplan.reports.cost import cost
-from netplan.reports.faults.answer import FabricFaults, FaultsAnswer, ScenarioImpact
-from netplan.reports.faults.impact import Impact, Subject, impact_of, pod_shares
-from netplan.reports.faults.outlook import Habits, outlook_of
-from netplan.reports.faults.recovery import recoveries
-from netplan.reports.faults.single import Single, single_failures
+from netplan.reports.faults.answer import FabricFaults, FaultsAnswer
+from netplan.reports.faults.fabric_faults import FaultQuestion, Racks, fabric_faults
+from netplan.reports.faults.outlook import SPARED_KINDS, Habits
 from netplan.reports.inputs import CatalogReader, sizing_on
-from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.faults.group_files import read_risk_groups
-from netplan.topologies.faults.rack_groups import (
-    hall_risk_groups,
-    racks_by_count,
-    racks_of_layout,
-)
-from netplan.topologies.faults.risk_groups import RiskGroups
-from netplan.topologies.faults.scenario import read_scenario
-from netplan.topologies.faults.stock import Stock
-from netplan.topologies.floor_plan import FLOOR_PLANS, FloorPlan, lay_out
-from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.topologies.floor_plan import FLOOR_PLANS
+from netplan.topologies.specs import FABRICS
 from netplan.traffic.accelerators import ACCELERATORS
 from netplan.traffic.models import MODELS
 
@@ -65,6 +50,7 @@ def faults(  # noqa: PLR0913 - one keyword an input, as on the command line
     checkpoint_interval_minutes: float | None = None,
     restart_minutes: float = 10.0,
     service_level: float = 0.99,
+    spares: Sequence[str] = (),
     spare_domains: int = 0,
     floor_plan: str | None = None,
     gpus_per_rack: int | None = None,
@@ -95,6 +81,9 @@ def faults(  # noqa: PLR0913 - one keyword an input, as on the command line
         How the job saves its work; the best interval if absent [min].
     service_level
         Share of the time in which no part may lack a spare, above 0 and below 1 [1].
+    spares
+        Spares that are kept, such as ``switch=2``: the simulation waits for deliveries beyond
+        them, and they must reach the service level.
     spare_domains
         Idle HB domains beside the job's [1].
     floor_plan, gpus_per_rack, switches_per_rack
@@ -140,6 +129,7 @@ def faults(  # noqa: PLR0913 - one keyword an input, as on the command line
         years=years,
         seed=seed,
         end=rates,
+        spares=_spares(spares),
     )
     inputs = {
         "gpus": gpus,
@@ -162,6 +152,7 @@ def faults(  # noqa: PLR0913 - one keyword an input, as on the command line
         "checkpoint_interval_minutes": checkpoint_interval_minutes,
         "restart_minutes": restart_minutes,
         "service_level": service_level,
+        "spares": list(spares),
         "spare_domains": spare_domains,
         "floor_plan": floor_plan,
         "gpus_per_rack": gpus_per_rack,
@@ -170,11 +161,11 @@ def faults(  # noqa: PLR0913 - one keyword an input, as on the command line
         "link_gbps": sizing.speed_gbps,
         "set": reader.replaced(),
     }
-    question = _Question(
+    question = FaultQuestion(
         sizing=sizing,
         training=training,
         spare_domains=spare_domains,
-        racks=_Racks(hall, gpus_per_rack, switches_per_rack, Path(groups) if groups else None),
+        racks=Racks(hall, gpus_per_rack, switches_per_rack, Path(groups) if groups else None),
         fail=tuple(fail),
         draws=draws,
         habits=habits,
@@ -182,8 +173,19 @@ def faults(  # noqa: PLR0913 - one keyword an input, as on the command line
         prices=priced,
         circuit=circuit,
         yearly=_yearly_costs(sizing, accelerator, fabrics or DEFAULT_FABRICS, prices, catalog),
+        run={
+            "gpus": gpus,
+            "radix": radix,
+            "hb_size": hb_size,
+            "model": model,
+            "accelerator": accelerator,
+            "batch": batch,
+            "iteration_model": iteration_model,
+            "oversubscription": oversubscription,
+            "catalog": catalog,
+        },
     )
-    rows = [_one(spec, question) for spec in specs]
+    rows = [fabric_faults(spec, question) for spec in specs]
     found = tuple(row for row in rows if isinstance(row, FabricFaults))
     refused = tuple(row for row in rows if isinstance(row, tuple))
     if not found:
@@ -191,148 +193,6 @@ def faults(  # noqa: PLR0913 - one keyword an input, as on the command line
     if fail and all(isinstance(row.scenario, str) for row in found):
         raise InputError(f"--fail: {found[0].scenario}")
     return FaultsAnswer(inputs, priced.currency, found, refused)
-
-
-@dataclass(frozen=True, slots=True)
-class _Racks:
-    """Where racks stand, as far as anybody says, and groups of the user's own."""
-
-    hall: FloorPlan | None
-    gpus_per_rack: int | None
-    switches_per_rack: int
-    file: Path | None
-
-    def groups(self, subject: Subject) -> tuple[RiskGroups, ...]:
-        """Risk groups beyond those that the fabric itself shows."""
-        graph = subject.graph
-        found: tuple[RiskGroups, ...] = ()
-        if self.hall is not None:
-            found = hall_risk_groups(graph, racks_of_layout(lay_out(self.hall, graph), graph))
-        elif self.gpus_per_rack is not None:
-            racking = racks_by_count(
-                graph, gpus_per_rack=self.gpus_per_rack, switches_per_rack=self.switches_per_rack
-            )
-            found = hall_risk_groups(graph, racking)
-        if self.file is not None:
-            found = (*found, read_risk_groups(self.file, Stock(graph, found)))
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """All that the fabrics of one answer share."""
-
-    sizing: Sizing
-    training: Training | None
-    spare_domains: int
-    racks: _Racks
-    fail: tuple[str, ...]
-    draws: int
-    habits: Habits
-    book: FailureBook
-    prices: PriceBook
-    circuit: SwitchModel
-    yearly: Mapping[str, float]
-
-
-def _one(spec: FabricSpec, question: _Question) -> FabricFaults | tuple[str, str]:
-    """One fabric under failures, or its name and why it cannot be built."""
-    try:
-        fabric = build_fabric(spec, question.sizing)
-    except InputError as error:
-        return spec.name, f"Cannot be built: {error}."
-    # The sizing of the graph is the question's: the spec puts its own HB domain into both.
-    subject = Subject(
-        spec, fabric.sizing, fabric, question.training, spare_domains=question.spare_domains
-    )
-    stock = Stock(subject.graph, question.racks.groups(subject))
-    singles = tuple(single_failures(subject, stock))
-    intact = subject.intact
-    return FabricFaults(
-        name=spec.name,
-        title=spec.title,
-        switches=fabric.switches,
-        links=fabric.link_count,
-        transceivers=fabric.transceivers,
-        iteration_time_s=intact.plans[0].iteration_time_s if intact else None,
-        scenario=_scenario(subject, stock, question),
-        singles=singles,
-        recoveries=recoveries(subject, question.prices, question.circuit, _forwarding_s(singles)),
-        gpus_cut_off_per_year=_cut_off_per_year(subject, singles, question),
-        outlook=outlook_of(
-            fabric,
-            question.book,
-            question.habits,
-            cost_per_year=question.yearly.get(spec.name),
-            survived=_survived(singles),
-        ),
-        notes=tuple(fabric.notes),
-    )
-
-
-def _scenario(subject: Subject, stock: Stock, question: _Question) -> ScenarioImpact | str | None:
-    """The failures that were asked for; with random ones the worst of all draws, and their mean.
-
-    A text says why they cannot happen on this fabric, such as a failed leaf on a torus.
-    """
-    if not question.fail:
-        return None
-    try:
-        scenario = read_scenario(question.fail, stock)
-    except NetplanError as error:
-        return str(error)
-    draws = question.draws if scenario.draws else 1
-    rng = np.random.default_rng(question.habits.seed)
-    damages = [scenario.damage(rng) for _ in range(draws)]
-    shares = pod_shares(subject, damages)
-    impacts = [impact_of(subject, *pair) for pair in zip(damages, shares, strict=True)]
-    times = [found.iteration_time_s for found in impacts if found.iteration_time_s is not None]
-    worst = max(impacts, key=_badness)
-    return ScenarioImpact(
-        text=question.fail,
-        draws=draws,
-        impact=worst,
-        mean_iteration_time_s=mean(times) if times else None,
-        stopped=sum(found.way == "stopped" for found in impacts),
-    )
-
-
-def _badness(impact: Impact) -> tuple[bool, float, float]:
-    """Order of impacts: those that stop the job, then the slowest, then the least bandwidth."""
-    return impact.way == "stopped", impact.iteration_time_s or 0.0, -impact.bandwidth_share
-
-
-KIND_OF_UNIT: Mapping[Unit, str] = {
-    "nic_port": "nic",
-    "host_link": "host",
-    "leaf_switch": "leaf",
-    "switch": "leaf",
-}
-"""Kind of part whose single failure shows what a unit of the failure book does."""
-
-
-def _survived(singles: tuple[Single, ...]) -> frozenset[Unit]:
-    """Units whose failure cuts off no GPU: those of designs with several planes."""
-    cut_off = {one.kind: one.impact.gpus_cut_off for one in singles}
-    return frozenset(unit for unit, kind in KIND_OF_UNIT.items() if cut_off.get(kind) == 0)
-
-
-def _cut_off_per_year(subject: Subject, singles: tuple[Single, ...], question: _Question) -> float:
-    """GPUs that lose their port in a year: failed links and leaves times whom each cuts off."""
-    units = unit_counts(subject.fabric)
-    cut_off = {one.kind: one.impact.gpus_cut_off for one in singles}
-    return sum(
-        float(getattr(row.rate_per_year, question.habits.end))
-        * row.count_in(units)
-        * cut_off.get(KIND_OF_UNIT.get(row.unit, ""), 0)
-        for row in question.book.rates
-        if row.unit != "nic_port"
-    )
-
-
-def _forwarding_s(singles: tuple[Single, ...]) -> float | None:
-    """Iteration time while one GPU has no port of its own [s]."""
-    return next((one.impact.iteration_time_s for one in singles if one.kind == "nic"), None)
 
 
 def _yearly_costs(
@@ -358,6 +218,25 @@ def _yearly_costs(
         except NetplanError:
             continue  # its price is not the question here
         found |= {bill.name: bill.life.per_year.base for bill in answer.bills}
+    return found
+
+
+def _spares(texts: Sequence[str]) -> dict[str, int]:
+    """Read ``switch=2`` texts.
+
+    Raises
+    ------
+    InputError
+        If a text has another form, or the part is none that spares are kept of.
+    """
+    found = {}
+    for text in texts:
+        kind, equals, number = text.partition("=")
+        if not equals or not number.strip().isdecimal():
+            raise InputError(f"--spares {text!r}: write a part and a number, such as switch=2")
+        if kind.strip() not in SPARED_KINDS:
+            raise unknown_name("kind of spares", kind.strip(), SPARED_KINDS)
+        found[kind.strip()] = int(number)
     return found
 
 

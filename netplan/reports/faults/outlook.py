@@ -4,8 +4,8 @@ The rates are those of a failure book, the counts those of the fabric. Closed fo
 the simulation: with failures at random and no want of spares both must agree.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
@@ -28,6 +28,7 @@ from netplan.performance.reliability import (
     mtbf_h,
     none_down,
     outstanding,
+    require_service,
     service_level,
     spares_needed,
 )
@@ -54,6 +55,8 @@ class Habits:
         Years to simulate [1], and the seed of the draws.
     end
         Which end of the book's ranges counts.
+    spares
+        Spares that are kept, by kind of part; kinds that are not named never lack one [1].
     """
 
     write_h: float
@@ -63,6 +66,7 @@ class Habits:
     years: int = 1000
     seed: int = 0
     end: End = "base"
+    spares: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +187,25 @@ def outlook_of(
     """
     units = unit_counts(fabric)
     carried = {row.cause: 0.0 for row in book.rates if row.unit in survived}
-    causes = causes_of(book, units, end=habits.end, interrupts=carried)
+    kept = _kept(fabric, book, habits)
+    causes = causes_of(
+        book,
+        units,
+        end=habits.end,
+        times="lead" if kept else "repair",
+        pools={kind: kind for kind in kept},
+        interrupts=carried,
+    )
     stops = [cause.interrupts for cause in causes]
     rates, counts = [c.rate_per_year for c in causes], [c.count for c in causes]
     per_year = interruptions_per_year(rates, counts, stops)
     between_h = mtbf_h(per_year)
     job = _job(habits, between_h)
     found = simulate_outages(
-        Exposure(causes), job, years=habits.years, rng=np.random.default_rng(habits.seed)
+        Exposure(causes, spares=kept),
+        job,
+        years=habits.years,
+        rng=np.random.default_rng(habits.seed),
     )
     yearly, ratio = found.interruptions_a_year, found.effective_time_ratio
     network = [
@@ -258,6 +273,28 @@ def _no_switch_down(book: FailureBook, fabric: Fabric) -> float | None:
     if not shares or not fabric.switches:
         return None
     return none_down(max(shares), fabric.switches)
+
+
+def _kept(fabric: Fabric, book: FailureBook, habits: Habits) -> dict[str, int]:
+    """Spares that are kept of parts that the fabric has.
+
+    Raises
+    ------
+    InputError
+        If they do not reach the service level: the message says how many do.
+    """
+    found = {}
+    for row in _spares(fabric, book, habits):
+        if row.kind not in habits.spares:
+            continue
+        number = habits.spares[row.kind]
+        waiting = row.failures_per_year * row.lead_h / HOURS_PER_YEAR
+        try:
+            require_service(number, waiting, habits.level)
+        except InputError as error:
+            raise InputError(f"{fabric.name}, {row.kind}: {error}") from None
+        found[row.kind] = number
+    return found
 
 
 def _spares(fabric: Fabric, book: FailureBook, habits: Habits) -> tuple[Spares, ...]:

@@ -39,6 +39,8 @@ def _tables(answer: FaultsAnswer) -> Iterator[tuple[str, Rows, tuple[str, ...]]]
     yield "Time that counts", time_rows(answer), NUMBERS
     if answer.inputs["fail"]:
         yield f"Failed together: {' '.join(answer.inputs['fail'])}", scenario_rows(answer), NUMBERS
+    if answer.inputs["fail"]:
+        yield "Its training traffic, rerouted", load_rows(answer), NUMBERS
     for fabric in answer.fabrics:
         yield f"{fabric.name}: one part failed", single_rows(fabric), NUMBERS
     yield "After a failed GPU or port", recovery_rows(answer), ("price", "iteration")
@@ -61,6 +63,7 @@ NUMBERS = (
     *("switches", "links", "stops/year", "of network", "cut off/year"),
     *("MTBF", "counts", "checkpoint every", "Young", "Daly", "none down"),
     *("of", "down", "cut off", "HB pair", "pods", "slower"),
+    *("needs", "before", "detours"),
 )
 """Columns that hold numbers with their units."""
 
@@ -116,6 +119,26 @@ def scenario_rows(answer: FaultsAnswer) -> Rows:
             row["mean of draws"] = DASH if time is None else f"{time:.3f} s"
             row["stopped"] = f"{fabric.scenario.stopped} of {fabric.scenario.draws}"
         rows.append(row)
+    return rows
+
+
+def load_rows(answer: FaultsAnswer) -> Rows:
+    """The busiest network link of one iteration, before and after."""
+    rows: Rows = []
+    for fabric in answer.fabrics:
+        found = fabric.scenario
+        if not isinstance(found, ScenarioImpact) or found.loads is None:
+            continue
+        loads = found.loads
+        rows.append(
+            {
+                "fabric": fabric.name,
+                "busiest link": loads.busiest_link,
+                "needs": f"{1e3 * loads.busiest_s:.4g} ms",
+                "before": f"{1e3 * loads.intact_busiest_s:.4g} ms",
+                "detours": f"{loads.detour_bytes / 1e9:,.4g} GB",
+            }
+        )
     return rows
 
 

@@ -5,6 +5,7 @@ from math import exp
 from netplan.reports.faults.answer import FabricFaults, FaultsAnswer
 from netplan.reports.faults.table import (
     cause_rows,
+    load_rows,
     recovery_rows,
     scenario_rows,
     single_rows,
@@ -21,7 +22,9 @@ COLOURS = ("#3b74c9", "#d9782d", "#2e9e74", "#8a94a3", "#b0569c", "#c2a02f")
 CURVE_POINTS = 61
 HOURS_PER_YEAR = 8760.0
 SURVIVAL_PX, COST_PX = 360, 420
-TEXT_COLUMNS = frozenset({"fabric", "failed", "goes on", "way", "needs", "cause", "part, delivery"})
+TEXT_COLUMNS = frozenset(
+    {"fabric", "failed", "goes on", "way", "needs", "cause", "part, delivery", "busiest link"}
+)
 
 
 def faults_charts(answer: FaultsAnswer) -> tuple[Chart, ...]:
@@ -35,6 +38,7 @@ def faults_tables(answer: FaultsAnswer) -> dict[str, Table]:
         "years": years_rows(answer),
         "time": time_rows(answer),
         "scenario": scenario_rows(answer),
+        "loads": load_rows(answer),
         "singles": [
             {"fabric": fabric.name, **row}
             for fabric in answer.fabrics
