@@ -66,6 +66,7 @@ from netplan.cli.price_options import PERCENT
 @click.option(
     "--switches-per-rack", type=WHOLE, default=16, show_default=True, help="Beside the former."
 )
+@click.option("--optics-batch", type=PERCENT, help="Of all modules in a batch, as 5%: batch=1.")
 @click.option(
     "--groups", type=click.Path(path_type=Path), help="Your own risk groups (.csv or .yaml)."
 )

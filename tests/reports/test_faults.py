@@ -212,6 +212,16 @@ def test_racks_and_feeds_fail_as_a_whole(tmp_path: Path) -> None:
     assert scenario(mine.fabrics[0]).impact.gpus_down == 2
 
 
+def test_a_bad_batch_of_optics_takes_its_share_of_the_links() -> None:
+    answer = small(fail=["batch=1"], optics_batch=0.05, fabrics=("rail-optimized",))
+    impact = scenario(answer.fabrics[0]).impact
+    # A link is out if either of its two modules is: 1 - 0.95^2 of 1,024 host links is 100.
+    assert 70 < impact.gpus_cut_off < 130
+    assert impact.gpus_unreachable == 0
+    with pytest.raises(NetplanError, match="unknown kind of part 'batch'"):
+        small(fail=["batch=1"], fabrics=("rail-optimized",))
+
+
 def test_a_fabric_without_such_parts_says_so() -> None:
     answer = small(fail=["leaf=1"], fabrics=("rail-only", "torus-2d"))
     assert isinstance(answer.fabrics[1].scenario, str)

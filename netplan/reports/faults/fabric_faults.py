@@ -28,6 +28,7 @@ from netplan.topologies.faults.rack_groups import (
     hall_risk_groups,
     racks_by_count,
     racks_of_layout,
+    transceiver_batches,
 )
 from netplan.topologies.faults.risk_groups import RiskGroups
 from netplan.topologies.faults.scenario import read_scenario
@@ -42,12 +43,14 @@ NAMED = 100
 
 @dataclass(frozen=True, slots=True)
 class Racks:
-    """Where racks stand, as far as anybody says, and groups of the user's own."""
+    """Where racks stand, as far as anybody says, batches of optics, groups of the user's own."""
 
     hall: FloorPlan | None
     gpus_per_rack: int | None
     switches_per_rack: int
     file: Path | None
+    batch_share: float | None = None
+    seed: int = 0
 
     def groups(self, subject: Subject) -> tuple[RiskGroups, ...]:
         """Risk groups beyond those that the fabric itself shows."""
@@ -60,6 +63,9 @@ class Racks:
                 graph, gpus_per_rack=self.gpus_per_rack, switches_per_rack=self.switches_per_rack
             )
             found = hall_risk_groups(graph, racking)
+        if self.batch_share is not None:
+            rng = np.random.default_rng(self.seed)
+            found = (*found, transceiver_batches(graph, self.batch_share, rng))
         if self.file is not None:
             found = (*found, read_risk_groups(self.file, Stock(graph, found)))
         return found

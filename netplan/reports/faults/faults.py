@@ -55,6 +55,7 @@ def faults(  # noqa: PLR0913 - one keyword an input, as on the command line
     floor_plan: str | None = None,
     gpus_per_rack: int | None = None,
     switches_per_rack: int = 16,
+    optics_batch: float | None = None,
     groups: str | Path | None = None,
     timing: bool = True,
     catalog: str | Path | None = None,
@@ -88,6 +89,8 @@ def faults(  # noqa: PLR0913 - one keyword an input, as on the command line
         Idle HB domains beside the job's [1].
     floor_plan, gpus_per_rack, switches_per_rack
         Where racks stand, or what one holds [1]: needed to fail racks, rows, feeds or trays.
+    optics_batch
+        Share of all transceivers that come from one batch: then ``batch=1`` can fail [1].
     groups
         File with risk groups of the user's own.
     timing
@@ -157,6 +160,7 @@ def faults(  # noqa: PLR0913 - one keyword an input, as on the command line
         "floor_plan": floor_plan,
         "gpus_per_rack": gpus_per_rack,
         "switches_per_rack": switches_per_rack if gpus_per_rack else None,
+        "optics_batch": optics_batch,
         "groups": str(groups) if groups else None,
         "link_gbps": sizing.speed_gbps,
         "set": reader.replaced(),
@@ -165,7 +169,14 @@ def faults(  # noqa: PLR0913 - one keyword an input, as on the command line
         sizing=sizing,
         training=training,
         spare_domains=spare_domains,
-        racks=Racks(hall, gpus_per_rack, switches_per_rack, Path(groups) if groups else None),
+        racks=Racks(
+            hall,
+            gpus_per_rack,
+            switches_per_rack,
+            Path(groups) if groups else None,
+            optics_batch,
+            seed,
+        ),
         fail=tuple(fail),
         draws=draws,
         habits=habits,

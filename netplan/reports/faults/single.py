@@ -11,7 +11,7 @@ from netplan.topologies.faults.stock import Parts, Stock
 SKIPPED = frozenset({"link", "transceiver", "switch", "manager"})
 """Kinds that others stand for: a link by its group, a switch by its tier."""
 
-BIG_GROUPS = frozenset({"rail", "plane", "hall", "row"})
+BIG_GROUPS = frozenset({"rail", "plane", "hall", "row", "batch"})
 """Groups that fail as a whole only in a scenario that says so."""
 
 
