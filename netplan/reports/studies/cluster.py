@@ -35,7 +35,7 @@ def run_on_local_cluster(
     InputError
         If Dask is not installed, or clusters die time and again without any outcome.
     """
-    _require_dask("--workers")
+    require_dask("--workers")
     fruitless, cause = 0, ""
     while fruitless < FRUITLESS_CLUSTERS:
         before = tracker.done
@@ -63,7 +63,7 @@ def run_on_scheduler(
     InputError
         If Dask is not installed, nobody answers at the address, or the scheduler goes away.
     """
-    _require_dask("--scheduler")
+    require_dask("--scheduler")
     connecting = True
     try:
         with connected(address) as client:
@@ -123,7 +123,14 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def _require_dask(option: str) -> None:
+def require_dask(option: str) -> None:
+    """Refuse an option that needs Dask where it is not installed.
+
+    Raises
+    ------
+    InputError
+        With what to install.
+    """
     try:
         import distributed  # noqa: F401 - the extra `cluster`
     except ImportError:

@@ -15,6 +15,7 @@ from netplan import __version__
 from netplan.catalog import user_roots
 from netplan.errors import InputError
 from netplan.reports.studies.answer import StudyAnswer, study_answer
+from netplan.reports.studies.cluster import require_dask
 from netplan.reports.studies.definition import STUDIES, StudyDefinition
 from netplan.reports.studies.points import Scalar
 from netplan.reports.studies.progress import Progress
@@ -129,6 +130,8 @@ def run_study(
     InputError
         If the store is of another study, other inputs or another version, or cannot be written.
     """
+    if workers.count or workers.scheduler:
+        require_dask("--scheduler" if workers.scheduler else "--workers")  # before any file is made
     opened = Store.begin(path, made, __version__)
     with opened as store:
         return run(
