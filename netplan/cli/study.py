@@ -162,6 +162,8 @@ def _existing(store: Path) -> Path:
 def _workers(count: int, scheduler: str | None, memory_gib: float | None) -> "Workers":
     from netplan.reports.studies.sessions import Workers
 
+    if memory_gib is not None and not 0 < memory_gib < float("inf"):
+        raise click.UsageError(f"--memory-gib {memory_gib:g} is out of range: give more than 0")
     limit = None if memory_gib is None else int(memory_gib * GIB)
     return Workers(count, scheduler, limit)
 

@@ -146,6 +146,28 @@ def test_twin_planes_lose_half_and_a_single_one_the_gpus() -> None:
     assert impact.bandwidth_share == pytest.approx(0.5)
 
 
+def test_parts_are_those_of_the_fabric_with_several_planes_too() -> None:
+    twin = "topologies/designs/twin-plane.yaml"
+    for name in (twin, "rail-optimized", "dragonfly"):
+        found = faults(
+            gpus=512, radix=64, hb_size=8, fabrics=(name,), timing=False, years=5
+        ).fabrics[0]
+        parts = {one.kind: one.parts for one in found.singles}
+        assert parts["leaf"] + parts.get("spine", 0) == found.switches
+        inside = {"gpu", "nic", "hb-link", "leaf", "spine", "hb-switch", "domain", "group"}
+        assert sum(parts[kind] for kind in parts if kind not in inside) == found.links
+
+
+def test_the_price_of_an_hour_follows_the_question() -> None:
+    def price(**question: object) -> float:
+        fabric = small(fabrics=("fat-tree",), years=5, **question).fabrics[0]
+        return fabric.outlook.network_cost_per_effective_gpu_hour or 0.0
+
+    dear = {"prices.prices.switch_port@400.base": "1090"}
+    assert price(oversubscription=3.0) < 0.9 * price()
+    assert price(overrides=dear) > 1.02 * price()
+
+
 def test_two_planes_survive_what_a_single_one_does_not() -> None:
     twin, single_plane = (
         faults(gpus=512, radix=64, hb_size=8, fabrics=(name,), timing=False, years=400).fabrics[0]
@@ -256,6 +278,8 @@ def test_forms() -> None:
         ({"spares": ["gpu"]}, "write a part and a number"),
         ({"spares": ["fan=2"]}, "unknown kind of spares 'fan'"),
         ({"spares": ["switch=5000"]}, "give 0 to"),
+        ({"years": 99_999_999_999}, "--years 99,999,999,999"),
+        ({"seed": -1}, "--seed -1"),
         ({"failures": "2027"}, "unknown failures '2027'"),
         ({"fabrics": ("rail-onyl",)}, "did you mean rail-only"),
     ],

@@ -1,7 +1,7 @@
 """One fabric under failures: single ones, those that were asked for, and years of them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
 
@@ -87,6 +87,8 @@ class FaultQuestion:
     circuit: SwitchModel
     yearly: Mapping[str, float]
     run: RunQuestion
+    given: Mapping[str, str]
+    overrides: Mapping[str, str]
 
     def traffic(self, subject: Subject) -> TrafficMatrix | None:
         """Traffic of one iteration of the best plan; None if nothing is trained or fits."""
@@ -94,10 +96,22 @@ class FaultQuestion:
             return None
         try:
             run = self.run.copy()
-            run["fabric"] = subject.spec.name
+            run["fabric"] = self.given[subject.spec.name]
+            run["overrides"] = only(self.overrides, RUN_ROLES, subject.spec.name)
             return find_workload(**run).matrix()
         except NetplanError:
-            return None  # such as a fabric by path, whose name no catalog knows
+            return None  # such as a fabric whose domains the GPUs do not fill
+
+
+RUN_ROLES = frozenset({"accelerator", "model", "iteration-model", "fabric"})
+"""Roles of the files that a training run reads."""
+
+
+def only(overrides: Mapping[str, str], roles: frozenset[str], fabric: str) -> dict[str, str]:
+    """Replaced values that a question about one fabric takes: by role, or by the fabric's name."""
+    return {
+        key: text for key, text in overrides.items() if key.partition(".")[0] in roles | {fabric}
+    }
 
 
 def fabric_faults(spec: FabricSpec, question: FaultQuestion) -> FabricFaults | tuple[str, str]:
@@ -106,10 +120,9 @@ def fabric_faults(spec: FabricSpec, question: FaultQuestion) -> FabricFaults | t
         fabric = build_fabric(spec, question.sizing)
     except InputError as error:
         return spec.name, f"Cannot be built: {error}."
-    # The sizing of the graph is the question's: the spec puts its own HB domain into both.
-    subject = Subject(
-        spec, fabric.sizing, fabric, question.training, spare_domains=question.spare_domains
-    )
+    # A fabric of several planes has the sizing of one plane; its graph splits ports by itself.
+    sizing = replace(question.sizing, hb_size=fabric.sizing.hb_size)
+    subject = Subject(spec, sizing, fabric, question.training, question.spare_domains)
     stock = Stock(subject.graph, question.racks.groups(subject))
     singles = tuple(single_failures(subject, stock))
     intact = subject.intact

@@ -13,7 +13,7 @@ from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.training import Training
 from netplan.reports.cost import cost
 from netplan.reports.faults.answer import FabricFaults, FaultsAnswer
-from netplan.reports.faults.fabric_faults import FaultQuestion, Racks, fabric_faults
+from netplan.reports.faults.fabric_faults import FaultQuestion, Racks, fabric_faults, only
 from netplan.reports.faults.outlook import SPARED_KINDS, Habits
 from netplan.reports.inputs import CatalogReader, sizing_on
 from netplan.topologies.fabric import Sizing
@@ -26,6 +26,7 @@ DEFAULT_FABRICS = ("rail-optimized", "rail-only", "dragonfly", "torus-3d")
 MINUTES_PER_HOUR = 60.0
 CIRCUIT_SWITCH = "palomar"
 MAX_DRAWS = 10_000
+MAX_YEARS = 1_000_000
 
 
 def faults(  # noqa: PLR0913 - one keyword an input, as on the command line
@@ -121,7 +122,7 @@ def faults(  # noqa: PLR0913 - one keyword an input, as on the command line
         on, gpus=gpus, radix=radix, hb_size=hb_size, oversubscription=oversubscription
     )
     training = Training.on(on, trained, assumptions, batch=batch) if timing else None
-    _check(draws, spare_domains)
+    _check(draws, spare_domains, years, seed)
     habits = Habits(
         write_h=checkpoint_write_minutes / MINUTES_PER_HOUR,
         restart_h=restart_minutes / MINUTES_PER_HOUR,
@@ -165,6 +166,7 @@ def faults(  # noqa: PLR0913 - one keyword an input, as on the command line
         "link_gbps": sizing.speed_gbps,
         "set": reader.replaced(),
     }
+    given = dict(zip((spec.name for spec in specs), fabrics or DEFAULT_FABRICS, strict=True))
     question = FaultQuestion(
         sizing=sizing,
         training=training,
@@ -183,7 +185,9 @@ def faults(  # noqa: PLR0913 - one keyword an input, as on the command line
         book=book,
         prices=priced,
         circuit=circuit,
-        yearly=_yearly_costs(sizing, accelerator, fabrics or DEFAULT_FABRICS, prices, catalog),
+        yearly=_yearly_costs(given, sizing, accelerator, prices, catalog, overrides or {}),
+        given=given,
+        overrides=overrides or {},
         run={
             "gpus": gpus,
             "radix": radix,
@@ -206,25 +210,32 @@ def faults(  # noqa: PLR0913 - one keyword an input, as on the command line
     return FaultsAnswer(inputs, priced.currency, found, refused)
 
 
+COST_ROLES = frozenset({"accelerator", "prices", "fabric"})
+"""Roles of the files that a bill reads, of those of a question about failures."""
+
+
 def _yearly_costs(
+    given: Mapping[str, str],
     sizing: Sizing,
     accelerator: str,
-    fabrics: Sequence[str],
     prices: str,
     catalog: str | Path | None,
+    overrides: Mapping[str, str],
 ) -> dict[str, float]:
     """Annuity and energy of each network that has a bill [currency a year]."""
     found: dict[str, float] = {}
-    for fabric in fabrics:
+    for name, fabric in given.items():
         try:
             answer = cost(
                 gpus=sizing.gpus,
                 radix=sizing.radix,
                 hb_size=sizing.hb_size,
+                oversubscription=sizing.oversubscription,
                 accelerator=accelerator,
                 fabrics=(fabric,),
                 prices=prices,
                 catalog=catalog,
+                overrides=only(overrides, COST_ROLES, name),
             )
         except NetplanError:
             continue  # its price is not the question here
@@ -251,7 +262,11 @@ def _spares(texts: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def _check(draws: int, spare_domains: int) -> None:
+def _check(draws: int, spare_domains: int, years: int, seed: int) -> None:
+    if years > MAX_YEARS:
+        raise InputError(f"--years {years:,} is out of range: give 1 to {MAX_YEARS:,}")
+    if seed < 0:
+        raise InputError(f"--seed {seed}: give 0 or more")
     if not 1 <= draws <= MAX_DRAWS:
         raise InputError(f"--draws {draws:,} is out of range: give 1 to {MAX_DRAWS:,}")
     if spare_domains < 0:
