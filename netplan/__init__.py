@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 _HOMES = {
-    "audit": "netplan.reports.audit",
-    "cables": "netplan.reports.cables",
-    "compare": "netplan.reports.compare",
-    "cost": "netplan.reports.cost",
-    "faults": "netplan.reports.faults.faults",
-    "loads": "netplan.reports.loads",
-    "optimize": "netplan.reports.optimization.optimize",
-    "procurement": "netplan.reports.procurement",
-    "search": "netplan.reports.search",
-    "study": "netplan.reports.studies.sessions",
-    "training_traffic": "netplan.reports.traffic",
-    "verify": "netplan.reports.verify",
+    "audit": "netplan.questions.audit",
+    "cables": "netplan.questions.cables",
+    "compare": "netplan.questions.compare",
+    "cost": "netplan.questions.cost",
+    "faults": "netplan.questions.faults",
+    "loads": "netplan.questions.loads",
+    "optimize": "netplan.questions.optimize",
+    "procurement": "netplan.questions.procurement",
+    "search": "netplan.questions.search",
+    "study": "netplan.studies.sessions",
+    "training_traffic": "netplan.questions.traffic",
+    "verify": "netplan.published.verify",
 }
 
 __all__ = [
@@ -40,18 +40,18 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from netplan.reports.audit import audit
-    from netplan.reports.cables import cables
-    from netplan.reports.compare import compare
-    from netplan.reports.cost import cost
-    from netplan.reports.faults.faults import faults
-    from netplan.reports.loads import loads
-    from netplan.reports.optimization.optimize import optimize
-    from netplan.reports.procurement import procurement
-    from netplan.reports.search import search
-    from netplan.reports.studies.sessions import study
-    from netplan.reports.traffic import training_traffic
-    from netplan.reports.verify import verify
+    from netplan.published.verify import verify
+    from netplan.questions.audit import audit
+    from netplan.questions.cables import cables
+    from netplan.questions.compare import compare
+    from netplan.questions.cost import cost
+    from netplan.questions.faults import faults
+    from netplan.questions.loads import loads
+    from netplan.questions.optimize import optimize
+    from netplan.questions.procurement import procurement
+    from netplan.questions.search import search
+    from netplan.questions.traffic import training_traffic
+    from netplan.studies.sessions import study
 
 
 def __getattr__(name: str) -> object:

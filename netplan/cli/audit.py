@@ -43,19 +43,19 @@ def command(
       netplan audit cables.xlsx --radix 64
       netplan audit fabric.graphml --oversubscription 3:1 --format json
     """
-    from netplan.reports.audit import audit
+    from netplan.questions.audit import audit
 
     answer = audit(file, radix=radix, oversubscription=oversubscription)
     if format_ == "json":
-        from netplan.reports.formats import to_json
+        from netplan.reports.text import to_json
 
         emit(to_json(answer.to_dict()), output)
     elif format_ == "csv":
-        from netplan.reports.cable_sheets import sheet_csv
+        from netplan.questions.cable_sheets import sheet_csv
 
         emit_lines(sheet_csv(answer.to_sheet()), output)
     else:
-        from netplan.reports.plain_table import plain_table
+        from netplan.reports.text import plain_table
 
         rows = answer.to_table()
         table = plain_table(rows, terminal_width(output)[0]) + "\n" if rows else ""

@@ -11,7 +11,7 @@ from netplan.cli.output import emit, emit_lines, terminal_width
 from netplan.files import write_atomically
 
 if TYPE_CHECKING:
-    from netplan.reports.cables import CableComparison
+    from netplan.questions.cables import CableComparison
 
 SHEETS = (
     "plan",
@@ -92,15 +92,15 @@ def command(
       netplan cables --compare plan.csv fabric.ibnetdiscover
     """
     if files:
-        from netplan.reports.cables import compare_cables
+        from netplan.questions.cables import compare_cables
 
         naming = {key: question[key] for key in ("switch", "radix", "catalog")}
         answer = compare_cables(*files, **naming)  # type: ignore[arg-type]
         _show_differences(answer, format_, output)
         return
-    from netplan.reports.cable_sheets import check_ending, sheet_csv, sheet_xlsx
-    from netplan.reports.cables import cables
-    from netplan.reports.inputs import parse_overrides
+    from netplan.questions.cable_sheets import check_ending, sheet_csv, sheet_xlsx
+    from netplan.questions.cables import cables
+    from netplan.questions.inputs import parse_overrides
 
     if gpus is None:
         raise click.UsageError("Missing option '--gpus', or '--compare' with two files.")
@@ -116,15 +116,15 @@ def command(
 def _show_differences(answer: "CableComparison", format_: str, output: Path | None) -> None:
     """Print the differences; exit with 1 if there are any."""
     if format_ == "json":
-        from netplan.reports.formats import to_json
+        from netplan.reports.text import to_json
 
         emit(to_json(answer.to_dict()), output)
     elif format_ == "csv":
-        from netplan.reports.cable_sheets import sheet_csv
+        from netplan.questions.cable_sheets import sheet_csv
 
         emit_lines(sheet_csv(answer.to_sheet()), output)
     else:
-        from netplan.reports.plain_table import plain_table
+        from netplan.reports.text import plain_table
 
         rows = [{key: row[key] for key in ("kind", "instruction")} for row in answer.to_rows()]
         table = plain_table(rows, terminal_width(output)[0]) + "\n" if rows else ""

@@ -32,9 +32,8 @@ def command() -> None:
 def list_(role: str | None, format_: str, output: Path | None, catalog: str | None) -> None:
     """List all records, or those of one ROLE (model, accelerator, fabric, prices, ...)."""
     from netplan.catalog import user_roots
-    from netplan.reports.formats import to_csv, to_json, to_markdown
-    from netplan.reports.plain_table import plain_table
-    from netplan.reports.shelves import list_records
+    from netplan.questions.shelves import list_records
+    from netplan.reports.text import plain_table, to_csv, to_json, to_markdown
 
     rows = list_records(role, user_roots(catalog))
     if format_ == "json":
@@ -62,8 +61,8 @@ def list_(role: str | None, format_: str, output: Path | None, catalog: str | No
 def show(name: str, format_: str, output: Path | None, catalog: str | None) -> None:
     """Show the record NAME, with its file; ROLE/NAME where a name stands on two shelves."""
     from netplan.catalog import user_roots
-    from netplan.reports.formats import to_json
-    from netplan.reports.shelves import find_record
+    from netplan.questions.shelves import find_record
+    from netplan.reports.text import to_json
 
     roots = user_roots(catalog)
     shelf, path = find_record(name, roots)
@@ -84,7 +83,7 @@ def check(files: tuple[Path, ...], role: str | None, catalog: str | None) -> Non
     Every fault is named with its file and line; with any fault the exit code is 2.
     """
     from netplan.catalog import user_roots
-    from netplan.reports.shelves import check_records
+    from netplan.questions.shelves import check_records
 
     verdicts = check_records(files, role, user_roots(catalog))
     faults = [verdict.error for verdict in verdicts if verdict.error]

@@ -40,9 +40,9 @@ def command(
       netplan compare --gpus 4096 --radix 64 --accelerator h100-80gb --prices 2026
       netplan compare --gpus 16384 --radix 64 --fabric rail-only --fabric fat-tree
     """
-    from netplan.reports.compare import compare
-    from netplan.reports.comparison_table import comparison_text
-    from netplan.reports.inputs import parse_overrides
+    from netplan.questions.compare import compare
+    from netplan.questions.comparison_table import comparison_text
+    from netplan.questions.inputs import parse_overrides
 
     answer = compare(
         timing=not no_timing,

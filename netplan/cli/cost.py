@@ -8,7 +8,7 @@ from netplan.cli.options import WHOLE, answer_options_in
 from netplan.cli.output import emit_answer
 from netplan.cli.price_options import price_options
 from netplan.files import write_atomically
-from netplan.reports.formats import FORMATS
+from netplan.reports.text import FORMATS
 
 
 @click.command("cost", short_help="Bill of materials, price range, drivers, yearly cost.")
@@ -42,15 +42,15 @@ def command(
       netplan cost --gpus 4096 --radix 64 --currency EUR --format xlsx -o bill.xlsx
     """
     from netplan.errors import InputError
-    from netplan.reports.cost import cost
-    from netplan.reports.cost_table import cost_text
-    from netplan.reports.inputs import parse_overrides
+    from netplan.questions.cost import cost
+    from netplan.questions.cost_table import cost_text
+    from netplan.questions.inputs import parse_overrides
 
     if format_ == "xlsx" and output is None:
         raise InputError("--format xlsx is not text: say where it goes with -o FILE")
     answer = cost(overrides=parse_overrides(overrides), **question)  # type: ignore[arg-type]
     if format_ == "xlsx":
-        from netplan.reports.cost_xlsx import cost_xlsx
+        from netplan.questions.cost_xlsx import cost_xlsx
 
         write_atomically(output or Path(), cost_xlsx(answer))
         return

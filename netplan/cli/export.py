@@ -46,8 +46,8 @@ def command(
       netplan export --gpus 4096 --radix 64 --fabric torus-3d --hb-size 1 --to astra-sim
       netplan export --graph fabric.graphml --to edges -o cables.csv
     """
-    from netplan.reports.export import convert, export
-    from netplan.reports.inputs import parse_overrides
+    from netplan.questions.export import convert, export
+    from netplan.questions.inputs import parse_overrides
 
     if graph is not None:
         emit_lines(convert(graph, to=to, hb_size=hb_size), output)

@@ -91,9 +91,9 @@ def command(
       netplan faults --gpus 16384 --radix 64 --fabric rail-only --fail leaf=1 --fail links=10
       netplan faults --gpus 4096 --radix 64 --gpus-per-rack 32 --fail rack=1 --draws 20
     """
-    from netplan.reports.faults.faults import faults
-    from netplan.reports.faults.table import faults_text
-    from netplan.reports.inputs import parse_overrides
+    from netplan.questions.faults import faults
+    from netplan.questions.faults_table import faults_text
+    from netplan.questions.inputs import parse_overrides
 
     answer = faults(
         timing=not no_timing,

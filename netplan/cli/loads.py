@@ -10,8 +10,8 @@ from netplan.cli.output import emit_answer
 from netplan.cli.run_options import fixed_options, require_gpus, run_options
 
 if TYPE_CHECKING:
-    from netplan.reports.loads import LoadsAnswer
-    from netplan.reports.matrix_loads import MatrixLoads
+    from netplan.questions.loads import LoadsAnswer
+    from netplan.questions.matrix_loads import MatrixLoads
 
 ROUTINGS = ("auto", "ecmp", "hashed", "dimension-order", "minimal-adaptive", "minimal", "valiant")
 
@@ -59,9 +59,9 @@ def command(  # noqa: PLR0913 - one parameter an option
       netplan loads --gpus 4096 --fabric torus-3d --hb-size 1 --routing minimal-adaptive
       netplan loads --graph fabric.graphml --matrix matrix.npz
     """
-    from netplan.reports.inputs import parse_overrides
-    from netplan.reports.loads import loads
-    from netplan.reports.run_tables import loads_text
+    from netplan.questions.inputs import parse_overrides
+    from netplan.questions.loads import loads
+    from netplan.questions.run_tables import loads_text
 
     replaced = parse_overrides(overrides)
     answer: LoadsAnswer | MatrixLoads
@@ -78,7 +78,7 @@ def command(  # noqa: PLR0913 - one parameter an option
 
 def _of_matrix(matrix: Path, graph: Path | None, question: dict[str, Any]) -> "MatrixLoads":
     """Route a saved matrix over a file's graph, or over a fabric of the catalog."""
-    from netplan.reports.matrix_loads import graph_of_fabric, graph_of_file, matrix_loads
+    from netplan.questions.matrix_loads import graph_of_fabric, graph_of_file, matrix_loads
 
     if graph is not None:
         found, inputs = graph_of_file(graph, question["hb_size"])

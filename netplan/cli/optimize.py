@@ -82,9 +82,9 @@ def command(
       netplan optimize --gpus 16384 --hb-size 64 --switch qm9700 --switch sn5600
       netplan optimize --gpus 16384 --hb-size 8 --for power --survives-switch
     """
-    from netplan.reports.inputs import parse_overrides
-    from netplan.reports.optimization.optimize import optimize
-    from netplan.reports.optimization.table import optimization_text
+    from netplan.questions.inputs import parse_overrides
+    from netplan.questions.optimize import optimize
+    from netplan.questions.optimize_table import optimization_text
 
     answer = optimize(
         overrides=parse_overrides(overrides),

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from netplan.reports.formats import FORMATS
+from netplan.reports.text import FORMATS
 
 F = TypeVar("F", bound=Callable[..., Any])
 

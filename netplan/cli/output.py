@@ -12,7 +12,7 @@ import click
 from netplan.files import write_atomically
 
 if TYPE_CHECKING:
-    from netplan.reports.formats import Cell
+    from netplan.reports.text import Cell
 
 PLAIN_WIDTH = 80
 
@@ -57,7 +57,7 @@ def emit_answer(
     table
         Makes the text for people from a width and whether colours may be used.
     """
-    from netplan.reports.formats import to_csv, to_json, to_markdown
+    from netplan.reports.text import to_csv, to_json, to_markdown
 
     if format_ == "table":
         emit(table(*terminal_width(path)), path)

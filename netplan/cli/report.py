@@ -74,9 +74,9 @@ def procurement_command(
     """
     from netplan.errors import InputError
     from netplan.files import write_atomically
-    from netplan.reports.formats import to_json
-    from netplan.reports.inputs import parse_overrides
-    from netplan.reports.procurement import procurement
+    from netplan.questions.inputs import parse_overrides
+    from netplan.questions.procurement import procurement
+    from netplan.reports.text import to_json
 
     if output is None and sys.stdout.isatty():
         raise InputError("a report is no text for a terminal: say where it goes with -o FILE")

@@ -66,9 +66,9 @@ def command(
       netplan search --gpus 4096 --accelerator h200 --explain 1,2
       netplan search --gpus 16384 --accelerator b200 --fix pipeline=64 --fix microbatch=1
     """
-    from netplan.reports.inputs import parse_overrides
-    from netplan.reports.search import search
-    from netplan.reports.search_table import search_text
+    from netplan.questions.inputs import parse_overrides
+    from netplan.questions.search import search
+    from netplan.questions.search_table import search_text
 
     answer = search(
         overrides=parse_overrides(overrides),

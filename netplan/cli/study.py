@@ -10,10 +10,10 @@ from netplan.cli.options import WHOLE
 from netplan.cli.output import emit, emit_answer
 
 if TYPE_CHECKING:
-    from netplan.reports.studies.answer import StudyAnswer
-    from netplan.reports.studies.progress import Progress
-    from netplan.reports.studies.sessions import Workers
-    from netplan.reports.studies.study import Study
+    from netplan.studies.answer import StudyAnswer
+    from netplan.studies.progress import Progress
+    from netplan.studies.sessions import Workers
+    from netplan.studies.study import Study
 
 FORMATS = ("table", "json", "csv", "markdown", "html")
 GIB = 1 << 30
@@ -83,8 +83,8 @@ def run_command(  # noqa: PLR0913 - one parameter an option
       netplan study run hb-size --vary gpus=131072 --store large.study -o large.html --format html
       netplan study run topology-design-space --workers 2
     """
-    from netplan.reports.studies.changes import parse_changes
-    from netplan.reports.studies.sessions import default_store, load_study
+    from netplan.studies.changes import parse_changes
+    from netplan.studies.sessions import default_store, load_study
 
     study = load_study(name, parse_changes(vary), catalog)
     hands = _workers(workers, scheduler, memory_gib)
@@ -115,7 +115,7 @@ def resume_command(  # noqa: PLR0913 - one parameter an option
     catalog: str | None,
 ) -> None:
     """Finish the study in STORE, a results file, and show its answer."""
-    from netplan.reports.studies.sessions import stored_study
+    from netplan.studies.sessions import stored_study
 
     path = _existing(store)
     _run(stored_study(path, catalog), path, _workers(workers, scheduler, memory_gib))
@@ -134,8 +134,8 @@ def resume_command(  # noqa: PLR0913 - one parameter an option
 )
 def status_command(store: Path, format_: str) -> None:
     """Say how far the study in STORE is; a run may be at work on it."""
-    from netplan.reports.formats import to_json
-    from netplan.reports.studies.sessions import study_status
+    from netplan.reports.text import to_json
+    from netplan.studies.sessions import study_status
 
     found = study_status(_existing(store))
     emit(to_json(found.to_dict()) if format_ == "json" else found.text, None)
@@ -153,14 +153,14 @@ def show_command(store: Path, format_: str, output: Path | None, catalog: str | 
 
 def _existing(store: Path) -> Path:
     """A results file by its path, or by the name of its study in this folder."""
-    from netplan.reports.studies.sessions import default_store
+    from netplan.studies.sessions import default_store
 
     named = default_store(str(store))
     return named if not store.exists() and named.exists() else store
 
 
 def _workers(count: int, scheduler: str | None, memory_gib: float | None) -> "Workers":
-    from netplan.reports.studies.sessions import Workers
+    from netplan.studies.sessions import Workers
 
     if memory_gib is not None and not 0 < memory_gib < float("inf"):
         raise click.UsageError(f"--memory-gib {memory_gib:g} is out of range: give more than 0")
@@ -170,7 +170,7 @@ def _workers(count: int, scheduler: str | None, memory_gib: float | None) -> "Wo
 
 def _estimate(study: "Study", hands: "Workers") -> str:
     """How large a study is, and about how long it takes with these workers."""
-    from netplan.reports.studies.sessions import seconds_a_point
+    from netplan.studies.sessions import seconds_a_point
     from netplan.units import duration
 
     each = seconds_a_point(study)
@@ -185,7 +185,7 @@ def _estimate(study: "Study", hands: "Workers") -> str:
 
 def _run(study: "Study", path: Path, hands: "Workers") -> None:
     """Run what is missing, with a bar and the time left on stderr."""
-    from netplan.reports.studies.sessions import run_study
+    from netplan.studies.sessions import run_study
 
     if study.point_count >= ESTIMATED_FROM:
         click.echo(_estimate(study, hands), err=True)
@@ -223,7 +223,7 @@ def _show(path: Path, format_: str, output: Path | None, catalog: str | None) ->
     import sys
 
     from netplan.errors import InputError
-    from netplan.reports.studies.sessions import read_study
+    from netplan.studies.sessions import read_study
 
     if format_ == "html" and output is None and sys.stdout.isatty():
         raise InputError("a page is no text for a terminal: say where it goes with -o FILE")
@@ -231,10 +231,10 @@ def _show(path: Path, format_: str, output: Path | None, catalog: str | None) ->
     if format_ == "html":
         emit(answer.html(), output)
     elif format_ == "markdown":
-        from netplan.reports.studies.study_markdown import study_markdown
+        from netplan.studies.study_markdown import study_markdown
 
         emit(study_markdown(answer), output)
     else:
-        from netplan.reports.studies.study_table import study_text
+        from netplan.studies.study_table import study_text
 
         emit_answer(answer, format_, output, lambda width, _colour: study_text(answer, width))

@@ -37,9 +37,9 @@ def command(
       netplan traffic --gpus 3072 --hb-size 8 --batch 3072 --algorithm ring --fix tensor=8
       netplan traffic --gpus 4096 --save matrix.npz --heat-map traffic.html
     """
-    from netplan.reports.inputs import parse_overrides
-    from netplan.reports.run_tables import traffic_text
-    from netplan.reports.traffic import training_traffic
+    from netplan.questions.inputs import parse_overrides
+    from netplan.questions.run_tables import traffic_text
+    from netplan.questions.traffic import training_traffic
 
     require_gpus(question)
     answer = training_traffic(
@@ -50,7 +50,7 @@ def command(
     if save is not None:
         answer.save(save)
     if heat_map is not None:
-        from netplan.reports.heat_page import heat_page
+        from netplan.questions.heat_page import heat_page
 
         write_atomically(heat_map, heat_page(answer).encode())
     emit_answer(answer, format_, output, lambda width, _colour: traffic_text(answer, width))

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from netplan.cli.output import emit_answer
-from netplan.reports.formats import FORMATS
+from netplan.reports.text import FORMATS
 
 EXIT_FAILED = 1
 
@@ -27,8 +27,8 @@ def command(only: str | None, format_: str, output: Path | None) -> None:
 
     A published number that is known not to reproduce is listed as such, with the reason.
     """
-    from netplan.reports.verify import verify
-    from netplan.reports.verify_table import verification_text
+    from netplan.published.verify import verify
+    from netplan.published.verify_table import verification_text
 
     answer = verify(only=only)
     if not answer.checks:

@@ -1,1 +1,1 @@
-"""What the network costs and draws: price books, power books, bills of materials."""
+"""Counts become one bill: money, power, spares."""

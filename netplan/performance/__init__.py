@@ -1,1 +1,1 @@
-"""How fast the cluster trains: placements, iteration models, the plan search."""
+"""How a program lies on a machine and how long it takes: search, memory, evaluation."""

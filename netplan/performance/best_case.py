@@ -15,9 +15,9 @@ of the fabrics is faster than the best plan of the best case:
   or faster.
 * The rest of an iteration (computing, memory, bubble) does not know the fabric, and the whole does
   not fall when a part rises: of r passes through n layers, m n >= r n - 1 pay the time behind which
-  a collective hides (:mod:`netplan.performance.overlap`).
+  a collective hides (:mod:`netplan.performance.iteration`).
 
-Symbols as in :mod:`netplan.performance.communication`. An all_to_all through a ring of all levels
+Symbols as in :mod:`netplan.traffic.groups`. An all_to_all through a ring of all levels
 is not bounded by this, since there the slowest level counts alone; dense models cut in one
 dimension, which are all that is searched here, have none.
 """
@@ -26,9 +26,9 @@ from collections.abc import Sequence
 
 from netplan.errors import InfeasibleError, InputError
 from netplan.levels import Level, gpu_count
-from netplan.performance.plans import SearchResult
+from netplan.performance.plan import SearchResult
 from netplan.performance.search import search_plans
-from netplan.performance.training import Training
+from netplan.performance.setting import Training
 
 Levels = tuple[Level, ...]
 DOMAIN_AND_NETWORK = 2

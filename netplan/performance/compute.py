@@ -17,10 +17,12 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from netplan.performance.communication import Affine, Group, Network, group_of
-from netplan.performance.placement import CONTEXT, EXPERT, TENSOR, Floats, Ints, Placements
-from netplan.performance.training import Setting
-from netplan.traffic.operations import (
+from netplan.performance.setting import Setting
+from netplan.traffic.groups import Affine, Group, Network, group_of
+from netplan.traffic.placement import CONTEXT, EXPERT, TENSOR, Floats, Ints, Placements
+from netplan.workloads.closed_forms import counted_layer
+from netplan.workloads.embedding_and_head import embedding, lm_head
+from netplan.workloads.operations import (
     CollectiveKind,
     GroupName,
     Layer,
@@ -29,9 +31,7 @@ from netplan.traffic.operations import (
     Work,
     total_bytes,
 )
-from netplan.traffic.operations_counted import counted_layer
-from netplan.traffic.operations_ends import embedding, lm_head
-from netplan.traffic.operations_layer import transformer_layer
+from netplan.workloads.transformer import transformer_layer
 
 _DIMENSION: dict[GroupName, int] = {"tensor": TENSOR, "expert": EXPERT, "context": CONTEXT}
 

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from netplan.levels import Level
-from netplan.performance.communication import Network
 from netplan.performance.compute import (
     LayerGroups,
     Timing,
@@ -20,10 +19,11 @@ from netplan.performance.compute import (
     operation_times,
 )
 from netplan.performance.evaluation import evaluate_plan
-from netplan.performance.plans import Plan
+from netplan.performance.plan import Plan
+from netplan.performance.setting import Setting
 from netplan.performance.space import single_plan
-from netplan.performance.training import Setting
-from netplan.traffic.operations import Operation
+from netplan.traffic.groups import Network
+from netplan.workloads.operations import Operation
 
 WHOLE = ("data_comm", "pipeline_comm", "bubble")
 """Parts that belong to no operation."""
@@ -129,9 +129,9 @@ def explain_modes(setting: Setting, levels: Sequence[Level], plan: Plan) -> tupl
     Examples
     --------
     >>> from netplan.performance.iteration_model import ITERATION_MODELS
-    >>> from netplan.performance.training import Training
-    >>> from netplan.traffic.accelerators import ACCELERATORS
-    >>> from netplan.traffic.models import MODELS
+    >>> from netplan.performance.setting import Training
+    >>> from netplan.workloads.accelerators import ACCELERATORS
+    >>> from netplan.workloads.models import MODELS
     >>> b200, fourd = ACCELERATORS.load("b200"), ITERATION_MODELS.load("4d")
     >>> training = Training.on(b200, MODELS.load("gpt-1t"), fourd)
     >>> levels = (Level("switch", 8, 900e9, 0, 2.5e-6), Level("switch", 2048, 100e9, 0, 5e-6))

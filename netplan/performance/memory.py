@@ -23,10 +23,10 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from netplan.performance.compute import LayerTable
-from netplan.performance.placement import CONTEXT, DATA, EXPERT, PIPELINE, Floats, Ints
+from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace, real
-from netplan.performance.training import Setting
-from netplan.traffic.operations import ELEMENT_BYTES
+from netplan.traffic.placement import CONTEXT, DATA, EXPERT, PIPELINE, Floats, Ints
+from netplan.workloads.operations import ELEMENT_BYTES
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,10 +16,8 @@ import numpy as np
 from netplan.errors import InfeasibleError, InputError, NoPlanError
 from netplan.levels import Level
 from netplan.performance.evaluation import Evaluation, evaluate_plan
-from netplan.performance.placement import DATA, PIPELINE, TENSOR, Ints, divisors
-from netplan.performance.plans import Plan, PlanTime, SearchResult
-from netplan.performance.space import degree_limits, enumerate_plans, placements_of
-from netplan.performance.training import (
+from netplan.performance.plan import Plan, PlanTime, SearchResult
+from netplan.performance.setting import (
     DEFAULT_OPTIONS,
     AnyStrategy,
     Options,
@@ -27,8 +25,10 @@ from netplan.performance.training import (
     Training,
     check_setting,
 )
-from netplan.traffic.operations import Mode, Strategy
+from netplan.performance.space import degree_limits, enumerate_plans, placements_of
+from netplan.traffic.placement import DATA, PIPELINE, TENSOR, Ints, divisors
 from netplan.units import si
+from netplan.workloads.operations import Mode, Strategy
 
 __all__ = ["Plan", "PlanTime", "SearchResult", "evaluate_plan", "search_largest", "search_plans"]
 
@@ -70,8 +70,8 @@ def search_plans(
     Examples
     --------
     >>> from netplan.performance.iteration_model import ITERATION_MODELS
-    >>> from netplan.traffic.accelerators import ACCELERATORS
-    >>> from netplan.traffic.models import MODELS
+    >>> from netplan.workloads.accelerators import ACCELERATORS
+    >>> from netplan.workloads.models import MODELS
     >>> b200, fourd = ACCELERATORS.load("b200"), ITERATION_MODELS.load("4d")
     >>> training = Training.on(b200, MODELS.load("gpt-1t"), fourd)
     >>> levels = (Level("switch", 8, 900e9, 0, 2.5e-6), Level("switch", 2048, 100e9, 0, 5e-6))

@@ -16,7 +16,9 @@ from math import gcd, prod
 
 import numpy as np
 
-from netplan.performance.placement import (
+from netplan.performance.plan import Plan
+from netplan.performance.setting import Setting
+from netplan.traffic.placement import (
     CONTEXT,
     DATA,
     DIMENSIONS,
@@ -31,9 +33,7 @@ from netplan.performance.placement import (
     distinct,
     divisors,
 )
-from netplan.performance.plans import Plan
-from netplan.performance.training import Setting
-from netplan.traffic.operations import Sharding
+from netplan.workloads.operations import Sharding
 
 LAYER_DIMENSIONS = [TENSOR, EXPERT, CONTEXT]
 

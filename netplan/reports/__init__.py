@@ -1,1 +1,1 @@
-"""Answers: comparisons, verification, tables and formats."""
+"""What an answer is and how it is shown: terminal, CSV, Markdown, JSON, HTML, XLSX."""

@@ -1,1 +1,1 @@
-"""What the fabrics are: from a spec to counts and levels."""
+"""What carries: a spec becomes counts, levels, a graph and cables."""

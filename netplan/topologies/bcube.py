@@ -8,8 +8,11 @@ Guo et al., BCube: A High Performance, Server-centric Network Architecture for M
 (SIGCOMM 2009).
 """
 
+import numpy as np
+
 from netplan.errors import InputError
 from netplan.levels import Level
+from netplan.topologies.assembly import Links, Nodes, Wired
 from netplan.topologies.fabric import (
     Fabric,
     LinkGroup,
@@ -18,6 +21,8 @@ from netplan.topologies.fabric import (
     hb_level,
     network_level,
 )
+from netplan.topologies.graph import HALL, RACK, ROW, SWITCH
+from netplan.topologies.naming import NameBlock
 from netplan.topologies.specs import FabricSpec
 
 
@@ -81,3 +86,32 @@ def _levels(spec: FabricSpec, sizing: Sizing, side: int) -> tuple[Level, ...]:
     rate = sizing.network_bytes_per_s
     outer = [network_level(sizing, side, rate)] * (spec.dimensions - 1)
     return hb_level(spec, sizing), network_level(sizing, side // sizing.hb_size, rate), *outer
+
+
+def wire_bcube(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> Wired:
+    """Wire all levels, each ordered by GPU; port i of a GPU, after its HB ports, goes to level i.
+
+    Parameters
+    ----------
+    spec, fabric
+        The spec and its sized fabric (family ``bcube``).
+    first
+        Number of the first switch.
+    port
+        First port of a GPU that the network takes.
+    """
+    sizing = fabric.sizing
+    side = bcube_ports(spec, sizing)
+    switches = sizing.gpus // side
+    gpu = np.arange(sizing.gpus, dtype=np.int32)
+    nodes, links = [], []
+    for level, group in enumerate(fabric.links):
+        step = side**level
+        digit = gpu // step % side
+        switch = first + level * switches + gpu // (step * side) * step + gpu % step
+        length = RACK if group.medium == "copper" else (HALL if level else ROW)
+        ports = np.full_like(gpu, port + level), digit
+        links.append(Links(group.name, gpu, switch, *ports, sizing.network_bytes_per_s, length))
+        names = NameBlock(f"level-{level}/switch-{{}}", (switches,))
+        nodes.append(Nodes(SWITCH, level + 1, names))
+    return Wired(tuple(nodes), tuple(links))

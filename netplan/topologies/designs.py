@@ -10,9 +10,9 @@ from typing import get_args
 from netplan.catalog import Shelf, unknown_name
 from netplan.documents import Document
 from netplan.errors import CatalogError
-from netplan.topologies.counted import CountedDesign
-from netplan.topologies.dragonfly_groups import UnevenDragonfly
-from netplan.topologies.pods import RackPods, SegmentedPod, WideUplinkPlanes, ZCube
+from netplan.topologies.counted_designs import CountedDesign
+from netplan.topologies.designs_dragonfly import UnevenDragonfly
+from netplan.topologies.designs_in_pods import RackPods, SegmentedPod, WideUplinkPlanes, ZCube
 from netplan.topologies.specs import FabricSpec
 
 Design = FabricSpec | CountedDesign

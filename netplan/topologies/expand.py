@@ -2,7 +2,7 @@
 
 from netplan.errors import InputError
 from netplan.topologies.assembly import Nodes, Wired, assemble
-from netplan.topologies.bcube_wiring import wire_bcube
+from netplan.topologies.bcube import wire_bcube
 from netplan.topologies.build import build_fabric
 from netplan.topologies.domain_wiring import domain_link_count, domain_ports, wire_domains
 from netplan.topologies.dragonfly_wiring import wire_dragonfly

@@ -1,1 +1,1 @@
-"""What the cluster carries: models, accelerators, and the times of collectives."""
+"""Who sends what to whom over which links, and how long that takes."""

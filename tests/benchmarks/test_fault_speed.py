@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from netplan.faults.capacity import flow_network
+from netplan.faults.damage import Damage
+from netplan.faults.effects import find_effects
+from netplan.faults.pod_throughput import pod_throughput, pod_throughput_alone
+from netplan.faults.pods import pods_of
+from netplan.faults.remaining import remaining_bandwidth
+from netplan.faults.scenario import parse_faults, read_scenario
+from netplan.faults.stock import Stock
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.faults.capacity import flow_network
-from netplan.topologies.faults.damage import Damage
-from netplan.topologies.faults.effects import find_effects
-from netplan.topologies.faults.pod_throughput import pod_throughput, pod_throughput_alone
-from netplan.topologies.faults.pods import pods_of
-from netplan.topologies.faults.remaining import remaining_bandwidth
-from netplan.topologies.faults.scenario import parse_faults, read_scenario
-from netplan.topologies.faults.stock import Stock
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS
 

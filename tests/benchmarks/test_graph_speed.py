@@ -12,8 +12,8 @@ from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.edge_list import edge_list_lines
 from netplan.topologies.formats.graphml import graphml_lines
 from netplan.topologies.graph import FabricGraph
-from netplan.topologies.paths import path_statistics
 from netplan.topologies.specs import FABRICS
+from netplan.traffic.paths import path_statistics
 
 MILLION = 1 << 20
 

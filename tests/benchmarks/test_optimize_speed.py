@@ -6,7 +6,7 @@ Run with ``pytest tests/benchmarks --benchmark-only``; the extra columns say how
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from netplan.reports.optimization.optimize import optimize
+from netplan.questions.optimize import optimize
 
 AIM_S = 2.0
 

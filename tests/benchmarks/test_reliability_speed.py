@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from netplan.costing.failures import FAILURE_BOOKS, unit_counts
-from netplan.performance.checkpoints import Checkpoints
-from netplan.performance.outage_results import Outages
-from netplan.performance.outages import Exposure, simulate_outages
-from netplan.reports.exposures import causes_of
+from netplan.faults.checkpoints import Checkpoints
+from netplan.faults.outage_results import Outages
+from netplan.faults.outages import Exposure, simulate_outages
+from netplan.faults.outlook import causes_of
+from netplan.faults.rates import FAILURE_BOOKS, unit_counts
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS

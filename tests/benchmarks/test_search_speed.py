@@ -11,12 +11,12 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.performance.plans import SearchResult
+from netplan.performance.plan import SearchResult
 from netplan.performance.search import search_plans
-from netplan.performance.training import Options, Training
-from netplan.traffic.accelerators import ACCELERATORS
-from netplan.traffic.models import MODELS
-from netplan.traffic.operations import Strategy
+from netplan.performance.setting import Options, Training
+from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.models import MODELS
+from netplan.workloads.operations import Strategy
 
 AIM_S = 0.2
 LARGE_SPACE = 100_000

@@ -14,10 +14,10 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from netplan import __version__
-from netplan.reports.studies.local import LocalCluster
-from netplan.reports.studies.points import Outcome, Point, Scalar, point_sha256
-from netplan.reports.studies.run import run
-from netplan.reports.studies.store import Store
+from netplan.studies.local import LocalCluster
+from netplan.studies.points import Outcome, Point, Scalar, point_sha256
+from netplan.studies.run import run
+from netplan.studies.store import Store
 
 ROWS = 1_000_000
 BATCH = 1_000

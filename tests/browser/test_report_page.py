@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from netplan.reports.procurement import procurement
+from netplan.questions.procurement import procurement
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

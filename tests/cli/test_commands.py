@@ -9,7 +9,7 @@ import pytest
 
 from netplan.cli.main import COMMANDS
 from netplan.cli.main import netplan as command_line
-from netplan.reports.shelves import SHELVES
+from netplan.questions.shelves import SHELVES
 from tests.cli.command import netplan
 
 ROOT = Path(__file__).parents[2]

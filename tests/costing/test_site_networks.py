@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import InputError, NetplanError
-from netplan.reports.cost import cost
+from netplan.questions.cost import cost
 from netplan.topologies.site_networks import SITE_NETWORKS, build_site_network
 from netplan.topologies.specs import FABRICS
 

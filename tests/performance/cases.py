@@ -5,9 +5,9 @@ from pathlib import Path
 
 from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.performance.training import Training
-from netplan.traffic.models import MODELS, Model
-from netplan.traffic.operations import Strategy
+from netplan.performance.setting import Training
+from netplan.workloads.models import MODELS, Model
+from netplan.workloads.operations import Strategy
 
 PUBLISHED = Path(__file__).parents[1] / "published"
 REL = 1e-9

@@ -6,7 +6,7 @@ import pytest
 
 from netplan.levels import Level
 from netplan.performance.search import search_plans
-from netplan.performance.training import Training
+from netplan.performance.setting import Training
 from tests.oracles.ptdp import Candidate, Job, Tier, candidates, iteration_s, memory_bytes
 from tests.performance.cases import PTDP, small_model
 

@@ -7,10 +7,10 @@ from pydantic import ValidationError
 
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.levels import Level
-from netplan.performance.plans import Plan
+from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan, search_largest, search_plans
-from netplan.performance.training import Training
-from netplan.traffic.models import MODELS
+from netplan.performance.setting import Training
+from netplan.workloads.models import MODELS
 from tests.performance.cases import FOURD, PTDP, small_model, training, two_tiers
 
 LEVELS = two_tiers("B200", 8, 64)

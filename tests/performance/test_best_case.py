@@ -9,12 +9,12 @@ from netplan.levels import Level, LevelKind
 from netplan.performance.best_case import best_case, is_never_slower, search_best_case
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
 from netplan.performance.search import search_plans
-from netplan.performance.training import Training
-from netplan.reports.inputs import sizing_on
+from netplan.performance.setting import Training
+from netplan.questions.inputs import sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
-from netplan.traffic.accelerators import ACCELERATORS
-from netplan.traffic.models import MODELS
+from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.models import MODELS
 from tests.performance.cases import FOURD, PTDP, small_model
 
 ROUNDING = 1e-12

@@ -6,11 +6,11 @@ import pytest
 
 from netplan.levels import Level
 from netplan.performance.explain import explain, explain_modes, plan_terms
-from netplan.performance.plans import Plan
+from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan, search_plans
-from netplan.performance.training import Options, Setting
-from netplan.traffic.models import MODELS
-from netplan.traffic.operations import Mode, Strategy, Variant
+from netplan.performance.setting import Options, Setting
+from netplan.workloads.models import MODELS
+from netplan.workloads.operations import Mode, Strategy, Variant
 from tests.performance.cases import small_model, training, two_tiers
 
 LEVELS = two_tiers("B200", 8, 1024)

@@ -10,11 +10,11 @@ import pytest
 
 from netplan.errors import InputError
 from netplan.levels import Level
-from netplan.performance.plans import Plan, PlanTime
+from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.search import evaluate_plan, search_plans
-from netplan.performance.training import Options, Training
-from netplan.traffic.operations import Sharding, Variant
-from netplan.traffic.operations_layer import transformer_layer
+from netplan.performance.setting import Options, Training
+from netplan.workloads.operations import Sharding, Variant
+from netplan.workloads.transformer import transformer_layer
 from tests.performance.cases import FOURD, PTDP, SYSTEMS, small_model, training, two_tiers
 
 LEVELS = two_tiers("B200", 4, 16)

@@ -5,13 +5,13 @@ from typing import cast
 import numpy as np
 import pytest
 
-from netplan.performance.communication import Network
 from netplan.performance.compute import LayerGroups, layer_of, operation_times
-from netplan.performance.placement import Placements
-from netplan.performance.plans import PlanTime
+from netplan.performance.plan import PlanTime
 from netplan.performance.search import evaluate_plan, search_plans
-from netplan.performance.training import Setting
-from netplan.traffic.operations import Mode, Operation, Sharding
+from netplan.performance.setting import Setting
+from netplan.traffic.groups import Network
+from netplan.traffic.placement import Placements
+from netplan.workloads.operations import Mode, Operation, Sharding
 from tests.performance.cases import (
     FOURD,
     REL,

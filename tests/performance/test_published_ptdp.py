@@ -6,8 +6,8 @@ import pytest
 
 from netplan.levels import Level
 from netplan.performance.search import Plan, evaluate_plan, search_plans
-from netplan.performance.training import Training
-from netplan.traffic.models import MODELS
+from netplan.performance.setting import Training
+from netplan.workloads.models import MODELS
 from tests.performance.cases import PTDP, REL, Row, read
 
 SEARCHES = read("ptdp_search.csv")

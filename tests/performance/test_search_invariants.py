@@ -13,12 +13,12 @@ from netplan.errors import InfeasibleError
 from netplan.levels import Level
 from netplan.performance.evaluation import Evaluation
 from netplan.performance.iteration_model import IterationModel
-from netplan.performance.placement import Placements, all_placements, distinct
-from netplan.performance.plans import Plan
+from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan, search_largest, search_plans
+from netplan.performance.setting import Fixed, Options, Setting, Training
 from netplan.performance.space import enumerate_plans
-from netplan.performance.training import Fixed, Options, Setting, Training
-from netplan.traffic.operations import Strategy, Variant
+from netplan.traffic.placement import Placements, all_placements, distinct
+from netplan.workloads.operations import Strategy, Variant
 from tests.performance.cases import FOURD, PTDP, SYSTEMS, small_model, training, two_tiers
 
 TORUS = (

@@ -8,8 +8,8 @@ import pytest
 
 from netplan.costing.switches import SWITCHES, cage_links
 from netplan.errors import CatalogError, InputError
-from netplan.reports.cable_sheets import sheet_csv, sheet_xlsx
-from netplan.reports.cables import cables, compare_cables, read_cables
+from netplan.questions.cable_sheets import sheet_csv, sheet_xlsx
+from netplan.questions.cables import cables, compare_cables, read_cables
 from netplan.topologies.as_built import Cable, End, cables_of, differences
 from netplan.topologies.cable_plan import Sheet
 from netplan.topologies.cages import CableList, cage_port, named_alike

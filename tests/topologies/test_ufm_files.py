@@ -8,8 +8,8 @@ import pytest
 
 from netplan.catalog import shipped_root
 from netplan.errors import InputError
-from netplan.reports.cable_sheets import sheet_csv
-from netplan.reports.cables import cables, read_cables
+from netplan.questions.cable_sheets import sheet_csv
+from netplan.questions.cables import cables, read_cables
 from netplan.topologies.cable_plan import Sheet
 
 HALL = "example-hall"

@@ -19,21 +19,21 @@ from netplan.traffic.matrix import (
     flows_matrix,
     no_traffic,
 )
-from netplan.traffic.matrix_statistics import (
+from netplan.traffic.patterns import Pattern, collective_traffic
+from netplan.traffic.statistics import (
     hb_share,
     heat_map,
     idle_pairs_share,
     kind_shares,
     pair_count,
 )
-from netplan.traffic.models import MODELS
-from netplan.traffic.patterns import Pattern, collective_traffic
-from netplan.traffic.training_traffic import (
+from netplan.traffic.training import (
     Schedule,
     collectives_of,
     training_traffic,
     with_expert_degree,
 )
+from netplan.workloads.models import MODELS
 
 PUBLISHED = Path(__file__).parents[1] / "published" / "traffic_stats.csv"
 GPT_1T = MODELS.load("gpt-1t")

@@ -1,0 +1,1 @@
+"""What breaks, how often, and what is left."""

@@ -1,0 +1,392 @@
+"""What failures cost a fabric over the years: interruptions, goodput, spares, price of an hour.
+
+The rates are those of a failure book, the counts those of the fabric. Closed forms stand beside
+the simulation: with failures at random and no want of spares both must agree.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, Literal
+
+import numpy as np
+
+from netplan.catalog import unknown_name
+from netplan.errors import InputError
+from netplan.faults.checkpoints import (
+    Checkpoints,
+    best_interval_h,
+    daly_interval_h,
+    exact_time_ratio,
+    young_interval_h,
+)
+from netplan.faults.outages import Cause, Exposure, simulate_outages
+from netplan.faults.rates import FailureBook, FailureRate, Unit, unit_counts
+from netplan.faults.reliability import (
+    HOURS_PER_YEAR,
+    cost_per_effective_gpu_hour,
+    interruptions_per_year,
+    mtbf_h,
+    none_down,
+    outstanding,
+    require_service,
+    service_level,
+    spares_needed,
+)
+from netplan.topologies.fabric import Fabric
+
+End = Literal["low", "base", "high"]
+Times = Literal["repair", "lead"]
+
+
+def causes_of(
+    book: FailureBook,
+    units: Mapping[Unit, int],
+    *,
+    end: End = "base",
+    times: Times = "repair",
+    pools: Mapping[str, str] | None = None,
+    interrupts: Mapping[str, float] | None = None,
+) -> tuple[Cause, ...]:
+    """Causes of a simulation: each row of the book with the units that a cluster has of it.
+
+    Parameters
+    ----------
+    book
+        Failure rates.
+    units
+        Units of the cluster, as :func:`netplan.faults.rates.unit_counts` gives them [1].
+    end
+        Which end of the ranges counts, for rates and times alike.
+    times
+        Whether a pool is filled again by repairs or by deliveries.
+    pools
+        Pool of spares by kind of unit; kinds that it does not name never lack a spare.
+    interrupts
+        Share of the failures that stop the job, by cause, in place of the book's [1].
+
+    Raises
+    ------
+    UnknownNameError
+        If ``interrupts`` names a cause that the book does not have.
+
+    Examples
+    --------
+    >>> from netplan.faults.rates import FAILURE_BOOKS
+    >>> cause = causes_of(FAILURE_BOOKS.load("rsc-1"), {"gpu": 16_384})[0]
+    >>> cause.count, cause.rate_per_year
+    (2048, 2.3725)
+    """
+    shares = dict(interrupts or {})
+    names = [row.cause for row in book.rates]
+    for name in shares:
+        if name not in names:
+            raise unknown_name("cause", name, names)
+    for kind in pools or {}:
+        if kind not in {row.kind for row in book.rates}:
+            raise InputError(
+                f"a pool for {kind!r}, of which failures {book.name} has no row: known:"
+                f" {', '.join(sorted({row.kind for row in book.rates}))}"
+            )
+
+    def cause(row: FailureRate) -> Cause:
+        hours = book.repair_h(row.kind) if times == "repair" else book.lead_h(row.kind)
+        return Cause(
+            name=row.cause,
+            rate_per_year=getattr(row.rate_per_year, end),
+            count=row.count_in(units),
+            interrupts=shares.get(row.cause, row.interrupts),
+            repair_h=getattr(hours, end),
+            pool=(pools or {}).get(row.kind, ""),
+        )
+
+    return tuple(cause(row) for row in book.rates)
+
+
+SPARED_KINDS = ("switch", "transceiver", "nic", "link", "gpu", "circuit-switch")
+"""Kinds of parts that spares are kept of; the rest is repaired in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How a job saves its work and what is kept in spare.
+
+    Parameters
+    ----------
+    write_h, restart_h
+        Writing one checkpoint, and from a failure to computing again [h].
+    interval_h
+        Between two checkpoints [h]; the best one if None.
+    level
+        Service level that spares are kept for [1].
+    years, seed
+        Years to simulate [1], and the seed of the draws.
+    end
+        Which end of the book's ranges counts.
+    spares
+        Spares that are kept, by kind of part; kinds that are not named never lack one [1].
+    """
+
+    write_h: float
+    restart_h: float
+    interval_h: float | None = None
+    level: float = 0.99
+    years: int = 1000
+    seed: int = 0
+    end: End = "base"
+    spares: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Spares:
+    """Spares of one kind of part for the service level, from the time of a delivery."""
+
+    kind: str
+    units: int
+    failures_per_year: float
+    lead_h: float
+    spares: int
+    service_level: float
+
+
+@dataclass(frozen=True, slots=True)
+class CauseShare:
+    """Interruptions of a year by one cause, simulated, with the 95 % interval of the mean."""
+
+    cause: str
+    failures_per_year: float
+    interruptions_per_year: float
+    half_width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Years of failures of one fabric.
+
+    Parameters
+    ----------
+    interruptions_per_year, interruptions_half_width, interruptions_closed_form
+        Interruptions of a year: simulated mean, half of its 95 % interval, and the closed form [1].
+    network_interruptions_per_year
+        Those of them that the network causes, closed form [1].
+    mtbf_h
+        Mean time between interruptions, closed form [h].
+    interval_h, young_h, daly_h
+        Checkpoint interval in use, and Young's and Daly's [h].
+    effective_time_ratio, effective_half_width, effective_closed_form
+        Share of the time that counts: simulated, half of its 95 % interval, closed form [1].
+    goodput
+        Useful work over that of a job that never stops nor slows down, simulated [1].
+    lost_h
+        Hours of a year that do not count, by reason [h].
+    years, years_for_one_percent
+        Simulated years, and how many bring the interval of the interruptions down to 1 % [1].
+    no_switch_down
+        Probability that no switch is down at a moment, where the book says how often one is [1].
+    causes, spares
+        By cause; by kind of part.
+    network_cost_per_effective_gpu_hour
+        Network's annuity and energy for an hour of useful work of one GPU; None without a price.
+    """
+
+    interruptions_per_year: float
+    interruptions_half_width: float
+    interruptions_closed_form: float
+    network_interruptions_per_year: float
+    mtbf_h: float
+    interval_h: float
+    young_h: float
+    daly_h: float
+    effective_time_ratio: float
+    effective_half_width: float
+    effective_closed_form: float
+    goodput: float
+    lost_h: dict[str, float]
+    years: int
+    years_for_one_percent: float
+    no_switch_down: float | None
+    causes: tuple[CauseShare, ...]
+    spares: tuple[Spares, ...]
+    network_cost_per_effective_gpu_hour: float | None
+
+
+NETWORK_KINDS = frozenset({"nic", "link", "transceiver", "switch", "circuit-switch", "network"})
+
+
+def outlook_of(
+    fabric: Fabric,
+    book: FailureBook,
+    habits: Habits,
+    *,
+    cost_per_year: float | None = None,
+    survived: Collection[Unit] = (),
+) -> Outlook:
+    """What failures cost a fabric over the years.
+
+    Parameters
+    ----------
+    fabric
+        A sized fabric.
+    book
+        Failure rates, repair and delivery times.
+    habits
+        Checkpoints, spares, years to simulate.
+    cost_per_year
+        The network's annuity and energy of a year, in any currency.
+    survived
+        Units whose failure cuts off no GPU of this fabric, such as a leaf of one of two planes:
+        they slow the job and do not stop it.
+
+    Raises
+    ------
+    InputError
+        If the habits are out of range.
+
+    Examples
+    --------
+    >>> from netplan.faults.rates import FAILURE_BOOKS
+    >>> from netplan.topologies.build import build_fabric
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> fabric = build_fabric(FABRICS.load("rail-only"), Sizing(1024, 64, 8, 450e9, 50e9))
+    >>> found = outlook_of(fabric, FAILURE_BOOKS.load("2026"), Habits(1 / 60, 10 / 60, years=200))
+    >>> abs(found.effective_time_ratio - found.effective_closed_form) < 0.01
+    True
+    """
+    units = unit_counts(fabric)
+    carried = {row.cause: 0.0 for row in book.rates if row.unit in survived}
+    kept = _kept(fabric, book, habits)
+    causes = causes_of(
+        book,
+        units,
+        end=habits.end,
+        times="lead" if kept else "repair",
+        pools={kind: kind for kind in kept},
+        interrupts=carried,
+    )
+    stops = [cause.interrupts for cause in causes]
+    rates, counts = [c.rate_per_year for c in causes], [c.count for c in causes]
+    per_year = interruptions_per_year(rates, counts, stops)
+    between_h = mtbf_h(per_year)
+    job = _job(habits, between_h)
+    found = simulate_outages(
+        Exposure(causes, spares=kept),
+        job,
+        years=habits.years,
+        rng=np.random.default_rng(habits.seed),
+    )
+    yearly, ratio = found.interruptions_a_year, found.effective_time_ratio
+    network = [
+        rate * count * stop
+        for row, rate, count, stop in zip(book.rates, rates, counts, stops, strict=True)
+        if row.kind in NETWORK_KINDS
+    ]
+    goodput = found.goodput.value
+    price = None
+    if cost_per_year is not None and goodput > 0:
+        price = cost_per_effective_gpu_hour(cost_per_year, fabric.sizing.gpus, goodput)
+    return Outlook(
+        interruptions_per_year=yearly.value,
+        interruptions_half_width=_finite(yearly.half_width),
+        interruptions_closed_form=per_year,
+        network_interruptions_per_year=sum(network),
+        mtbf_h=between_h if between_h < inf else HOURS_PER_YEAR * habits.years,
+        interval_h=job.interval_h,
+        young_h=_young(habits, between_h, young_interval_h),
+        daly_h=_young(habits, between_h, daly_interval_h),
+        effective_time_ratio=ratio.value,
+        effective_half_width=_finite(ratio.half_width),
+        effective_closed_form=exact_time_ratio(job, between_h),
+        goodput=goodput,
+        lost_h={reason: mean.value for reason, mean in found.lost_h.items()},
+        years=found.years,
+        years_for_one_percent=_finite(float(yearly.years_for(0.01))),
+        no_switch_down=_no_switch_down(book, fabric),
+        causes=tuple(
+            CauseShare(
+                cause=cause.name,
+                failures_per_year=cause.rate_per_year * cause.count,
+                interruptions_per_year=found.interruptions_of(cause.name).value,
+                half_width=_finite(found.interruptions_of(cause.name).half_width),
+            )
+            for cause in causes
+        ),
+        spares=_spares(fabric, book, habits),
+        network_cost_per_effective_gpu_hour=price,
+    )
+
+
+def _job(habits: Habits, between_h: float) -> Checkpoints:
+    """Checkpoints at the interval asked for, else at the best one."""
+    interval = habits.interval_h
+    if interval is None:
+        if not habits.write_h:
+            raise InputError(
+                "checkpoints that take no time would be written all the time: give"
+                " --checkpoint-write or --checkpoint-interval"
+            )
+        # A cluster that never fails still saves its work once a year.
+        interval = min(best_interval_h(habits.write_h, between_h), HOURS_PER_YEAR)
+    return Checkpoints(interval, habits.write_h, habits.restart_h)
+
+
+def _young(habits: Habits, between_h: float, rule: Any) -> float:  # noqa: ANN401 - a rule of two times
+    """An interval by a rule, in a finite world [h]."""
+    return float(rule(habits.write_h, min(between_h, HOURS_PER_YEAR * habits.years)))
+
+
+def _no_switch_down(book: FailureBook, fabric: Fabric) -> float | None:
+    """Probability that no switch is down, where the book says how often one is."""
+    shares = [row.down for row in book.rates if row.kind == "switch" and row.down is not None]
+    if not shares or not fabric.switches:
+        return None
+    return none_down(max(shares), fabric.switches)
+
+
+def _kept(fabric: Fabric, book: FailureBook, habits: Habits) -> dict[str, int]:
+    """Spares that are kept of parts that the fabric has.
+
+    Raises
+    ------
+    InputError
+        If they do not reach the service level: the message says how many do.
+    """
+    found = {}
+    for row in _spares(fabric, book, habits):
+        if row.kind not in habits.spares:
+            continue
+        number = habits.spares[row.kind]
+        waiting = row.failures_per_year * row.lead_h / HOURS_PER_YEAR
+        try:
+            require_service(number, waiting, habits.level)
+        except InputError as error:
+            raise InputError(f"{fabric.name}, {row.kind}: {error}") from None
+        found[row.kind] = number
+    return found
+
+
+def _spares(fabric: Fabric, book: FailureBook, habits: Habits) -> tuple[Spares, ...]:
+    """Spares by kind of part: failures during a delivery, rows of one kind together."""
+    units = unit_counts(fabric)
+    rows: dict[str, list[tuple[float, int, float]]] = {}
+    for row in book.rates:
+        if row.kind in SPARED_KINDS:
+            lead_h = float(getattr(book.lead_h(row.kind), habits.end))
+            rate = float(getattr(row.rate_per_year, habits.end))
+            rows.setdefault(row.kind, []).append((rate, row.count_in(units), lead_h))
+    found = []
+    for kind, parts in rows.items():
+        count = sum(number for _, number, _ in parts)
+        waiting = sum(outstanding(rate, number, lead) for rate, number, lead in parts)
+        if not count or not parts[0][2]:
+            continue
+        spares = spares_needed(waiting, habits.level)
+        per_year = sum(rate * number for rate, number, _ in parts)
+        level = service_level(spares, waiting)
+        found.append(Spares(kind, count, per_year, parts[0][2], spares, level))
+    return tuple(found)
+
+
+def _finite(value: float) -> float:
+    """A number that JSON has: infinite widths of a single year become 0 years of evidence."""
+    return value if value < inf else 0.0

@@ -1,0 +1,264 @@
+"""Parts by name, as cable plans and graphs write them.
+
+=====================================  ====================================================
+``gpu-5``, ``rail-0/leaf-3``           a node
+``domain-7``, ``plane-1``, ``feed-A``  a risk group
+``gpu-5:1``                            a network port of a GPU (its ports count from 1)
+``rail-0/leaf-3:6``                    the transceiver in a port of a switch
+``gpu-5:1--rail-0/leaf-3:6``           a link, as cable plans label it, from either end
+``gpu-5--rail-0/leaf-3``               all links between two nodes
+=====================================  ====================================================
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from netplan.catalog import unknown_name
+from netplan.errors import InputError
+from netplan.faults.damage import Longs
+from netplan.faults.stock import PartKind, Parts, Stock
+from netplan.topologies.graph import GPU, HB_SWITCH, MANAGER, SWITCH
+from netplan.topologies.naming import StructuralNames
+from netplan.traffic.routing import HB_GROUP
+
+BETWEEN = "--"
+PORT = re.compile(r"(.+):([0-9]{1,6})")
+PLAIN_GPU = re.compile(r"gpu-([0-9]{1,9})")
+MAX_NEAR = 500
+"""Names that are searched for the nearest ones; more would take seconds."""
+
+
+@dataclass(frozen=True, eq=False)
+class PartNames:
+    """Names of the parts of a fabric, both ways.
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("rail-only"), Sizing(1024, 32, 8, 450e9, 50e9))
+    >>> names = PartNames(Stock(graph))
+    >>> for text in ("gpu-16", "gpu-16:1", "gpu-16--rail-0/leaf-0", "rail-7/leaf-1:2", "rail-2"):
+    ...     found = names.find(text)
+    ...     print(found.kind.name, found.numbers, *names.of(found))
+    gpu [16] gpu-16
+    nic [2080] gpu-16:1
+    link [1040] gpu-16:1--rail-0/leaf-0:3
+    transceiver [2335] rail-7/leaf-1:2
+    rail [2] rail-2
+    """
+
+    stock: Stock
+
+    def find(self, text: str, kind: PartKind | None = None) -> Parts:
+        """Part or parts of a name; of one kind, if it is given.
+
+        Raises
+        ------
+        UnknownNameError
+            If nothing has this name; the message offers the nearest.
+        InputError
+            If it is not of the kind, or two nodes are named that no link joins.
+        """
+        found = self._find(text, kind)
+        if found is None:
+            raise self._unknown(text)
+        if kind is None or found.kind is kind:
+            return found
+        if kind.space != found.kind.space or not _holds(kind, found.numbers):
+            raise InputError(f"{text[:60]!r} is no {kind.name}: it is a {found.kind.name}")
+        return Parts(kind, found.numbers)
+
+    def of(self, parts: Parts) -> Iterator[str]:
+        """Names of parts, one by one."""
+        graph = self.stock.graph
+        for number in parts.numbers.tolist():
+            match parts.kind.space:
+                case "node":
+                    yield graph.node_name(number)
+                case "link":
+                    yield BETWEEN.join(self._end_name(2 * number + end) for end in range(2))
+                case "end":
+                    yield self._end_name(number)
+                case "group":
+                    yield parts.kind.groups.names[number] if parts.kind.groups else str(number)
+
+    def _find(self, text: str, kind: PartKind | None) -> Parts | None:
+        if BETWEEN in text:
+            return self._links(text)
+        node = self._node(text)
+        if node is not None and (kind is None or kind.space != "group"):
+            return Parts(self._kind_of_node(node), np.array([node]))
+        if text in self._group_names and (kind is None or kind.space == "group"):
+            return self._group(text, kind)
+        return self._port(text, kind)
+
+    def _group(self, text: str, kind: PartKind | None) -> Parts:
+        """Group of a name; where several kinds have it, that of the kind, or the first."""
+        places = self._group_names[text]
+        name, number = next((at for at in places if kind and at[0] == kind.name), places[0])
+        return Parts(self.stock.kinds[name], np.array([number]))
+
+    def _node(self, text: str) -> int | None:
+        graph = self.stock.graph
+        plain = PLAIN_GPU.fullmatch(text)
+        if plain and int(plain[1]) < graph.gpus and graph.node_name(int(plain[1])) == text:
+            return int(plain[1])
+        return self._node_names.get(text)
+
+    def _port(self, text: str, kind: PartKind | None) -> Parts | None:
+        """Port of a GPU or switch, as network port or transceiver."""
+        place = self._device_port(text)
+        if place is None:
+            return None
+        node, port = place
+        graph = self.stock.graph
+        ends = self._ends_at(node)
+        chosen = ends[self._ports(ends) == port]
+        if not len(chosen):
+            count = len(ends)
+            raise InputError(
+                f"{graph.node_name(node)} has no cable in port {port}, it has {count}"
+                f" cable{'s' * (count != 1)}"
+                + (f" in ports up to {int(self._ports(ends).max())}" if count else "")
+            )
+        names = ("nic", "transceiver") if graph.node_kind[node] == GPU else ("transceiver",)
+        wanted = [kind] if kind and kind.space == "end" else []
+        known = [self.stock.kinds[name] for name in names if name in self.stock.kinds]
+        for candidate in [*wanted, *known]:
+            if _holds(candidate, chosen):
+                return Parts(candidate, chosen)
+        raise InputError(
+            f"{text[:60]!r} is a copper cable, which has no transceiver: fail its link"
+        )
+
+    def _links(self, text: str) -> Parts | None:
+        """Links between two nodes, or the one between two ports."""
+        graph = self.stock.graph
+        # A name may hold the mark itself: try every place where the text can be cut.
+        for cut in re.finditer(f"(?={BETWEEN})", text):
+            sides = [text[: cut.start()], text[cut.start() + len(BETWEEN) :]]
+            places = [self._device_port(side) for side in sides]
+            nodes = [
+                place[0] if place else self._node(side)
+                for place, side in zip(places, sides, strict=True)
+            ]
+            first, second = nodes
+            if first is None or second is None:
+                continue
+            ends = self._ends_at(first, inside=places == [None, None])
+            other = np.where(ends % 2, graph.source[ends // 2], graph.target[ends // 2])
+            chosen = ends[other == second]
+            for side, place in enumerate(places):
+                if place:
+                    chosen = chosen[self._ports(chosen ^ side) == place[1]]
+            if not len(chosen):
+                raise InputError(f"no link joins {sides[0][:60]} and {sides[1][:60]}")
+            network = chosen[graph.group[chosen // 2] != self._hb_code]
+            name = "link" if len(network) else "hb-link"
+            return Parts(self.stock.kinds[name], (network if len(network) else chosen) // 2)
+        return None
+
+    def _device_port(self, text: str) -> tuple[int, int] | None:
+        found = PORT.fullmatch(text)
+        node = self._node(found[1]) if found else None
+        return (node, int(found[2])) if found and node is not None else None
+
+    def _ends_at(self, node: int, *, inside: bool = False) -> Longs:
+        """Ends of the cables at a node, and of the links inside HB domains if asked for."""
+        graph, rows = self.stock.graph, self.stock.graph.adjacency
+        links = rows.link[rows.indptr[node] : rows.indptr[node + 1]].astype(np.int64)
+        if not inside:
+            links = links[graph.group[links] != self._hb_code]
+        ends: Longs = 2 * links + (graph.target[links] == node)
+        return ends
+
+    def _ports(self, ends: Longs) -> Longs:
+        """Ports of ends, as cable plans count them: network ports from 1."""
+        graph, link = self.stock.graph, ends // 2
+        node = np.where(ends % 2, graph.target[link], graph.source[link])
+        port = np.where(ends % 2, graph.target_port[link], graph.source_port[link])
+        named: Longs = port.astype(np.int64) + 1 - self._first_port[node]
+        return named
+
+    def _end_name(self, end: int) -> str:
+        graph, link = self.stock.graph, end // 2
+        node = int((graph.target if end % 2 else graph.source)[link])
+        if graph.group[link] == self._hb_code:
+            return graph.node_name(node)
+        return f"{graph.node_name(node)}:{int(self._ports(np.array([end]))[0])}"
+
+    def _kind_of_node(self, node: int) -> PartKind:
+        kinds = self.stock.kinds
+        code = int(self.stock.graph.node_kind[node])
+        return kinds[
+            {GPU: "gpu", HB_SWITCH: "hb-switch", SWITCH: "switch", MANAGER: "manager"}[code]
+        ]
+
+    @property
+    def _hb_code(self) -> int:
+        names = self.stock.graph.group_names
+        return names.index(HB_GROUP) if HB_GROUP in names else -1
+
+    @cached_property
+    def _first_port(self) -> Longs:
+        """First network port of every GPU with links inside its HB domain, 0 of other nodes."""
+        graph = self.stock.graph
+        first = np.zeros(graph.node_count, np.int64)
+        if self._hb_code < 0:
+            return first
+        gpu = graph.node_kind == GPU
+        first[gpu] = np.iinfo(np.int64).max
+        network = graph.group != self._hb_code
+        for node, port in ((graph.source, graph.source_port), (graph.target, graph.target_port)):
+            used = network & gpu[node]
+            np.minimum.at(first, node[used], port[used])
+        return first
+
+    @cached_property
+    def _node_names(self) -> dict[str, int]:
+        """Numbers of nodes by name; GPUs of a plain pattern are left out, being found by it."""
+        graph = self.stock.graph
+        plain = isinstance(graph.names, StructuralNames) and graph.node_name(0) == "gpu-0"
+        skipped = graph.gpus if plain else 0
+        return {graph.node_name(node): node for node in range(skipped, graph.node_count)}
+
+    @cached_property
+    def _group_names(self) -> dict[str, list[tuple[str, int]]]:
+        """Kinds and numbers of groups by name."""
+        found: dict[str, list[tuple[str, int]]] = {}
+        for kind in self.stock.kinds.values():
+            for number, name in enumerate(kind.groups.names if kind.groups else ()):
+                found.setdefault(name, []).append((kind.name, number))
+        return found
+
+    def _unknown(self, text: str) -> Exception:
+        """Error that offers names which begin alike, or end alike."""
+        graph, wanted = self.stock.graph, text[:60]
+        stem = re.split(r"[0-9:]", wanted, maxsplit=1)[0].lower()
+        tail = re.split(r"[0-9:]", wanted.rpartition("/")[2], maxsplit=1)[0].lower()
+        pool = [*self._node_names, *self._group_names]
+        alike = [name for name in pool if stem and name.lower().startswith(stem)]
+        alike += [name for name in pool if tail and f"/{tail}" in name.lower()]
+        examples = [*self.stock.kinds, graph.node_name(0), graph.node_name(graph.gpus - 1)]
+        near = [*examples, *alike[: MAX_NEAR // 2], *alike[-MAX_NEAR // 2 :]]
+        error = unknown_name("part", wanted, list(dict.fromkeys(near)))
+        if "did you mean" in str(error):
+            return error
+        ends = f"{graph.node_name(0)} to {graph.node_name(graph.gpus - 1)}"
+        kinds = ", ".join(self.stock.kinds)
+        return type(error)(
+            f"unknown part {wanted!r}: name a node ({ends}, …), a port, a link or a group, or a"
+            f" number of parts such as link=10; kinds are {kinds}"
+        )
+
+
+def _holds(kind: PartKind, numbers: Longs) -> bool:
+    """Whether all these parts are of a kind, whose numbers rise."""
+    place = np.searchsorted(kind.numbers, numbers).clip(max=len(kind.numbers) - 1)
+    return bool(np.all(kind.numbers[place] == numbers))

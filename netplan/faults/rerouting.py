@@ -1,0 +1,402 @@
+"""Loads after rerouting: equal-cost multipath over the links that are left.
+
+Traffic takes its usual ways as far as they are alive: inside an HB domain its links, between
+domains the network, on a rail-only fabric first the domain and then the rail. Over either, all
+live shortest paths share it as switches do (`netplan.traffic.routing_ecmp`). A flow whose usual
+way is cut takes the shortest live paths over all links, through the GPUs of HB domains too: a
+*detour*.
+
+What a failed GPU sends or should receive is *lost*; what no live path joins is *cut*. Throughput is
+the largest common factor at which all demands fit, read as bytes a second: 0 if any is cut.
+
+Tori and dragonflies are routed by shortest paths too, since their own routing knows no failures.
+Compare damage with :func:`reroute` on the intact fabric, not with their own routing.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+
+from netplan.errors import InputError
+from netplan.faults.damage import Damage, Longs, Mask, no_damage
+from netplan.faults.effects import find_islands, network_links
+from netplan.faults.scenario import Scenario, read_scenario
+from netplan.faults.stock import Stock
+from netplan.topologies.graph import FabricGraph
+from netplan.traffic.demand import Demand, check_demand, split_demand
+from netplan.traffic.loads import LinkLoads
+from netplan.traffic.matrix import TrafficMatrix
+from netplan.traffic.products import Floats
+from netplan.traffic.routing import forwarding_nodes, has_domains, joins_all
+from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
+
+Ends = tuple[Longs, Longs]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rerouted:
+    """Traffic on what is left of a fabric.
+
+    Parameters
+    ----------
+    loads
+        Loads of all links of the fabric; those that are out carry nothing.
+    lost_bytes
+        Traffic of GPUs that have failed [B].
+    cut_bytes
+        Traffic between live GPUs that no live path joins [B].
+    detour_bytes
+        Traffic that left its usual way [B].
+    """
+
+    loads: LinkLoads
+    lost_bytes: float
+    cut_bytes: float
+    detour_bytes: float
+
+    @property
+    def throughput(self) -> float:
+        """Largest common factor at which all demands fit, in bytes a second [1]."""
+        if self.cut_bytes > 0:
+            return 0.0
+        return 1.0 / self.loads.busiest_s if self.loads.busiest_s else float("inf")
+
+
+def reroute(
+    graph: FabricGraph, damage: Damage, demand: Demand, *, forwarding: bool | None = None
+) -> Rerouted:
+    """Route a demand over what is left of a fabric.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+    damage
+        What has failed.
+    demand
+        Traffic between its GPUs.
+    forwarding
+        Whether HB domains forward between rails anyway; None says yes where the intact network
+        does not join all GPUs.
+
+    Raises
+    ------
+    InputError
+        If the demand or the damage is for another fabric, or uniform groups are too large to list.
+
+    Examples
+    --------
+    GPU 0 sends to GPU 9, which is on rail 1. Its own port is out, and GPU 1 forwards for it.
+
+    >>> from types import SimpleNamespace
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.faults.scenario import parse_faults
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("rail-optimized"), Sizing(64, 16, 8, 350e9, 50e9))
+    >>> demand = SimpleNamespace(gpus=64, source=np.array([0]), destination=np.array([9]),
+    ...                          flow_bytes=np.array([50e9]), groups=())
+    >>> found = reroute(graph, parse_faults(["gpu-0:1"], graph), demand)
+    >>> found.detour_bytes, found.throughput
+    (50000000000.0, 1.0)
+    """
+    check_demand(demand, graph.gpus)
+    live = live_fabric(graph, damage)
+    if forwarding is None:
+        forwarding = has_domains(graph) and not joins_all(graph, np.flatnonzero(live.outer))
+    flows = split_demand(demand, 1).network.listed()
+    down = damage.node_down[flows.source] | damage.node_down[flows.destination]
+    lost = float(flows.flow_bytes[down].sum())
+    ends = flows.source[~down].astype(np.int64), flows.destination[~down].astype(np.int64)
+    amount = flows.flow_bytes[~down]
+    inner, outer = _ways(graph, *ends, forwarding=forwarding)
+    return live.route(inner, outer, ends, amount, lost)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LiveFabric:
+    """What is left of a fabric, and which nodes hang together on it.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+    live, outer
+        Whether a link is alive, and whether it is outside HB domains, shape (links,).
+    passing
+        Whether a node passes on traffic of others over the network, shape (nodes,).
+    inside, whole
+        Island of each node over links of HB domains, and over all links, shape (nodes,).
+    reach
+        Islands of the nodes that pass traffic on which each node has a link to, shape (nodes,
+        most); -1 fills up. Two nodes are joined over the network if they have one in common.
+    """
+
+    graph: FabricGraph
+    live: Mask
+    outer: Mask
+    passing: Mask
+    inside: Longs
+    whole: Longs
+    reach: Longs
+
+    def joined_outside(self, first: Longs, second: Longs) -> Mask:
+        """Whether live network links join two nodes, for each pair."""
+        joined: Mask = first == second
+        for one in range(self.reach.shape[1]):
+            island = self.reach[first, one]
+            known = island >= 0
+            for two in range(self.reach.shape[1]):
+                joined |= known & (island == self.reach[second, two])
+        return joined
+
+    def route(
+        self, inner: Ends, outer: Ends, ends: Ends, amount: Floats, lost_bytes: float = 0.0
+    ) -> Rerouted:
+        """Route flows on their usual ways, on detours, or not at all.
+
+        Parameters
+        ----------
+        inner, outer
+            Ends of each flow's way inside an HB domain, and over the network; equal ends are no
+            way.
+        ends
+            Ends of each flow.
+        amount
+            Size of each flow [B].
+        lost_bytes
+            Traffic that was lost before [B].
+        """
+        usual = self.inside[inner[0]] == self.inside[inner[1]]
+        usual &= self.joined_outside(*outer)
+        detour = ~usual & (self.whole[ends[0]] == self.whole[ends[1]])
+        everywhere = np.ones(self.graph.node_count, bool)
+        link_bytes = np.zeros(2 * self.graph.link_count)
+        for chosen, (source, target), forwards, links in (
+            (usual, inner, everywhere, self.live & ~self.outer),
+            (usual, outer, self.passing, self.live & self.outer),
+            (detour, ends, everywhere, self.live),
+        ):
+            used = chosen & (source != target)
+            if used.any():
+                graph = self.graph
+                arcs = make_arcs(graph.source, graph.target, forwards, np.flatnonzero(links))
+                link_bytes += ecmp_loads(arcs, source[used], target[used], amount[used])
+        return Rerouted(
+            LinkLoads(self.graph, link_bytes.reshape(2, -1)),
+            lost_bytes,
+            float(amount[~usual & ~detour].sum()),
+            float(amount[detour].sum()),
+        )
+
+
+def live_fabric(graph: FabricGraph, damage: Damage) -> LiveFabric:
+    """What is left of a fabric.
+
+    Raises
+    ------
+    InputError
+        If the damage is that of another graph.
+    """
+    live, outer = ~damage.links_out(graph), network_links(graph)
+    passing = forwarding_nodes(graph, np.flatnonzero(outer))
+    between = passing[graph.source] & passing[graph.target]
+    island = find_islands(graph, damage, live & outer & between).island
+    return LiveFabric(
+        graph,
+        live,
+        outer,
+        passing,
+        find_islands(graph, damage, live & ~outer).island,
+        find_islands(graph, damage, live).island,
+        _reach(graph, np.flatnonzero(live & outer), passing, island),
+    )
+
+
+def _reach(graph: FabricGraph, links: Longs, passing: Mask, island: Longs) -> Longs:
+    """Islands that each node has a link to; its own, if it passes traffic on itself."""
+    tail = np.concatenate([graph.source[links], graph.target[links]]).astype(np.int64)
+    head = np.concatenate([graph.target[links], graph.source[links]])
+    ends = passing[head] & ~passing[tail]
+    own = np.flatnonzero(passing)
+    node = np.concatenate([own, tail[ends]])
+    size = np.int64(graph.node_count)
+    node, found = np.divmod(np.unique(node * size + island[np.append(own, head[ends])]), size)
+    count = np.bincount(node, minlength=graph.node_count)
+    place = np.arange(len(node)) - np.repeat(np.cumsum(count) - count, count)
+    reach = np.full((graph.node_count, max(1, int(count.max(initial=0)))), -1, np.int64)
+    reach[node, place] = found
+    return reach
+
+
+def _ways(
+    graph: FabricGraph, source: Longs, destination: Longs, *, forwarding: bool
+) -> tuple[Ends, Ends]:
+    """Usual ways of flows: ends inside an HB domain, and ends over the network.
+
+    As `netplan.traffic.demand.split_demand` has them, flow by flow.
+    """
+    if not has_domains(graph):
+        return (source, source), (source, destination)
+    size = graph.hb_size
+    same = source // size == destination // size
+    if not forwarding:
+        middle = np.where(same, destination, source)
+        return (source, middle), (middle, destination)
+    relay = source // size * size + destination % size
+    early = relay < graph.gpus
+    last = destination // size * size + source % size
+    # Over the domain first, then along the rail; where the relay is missing, the other way round.
+    inner = np.where(early, source, last), np.where(early, relay, destination)
+    outer = np.where(early, relay, source), np.where(early, destination, last)
+    return inner, outer
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingLoads:
+    """Traffic of one iteration of the intact plan, sent over what is left.
+
+    Parameters
+    ----------
+    busiest_link
+        Ends of the network link that needs longest, in the direction of its load.
+    busiest_s, intact_busiest_s
+        Time of the busiest network link, after the failure and before [s].
+    detour_bytes, lost_bytes, cut_bytes
+        Traffic that left its usual way, of failed GPUs, and between live GPUs without a path [B].
+    """
+
+    busiest_link: str
+    busiest_s: float
+    intact_busiest_s: float
+    detour_bytes: float
+    lost_bytes: float
+    cut_bytes: float
+
+
+def training_loads(graph: FabricGraph, damage: Damage, matrix: TrafficMatrix) -> TrainingLoads:
+    """Route the traffic of one iteration before and after a failure.
+
+    Parameters
+    ----------
+    graph, damage
+        The fabric, and what has failed.
+    matrix
+        Traffic of one iteration.
+
+    Examples
+    --------
+    Two GPUs of two domains talk over their own rail; their link fails, and others forward.
+
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.faults.scenario import parse_faults
+    >>> from netplan.topologies.specs import FABRICS
+    >>> from netplan.traffic.matrix import flows_matrix
+    >>> graph = expand(FABRICS.load("rail-only"), Sizing(64, 8, 8, 450e9, 50e9))
+    >>> matrix = flows_matrix(64, source=[0], destination=[8], flow_bytes=[50e9])
+    >>> found = training_loads(graph, parse_faults(["gpu-0:1"], graph), matrix)
+    >>> found.intact_busiest_s, found.detour_bytes, found.cut_bytes
+    (1.0, 50000000000.0, 0.0)
+    """
+    before, after = (reroute(graph, one, matrix) for one in (no_damage(graph), damage))
+    busiest, seconds = _busiest(graph, after)
+    return TrainingLoads(
+        busiest_link=busiest,
+        busiest_s=seconds,
+        intact_busiest_s=_busiest(graph, before)[1],
+        detour_bytes=after.detour_bytes,
+        lost_bytes=after.lost_bytes,
+        cut_bytes=after.cut_bytes,
+    )
+
+
+def _busiest(graph: FabricGraph, routed: Rerouted) -> tuple[str, float]:
+    """The network link that needs longest, links inside HB domains left out."""
+    seconds = np.where(network_links(graph), routed.loads.link_s, 0.0)
+    if not seconds.any():
+        return "none", 0.0
+    back, link = divmod(int(np.argmax(seconds)), graph.link_count)
+    ends = int(graph.source[link]), int(graph.target[link])
+    sender, receiver = ends[::-1] if back else ends
+    return f"{graph.node_name(sender)} to {graph.node_name(receiver)}", float(seconds.max())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Policy:
+    """Incidents and how often they come.
+
+    Parameters
+    ----------
+    names
+        Name of each mode, shape (modes,).
+    chances
+        Chance that an incident is of the mode; together 1.
+    modes
+        What fails.
+    """
+
+    names: tuple[str, ...]
+    chances: tuple[float, ...]
+    modes: tuple[Scenario, ...]
+
+    def draw(self, count: int, rng: np.random.Generator) -> Iterator[tuple[int, Damage]]:
+        """Modes and damages of so many incidents, one by one.
+
+        Raises
+        ------
+        InputError
+            If a mode draws more parts of a kind than are left.
+        """
+        for mode in rng.choice(len(self.modes), count, p=np.array(self.chances)).tolist():
+            yield mode, self.modes[mode].damage(rng)
+
+
+def read_policy(
+    weights: Mapping[str, float], faults: Mapping[str, Sequence[str]], stock: Stock
+) -> Policy:
+    """Make a policy from faults as written.
+
+    Parameters
+    ----------
+    weights
+        Weight of each mode, by its name [1]; only their ratios count.
+    faults
+        Faults of each mode, as in `netplan.faults.scenario`.
+    stock
+        The parts of the fabric.
+
+    Raises
+    ------
+    NetplanError
+        If a mode lacks faults or a weight, a weight is negative, all are 0, or a fault is wrong.
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> stock = Stock(expand(FABRICS.load("rail-only"), Sizing(1024, 32, 8, 450e9, 50e9)))
+    >>> modes = {"link": ["link=1"], "leaf": ["leaf=1"], "server": ["domain=1"]}
+    >>> policy = read_policy({"link": 7, "leaf": 2, "server": 1}, modes, stock)
+    >>> policy.names, policy.chances
+    (('link', 'leaf', 'server'), (0.7, 0.2, 0.1))
+    >>> sum(int(damage.link_down.sum()) for _, damage in policy.draw(9, np.random.default_rng(0)))
+    6
+    """
+    if set(weights) != set(faults):
+        odd = min(set(weights) ^ set(faults))
+        raise InputError(f"mode {odd!r:.40} of the policy needs both a weight and faults")
+    for name, weight in weights.items():
+        if not (isfinite(weight) and weight >= 0):
+            raise InputError(f"mode {name!r:.40}: got weight {weight:g}, give a number from 0 on")
+    total = float(sum(weights.values()))
+    if total <= 0:
+        raise InputError("a policy needs a mode whose weight is above 0")
+    return Policy(
+        tuple(weights),
+        tuple(weight / total for weight in weights.values()),
+        tuple(read_scenario(faults[name], stock) for name in weights),
+    )

@@ -1,0 +1,302 @@
+"""One iteration from its layers: pipeline, bubble, and data parallel collectives.
+
+With m microbatches, p stages of n layers, v interleaved stages, the time L of one layer (forward
+and backward, collectives included) and h of one transfer between stages:
+
+    layers          m n L
+    pipeline_comm   2 m v h
+    bubble          (p - 1) (n/v L + 2 h)
+    data_comm       forward + backward
+
+The iteration model says whether the bubble's L contains collectives and memory traffic, and whether
+h is the mean or the slowest transfer. Sources: arXiv:2410.00273, Sec. III, and arXiv:2307.12169,
+Eq. 2 to 7; interleaving as in Narayanan et al. (arXiv:2104.04473, Sec. 2.2).
+
+Data parallel collectives work on one layer at a time and hide behind the same pass through another
+layer. Of r passes through n layers the first is exposed,
+
+    x + (r n - 1) max(x - t, 0),
+
+with the collective's time x and the pass's time t. ZeRO sets x and r (arXiv:1910.02054, Sec. 7):
+
+======  =================================  ==================================  ===================
+stage   forward                            backward                            r
+======  =================================  ==================================  ===================
+0       none                               all_reduce of gradients             1
+1       all_gather of weights              reduce_scatter of gradients         1
+2       all_gather of weights              reduce_scatter of gradients         1; backward m
+3       all_gather of weights              all_gather, reduce_scatter          m
+======  =================================  ==================================  ===================
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from netplan.performance.compute import LayerTable, Timing
+from netplan.performance.setting import Setting
+from netplan.performance.space import PlanSpace, real
+from netplan.traffic.groups import Affine, Network, group_of
+from netplan.traffic.placement import CONTEXT, DATA, EXPERT, PIPELINE, Floats, Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScheduleTerms:
+    """What depends on the schedule only, each of shape (schedules,).
+
+    Parameters
+    ----------
+    passes
+        Passes through a layer, m n [1].
+    bubble
+        Layers in the bubble, (p - 1) n / v [1].
+    transfers, transfer_bytes
+        Transfers of the steady state, 2 m v [1], and their bytes [B].
+    fill_bytes
+        Bytes of the two transfers that every hop of the bubble makes [B].
+    microbatches
+        m [1].
+    forward_rest, backward_rest
+        Data parallel collectives behind the first one, r n - 1 [1].
+    """
+
+    passes: Floats
+    bubble: Floats
+    transfers: Floats
+    transfer_bytes: Floats
+    fill_bytes: Floats
+    microbatches: Floats
+    forward_rest: Floats
+    backward_rest: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacementTerms:
+    """What depends on the placement only, each of shape (placements,).
+
+    Parameters
+    ----------
+    hop
+        One transfer of the steady state.
+    fill
+        All hops from the first stage to the last.
+    forward_s, backward_s
+        Data parallel collectives of one layer (of the whole stage if nothing overlaps) [s].
+    ends_s
+        Those of embedding and head [s].
+    alone
+        Whether there is only one stage.
+    """
+
+    hop: Affine
+    fill: Affine
+    forward_s: Floats
+    backward_s: Floats
+    ends_s: Floats
+    alone: Floats
+
+
+def schedule_terms(setting: Setting, space: PlanSpace, table: LayerTable) -> ScheduleTerms:
+    """Multiplicities of every schedule."""
+    schedules = space.schedules
+    totals = space.totals[:, schedules.totals]
+    stages = real(totals[PIPELINE])
+    layers = setting.training.model.layers / stages
+    m, v = real(schedules.microbatches), real(schedules.interleave)
+    boundary = table.boundary_bytes[space.example_sharding]
+    zero = setting.zero_stage
+    once = np.ones_like(m)
+    return ScheduleTerms(
+        passes=m * layers,
+        bubble=(stages - 1) * layers / v,
+        transfers=2 * m * v,
+        transfer_bytes=2 * m * v * boundary,
+        fill_bytes=2 * boundary,
+        microbatches=m,
+        forward_rest=(m if zero == 3 else once) * layers - 1,  # noqa: PLR2004 - a ZeRO stage
+        backward_rest=(m if zero >= 2 else once) * layers - 1,  # noqa: PLR2004
+    )
+
+
+def placement_terms(
+    setting: Setting, network: Network, space: PlanSpace, table: LayerTable
+) -> PlacementTerms:
+    """Transfers and data parallel collectives of every placement."""
+    placements = space.placements
+    stages = real(placements.totals[PIPELINE])
+    fill, slowest = network.hops(placements)
+    hops = np.maximum(stages - 1, 1)
+    mean = Affine(fill.s_per_byte / hops, fill.fixed_s / hops)
+    hop = mean if setting.assumptions.overlap.hop == "mean" else slowest
+    layers = setting.training.model.layers / stages
+    row = space.first_sharding[space.layer_of]
+    weights, experts = table.weight_bytes[row], table.expert_bytes[row]
+    if setting.assumptions.overlap.data == "exposed":
+        weights, experts = weights * layers, experts * layers
+    gather, scatter = _synchronisation(setting, network, space, weights, experts)
+    first, last = table.first.weight_bytes[row], table.last.weight_bytes[row]
+    ends = np.where(stages == 1, first + last, np.maximum(first, last))
+    ends_s = np.zeros(placements.count)
+    if table.has_ends:
+        more, less = _synchronisation(setting, network, space, ends, np.zeros_like(ends))
+        ends_s = more + less
+    forward, backward = _zero_collectives(setting, gather, scatter)
+    return PlacementTerms(hop, fill, forward, backward, ends_s, alone=real(stages == 1))
+
+
+def _zero_collectives(setting: Setting, gather: Floats, scatter: Floats) -> tuple[Floats, Floats]:
+    """Collectives of one forward and of one backward pass, by ZeRO stage [s]."""
+    zero = setting.zero_stage
+    if zero == 0:
+        return np.zeros_like(gather), gather + scatter
+    return gather, (gather + scatter if zero == 3 else scatter)  # noqa: PLR2004 - a ZeRO stage
+
+
+def _synchronisation(
+    setting: Setting, network: Network, space: PlanSpace, weights: Floats, experts: Floats
+) -> tuple[Floats, Floats]:
+    """Time of an all_gather and of a reduce_scatter of all weights [s].
+
+    Weights are shared by the data and expert GPUs, experts by the data GPUs only, and both by the
+    context GPUs under 2D-context.
+    """
+    shared = (CONTEXT, DATA) if setting.strategy == "2d" else (DATA,)
+    everyone = group_of(space.placements, *_joined(setting, shared))
+    times = []
+    for kind in ("all_gather", "reduce_scatter"):
+        seconds = network.collective(kind, everyone).seconds(weights)
+        if setting.variant.sparse:
+            peers = group_of(space.placements, *shared)
+            seconds = seconds + network.collective(kind, peers).seconds(experts)
+        times.append(seconds)
+    return times[0], times[1]
+
+
+def _joined(setting: Setting, shared: tuple[int, ...]) -> tuple[int, ...]:
+    """The dimensions of dense weights: experts are spread over GPUs of different data."""
+    return (EXPERT, *shared) if setting.variant.sparse else shared
+
+
+def exposed_s(collective_s: Floats, pass_s: Floats, rest: Floats) -> Floats:
+    """Exposed time of 1 + ``rest`` collectives, all but the first behind a pass each [s].
+
+    Examples
+    --------
+    >>> exposed_s(np.array([3.0]), np.array([2.0]), np.array([4.0]))
+    array([7.])
+    """
+    exposed: Floats = collective_s + rest * np.maximum(collective_s - pass_s, 0)
+    return exposed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IterationTerms:
+    """All terms of all plans; a plan is a placement, a sharding and a schedule."""
+
+    setting: Setting
+    table: LayerTable
+    schedule: ScheduleTerms
+    placement: PlacementTerms
+    layer_s: Floats
+    bubble_s: Floats
+    forward_s: Floats
+    backward_s: Floats
+
+    @classmethod
+    def of(
+        cls, setting: Setting, network: Network, space: PlanSpace, table: LayerTable
+    ) -> "IterationTerms":
+        """Compute every term once for each of the things that it depends on."""
+        both = table.forward + table.backward
+        whole = setting.assumptions.overlap.bubble == "layer"
+        return cls(
+            setting=setting,
+            table=table,
+            schedule=schedule_terms(setting, space, table),
+            placement=placement_terms(setting, network, space, table),
+            layer_s=both.total_s,
+            bubble_s=both.total_s if whole else both.compute_s,
+            forward_s=table.forward.total_s,
+            backward_s=table.backward.total_s,
+        )
+
+    def seconds(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
+        """Iteration time of plans: the sum of what :meth:`parts` names [s]."""
+        terms, placed = self.schedule, self.placement
+        total: Floats = terms.passes[schedule] * self.layer_s[row]
+        total += terms.bubble[schedule] * self.bubble_s[row]
+        total += terms.transfer_bytes[schedule] * placed.hop.s_per_byte[place]
+        total += terms.transfers[schedule] * placed.hop.fixed_s[place]
+        total += terms.fill_bytes[schedule] * placed.fill.s_per_byte[place]
+        total += (2 * placed.fill.fixed_s)[place]
+        total += self.data_s(place, row, schedule)
+        if self.table.has_ends:
+            total += terms.microbatches[schedule] * self._ends(place, row).total_s
+        return total
+
+    def data_s(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
+        """Exposed data parallel collectives of plans [s]."""
+        terms, placed = self.schedule, self.placement
+        if self.setting.assumptions.overlap.data == "exposed":
+            return self._exposed_data_s(place, schedule)
+        forward, backward = placed.forward_s[place], placed.backward_s[place]
+        ahead = exposed_s(forward, self.forward_s[row], terms.forward_rest[schedule])
+        back = exposed_s(backward, self.backward_s[row], terms.backward_rest[schedule])
+        return ahead + back + placed.ends_s[place]
+
+    def _exposed_data_s(self, place: Ints, schedule: Ints) -> Floats:
+        """Data parallel collectives of whole stages, r times each where ZeRO repeats them [s]."""
+        terms, placed = self.schedule, self.placement
+        if self.setting.zero_stage < 2:  # noqa: PLR2004 - r is 1: one look-up a plan
+            once: Floats = placed.forward_s + placed.backward_s + placed.ends_s
+            return once[place]
+        layers = terms.passes[schedule] / terms.microbatches[schedule]
+        ahead = (terms.forward_rest[schedule] + 1) / layers
+        back = (terms.backward_rest[schedule] + 1) / layers
+        repeated = placed.forward_s[place] * ahead + placed.backward_s[place] * back
+        exposed: Floats = repeated + placed.ends_s[place]
+        return exposed
+
+    def parts(self, place: int, row: int, schedule: int) -> dict[str, float]:
+        """Named parts of one plan's iteration time [s]."""
+        at, on, by = (np.array([index]) for index in (place, row, schedule))
+        terms, placed = self.schedule, self.placement
+        passes, microbatches = terms.passes[by], terms.microbatches[by]
+        ends = self._ends(at, on)
+        both = self.table.forward + self.table.backward
+
+        def of_layers(part: Floats, end: Floats) -> float:
+            return float((passes * part[on] + microbatches * end)[0])
+
+        hop, fill = placed.hop, placed.fill
+        transfers = terms.transfer_bytes[by] * hop.s_per_byte[at]
+        transfers += terms.transfers[by] * hop.fixed_s[at]
+        bubble = terms.bubble[by] * self.bubble_s[on]
+        bubble += terms.fill_bytes[by] * fill.s_per_byte[at] + 2 * fill.fixed_s[at]
+        parts = {
+            "compute": of_layers(both.compute_s, ends.compute_s),
+            "memory": of_layers(both.memory_s, ends.memory_s),
+            "tensor_comm": of_layers(both.tensor_s, ends.tensor_s),
+            "data_comm": float(self.data_s(at, on, by)[0]),
+            "pipeline_comm": float(transfers[0]),
+            "bubble": float(bubble[0]),
+        }
+        if self.setting.variant.sparse:
+            parts["expert_comm"] = of_layers(both.expert_s, ends.expert_s)
+        return parts
+
+    def _ends(self, place: Ints, row: Ints) -> Timing:
+        """What a microbatch takes longer on the slower of first and last stage.
+
+        A pipeline runs at the pace of its slowest stage; a single stage has both ends.
+        """
+        first, last = self.table.first.time, self.table.last.time
+        alone = self.placement.alone[place]
+        slower = np.where(last.total_s[row] >= first.total_s[row], 1.0, 0.0)
+        keep_last, keep_first = np.maximum(alone, slower), np.maximum(alone, 1 - slower)
+        return Timing(
+            *(
+                keep_first * getattr(first, name)[row] + keep_last * getattr(last, name)[row]
+                for name in ("compute_s", "memory_s", "tensor_s", "expert_s")
+            )
+        )

@@ -1,0 +1,218 @@
+"""What is trained: model, batch, GPU, assumptions; and the choices that a search leaves open."""
+
+import difflib
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from netplan.errors import InputError
+from netplan.performance.iteration_model import IterationModel, Zero
+from netplan.workloads.accelerators import Accelerator
+from netplan.workloads.models import Model
+from netplan.workloads.operations import PLAIN, Mode, Strategy, Variant
+
+AnyStrategy = Literal["1d", "2d", "summa", "all"]
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What is trained, with what batch, under which assumptions.
+
+    Parameters
+    ----------
+    model
+        The transformer.
+    batch
+        Global batch, B [sequences].
+    flops_per_s
+        Peak of the matrix units of one GPU, F [FLOP/s].
+    memory_bytes
+        Memory of one GPU; may be infinite [B].
+    assumptions
+        Parameters of the iteration model.
+    vector_flops_per_s
+        Peak of the other units; needed by iteration models with detailed operations [FLOP/s].
+    memory_bytes_per_s
+        Bandwidth of the memory; needed likewise [B/s].
+
+    Raises
+    ------
+    InputError
+        If the batch is not positive, or a rate that the iteration model needs is missing.
+    """
+
+    model: Model
+    batch: int
+    flops_per_s: float
+    memory_bytes: float
+    assumptions: IterationModel
+    vector_flops_per_s: float | None = None
+    memory_bytes_per_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be timed."""
+        if self.batch < 1:
+            raise InputError(f"the global batch is at least 1 sequence, got {self.batch:,}")
+        detailed = self.assumptions.compute.operations == "detailed"
+        if detailed and not (self.vector_flops_per_s and self.memory_bytes_per_s):
+            raise InputError(
+                f"iteration model {self.assumptions.name} needs the accelerator's vector rate and"
+                " memory bandwidth, got none: give both, or use ptd-p"
+            )
+
+    @classmethod
+    def on(
+        cls,
+        accelerator: Accelerator,
+        model: Model,
+        assumptions: IterationModel,
+        *,
+        batch: int | None = None,
+    ) -> "Training":
+        """Training on an accelerator of the catalog; the batch is the model's own if absent."""
+        return cls(
+            model=model,
+            batch=model.batch if batch is None else batch,
+            flops_per_s=accelerator.tensor_flops_per_s,
+            memory_bytes=accelerator.memory_bytes,
+            assumptions=assumptions,
+            vector_flops_per_s=accelerator.vector_flops_per_s,
+            memory_bytes_per_s=accelerator.memory_bytes_per_s,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """What a search leaves no choice of; None searches it [1].
+
+    Examples
+    --------
+    >>> Fixed(pipeline=64).given
+    {'pipeline': 64}
+    """
+
+    tensor: int | None = None
+    context: int | None = None
+    expert: int | None = None
+    data: int | None = None
+    pipeline: int | None = None
+    microbatch: int | None = None
+    interleave: int | None = None
+
+    @property
+    def given(self) -> dict[str, int]:
+        """The values that are fixed, by name."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Choices beside the iteration model.
+
+    Parameters
+    ----------
+    variant
+        Recomputation, experts, embedding and head.
+    zero_stage
+        What is sharded over the data parallel group: nothing (0), the optimizer (1), gradients
+        too (2), weights too (3); the iteration model's own if absent.
+    interleave
+        Which interleaved schedules are searched; the iteration model's own if absent.
+    expert_degree
+        GPUs over which the experts are spread; searched if absent [1].
+    fixed
+        Degrees, microbatch and interleaving that are given.
+
+    Raises
+    ------
+    InputError
+        If a choice is unknown, or the expert degree does not divide the experts.
+
+    Examples
+    --------
+    >>> Options(zero_stage=3).zero_stage
+    3
+    """
+
+    variant: Variant = field(default=PLAIN)
+    zero_stage: Zero | None = None
+    interleave: Literal["none", "whole", "any"] | None = None
+    expert_degree: int | None = None
+    fixed: Fixed = field(default_factory=Fixed)
+
+    def __post_init__(self) -> None:
+        """Refuse what does not exist."""
+        if self.zero_stage not in (None, 0, 1, 2, 3):
+            raise InputError(f"ZeRO has the stages 0 to 3, got {self.zero_stage}")
+        if self.interleave not in (None, "none", "whole", "any"):
+            raise InputError(f"unknown interleaving {self.interleave!r}: use none, whole or any")
+        degree, experts = self.expert_degree, self.variant.experts
+        if degree is not None and (degree < 1 or experts % degree):
+            raise InputError(
+                f"{experts} experts cannot be spread evenly over {degree} GPUs: use a divisor"
+            )
+
+
+DEFAULT_OPTIONS = Options()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Everything that the time of a plan depends on, but for plan and fabric."""
+
+    training: Training
+    strategy: Strategy = "1d"
+    mode: Mode = "corrected"
+    options: Options = DEFAULT_OPTIONS
+
+    @property
+    def assumptions(self) -> IterationModel:
+        """The iteration model."""
+        return self.training.assumptions
+
+    @property
+    def variant(self) -> Variant:
+        """Recomputation, experts, embedding and head."""
+        return self.options.variant
+
+    @property
+    def zero_stage(self) -> Zero:
+        """What is sharded over the data parallel group."""
+        stage = self.options.zero_stage
+        return self.assumptions.overlap.zero_stage if stage is None else stage
+
+    @property
+    def interleave(self) -> Literal["none", "whole", "any"]:
+        """Which interleaved schedules there are."""
+        return self.options.interleave or self.assumptions.space.interleave
+
+
+def check_name(role: str, name: str, known: tuple[str, ...]) -> None:
+    """Refuse a name that is none of the known ones, and offer the nearest.
+
+    Raises
+    ------
+    InputError
+        Always, if the name is unknown.
+
+    Examples
+    --------
+    >>> check_name("mode", "corrected", ("corrected", "published-code"))
+    """
+    if name in known:
+        return
+    near = difflib.get_close_matches(str(name), known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(known)}"
+    raise InputError(f"unknown {role} {name!r}: {hint}")
+
+
+def check_setting(strategy: str, mode: str) -> None:
+    """Refuse unknown strategies and modes.
+
+    Raises
+    ------
+    InputError
+        With the nearest name.
+    """
+    check_name("strategy", strategy, get_args(AnyStrategy))
+    check_name("mode", mode, get_args(Mode))

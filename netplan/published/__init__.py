@@ -1,0 +1,1 @@
+"""Papers and designs against netplan."""

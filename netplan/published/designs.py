@@ -1,0 +1,193 @@
+"""Checks against published designs: every printed count out of a spec.
+
+``reports/published/real-designs.csv`` holds a row a design: the printed numbers, the rule that
+makes them, its inputs (a spec of ``topologies`` or ``topologies/designs``, and the size that the
+spec leaves open), and the source. A cell named in ``known`` is printed wrongly or counts something
+else, as the reason says.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from pydantic import BaseModel, ConfigDict
+
+from netplan.costing.circuits import circuit_layer
+from netplan.costing.switches import SWITCHES
+from netplan.errors import InputError
+from netplan.published.checks import Check, check, known
+from netplan.published.rail_only import published
+from netplan.topologies.build import build_fabric
+from netplan.topologies.counted_designs import CountedDesign, Counts, DesignSize
+from netplan.topologies.designs import DESIGNS
+from netplan.topologies.domain_wiring import domain_link_count
+from netplan.topologies.dragonfly import dragonfly_shape
+from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.units import bytes_per_s
+
+SERVER_GPUS = 8
+
+
+class _Inputs(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SpecInputs(_Inputs):
+    """A fabric spec and its size; ``links_per_cable`` for tables that count twin-port cables."""
+
+    fabric: str
+    gpus: int
+    radix: int
+    hb_size: int
+    links_per_cable: int = 1
+    link_gbps: float = 400.0
+    circuits: str = ""
+
+    def built(self) -> tuple[FabricSpec, Fabric]:
+        """Load the spec, a published design's own first, and size it."""
+        own = DESIGNS.paths().get(self.fabric)
+        spec = FABRICS.load(str(own) if own else self.fabric)
+        rate = bytes_per_s(self.link_gbps)
+        sizing = Sizing(self.gpus, self.radix, self.hb_size, 450e9, rate)
+        return spec, build_fabric(spec, sizing)
+
+
+class CountedInputs(_Inputs):
+    """A design that is counted, and what its file leaves open."""
+
+    design: str
+    gpus: int = 0
+    radix: int = 0
+    partition: str = ""
+
+
+def design_checks() -> Iterator[Check]:
+    """All printed numbers of all published designs.
+
+    Examples
+    --------
+    >>> checks = [c for c in design_checks() if c.name.startswith("Alibaba HPN pod: links")]
+    >>> [(c.expected, c.got, c.verdict) for c in checks][1]
+    ('14400', '14400', 'pass')
+    """
+    for row in published("real-designs"):
+        counts = design_counts(row["rule"], row["inputs"])
+        exempt = row["known"].split()
+        for column, expected in row.items():
+            if column not in QUANTITIES or not (expected or column in exempt):
+                continue
+            name = f"{row['design']}: {column.replace('_', ' ')}"
+            digits = len(expected.partition(".")[2])
+            got = f"{counts[column]:.{digits}f}"
+            if column in exempt and got != expected:
+                yield known(name, row["source"], expected or "none", got, row["reason"])
+            else:
+                yield check(name, row["source"], expected, got, _reason(row))
+
+
+def design_counts(rule: str, inputs: str) -> Counts:
+    """Count a design by its rule.
+
+    Parameters
+    ----------
+    rule
+        A key of ``RULES``.
+    inputs
+        The rule's inputs as JSON.
+
+    Examples
+    --------
+    >>> design_counts("counted", '{"design": "zcube", "gpus": 4096}')["transceivers"]
+    16384
+    """
+    return RULES[rule](inputs)
+
+
+def _reason(row: Mapping[str, str]) -> str:
+    """Reason beside a number that passes; in a row with known cells it is about those only."""
+    return row["reason"] if not row["known"] else ""
+
+
+def _spec(inputs: str) -> dict[str, float]:
+    """Tiers, links by tier and by medium of a fabric spec."""
+    given = SpecInputs.model_validate_json(inputs)
+    _, fabric = given.built()
+    counts = _general(given, fabric)
+    tiers = ("leaf_switches", "spine_switches", "core_switches")
+    links = ("links_endpoint", "links_leaf_spine", "links_spine_core")
+    per_cable = given.links_per_cable
+    counts |= {name: tier.switches for name, tier in zip(tiers, fabric.tiers, strict=False)}
+    counts |= {n: group.links // per_cable for n, group in zip(links, fabric.links, strict=False)}
+    return counts
+
+
+def _general(given: SpecInputs, fabric: Fabric) -> dict[str, float]:
+    """Totals that every fabric has."""
+    return {
+        "gpus": given.gpus,
+        "nodes": given.gpus // SERVER_GPUS,
+        "total_switches": fabric.switches,
+        "copper_links": fabric.copper_cables,
+        "fibre_links": fabric.transceivers // 2,
+        "transceivers": fabric.transceivers,
+    }
+
+
+def _nvlink(inputs: str) -> dict[str, float]:
+    """A fabric spec, and the links inside its HB domains."""
+    given = SpecInputs.model_validate_json(inputs)
+    spec, fabric = given.built()
+    return _spec(inputs) | {"hb_links": domain_link_count(spec, fabric.sizing)}
+
+
+def _circuit_torus(inputs: str) -> dict[str, float]:
+    """A torus of cubes joined by optical circuit switches; each link becomes two fibres."""
+    given = SpecInputs.model_validate_json(inputs)
+    spec, fabric = given.built()
+    layer = circuit_layer(spec, fabric, SWITCHES.load(given.circuits))
+    counts = _general(given, fabric)
+    nodes = given.gpus // 4  # four chips a host
+    return counts | {
+        "nodes": nodes,
+        "circuit_switches": layer.switches,
+        "fibre_links": layer.ports_used,
+    }
+
+
+def _dragonfly(inputs: str) -> dict[str, float]:
+    """A dragonfly spec: switches, and host over global bandwidth of a group."""
+    given = SpecInputs.model_validate_json(inputs)
+    spec, fabric = given.built()
+    shape = dragonfly_shape(spec, fabric.sizing)
+    return {
+        "gpus": given.gpus,
+        "nodes": given.gpus // given.hb_size,
+        "leaf_switches": fabric.switches,
+        "oversubscription": 1 / shape.taper,
+    }
+
+
+def _counted(inputs: str) -> Counts:
+    """A design without a builder."""
+    given = CountedInputs.model_validate_json(inputs)
+    design = DESIGNS.load(given.design)
+    if not isinstance(design, CountedDesign):
+        raise InputError(f"{design.name} is a fabric spec: name it as fabric, not as design")
+    return design.counts(DesignSize(given.gpus, given.radix, given.partition))
+
+
+QUANTITIES = (
+    *("gpus", "nodes", "leaf_switches", "spine_switches", "core_switches", "total_switches"),
+    *("links_endpoint", "links_leaf_spine", "links_spine_core", "copper_links", "fibre_links"),
+    *("transceivers", "circuit_switches", "hb_links", "oversubscription"),
+    *("global_tb_per_s", "global_tb_per_s_mixed"),
+)
+"""Columns that hold numbers."""
+
+RULES: Mapping[str, Callable[[str], Counts]] = {
+    "spec": _spec,
+    "nvlink": _nvlink,
+    "circuit-torus": _circuit_torus,
+    "dragonfly": _dragonfly,
+    "counted": _counted,
+}
+"""How a design is counted."""

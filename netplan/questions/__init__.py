@@ -1,0 +1,1 @@
+"""One class a question: inputs in, a declared answer out."""

@@ -1,0 +1,145 @@
+"""Audit of a list of cables: ports used twice or beyond the radix, oversubscription not stated.
+
+Switches are ordered into tiers by their distance from the hosts. A tier is oversubscribed where a
+switch has more bandwidth below than above; the worst switch of each tier is named. Networks whose
+first tier is joined to itself (dragonflies, tori) have no tiers, and nothing is said of them.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+
+from netplan.questions.audit_findings import Finding
+from netplan.topologies.as_built import Cable, ports_twice
+
+HOST = re.compile(r"(gpu|node|host|server|manager|dgx|hgx|nic|hca|worker)", re.IGNORECASE)
+DIGITS = re.compile(r"\d+")
+LAST_NUMBER = re.compile(r"(\d{1,9})\D*$")
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What the one who hands a file over says about it.
+
+    Parameters
+    ----------
+    radix
+        Ports of a switch, None if nobody says [1].
+    oversubscription
+        Bandwidth below over above, at most [1].
+    """
+
+    radix: int | None = None
+    oversubscription: float = 1.0
+
+
+def audit_cables(path: str, cables: Sequence[Cable], claims: Claims) -> Iterator[Finding]:
+    """Audit cables against each other and against what is claimed.
+
+    Examples
+    --------
+    >>> from netplan.topologies.as_built import End
+    >>> one = Cable(End("gpu-0", "1"), End("leaf-0", "9"), line=2)
+    >>> [(f.what, f.got) for f in audit_cables("plan.csv", [one], Claims(radix=8))]
+    [('a port that does not exist', 'leaf-0/9')]
+    """
+    for end, first, cable in ports_twice(cables):
+        why = f"the cable on line {first.line} is in this port" if first.line else "one cable each"
+        yield Finding("a port used twice", _where(path, cable), str(end), "a free port", why)
+    hosts = {end.device for cable in cables for end in cable[:2] if HOST.match(end.device)}
+    if claims.radix is not None:
+        yield from _beyond(path, cables, hosts, claims.radix)
+    yield from _oversubscribed(path, cables, hosts, claims.oversubscription)
+
+
+def _where(path: str, cable: Cable) -> str:
+    return f"{path}:{cable.line}" if cable.line else path
+
+
+def _beyond(path: str, cables: Sequence[Cable], hosts: set[str], radix: int) -> Iterator[Finding]:
+    """Ports and cables beyond the radix of a switch."""
+    ends: dict[str, int] = defaultdict(int)
+    for cable in cables:
+        for end in (cable.a, cable.z):
+            if end.device in hosts:
+                continue
+            ends[end.device] += 1
+            number = LAST_NUMBER.search(end.port)
+            if number and int(number[1]) > radix:
+                why = f"a switch has {radix} ports"
+                expected = f"port 1 to {radix}"
+                where = _where(path, cable)
+                yield Finding("a port that does not exist", where, str(end), expected, why)
+    for device, count in ends.items():
+        if count > radix:
+            got, why = f"{count} cables", f"a switch has {radix} ports"
+            what = "more cables than ports"
+            yield Finding(what, f"{path} {device}", got, f"at most {radix}", why)
+
+
+def _oversubscribed(
+    path: str, cables: Sequence[Cable], hosts: set[str], said: float
+) -> Iterator[Finding]:
+    """The worst switch of every tier that has more bandwidth below than said."""
+    tier = _tiers(cables, hosts)
+    below: dict[str, float] = defaultdict(float)
+    above: dict[str, float] = defaultdict(float)
+    for cable in cables:
+        low, high = sorted((cable.a.device, cable.z.device), key=lambda name: tier.get(name, -1))
+        if tier.get(low, -1) == tier.get(high, -1):
+            if tier.get(low) == 1:
+                return  # a direct network
+            continue
+        rate = 1.0 if isnan(cable.gbps) else cable.gbps
+        above[low] += rate
+        below[high] += rate
+    for height in sorted({tier[device] for device in above} - {0}):
+        ratios = {
+            device: below[device] / above[device] if above[device] else float("inf")
+            for device in below
+            if tier[device] == height
+        }
+        over = [device for device, ratio in ratios.items() if ratio > said * (1 + TOLERANCE)]
+        if not over:
+            continue
+        worst = max(over, key=lambda device: ratios[device])
+        ratio = f"{ratios[worst]:.4g}:1" if above[worst] else "no uplink"
+        what = "oversubscription not stated"
+        why = (
+            f"{below[worst]:g} below, {above[worst]:g} above; {len(over)} switches of tier {height}"
+        )
+        yield Finding(what, f"{path} {worst}", ratio, f"{said:g}:1, or say it", why)
+
+
+def _tiers(cables: Sequence[Cable], hosts: set[str]) -> Mapping[str, int]:
+    """Distance of every device from the hosts, in cables."""
+    neighbors: dict[str, set[str]] = defaultdict(set)
+    for cable in cables:
+        neighbors[cable.a.device].add(cable.z.device)
+        neighbors[cable.z.device].add(cable.a.device)
+    tier = dict.fromkeys(sorted(hosts), 0)
+    leaves = {neighbor for host in hosts for neighbor in neighbors[host]} - hosts
+    tier |= dict.fromkeys(sorted(leaves | _dark(leaves, set(neighbors) - hosts)), 1)
+    front = list(tier)
+    while front:
+        following = []
+        for device in front:
+            for neighbor in neighbors[device]:
+                if neighbor not in tier:
+                    tier[neighbor] = tier[device] + 1
+                    following.append(neighbor)
+        front = following
+    return tier
+
+
+def _dark(leaves: set[str], switches: set[str]) -> set[str]:
+    """Leaves that have no hosts yet: named like those that have, but for the numbers.
+
+    Where all switches share one kind of name it says nothing, and there are none.
+    """
+    stems = {DIGITS.sub("", leaf) for leaf in leaves}
+    alike = {switch for switch in switches if DIGITS.sub("", switch) in stems}
+    return set() if alike == switches else alike

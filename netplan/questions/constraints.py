@@ -1,0 +1,352 @@
+"""What a design must meet, how many do, and what to say when none does."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import isfinite
+
+from netplan.costing.bill import BillLine
+from netplan.costing.switches import Delivery, SwitchModel
+from netplan.errors import InfeasibleError, InputError
+from netplan.faults.survival import survives_switch, switch_loss
+from netplan.questions.compare import PART_NAMES
+from netplan.questions.designs import Books, Design, Objective
+from netplan.questions.designs_words import label, money, watts
+
+ALLOWED: dict[str, tuple[Delivery, ...]] = {
+    "shipping": ("shipping",),
+    "announced": ("shipping", "announced"),
+}
+"""States of delivery that a demand allows: what is sold has been announced too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the question demands; None or False demands nothing.
+
+    Parameters
+    ----------
+    budget
+        Highest base price of the network, in the book's currency.
+    max_power_w
+        Highest typical power of the network [W].
+    survives_switch
+        Whether the failure of any one network switch must leave all GPUs joined.
+    delivery
+        ``shipping`` for switches that are sold, ``announced`` for those announced as well.
+    max_lead_time_weeks
+        Longest lead time of the switch [weeks].
+
+    Raises
+    ------
+    InputError
+        If a limit is not above 0 or the state of delivery is unknown.
+    """
+
+    budget: float | None = None
+    max_power_w: float | None = None
+    survives_switch: bool = False
+    delivery: str | None = None
+    max_lead_time_weeks: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse limits that mean nothing."""
+        for name, value in (
+            ("--budget", self.budget),
+            ("--max-power", self.max_power_w),
+            ("--max-lead-time", self.max_lead_time_weeks),
+        ):
+            if value is not None and not (value > 0 and isfinite(value)):
+                raise InputError(f"{name} is above 0, got {value:g}")
+        if self.delivery is not None and self.delivery not in ALLOWED:
+            raise InputError(f"unknown --delivery {self.delivery!r}: use {' or '.join(ALLOWED)}")
+
+    @property
+    def of_switches(self) -> bool:
+        """Whether the limits ask for switch models."""
+        return self.delivery is not None or self.max_lead_time_weeks is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """One demand on a design.
+
+    Parameters
+    ----------
+    name
+        Its name in JSON.
+    words
+        The demand in words.
+    meets
+        Whether a design meets it; None where that is not known, which counts as not.
+    explain
+        What to say of designs of which none meets it.
+    """
+
+    name: str
+    words: str
+    meets: Callable[[Design], bool | None]
+    explain: Callable[[Sequence[Design]], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How many of the designs that can be built meet a demand.
+
+    Parameters
+    ----------
+    name, words
+        The demand.
+    met, excluded
+        Designs that meet it, and those that do not or of which it is not known [1].
+    unknown
+        Those of the excluded ones of which it is not known [1].
+    alone
+        Those of the excluded ones that meet all other demands [1].
+    """
+
+    name: str
+    words: str
+    met: int
+    excluded: int
+    unknown: int
+    alone: int
+
+    def to_dict(self) -> dict[str, str | int]:
+        """One constraint of the JSON answer."""
+        return {
+            "constraint": self.name,
+            "demand": self.words,
+            "met": self.met,
+            "excluded": self.excluded,
+            "unknown": self.unknown,
+            "excluded_alone": self.alone,
+        }
+
+
+def constraints_of(limits: Limits, objective: Objective, books: Books) -> tuple[Constraint, ...]:
+    """All demands of a question; those with amounts come last.
+
+    Parameters
+    ----------
+    limits
+        What is demanded.
+    objective
+        What is to be low; designs of which it is not fully known can prove nothing.
+    books
+        Prices and power.
+    """
+    found = [_complete(objective, books)]
+    if limits.survives_switch:
+        found.append(_survival())
+    if limits.delivery is not None:
+        found.append(_delivery(limits.delivery))
+    if limits.max_lead_time_weeks is not None:
+        found.append(_lead_time(limits.max_lead_time_weeks))
+    if limits.max_power_w is not None:
+        found.append(_power(limits.max_power_w, books))
+    if limits.budget is not None:
+        found.append(_budget(limits.budget, books))
+    return tuple(found)
+
+
+def judge(
+    designs: Sequence[Design], constraints: Sequence[Constraint]
+) -> tuple[list[Design], tuple[Verdict, ...]]:
+    """Designs that meet all demands, and how many meet each.
+
+    Raises
+    ------
+    InfeasibleError
+        If none meets all: which demand excludes the last ones, and by how much.
+    """
+    table = [[constraint.meets(design) for constraint in constraints] for design in designs]
+    misses = [sum(not met for met in row) for row in table]
+    verdicts = []
+    for number, constraint in enumerate(constraints):
+        column = [row[number] for row in table]
+        excluded = [at for at, met in enumerate(column) if not met]
+        verdicts.append(
+            Verdict(
+                constraint.name,
+                constraint.words,
+                met=len(designs) - len(excluded),
+                excluded=len(excluded),
+                unknown=sum(met is None for met in column),
+                alone=sum(misses[at] == 1 for at in excluded),
+            )
+        )
+    left = [design for design, missed in zip(designs, misses, strict=True) if not missed]
+    if not left:
+        raise InfeasibleError(_why_none(designs, table, constraints))
+    return left, tuple(verdicts)
+
+
+def _why_none(
+    designs: Sequence[Design],
+    table: Sequence[Sequence[bool | None]],
+    constraints: Sequence[Constraint],
+) -> str:
+    """What the demand says that excludes the last designs."""
+    left = list(range(len(designs)))
+    for number, constraint in enumerate(constraints):
+        rest = [at for at in left if table[at][number]]
+        if not rest:
+            text = constraint.explain([designs[at] for at in left])
+            others = " and ".join(one.words for one in constraints[1:number])
+            return text + (f" (of {len(left):,} designs that meet {others})" if others else "")
+        left = rest
+    return "no design meets the demands"
+
+
+def unpriced_parts(designs: Sequence[Design], objective: Objective) -> str:
+    """Parts that the book lacks, in words, each once."""
+    lines: dict[tuple[str, float], BillLine] = {}
+    for design in designs:
+        cost, power = design.row.cost, design.row.power
+        known = cost.unpriced if cost and objective == "cost" else ()
+        if power and objective == "power":
+            known = power.unknown
+        missing = known or design.row.bill
+        gpus = design.fabric.sizing.gpus
+        apart = [line for line in missing if line.part != "nic_port" or line.quantity > gpus]
+        for line in apart or missing:
+            lines[line.part, line.speed_gbps] = line
+    return ", ".join(f"{PART_NAMES[line.part]} ({line.speed_gbps:g}G)" for line in lines.values())
+
+
+def _complete(objective: Objective, books: Books) -> Constraint:
+    what = "price" if objective == "cost" else "power"
+    option = "--prices" if objective == "cost" else "--power"
+
+    def explain(designs: Sequence[Design]) -> str:
+        return (
+            f"no design has its whole {what}: {books.name(objective)} has none for"
+            f" {unpriced_parts(designs, objective)}: take another book with {option}, or add them"
+            " to a copy"
+        )
+
+    words = f"a {what} for every part"
+    return Constraint("complete", words, lambda design: design.complete(objective), explain)
+
+
+def _survival() -> Constraint:
+    def meets(design: Design) -> bool:
+        return survives_switch(design.choice.spec, design.fabric)
+
+    def explain(designs: Sequence[Design]) -> str:
+        least = min(switch_loss(one.choice.spec, one.fabric).share for one in designs)
+        return (
+            "no design survives the failure of any one switch: the worst one takes"
+            f" {100 * least:.0f} % of an HB domain's ports at least, or parts the network:"
+            " allow larger HB domains, or fabrics that spread a domain over switches"
+        )
+
+    return Constraint("survives_switch", "survival of any one switch", meets, explain)
+
+
+def _delivery(wanted: str) -> Constraint:
+    def meets(design: Design) -> bool | None:
+        if not design.fabric.tiers:
+            return True
+        if design.switch is None or design.switch.delivery is None:
+            return None
+        return design.switch.delivery in ALLOWED[wanted]
+
+    def explain(designs: Sequence[Design]) -> str:
+        return (
+            f"no switch is known to be {wanted}: {_switches(designs, _state)}: take another"
+            " --switch, or say so with --set NAME.delivery=shipping"
+        )
+
+    return Constraint("delivery", f"switches {wanted}", meets, explain)
+
+
+def _lead_time(weeks: float) -> Constraint:
+    def meets(design: Design) -> bool | None:
+        if not design.fabric.tiers:
+            return True
+        if design.switch is None or design.switch.lead_time_weeks is None:
+            return None
+        return design.switch.lead_time_weeks <= weeks
+
+    def explain(designs: Sequence[Design]) -> str:
+        return (
+            f"no switch is known to come within {weeks:g} weeks:"
+            f" {_switches(designs, _weeks)}: allow more, or put in your supplier's word with --set"
+            " NAME.lead_time_weeks=26"
+        )
+
+    return Constraint("max_lead_time", f"switches within {weeks:g} weeks", meets, explain)
+
+
+def _switches(designs: Sequence[Design], say: Callable[[SwitchModel], str]) -> str:
+    """Each switch with what is known of it."""
+    known = {
+        design.switch.name if design.switch else f"{design.radix} ports": (
+            say(design.switch) if design.switch else "no model in the catalog"
+        )
+        for design in designs
+    }
+    return ", ".join(f"{name} {state}" for name, state in known.items())
+
+
+def _state(switch: SwitchModel) -> str:
+    return switch.delivery or "unknown"
+
+
+def _weeks(switch: SwitchModel) -> str:
+    weeks = switch.lead_time_weeks
+    return "unknown" if weeks is None else f"{weeks:g}"
+
+
+def _within(design: Design, objective: Objective, limit: float) -> bool | None:
+    """Whether an amount is within its limit; missing parts could only raise it."""
+    if design.value(objective) > limit:
+        return False
+    return True if design.complete(objective) else None
+
+
+def _power(limit: float, books: Books) -> Constraint:
+    words = f"at most {watts(limit)}"
+    return Constraint(
+        "max_power",
+        words,
+        lambda one: _within(one, "power", limit),
+        _explain_amount("power", ("--max-power", limit), watts, books),
+    )
+
+
+def _budget(limit: float, books: Books) -> Constraint:
+    write = partial(money, currency=books.prices.currency)
+    return Constraint(
+        "budget",
+        f"at most {write(limit)}",
+        lambda one: _within(one, "cost", limit),
+        _explain_amount("cost", ("--budget", limit), write, books),
+    )
+
+
+def _explain_amount(
+    objective: Objective,
+    option: tuple[str, float],
+    write: Callable[[float], str],
+    books: Books,
+) -> Callable[[Sequence[Design]], str]:
+    """What to say where all amounts are above their limit, or not wholly known."""
+    name, limit = option
+    verb, who = ("costs", "cheapest") if objective == "cost" else ("draws", "least")
+
+    def explain(designs: Sequence[Design]) -> str:
+        known = [design for design in designs if design.complete(objective)]
+        if not known:
+            return _complete(objective, books).explain(designs)
+        least = min(known, key=lambda design: design.value(objective))
+        amount = least.value(objective)
+        return (
+            f"no design is within {name}: the {who}, {label(least)}, {verb} {write(amount)}, the"
+            f" limit is {write(limit)}: allow {write(amount - limit)} more, or other fabrics, HB"
+            " domains or switches"
+        )
+
+    return explain

@@ -1,0 +1,72 @@
+"""Break-even statements in words, for tables and spreadsheets."""
+
+from collections.abc import Iterator
+
+from netplan.costing.sensitivity import BreakEven
+from netplan.questions.cost_answer import Comparison, CostAnswer
+from netplan.reports.text import number
+
+_PARTS = {
+    "switch_port": "switch port",
+    "copper_cable": "copper cable (DAC)",
+    "active_copper_cable": "active copper cable",
+    "optical_cable": "optical cable (AOC)",
+    "nic_port": "network card",
+    "ocs_port": "port of an optical circuit switch",
+    "hb_gear": "HB-domain gear of a GPU",
+}
+
+
+def part_words(part: str) -> str:
+    """Name a price row for people.
+
+    Examples
+    --------
+    >>> part_words("switch_port at 400 Gb/s")
+    'switch port at 400 Gb/s'
+    """
+    first, space, rest = part.partition(" ")
+    return _PARTS.get(first, first) + space + rest
+
+
+def comparison_sentences(answer: CostAnswer) -> Iterator[str]:
+    """One sentence on every fabric dearer than the cheapest, and what would turn that round."""
+    for comparison in answer.comparisons:
+        yield _sentence(comparison, answer.currency)
+
+
+def _sentence(comparison: Comparison, currency: str) -> str:
+    """Such as: A costs less than B and stays cheaper unless …; at any price of …."""
+    one, two = comparison.cheaper, comparison.dearer
+    if comparison.difference <= 0:
+        return f"{one} and {two} cost the same at base prices."
+    unless = [
+        f"{_one(found.part)} costs {_side(found)} {number(found.price, 0)} {currency}"
+        f" (base {number(found.base, 0)})"
+        for found in comparison.break_evens
+        if found.price is not None
+    ]
+    never = [_one(found.part) for found in comparison.break_evens if found.price is None]
+    text = f"{one} stays cheaper than {two}"
+    if unless:
+        text += f" unless {', or '.join(unless)}"
+    if never:
+        text += f"{';' if unless else ''} at any price of {_either(never)}"
+    if comparison.uncounted:
+        text += f" (not counted, for want of a price: {'; '.join(comparison.uncounted)})"
+    return f"{text}."
+
+
+def _one(part: str) -> str:
+    """A price row with its article."""
+    words = part_words(part)
+    return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
+
+
+def _side(found: BreakEven) -> str:
+    return "less than" if found.direction == "below" else "more than"
+
+
+def _either(words: list[str]) -> str:
+    """Join with commas and a last "or"."""
+    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -1,0 +1,206 @@
+"""The space of designs: every fabric in every size of HB domain, with every switch and ratio.
+
+Nothing is sampled. What a choice does not change is not counted twice: a torus has no switches, a
+fabric may bring its own HB domain, and only Clos networks of two tiers or more have uplinks to
+oversubscribe.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, NamedTuple
+
+from netplan.costing.power import PowerBook
+from netplan.costing.prices import PriceBook
+from netplan.costing.switches import SwitchModel
+from netplan.errors import InputError
+from netplan.questions.compare import priced_row
+from netplan.questions.comparison import FabricRow
+from netplan.questions.inputs import sizing_on
+from netplan.topologies.build import build_fabric
+from netplan.topologies.fabric import Fabric
+from netplan.topologies.specs import FabricSpec
+from netplan.workloads.accelerators import Accelerator
+
+Objective = Literal["cost", "power"]
+OVERSUBSCRIBED = ("clos", "rail-only")
+"""Families whose leaves may have more ports down than up."""
+
+
+class Books(NamedTuple):
+    """The books of a question."""
+
+    prices: PriceBook
+    power: PowerBook
+
+    def name(self, objective: Objective) -> str:
+        """Name of the book that an objective is read from."""
+        return self.prices.name if objective == "cost" else self.power.name
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchChoice:
+    """A switch: its ports at the link rate [1], and its model if one is meant."""
+
+    radix: int
+    model: SwitchModel | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One point of the space, not yet built."""
+
+    spec: FabricSpec
+    hb_size: int
+    switch: SwitchChoice
+    oversubscription: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A choice that can be built, with its bill, cost and power.
+
+    Parameters
+    ----------
+    choice
+        Fabric, HB domain, switch and oversubscription.
+    fabric
+        The sized fabric.
+    row
+        Its row as in a comparison, without a time.
+    """
+
+    choice: Choice
+    fabric: Fabric
+    row: FabricRow
+
+    @property
+    def radix(self) -> int | None:
+        """Ports per switch at the link rate; None without switches [1]."""
+        return self.choice.switch.radix if self.fabric.tiers else None
+
+    @property
+    def switch(self) -> SwitchModel | None:
+        """The switch model, if one is meant and there are switches."""
+        return self.choice.switch.model if self.fabric.tiers else None
+
+    @property
+    def oversubscription(self) -> float | None:
+        """Bandwidth down over up at the leaves; None where there are no uplinks to thin [1]."""
+        spec = self.choice.spec
+        if spec.family not in OVERSUBSCRIBED or len(self.fabric.tiers) < 2:  # noqa: PLR2004 - tiers
+            return None
+        return self.choice.oversubscription or spec.oversubscription
+
+    def key(self) -> dict[str, str | int | float | None]:
+        """What tells the design from others, as in JSON."""
+        return {
+            "fabric": self.choice.spec.name,
+            "hb_size": self.fabric.sizing.hb_size,
+            "radix": self.radix,
+            "switch": self.switch.name if self.switch else None,
+            "oversubscription": self.oversubscription,
+        }
+
+    def value(self, objective: Objective) -> float:
+        """Base price [currency] or typical power [W], of the parts that the book has."""
+        cost, power = self.row.cost, self.row.power
+        if objective == "cost":
+            return cost.base if cost else 0.0
+        return power.typical_w if power else 0.0
+
+    def complete(self, objective: Objective) -> bool:
+        """Whether the value covers all that sets designs apart: all but a network port a GPU."""
+        if objective == "cost":
+            return self.row.cost_complete
+        power = self.row.power
+        return power is not None and not any(
+            line.part != "nic_port" or line.quantity > self.fabric.sizing.gpus
+            for line in power.unknown
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """All designs of a question, and the choices that cannot be built, each with the reason."""
+
+    designs: tuple[Design, ...]
+    unbuildable: tuple[tuple[Choice, str], ...]
+
+    @property
+    def size(self) -> int:
+        """Designs in the space, those that cannot be built included [1]."""
+        return len(self.designs) + len(self.unbuildable)
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """What is varied, each without repetition."""
+
+    specs: tuple[FabricSpec, ...]
+    hb_sizes: tuple[int, ...]
+    switches: tuple[SwitchChoice, ...]
+    oversubscriptions: tuple[float, ...]
+    """Empty for 1:1, 2:1, 3:1, 4:1 and the fabric's own."""
+
+    def choices(self, gpus: int) -> Iterator[Choice]:
+        """Every choice, in the order of the axes."""
+        for spec in self.specs:
+            own = spec.hb_size
+            sizes = self.hb_sizes if own is None else (min(own, gpus),)
+            for size in sizes:
+                for switch in self.switches[:1] if spec.family == "torus" else self.switches:
+                    for ratio in self._ratios(spec):
+                        yield Choice(spec, size, switch, ratio)
+
+    def _ratios(self, spec: FabricSpec) -> Sequence[float | None]:
+        if spec.family not in OVERSUBSCRIBED:
+            return (None,)
+        return self.oversubscriptions or sorted({*DEFAULT_RATIOS, spec.oversubscription})
+
+
+DEFAULT_RATIOS = (1.0, 2.0, 3.0, 4.0)
+
+
+def build_space(axes: Axes, accelerator: Accelerator, gpus: int, books: Books) -> Space:
+    """Build and price every design.
+
+    Parameters
+    ----------
+    axes
+        What is varied.
+    accelerator
+        The GPU, with its rates.
+    gpus
+        GPUs in the cluster [1].
+    books
+        Prices and power.
+    """
+    designs: dict[tuple[object, ...], Design] = {}
+    unbuildable = []
+    sized = partial(sizing_on, accelerator, gpus=gpus)
+    for choice in axes.choices(gpus):
+        sizing = sized(
+            radix=choice.switch.radix,
+            hb_size=choice.hb_size,
+            oversubscription=choice.oversubscription,
+        )
+        try:
+            fabric = build_fabric(choice.spec, sizing)
+        except InputError as error:
+            unbuildable.append((choice, str(error)))
+            continue
+        identity = _identity(choice, fabric)
+        if identity not in designs:
+            row = priced_row(choice.spec, fabric, books)
+            designs[identity] = Design(choice, fabric, row)
+    return Space(tuple(designs.values()), tuple(unbuildable))
+
+
+def _identity(choice: Choice, fabric: Fabric) -> tuple[object, ...]:
+    """What is built: choices that change nothing of it are one design."""
+    model = choice.switch.model
+    switch = (choice.switch.radix, model.name if model else "") if fabric.tiers else None
+    size = fabric.sizing.hb_size
+    parts = fabric.tiers, fabric.links, fabric.nic_ports, fabric.levels
+    return (choice.spec.name, size, switch, *parts)

@@ -1,0 +1,179 @@
+"""A fabric as a drawing: one row a tier, a few boxes a row, whatever the number of switches.
+
+A row shows the first devices of its kind and the last one; its label says how many there are.
+Lines show which kinds are joined and through what; they do not count the cables.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from markupsafe import Markup
+
+from netplan.reports import svg
+from netplan.reports.escape import TIMES, short
+from netplan.topologies.fabric import Fabric, LinkGroup, SwitchTier
+
+WIDTH, LABEL_WIDTH = 760.0, 210.0
+BOX_WIDTH, BOX_HEIGHT = 102.0, 40.0
+GAP = 76.0  # between rows: room for the lines and their label
+MARGIN = 14.0
+SHOWN = 4  # boxes in a row
+LOOP_LINE, LOOP_ROOM = 20.0, 44.0  # label of links within a row; height of their curves
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Devices of one kind: how many, what one is called, what is written beside them."""
+
+    name: str
+    count: int
+    one: str
+    label: str
+    detail: str
+
+    @property
+    def numbers(self) -> list[int]:
+        """Devices that are drawn, counted from 1: the first ones and the last."""
+        if self.count <= SHOWN:
+            return list(range(1, self.count + 1))
+        return [*range(1, SHOWN), self.count]
+
+    @property
+    def centres(self) -> list[float]:
+        """Middle of each box."""
+        step = (WIDTH - LABEL_WIDTH - MARGIN) / SHOWN
+        return [LABEL_WIDTH + step * (slot + 0.5) for slot in self._slots]
+
+    @property
+    def _slots(self) -> list[float]:
+        shown = len(self.numbers)
+        start = (SHOWN - shown) / 2
+        return [start + slot for slot in range(shown)]
+
+
+def fabric_drawing(fabric: Fabric) -> Markup:
+    r"""Draw a fabric, from its GPUs at the bottom to its top tier.
+
+    Examples
+    --------
+    >>> from netplan.topologies.build import build_fabric
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> sizing = Sizing(32_768, 128, 256, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
+    >>> drawn = fabric_drawing(build_fabric(FABRICS.load("rail-only"), sizing))
+    >>> "256 \u00d7 rail switch" in drawn, drawn.count("<rect")
+    (True, 8)
+    """
+    rows = [*(_tier(fabric, tier) for tier in reversed(fabric.tiers)), _gpus(fabric)]
+    loops = [group for group in fabric.links if _ends(fabric, group) is None]
+    # Links among devices of one row are drawn as curves above it.
+    top = MARGIN + max(LOOP_LINE * len(loops), LOOP_ROOM if loops else 0.0)
+    tops = {row.name: top + number * (BOX_HEIGHT + GAP) for number, row in enumerate(rows)}
+    height = top + len(rows) * (BOX_HEIGHT + GAP) - GAP + MARGIN
+    shapes: list[Markup] = []
+    for group in fabric.links:
+        shapes += _joined(fabric, group, rows, tops)
+    for number, group in enumerate(loops):
+        y = top - LOOP_LINE * (len(loops) - number) + 8
+        words = group.name.removesuffix(f" {group.medium}")
+        shapes.append(svg.text(MARGIN, y, f"{words}: {_link_words(fabric, group)}", "sub"))
+    if loops:
+        shapes += _loops(loops, rows[0].centres, top)
+    for row in rows:
+        shapes += _boxes(row, tops[row.name])
+    title = f"{short(fabric.name)}: " + ", ".join(row.label for row in rows)
+    return svg.drawing(WIDTH, height, title, shapes)
+
+
+def _tier(fabric: Fabric, tier: SwitchTier) -> _Row:
+    """Row of one tier of switches."""
+    one = "rail" if fabric.network == "rail-only" and len(fabric.tiers) == 1 else tier.name
+    kind = f"{one} switch"
+    if one == "group":
+        # A dragonfly has one tier, whose switches come in groups.
+        one, kind = "switch", "switch in groups"
+    spare = tier.switches * fabric.sizing.radix - tier.ports_used
+    ports = f"{fabric.sizing.radix} ports each"
+    return _Row(
+        name=tier.name,
+        count=tier.switches,
+        one=one,
+        label=f"{tier.switches:,} {TIMES} {kind}",
+        detail=f"{ports}, {spare:,} free in all" if spare else ports,
+    )
+
+
+def _gpus(fabric: Fabric) -> _Row:
+    """Row of HB domains, or of GPUs where a domain holds one."""
+    sizing = fabric.sizing
+    rings = [f"{level.size}" for level in fabric.levels if level.kind == "ring"]
+    torus = "torus of " + f" {TIMES} ".join(rings) if rings else ""
+    if sizing.hb_size == 1:
+        return _Row(
+            "", sizing.gpus, "GPU", f"{sizing.gpus:,} {TIMES} GPU", torus or "no HB domains"
+        )
+    return _Row(
+        name="",
+        count=sizing.domains,
+        one="domain",
+        label=f"{sizing.domains:,} {TIMES} HB domain",
+        detail=torus or f"{sizing.hb_size:,} GPUs each, {sizing.gpus:,} in all",
+    )
+
+
+def _ends(fabric: Fabric, group: LinkGroup) -> tuple[str, str] | None:
+    """Rows that a link group joins, the lower one first; None for links within one row."""
+    names = [tier.name for tier in fabric.tiers]
+    if group.name in names:
+        return "", group.name
+    if group.name == "host" and names:
+        return "", names[0]
+    lower, dash, upper = group.name.partition("-")
+    return (lower, upper) if dash and lower in names and upper in names else None
+
+
+def _joined(
+    fabric: Fabric, group: LinkGroup, rows: Sequence[_Row], tops: dict[str, float]
+) -> Iterator[Markup]:
+    """Lines between two rows, and their label."""
+    ends = _ends(fabric, group)
+    if ends is None:
+        return
+    lower, upper = (next(row for row in rows if row.name == end) for end in ends)
+    start, end = tops[lower.name], tops[upper.name] + BOX_HEIGHT
+    for x1 in lower.centres:
+        for x2 in upper.centres:
+            yield svg.line(x1, start, x2, end, f"wire {group.medium}")
+    # Beside the upper row's own gap, so that labels of several groups stand apart.
+    middle = end + GAP / 2
+    yield svg.text(MARGIN, middle + 4, _link_words(fabric, group), "sub")
+
+
+def _loops(groups: Sequence[LinkGroup], centres: Sequence[float], y: float) -> Iterator[Markup]:
+    """Curves among the devices of a row: neighbours; then a ring's way back, or farther ones."""
+    for x1, x2 in pairwise(centres):
+        yield svg.arc(x1 + 8, x2 - 8, y, 11, f"wire {groups[0].medium}")
+    if groups[0].name.startswith("ring"):
+        yield svg.arc(centres[0], centres[-1], y, 34, f"wire {groups[-1].medium}")
+    elif len(groups) > 1:
+        for x1, x2 in zip(centres, centres[2:], strict=False):
+            yield svg.arc(x1, x2, y, 28, f"wire {groups[-1].medium}")
+
+
+def _link_words(fabric: Fabric, group: LinkGroup) -> str:
+    return f"{group.links:,} links, {fabric.sizing.speed_gbps:g}G {group.medium}"
+
+
+def _boxes(row: _Row, y: float) -> Iterator[Markup]:
+    """Boxes of a row, its label, and dots where devices are left out."""
+    yield svg.text(MARGIN, y + 17, row.label, "label")
+    yield svg.text(MARGIN, y + 34, row.detail, "sub")
+    kind = "node switch" if row.name else "node gpus"
+    for number, centre in zip(row.numbers, row.centres, strict=True):
+        yield svg.box(centre - BOX_WIDTH / 2, y, BOX_WIDTH, BOX_HEIGHT, kind)
+        name = f"{short(row.one, 8)} {number:,}"
+        yield svg.text(centre, y + BOX_HEIGHT / 2 + 4.5, name, "name", anchor="middle")
+    if row.count > SHOWN:
+        middle = (row.centres[-2] + row.centres[-1]) / 2
+        yield svg.text(middle, y + BOX_HEIGHT / 2 + 5, "…", "label", anchor="middle")

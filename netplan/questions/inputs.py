@@ -1,0 +1,103 @@
+"""From the names in a question to records: catalogs, values replaced for one run, sizes."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from netplan.catalog import Record, Shelf, unknown_name, user_roots
+from netplan.documents import read_scalar
+from netplan.errors import InputError
+from netplan.topologies.fabric import Sizing
+from netplan.workloads.accelerators import Accelerator
+
+RecordT = TypeVar("RecordT", bound=Record)
+
+
+class CatalogReader:
+    """Reads the records of one question, with single values replaced.
+
+    Parameters
+    ----------
+    catalog
+        Folder of the user's own catalogs, in front of the shipped ones.
+    overrides
+        Values by ``ROLE.KEY`` or ``NAME.KEY``, such as ``{"accelerator.memory_bytes": "96e9"}``.
+    """
+
+    def __init__(
+        self,
+        catalog: str | Path | None = None,
+        overrides: Mapping[str, str] | None = None,
+    ) -> None:
+        self.roots = user_roots(catalog)
+        self.overrides = dict(overrides or {})
+        self._known: list[str] = []
+
+    def load(self, shelf: Shelf[RecordT], name: str) -> RecordT:
+        """Load a record by name or path."""
+        record = shelf.load(name, self.roots, self.overrides)
+        self._known += [shelf.role, record.name]
+        return record
+
+    def replaced(self) -> dict[str, object]:
+        """Return the values that were replaced, as the answer's inputs show them.
+
+        Raises
+        ------
+        UnknownNameError
+            If a value belongs to no record that was loaded, and so replaced nothing.
+        """
+        for key in self.overrides:
+            role = key.partition(".")[0]
+            if role not in self._known:
+                raise unknown_name(f"--set {key}: record", role, list(dict.fromkeys(self._known)))
+        return {key: read_scalar(text) for key, text in self.overrides.items()}
+
+
+def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
+    """Split ``ROLE.KEY=VALUE`` texts.
+
+    Raises
+    ------
+    InputError
+        If a text has another form.
+
+    Examples
+    --------
+    >>> parse_overrides(["accelerator.memory_bytes=96e9"])
+    {'accelerator.memory_bytes': '96e9'}
+    """
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        role, dot, field = key.strip().partition(".")
+        if not (equals and dot and role and field and value.strip()):
+            raise InputError(
+                f"--set {text!r}: write ROLE.KEY=VALUE, such as accelerator.memory_bytes=96e9"
+            )
+        found[key.strip()] = value.strip()
+    return found
+
+
+def sizing_on(
+    accelerator: Accelerator,
+    *,
+    gpus: int,
+    radix: int,
+    hb_size: int | None = None,
+    oversubscription: float | None = None,
+) -> Sizing:
+    """Size a cluster of one accelerator.
+
+    An HB domain that nobody asked for is the accelerator's own, cut to the cluster.
+    """
+    return Sizing(
+        gpus=gpus,
+        radix=radix,
+        hb_size=min(accelerator.hb_size, max(gpus, 1)) if hb_size is None else hb_size,
+        hb_bytes_per_s=accelerator.hb_bytes_per_s,
+        network_bytes_per_s=accelerator.network_bytes_per_s,
+        hb_latency_s=accelerator.hb_latency_s,
+        network_latency_s=accelerator.network_latency_s,
+        oversubscription=oversubscription,
+    )

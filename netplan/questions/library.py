@@ -1,0 +1,60 @@
+"""The catalog files behind one report: read once, so that their sources can be printed."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from netplan.catalog import Record, Shelf
+from netplan.questions.inputs import CatalogReader
+
+RecordT = TypeVar("RecordT", bound=Record)
+
+COST_ROLES = frozenset(
+    {
+        *("accelerator", "prices", "power", "cabling", "economics", "switch", "fabric"),
+        *("floor-plan", "network"),
+    }
+)
+"""Roles of the files that `netplan.questions.cost.cost` reads."""
+
+COMPARE_ROLES = frozenset({"accelerator", "model", "prices", "power", "iteration-model", "fabric"})
+"""Roles of the files that `netplan.questions.compare.compare` reads."""
+
+FAULT_ROLES = frozenset({"accelerator", "model", "prices", "iteration-model", "fabric"})
+"""Roles of the files that `netplan.questions.faults.faults` reads, of those of a report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """Records with their roles, and the single values replaced in them for this run."""
+
+    records: tuple[tuple[str, Record], ...]
+    replaced: Mapping[str, object]
+
+    def all(self, schema: type[RecordT]) -> tuple[RecordT, ...]:
+        """All records of a type, in the order of reading."""
+        return tuple(record for _, record in self.records if isinstance(record, schema))
+
+    def one(self, schema: type[RecordT]) -> RecordT:
+        """The first record of a type."""
+        return self.all(schema)[0]
+
+    def only(self, overrides: Mapping[str, str], roles: frozenset[str]) -> dict[str, str]:
+        """The replaced values that belong to files of these roles, by role or by name."""
+        known = {role for role, _ in self.records if role in roles}
+        known |= {record.name for role, record in self.records if role in roles}
+        return {key: text for key, text in overrides.items() if key.partition(".")[0] in known}
+
+
+def read_library(reader: CatalogReader, wanted: Iterable[tuple[Shelf[Any], str | None]]) -> Library:
+    """Load the named records; None stands for one that the question does not have.
+
+    Raises
+    ------
+    UnknownNameError
+        If a name stands nowhere, or a value is replaced in a file that is not read.
+    """
+    records: list[tuple[str, Record]] = [
+        (shelf.role, reader.load(shelf, name)) for shelf, name in wanted if name is not None
+    ]
+    return Library(tuple(records), reader.replaced())

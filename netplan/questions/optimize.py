@@ -1,0 +1,306 @@
+"""The cheapest and fastest networks: the front of cost or power against iteration time."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any, get_args
+
+from netplan.costing.power import POWER_BOOKS
+from netplan.costing.prices import PRICE_BOOKS
+from netplan.costing.switches import SWITCHES, SwitchModel
+from netplan.errors import InfeasibleError, InputError
+from netplan.faults.survival import switch_loss
+from netplan.performance.iteration_model import ITERATION_MODELS
+from netplan.performance.pareto import comparable, pareto_front
+from netplan.performance.plan import SearchResult
+from netplan.performance.setting import Training, check_name
+from netplan.questions.compare import timed_row
+from netplan.questions.constraints import Limits, constraints_of, judge
+from netplan.questions.designs import (
+    DEFAULT_RATIOS,
+    Axes,
+    Books,
+    Design,
+    Objective,
+    Space,
+    SwitchChoice,
+    build_space,
+)
+from netplan.questions.inputs import CatalogReader, sizing_on
+from netplan.questions.optimize_answer import FrontRow, Optimization, Tally
+from netplan.questions.optimize_notes import notes_of, other_domains
+from netplan.questions.proof import Found, Levels, time_designs
+from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.units import gbps
+from netplan.workloads.accelerators import ACCELERATORS, Accelerator
+from netplan.workloads.models import MODELS
+
+DEFAULT_RADICES = (64, 128)
+
+
+def optimize(  # noqa: PLR0913 - one keyword an input, as on the command line
+    *,
+    gpus: int,
+    model: str = "gpt-1t",
+    accelerator: str = "gh200-96gb",
+    batch: int | None = None,
+    fabrics: Sequence[str] = (),
+    hb_sizes: Sequence[int] = (),
+    radices: Sequence[int] = (),
+    switches: Sequence[str] = (),
+    oversubscriptions: Sequence[float] = (),
+    objective: Objective = "cost",
+    prices: str = "2026",
+    power: str = "2026",
+    iteration_model: str = "ptd-p",
+    budget: float | None = None,
+    max_power_w: float | None = None,
+    survives_switch: bool = False,
+    delivery: str | None = None,
+    max_lead_time_weeks: float | None = None,
+    catalog: str | Path | None = None,
+    overrides: Mapping[str, str] | None = None,
+) -> Optimization:
+    """Find every design that no other beats in both cost (or power) and iteration time.
+
+    Every fabric is sized for every HB domain, switch and oversubscription, and timed under the best
+    of all parallel plans, unless a bound proves that it is beaten. So the front is that of the
+    whole space.
+
+    Parameters
+    ----------
+    gpus
+        GPUs in the cluster, 8 to 4,194,304 [1].
+    model, accelerator, prices, power, iteration_model
+        Catalog names or paths to files.
+    batch
+        Global batch; the model's own if absent [sequences].
+    fabrics
+        Names or paths; all fabrics of the catalogs if empty, but for those that bring HB domains
+        of a size that is not asked for.
+    hb_sizes
+        GPUs per HB domain; powers of two from 8 to 1,024 and the accelerator's own if empty [1].
+        A fabric that brings its own domain keeps it.
+    radices
+        Ports per switch at the network's link rate; 64 and 128 if empty [1].
+    switches
+        Switch models instead of radices, by name or path.
+    oversubscriptions
+        Bandwidth down over up at the leaves of Clos networks; 1, 2, 3, 4 and the fabric's own if
+        empty [1].
+    objective
+        ``cost`` (base price of the network) or ``power`` (its typical power).
+    budget
+        Highest base price of the network [currency of the price book].
+    max_power_w
+        Highest typical power of the network [W].
+    survives_switch
+        Keep only designs that no failure of a single switch parts.
+    delivery, max_lead_time_weeks
+        Keep only switches that are ``shipping`` or ``announced``, and that come in time [weeks].
+        With radices, the models of the catalog that have those ports are taken.
+    catalog, overrides
+        As in :func:`netplan.compare`.
+
+    Raises
+    ------
+    InputError
+        If an input is not allowed; the message says what is.
+    InfeasibleError
+        If no design meets all demands, or none can train the model: by how much the nearest fails.
+
+    Examples
+    --------
+    >>> answer = optimize(gpus=4096, model="gpt-175b", fabrics=("rail-only", "fat-tree"))
+    >>> [(row.design.key()["fabric"], row.design.fabric.sizing.hb_size) for row in answer.rows]
+    [('rail-only', 1024)]
+    """
+    check_name("objective", objective, get_args(Objective))
+    limits = Limits(budget, max_power_w, survives_switch, delivery, max_lead_time_weeks)
+    reader = CatalogReader(catalog, overrides)
+    on = reader.load(ACCELERATORS, accelerator)
+    trained = reader.load(MODELS, model)
+    assumptions = reader.load(ITERATION_MODELS, iteration_model)
+    books = Books(reader.load(PRICE_BOOKS, prices), reader.load(POWER_BOOKS, power))
+    specs, apart = _specs(reader, fabrics, hb_sizes)
+    axes = Axes(
+        specs=specs,
+        hb_sizes=tuple(dict.fromkeys(hb_sizes)) or _default_domains(on, gpus),
+        switches=_switches(reader, on, (radices, switches), models=limits.of_switches),
+        oversubscriptions=tuple(dict.fromkeys(oversubscriptions)),
+    )
+    _check(axes, on, gpus)
+    training = Training.on(on, trained, assumptions, batch=batch)
+    inputs = {
+        "gpus": gpus,
+        "model": model,
+        "accelerator": accelerator,
+        "batch": training.batch,
+        "fabrics": [spec.name for spec in axes.specs],
+        "hb_sizes": list(axes.hb_sizes),
+        "radices": list(dict.fromkeys(switch.radix for switch in axes.switches)),
+        "switches": [switch.model.name for switch in axes.switches if switch.model],
+        "oversubscriptions": list(axes.oversubscriptions or DEFAULT_RATIOS),
+        "objective": objective,
+        "prices": prices,
+        "power": power,
+        "iteration_model": iteration_model,
+        **asdict(limits),
+        "link_gbps": gbps(on.network_bytes_per_s),
+        "set": reader.replaced(),
+    }
+    space = build_space(axes, on, gpus, books)
+    answer = _front_of(space, inputs, training, (limits, objective, books))
+    return replace(answer, notes=(*answer.notes, *other_domains(apart)))
+
+
+def _specs(
+    reader: CatalogReader, fabrics: Sequence[str], hb_sizes: Sequence[int]
+) -> tuple[tuple[FabricSpec, ...], tuple[FabricSpec, ...]]:
+    """The named fabrics, or all; and apart, those whose own HB domains have no size asked for."""
+    if fabrics:
+        return tuple(reader.load(FABRICS, name) for name in dict.fromkeys(fabrics)), ()
+    known = [reader.load(FABRICS, name) for name in FABRICS.paths(reader.roots)]
+    fits = {
+        spec.name: not hb_sizes or spec.hb_size is None or spec.hb_size in hb_sizes
+        for spec in known
+    }
+    chosen = tuple(spec for spec in known if fits[spec.name])
+    return chosen, tuple(spec for spec in known if not fits[spec.name])
+
+
+def _default_domains(on: Accelerator, gpus: int) -> tuple[int, ...]:
+    """Powers of two from 8 to 1,024 and the accelerator's own domain, cut to the cluster [1]."""
+    powers = {2**power for power in range(3, 11) if 2**power <= gpus}
+    return tuple(sorted(powers | {min(on.hb_size, max(gpus, 1))}))
+
+
+def _switches(
+    reader: CatalogReader,
+    on: Accelerator,
+    asked: tuple[Sequence[int], Sequence[str]],
+    *,
+    models: bool,
+) -> tuple[SwitchChoice, ...]:
+    """Switches by radix or by model; with ``models``, the models that have a radix.
+
+    Raises
+    ------
+    InputError
+        If both are given, or a model forwards no packets at the link rate.
+    """
+    radices, names = asked
+    if radices and names:
+        raise InputError("--radix and --switch both say which switch: give one of them")
+    speed = gbps(on.network_bytes_per_s)
+    if names:
+        named = [reader.load(SWITCHES, name) for name in dict.fromkeys(names)]
+        return tuple(SwitchChoice(_ports(reader, model, speed), model) for model in named)
+    wanted = tuple(dict.fromkeys(radices)) or DEFAULT_RADICES
+    if not models:
+        return tuple(SwitchChoice(radix) for radix in wanted)
+    known = [reader.load(SWITCHES, name) for name in SWITCHES.paths(reader.roots)]
+    choices = []
+    for radix in wanted:
+        fitting = [SwitchChoice(radix, one) for one in known if one.radix(speed) == radix]
+        choices += fitting or [SwitchChoice(radix)]
+    return tuple(choices)
+
+
+def _ports(reader: CatalogReader, model: SwitchModel, speed_gbps: float) -> int:
+    """Ports of a model at the link rate [1]."""
+    ports = model.radix(speed_gbps)
+    if ports:
+        return ports
+    known = [SWITCHES.load(name, reader.roots) for name in SWITCHES.paths(reader.roots)]
+    fitting = [one.name for one in known if one.radix(speed_gbps)]
+    hint = f"take one of {', '.join(fitting)}" if fitting else "no switch of the catalog does"
+    raise InputError(
+        f"--switch {model.name} forwards no packets at the links' {speed_gbps:g} Gb/s: {hint}"
+    )
+
+
+def _check(axes: Axes, on: Accelerator, gpus: int) -> None:
+    """Refuse sizes that no fabric can have; what single fabrics cannot is counted, not refused."""
+    for switch in axes.switches:
+        for size in axes.hb_sizes:
+            sizing_on(on, gpus=gpus, radix=switch.radix, hb_size=size)
+    for ratio in axes.oversubscriptions:
+        if not (ratio >= 1 and isfinite(ratio)):
+            raise InputError(f"oversubscription {ratio:g}:1 is out of range: at least 1:1")
+
+
+def _front_of(
+    space: Space,
+    inputs: dict[str, Any],
+    training: Training,
+    wanted: tuple[Limits, Objective, Books],
+) -> Optimization:
+    """Judge all designs, time those that may lie on the front, and compare them."""
+    limits, objective, books = wanted
+    if not space.designs:
+        raise InfeasibleError(f"no design can be built: {space.unbuildable[0][1]}")
+    feasible, verdicts = judge(space.designs, constraints_of(limits, objective, books))
+    points = [
+        (comparable(design.value(objective)), design.fabric.levels)
+        for design in feasible
+        if design.fabric.levels
+    ]
+    found, searches = time_designs(training, points)
+    rows = _front(feasible, found, objective)
+    if not rows:
+        raise InfeasibleError(_why_no_time(found))
+    tally = Tally(
+        size=space.size,
+        built=len(space.designs),
+        verdicts=verdicts,
+        feasible=len(feasible),
+        untimed=sum(_has_no_time(design, found) for design in feasible),
+        searches=searches,
+    )
+    notes = notes_of(space, feasible, found, (objective, books))
+    return Optimization(inputs, objective, rows, tally, notes, books.prices.currency)
+
+
+def _front(
+    designs: Sequence[Design], found: Mapping[Levels, Found], objective: Objective
+) -> tuple[FrontRow, ...]:
+    """The designs that no other beats, equal ones in one row."""
+    timed = [
+        (design, result)
+        for design in designs
+        if isinstance(result := found.get(design.fabric.levels), SearchResult)
+    ]
+    points = [
+        (comparable(design.value(objective)), comparable(result.plans[0].iteration_time_s))
+        for design, result in timed
+    ]
+    rows = []
+    for group in pareto_front(points):
+        design, result = timed[group[0]]
+        rows.append(
+            FrontRow(
+                design=design,
+                row=timed_row(design.row, result),
+                best=result.plans[0],
+                loss=switch_loss(design.choice.spec, design.fabric),
+                equal=tuple(timed[at][0] for at in group[1:]),
+            )
+        )
+    return tuple(rows)
+
+
+def _has_no_time(design: Design, found: Mapping[Levels, Found]) -> bool:
+    levels = design.fabric.levels
+    return not levels or isinstance(found.get(levels), str)
+
+
+def _why_no_time(found: Mapping[Levels, Found]) -> str:
+    """Why no design can be timed: the reason of the cheapest."""
+    for reason in found.values():
+        return str(reason).rstrip(".")
+    return (
+        "no design has an iteration time: their rings are open or their HB domains not full: change"
+        " the number of GPUs or the HB domain"
+    )

@@ -1,0 +1,243 @@
+"""Charts of a procurement report, as the data that plotly.js draws.
+
+Labels are placed by position and written as tick texts: a fabric called ``2024-01-01`` stays a
+name. Colours of text and lines come from the page's style sheet, so that charts follow the light
+and the dark mode and print; only the marks have colours of their own, fit for both.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from netplan.costing.materials import Category
+from netplan.costing.ranges import Range
+from netplan.costing.sensitivity import Driver
+from netplan.questions.cost_answer import CostAnswer, FabricBill
+from netplan.questions.cost_words import part_words
+from netplan.questions.money import Money
+from netplan.reports.charts import ACCENT, GREY, PALE, Chart, Json, hover
+from netplan.reports.escape import chart_label
+
+TINTS = (ACCENT, "#74a0dd", "#a9c6ec", "#8a94a3", "#b4bcc8", "#5d6876", "#d0d5dd")
+CATEGORIES: dict[Category, str] = {
+    "switches": "Switches",
+    "transceivers": "Transceivers",
+    "cables": "Cables",
+    "cards": "Network cards",
+    "circuits": "Circuit switches",
+    "hb-gear": "HB-domain gear",
+    "racks": "Racks",
+}
+ROW_PX, FRAME_PX = 46, 110
+SCATTER_PX = 380
+
+
+def price_chart(answer: CostAnswer) -> Chart:
+    """Price of every fabric by category, with its low and high."""
+    money, bills = Money.of(answer), answer.bills
+    data = [
+        _stack(title, TINTS[number], [_category(bill, key) for bill in bills], bills, money)
+        for number, (key, title) in enumerate(CATEGORIES.items())
+        if any(_category(bill, key) for bill in bills)
+    ]
+    data.append(_whiskers([bill.capital for bill in bills], bills, money))
+    return _bars("price", "Price of the network by fabric", bills, data, money.unit)
+
+
+def running_chart(answer: CostAnswer) -> Chart:
+    """Cost of a year: annuity of the price, and energy."""
+    money, bills = Money.of(answer), answer.bills
+    data = [
+        _stack("Annuity", ACCENT, [b.life.annuity_per_year.base for b in bills], bills, money),
+        _stack("Energy", GREY, [b.life.energy_per_year.base for b in bills], bills, money),
+        _whiskers([bill.life.per_year for bill in bills], bills, money),
+    ]
+    unit = f"{money.unit} a year"
+    return _bars("running", "Yearly cost of the network by fabric", bills, data, unit)
+
+
+def driver_chart(answer: CostAnswer, bill: FabricBill, shown: int) -> Chart | None:
+    """Tornado of one fabric: its price with one part at low and at high; None without spreads."""
+    money, drivers = Money.of(answer), bill.drivers[:shown]
+    if not drivers:
+        return None
+    base = bill.capital.base
+    data = []
+    for name, colour, case in (("at its low", PALE, "at_low"), ("at its high", ACCENT, "at_high")):
+        ends = [getattr(driver, case) for driver in drivers]
+        data.append(
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": name,
+                "base": base / money.scale,
+                "x": [(end - base) / money.scale for end in ends],
+                "y": list(range(len(drivers))),
+                "marker": {"color": colour},
+                "hoverinfo": "text",
+                "hovertext": [
+                    hover(part_words(driver.part), f"{name}: {money.one(end)} {money.unit}")
+                    for driver, end in zip(drivers, ends, strict=True)
+                ],
+            }
+        )
+    ticks = [_part_tick(driver) for driver in drivers]
+    title = f"Total, {money.unit} (base {money.one(base)})"
+    # From end to end of the swings: from zero they would be specks on a large total.
+    reach = max(abs(getattr(d, end) - base) for d in drivers for end in ("at_low", "at_high"))
+    span = [(base + side * reach) / money.scale for side in (-1.15, 1.15)]
+    layout = _layout(ticks, title) | {"barmode": "overlay"}
+    layout["xaxis"] = {"title": {"text": title}, "range": span}
+    height = FRAME_PX + ROW_PX * len(drivers)
+    return Chart("drivers", "What moves the price", height, tuple(data), layout)
+
+
+def speed_chart(
+    answer: CostAnswer, times_s: Mapping[str, float], chosen: str, training: str
+) -> Chart | None:
+    """Iteration time against price; None if no fabric with a bill was timed."""
+    money = Money.of(answer)
+    bills = [bill for bill in answer.bills if bill.name in times_s]
+    if not bills:
+        return None
+    points = _points(bills, times_s, money)
+    first = [shared[0] for shared in points]
+    times = [times_s[bill.name] for bill in first]
+    margin = 0.1 * max(times)  # so that differences of a few percent can be seen
+    # Neighbours carry their names above and below in turn, so that these do not meet.
+    places = ["top center" if number % 2 else "bottom center" for number in range(len(points))]
+    marked = [any(bill.name == chosen for bill in shared) for shared in points]
+    data: dict[str, object] = {
+        "type": "scatter",
+        "mode": "markers+text",
+        "x": [bill.capital.base / money.scale for bill in first],
+        "y": times,
+        "text": [_names(shared, chosen) for shared in points],
+        "textposition": places,
+        "cliponaxis": False,
+        "marker": {"size": 13, "color": [ACCENT if mark else GREY for mark in marked]},
+        "error_x": _error([bill.capital for bill in first], money),
+        "hoverinfo": "text",
+        "hovertext": [
+            hover(
+                *(bill.name for bill in shared),
+                f"{times_s[shared[0].name]:.3f} s an iteration",
+                _amounts(shared[0].capital, money),
+            )
+            for shared in points
+        ],
+    }
+    top = 1.25 * max(bill.capital.high for bill in first) / money.scale
+    layout: Json = {
+        "xaxis": {"title": {"text": f"Price, {money.unit}"}, "range": [0, top]},
+        "yaxis": {
+            "title": {"text": f"Iteration of {chart_label(training)}, s"},
+            "range": [min(times) - margin, max(times) + margin],
+        },
+        "showlegend": False,
+    }
+    return Chart("speed", "Iteration time against price", SCATTER_PX, (data,), layout)
+
+
+def _points(
+    bills: Sequence[FabricBill], times_s: Mapping[str, float], money: Money
+) -> list[list[FabricBill]]:
+    """Fabrics from left to right; those that look the same share a point."""
+    found: dict[tuple[str, str], list[FabricBill]] = {}
+    for bill in sorted(bills, key=lambda bill: bill.capital.base):
+        key = (_amounts(bill.capital, money), f"{times_s[bill.name]:.3f}")
+        found.setdefault(key, []).append(bill)
+    return list(found.values())
+
+
+def _names(bills: Sequence[FabricBill], chosen: str) -> str:
+    """Label of a point: the chosen fabric if it is there, else the first, and how many more."""
+    name = next((bill.name for bill in bills if bill.name == chosen), bills[0].name)
+    more = f" and {len(bills) - 1} more" if len(bills) > 1 else ""
+    return chart_label(name, 18) + more
+
+
+def _category(bill: FabricBill, key: str) -> float:
+    """Base price of one category of a bill."""
+    return sum(item.total.base for item in bill.quote.items if item.line.category == key)
+
+
+def _stack(
+    title: str, colour: str, values: Sequence[float], bills: Sequence[FabricBill], money: Money
+) -> Json:
+    """One layer of stacked bars over all fabrics."""
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": title,
+        "x": [value / money.scale for value in values],
+        "y": list(range(len(bills))),
+        "marker": {"color": colour},
+        "hoverinfo": "text",
+        "hovertext": [
+            hover(bill.name, f"{title}: {money.one(value)} {money.unit}")
+            for bill, value in zip(bills, values, strict=True)
+        ],
+    }
+
+
+def _whiskers(amounts: Sequence[Range], bills: Sequence[FabricBill], money: Money) -> Json:
+    """Low to high of each whole bar."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "low to high",
+        "x": [amount.base / money.scale for amount in amounts],
+        "y": list(range(len(bills))),
+        "marker": {"color": "#5d6876", "size": 7, "symbol": "diamond"},
+        "error_x": _error(amounts, money),
+        "hoverinfo": "text",
+        "hovertext": [
+            hover(bill.name, _amounts(amount, money))
+            for bill, amount in zip(bills, amounts, strict=True)
+        ],
+    }
+
+
+def _error(amounts: Sequence[Range], money: Money) -> Json:
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [(amount.high - amount.base) / money.scale for amount in amounts],
+        "arrayminus": [(amount.base - amount.low) / money.scale for amount in amounts],
+        "thickness": 1.5,
+        "width": 6,
+        "color": "#5d6876",
+    }
+
+
+def _bars(
+    key: str, label: str, bills: Sequence[FabricBill], data: Sequence[Json], unit: str
+) -> Chart:
+    """Chart of horizontal bars, the first fabric on top."""
+    layout = _layout([chart_label(bill.name, 18) for bill in bills], unit) | {"barmode": "stack"}
+    return Chart(key, label, FRAME_PX + ROW_PX * len(bills), tuple(data), layout)
+
+
+def _layout(ticks: Sequence[str], unit: str) -> dict[str, object]:
+    count = len(ticks)
+    return {
+        "xaxis": {"title": {"text": unit}, "rangemode": "tozero"},
+        "yaxis": {
+            "tickmode": "array",
+            "tickvals": list(range(count)),
+            "ticktext": list(ticks),
+            "range": [count - 0.4, -0.6],
+            "showgrid": False,
+        },
+        "showlegend": True,
+    }
+
+
+def _part_tick(driver: Driver) -> str:
+    """Name of a part over two lines: what, and at which speed."""
+    what, at, speed = part_words(driver.part).partition(" at ")
+    return chart_label(what, 22) + (f"<br>{at.strip()} {chart_label(speed, 22)}" if at else "")
+
+
+def _amounts(amount: Range, money: Money) -> str:
+    spread = f" ({money.span(amount)})" if amount.spread else ""
+    return f"{money.one(amount.base)} {money.unit}{spread}"

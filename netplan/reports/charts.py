@@ -1,0 +1,37 @@
+"""One chart as the data that plotly.js draws, and what all charts share.
+
+Text of users goes in through :func:`netplan.reports.escape.chart_label` alone, since plotly
+reads a small markup inside labels.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from netplan.reports.escape import chart_label
+
+Json = Mapping[str, object]
+
+ACCENT, PALE, GREY = "#3b74c9", "#9dbde8", "#8a94a3"
+HOVER_LENGTH = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One chart: where it goes on the page, how high it is [px], what plotly draws."""
+
+    key: str
+    label: str
+    height_px: int
+    data: tuple[Json, ...]
+    layout: Json
+
+
+def hover(*lines: str) -> str:
+    """Lines of a hover box.
+
+    Examples
+    --------
+    >>> hover("<b>", "10 s")
+    '&lt;b&gt;<br>10 s'
+    """
+    return "<br>".join(chart_label(line, HOVER_LENGTH) for line in lines)

@@ -1,1 +1,0 @@
-"""Reports as single HTML files that load nothing: tables, charts and drawings."""

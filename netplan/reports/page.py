@@ -1,0 +1,163 @@
+"""What every page shares: templates, styles, scripts and the policy that lets nothing in.
+
+Jinja2 escapes every text. On top of that the page forbids itself, by its content security policy,
+any request and any script but its own two, which it names by their hashes: should a text ever slip
+through unescaped, a browser would still not run it.
+"""
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from netplan import __version__
+from netplan.catalog import shipped_root
+from netplan.reports.charts import Chart
+from netplan.reports.escape import plain
+
+TEMPLATES = "reports/templates"
+STYLES, SCRIPTS = ("report.css",), ("report.js",)
+
+
+def framed(
+    template: str,
+    charts: Sequence[Chart],
+    values: Mapping[str, object],
+    *,
+    styles: Sequence[str] = STYLES,
+    scripts: Sequence[str] = SCRIPTS,
+) -> str:
+    """Write a page.
+
+    Parameters
+    ----------
+    template
+        File of the page, which extends ``base.html.j2``.
+    charts
+        Charts in order; the template finds each by its key.
+    values
+        What the template names besides.
+    styles, scripts
+        Files that the page takes in, one after the other.
+    """
+    folder = templates()
+    script, plotly = _joined(scripts), _plotly()
+    drawn = [{"key": c.key, "data": c.data, "layout": c.layout} for c in charts]
+    return (
+        _environment(folder)
+        .get_template(template)
+        .render(
+            **values,
+            version=__version__,
+            charts={chart.key: chart for chart in charts},
+            chart_data=drawn,
+            style=Markup(_joined(styles)),  # noqa: S704 - shipped
+            script=Markup(script),  # noqa: S704 - shipped
+            plotly=Markup(plotly),  # noqa: S704 - plotly's own file
+            hashes=[content_hash(plotly), content_hash(script)],
+        )
+    )
+
+
+def templates() -> Path:
+    """Folder of the templates, styles and scripts."""
+    return shipped_root() / TEMPLATES
+
+
+def content_hash(text: str) -> str:
+    """Hash of a script as a content security policy names it.
+
+    Examples
+    --------
+    >>> content_hash("")
+    'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='
+    """
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+@cache
+def _plotly() -> str:
+    """The charts' library, read once."""
+    return str(get_plotlyjs())
+
+
+def _joined(names: Sequence[str]) -> str:
+    return "".join((templates() / name).read_text(encoding="utf-8") for name in names)
+
+
+def _environment(folder: Path) -> Environment:
+    """Templates that escape every text, show control signs as such, and refuse unknown names."""
+    return Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        lstrip_blocks=True,
+        finalize=_visible,
+    )
+
+
+def _visible(value: object) -> object:
+    """Text without control signs; markup of our own as it is."""
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+LEFT, RIGHT = "text", "number"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text under columns.
+
+    Parameters
+    ----------
+    columns
+        Titles; one that ends with ``>`` stands above numbers, which are aligned to the right.
+    rows
+        One text a column.
+    strong
+        Row that is set off, counted from 0; a negative one counts from the end.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    strong: int | None = None
+
+    @property
+    def heads(self) -> list[tuple[str, str]]:
+        """Title and alignment of every column."""
+        return [(title.removesuffix(">"), self._kind(title)) for title in self.columns]
+
+    @property
+    def lines(self) -> list[tuple[bool, list[tuple[str, str]]]]:
+        """Rows as cells with their alignment, and whether a row is set off."""
+        kinds = [self._kind(title) for title in self.columns]
+        strong = None if self.strong is None else self.strong % len(self.rows)
+        return [
+            (number == strong, list(zip(row, kinds, strict=True)))
+            for number, row in enumerate(self.rows)
+        ]
+
+    @staticmethod
+    def _kind(title: str) -> str:
+        return RIGHT if title.endswith(">") else LEFT
+
+
+def table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], strong: int | None = None
+) -> Table:
+    """Make a table.
+
+    Examples
+    --------
+    >>> table(("Fabric", "kW>"), [("rail-only", "1,581")]).heads
+    [('Fabric', 'text'), ('kW', 'number')]
+    """
+    return Table(tuple(columns), tuple(tuple(row) for row in rows), strong)

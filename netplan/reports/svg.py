@@ -1,0 +1,55 @@
+"""A few SVG shapes as escaped markup; sizes in units of the drawing."""
+
+from collections.abc import Iterable
+
+from markupsafe import Markup
+
+from netplan.reports.escape import plain
+
+
+def text(x: float, y: float, words: str, kind: str, *, anchor: str = "start") -> Markup:
+    """One line of text.
+
+    Examples
+    --------
+    >>> text(1, 2, "<b>", "label")
+    Markup('<text x="1" y="2" class="label" text-anchor="start">&lt;b&gt;</text>')
+    """
+    return Markup('<text x="{}" y="{}" class="{}" text-anchor="{}">{}</text>').format(
+        _short(x), _short(y), kind, anchor, plain(words)
+    )
+
+
+def box(x: float, y: float, width: float, height: float, kind: str) -> Markup:
+    """Rectangle with round corners."""
+    sizes = (_short(value) for value in (x, y, width, height))
+    return Markup('<rect x="{}" y="{}" width="{}" height="{}" rx="5" class="{}"/>').format(
+        *sizes, kind
+    )
+
+
+def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
+    """Straight line."""
+    ends = (_short(value) for value in (x1, y1, x2, y2))
+    return Markup('<line x1="{}" y1="{}" x2="{}" y2="{}" class="{}"/>').format(*ends, kind)
+
+
+def arc(x1: float, x2: float, y: float, rise: float, kind: str) -> Markup:
+    """Curve between two points of one height; a negative rise bends it down."""
+    middle = (x1 + x2) / 2
+    return Markup('<path d="M{} {} Q{} {} {} {}" class="{}"/>').format(
+        *(_short(value) for value in (x1, y, middle, y - 2 * rise, x2, y)), kind
+    )
+
+
+def drawing(width: float, height: float, title: str, shapes: Iterable[Markup]) -> Markup:
+    """Whole drawing, with a title for those who cannot see it."""
+    return Markup(
+        '<svg viewBox="0 0 {} {}" role="img" aria-label="{}" class="drawing"'
+        ' style="--drawn:{}px">{}</svg>'
+    ).format(_short(width), _short(height), plain(title), _short(width), Markup("\n").join(shapes))
+
+
+def _short(value: float) -> str:
+    """At most one decimal: finer than any screen shows."""
+    return f"{value:.1f}".removesuffix(".0")

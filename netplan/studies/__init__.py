@@ -1,0 +1,1 @@
+"""One question at many points, resumable, here or on a cluster."""

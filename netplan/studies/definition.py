@@ -1,0 +1,131 @@
+"""Study files: the question, what varies, what is asked for, and how it is shown."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from netplan.catalog import Record, Shelf
+from netplan.studies.axes import Axis, Given
+from netplan.studies.expressions import require_expression
+
+Ask = Literal["search", "compare", "cost"]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.@-]*$")]
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Formula(_Row):
+    """An output computed from inputs and other outputs of the same point."""
+
+    name: Name
+    formula: str
+
+    @model_validator(mode="after")
+    def _parses(self) -> Self:
+        require_expression(self.formula)
+        return self
+
+
+class Relative(_Row):
+    """An output compared across points: the reference point's value over the point's own.
+
+    The reference is the point with the same inputs but for those under ``to``.
+    """
+
+    name: Name
+    of: Name
+    to: dict[str, Given]
+
+
+class ChartSpec(_Row):
+    """One chart of the study's report; ``each`` makes one for every value of an input.
+
+    ``lines``: y over x, one line for all values of ``series`` together. ``heat``: z by colour over
+    x and y. ``scatter``: y over x, one point a design, with the Pareto front where ``front`` is.
+    """
+
+    kind: Literal["lines", "heat", "scatter"]
+    title: str
+    x: Name
+    y: Name
+    z: Name | None = None
+    series: tuple[Name, ...] = ()
+    each: Name | None = None
+    x_log: bool = False
+    y_log: bool = False
+    front: bool = False
+
+    @model_validator(mode="after")
+    def _heat_needs_z(self) -> Self:
+        if (self.kind == "heat") != (self.z is not None):
+            raise ValueError("z is the colour of a heat chart: heat needs it, others have none")
+        return self
+
+
+class StudyDefinition(Record):
+    """A study, as its catalog file describes it.
+
+    ``ask`` is the question that every point puts; ``inputs`` stay, ``axes`` vary, ``conditions``
+    leave points out. Inputs are the question's own options, or catalog values by role and key,
+    such as ``accelerator.memory_bytes``. Outputs are the keys of its JSON, with dots.
+    """
+
+    ask: Ask
+    inputs: Annotated[dict[str, Given], Field(default_factory=dict)]
+    axes: Annotated[tuple[Axis, ...], Field(min_length=1)]
+    conditions: tuple[str, ...] = ()
+    outputs: Annotated[tuple[Name | Formula, ...], Field(min_length=1)]
+    relative: tuple[Relative, ...] = ()
+    charts: tuple[ChartSpec, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _names_once(self) -> Self:
+        names = [name for axis in self.axes for name in axis.names]
+        for number, name in enumerate(names):
+            if name in names[:number]:
+                raise ValueError(f"input {name} varies on two axes: zip them, or drop one")
+            if name in self.inputs:
+                raise ValueError(f"input {name} both stays and varies: take it out of one")
+        outputs = self.output_names
+        for number, name in enumerate(outputs):
+            if name in outputs[:number] or name in names or name in self.inputs:
+                raise ValueError(f"output {name} stands twice, or has the name of an input")
+        for text in self.conditions:
+            require_expression(text)
+        return self
+
+    @model_validator(mode="after")
+    def _charts_show_what_is_there(self) -> Self:
+        known = {*self.output_names, *self.axis_names}
+        for chart in self.charts:
+            for name in (chart.x, chart.y, chart.z, chart.each, *chart.series):
+                if name is not None and name not in known:
+                    raise ValueError(
+                        f"chart {chart.title!r}: {name} neither varies nor is an output: known:"
+                        f" {', '.join(sorted(known))}"
+                    )
+        for row in self.relative:
+            unknown = [name for name in row.to if name not in self.axis_names]
+            if row.of not in self.output_names or unknown:
+                raise ValueError(
+                    f"relative {row.name}: of is an output and to names axes, got {row.of},"
+                    f" {', '.join(row.to)}"
+                )
+        return self
+
+    @property
+    def axis_names(self) -> tuple[str, ...]:
+        """Inputs that vary."""
+        return tuple(name for axis in self.axes for name in axis.names)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Outputs by name, those across points last."""
+        own = [out if isinstance(out, str) else out.name for out in self.outputs]
+        return (*own, *(row.name for row in self.relative))
+
+
+STUDIES = Shelf("study", "reports/studies", StudyDefinition)

@@ -1,0 +1,172 @@
+"""A study made ready to run: its points, how one is computed, and the hash of all it depends on."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from netplan.errors import InfeasibleError, InputError
+from netplan.studies.definition import Formula, StudyDefinition
+from netplan.studies.expressions import parse_expression
+from netplan.studies.grid import Grid, make_grid
+from netplan.studies.points import Point, Scalar
+from netplan.studies.questions import answer, catalog_sha256, check_inputs, output
+
+STATUS = "status"
+"""Output that every point has: ``ok``, or why the question has no answer there."""
+
+OK = "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A study's definition with its points, as the runner wants it.
+
+    Parameters
+    ----------
+    spec
+        The study file, values of this run put in.
+    grid
+        Its points.
+    input_sha256
+        Hash of the definition and of the catalog files that it reads.
+    catalog
+        Folder of the user's own catalogs.
+    """
+
+    spec: StudyDefinition
+    grid: Grid
+    input_sha256: str
+    catalog: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the study."""
+        return self.spec.name
+
+    @property
+    def definition(self) -> str:
+        """The study as canonical JSON."""
+        return canonical(self.spec)
+
+    @property
+    def point_count(self) -> int:
+        """Number of points [1]."""
+        return len(self.grid)
+
+    def points(self, indices: Sequence[int]) -> list[Point]:
+        """Points of these indices, in this order."""
+        return self.grid.points(indices)
+
+    def evaluate(self, point: Point) -> dict[str, Scalar]:
+        """Compute one point: its outputs, and whether the question has an answer there.
+
+        A question that nothing satisfies (no plan fits, a fabric of that size does not exist) is
+        an answer, and its outputs are None. Anything else that fails raises.
+        """
+        names = [out if isinstance(out, str) else out.name for out in self.spec.outputs]
+        try:
+            found = answer(self.spec.ask, point.inputs, self.catalog)
+        except InfeasibleError as error:
+            return dict.fromkeys(names) | {STATUS: str(error).splitlines()[0]}
+        outputs: dict[str, Scalar] = {}
+        for out in self.spec.outputs:
+            if isinstance(out, str):
+                outputs[out] = output(found, out)
+            else:
+                outputs[out.name] = _computed(out, {**point.inputs, **outputs})
+        return outputs | {STATUS: OK}
+
+
+def _computed(out: Formula, values: Mapping[str, Scalar]) -> Scalar:
+    """Value of a formula; None where one of its values is None."""
+    expression = parse_expression(out.formula)
+    if any(values.get(name, 0) is None for name in expression.names):
+        return None
+    found = expression(values)
+    scalar: Scalar = found.item() if hasattr(found, "item") else found
+    return scalar
+
+
+def canonical(spec: StudyDefinition) -> str:
+    """A definition as JSON with its keys in order and no spaces."""
+    data = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def make_study(
+    spec: StudyDefinition, changes: Mapping[str, Any] | None = None, catalog: str | None = None
+) -> Study:
+    """Make a study ready to run.
+
+    Parameters
+    ----------
+    spec
+        The study file.
+    changes
+        Inputs given for this run: a value instead of an input or an axis, or a list of values.
+    catalog
+        Folder of the user's own catalogs.
+
+    Raises
+    ------
+    NetplanError
+        If an input is unknown or missing, the grid is too large or empty, or a file is missing.
+
+    Examples
+    --------
+    >>> from netplan.studies.definition import STUDIES
+    >>> study = make_study(STUDIES.load("hb-size"), {"gpus": 16384})
+    >>> len(study.grid), study.points([0])[0].inputs["hb_size"]
+    (30, 1)
+    """
+    changed = change(spec, changes or {})
+    check_inputs(changed.ask, iter({*changed.inputs, *changed.axis_names}))
+    grid = make_grid(changed.axes, changed.inputs, changed.conditions)
+    named: dict[str, set[Scalar]] = {name: {value} for name, value in changed.inputs.items()}
+    for axis in changed.axes:
+        for place, name in enumerate(axis.names):
+            named[name] = {row[place] for row in axis.rows} | {axis.otherwise}
+    files = catalog_sha256(changed.ask, named, catalog)
+    digest = hashlib.sha256(f"{canonical(changed)}\n{files}".encode()).hexdigest()
+    return Study(changed, grid, digest, catalog)
+
+
+def change(spec: StudyDefinition, changes: Mapping[str, Any]) -> StudyDefinition:
+    """The definition with inputs of this run: single values stay, lists vary.
+
+    Raises
+    ------
+    InputError
+        If a changed axis varies together with another input.
+    """
+    if not changes:
+        return spec
+    data = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    for name, value in changes.items():
+        zipped = [axis for axis in spec.axes if axis.zip is not None and name in axis.names]
+        if zipped:
+            raise InputError(
+                f"{name} varies together with others ({zipped[0].title}): copy the"
+                " study file and change it there"
+            )
+        places = [at for at, axis in enumerate(data["axes"]) if axis.get("input") == name]
+        several = isinstance(value, (list, tuple))
+        # An axis that is held at one value stays an axis: charts and tables know its name.
+        axis = {"input": name, "values": list(value) if several else [value]}
+        data.get("inputs", {}).pop(name, None)
+        if places:
+            data["axes"][places[0]] = axis
+        elif several:
+            data["axes"].append(axis)
+        else:
+            data.setdefault("inputs", {})[name] = value
+    try:
+        return StudyDefinition.model_validate(data)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        message = str(fault["msg"]).removeprefix("Value error, ")
+        raise InputError(f"study {spec.name} with the values of this run: {message}") from None

@@ -1,0 +1,161 @@
+"""Axes of a study's charts: where a value stands, and its ticks in people's words."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import floor, log10
+from typing import TypeVar
+
+from netplan.reports.charts import Json
+from netplan.reports.escape import chart_label
+from netplan.reports.quantities import PREFIXED, Words, shown
+from netplan.studies.points import Scalar
+from netplan.studies.study_panels import in_order
+from netplan.studies.study_reader import finite
+
+Value = TypeVar("Value")
+
+MAX_TICKS = 9
+"""Ticks with a text that fit a narrow screen [1]."""
+
+STEPS = 24
+"""Values up to which the ticks of a logarithmic axis are the study's own [1]."""
+
+
+ONE_DECADE, THREE_DECADES = 0.8, 2.5
+"""Widths of an axis between which 1, 2 and 5 times a power of ten are its ticks [1]."""
+
+LADDERS = ((1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
+FEWEST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Where values stand on an axis.
+
+    Parameters
+    ----------
+    places
+        Place of every value, for an axis of categories; None for one of numbers.
+    log
+        Whether the axis is logarithmic.
+    layout
+        The axis as plotly draws it.
+    """
+
+    places: Mapping[Scalar, int] | None
+    log: bool
+    layout: Json
+
+    def place(self, value: Scalar) -> float | None:
+        """Where a value stands; None if it cannot be drawn."""
+        return finite(value, log=self.log) if self.places is None else self.places.get(value)
+
+
+def number_scale(
+    words: Words, values: Iterable[Scalar], *, log: bool = False, steps: bool = False
+) -> Scale:
+    """Axis of numbers.
+
+    Parameters
+    ----------
+    words
+        Its name and unit.
+    values
+        What stands on it.
+    log
+        Whether it is logarithmic.
+    steps
+        Whether the values are chosen steps, and so the ticks of a logarithmic axis if they are few.
+
+    Examples
+    --------
+    >>> scale = number_scale(Words("batch"), [8, 16, 0], log=True, steps=True)
+    >>> scale.layout["ticktext"], scale.place(0)
+    (['8', '16'], None)
+    """
+    si = words.unit in PREFIXED
+    layout: dict[str, object] = {
+        "title": {"text": chart_label(words.title, 60)},
+        "type": "log" if log else "linear",
+        "exponentformat": "SI" if si else "B",
+        "separatethousands": True,
+    }
+    if log:
+        own = [value for value in in_order(values) if finite(value, log=True) is not None]
+        # Else plotly writes only the first digit between powers of ten.
+        layout |= {"tickformat": "~s" if si else ",.6~g", "nticks": MAX_TICKS}
+        if steps and 0 < len(own) <= STEPS:
+            layout |= _ticks([(finite(value), shown(value)) for value in _every(own, MAX_TICKS)])
+        elif own and ONE_DECADE < _decades(own) < THREE_DECADES:
+            layout["dtick"] = "D2"  # 1, 2 and 5
+    return Scale(None, log, layout)
+
+
+def category_scale(words: Words, values: Iterable[Scalar]) -> Scale:
+    """Axis on which every value has the same room.
+
+    Examples
+    --------
+    >>> scale = category_scale(Words("memory", "GB"), [96.0, 48.0])
+    >>> scale.layout["ticktext"], scale.place(48.0)
+    (['48', '96'], 0)
+    """
+    found = in_order(values)
+    prefixed = words.unit in PREFIXED
+    layout: dict[str, object] = {
+        "title": {"text": chart_label(words.quantity if prefixed else words.title, 60)},
+        "type": "linear",
+        "showgrid": False,
+        "range": [-0.5, len(found) - 0.5],
+    }
+    unit = words.unit if prefixed else ""
+    texts = [(place, shown(value, unit)) for place, value in enumerate(found)]
+    layout |= _ticks(_every(texts, STEPS))
+    return Scale({value: place for place, value in enumerate(found)}, log=False, layout=layout)
+
+
+def fitting_scale(
+    words: Words, values: Iterable[Scalar], *, log: bool, steps: bool = False
+) -> Scale:
+    """Axis of numbers where all values are numbers, else of categories."""
+    found = list(dict.fromkeys(values))
+    if any(isinstance(value, (str, bool)) for value in found):
+        return category_scale(words, found)
+    return number_scale(words, found, log=log, steps=steps)
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Round values between two, for a logarithmic scale; the two themselves if they are close.
+
+    Examples
+    --------
+    >>> log_ticks(1.8, 27.0), log_ticks(5.0, 27.0), log_ticks(3.1, 4.2)
+    ([2.0, 5.0, 10.0, 20.0], [5.0, 7.0, 10.0, 15.0, 20.0], [3.1, 4.2])
+    """
+    powers = range(floor(log10(low)), floor(log10(high)) + 1)
+    for ladder in LADDERS:
+        rungs = [float(f"{rung}e{power}") for power in powers for rung in ladder]
+        found = [rung for rung in rungs if low <= rung <= high]
+        if len(found) >= FEWEST:
+            return found
+    return [low, high]
+
+
+def _decades(values: Sequence[Scalar]) -> float:
+    """Width of rising values on a logarithmic axis [1]."""
+    return log10(float(values[-1] or 1)) - log10(float(values[0] or 1))
+
+
+def _every(values: Sequence[Value], count: int) -> Sequence[Value]:
+    """At most ``count`` of the values, with equal steps from the first."""
+    return values[:: -(-len(values) // count)] if values else values
+
+
+def _ticks(found: Iterable[tuple[float | None, str]]) -> Json:
+    """Ticks at these places with these texts."""
+    ticks = list(found)
+    return {
+        "tickmode": "array",
+        "tickvals": [place for place, _ in ticks],
+        "ticktext": [chart_label(text, 18) for _, text in ticks],
+    }

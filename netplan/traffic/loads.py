@@ -1,0 +1,162 @@
+"""Loads of links, and what a planner asks of them: which are hot, which idle, how long it takes.
+
+A link is full duplex, so it has two loads: what goes from its source to its target, and back. The
+time of a link is its load over its rate; the time of the busiest link is what the traffic needs at
+least on this routing, if all of it moves at once.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netplan.errors import InputError
+from netplan.topologies.graph import FabricGraph
+from netplan.traffic.products import Floats
+
+FORWARD, BACK = range(2)
+"""Rows of ``link_bytes``: from a link's source to its target, and back."""
+
+
+@dataclass(frozen=True, slots=True)
+class HotLink:
+    """One direction of one link: its number, its two ends, its load and time."""
+
+    link: int
+    sender: str
+    receiver: str
+    group: str
+    load_bytes: float
+    time_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLoad:
+    """Load of the links of one group (``hb``, ``host``, ``leaf-spine``, ...), directions apart.
+
+    Parameters
+    ----------
+    group
+        Name of the group.
+    directions
+        Link directions: twice the links [1].
+    unused
+        Directions that carry nothing [1].
+    total_bytes, largest_bytes
+        Bytes on all of them, and on the most loaded one [B].
+    busiest_s
+        Time of the busiest one [s].
+    utilisation
+        Bytes over what all of them could carry while the busiest link of the fabric works [1].
+    """
+
+    group: str
+    directions: int
+    unused: int
+    total_bytes: float
+    largest_bytes: float
+    busiest_s: float
+    utilisation: float
+
+
+@dataclass(frozen=True, eq=False)
+class LinkLoads:
+    """Bytes on every link of a fabric, both directions.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+    link_bytes
+        Loads [B], shape (2, links): row 0 from source to target, row 1 back.
+
+    Raises
+    ------
+    InputError
+        If a link that carries traffic has no capacity.
+    """
+
+    graph: FabricGraph
+    link_bytes: Floats
+
+    def __post_init__(self) -> None:
+        """Refuse traffic on links without capacity."""
+        dead = np.flatnonzero((self.graph.bytes_per_s <= 0) & self.link_bytes.any(axis=0))
+        if len(dead):
+            first, second = self.graph.source[dead[0]], self.graph.target[dead[0]]
+            raise InputError(
+                f"link {dead[0]} from {self.graph.node_name(int(first))} to"
+                f" {self.graph.node_name(int(second))} carries traffic but has no capacity: give"
+                " its rate, or take it out"
+            )
+
+    @cached_property
+    def link_s(self) -> Floats:
+        """Time of every link direction [s], shape (2, links); links without load take none."""
+        rate = np.where(self.graph.bytes_per_s > 0, self.graph.bytes_per_s, 1.0)
+        return self.link_bytes / rate
+
+    @property
+    def busiest_s(self) -> float:
+        """Time of the busiest link [s]."""
+        return float(self.link_s.max(initial=0.0))
+
+    @property
+    def unused_links(self) -> NDArray[np.int64]:
+        """Numbers of the links that carry nothing in either direction."""
+        idle: NDArray[np.int64] = np.flatnonzero(~self.link_bytes.any(axis=0))
+        return idle
+
+    def hottest(self, count: int = 10) -> tuple[HotLink, ...]:
+        """Link directions of the longest times, longest first; idle ones are never named.
+
+        Equal times keep the order of the links, so that the same traffic names the same links.
+        """
+        times = self.link_s.ravel()
+        count = min(count, times.size)
+        if count == 0:
+            return ()
+        bar = np.partition(times, times.size - count)[times.size - count]
+        above = np.flatnonzero(times > bar)
+        level = np.flatnonzero(times == bar)[: count - len(above)]
+        chosen = np.concatenate([above, level])
+        chosen = chosen[np.argsort(-times[chosen], kind="stable")]
+        return tuple(self._hot(int(place)) for place in chosen if times[place] > 0)
+
+    def by_group(self) -> tuple[GroupLoad, ...]:
+        """Loads of each group of links, in the order of the fabric's groups."""
+        graph, whole = self.graph, self.busiest_s
+        loads = []
+        for code, name in enumerate(graph.group_names):
+            chosen = graph.group == code
+            bytes_ = self.link_bytes[:, chosen]
+            if not bytes_.size:
+                continue
+            capacity = 2 * float(graph.bytes_per_s[chosen].sum()) * whole
+            total = float(bytes_.sum())
+            loads.append(
+                GroupLoad(
+                    group=name,
+                    directions=bytes_.size,
+                    unused=int(np.count_nonzero(bytes_ == 0)),
+                    total_bytes=total,
+                    largest_bytes=float(bytes_.max()),
+                    busiest_s=float(self.link_s[:, chosen].max()),
+                    utilisation=total / capacity if capacity else 0.0,
+                )
+            )
+        return tuple(loads)
+
+    def _hot(self, place: int) -> HotLink:
+        direction, link = divmod(place, self.graph.link_count)
+        ends = [int(self.graph.source[link]), int(self.graph.target[link])]
+        sender, receiver = ends if direction == FORWARD else ends[::-1]
+        return HotLink(
+            link=link,
+            sender=self.graph.node_name(sender),
+            receiver=self.graph.node_name(receiver),
+            group=self.graph.group_names[self.graph.group[link]],
+            load_bytes=float(self.link_bytes[direction, link]),
+            time_s=float(self.link_s[direction, link]),
+        )

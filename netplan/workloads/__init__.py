@@ -1,0 +1,1 @@
+"""What runs: models, accelerators, and generators that make a program of operations."""

@@ -1,0 +1,299 @@
+"""What one transformer layer does with one microbatch: a list of operations.
+
+An operation says how many FLOPs it takes, how many bytes it moves, what it stores and what it
+communicates, forward and backward. All amounts are arrays: one entry a *sharding*, that is a way
+to cut one microbatch over the GPUs. No accelerator and no fabric is known here.
+
+The three strategies of tensor parallelism (arXiv:2410.00273, Tables I, II and A2):
+
+``1d``     heads and feed-forward columns over ``tensor`` GPUs, the rest of the tokens likewise;
+``2d``     the same, and the sequence over ``context`` GPUs (2D-context);
+``summa``  every weight matrix on a ``tensor`` x ``context`` grid, multiplied in panels.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from netplan.errors import InputError
+from netplan.workloads.models import Model
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Amount = Floats | float
+"""One number for each sharding, or one for all of them."""
+
+Strategy = Literal["1d", "2d", "summa"]
+Mode = Literal["corrected", "published-code"]
+Recompute = Literal["none", "selective", "full"]
+CollectiveKind = Literal[
+    "all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce", "all_to_all"
+]
+GroupName = Literal["tensor", "context", "expert"]
+Module = Literal["mlp", "attention", "head"]
+
+ELEMENT_BYTES = 2.0
+"""Weights, activations and gradients are 16-bit numbers [B]."""
+
+MASK_BYTES = 1.0
+"""One element of a dropout mask [B]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What the model file leaves open: recomputation, experts, and the ends of the network.
+
+    Parameters
+    ----------
+    recompute
+        ``selective`` computes the attention scores again in the backward pass (fused attention),
+        ``none`` stores them, ``full`` stores only the input of a layer and runs it twice.
+    experts
+        Feed-forward parts of a layer; 1 is a dense layer [1].
+    top_k
+        Experts that each token visits [1].
+    embedding, lm_head
+        Whether the token embedding and the output head (with its loss) are counted.
+
+    Raises
+    ------
+    InputError
+        If the numbers of experts make no sense.
+
+    Examples
+    --------
+    >>> Variant(experts=8, top_k=2).sparse
+    True
+    """
+
+    recompute: Recompute = "selective"
+    experts: int = 1
+    top_k: int = 1
+    embedding: bool = False
+    lm_head: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what no model can be."""
+        if self.recompute not in ("none", "selective", "full"):
+            raise InputError(
+                f"unknown recomputation {self.recompute!r}: use none, selective or full"
+            )
+        if self.experts < 1:
+            raise InputError(f"a layer has at least 1 expert, got {self.experts}")
+        if not 1 <= self.top_k <= self.experts:
+            raise InputError(
+                f"a token visits 1 to {self.experts} experts (all there are), got {self.top_k}"
+            )
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the layer is a mixture of experts."""
+        return self.experts > 1
+
+
+PLAIN = Variant()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sharding:
+    """Ways to cut one microbatch, one entry each, all of shape (shardings,).
+
+    Parameters
+    ----------
+    microbatch
+        Sequences of one microbatch, b [1].
+    tensor, context
+        GPUs over heads and columns, n1; GPUs over the sequence, n2 [1].
+    panels
+        SUMMA panels of one product, n_b; 1 for the other strategies [1].
+    expert
+        GPUs over which the experts are spread [1].
+    """
+
+    microbatch: Ints
+    tensor: Ints
+    context: Ints
+    panels: Ints
+    expert: Ints
+
+    @classmethod
+    def of(cls, microbatch: int, tensor: int, context: int = 1, panels: int = 1) -> "Sharding":
+        """A single sharding of a dense model.
+
+        Examples
+        --------
+        >>> Sharding.of(1, tensor=8).tensor
+        array([8])
+        """
+        one = np.ones(1, dtype=np.int64)
+        return cls(microbatch * one, tensor * one, context * one, panels * one, one)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Collective:
+    """One collective: its kind, its full message (gathered or unreduced) [B], and its group."""
+
+    kind: CollectiveKind
+    message_bytes: Amount
+    group: GroupName
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """One direction of one operation.
+
+    Parameters
+    ----------
+    tensor_flops, vector_flops
+        On the matrix units and on the others [FLOP].
+    moved_bytes
+        Read from and written to memory [B].
+    collectives
+        What it communicates; a group of one member costs nothing.
+    panels
+        SUMMA panels that overlap with the computation; None where nothing overlaps.
+    """
+
+    tensor_flops: Amount = 0.0
+    vector_flops: Amount = 0.0
+    moved_bytes: Amount = 0.0
+    collectives: tuple[Collective, ...] = ()
+    panels: Floats | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    """One operation of a layer.
+
+    Parameters
+    ----------
+    name
+        Such as ``fc1``.
+    module
+        The part of the layer it belongs to.
+    weight_bytes, activation_bytes
+        16-bit weights of one GPU; what the backward pass needs of the forward pass [B].
+    forward, backward
+        The work of both directions.
+    expert_weights
+        Whether the weights belong to experts, which ``expert`` GPUs do not share.
+    """
+
+    name: str
+    module: Module
+    weight_bytes: Amount
+    activation_bytes: Amount
+    forward: Work
+    backward: Work
+    expert_weights: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layer:
+    """The operations of one layer, and what passes between layers.
+
+    Parameters
+    ----------
+    operations
+        In their order of execution.
+    boundary_bytes
+        Activations that one GPU sends to the next pipeline stage, one microbatch [B].
+    """
+
+    operations: tuple[Operation, ...]
+    boundary_bytes: Amount
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Local:
+    """Sizes of what one GPU holds; every division is one of integers, as in the published code.
+
+    ======================  ====================================================================
+    rows                    L = b * (l // n2), tokens of the microbatch
+    scattered_rows          b * ((l // n2) // n1), tokens where the sequence is cut again
+    sequence, queries       l; l // n2
+    hidden, hidden_local    e; e // n1
+    ffn_local               f // n1
+    heads, kv_heads         h // n1; heads of keys and values, at least one a GPU
+    head_size               q = e // h
+    dropped                 b * (l // (n1 * n2)) * e, elements of a scattered activation
+    ======================  ====================================================================
+    """
+
+    microbatch: Floats
+    tensor: Floats
+    context: Floats
+    panels: Floats
+    rows: Floats
+    scattered_rows: Floats
+    sequence: float
+    queries: Floats
+    hidden: float
+    hidden_local: Floats
+    ffn: float
+    ffn_local: Floats
+    heads: Floats
+    kv_heads: Floats
+    head_size: float
+    dropped: Floats
+    gated: bool
+
+    @property
+    def qkv_local(self) -> Floats:
+        """Columns of the local query, key and value projection: 3e // n1 without sharing."""
+        return self.hidden_local + 2 * self.head_size * self.kv_heads
+
+
+def local_sizes(model: Model, sharding: Sharding) -> Local:
+    """Sizes of the tensors that one GPU holds.
+
+    Examples
+    --------
+    >>> from netplan.workloads.models import MODELS
+    >>> local_sizes(MODELS.load("gpt-1t"), Sharding.of(1, tensor=8)).hidden_local
+    array([3200.])
+    """
+    b, n1, n2 = sharding.microbatch, sharding.tensor, sharding.context
+    l, e = model.sequence_length, model.hidden_size  # noqa: E741 - the papers' letters
+    f = model.ffn_size or 4 * e
+    kv_heads = model.kv_heads or model.heads
+
+    def real(values: Ints) -> Floats:
+        return values.astype(np.float64)
+
+    return Local(
+        microbatch=real(b),
+        tensor=real(n1),
+        context=real(n2),
+        panels=real(sharding.panels),
+        rows=real(b * (l // n2)),
+        scattered_rows=real(b * ((l // n2) // n1)),
+        sequence=float(l),
+        queries=real(l // n2),
+        hidden=float(e),
+        hidden_local=real(e // n1),
+        ffn=float(f),
+        ffn_local=real(f // n1),
+        heads=real(model.heads // n1),
+        kv_heads=real(np.maximum(kv_heads // n1, 1)),
+        head_size=float(e // model.heads),
+        dropped=real(b * (l // (n1 * n2))) * e,
+        gated=model.gated_ffn,
+    )
+
+
+def total_bytes(amounts: Sequence[Amount], count: int) -> Floats:
+    """Sum of several amounts, one entry a sharding [B].
+
+    Examples
+    --------
+    >>> total_bytes([1.0, np.array([2.0, 3.0])], 2)
+    array([3., 4.])
+    """
+    total = np.zeros(count)
+    for amount in amounts:
+        total += amount
+    return total

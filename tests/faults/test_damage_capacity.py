@@ -1,0 +1,261 @@
+"""Bandwidth that remains between HB domains, against networkx on the damaged graph."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netplan.errors import InputError
+from netplan.faults.capacity import flow_network
+from netplan.faults.damage import Damage, damage_to, no_damage
+from netplan.faults.egress import attachments, egress_bytes_per_s
+from netplan.faults.remaining import remaining_bandwidth
+from netplan.faults.scenario import parse_faults
+from netplan.topologies.graph import FabricGraph
+from tests.faults.damaged import (
+    Case,
+    fabric,
+    max_flow,
+    random_damage,
+    single_and_double,
+    small_cases,
+)
+
+CASES = small_cases()
+SINGLE_TIER = [name for name, case in CASES.items() if set(case.graph.switches_per_tier()) == {1}]
+
+
+def capacity(graph: FabricGraph, damage: Damage, *pair: int, through: bool = False) -> float:
+    return flow_network(graph, damage, through_domains=through).capacity_bytes_per_s(*pair)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in CASES if name != "two planes, leaves and spines"]
+)
+def test_capacity_after_every_single_and_double_failure(name: str) -> None:
+    """Pairs of domains and both answers take turns over the failures, so that all meet."""
+    case = CASES[name]
+    pairs = list(combinations(range(case.graph.domains), 2))
+    lowest = np.inf
+    for turn, damage in enumerate(single_and_double(case.graph)):
+        pair, through = pairs[turn % len(pairs)], bool(turn // len(pairs) % 2)
+        found = capacity(case.graph, damage, *pair, through=through)
+        expected = max_flow(case, damage, pair, through=through)
+        assert found == pytest.approx(expected), np.flatnonzero(damage.links_out(case.graph))
+        lowest = min(lowest, found)
+    assert lowest < max_flow(case, no_damage(case.graph), pairs[0], through=False)
+
+
+@pytest.mark.parametrize("name", CASES)
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 10_000), failures=st.integers(0, 8))
+def test_capacity_and_bounds_after_any_failures(name: str, seed: int, failures: int) -> None:
+    case, rng = CASES[name], np.random.default_rng(seed)
+    damage = random_damage(case.graph, failures, rng)
+    a, b = sorted(rng.choice(case.graph.domains, 2, replace=False).tolist())
+    found = attachments(case.graph, damage)
+    egress = found.egress_bytes_per_s[[a, b]].min()
+    bound = found.pair_bytes_per_s(np.array([a]), np.array([b]))[0]
+    for through in (False, True):
+        flow = capacity(case.graph, damage, a, b, through=through)
+        assert flow == pytest.approx(max_flow(case, damage, (a, b), through=through))
+        assert flow == capacity(case.graph, damage, b, a, through=through)
+        assert flow <= egress * (1 + 1e-9)
+        if not through:
+            assert flow <= bound * (1 + 1e-9)
+            if name in SINGLE_TIER and "dragonfly" not in name:
+                assert flow == pytest.approx(bound)
+
+
+@pytest.mark.parametrize("name", CASES)
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000), through=st.booleans())
+def test_one_more_failure_never_raises_capacity(name: str, seed: int, *, through: bool) -> None:
+    graph, rng = CASES[name].graph, np.random.default_rng(seed)
+    damage = random_damage(graph, int(rng.integers(0, 4)), rng)
+    worse = damage | random_damage(graph, 1, rng)
+    pairs = list(combinations(range(graph.domains), 2))
+    before, after = (flow_network(graph, one, through_domains=through) for one in (damage, worse))
+    for number in rng.choice(len(pairs), min(4, len(pairs)), replace=False).tolist():
+        pair = pairs[number]
+        assert after.capacity_bytes_per_s(*pair) <= before.capacity_bytes_per_s(*pair)
+    assert np.all(egress_bytes_per_s(graph, worse) <= egress_bytes_per_s(graph, damage))
+
+
+@pytest.mark.parametrize("of", ["gpu", "domain"])
+def test_one_of_two_planes_lost_leaves_exactly_half(of: str) -> None:
+    # One leaf a plane: its failure takes the plane from all GPUs.
+    graph = CASES["two planes"].graph
+    lost = parse_faults(["plane-1/leaf-0"], graph)
+    share = egress_bytes_per_s(graph, lost, of=of) / egress_bytes_per_s(  # type: ignore[arg-type]
+        graph,
+        no_damage(graph),
+        of=of,  # type: ignore[arg-type]
+    )
+    assert np.all(share == 0.5)
+    left = remaining_bandwidth(graph, lost)
+    assert np.all(left.share == 0.5)
+    assert (left.all_pairs, left.worst_share, left.mean_share) == (10, 0.5, 0.5)
+    assert left.note == "All 10 pairs of HB domains are computed."
+
+
+def test_a_leaf_of_a_plane_takes_half_from_its_gpus_only() -> None:
+    graph = fabric("twin-plane", (256, 16, 8))
+    lost = parse_faults(["plane-0/leaf-3"], graph)
+    under = graph.source[(graph.target == lost.node_down.argmax()) & (graph.source < graph.gpus)]
+    share = egress_bytes_per_s(graph, lost, of="gpu") / 50e9
+    assert len(under) == 16  # half of 32 ports of half the rate
+    assert np.all(share[under] == 0.5)
+    assert np.all(np.delete(share, under) == 1)
+    # Two 25 GB/s ports on each of eight rails: one of 16 is lost where a domain has a GPU there.
+    domains = np.unique(under // 8)
+    a, b = int(domains[0]), int(np.setdiff1d(np.arange(32), domains)[0])
+    assert capacity(graph, lost, a, b) == 15 * 25e9
+    assert capacity(graph, no_damage(graph), a, b) == 16 * 25e9
+
+
+def test_single_homed_gpus_are_lost_with_their_leaf() -> None:
+    graph = fabric("fat-tree", (64, 16, 8))
+    lost = parse_faults(["leaf-2"], graph)
+    left = remaining_bandwidth(graph, lost)
+    hurt = (left.first == 2) | (left.second == 2)
+    assert np.all(left.share[hurt] == 0)
+    assert np.all(left.share[~hurt] == 1)
+    assert left.worst_share == 0
+    # Seven of 28 pairs of domains have the one that is lost.
+    assert left.mean_share == pytest.approx(21 / 28)
+
+
+def test_forwarding_domains_join_what_rails_leave_apart() -> None:
+    """Domain 0 has port 0 left, domain 1 port 1: only a third domain joins the two rails."""
+    graph = fabric("rail-only", (64, 8, 8))
+    ports = [f"gpu-{rank}:1" for rank in range(1, 8)]
+    ports += [f"gpu-{8 + rank}:1" for rank in range(8) if rank != 1]
+    damage = parse_faults(ports, graph)
+    assert capacity(graph, damage, 0, 1) == 0
+    assert capacity(graph, damage, 0, 1, through=True) == 50e9
+    # A GPU forwards no more than its own HB link takes; six domains do it.
+    slow = fabric("rail-only", (64, 8, 8), hb_rate=5e9)
+    assert capacity(slow, damage, 0, 1, through=True) == 6 * 5e9
+
+
+def test_hb_switches_that_join_different_gpus_are_told_apart() -> None:
+    """Domain 2 would forward between the rails, but its GPUs are left on different HB switches."""
+    graph = fabric("rail-only", (12, 8, 2), hb_planes=2)
+    # Domains 3 to 5 are cut off; domain 0 has rail 0 left, and domain 1 rail 1.
+    ports = parse_faults(["gpu-1:1", "gpu-2:1", *(f"gpu-{gpu}:1" for gpu in range(6, 12))], graph)
+    assert capacity(graph, ports, 0, 1, through=True) == 50e9
+    broken = parse_faults(["gpu-4--domain-2/nvswitch-1", "gpu-5--domain-2/nvswitch-0"], graph)
+    assert capacity(graph, ports | broken, 0, 1, through=True) == 0
+
+
+def test_gpus_with_several_ports_pass_on_between_them() -> None:
+    """Domain 0 is left on plane 0, domain 1 on plane 1; eight other GPUs join the planes."""
+    graph = fabric("twin-plane", (10, 8, 2), hb_rate=5e9)
+    damage = parse_faults(["gpu-0:2", "gpu-1:2", "gpu-2:1", "gpu-3:1"], graph)
+    damage |= parse_faults(["domain-3", "domain-4"], graph)
+    assert capacity(graph, damage, 0, 1) == 0
+    # The two GPUs of domain 2, 25 GB/s from port to port, whatever their HB domain takes.
+    assert capacity(graph, damage, 0, 1, through=True) == 50e9
+
+
+def test_the_pair_bound_looks_at_both_domains_leaf_by_leaf() -> None:
+    # Two rails a switch: domain 0 has lost one of two ports under leaf 0, domain 1 under leaf 1.
+    graph = fabric("rail-only", (16, 8, 4))
+    damage = parse_faults(["gpu-0:1", "gpu-6:1"], graph)
+    found = attachments(graph, damage)
+    assert found.egress_bytes_per_s[:2].tolist() == [150e9, 150e9]
+    assert found.pair_bytes_per_s(np.array([0]), np.array([1])).tolist() == [100e9]
+    assert capacity(graph, damage, 0, 1) == 100e9
+
+
+def test_egress_is_limited_by_live_uplinks() -> None:
+    # Server 0 is alone under leaf 0: eight ports, and five of eight uplinks are left.
+    graph = fabric("fat-tree", (64, 16, 8))
+    damage = parse_faults(["leaf-0:9", "leaf-0:10", "leaf-0:11"], graph)
+    assert egress_bytes_per_s(graph, damage).tolist() == [5 * 50e9, *[8 * 50e9] * 7]
+    assert capacity(graph, damage, 0, 5) == 5 * 50e9
+
+
+def test_rates_without_a_common_divisor_are_rounded_down() -> None:
+    graph = CASES["fat tree"].graph
+    rng = np.random.default_rng(3)
+    odd = replace(graph, bytes_per_s=graph.bytes_per_s * rng.uniform(0.5, 1.5, graph.link_count))
+    found = flow_network(odd, no_damage(odd))
+    expected = max_flow(Case(odd), no_damage(odd), (0, 3), through=False)
+    flow = found.capacity_bytes_per_s(0, 3)
+    assert flow <= expected
+    assert flow == pytest.approx(expected, rel=1e-5)
+
+
+def test_gpus_that_do_not_pass_traffic_on_keep_direct_links_to_themselves() -> None:
+    """GPUs 0 to 2 under one switch, and cables 0-1 and 1-2 besides: 1 forwards nothing for 0."""
+    base = fabric("fat-tree", (8, 8, 1))
+    cables = np.array([[0, 1], [1, 2]], np.int32)
+    graph = replace(
+        base,
+        source=np.append(base.source, cables[0]),
+        target=np.append(base.target, cables[1]),
+        source_port=np.append(base.source_port, [1, 2]).astype(np.int32),
+        target_port=np.append(base.target_port, [1, 1]).astype(np.int32),
+        bytes_per_s=np.append(base.bytes_per_s, [50e9, 50e9]),
+        length_class=np.append(base.length_class, [2, 2]).astype(np.int8),
+        group=np.append(base.group, [0, 0]).astype(np.int8),
+    )
+    case, whole = Case(graph), no_damage(graph)
+    for pair in ((0, 1), (0, 2), (0, 3)):
+        expected = max_flow(case, whole, pair, through=False)
+        assert capacity(graph, whole, *pair) == pytest.approx(expected)
+        assert capacity(graph, whole, *pair) == (100e9 if 1 in pair else 50e9)
+
+
+def test_large_fabrics_are_sampled_and_say_so() -> None:
+    graph = fabric("rail-optimized", (1024, 16, 8))
+    damage = parse_faults(["rail-0/leaf-0", "gpu-9", "domain-100"], graph)
+    left = remaining_bandwidth(graph, damage, max_pairs=40)
+    assert left.note == (
+        "Of 8,001 pairs of HB domains 40 are computed: 20 of domains that lost GPUs or ports, for"
+        " the worst, and 20 at random, for the mean."
+    )
+    # Domain 1 has lost a leaf's port and a GPU besides: six of eight.
+    assert left.worst_share == 0.75
+    assert left.domains_lost == 1
+    assert np.all(left.bytes_per_s <= left.bound_bytes_per_s)
+    few = remaining_bandwidth(graph, parse_faults(["gpu-9", "gpu-17"], graph), max_pairs=40)
+    # Two domains that lost a GPU: with each other, and each with a whole one.
+    assert "3 of domains that lost GPUs or ports, for the worst, and 37 at random" in few.note
+    assert sorted(zip(few.first[:3].tolist(), few.second[:3].tolist(), strict=True)) == [
+        (1, 0),
+        (1, 2),
+        (2, 0),
+    ]
+    again = remaining_bandwidth(graph, damage, max_pairs=40)
+    assert np.array_equal(again.first, left.first)
+    assert np.array_equal(again.bytes_per_s, left.bytes_per_s)
+
+
+def test_an_intact_network_can_be_reused() -> None:
+    graph = fabric("rail-only", (64, 8, 8))
+    intact = flow_network(graph, no_damage(graph))
+    damage = parse_faults(["rail-0/leaf-0"], graph)
+    left = remaining_bandwidth(graph, damage, intact=intact)
+    assert np.array_equal(left.share, remaining_bandwidth(graph, damage).share)
+    assert left.worst_share < 1
+
+
+def test_wrong_questions_are_refused() -> None:
+    graph = CASES["fat tree"].graph
+    network = flow_network(graph, no_damage(graph))
+    with pytest.raises(InputError, match="between domains 1 and 1"):
+        network.capacity_bytes_per_s(1, 1)
+    with pytest.raises(InputError, match="give two of 0 to 3"):
+        network.capacity_bytes_per_s(0, 99)
+    with pytest.raises(InputError, match="0 pairs of HB domains are too few"):
+        remaining_bandwidth(graph, no_damage(graph), max_pairs=0)
+    with pytest.raises(InputError, match="3 nodes and 4 links"):
+        egress_bytes_per_s(graph, Damage(np.zeros(3, bool), np.zeros(4, bool)))
+    with pytest.raises(InputError, match="numbered from 0; got number 9,999"):
+        damage_to(graph, links=[9999])

@@ -1,0 +1,106 @@
+"""Checks of reliability in ``netplan verify``: verdicts, speed, and that they can fail."""
+
+from time import process_time
+
+import numpy as np
+import pytest
+
+from netplan.errors import CatalogError, InputError, UnknownNameError
+from netplan.faults.outage_results import Mean
+from netplan.faults.outlook import causes_of
+from netplan.faults.rates import FAILURE_BOOKS
+from netplan.published.reliability import _holds, reliability_checks
+from netplan.published.verify import verify
+
+AIM_S = 1.5
+CHECKS = list(reliability_checks())
+
+
+def test_all_pass_but_the_two_that_are_known() -> None:
+    found = {verdict: [c for c in CHECKS if c.verdict == verdict] for verdict in ("fail", "known")}
+    assert found["fail"] == []
+    assert [(c.expected, c.got) for c in found["known"]] == [("30.1", "35.3"), ("7.9", "28.8")]
+    assert all(c.reason for c in found["known"])
+
+
+@pytest.mark.parametrize(
+    ("name", "got"),
+    [
+        ("unexpected interruptions", "419"),
+        ("hours between interruptions", "3.09"),
+        ("per 1000 node-days", "3.79"),
+        ("shares that are their counts", "17 of 18"),
+        ("simulated causes in the 95 % interval of their count", "18 of 18"),
+        ("no switch of 256 down, %", "93"),
+        ("no switch of 384 down, %", "89"),
+        ("no switch of 640 down, %", "83"),
+        ("hours to failure, 16,384 GPUs", "1.8"),
+        ("hours to failure, 131,072 GPUs", "0.23"),
+        ("usable cubes of 144 at 95 %", "130"),
+        ("best interval, 24 h between failures, min", "117"),
+        # 2,048 x (0.00057 + 0.00051 / 64) = 1.184.
+        ("crashes a month of one job", "1.18"),
+    ],
+)
+def test_published_numbers(name: str, got: str) -> None:
+    assert [check.got for check in CHECKS if check.name == name] == [got]
+
+
+def test_the_job_size_of_the_crashes_is_said() -> None:
+    # 1 / (0.00057 + 0.00051 / 64) = 1,730; 1 / 0.00051 = 1,961 switches.
+    reason = next(c.reason for c in CHECKS if c.name.startswith("crashes a month"))
+    assert "1,730 to 3,460 GPUs" in reason
+    assert "1,961 to 3,922" in reason
+
+
+def test_the_same_verdicts_each_time() -> None:
+    start = process_time()
+    assert list(reliability_checks()) == CHECKS
+    assert process_time() - start < AIM_S
+
+
+def test_verify_runs_them() -> None:
+    answer = verify(only="Daly 2006")
+    assert (answer.count("pass"), answer.failed) == (3, False)
+    assert verify(only="Simulation, closed form").count("pass") == 5
+
+
+def test_a_wrong_closed_form_would_fail() -> None:
+    rng = np.random.default_rng(1)
+    found = Mean.of(rng.normal(0.9, 0.01, 500))
+    assert _holds("ratio", 0.9, found).verdict == "pass"
+    assert _holds("ratio", 0.903, found).verdict == "fail"
+
+
+# --- exposures ---------------------------------------------------------------------------------
+
+
+def test_causes_are_rows_times_units() -> None:
+    book = FAILURE_BOOKS.load("2026")
+    units = dict.fromkeys(
+        ("gpu", "nic_port", "host_link", "trunk_transceiver", "leaf_switch", "upper_switch"), 16
+    )
+    causes = causes_of(
+        book,
+        units | {"circuit_switch": 0},  # type: ignore[arg-type]
+        end="high",
+        times="lead",
+        pools={"switch": "switches"},
+        interrupts={"Leaf switch": 0.25},
+    )
+    leaf = next(cause for cause in causes if cause.name == "Leaf switch")
+    assert (leaf.rate_per_year, leaf.count, leaf.interrupts) == (0.0808, 16, 0.25)
+    assert (leaf.repair_h, leaf.pool) == (2688, "switches")
+    server = next(cause for cause in causes if cause.name == "Server hardware")
+    assert (server.count, server.pool) == (2, "")
+    assert next(c for c in causes if c.name == "Upper switch").interrupts == 0
+
+
+def test_unknown_causes_pools_and_units_are_refused() -> None:
+    book = FAILURE_BOOKS.load("rsc-1")
+    with pytest.raises(UnknownNameError, match="unknown cause 'Node'"):
+        causes_of(book, {"gpu": 8}, interrupts={"Node": 0.5})
+    with pytest.raises(InputError, match="a pool for 'gpu', of which failures rsc-1 has no row"):
+        causes_of(book, {"gpu": 8}, pools={"gpu": "shelf"})
+    with pytest.raises((InputError, CatalogError), match="counted per circuit_switch"):
+        causes_of(FAILURE_BOOKS.load("tpu-v4"), {"gpu": 4096})

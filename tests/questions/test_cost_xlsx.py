@@ -1,0 +1,159 @@
+"""The spreadsheet: totals equal the JSON's, formulas live, text inert."""
+
+import io
+import json
+import re
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from openpyxl import Workbook, load_workbook
+
+from netplan.questions.cost import cost
+from netplan.questions.cost_answer import CostAnswer
+from netplan.questions.cost_xlsx import CASES, cost_xlsx
+from tests.questions.spreadsheet import evaluate
+
+START = 11  # first row of the fabrics on the sheet Summary
+
+
+@pytest.fixture(scope="module")
+def answer() -> CostAnswer:
+    return cost(
+        gpus=4096,
+        radix=64,
+        hb_size=8,
+        fabrics=("dragonfly", "rail-only"),
+        spares="2%",
+        discount=0.1,
+        currency="EUR",
+    )
+
+
+def opened(answer: CostAnswer, *, cached: bool = False) -> Workbook:
+    """Read the spreadsheet back, as formulas or as the values written with them."""
+    return load_workbook(io.BytesIO(cost_xlsx(answer)), data_only=cached)
+
+
+def formulas(book: Workbook) -> list[tuple[str, str]]:
+    """Sheet and cell of every formula."""
+    return [
+        (sheet.title, cell.coordinate)
+        for sheet in book.worksheets
+        for row in sheet.iter_rows()
+        for cell in row
+        if cell.data_type == "f"
+    ]
+
+
+def test_every_formula_works_out_to_the_value_written_with_it(answer: CostAnswer) -> None:
+    live, cached = opened(answer), opened(answer, cached=True)
+    cells = formulas(live)
+    assert len(cells) > 100
+    for sheet, cell in cells:
+        value = cached[sheet][cell].value
+        assert evaluate(live, sheet, cell) == pytest.approx(value, rel=1e-12), (sheet, cell)
+
+
+def test_totals_equal_the_json(answer: CostAnswer) -> None:
+    live = opened(answer)
+    columns = {
+        "C": "capital",
+        "D": "capital_per_gpu",
+        "F": "energy_kwh_per_year",
+        "G": "energy_per_year",
+        "H": "annuity_per_year",
+        "I": "cost_per_year",
+        "J": "cost_over_life",
+    }
+    for number, data in enumerate(answer.to_dict()["fabrics"]):
+        for offset, case in enumerate(CASES):
+            row = START + number * len(CASES) + offset
+            assert live["Summary"][f"A{row}"].value == data["fabric"]
+            assert live["Summary"][f"B{row}"].value == case
+            for column, key in columns.items():
+                worked = evaluate(live, "Summary", f"{column}{row}")
+                assert worked == pytest.approx(data[key][case], rel=1e-12)
+
+
+def test_a_changed_price_moves_every_total(answer: CostAnswer) -> None:
+    live = opened(answer)
+    prices = live["Prices"]
+    row = next(r for r in range(2, 20) if prices[f"A{r}"].value == "transceiver at 400 Gb/s")
+    before = evaluate(live, "Summary", f"C{START + 1}")
+    prices[f"D{row}"].value *= 2
+    units, offer = answer.bills[0].quote.priced_parts["transceiver at 400 Gb/s"]
+    after = evaluate(live, "Summary", f"C{START + 1}")
+    assert after - before == pytest.approx(units * offer.base)
+
+
+def test_a_changed_discount_moves_every_total(answer: CostAnswer) -> None:
+    live = opened(answer)
+    before = evaluate(live, "Summary", f"C{START}")
+    live["Summary"]["B4"].value = 0.55
+    assert evaluate(live, "Summary", f"C{START}") == pytest.approx(before * 0.45 / 0.9)
+
+
+def test_no_interest_does_not_divide_by_zero(answer: CostAnswer) -> None:
+    live = opened(answer)
+    live["Summary"]["C8"].value = 0
+    row = START + 1
+    expected = answer.bills[0].capital.base / answer.inputs["years"]
+    assert evaluate(live, "Summary", f"H{row}") == pytest.approx(expected)
+
+
+def test_quantity_breaks_keep_their_own_price_row(tmp_path: Path) -> None:
+    shipped = Path("costing/prices/2026.yaml").read_text(encoding="utf-8")
+    text = shipped.replace('name: "2026"', "name: mine").replace(
+        "    low: 374\n    base: 659\n",
+        "    low: 374\n    base: 659\n    breaks: [{quantity: 100000, price: 600}]\n",
+    )
+    path = tmp_path / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    answer = cost(gpus=32_768, radix=128, prices=str(path))
+    live = opened(answer)
+    rows = list(live["Prices"].iter_rows(values_only=True))
+    found = {(row[3], row[8]) for row in rows if row[0] == "transceiver at 400 Gb/s"}
+    # 196,608 link ends reach the break, 65,536 do not.
+    assert found == {(600, "rail-optimized"), (659, "rail-only")}
+    for number, bill in enumerate(answer.bills):
+        worked = evaluate(live, "Summary", f"C{START + 1 + 3 * number}")
+        assert worked == pytest.approx(bill.capital.base, rel=1e-12)
+
+
+HOSTILE = ("=HYPERLINK(1)", "+1", "-2+3", "@SUM(1)", "http://x.example", "123", "a:b/c*d?[e]'")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_text_of_users_is_never_live(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        f"name: {json.dumps(name)}\ntitle: x\nsource: x\ndate: '2026'\nfamily: rail-only\n"
+        f"notes: [{json.dumps(name)}]\n",
+        encoding="utf-8",
+    )
+    answer = cost(gpus=1024, radix=64, fabrics=(str(path), "rail-only"))
+    live = opened(answer)
+    assert live["Summary"][f"A{START}"].value == name
+    assert live["Summary"][f"A{START}"].data_type == "s"
+    ours = ("=Prices!", "=SUM(", "='Bill", "=D", "=E", "=F", "=G", "=C", "=H", "=I")
+    for sheet, cell in formulas(live):
+        formula = live[sheet][cell].value
+        assert formula.startswith(ours)
+        assert name not in re.sub(r"'[^']*'!", "", formula)
+    files = ZipFile(io.BytesIO(cost_xlsx(answer))).namelist()
+    assert not any("hyperlink" in file.lower() or "external" in file.lower() for file in files)
+
+
+def test_two_fabrics_of_one_long_name_have_a_sheet_each(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        f"name: {'x' * 60}\ntitle: x\nsource: x\ndate: '2026'\nfamily: rail-only\n",
+        encoding="utf-8",
+    )
+    book = opened(cost(gpus=1024, radix=64, fabrics=(str(path), str(path))))
+    assert len({title.lower() for title in book.sheetnames}) == 6
+
+
+def test_the_same_answer_gives_the_same_bytes(answer: CostAnswer) -> None:
+    assert cost_xlsx(answer) == cost_xlsx(answer)

@@ -1,0 +1,76 @@
+"""Published designs: every printed count, out of a spec of its own."""
+
+import json
+
+import pytest
+
+from netplan.errors import InputError
+from netplan.published.designs import design_checks, design_counts
+from netplan.published.rail_only import published
+from netplan.published.verify import verify
+from netplan.topologies.designs import DESIGNS
+from netplan.topologies.specs import FABRICS
+
+CHECKS = list(design_checks())
+
+
+def test_every_design_is_checked_and_none_fails() -> None:
+    designs = {row["design"] for row in published("real-designs")}
+    assert {check.name.rpartition(": ")[0] for check in CHECKS} == designs
+    assert [check for check in CHECKS if check.verdict == "fail"] == []
+    assert all(check.source for check in CHECKS)
+
+
+@pytest.mark.parametrize("row", published("real-designs"), ids=lambda row: row["design"])
+def test_every_design_is_a_spec_and_a_size(row: dict[str, str]) -> None:
+    inputs = json.loads(row["inputs"])
+    name = inputs.pop("fabric", None) or inputs.pop("design")
+    assert name in {*DESIGNS.paths(), *FABRICS.paths()}
+    # The shape stands in the spec; the row adds at most sizes.
+    sizes = {"gpus", "radix", "hb_size", "links_per_cable", "link_gbps", "circuits", "partition"}
+    assert set(inputs) <= sizes
+
+
+def test_only_the_four_explained_numbers_do_not_reproduce() -> None:
+    rest = {check.name: (check.expected, check.got) for check in CHECKS if check.verdict == "known"}
+    assert rest == {
+        # 1296 nodes of 8 are 10368 GPUs, as the cable columns say
+        "DGX SuperPOD B300 XDR, 18 SU: gpus": ("9216", "10368"),
+        # one port a GPU: 576 links of a Clos that nobody published
+        "DGX SuperPOD GB200, 1 SU: links endpoint": ("none", "576"),
+        # 33 groups x 8 switches x 4 hosts; 73 x 12 x 6
+        "Dragonfly 1024: gpus": ("1024", "1056"),
+        "Dragonfly 4096: gpus": ("4096", "5256"),
+    }
+    assert all(check.reason for check in CHECKS if check.verdict == "known")
+
+
+@pytest.mark.parametrize(
+    ("design", "column", "value"),
+    [
+        ("DGX SuperPOD H100 and B200, 3 SU", "links_endpoint", "764"),  # 95 x 8 + 4
+        ("DGX SuperPOD H100 and B200, 3 SU", "spine_switches", "16"),
+        ("DGX SuperPOD B200, 64 SU", "core_switches", "256"),  # 16384 / 64
+        ("DGX SuperPOD B300 Ethernet, 16 SU", "leaf_switches", "256"),  # 2 planes x 8192 / 64
+        ("Alibaba HPN pod", "links_spine_core", "960"),  # 120 x 8
+        ("Google TPU v4 pod", "circuit_switches", "48"),  # 3 x 4 x 4
+    ],
+)
+def test_the_table_holds_what_was_printed(design: str, column: str, value: str) -> None:
+    row = next(row for row in published("real-designs") if row["design"] == design)
+    assert row[column] == value
+
+
+def test_a_wrong_published_number_would_fail() -> None:
+    counts = design_counts("spec", '{"fabric": "bcube", "gpus": 1024, "radix": 32, "hb_size": 1}')
+    assert counts["total_switches"] == 64  # 2 levels x 1024 / 32
+    with pytest.raises(KeyError):
+        design_counts("no such rule", "{}")
+    with pytest.raises(InputError, match="twin-plane is a fabric spec: name it as fabric"):
+        design_counts("counted", '{"design": "twin-plane"}')
+
+
+def test_verify_runs_the_designs() -> None:
+    answer = verify(only="Alibaba HPN")
+    assert answer.count("pass") == 9
+    assert not answer.failed

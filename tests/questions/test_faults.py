@@ -1,0 +1,319 @@
+"""Failures side by side: the paper's claims, recoveries, years of failures, wrong input."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from netplan.errors import InputError, NetplanError
+from netplan.faults.impact import Impact
+from netplan.faults.rates import FAILURE_BOOKS
+from netplan.questions.faults import faults
+from netplan.questions.faults_answer import FabricFaults, FaultsAnswer, ScenarioImpact
+from netplan.questions.procurement import procurement
+from netplan.questions.search import search
+
+SMALL = {"gpus": 1024, "radix": 64, "hb_size": 8, "model": "gpt-22b", "batch": 1024, "years": 50}
+PAIR = ("rail-optimized", "rail-only")
+
+
+def small(**question: object) -> FaultsAnswer:
+    return faults(**(SMALL | {"fabrics": PAIR} | question))  # type: ignore[arg-type]
+
+
+def single(fabric: FabricFaults, kind: str) -> Impact:
+    return next(one.impact for one in fabric.singles if one.kind == kind)
+
+
+def scenario(fabric: FabricFaults) -> ScenarioImpact:
+    assert isinstance(fabric.scenario, ScenarioImpact)
+    return fabric.scenario
+
+
+@pytest.fixture(scope="module")
+def large() -> FaultsAnswer:
+    """The paper's main case: 32,768 GPUs in domains of 256."""
+    return faults(gpus=32_768, radix=128, fabrics=PAIR, years=100)
+
+
+def test_claims_of_section_4_1_as_numbers(large: FaultsAnswer) -> None:
+    clos, rail_only = large.fabrics
+    # Fewer points of failure: Table 2 has 1,280 and 256 switches, 3 and 1 links a GPU.
+    assert (clos.switches, rail_only.switches) == (1280, 256)
+    assert (clos.links, rail_only.links) == (3 * 32_768, 32_768)
+    # A leaf of the Clos holds 64 GPUs, a rail switch 128: each GPU hangs at one switch either way.
+    assert single(clos, "leaf").gpus_cut_off * 512 == 32_768
+    assert single(rail_only, "leaf").gpus_cut_off * 256 == 32_768
+    assert clos.gpus_cut_off_per_year == pytest.approx(rail_only.gpus_cut_off_per_year)
+    # And by hand: every GPU loses its port with its link's rate and its leaf's.
+    book = FAILURE_BOOKS.load("2026")
+    rate = (
+        book.rate("NIC-ToR link").rate_per_year.base + book.rate("Leaf switch").rate_per_year.base
+    )
+    assert rail_only.gpus_cut_off_per_year == pytest.approx(32_768 * rate)
+    # A link cuts off its GPU and no other, and the domain sends on through its 255 others.
+    for fabric in large.fabrics:
+        impact = single(fabric, "host")
+        assert (impact.gpus_cut_off, impact.gpus_unreachable) == (1, 0)
+        assert impact.bandwidth_share == pytest.approx(255 / 256)
+
+
+def test_the_three_answers_to_a_failed_gpu(large: FaultsAnswer) -> None:
+    clos, rail_only = large.fabrics
+    idle, moved, forwarded = rail_only.recoveries
+    # A fibre from each GPU and one to each switch port: 65,536 ports of 136, 520 USD a port.
+    assert idle.circuit_switches == 482
+    assert idle.price == 482 * 136 * 520
+    assert idle.iteration_time_s == rail_only.iteration_time_s
+    assert clos.recoveries[0].circuit_switches == 0
+    # 129 domains do not fit a rail switch of 128 ports: a second tier.
+    assert (moved.extra_gpus, moved.extra_switches) == (256, 1280 - 256)
+    assert forwarded.iteration_time_s == single(rail_only, "nic").iteration_time_s
+
+
+def test_years_agree_with_the_closed_forms(large: FaultsAnswer) -> None:
+    for fabric in large.fabrics:
+        years = fabric.outlook
+        gap = abs(years.interruptions_per_year - years.interruptions_closed_form)
+        assert gap < 2 * years.interruptions_half_width
+        gap = abs(years.effective_time_ratio - years.effective_closed_form)
+        assert gap < 0.002
+        assert sum(years.lost_h.values()) == pytest.approx(
+            8760 * (1 - years.effective_time_ratio), rel=1e-6
+        )
+        assert sum(one.interruptions_per_year for one in years.causes) == pytest.approx(
+            years.interruptions_per_year
+        )
+    # 0.9997 ^ 1280 and ^ 256.
+    downs = [fabric.outlook.no_switch_down for fabric in large.fabrics]
+    assert downs == pytest.approx([0.9997**1280, 0.9997**256])
+    spares = {row.kind: row for row in large.fabrics[0].outlook.spares}
+    assert spares["switch"].service_level >= 0.99
+    assert spares["switch"].spares < 20
+
+
+def test_iteration_time_is_the_search_on_what_is_left() -> None:
+    answer = small(fail=["rail-3/leaf-0"], fabrics=("rail-only",))
+    impact = scenario(answer.fabrics[0]).impact
+    # Rail 3 of a rail-only network of 128 domains has four leaves of 32; one of them fails.
+    assert impact.gpus_cut_off == 32
+    assert impact.bandwidth_share == pytest.approx(7 / 8)
+    thinner = search(
+        gpus=1024,
+        hb_size=8,
+        model="gpt-22b",
+        batch=1024,
+        fabric="rail-only",
+        iteration_model="ptd-p",
+        overrides={"accelerator.network_bytes_per_s": str(50e9 * 7 / 8)},
+    )
+    assert impact.way == "all GPUs"
+    assert impact.iteration_time_s == pytest.approx(thinner.found.plans[0].iteration_time_s)
+    assert impact.slowdown == pytest.approx(
+        thinner.found.plans[0].iteration_time_s / (answer.fabrics[0].iteration_time_s or 1) - 1
+    )
+
+
+def test_a_spare_domain_takes_over_from_a_failed_gpu() -> None:
+    without, spare = (
+        small(fail=["gpu-5"], spare_domains=number, fabrics=("rail-only",)).fabrics[0]
+        for number in (0, 1)
+    )
+    assert scenario(without).impact.way == "without"
+    assert (scenario(without).impact.slowdown or 0) > 0.01
+    assert scenario(spare).impact.way == "spare"
+    assert scenario(spare).impact.slowdown == 0
+
+
+def test_a_domain_without_its_switch_is_lost() -> None:
+    impact = single(small(fabrics=("rail-only",)).fabrics[0], "hb-switch")
+    assert (impact.domains_hit, impact.way) == (1, "without")
+    # One of 18 planes of an NVL72 domain takes 1/18 of its bandwidth, and the job goes on.
+    answer = faults(gpus=1152, radix=64, model="gpt-22b", batch=1152, fabrics=("nvl72",), years=10)
+    plane = single(answer.fabrics[0], "hb-switch")
+    assert plane.domains_hit == 1
+    assert plane.way == "all GPUs"
+    assert 0 < (plane.slowdown or 0) < 0.06
+
+
+def test_twin_planes_lose_half_and_a_single_one_the_gpus() -> None:
+    twin = "topologies/designs/twin-plane.yaml"
+    answer = faults(
+        gpus=512, radix=64, hb_size=8, fabrics=(twin,), timing=False, years=10, fail=["plane=1"]
+    )
+    impact = scenario(answer.fabrics[0]).impact
+    assert impact.gpus_cut_off == 0
+    assert impact.bandwidth_share == pytest.approx(0.5)
+
+
+def test_parts_are_those_of_the_fabric_with_several_planes_too() -> None:
+    twin = "topologies/designs/twin-plane.yaml"
+    for name in (twin, "rail-optimized", "dragonfly"):
+        found = faults(
+            gpus=512, radix=64, hb_size=8, fabrics=(name,), timing=False, years=5
+        ).fabrics[0]
+        parts = {one.kind: one.parts for one in found.singles}
+        assert parts["leaf"] + parts.get("spine", 0) == found.switches
+        inside = {"gpu", "nic", "hb-link", "leaf", "spine", "hb-switch", "domain", "group"}
+        assert sum(parts[kind] for kind in parts if kind not in inside) == found.links
+
+
+def test_the_price_of_an_hour_follows_the_question() -> None:
+    def price(**question: object) -> float:
+        fabric = small(fabrics=("fat-tree",), years=5, **question).fabrics[0]
+        return fabric.outlook.network_cost_per_effective_gpu_hour or 0.0
+
+    dear = {"prices.prices.switch_port@400.base": "1090"}
+    assert price(oversubscription=3.0) < 0.9 * price()
+    assert price(overrides=dear) > 1.02 * price()
+
+
+def test_two_planes_survive_what_a_single_one_does_not() -> None:
+    twin, single_plane = (
+        faults(gpus=512, radix=64, hb_size=8, fabrics=(name,), timing=False, years=400).fabrics[0]
+        for name in ("topologies/designs/twin-plane.yaml", "rail-optimized")
+    )
+    assert single(twin, "leaf").gpus_cut_off == single(twin, "host").gpus_cut_off == 0
+    assert single(single_plane, "leaf").gpus_cut_off == 32
+    assert twin.gpus_cut_off_per_year == 0
+    # Neither links nor leaves nor ports stop the job; all other causes are the same.
+    network = twin.outlook.network_interruptions_per_year
+    assert network == 0 < single_plane.outlook.network_interruptions_per_year
+    causes = {one.cause: one.interruptions_per_year for one in twin.outlook.causes}
+    assert causes["Leaf switch"] == causes["NIC-ToR link"] == 0
+    assert causes["GPU"] == pytest.approx(512 * 0.073, rel=0.05)
+
+
+def test_training_traffic_is_rerouted() -> None:
+    answer = small(fail=["gpu-0:1"])
+    for fabric in answer.fabrics:
+        found = scenario(fabric)
+        assert found.cut_off == ("gpu-0",)
+        assert found.loads is not None
+        # The GPU's traffic goes through the seven others of its domain: nothing is lost.
+        assert found.loads.detour_bytes > 0
+        assert found.loads.cut_bytes == found.loads.lost_bytes == 0
+        assert found.loads.busiest_s >= found.loads.intact_busiest_s > 0
+    down = scenario(small(fail=["gpu-0"], fabrics=("rail-only",)).fabrics[0])
+    assert down.loads is not None
+    assert down.loads.lost_bytes > 0
+
+
+def test_spares_that_are_kept_must_reach_the_level_and_are_waited_for() -> None:
+    free = small(fabrics=("rail-optimized",), years=300).fabrics[0].outlook
+    kept = small(fabrics=("rail-optimized",), years=300, spares=["gpu=4", "link=3"]).fabrics[0]
+    assert free.lost_h["waiting"] == 0
+    assert kept.outlook.lost_h["waiting"] > 0
+    assert kept.outlook.effective_time_ratio < free.effective_time_ratio
+    # 1,024 modules at 0.00684 a year, four weeks: 0.54 on the way; e^-0.54 is 58 %.
+    with pytest.raises(InputError, match=r"link: 0 spares cover 58\.\d %.* 99 % .*: keep 3"):
+        small(fabrics=("rail-optimized",), spares=["link=0"])
+
+
+def test_random_failures_are_drawn_and_the_worst_is_shown() -> None:
+    many = small(fail=["links=20"], draws=5, fabrics=("rail-optimized",)).fabrics[0]
+    one = small(fail=["links=20"], fabrics=("rail-optimized",)).fabrics[0]
+    assert scenario(many).draws == 5
+    assert (scenario(many).impact.iteration_time_s or 0) >= (
+        scenario(one).impact.iteration_time_s or 0
+    )
+    again = small(fail=["links=20"], draws=5, fabrics=("rail-optimized",)).fabrics[0]
+    assert again.scenario == many.scenario
+    other = small(fail=["links=20"], draws=5, seed=7, fabrics=("rail-optimized",)).fabrics[0]
+    assert other.outlook != many.outlook
+
+
+def test_racks_and_feeds_fail_as_a_whole(tmp_path: Path) -> None:
+    answer = small(fail=["rack-0"], gpus_per_rack=32, fabrics=("rail-only",))
+    assert scenario(answer.fabrics[0]).impact.gpus_down == 32
+    kinds = {one.kind for one in answer.fabrics[0].singles}
+    assert {"rack", "feed"} <= kinds
+    groups = tmp_path / "mine.csv"
+    groups.write_text("group,member\nbatch-7,gpu-1\nbatch-7,gpu-9\n", encoding="utf-8")
+    mine = small(fail=["batch-7"], groups=groups, fabrics=("rail-only",))
+    assert scenario(mine.fabrics[0]).impact.gpus_down == 2
+
+
+def test_a_bad_batch_of_optics_takes_its_share_of_the_links() -> None:
+    answer = small(fail=["batch=1"], optics_batch=0.05, fabrics=("rail-optimized",))
+    impact = scenario(answer.fabrics[0]).impact
+    # A link is out if either of its two modules is: 1 - 0.95^2 of 1,024 host links is 100.
+    assert 70 < impact.gpus_cut_off < 130
+    assert impact.gpus_unreachable == 0
+    with pytest.raises(NetplanError, match="unknown kind of part 'batch'"):
+        small(fail=["batch=1"], fabrics=("rail-optimized",))
+
+
+def test_a_fabric_without_such_parts_says_so() -> None:
+    answer = small(fail=["leaf=1"], fabrics=("rail-only", "torus-2d"))
+    assert isinstance(answer.fabrics[1].scenario, str)
+    assert "unknown kind of part 'leaf'" in answer.fabrics[1].scenario
+
+
+def test_forms() -> None:
+    answer = small(fail=["leaf=1"])
+    data = json.loads(json.dumps(answer.to_dict(), allow_nan=False))
+    assert data["fabrics"][1]["fabric"] == "rail-only"
+    assert data["fabrics"][1]["scenario"]["impact"]["gpus_cut_off"] == 32
+    rows = answer.to_rows()
+    assert (rows[0]["kind"], rows[0]["part"]) == ("scenario", "leaf=1")
+    assert "rail-only" in answer._repr_html_()
+    assert len(answer.to_frame()) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ({"fail": ["leafs-3"]}, "leafs-3"),
+        ({"fail": ["rail-99/leaf-0"]}, "rail-99/leaf-0"),
+        ({"fail": ["links=9999999"]}, "give 0 to"),
+        ({"fail": ["links=-1"]}, "links=-1"),
+        ({"fail": ["gpu=200%"]}, "0% to 100%"),
+        ({"fail": ["rack=1"]}, "nobody says where racks stand"),
+        ({"draws": 0}, "--draws 0"),
+        ({"spare_domains": -1}, "--spare-domains -1"),
+        ({"years": 0}, "0 years"),
+        ({"service_level": 1.0}, "service level of 1"),
+        ({"checkpoint_interval_minutes": 0.0}, "checkpoint interval of 0"),
+        ({"spares": ["gpu"]}, "write a part and a number"),
+        ({"spares": ["fan=2"]}, "unknown kind of spares 'fan'"),
+        ({"spares": ["switch=5000"]}, "give 0 to"),
+        ({"years": 99_999_999_999}, "--years 99,999,999,999"),
+        ({"seed": -1}, "--seed -1"),
+        ({"failures": "2027"}, "unknown failures '2027'"),
+        ({"fabrics": ("rail-onyl",)}, "did you mean rail-only"),
+    ],
+)
+def test_wrong_input(question: dict[str, object], message: str) -> None:
+    with pytest.raises(NetplanError, match=message.replace("?", r"\?")) as caught:
+        small(**question)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_rate_above_the_limit_names_file_and_line(tmp_path: Path) -> None:
+    shipped = FAILURE_BOOKS.find("rsc-1")
+    text = shipped.read_text(encoding="utf-8").replace("rsc-1", "mine")
+    bad = tmp_path / "mine.yaml"
+    bad.write_text(text.replace("2.3725", "2372.5"), encoding="utf-8")
+    with pytest.raises((InputError, NetplanError), match=r"mine\.yaml:\d+"):
+        small(failures=str(bad))
+
+
+def test_the_report_has_a_section_on_failures() -> None:
+    answer = procurement(
+        gpus=256,
+        radix=32,
+        hb_size=8,
+        model="gpt-22b",
+        batch=256,
+        fabrics=("rail-only", "torus-2d"),
+        fail=["links=3"],
+    )
+    page = answer.html()
+    assert '<section id="faults">' in page
+    assert "Failed together: links=3" in page
+    for chart in ("survival", "failures"):
+        assert f'id="chart-{chart}"' in page
+    assert answer.to_dict()["faults"]["inputs"]["fail"] == ["links=3"]
+    plain = procurement(gpus=256, radix=32, hb_size=8, timing=False, fabrics=("rail-only",))
+    assert '<section id="faults">' not in plain.html()

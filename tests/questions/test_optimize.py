@@ -1,0 +1,384 @@
+"""``optimize``: the front against brute force, its demands, its words on what is left out."""
+
+from collections.abc import Mapping
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import netplan
+from netplan.costing.bill import bill_cost, bill_of_materials, bill_power
+from netplan.costing.power import POWER_BOOKS
+from netplan.costing.prices import PRICE_BOOKS
+from netplan.errors import InfeasibleError, InputError, NetplanError
+from netplan.performance.iteration_model import ITERATION_MODELS
+from netplan.performance.pareto import comparable
+from netplan.performance.search import search_largest
+from netplan.performance.setting import Training
+from netplan.questions.designs import Objective
+from netplan.questions.inputs import sizing_on
+from netplan.questions.optimize import optimize
+from netplan.questions.optimize_answer import Optimization
+from netplan.topologies.build import build_fabric
+from netplan.topologies.specs import FABRICS
+from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.models import MODELS
+
+RATIOS = (1.0, 2.0, 3.0, 4.0)
+Key = tuple[object, ...]
+SMALL: dict[str, Any] = {"gpus": 512, "model": "gpt-22b", "batch": 512, "hb_sizes": (8, 32)}
+
+
+def key_of(key: Mapping[str, object]) -> Key:
+    """What a design is called; ratios that come to the same ports are one design."""
+    return tuple(key[name] for name in ("fabric", "hb_size", "radix"))
+
+
+def fronts(answer: Optimization) -> list[tuple[tuple[float, float], set[Key]]]:
+    """Each point of the front, with all designs that lie on it."""
+    return [
+        (
+            (comparable(value), comparable(time_s)),
+            {key_of(row.design.key()), *(key_of(one.key()) for one in row.equal)},
+        )
+        for (value, time_s), row in zip(answer.points, answer.rows, strict=True)
+    ]
+
+
+def brute_force(  # noqa: PLR0913 - the question
+    *,
+    gpus: int,
+    hb_sizes: tuple[int, ...],
+    radices: tuple[int, ...] = (64, 128),
+    objective: Objective = "cost",
+    model: str = "gpt-22b",
+    batch: int = 512,
+    iteration_model: str = "ptd-p",
+    prices: str = "2026",
+) -> dict[Key, tuple[float, float]]:
+    """Time every design by a search of its own; what is priced and timed, by its key."""
+    on = ACCELERATORS.load("gh200-96gb")
+    assumptions = ITERATION_MODELS.load(iteration_model)
+    training = Training.on(on, MODELS.load(model), assumptions, batch=batch)
+    found: dict[Key, tuple[float, float]] = {}
+    for name, size, radix, ratio in product(FABRICS.paths(), hb_sizes, radices, RATIOS):
+        spec = FABRICS.load(name)
+        if spec.hb_size not in (None, *hb_sizes):
+            continue
+        sizing = sizing_on(on, gpus=gpus, radix=radix, hb_size=size, oversubscription=ratio)
+        try:
+            fabric = build_fabric(spec, sizing)
+        except InputError:
+            continue
+        thinned = spec.family in ("clos", "rail-only") and len(fabric.tiers) > 1
+        key = (
+            name,
+            fabric.sizing.hb_size,
+            radix if fabric.tiers else None,
+            ratio if thinned else None,
+        )
+        bill = bill_of_materials(fabric)
+        cost = bill_cost(bill, PRICE_BOOKS.load(prices))
+        power = bill_power(bill, POWER_BOOKS.load("2026"))
+        value, missing = (
+            (cost.base, cost.unpriced) if objective == "cost" else (power.typical_w, power.unknown)
+        )
+        whole = not any(line.part != "nic_port" or line.quantity > gpus for line in missing)
+        if not whole or not fabric.levels:
+            continue
+        try:
+            best = search_largest(training, fabric.levels).plans[0]
+        except InfeasibleError:
+            continue
+        found[key] = comparable(value), comparable(best.iteration_time_s)
+    return found
+
+
+def undominated(
+    points: Mapping[Key, tuple[float, float]],
+) -> list[tuple[tuple[float, float], set[Key]]]:
+    """Points that no other beats, by comparing each with each."""
+    values = set(points.values())
+    kept = [
+        one
+        for one in values
+        if not any(other[0] <= one[0] and other[1] <= one[1] and other != one for other in values)
+    ]
+    return [
+        (one, {key[:3] for key, point in points.items() if point == one}) for one in sorted(kept)
+    ]
+
+
+@pytest.mark.parametrize("objective", ["cost", "power"])
+@pytest.mark.parametrize("iteration_model", ["ptd-p", "4d"])
+@pytest.mark.parametrize(
+    "space",
+    [
+        {"gpus": 512, "hb_sizes": (8, 32), "radices": (16, 32)},
+        {"gpus": 1024, "hb_sizes": (1, 4, 16), "radices": (16, 64)},
+        {"gpus": 200, "hb_sizes": (8, 16), "radices": (8, 10), "batch": 600},
+        {"gpus": 900, "hb_sizes": (6, 8), "radices": (64,), "batch": 720},
+        {"gpus": 4096, "hb_sizes": (8, 64), "model": "gpt-175b", "batch": 2048},
+        {"gpus": 512, "hb_sizes": (8, 32), "radices": (16, 32), "prices": "rail-only-2023"},
+    ],
+    ids=["512", "no domains", "uneven", "squares", "4096", "unpriced"],
+)
+def test_front_is_that_of_brute_force(
+    objective: Objective, iteration_model: str, space: dict[str, Any]
+) -> None:
+    question: dict[str, Any] = {"model": "gpt-22b", "batch": 512} | space
+    question |= {"objective": objective, "iteration_model": iteration_model}
+    oracle = brute_force(**question)
+    answer = optimize(**question)
+    assert fronts(answer) == undominated(oracle)
+    searches = answer.tally.searches
+    assert searches.run + searches.spared == searches.levels
+
+
+def test_bounds_spare_searches_where_a_fast_network_costs_little() -> None:
+    answer = optimize(gpus=4096, model="gpt-175b", prices="rail-only-2023")
+    searches = answer.tally.searches
+    assert searches.spared > searches.run + searches.bounds
+
+
+@pytest.mark.parametrize("objective", ["cost", "power"])
+def test_rows_agree_with_compare_to_the_digit(objective: Objective) -> None:
+    answer = optimize(
+        gpus=16_384, hb_sizes=(8,), accelerator="h100-80gb", objective=objective, batch=2048
+    )
+    assert len(answer.rows) > 4
+    for row in answer.rows:
+        for design in (row.design, *row.equal):
+            key = design.key()
+            (other,) = netplan.compare(
+                gpus=16_384,
+                radix=design.radix or 64,
+                hb_size=8,
+                accelerator="h100-80gb",
+                fabrics=(str(key["fabric"]),),
+                oversubscription=design.oversubscription,
+                prices="2026",
+                batch=2048,
+            ).rows
+            assert other.best is not None
+            assert (other.cost, other.power) == (design.row.cost, design.row.power)
+            assert other.best.iteration_time_s == row.best.iteration_time_s
+        assert row.row.notes == other.notes or row.equal
+
+
+@cache
+def small(budget: float | None) -> Optimization:
+    return optimize(**SMALL, radices=(16, 32), budget=budget)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.floats(0.3, 1.5), st.floats(0.3, 1.5))
+def test_a_larger_budget_only_adds_designs(first: float, second: float) -> None:
+    dearest = small(None).points[-1][0]
+    low, high = sorted((first * dearest, second * dearest))
+    try:
+        few = fronts(small(low))
+    except InfeasibleError:
+        return
+    many = fronts(small(high))
+    # What the smaller budget can pay for stays the front up to there.
+    assert few == [point for point in many if point[0][0] <= comparable(low)]
+    assert small(low).tally.feasible <= small(high).tally.feasible
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    st.sets(st.sampled_from(("rail-only", "fat-tree", "dragonfly", "torus-2d")), min_size=1),
+    st.sampled_from(("rail-optimized", "bcube", "torus-3d", "dragonfly")),
+)
+def test_a_further_fabric_never_removes_what_it_does_not_beat(few: set[str], more: str) -> None:
+    names = tuple(sorted(few))
+    before = fronts(optimize(**SMALL, radices=(16,), fabrics=names))
+    try:
+        both = fronts(optimize(**SMALL, radices=(16,), fabrics=(*names, more)))
+    except NetplanError:
+        pytest.fail("a space that grows stays feasible")
+    now = [point for point, _ in both]
+    for point, _ in before:
+        beaten = any(a <= point[0] and b <= point[1] and (a, b) != point for a, b in now)
+        assert (point in now) != beaten
+
+
+def test_nothing_is_counted_twice() -> None:
+    # Tori: no switches, no uplinks: one design a size. Rail-only of 64 domains on 64 ports: a tier.
+    tori = optimize(**SMALL, fabrics=("torus-2d",))
+    assert (tori.tally.size, tori.tally.built) == (2, 2)
+    rails = optimize(gpus=512, model="gpt-22b", batch=512, hb_sizes=(8,), fabrics=("rail-only",))
+    assert rails.tally.size == 2
+    # DGX-2 brings domains of 16, whatever is asked; the names may come twice.
+    dgx = optimize(**SMALL, fabrics=("dgx-2", "dgx-2"), oversubscriptions=(1.0, 1.0))
+    assert (dgx.tally.size, dgx.rows[0].design.fabric.sizing.hb_size) == (2, 16)
+
+
+def test_domains_of_other_sizes_are_left_out_unless_named() -> None:
+    answer = optimize(**SMALL)
+    assert "dgx-2" not in answer.inputs["fabrics"]
+    assert "dgx-1" in answer.inputs["fabrics"]
+    assert any("other sizes: dgx-2 (16), frontier (4), nvl72 (72)" in one for one in answer.notes)
+    assert "dgx-2" in optimize(gpus=512, model="gpt-22b", batch=512).inputs["fabrics"]
+
+
+def test_default_domains_are_powers_of_two_and_the_accelerators_own() -> None:
+    small_cluster = optimize(gpus=48, model="gpt-22b", accelerator="h100-80gb", batch=48)
+    assert small_cluster.inputs["hb_sizes"] == [8, 16, 32]
+    own = optimize(gpus=100, model="gpt-22b", batch=100)
+    assert own.inputs["hb_sizes"] == [8, 16, 32, 64, 100]
+
+
+def test_survivors_only() -> None:
+    pair = SMALL | {"fabrics": ("fat-tree", "rail-optimized"), "hb_sizes": (8,)}
+    pair |= {"oversubscriptions": (1.0,), "radices": (64,)}
+    free, safe = optimize(**pair), optimize(**pair, survives_switch=True)
+    # Both cost and train the same, but a server of the fat tree lies under one leaf.
+    assert [one.choice.spec.name for one in free.rows[-1].equal] == ["rail-optimized"]
+    assert not any(row.loss.survives for row in free.rows)
+    assert all(row.loss.survives and not row.equal for row in safe.rows)
+    (_, verdict) = safe.tally.verdicts
+    assert verdict.met + verdict.excluded == safe.tally.built
+    assert verdict.met == safe.tally.feasible
+    with pytest.raises(InfeasibleError, match="takes 100 % of an HB domain's ports"):
+        optimize(**SMALL, fabrics=("fat-tree",), radices=(64,), survives_switch=True)
+
+
+def test_verdicts_add_up() -> None:
+    answer = optimize(**SMALL, radices=(16, 32), budget=2.2e6, max_power_w=30e3)
+    tally = answer.tally
+    names = [verdict.name for verdict in tally.verdicts]
+    assert names == ["complete", "max_power", "budget"]
+    assert all(verdict.met + verdict.excluded == tally.built for verdict in tally.verdicts)
+    budget = tally.verdicts[-1]
+    assert 0 < budget.alone < budget.excluded
+    freed = optimize(**SMALL, radices=(16, 32), max_power_w=30e3)
+    assert freed.tally.feasible - tally.feasible == budget.alone
+
+
+def test_switch_models_and_their_delivery(tmp_path: Path) -> None:
+    both = optimize(**SMALL, fabrics=("rail-only",), switches=("qm9700", "sn5600"))
+    assert both.inputs["radices"] == [64, 128]
+    sold = optimize(**SMALL, fabrics=("rail-only",), delivery="shipping")
+    # 64 ports: two models that are sold. 128: one that is, and one of which nobody has said so.
+    assert sold.inputs["switches"] == ["qm9700", "qm9790", "s9321-64eo", "sn5600"]
+    verdict = sold.tally.verdicts[1]
+    assert (verdict.excluded, verdict.unknown) == (2, 2)
+    assert {row.design.switch.name for row in sold.rows if row.design.switch} <= {
+        "qm9700",
+        "qm9790",
+        "sn5600",
+    }
+    soon = optimize(
+        **SMALL,
+        fabrics=("rail-only",),
+        switches=("qm9700", "qm9790"),
+        max_lead_time_weeks=26,
+        overrides={"qm9700.lead_time_weeks": "20", "qm9790.lead_time_weeks": "40"},
+    )
+    assert {row.design.switch.name for row in soon.rows if row.design.switch} == {"qm9700"}
+    with pytest.raises(InfeasibleError, match="within 4 weeks: qm9700 unknown"):
+        optimize(**SMALL, fabrics=("rail-only",), switches=("qm9700",), max_lead_time_weeks=4)
+    with pytest.raises(InfeasibleError, match="32 ports no model in the catalog"):
+        optimize(**SMALL, fabrics=("rail-only",), radices=(32,), delivery="shipping")
+    tori = optimize(**SMALL, radices=(32,), delivery="shipping")
+    assert all(not row.design.fabric.tiers for row in tori.rows)
+    folder = tmp_path / "costing" / "switches"
+    folder.mkdir(parents=True)
+    text = Path("costing/switches/qm9790.yaml").read_text(encoding="utf-8")
+    (folder / "mine.yaml").write_text(
+        text.replace("name: qm9790", "name: mine").replace("shipping", "announced")
+    )
+    for wanted, expected in (("shipping", False), ("announced", True)):
+        found = optimize(
+            **SMALL, fabrics=("rail-only",), radices=(64,), delivery=wanted, catalog=tmp_path
+        )
+        named = {one.key()["switch"] for row in found.rows for one in (row.design, *row.equal)}
+        assert ("mine" in named) is expected
+
+
+def test_unpriced_designs_prove_nothing() -> None:
+    answer = optimize(**SMALL, prices="rail-only-2023")
+    fabrics = {row.design.choice.spec.name for row in answer.rows}
+    assert not fabrics & {"dragonfly", "torus-2d", "torus-3d"}
+    (note,) = [note for note in answer.notes if note.startswith("Left out")]
+    assert "copper cables (400G)" in note
+    assert "network card ports (400G)" in note
+    with pytest.raises(InfeasibleError, match="no design has its whole price"):
+        optimize(**SMALL, prices="rail-only-2023", fabrics=("torus-2d",))
+    # Their cost is not known, so a budget cannot be met, even if power is the objective.
+    by_power = optimize(**SMALL, prices="rail-only-2023", objective="power", budget=1e9)
+    assert by_power.tally.verdicts[-1].unknown > 0
+
+
+def test_free_domains_are_said_to_be_free(tmp_path: Path) -> None:
+    assert any("Larger HB domains look free" in note for note in optimize(**SMALL).notes)
+    alone = optimize(**(SMALL | {"hb_sizes": (8,)}))
+    assert not any("domains look" in note for note in alone.notes)
+    folder = tmp_path / "costing" / "prices"
+    folder.mkdir(parents=True)
+    text = Path("costing/prices/2026.yaml").read_text(encoding="utf-8")
+    row = (
+        "prices:\n  - {part: hb_gear, unit: USD/GPU, base: 900, date: '2026', source: an offer,"
+        " confidence: low}\n"
+    )
+    (folder / "mine.yaml").write_text(
+        text.replace("name: 2026", "name: mine")
+        .replace('name: "2026"', "name: mine")
+        .replace("prices:\n", row, 1)
+    )
+    priced = optimize(**SMALL, prices="mine", catalog=tmp_path)
+    assert any("900 USD/GPU" in note for note in priced.notes)
+    power = optimize(**SMALL, objective="power")
+    assert any("power of gear inside HB domains is not counted" in note for note in power.notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"budget": -5.0}, "--budget is above 0, got -5"),
+        ({"max_power_w": float("nan")}, "--max-power is above 0, got nan"),
+        ({"max_lead_time_weeks": float("inf")}, "--max-lead-time is above 0, got inf"),
+        ({"radices": (127,)}, "switch radix 127 cannot be used"),
+        ({"hb_sizes": (1024,)}, "an HB domain of 1,024 GPUs is out of range: give 1 to 512"),
+        ({"fabrics": ("rail-onyl",)}, "did you mean rail-only"),
+        ({"oversubscriptions": (0.5,)}, "oversubscription 0.5:1 is out of range"),
+        ({"objective": "speed"}, "unknown objective 'speed': use one of cost, power"),
+        ({"delivery": "soon"}, "unknown --delivery 'soon': use shipping or announced"),
+        ({"radices": (64,), "switches": ("qm9700",)}, "give one of them"),
+        ({"switches": ("qm8700",)}, "400 Gb/s: take one of qm9700"),
+        ({"switches": ("palomar",)}, "forwards no packets"),
+        ({"gpus": 4}, "4 GPUs are out of range"),
+    ],
+)
+def test_wrong_inputs(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(NetplanError, match=message) as error:
+        optimize(**(SMALL | change))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        # 512 switch ports, 1,024 modules, 512 cards: 512 (781 + 2 x 659 + 1,499) = 1,842,176 USD.
+        (
+            {"budget": 1e6, "fabrics": ("rail-only",), "radices": (64,)},
+            r"rail-only, HB 8, radix 64, costs 1\.8 M USD, the limit is 1\.0 M USD: allow",
+        ),
+        (
+            {"max_power_w": 10.0, "survives_switch": True},
+            r"within --max-power: .* kW more, .* \(of \d+ designs that meet survival of any one",
+        ),
+        ({"fabrics": ("frontier",), "radices": (32,)}, "no design can be built: frontier"),
+        ({"model": "gpt-1t", "gpus": 64}, "gpt-1t fits on no plan: the nearest needs"),
+        ({"gpus": 500, "fabrics": ("torus-2d",)}, "no design has an iteration time"),
+    ],
+)
+def test_what_excludes_the_last_designs(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InfeasibleError, match=message):
+        optimize(**(SMALL | change))

@@ -1,0 +1,161 @@
+"""The procurement report's answer: verdict, totals, hash, refusals."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from netplan.errors import CatalogError, InputError, NetplanError, UnknownNameError
+from netplan.questions.compare import compare
+from netplan.questions.cost import cost
+from netplan.questions.procurement import Procurement, procurement
+
+PAIR = ("rail-optimized", "rail-only")
+
+
+@pytest.fixture(scope="module")
+def published() -> Procurement:
+    """The main job at the rail-only paper's prices."""
+    return procurement(gpus=32768, radix=128, prices="rail-only-2023", fabrics=PAIR)
+
+
+def test_published_totals(published: Procurement) -> None:
+    # Table 2 of arXiv:2307.12169: 196 M and 49 M USD.
+    bases = {bill.name: bill.capital.base for bill in published.cost.bills}
+    assert bases == {"rail-optimized": 196_083_712.0, "rail-only": 49_020_928.0}
+    assert published.recommendation.fabric == "rail-only"
+    # 196.1 - 49.0 = 147.1 of 196.1 is 75 %.
+    assert "147.1 M USD (75 %) less than rail-optimized" in published.recommendation.sentence
+
+
+def test_answer_is_that_of_cost_and_compare() -> None:
+    size = {"gpus": 1024, "radix": 64, "hb_size": 8, "accelerator": "h100-80gb", "fabrics": PAIR}
+    answer = procurement(**size, batch=512).to_dict()  # type: ignore[arg-type]
+    assert answer["cost"] == cost(**size).to_dict()  # type: ignore[arg-type]
+    compared = compare(**size, batch=512, prices="2026")  # type: ignore[arg-type]
+    assert answer["comparison"] == compared.to_dict()
+
+
+def test_hash_is_of_the_printed_inputs(published: Procurement) -> None:
+    data = published.to_dict()
+    text = json.dumps(data["inputs"], sort_keys=True, separators=(",", ":"))
+    assert data["input_sha256"] == hashlib.sha256(text.encode()).hexdigest()
+    assert text in published.html().replace("&#34;", '"')
+
+
+def test_date_changes_no_hash() -> None:
+    one, two = (
+        procurement(gpus=1024, radix=64, fabrics=PAIR, timing=False, date=date)
+        for date in ("", "2026-01-31")
+    )
+    assert one.input_sha256 == two.input_sha256
+    assert (one.to_dict()["date"], two.to_dict()["date"]) == (None, "2026-01-31")
+
+
+def test_a_slow_fabric_is_not_recommended_however_cheap() -> None:
+    # The dragonfly costs 179.5 M USD against 306.6 and takes 3.336 s against 3.133: 6 % slower.
+    answer = procurement(gpus=32768, radix=128, fabrics=("dragonfly", "rail-optimized"))
+    bases = {bill.name: bill.capital.base for bill in answer.cost.bills}
+    assert bases["dragonfly"] < bases["rail-optimized"]
+    assert answer.recommendation.fabric == "rail-optimized"
+    first = answer.recommendation.reasons[0]
+    assert first == "dragonfly costs 127.1 M USD less but trains 6 % slower than the fastest."
+
+
+def test_no_recommendation_where_prices_that_decide_are_missing() -> None:
+    answer = procurement(
+        gpus=1024,
+        radix=64,
+        fabrics=PAIR,
+        prices="rail-only-2023",
+        overrides={"accelerator.network_bytes_per_s": "62.5e9"},
+    )
+    assert answer.recommendation.fabric is None
+    assert answer.recommendation.sentence.startswith("Order none yet")
+    assert "<html" in answer.html()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("economics.pue.base", "1.5"),
+        ("model.layers", "64"),
+        ("prices.discount", "0.1"),
+        ("cabling.racks.units", "48"),
+        ("report.drivers_shown", "1"),
+    ],
+)
+def test_values_of_every_file_can_be_replaced(key: str, value: str) -> None:
+    answer = procurement(gpus=1024, radix=64, fabrics=PAIR, timing=False, overrides={key: value})
+    assert answer.to_dict()["inputs"]["set"] == {key: json.loads(value)}
+
+
+@pytest.mark.parametrize(
+    ("question", "error", "message"),
+    [
+        ({"date": "31.1.2026"}, InputError, "--date '31.1.2026' is not a date"),
+        ({"date": "2026-02-30"}, InputError, "write YYYY-MM-DD"),
+        ({"fabrics": ("rail-only", "rail-only")}, InputError, "two fabrics are called 'rail-only'"),
+        ({"report": "procurment"}, UnknownNameError, "did you mean procurement"),
+        ({"currency": "CHF"}, CatalogError, "no rate from USD to CHF"),
+        ({"overrides": {"study.x": "1"}}, NetplanError, "study"),
+    ],
+)
+def test_refusals(question: dict[str, object], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        procurement(gpus=1024, radix=64, timing=False, **question)  # type: ignore[arg-type]
+
+
+def test_own_definition_and_unknown_template(tmp_path: Path) -> None:
+    path = tmp_path / "short.yaml"
+    text = (
+        'name: short\ntitle: Short\nsource: us\ndate: "2026"\nfabrics: [rail-only]\n'
+        "drivers_shown: 3\nsections: [price, bill]\ntemplate: procurement.html.j2\n"
+    )
+    path.write_text(text, encoding="utf-8")
+    html = procurement(gpus=1024, radix=64, timing=False, report=str(path)).html()
+    assert 'id="bill"' in html
+    assert 'id="sources"' not in html
+    path.write_text(text.replace("procurement.html", "other.html"), encoding="utf-8")
+    with pytest.raises(CatalogError, match="no template"):
+        procurement(gpus=1024, radix=64, timing=False, report=str(path)).html()
+
+
+def test_of_equal_fabrics_the_first_one_asked_for_is_recommended() -> None:
+    for fabrics in (("fat-tree", "rail-optimized"), ("rail-optimized", "fat-tree")):
+        answer = procurement(gpus=1024, radix=64, fabrics=fabrics, timing=False)
+        assert answer.recommendation.fabric == fabrics[0]
+        assert answer.recommendation.reasons[0] == f"At base prices {fabrics[1]} costs the same."
+
+
+def test_cost_of_a_training_run_by_hand() -> None:
+    answer = procurement(gpus=32_768, radix=128, fabrics=("rail-only",), batch=4096)
+    run = answer.runs[0]
+    # 450e9 tokens of 4096 x 2048 an iteration: 53,644.2, rounded up.
+    assert run.iterations == 53_645
+    seconds = 53_645 * answer.times_s["rail-only"]
+    assert run.days == pytest.approx(seconds / 86_400)
+    per_year = answer.cost.bills[0].life.per_year.base
+    assert run.cost.base == pytest.approx(per_year * seconds / (365 * 86_400))
+    assert "One training run" in answer.html()
+    assert answer.to_dict()["training_runs"][0]["iterations"] == 53_645
+    # Useful rate: MFU x GPUs x peak.
+    row = answer.row("rail-only")
+    assert row.best is not None
+    assert run.price_per_pflops.base == pytest.approx(
+        answer.chosen.capital.base / (row.best.mfu * 32_768 * 0.9894)
+    )
+
+
+def test_tokens_are_asked_published_or_twenty_a_parameter() -> None:
+    def tokens(**question: object) -> float:
+        asked = {"gpus": 1024, "radix": 64, "timing": False, "model": "gpt-22b"}
+        return procurement(**(asked | question)).inputs["tokens"]  # type: ignore[arg-type,no-any-return]
+
+    # 48 layers of 12 x 6144^2 weights.
+    assert tokens() == 20 * 48 * 12 * 6144**2
+    assert tokens(tokens=1e12) == 1e12
+    assert tokens(model="llama-3-405b") == 15.6e12
+    with pytest.raises(InputError, match="--tokens -1"):
+        tokens(tokens=-1)

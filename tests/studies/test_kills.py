@@ -1,0 +1,91 @@
+"""`kill -9` of anything at any moment: the study ends complete, each point once, as if undisturbed.
+
+Moments are random, but tied to how far the study is, so that all ten come on any machine.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from netplan.studies.store import Store
+from tests.studies.toys import (
+    Toy,
+    found,
+    nothing_left,
+    processes_of,
+    rows,
+    start_driver,
+    undisturbed,
+)
+
+POINTS = 10_000
+KILLS = 10
+# The tenth kill comes when 7,650 points are done, and the last chunks are smaller than the rest.
+POINTS_A_KILL = 850
+
+
+def wait_for_rows(path: Path, count: int, driver: subprocess.Popen[bytes]) -> None:
+    while rows(path) < count:
+        assert driver.poll() is None
+        time.sleep(0.02)
+
+
+def check_complete(path: Path) -> None:
+    with Store.open(path, readonly=True) as store:
+        assert store.counts() == (POINTS, 0)
+        assert found(list(store.outcomes())) == undisturbed(Toy(POINTS))
+        assert store.suspects() == {}
+    assert nothing_left(path), processes_of(path)
+
+
+def test_ten_kills_of_a_driver_that_works_alone(tmp_path: Path) -> None:
+    path, moments = tmp_path / "toy.sqlite", random.Random(1)  # noqa: S311
+    kills = 0
+    while True:
+        driver = start_driver(path, POINTS, 0.0003, 0)
+        if kills == KILLS:
+            break
+        wait_for_rows(path, kills * POINTS_A_KILL, driver)
+        time.sleep(moments.uniform(0.0, 0.6))
+        driver.kill()
+        kills += driver.wait() == -signal.SIGKILL
+    assert driver.wait() == 0
+    check_complete(path)
+
+
+def test_ten_kills_of_workers_scheduler_and_driver(tmp_path: Path) -> None:
+    path, moments = tmp_path / "toy.sqlite", random.Random(2)  # noqa: S311
+    victims = ["worker"] * 4 + ["scheduler"] * 3 + ["driver"] * 3
+    moments.shuffle(victims)
+    driver = start_driver(path, POINTS, 0.001, 2)
+    for kill, victim in enumerate(victims):
+        wait_for_rows(path, kill * POINTS_A_KILL, driver)
+        time.sleep(moments.uniform(0.0, 0.3))
+        assert driver.poll() is None
+        if victim == "driver":
+            driver.kill()
+            driver.wait()
+            driver = start_driver(path, POINTS, 0.001, 2)
+        else:
+            kill_one(path, victim, moments, driver)
+    assert driver.wait() == 0
+    check_complete(path)
+
+
+def kill_one(
+    path: Path, victim: str, moments: random.Random, driver: subprocess.Popen[bytes]
+) -> None:
+    """Kill a worker or the process that holds the scheduler, as soon as there is one."""
+    sign = "spawn_main" if victim == "worker" else "studies.host"
+    while True:
+        assert driver.poll() is None
+        pids = [pid for pid, line in processes_of(path).items() if sign in line]
+        with suppress(ProcessLookupError):
+            if pids:
+                os.kill(moments.choice(pids), signal.SIGKILL)
+                return
+        time.sleep(0.02)

@@ -1,0 +1,283 @@
+"""The store: each point once, nothing half-written, every refusal one clear line."""
+
+import json
+import math
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netplan.errors import InputError
+from netplan.studies.points import Outcome, Scalar, point_sha256
+from netplan.studies.store import Store
+from tests.studies.toys import ROOT, Toy
+
+TOY = Toy(100)
+SCALARS: st.SearchStrategy[Scalar] = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text()
+)
+OUTCOMES = st.one_of(
+    st.builds(
+        Outcome,
+        st.integers(0, 99),
+        st.dictionaries(st.text(), SCALARS, max_size=4),
+        st.none(),
+        st.floats(0, 1e6),
+        st.just(point_sha256("a1b2", {"x": 1})),
+    ),
+    st.builds(
+        Outcome,
+        st.integers(0, 99),
+        st.none(),
+        st.text(st.characters(exclude_categories=["Cs"])),
+        st.floats(0, 1e6),
+        st.just(point_sha256("a1b2", {"x": 2})),
+    ),
+)
+
+
+def good(index: int) -> Outcome:
+    return Outcome(index, {"square": index * index}, None, 0.001)
+
+
+def bad(index: int) -> Outcome:
+    return Outcome(index, None, "ValueError: no such radix", 0.001)
+
+
+def make(path: Path, toy: Toy = TOY) -> Store:
+    return Store.create(path / "toy.sqlite", toy, "1.0")
+
+
+@given(st.lists(st.lists(OUTCOMES, max_size=10), max_size=4))
+def test_the_first_outcome_of_each_point_stays(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[Outcome]]
+) -> None:
+    first: dict[int, Outcome] = {}
+    with make(tmp_path_factory.mktemp("store")) as store:
+        for batch in batches:
+            store.record(batch)
+            for outcome in batch:
+                first.setdefault(outcome.index, outcome)
+        expected = [first[index] for index in sorted(first)]
+        assert list(store.outcomes()) == expected
+        assert store.done().tolist() == sorted(first)
+        assert store.missing().tolist() == sorted(set(range(100)) - set(first))
+        failures = [outcome for outcome in expected if outcome.error is not None]
+        assert store.counts() == (len(expected), len(failures))
+        assert store.failures(2) == failures[:2]
+        assert len(store.failures(100)) == len(failures)
+
+
+def test_numbers_that_json_does_not_know_come_back(tmp_path: Path) -> None:
+    with make(tmp_path) as store:
+        store.record([Outcome(0, {"a": math.nan, "b": -math.inf, "c": -0.0}, None, 0.0)])
+        (outcome,) = store.outcomes()
+    assert str(outcome.outputs) == "{'a': nan, 'b': -inf, 'c': -0.0}"
+
+
+def test_a_store_goes_on_where_it_was(tmp_path: Path) -> None:
+    with make(tmp_path) as store:
+        store.record([good(3), bad(4)])
+        meta = store.meta
+    assert [file.name for file in tmp_path.iterdir()] == ["toy.sqlite"]  # no log, no lock
+    with Store.open(tmp_path / "toy.sqlite") as store:
+        assert store.meta == meta
+        assert (meta.name, meta.netplan_version, meta.point_count) == ("toy", "1.0", 100)
+        store.check(TOY, "1.0")
+        assert list(store.outcomes()) == [good(3), bad(4)]
+
+
+def test_each_row_knows_version_and_inputs(tmp_path: Path) -> None:
+    sha256 = point_sha256("a1b2", {"x": 7})
+    with make(tmp_path) as store:
+        store.record([Outcome(7, {}, None, 0.0, sha256)])
+    with sqlite3.connect(tmp_path / "toy.sqlite") as connection:
+        row = connection.execute("SELECT netplan_version, hex(input_sha256) FROM outcomes")
+        assert row.fetchall() == [("1.0", sha256.upper())]
+    connection.close()
+
+
+def test_readers_read_during_a_run(tmp_path: Path) -> None:
+    with make(tmp_path) as store:
+        store.record([good(1)])
+        with Store.open(store.path, readonly=True) as reader:
+            store.record([good(2)])
+            assert reader.counts().done == 2
+            with pytest.raises(InputError, match=r"cannot be written: check the rights"):
+                reader.record([good(5)])
+            store.close()
+        with Store.open(store.path, readonly=True) as reader:
+            assert reader.counts().done == 2
+
+
+def test_marks_go_with_their_outcome(tmp_path: Path) -> None:
+    with make(tmp_path) as store:
+        store.mark([1, 2, 3])
+        store.mark([2])
+        assert store.suspects() == {1: 1, 2: 2, 3: 1}
+        store.record([good(1)])  # as by a cluster, which knows no marks
+        store.record([good(2)], tried=[2])
+        assert store.suspects() == {3: 1}
+
+
+def test_a_batch_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    with make(tmp_path) as store:
+        unwritable = Outcome(2, {"a": object()}, None, 0.0)  # type: ignore[dict-item]
+        with pytest.raises(TypeError):
+            store.record([good(1), unwritable])
+        assert store.counts() == (0, 0)
+        store.record([good(1)])
+        assert store.counts() == (1, 0)
+
+
+def test_full_disk(tmp_path: Path) -> None:
+    with make(tmp_path) as store:
+        store.record([good(1)])
+        (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
+        store._connection.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(InputError, match=r"^\S*toy.sqlite: the disk is full: make room; .*$"):
+            store.record([Outcome(2, {"a": "x" * 10_000}, None, 0.0), good(3)])
+        assert list(store.outcomes()) == [good(1)]
+    with Store.open(store.path) as again:
+        again.record([good(2)])
+        assert again.counts().done == 2
+
+
+def refused(path: Path, message: str) -> None:
+    with pytest.raises(InputError, match=message) as refusal:
+        Store.open(path).close()
+    assert "\n" not in str(refusal.value)
+    assert not path.with_name(f"{path.name}.lock").exists()
+
+
+def test_files_that_are_no_stores(tmp_path: Path) -> None:
+    refused(tmp_path / "missing", "missing: there is no such store: start the study first")
+    refused(tmp_path, "there is no such store")
+    text = tmp_path / "notes.txt"
+    text.write_text("radix 64\n" * 1000)
+    refused(text, r"notes.txt: is no store of a study: choose another --store")
+    with pytest.raises(InputError, match="is no store of a study"):
+        Store.create(text, TOY, "1.0")
+    assert text.read_text() == "radix 64\n" * 1000
+    other = tmp_path / "other.sqlite"
+    with sqlite3.connect(other) as connection:
+        connection.execute("CREATE TABLE songs (name TEXT)")
+    connection.close()
+    refused(other, "other.sqlite: belongs to another program")
+    with pytest.raises(InputError, match="exists already"):
+        Store.create(other, TOY, "1.0")
+
+
+def test_a_later_format(tmp_path: Path) -> None:
+    with make(tmp_path) as store:
+        store._connection.execute("PRAGMA user_version = 9")
+    refused(store.path, "has format 9, this netplan reads 1: use the netplan that made it")
+
+
+def test_a_damaged_store(tmp_path: Path) -> None:
+    with make(tmp_path) as store:
+        store.record([good(index) for index in range(100)])
+    content = bytearray(store.path.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    store.path.write_bytes(content)
+    refused(store.path, "is damaged: restore a copy, or choose another --store")
+
+
+def test_a_run_killed_before_its_first_word(tmp_path: Path) -> None:
+    path = tmp_path / "toy.sqlite"
+    path.touch()
+    refused(path, "is empty: start the study anew")
+    with Store.begin(path, TOY, "1.0") as store:
+        store.record([good(1)])
+    with Store.begin(path, TOY, "1.0") as store:
+        assert list(store.outcomes()) == [good(1)]
+
+
+def test_an_existing_store_is_not_made_anew(tmp_path: Path) -> None:
+    make(tmp_path).close()
+    with pytest.raises(InputError, match="exists already: resume it, or choose another --store"):
+        make(tmp_path)
+    Store.open(tmp_path / "toy.sqlite").close()
+
+
+@pytest.mark.parametrize("folder", ["missing", "toy.sqlite"])
+def test_places_where_nothing_can_be_written(tmp_path: Path, folder: str) -> None:
+    (tmp_path / "toy.sqlite").touch()
+    with pytest.raises(InputError, match=r"toy.sqlite: cannot be written: (No such|Not a)"):
+        make(tmp_path / folder)
+
+
+def test_a_disk_that_is_full_at_once_is_left_clean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("netplan.studies.store.FORMAT", "1; no SQL")
+    with pytest.raises(InputError, match=r"toy.sqlite: "):
+        make(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("toy", "version", "message"),
+    [
+        (TOY, "1.1", r"made by netplan 1.0, this is 1.1: go on with netplan 1.0, or start anew"),
+        (Toy(99), "1.0", r"made for another study, or the study toy has changed since"),
+        (Toy(100, input_sha256="c3d4"), "1.0", r"the inputs of toy have changed .*a1b2, now c3d4"),
+    ],
+)
+def test_results_are_not_mixed(tmp_path: Path, toy: Toy, version: str, message: str) -> None:
+    with make(tmp_path) as store, pytest.raises(InputError, match=message) as refusal:
+        store.check(toy, version)
+    assert "--store" in str(refusal.value)
+
+
+def test_two_drivers_on_one_store(tmp_path: Path) -> None:
+    message = rf"toy.sqlite: another run is writing to it \(process {os.getpid()}\): wait for it"
+    with make(tmp_path) as store:
+        with pytest.raises(InputError, match=message):
+            Store.open(store.path)
+        with pytest.raises(InputError, match=message):
+            make(tmp_path)
+        store.record([good(1)])
+    Store.open(store.path).close()
+
+
+def test_a_killed_driver_leaves_no_lock(tmp_path: Path) -> None:
+    make(tmp_path).close()
+    path = tmp_path / "toy.sqlite"
+    holding = (
+        "from pathlib import Path; from netplan.studies.store import Store\n"
+        "from netplan.studies.points import Outcome\n"
+        f"store = Store.open(Path({str(path)!r}))\n"
+        "store.record([Outcome(1, {'square': 1}, None, 0.001)])\n"
+        "print('held', flush=True); input()"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", holding], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with holder:
+        assert holder.stdout
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(InputError, match=f"process {holder.pid}"):
+            Store.open(path)
+        holder.send_signal(signal.SIGKILL)
+    with Store.open(path, readonly=True) as store:
+        assert list(store.outcomes()) == [good(1)]
+    with Store.open(path) as store:
+        assert list(store.outcomes()) == [good(1)]
+
+
+def test_an_outcome_is_a_result_or_an_error() -> None:
+    for outputs, error in (({}, "both"), (None, None)):
+        with pytest.raises(ValueError, match="outputs or an error"):
+            Outcome(0, outputs, error, 0.0)
+
+
+def test_the_definition_is_kept(tmp_path: Path) -> None:
+    with make(tmp_path) as store:
+        assert json.loads(store.meta.definition) == {"points": 100}

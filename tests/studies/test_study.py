@@ -1,0 +1,206 @@
+"""Studies by name: their answers against the engine, published values, kept Markdown results."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+import netplan
+from netplan.errors import InputError, NetplanError
+from netplan.published.rail_only_figures import CLUSTERS
+from netplan.studies.answer import StudyAnswer, study_answer
+from netplan.studies.definition import STUDIES
+from netplan.studies.points import Outcome, Point
+from netplan.studies.questions import question_inputs
+from netplan.studies.sessions import load_study, seconds_a_point, study
+from netplan.studies.study import make_study
+from netplan.studies.study_markdown import study_markdown
+from netplan.studies.study_table import study_text
+
+RESULTS = Path(__file__).parents[2] / "reports" / "results"
+OF_PAPERS = (
+    "hb-size",
+    "hb-bandwidth",
+    "batch-size",
+    "gpu-generation",
+    "memory-vs-bandwidth",
+    "compute-vs-memory",
+    "radix-and-size",
+)
+
+
+@pytest.fixture(scope="module")
+def hb_size() -> StudyAnswer:
+    return study("hb-size")
+
+
+@pytest.mark.parametrize("name", STUDIES.paths())
+def test_every_shipped_study_has_points_and_no_failures(name: str) -> None:
+    answer = study(name)
+    assert answer.complete
+    assert answer.failures == ()
+    assert len(answer.rows) > 20
+    assert study_text(answer, 100)
+
+
+def test_hb_size_against_the_specification(hb_size: StudyAnswer) -> None:
+    # The values of the model's specification under the set L80, in percent.
+    got = {value.name: value.netplan for value in hb_size.published}
+    wanted = {
+        "gpt-1t: gain from K = 1 to 8": 40.9,
+        "gpt-1t: gain from K = 8 to 256": 16.2,
+        "gpt-1t: K = 256 behind ideal": 3.1,
+        "gpt-146b: gain from K = 1 to 8": 48.1,
+        "gpt-146b: gain from K = 8 to 256": 33.7,
+        "gpt-146b: K = 256 behind ideal": 11.7,
+    }
+    assert {name: round(value, 1) for name, value in got.items()} == wanted
+    paper = {value.name: value.published for value in hb_size.published}
+    assert paper["gpt-146b: gain from K = 1 to 8"] == "50.6"
+
+
+def test_hb_size_has_curves_for_both_models_and_three_clusters(hb_size: StudyAnswer) -> None:
+    frame = hb_size.to_frame()
+    counts = frame.groupby(["model", "gpus"]).size()
+    # Domains of 1, 2, 4 ... up to the whole cluster: 15, 16 and 17 of them.
+    assert counts.tolist() == [15, 16, 17] * 2
+    for _, curve in frame.groupby(["model", "gpus"]):
+        assert curve["iteration_time_s"].is_monotonic_decreasing
+    assert set(frame["gpus"]) == set(CLUSTERS)
+
+
+def test_batch_and_bandwidth_against_the_specification() -> None:
+    batch = {value.name: round(value.netplan, 1) for value in study("batch-size").published}
+    assert list(batch.values()) == [86.1, 97.1, 52.7, 82.0]
+    rates = {value.name: round(value.netplan, 1) for value in study("hb-bandwidth").published}
+    assert list(rates.values()) == [10.4, 35.6, 18.4, 8.8]
+
+
+def test_rows_are_the_engine_s_answers(hb_size: StudyAnswer) -> None:
+    row = next(row for row in hb_size.rows if (row["gpus"], row["hb_size"]) == (32_768, 64))
+    overrides = {key: str(value) for key, value in hb_size.spec.inputs.items() if "." in key}
+    found = netplan.search(
+        accelerator="h100-80gb",
+        iteration_model="ptd-p",
+        gpus=32_768,
+        hb_size=64,
+        model="gpt-1t",
+        batch=4096,
+        overrides=overrides,
+    )
+    best = found.found.plans[0]
+    assert row["iteration_time_s"] == best.iteration_time_s
+    assert row["plan"] == "TP16 x PP16 x DP128, 32 x 1, 8 stages"
+    assert (best.plan.tensor, best.plan.pipeline, best.plan.data) == (16, 16, 128)
+
+
+def test_relative_outputs_compare_with_the_reference_point(hb_size: StudyAnswer) -> None:
+    rows = {(row["model"], row["gpus"], row["hb_size"]): row for row in hb_size.rows}
+    one, reference = rows["gpt-1t", 16_384, 8], rows["gpt-1t", 16_384, 256]
+    assert reference["share_of_256"] == 1.0
+    assert one["share_of_256"] == pytest.approx(
+        float(reference["iteration_time_s"] or 0) / float(one["iteration_time_s"] or 1)
+    )
+
+
+def test_a_question_without_an_answer_is_one_and_an_error_fails() -> None:
+    made = load_study("memory-vs-bandwidth", {"accelerator.memory_bytes": [1e9, 192e9]})
+    outputs = made.evaluate(made.points([0])[0])
+    assert outputs["iteration_time_s"] is None
+    assert "fits on no plan" in str(outputs["status"])
+    with pytest.raises(NetplanError, match="unknown model"):
+        made.evaluate(Point(0, {"gpus": 64, "model": "gpt-2t"}))
+
+
+def test_failed_points_stand_with_their_inputs() -> None:
+    made = load_study("batch-size")
+    outcomes = [Outcome(0, None, "MemoryError: too large", 0.1)]
+    answer = study_answer(made, outcomes)
+    assert answer.failures[0]["batch"] == 256
+    text = study_text(answer, 80)
+    assert "Failed: 1 points\n  point 0 (batch 256, hb_size 8): failed: MemoryError" in text
+    assert "1 of 35 points, 1 failed" in text
+
+
+def test_changes_of_a_run() -> None:
+    made = load_study("hb-size", {"gpus": 131_072, "hb_size": [8, 64]})
+    assert made.point_count == 4
+    assert {point.inputs["gpus"] for point in made.points(range(4))} == {131_072}
+    assert made.spec.axis_names == ("model", "batch", "gpus", "hb_size")
+    single = load_study("batch-size", {"batch": 512, "hb_size": 8})
+    assert single.point_count == 1
+    with pytest.raises(InputError, match="varies together with others"):
+        load_study("hb-size", {"model": "gpt-1t"})
+    with pytest.raises(InputError, match="axis gpus has a value twice"):
+        load_study("hb-size", {"gpus": [8, 8]})
+    with pytest.raises(NetplanError, match=r"unknown input of search 'hb_sise': did you mean hb_"):
+        load_study("hb-size", {"hb_sise": 8})
+    with pytest.raises(NetplanError, match=r"unknown input accelerater\.memory_bytes: role"):
+        load_study("hb-size", {"accelerater.memory_bytes": 1})
+
+
+def test_the_hash_follows_inputs_and_files(tmp_path: Path) -> None:
+    plain = load_study("batch-size")
+    assert plain.input_sha256 == load_study("batch-size").input_sha256
+    assert plain.input_sha256 != load_study("batch-size", {"gpus": 16_384}).input_sha256
+    # A user's own file of the same name is another input.
+    folder = tmp_path / "traffic" / "models"
+    folder.mkdir(parents=True)
+    shipped = Path(netplan.__file__).parents[1] / "traffic" / "models" / "gpt-1t.yaml"
+    text = shipped.read_text(encoding="utf-8").replace("layers: 128", "layers: 64")
+    (folder / "gpt-1t.yaml").write_text(text, encoding="utf-8")
+    changed = load_study("batch-size", None, tmp_path)
+    assert changed.input_sha256 != plain.input_sha256
+    point = changed.points([0])[0]
+    assert changed.evaluate(point) != plain.evaluate(point)
+
+
+def test_needed_inputs_are_asked_for() -> None:
+    spec = STUDIES.load("batch-size").model_copy(update={"inputs": {"model": "gpt-1t"}})
+    with pytest.raises(InputError, match="search needs gpus"):
+        make_study(spec)
+    assert "gpus" in question_inputs("compare")
+
+
+def test_an_estimate_is_a_time() -> None:
+    assert 0 < seconds_a_point(load_study("batch-size")) < 10
+
+
+def test_a_store_goes_on_and_keeps_every_point(tmp_path: Path) -> None:
+    path = tmp_path / "mine.study"
+    first = study("batch-size", store=path)
+    again = study("batch-size", store=path)
+    assert first.rows == again.rows
+    with pytest.raises(InputError, match="another --store"):
+        study("hb-bandwidth", store=path)
+
+
+def test_answer_in_every_form(hb_size: StudyAnswer) -> None:
+    data = hb_size.to_dict()
+    assert (data["points"], data["done"], data["failed"]) == (96, 96, 0)
+    assert data["rows"][0]["hb_size"] == 1
+    assert data["published"][0]["gap"] == pytest.approx(4.42, abs=0.01)
+    assert "iteration_time_s" in hb_size._repr_html_()
+
+
+@pytest.mark.parametrize("name", OF_PAPERS)
+def test_kept_results_of_the_paper_studies(name: str) -> None:
+    path, text = RESULTS / f"{name}.md", study_markdown(study(name))
+    if os.environ.get("NETPLAN_UPDATE_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_the_study_of_the_documentation_runs(tmp_path: Path) -> None:
+    text = (RESULTS.parent / "README.md").read_text(encoding="utf-8")
+    block = text.partition("```yaml\n")[2].partition("```")[0]
+    path = tmp_path / "my-study.yaml"
+    path.write_text(block, encoding="utf-8")
+    answer = study(str(path))
+    # 2 clusters x domains of 8 to 512 x 7 rates; all of them fit the clusters.
+    assert len(answer.rows) == 2 * 7 * 7
+    assert {row["status"] for row in answer.rows} == {"ok"}
+    row = answer.rows[-1]
+    assert row["tokens_per_s"] == pytest.approx(2048 * 8192 / float(row["iteration_time_s"] or 0))
+    assert float(row["speed"] or 0) > 1

@@ -1,0 +1,334 @@
+"""The HTML report of a study: all that it shows, text as text, a size that stays small."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import netplan
+from netplan.errors import InputError
+from netplan.studies.answer import StudyAnswer, study_answer
+from netplan.studies.definition import StudyDefinition
+from netplan.studies.points import Outcome, Point, Scalar
+from netplan.studies.study import OK, STATUS, make_study
+from netplan.studies.study_charts import study_charts
+from netplan.studies.study_marks import Mark
+from netplan.studies.study_page import study_page
+from netplan.studies.study_reader import Reader, finite
+from netplan.studies.study_scatter import front
+from tests.questions.test_html_page import HOSTILE, Page, parsed
+
+Inputs = dict[str, Scalar]
+Trace = dict[str, Any]
+HB_SIZE = {"input": "hb_size", "values": [8, 16, 32, 64]}
+GPUS = {"input": "gpus", "values": [1024, 2048]}
+LINES = {"kind": "lines", "title": "Lines", "x": "hb_size", "y": "iteration_time_s"}
+SCATTER = {"kind": "scatter", "title": "Points", "x": "memory_bytes", "y": "iteration_time_s"}
+HEAT = {"kind": "heat", "title": "Heat", "x": "hb_size", "y": "gpus", "z": "iteration_time_s"}
+PLAN = "TP8 x PP16 x DP8, 32 x 4"
+
+
+def outputs(inputs: Inputs) -> Inputs:
+    """Made-up outputs: the time falls with the domain, the memory grows with the cluster."""
+    domain, gpus = float(inputs["hb_size"] or 1), float(inputs["gpus"] or 1)
+    return {"iteration_time_s": 1e4 / domain / gpus, "memory_bytes": 1e6 * gpus + domain}
+
+
+def answered(
+    *charts: dict[str, Any],
+    axes: tuple[dict[str, Any], ...] = (HB_SIZE, GPUS),
+    evaluate: Callable[[Inputs], Inputs] = outputs,
+    **fields: Any,  # noqa: ANN401 - as in a study file
+) -> StudyAnswer:
+    """Answer of a study whose outputs are made up; an InputError is a point that failed."""
+    inputs = {"accelerator": "b200", "model": "gpt-1t", "batch": 1024}
+    file: dict[str, Any] = {
+        "name": "toy",
+        "title": "Toy",
+        "source": "a test",
+        "date": "2026",
+        "ask": "search",
+        "inputs": inputs,
+        "axes": axes,
+        "charts": charts,
+        "outputs": ["iteration_time_s", "memory_bytes", "plan"],
+    }
+    study = make_study(StudyDefinition.model_validate(file | fields))
+    points = study.points(range(study.point_count))
+    return study_answer(study, [_outcome(point, evaluate) for point in points])
+
+
+def _outcome(point: Point, evaluate: Callable[[Inputs], Inputs]) -> Outcome:
+    try:
+        found = {"plan": PLAN, STATUS: OK} | evaluate(point.inputs)
+    except InputError as error:
+        return Outcome(point.index, None, str(error), 0.0)
+    return Outcome(point.index, found, None, 0.0)
+
+
+def drawn(answer: StudyAnswer) -> list[Any]:
+    """Charts as the page holds them."""
+    return chart_data(parsed(study_page(answer)))
+
+
+def chart_data(page: Page) -> list[Any]:
+    """Charts of a page."""
+    text = next(text for attrs, text in page.scripts if attrs.get("type") == "application/json")
+    found: list[Any] = json.loads(text)
+    return found
+
+
+def words(answer: StudyAnswer) -> str:
+    """Text of the page."""
+    return " ".join(" ".join(parsed(study_page(answer)).text).split())
+
+
+@pytest.mark.parametrize(
+    ("name", "charts"),
+    [
+        ("hb-size", 2),  # lines, two models
+        ("memory-vs-bandwidth", 2),  # heat, two models
+        ("topology-design-space", 2),  # scatter, two models
+        ("batch-size", 1),  # lines, one drawing
+        ("radix-and-size", 3),  # lines, three switch sizes
+    ],
+)
+def test_shipped_studies_have_their_charts(name: str, charts: int) -> None:
+    html = netplan.study(name).html()
+    page = parsed(html)
+    assert len(chart_data(page)) == charts
+    assert html.count('class="chart"') == charts
+    assert page.loads == []
+    assert page.handlers == []
+    assert len(html.encode()) < 6_000_000
+
+
+def test_same_answer_gives_the_same_bytes() -> None:
+    answer = netplan.study("batch-size")
+    assert study_page(answer) == study_page(answer)
+
+
+def test_head_says_what_was_asked_and_what_came_of_it() -> None:
+    def some(inputs: Inputs) -> Inputs:
+        if inputs["hb_size"] == 8:
+            raise InputError("the worker died")
+        if inputs["hb_size"] == 16:
+            return {STATUS: "nothing fits"}
+        return outputs(inputs)
+
+    text = words(answered(LINES, evaluate=some, notes=["Mind the gap."]))
+    assert "All 8 points are done. 2 have no answer: nothing satisfies their question." in text
+    assert "2 failed." in text
+    assert "the worker died" in text
+    assert "nothing fits" in text
+    assert "HB domain, GPUs 4 8; 16; 32; 64" in text
+    assert "global batch 1,024 sequences" in text
+    assert "Mind the gap." in text
+    assert re.search(r"Input SHA-256 [0-9a-f]{64}", text)
+
+
+def test_unfinished_study_shows_what_is_there() -> None:
+    whole = answered(LINES)
+    half = StudyAnswer(whole.study, whole.rows[:3])
+    assert "3 of 8 points are done; the page shows these." in words(half)
+    none = StudyAnswer(whole.study, ())
+    assert "None of 8 points is done." in words(none)
+    assert "No point is done yet." in words(none)
+    assert drawn(none) == []
+
+
+def test_lines_have_gaps_where_a_point_has_no_value() -> None:
+    def gap(inputs: Inputs) -> Inputs:
+        if inputs["hb_size"] == 32:
+            return {STATUS: "nothing fits"}
+        return outputs(inputs)
+
+    (chart,) = drawn(answered({**LINES, "series": ["gpus"]}, evaluate=gap))
+    assert [trace["name"] for trace in chart["data"]] == ["GPUs 1,024", "GPUs 2,048"]
+    first = chart["data"][0]
+    assert first["x"] == [8, 16, 32, 64]
+    # 10,000 / domain / 1,024
+    assert first["y"] == [1.220703125, 0.6103515625, None, 0.152587890625]
+    assert first["connectgaps"] is False
+    assert f"plan: {PLAN}" in first["hovertext"][0]
+
+
+def test_value_that_has_no_logarithm_is_a_gap() -> None:
+    def falling(inputs: Inputs) -> Inputs:
+        return {"iteration_time_s": 32.0 - float(inputs["hb_size"] or 0), "memory_bytes": 1.0}
+
+    (chart,) = drawn(
+        answered(
+            {**LINES, "y_log": True},
+            axes=(HB_SIZE,),
+            evaluate=falling,
+            inputs={"accelerator": "b200", "model": "gpt-1t", "gpus": 1024, "batch": 1024},
+        )
+    )
+    assert chart["data"][0]["y"] == [24, 16, None, None]
+
+
+def test_what_a_chart_leaves_open_tells_lines_and_drawings_apart() -> None:
+    (lines,) = drawn(answered(LINES))
+    assert [trace["name"] for trace in lines["data"]] == ["GPUs 1,024", "GPUs 2,048"]
+    batch = {"input": "batch", "values": [512, 1024]}
+    inputs = {"accelerator": "b200", "model": "gpt-1t"}
+    heats = drawn(answered(HEAT, axes=(HB_SIZE, GPUS, batch), inputs=inputs))
+    assert len(heats) == 2
+
+
+def test_page_says_how_many_drawings_it_leaves_out() -> None:
+    cluster = {"input": "gpus", "linear": {"from": 1001, "to": 1020, "steps": 20}, "whole": True}
+    answer = answered({**LINES, "each": "gpus"}, axes=(HB_SIZE, cluster))
+    assert len(drawn(answer)) == 12
+    assert "The first 12 drawings are shown; 8 more are not." in words(answer)
+
+
+def test_lines_on_one_another_are_named() -> None:
+    def alike(inputs: Inputs) -> Inputs:
+        return {"iteration_time_s": 1.0 / float(inputs["hb_size"] or 1), "memory_bytes": 1.0}
+
+    text = words(answered({**LINES, "series": ["gpus"]}, evaluate=alike))
+    assert "These lines lie on one another: GPUs 1,024, GPUs 2,048." in text
+
+
+def test_heat_has_its_values_in_order_and_blank_cells() -> None:
+    def some(inputs: Inputs) -> Inputs:
+        if (inputs["hb_size"], inputs["gpus"]) == (16, 2048):
+            return {STATUS: "nothing fits"}
+        return outputs(inputs)
+
+    axes = ({"input": "hb_size", "values": [16, 8]}, {"input": "gpus", "values": [2048, 1024]})
+    (chart,) = drawn(answered(HEAT, axes=axes, evaluate=some))
+    assert chart["layout"]["xaxis"]["ticktext"] == ["8", "16"]
+    assert chart["layout"]["yaxis"]["ticktext"] == ["1,024", "2,048"]
+    # Rows from below: 10,000 / 8 / 1,024, 10,000 / 16 / 1,024; half of the first, none.
+    assert chart["data"][0]["z"] == [[1.220703125, 0.6103515625], [0.6103515625, None]]
+    assert chart["data"][0]["hovertext"][1][1] == ""
+    assert "HB domain: 8 GPUs" in chart["data"][0]["hovertext"][0][0]
+
+
+def test_point_without_answer_keeps_its_place_on_a_computed_axis() -> None:
+    def none(inputs: Inputs) -> Inputs:
+        if inputs["hb_size"] == 8:
+            return {STATUS: "nothing fits"}
+        return outputs(inputs) | {"share": float(inputs["hb_size"] or 0) / 64}
+
+    outs = [
+        "iteration_time_s",
+        "memory_bytes",
+        "plan",
+        {"name": "share", "formula": "hb_size / 64"},
+    ]
+    (chart,) = drawn(answered({**HEAT, "x": "share"}, evaluate=none, outputs=outs))
+    assert chart["layout"]["xaxis"]["ticktext"] == ["0.125", "0.25", "0.5", "1"]
+    assert chart["data"][0]["z"][0][0] is None
+
+
+def test_front_is_that_of_brute_force() -> None:
+    random = np.random.default_rng(7)
+    for count in (1, 2, 40, 300):
+        # Few distinct values, so that there are ties.
+        xs, ys = random.integers(0, 25, (2, count)).tolist()
+        found = front([Mark(x, y, {}) for x, y in zip(xs, ys, strict=True)])
+        points = set(zip(xs, ys, strict=True))
+        best = {
+            (x, y)
+            for x, y in points
+            if not any(a <= x and b <= y and (a, b) != (x, y) for a, b in points)
+        }
+        assert [(mark.x, mark.y) for mark in found] == sorted(best)
+
+
+def test_front_is_drawn_as_steps_only_where_asked() -> None:
+    def trade(inputs: Inputs) -> Inputs:
+        return {"iteration_time_s": 100.0 - float(inputs["hb_size"] or 0)}  # without memory
+
+    (plain,) = drawn(answered({**SCATTER, "series": ["gpus"]}))
+    assert [trace["type"] for trace in plain["data"]] == ["scatter"] * 2
+    (chart,) = drawn(answered({**SCATTER, "series": ["gpus"], "front": True}))
+    step = chart["data"][0]
+    assert (step["name"], step["line"]["shape"]) == ("Pareto front", "hv")
+    # By rising memory: 1,024 GPUs in domains of 8 to 64 take 1.22, 0.61, 0.31 and 0.15 s,
+    # 2,048 GPUs 0.61, 0.31, 0.15 and 0.08 s. Only the last of these is quicker than all before it.
+    assert len(step["x"]) == 5
+    assert step["x"] == sorted(step["x"])
+    assert step["y"] == sorted(step["y"], reverse=True)
+    (none,) = drawn(answered({**SCATTER, "front": True}, evaluate=trade))
+    assert none["data"] == []
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "<b>bold</b>", "{{ 7*7 }}", '" onload="x', "a\u202eb"])
+@pytest.mark.parametrize("chart", [LINES, SCATTER, HEAT], ids=["lines", "scatter", "heat"])
+def test_hostile_text_stays_text(chart: dict[str, Any], text: str) -> None:
+    def hostile(inputs: Inputs) -> Inputs:
+        if inputs["gpus"] == 1024:
+            raise InputError(text)
+        return outputs(inputs) | {"plan": text}
+
+    inputs = {"accelerator": "b200", "model": "gpt-1t", "batch": 1024, "recompute": text}
+    axes = (HB_SIZE, GPUS, {"input": "strategy", "values": [text, "1d"]})
+    charts = ({**chart, "title": text}, {**chart, "each": "strategy"})
+    fields = {"title": text, "notes": [text], "source": text, "inputs": inputs}
+    answer = answered(*charts, axes=axes, evaluate=hostile, **fields)
+    page = parsed(study_page(answer))
+    assert page.tags.count("script") == 3
+    assert page.handlers == []
+    assert "b" not in page.tags
+    shown = text.replace("\u202e", "\ufffd")
+    assert sum(shown in part for part in page.text) >= 6
+    # Plotly reads tags in labels: only our own line break may be one.
+    assert set(re.findall(r"<[^>]*>", json.dumps(chart_data(page)))) <= {"<br>"}
+
+
+def test_values_that_are_no_numbers_do_not_break_the_data() -> None:
+    def odd(_: Inputs) -> Inputs:
+        return {"iteration_time_s": float("nan"), "memory_bytes": float("inf")}
+
+    charts = drawn(answered(LINES, SCATTER, HEAT, evaluate=odd))
+    assert len(charts) == 3
+    assert "NaN" not in json.dumps(charts)
+    assert finite(float("nan")) is None
+
+
+@pytest.fixture(scope="module")
+def large() -> StudyAnswer:
+    """20,000 points: 100 domains, 100 cluster sizes, 2 batches."""
+    axes = (
+        {"input": "hb_size", "linear": {"from": 1, "to": 100, "steps": 100}, "whole": True},
+        {"input": "gpus", "linear": {"from": 1001, "to": 1100, "steps": 100}, "whole": True},
+        {"input": "batch", "values": [512, 1024]},
+    )
+    random = np.random.default_rng(3)
+
+    def noisy(_: Inputs) -> Inputs:
+        time, memory = random.uniform(1, 100, 2).tolist()
+        return {"iteration_time_s": time, "memory_bytes": memory}
+
+    inputs = {"accelerator": "b200", "model": "gpt-1t"}
+    charts = (LINES, HEAT, {**SCATTER, "series": ["batch"], "front": True})
+    return answered(*charts, axes=axes, evaluate=noisy, inputs=inputs)
+
+
+def test_large_study_makes_a_page_that_can_be_sent(large: StudyAnswer) -> None:
+    html = study_page(large)
+    assert len(html.encode()) < 20_000_000
+    text = " ".join(parsed(html).text)
+    assert "The first 100 of 20,000 points." in text
+    assert "netplan study show toy --format csv" in text
+    assert "60 of 200 lines are drawn" in text
+    assert re.search(r"[\d,]+ of 20,000 points are drawn", text)
+
+
+def test_thinning_keeps_the_front_and_the_ends(large: StudyAnswer) -> None:
+    lines, *_, scatter = study_charts(large, Reader.of(large))
+    traces: list[Trace] = [dict(trace) for trace in scatter.parts[0].drawn.chart.data]
+    marks = {mark for trace in traces[1:] for mark in zip(trace["x"], trace["y"], strict=True)}
+    assert len(marks) <= 5_000
+    assert set(zip(traces[0]["x"], traces[0]["y"], strict=True)) <= marks
+    values = [(finite(row["memory_bytes"]), finite(row["iteration_time_s"])) for row in large.rows]
+    assert min(values) in marks
+    assert len(lines.parts[0].drawn.chart.data) == 60

@@ -1,0 +1,261 @@
+"""The shipped models and accelerators: they load, and their numbers are the published ones."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from netplan.catalog import check_file, shipped_root
+from netplan.workloads.accelerators import ACCELERATORS, Accelerator
+from netplan.workloads.models import MODELS, Model
+
+MODEL_NAMES = (
+    "gpt-22b",
+    "gpt-146b",
+    "gpt-175b",
+    "gpt-310b",
+    "gpt-530b",
+    "gpt-1t",
+    "vit-64k",
+    "llama-3-8b",
+    "llama-3-70b",
+    "llama-3-405b",
+)
+ACCELERATOR_NAMES = (
+    "v100-32gb",
+    "a100-80gb",
+    "h100-80gb",
+    "gh200-96gb",
+    "h200",
+    "b200",
+    "tpu-v4",
+)
+FILES = (*MODELS.paths().values(), *ACCELERATORS.paths().values())
+README = (shipped_root() / "traffic" / "README.md").read_text(encoding="utf-8")
+
+
+def gpt_parameters(model: Model) -> int:
+    """Attention 4 h^2 and feed-forward 8 h^2 a layer, 13 h of biases and norms, embeddings.
+
+    The closed form of arXiv:2104.04473: 12 l h^2 (1 + 13/(12 h) + (V + s)/(12 l h)).
+    """
+    hidden = model.hidden_size
+    layer = 12 * hidden**2 + 13 * hidden
+    return model.layers * layer + (model.vocabulary + model.sequence_length) * hidden
+
+
+def llama_parameters(model: Model) -> int:
+    """Queries and output h^2 each, keys and values h^2 kv/heads each, three matrices of h x ffn.
+
+    Two norms a layer and one at the end, of h; input and output embedding apart; no biases.
+    """
+    assert model.ffn_size is not None
+    assert model.kv_heads is not None
+    hidden = model.hidden_size
+    key_value = hidden * hidden * model.kv_heads // model.heads
+    layer = 2 * hidden**2 + 2 * key_value + 3 * hidden * model.ffn_size + 2 * hidden
+    return model.layers * layer + hidden + 2 * model.vocabulary * hidden
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_file_is_sound(path: Path) -> None:
+    shelf = MODELS if path.parent.name == "models" else ACCELERATORS
+    assert check_file(shelf, path) is None
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_record_names_a_public_source_and_its_date(path: Path) -> None:
+    shelf = MODELS if path.parent.name == "models" else ACCELERATORS
+    record = shelf.load(path.stem)
+    assert re.search(r"arXiv:\d{4}\.\d{5}|NVIDIA", record.source)
+    assert re.fullmatch(r"20\d\d(-[01]\d)?", record.date)
+
+
+def test_shelves_hold_what_users_are_told() -> None:
+    assert set(MODEL_NAMES) <= set(MODELS.paths())
+    assert set(ACCELERATOR_NAMES) <= set(ACCELERATORS.paths())
+
+
+def test_readme_names_every_file_and_every_key() -> None:
+    shared = {"name", "title", "source", "date", "notes"}
+    names = {*MODELS.paths(), *ACCELERATORS.paths()}
+    keys = {*Model.model_fields, *Accelerator.model_fields} | shared
+    assert [word for word in sorted(names | keys) if f"`{word}`" not in README] == []
+
+
+# --- models ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS.paths() if name.startswith("gpt-")])
+def test_gpt_parameters_are_the_published_ones(name: str) -> None:
+    # 1T: 128 (12 * 25600^2 + 13 * 25600) + (51200 + 2048) * 25600 = 1,008.04e9.
+    model = MODELS.load(name)
+    assert model.sequence_length == 2048
+    assert model.vocabulary == 51200
+    assert model.parameters == pytest.approx(gpt_parameters(model), rel=0.005)
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [
+        # 32 layers of 2 x 4096^2 + 2 x 4096 x 1024 + 3 x 4096 x 14336 + 8192, in all
+        # 6,979,584,000; the last norm, 4,096; embeddings of 2 x 128256 x 4096 = 1,050,673,152.
+        ("llama-3-8b", 8_030_261_248),
+        ("llama-3-70b", 70_553_706_496),
+        ("llama-3-405b", 405_853_388_800),
+    ],
+)
+def test_llama_parameters_are_the_published_ones(name: str, published: int) -> None:
+    model = MODELS.load(name)
+    assert model.gated_ffn
+    assert llama_parameters(model) == published
+    assert model.parameters == pytest.approx(published, rel=0.001)
+    # Table 4 of the report: 128 replicas of 16 sequences, 16M = 2^24 tokens.
+    assert model.batch * model.sequence_length == 2**24
+
+
+def test_vision_transformer_has_no_vocabulary() -> None:
+    model = MODELS.load("vit-64k")
+    assert model.vocabulary == 0
+    # Patches of 4 x 4 points on a grid of 720 x 1440.
+    assert model.sequence_length == (720 // 4) * (1440 // 4) == 64_800
+    assert (model.hidden_size, model.heads, model.layers) == (12_288, 64, 48)
+    assert model.parameters is None
+
+
+@pytest.mark.parametrize(
+    ("name", "batch"),
+    [
+        ("gpt-22b", 4),
+        ("gpt-146b", 1024),
+        ("gpt-175b", 64),
+        ("gpt-310b", 2160),
+        ("gpt-530b", 280),
+        ("gpt-1t", 4096),
+        ("vit-64k", 4096),
+    ],
+)
+def test_batch_is_that_of_the_cited_run(name: str, batch: int) -> None:
+    assert MODELS.load(name).batch == batch
+
+
+# --- accelerators ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "vector", "memory", "hb_gb_per_s", "network_gb_per_s"),
+    [
+        ("a100-80gb", 312, 78, (80, 2039), 300, 25),  # the table has 1555, see below
+        ("h200", 989.4, 133.8, (141, 4800), 450, 50),
+        ("b200", 2500, 339, (192, 8000), 900, 100),
+    ],
+)
+def test_values_of_table_a3(
+    *,
+    name: str,
+    tensor: float,
+    vector: float,
+    memory: tuple[float, float],
+    hb_gb_per_s: float,
+    network_gb_per_s: float,
+) -> None:
+    gpu = ACCELERATORS.load(name)
+    assert gpu.tensor_flops_per_s == pytest.approx(tensor * 1e12, rel=1e-12)
+    assert gpu.vector_flops_per_s == pytest.approx(vector * 1e12, rel=1e-12)
+    capacity_gb, bandwidth_gb_per_s = memory
+    assert gpu.memory_bytes == pytest.approx(capacity_gb * 1e9, rel=1e-12)
+    assert gpu.memory_bytes_per_s == pytest.approx(bandwidth_gb_per_s * 1e9, rel=1e-12)
+    assert gpu.hb_bytes_per_s == pytest.approx(hb_gb_per_s * 1e9, rel=1e-12)
+    assert gpu.network_bytes_per_s == pytest.approx(network_gb_per_s * 1e9, rel=1e-12)
+    assert (gpu.hb_latency_s, gpu.network_latency_s) == (2.5e-6, 5e-6)
+    assert gpu.hb_size == 8
+
+
+def test_notes_restore_the_study_where_the_product_differs() -> None:
+    settings = _settings(ACCELERATORS.load("a100-80gb"))
+    assert settings["accelerator.memory_bytes_per_s"] == "1555e9"
+    paper = ACCELERATORS.load("a100-80gb", overrides=settings)
+    assert paper.memory_bytes_per_s == 1555e9
+    assert paper.hb_size == 4
+
+
+@pytest.mark.parametrize("name", list(ACCELERATORS.paths()))
+def test_every_setting_in_the_notes_loads(name: str) -> None:
+    settings = _settings(ACCELERATORS.load(name))
+    changed = ACCELERATORS.load(name, overrides=settings).model_dump()
+    for key, text in settings.items():
+        assert changed[key.removeprefix("accelerator.")] == float(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "dense", "printed_sparse"),
+    [
+        ("a100-80gb", 312e12, 624e12),
+        ("h100-80gb", 989.4e12, 1979e12),
+        ("gh200-96gb", 989.4e12, 1979e12),
+        ("h200", 989.4e12, 1979e12),
+        ("b200", 2500e12, 5000e12),
+    ],
+)
+def test_peaks_are_dense(name: str, dense: float, printed_sparse: float) -> None:
+    peak = ACCELERATORS.load(name).tensor_flops_per_s
+    assert peak == dense
+    assert 2 * peak == pytest.approx(printed_sparse, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "nvlink_both_ways"),
+    [
+        ("v100-32gb", 300e9),
+        ("a100-80gb", 600e9),
+        ("h100-80gb", 900e9),
+        ("gh200-96gb", 900e9),
+        ("h200", 900e9),
+        ("b200", 1800e9),
+    ],
+)
+def test_nvlink_is_one_way(name: str, nvlink_both_ways: float) -> None:
+    assert 2 * ACCELERATORS.load(name).hb_bytes_per_s == nvlink_both_ways
+
+
+@pytest.mark.parametrize(
+    ("name", "ports", "gbps", "gpus"),
+    [
+        ("v100-32gb", 4, 100, 8),  # DGX-1
+        ("a100-80gb", 8, 200, 8),
+        ("h100-80gb", 8, 400, 8),
+        ("gh200-96gb", 1, 400, 1),
+        ("h200", 8, 400, 8),
+        ("b200", 8, 800, 8),
+    ],
+)
+def test_network_is_the_share_of_the_servers_ports(
+    name: str, ports: int, gbps: float, gpus: int
+) -> None:
+    expected = ports * gbps * 1e9 / 8 / gpus
+    assert ACCELERATORS.load(name).network_bytes_per_s == pytest.approx(expected)
+
+
+def test_tpu_is_a_torus_chip() -> None:
+    tpu = ACCELERATORS.load("tpu-v4")
+    assert tpu.hb_size == 1
+    assert tpu.hb_bytes_per_s == 6 * tpu.network_bytes_per_s == 300e9
+    # 2 cores, 4 arrays of 128 x 128 each, a multiply and an add a cycle at 1.05 GHz: 275.3e12.
+    assert tpu.tensor_flops_per_s == pytest.approx(2 * 4 * 128 * 128 * 2 * 1.05e9, rel=0.002)
+    assert tpu.vector_flops_per_s == pytest.approx(2 * 128 * 16 * 1.05e9, rel=0.001)
+    assert tpu.memory_bytes == pytest.approx(32 * 2**30, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", list(ACCELERATORS.paths()))
+def test_values_hang_together(name: str) -> None:
+    gpu = ACCELERATORS.load(name)
+    assert gpu.vector_flops_per_s < gpu.tensor_flops_per_s
+    assert gpu.network_bytes_per_s < gpu.hb_bytes_per_s < gpu.memory_bytes_per_s
+    assert gpu.hb_latency_s <= gpu.network_latency_s
+    assert 100 <= gpu.power_w <= 1500
+    assert set(gpu.sources) <= set(Accelerator.model_fields)
+
+
+def _settings(gpu: Accelerator) -> dict[str, str]:
+    """All ``--set key=value`` in the notes of a record."""
+    return dict(re.findall(r"--set ([\w.]+)=([\w.]*\w)", " ".join(gpu.notes)))
