@@ -3,10 +3,12 @@
 The public names are loaded on first use, so that importing the package costs nothing.
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from netplan.version import __version__
 
 _HOMES = {
     "audit": "netplan.questions.audit",
@@ -52,6 +54,23 @@ if TYPE_CHECKING:
     from netplan.questions.search import search
     from netplan.questions.traffic import training_traffic
     from netplan.studies.sessions import study
+
+
+class _Package(ModuleType):
+    """A question that has the name of a room stays the question when the room is imported."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Keep rooms from taking the names of questions."""
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return list(__all__)
 
 
 def __getattr__(name: str) -> object:

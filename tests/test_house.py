@@ -14,7 +14,7 @@ MAX_LINES = 600
 
 # A room may import from the rooms of a lower floor, and from itself.
 ROOMS = (
-    *("errors", "units", "files", "levels", "documents", "catalog"),
+    *("version", "errors", "units", "arrays", "files", "levels", "documents", "catalog"),
     *("reports", "workloads", "topologies", "traffic", "costing", "performance", "simulation"),
     *("faults", "questions", "published", "studies", "cli", "__main__"),
 )

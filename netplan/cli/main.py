@@ -7,9 +7,9 @@ from importlib import import_module
 
 import click
 
-from netplan import __version__
 from netplan.cli.heartbeat import Heartbeat
 from netplan.errors import NetplanError
+from netplan.version import __version__
 
 COMMANDS = {
     "compare": "All fabrics side by side: switches, optics, cost, power, iteration time.",

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from netplan.arrays import Floats
 from netplan.costing.cabling import ANY, Cable, CableKind, CablingBook, LinkKind, Module
 from netplan.costing.circuits import CircuitLayer
 from netplan.costing.ports import Cage, Plug, PortBank, Run, Violation, closure, run_violations
@@ -25,14 +26,7 @@ from netplan.costing.switches import SwitchModel
 from netplan.errors import InfeasibleError, NetplanError
 from netplan.topologies.cable_plan import ROLES, Place, Sheet
 from netplan.topologies.fabric import Fabric, LinkGroup
-from netplan.topologies.floor_plan import (
-    Floats,
-    FloorPlan,
-    Layout,
-    lay_out,
-    shortest_media,
-    stock_length_m,
-)
+from netplan.topologies.floor_plan import FloorPlan, Layout, lay_out, shortest_media, stock_length_m
 from netplan.topologies.graph import MANAGER, FabricGraph
 
 CARD = "network card"

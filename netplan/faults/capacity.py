@@ -25,8 +25,9 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
+from netplan.arrays import Bools, Ints
 from netplan.errors import InputError
-from netplan.faults.damage import Damage, Longs, Mask
+from netplan.faults.damage import Damage
 from netplan.faults.effects import network_links
 from netplan.faults.groups import domain_of_node
 from netplan.topologies.graph import GPU, HB_SWITCH, FabricGraph
@@ -60,12 +61,12 @@ class FlowNetwork:
 
     domains: int
     nodes: int
-    first: Longs
-    second: Longs
-    first_domain: Longs
-    second_domain: Longs
-    transit: Longs
-    ending: Longs
+    first: Ints
+    second: Ints
+    first_domain: Ints
+    second_domain: Ints
+    transit: Ints
+    ending: Ints
     unit_bytes_per_s: float
 
     def capacity_bytes_per_s(self, a: int, b: int) -> float:
@@ -93,7 +94,7 @@ class FlowNetwork:
         limits = csr_array((np.tile(limit, 2), (rows, columns)), shape=shape)
         return int(maximum_flow(limits, source, sink).flow_value) * self.unit_bytes_per_s
 
-    def _merged(self, node: Longs, domain: Longs, a: int, b: int) -> Longs:
+    def _merged(self, node: Ints, domain: Ints, a: int, b: int) -> Ints:
         """Nodes with all of domain a as the source, and all of b as the sink."""
         return np.where(domain == a, self.nodes, np.where(domain == b, self.nodes + 1, node))
 
@@ -158,17 +159,17 @@ def flow_network(
 class _Links:
     """Live links: nodes, rate in units, and whether they are of the network, shape (links,)."""
 
-    first: Longs
-    second: Longs
-    rate: Longs
-    outer: Mask
+    first: Ints
+    second: Ints
+    rate: Ints
+    outer: Bools
 
-    def kept(self, keep: Mask) -> "_Links":
+    def kept(self, keep: Bools) -> "_Links":
         """Some of the links."""
         return _Links(self.first[keep], self.second[keep], self.rate[keep], self.outer[keep])
 
 
-def _ending_only(graph: FabricGraph, links: _Links, domain: Longs) -> tuple[_Links, Longs, Longs]:
+def _ending_only(graph: FabricGraph, links: _Links, domain: Ints) -> tuple[_Links, Ints, Ints]:
     """Links where GPUs pass nothing on: those of a domain to a switch end in one place."""
     ends = np.stack((links.first, links.second))
     at_gpu = ends < graph.gpus
@@ -183,8 +184,8 @@ def _ending_only(graph: FabricGraph, links: _Links, domain: Longs) -> tuple[_Lin
 
 
 def _through_hubs(
-    graph: FabricGraph, damage: Damage, links: _Links, domain: Longs
-) -> tuple[_Links, Longs]:
+    graph: FabricGraph, damage: Damage, links: _Links, domain: Ints
+) -> tuple[_Links, Ints]:
     """Links where domains pass traffic on: GPUs of plain domains become links to their hub."""
     inner = links.kept(~links.outer)
     plain = _plain_domains(graph, damage, links, domain)
@@ -204,7 +205,7 @@ def _through_hubs(
     return _Links(ends[0], ends[1], links.rate, links.outer), transit
 
 
-def _plain_domains(graph: FabricGraph, damage: Damage, links: _Links, domain: Longs) -> Mask:
+def _plain_domains(graph: FabricGraph, damage: Damage, links: _Links, domain: Ints) -> Bools:
     """Domains of live GPUs with one network link each, and HB switches alike for all of them.
 
     Parallel links to one switch count one each, and make a domain less than plain; it is then kept
@@ -235,9 +236,7 @@ def _plain_domains(graph: FabricGraph, damage: Damage, links: _Links, domain: Lo
     return plain
 
 
-def _added_up(
-    domains: int, links: _Links, domain: Longs, transit: Longs, unit: float
-) -> FlowNetwork:
+def _added_up(domains: int, links: _Links, domain: Ints, transit: Ints, unit: float) -> FlowNetwork:
     """Add parallel links up."""
     nodes = np.int64(len(domain))
     low, high = np.minimum(links.first, links.second), np.maximum(links.first, links.second)
@@ -251,7 +250,7 @@ def _added_up(
     return FlowNetwork(domains, int(nodes), *ends, passing, ending, unit)
 
 
-def _unit(graph: FabricGraph, outer: Mask) -> float:
+def _unit(graph: FabricGraph, outer: Bools) -> float:
     """Rate that all others are multiples of, or a small part of the largest [B/s]."""
     rates = graph.bytes_per_s
     distinct = np.unique(rates[rates > 0])

@@ -8,13 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netplan.arrays import Bools, Ints
 from netplan.errors import InputError
 from netplan.topologies.graph import FabricGraph
-
-Longs = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,10 +26,10 @@ class Damage:
         Whether a link has failed by itself, shape (links,); links of failed nodes are not marked.
     """
 
-    node_down: Mask
-    link_down: Mask
+    node_down: Bools
+    link_down: Bools
 
-    def links_out(self, graph: FabricGraph) -> Mask:
+    def links_out(self, graph: FabricGraph) -> Bools:
         """Links that carry nothing: failed, or at a failed node, shape (links,).
 
         Raises
@@ -42,7 +39,7 @@ class Damage:
         """
         check_damage(graph, self)
         ends_down = self.node_down[graph.source] | self.node_down[graph.target]
-        out: Mask = self.link_down | ends_down
+        out: Bools = self.link_down | ends_down
         return out
 
     def __or__(self, other: "Damage") -> "Damage":
@@ -56,7 +53,7 @@ def no_damage(graph: FabricGraph) -> Damage:
 
 
 def damage_to(
-    graph: FabricGraph, *, nodes: Iterable[int] | Longs = (), links: Iterable[int] | Longs = ()
+    graph: FabricGraph, *, nodes: Iterable[int] | Ints = (), links: Iterable[int] | Ints = ()
 ) -> Damage:
     """Damage of some nodes and links, by number.
 

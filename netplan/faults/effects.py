@@ -18,7 +18,8 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from netplan.faults.damage import Damage, Longs, Mask, no_damage
+from netplan.arrays import Bools, Ints
+from netplan.faults.damage import Damage, no_damage
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.routing import HB_GROUP
 
@@ -37,14 +38,14 @@ class Islands:
         HB domains that each island has live GPUs of [1], shape (islands,).
     """
 
-    island: Longs
-    gpus: Longs
-    domains: Longs
+    island: Ints
+    gpus: Ints
+    domains: Ints
 
     @property
-    def sizes(self) -> Longs:
+    def sizes(self) -> Ints:
         """Live GPUs of the islands that have any, largest first [1]."""
-        sizes: Longs = -np.sort(-self.gpus[self.gpus > 0])
+        sizes: Ints = -np.sort(-self.gpus[self.gpus > 0])
         return sizes
 
 
@@ -64,9 +65,9 @@ class Effects:
         Islands over network links alone, and over all links.
     """
 
-    gpus_down: Longs
-    cut_off: Longs
-    cut_off_forwarding: Longs
+    gpus_down: Ints
+    cut_off: Ints
+    cut_off_forwarding: Ints
     network: Islands
     whole: Islands
 
@@ -110,15 +111,15 @@ def find_effects(graph: FabricGraph, damage: Damage) -> Effects:
     return Effects(np.flatnonzero(~up), cut_off, cut_off_forwarding, network, whole)
 
 
-def network_links(graph: FabricGraph) -> Mask:
+def network_links(graph: FabricGraph) -> Bools:
     """Links outside HB domains, shape (links,)."""
     if HB_GROUP not in graph.group_names:
         return np.ones(graph.link_count, bool)
-    outside: Mask = graph.group != graph.group_names.index(HB_GROUP)
+    outside: Bools = graph.group != graph.group_names.index(HB_GROUP)
     return outside
 
 
-def find_islands(graph: FabricGraph, damage: Damage, links: Mask) -> Islands:
+def find_islands(graph: FabricGraph, damage: Damage, links: Bools) -> Islands:
     """Islands that some links hold together.
 
     Parameters
@@ -144,7 +145,7 @@ def find_islands(graph: FabricGraph, damage: Damage, links: Mask) -> Islands:
     )
 
 
-def _in_main_island(graph: FabricGraph, intact: Islands, left: Islands) -> Mask:
+def _in_main_island(graph: FabricGraph, intact: Islands, left: Islands) -> Bools:
     """Whether each GPU is in the main island of what it was joined with, shape (gpus,)."""
     gpu = np.arange(graph.gpus)
     was, now = intact.island[: graph.gpus], left.island[: graph.gpus]
@@ -153,5 +154,5 @@ def _in_main_island(graph: FabricGraph, intact: Islands, left: Islands) -> Mask:
     main = np.full(len(intact.gpus), -1, np.int64)
     main[was[order]] = now[order]
     wide = left.domains[now] >= np.minimum(2, intact.domains[was])
-    inside: Mask = (now == main[was]) & wide & (left.gpus[now] > 0)
+    inside: Bools = (now == main[was]) & wide & (left.gpus[now] > 0)
     return inside

@@ -16,10 +16,11 @@ from typing import Literal
 
 import numpy as np
 
-from netplan.faults.damage import Damage, Longs, Mask
+from netplan.arrays import Bools, Floats, Ints
+from netplan.faults.damage import Damage
 from netplan.faults.effects import network_links
 from netplan.topologies.graph import GPU, SWITCH, FabricGraph
-from netplan.traffic.products import Floats, sum_by
+from netplan.traffic.products import sum_by
 from netplan.traffic.routing import forwarding_nodes
 
 
@@ -40,8 +41,8 @@ class Attachments:
     """
 
     owners: int
-    owner: Longs
-    node: Longs
+    owner: Ints
+    node: Ints
     bytes_per_s: Floats
     up_bytes_per_s: Floats
     other_bytes_per_s: Floats
@@ -52,11 +53,11 @@ class Attachments:
         least = np.minimum(self.bytes_per_s, self.other_bytes_per_s)
         return sum_by(self.owner, least, self.owners)
 
-    def pair_bytes_per_s(self, first: Longs, second: Longs) -> Floats:
+    def pair_bytes_per_s(self, first: Ints, second: Ints) -> Floats:
         """Bound on what two owners can exchange without others forwarding [B/s], shape (pairs,)."""
         return np.minimum(self._one_way(first, second), self._one_way(second, first))
 
-    def _one_way(self, first: Longs, second: Longs) -> Floats:
+    def _one_way(self, first: Ints, second: Ints) -> Floats:
         """Sum over v of min(h(A, v), up(v) + h(B, v)), for each pair A, B."""
         start = np.searchsorted(self.owner, np.arange(self.owners + 1))
         count = np.diff(start)[first]
@@ -137,7 +138,7 @@ def egress_bytes_per_s(
     return attachments(graph, damage, of=of).egress_bytes_per_s
 
 
-def _same_owner(tail: Longs, head: Longs, gpus: int, size: int) -> Mask:
+def _same_owner(tail: Ints, head: Ints, gpus: int, size: int) -> Bools:
     """Whether a link joins two GPUs of one owner."""
-    same: Mask = (head < gpus) & (tail // size == head // size)
+    same: Bools = (head < gpus) & (tail // size == head // size)
     return same

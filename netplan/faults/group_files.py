@@ -20,9 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
+from netplan.arrays import Ints
 from netplan.documents import Document, read_yaml
 from netplan.errors import CatalogError, NetplanError
-from netplan.faults.damage import Longs
 from netplan.faults.groups import RiskGroups
 from netplan.faults.part_names import PartNames
 from netplan.faults.scenario_files import MAX_CHARACTERS
@@ -89,8 +89,8 @@ def _groups(path: Path, kind: str, lines: list[Membership], names: PartNames) ->
     """Look the members up."""
     number = {name: place for place, name in enumerate(dict.fromkeys(one.group for one in lines))}
     weight = np.full(len(number), np.nan)
-    nodes: list[tuple[int, Longs]] = []
-    links: list[tuple[int, Longs]] = []
+    nodes: list[tuple[int, Ints]] = []
+    links: list[tuple[int, Ints]] = []
     for one in lines:
         group = number[one.group]
         if one.weight is not None:
@@ -114,7 +114,7 @@ def _groups(path: Path, kind: str, lines: list[Membership], names: PartNames) ->
     return RiskGroups(kind, tuple(number), *_pairs(nodes), *_pairs(links), known)
 
 
-def _members_of(found: Parts) -> tuple[Longs, Longs]:
+def _members_of(found: Parts) -> tuple[Ints, Ints]:
     """Nodes and links of a part."""
     nothing = np.empty(0, np.int64)
     groups = found.kind.groups
@@ -130,7 +130,7 @@ def _members_of(found: Parts) -> tuple[Longs, Longs]:
             return nothing, found.numbers
 
 
-def _pairs(lists: list[tuple[int, Longs]]) -> tuple[Longs, Longs]:
+def _pairs(lists: list[tuple[int, Ints]]) -> tuple[Ints, Ints]:
     """Pairs of group and member, by group, each once."""
     group = np.repeat([group for group, _ in lists], [len(numbers) for _, numbers in lists])
     member = np.concatenate([np.empty(0, np.int64), *(numbers for _, numbers in lists)])

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
-from netplan.faults.damage import Damage, Longs, no_damage
+from netplan.faults.damage import Damage, no_damage
 from netplan.topologies.graph import GPU, HB_SWITCH, SWITCH, FabricGraph
 from netplan.topologies.naming import NameBlock, StructuralNames
-from netplan.traffic.products import Floats
 from netplan.traffic.routing import HB_GROUP
 
 NUMBERED = re.compile(r"(.*[^0-9-])-?[0-9]+")
@@ -52,17 +52,17 @@ class RiskGroups:
 
     kind: str
     names: Sequence[str]
-    node_group: Longs
-    node: Longs
-    link_group: Longs
-    link: Longs
+    node_group: Ints
+    node: Ints
+    link_group: Ints
+    link: Ints
     weight: Floats | None = None
 
     def __len__(self) -> int:
         """Groups [1]."""
         return len(self.names)
 
-    def damage(self, graph: FabricGraph, chosen: Longs) -> Damage:
+    def damage(self, graph: FabricGraph, chosen: Ints) -> Damage:
         """Damage in which some groups have failed, by number."""
         down = np.zeros(len(self), bool)
         down[chosen] = True
@@ -72,7 +72,7 @@ class RiskGroups:
         return found
 
 
-def groups_of_nodes(kind: str, names: Sequence[str], group_of_node: Longs) -> RiskGroups:
+def groups_of_nodes(kind: str, names: Sequence[str], group_of_node: Ints) -> RiskGroups:
     """Disjoint groups of nodes, from the group that each node is in; -1 is none.
 
     Examples
@@ -86,7 +86,7 @@ def groups_of_nodes(kind: str, names: Sequence[str], group_of_node: Longs) -> Ri
     return RiskGroups(kind, names, group_of_node[node][order], node[order], NOTHING, NOTHING)
 
 
-def domain_of_node(graph: FabricGraph) -> Longs:
+def domain_of_node(graph: FabricGraph) -> Ints:
     """HB domain of every GPU and HB switch, -1 for all other nodes, shape (nodes,)."""
     domain = np.full(graph.node_count, -1, np.int64)
     domain[: graph.gpus] = np.arange(graph.gpus) // graph.hb_size
@@ -175,7 +175,7 @@ def switch_groups(graph: FabricGraph) -> dict[str, RiskGroups]:
     return {kind: _listed(kind, members) for kind, members in found.items()}
 
 
-def outer_group(inner: RiskGroups, outer: RiskGroups, graph: FabricGraph) -> Longs:
+def outer_group(inner: RiskGroups, outer: RiskGroups, graph: FabricGraph) -> Ints:
     """For each inner group, the outer one that holds all its nodes; -1 if none does.
 
     Parameters
@@ -211,7 +211,7 @@ def _listed(kind: str, members: dict[str, list[int]]) -> RiskGroups:
     return RiskGroups(kind, tuple(members), group, node, NOTHING, NOTHING)
 
 
-def _ranks_below(graph: FabricGraph) -> tuple[Longs, Longs]:
+def _ranks_below(graph: FabricGraph) -> tuple[Ints, Ints]:
     """Lowest and highest rank of the GPUs below every node, tier by tier."""
     lowest = np.full(graph.node_count, graph.hb_size, np.int64)
     highest = np.full(graph.node_count, -1, np.int64)

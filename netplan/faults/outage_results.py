@@ -13,8 +13,8 @@ from math import ceil, inf, sqrt
 import numpy as np
 from scipy.special import stdtrit
 
+from netplan.arrays import Floats, Ints
 from netplan.catalog import unknown_name
-from netplan.faults.exposure import Floats, Ints
 from netplan.faults.outage_sources import Sources
 from netplan.faults.outage_timeline import REASONS, ChunkOutages
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netplan.faults.exposure import Floats, Ints
+from netplan.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netplan.arrays import Floats, Ints
 from netplan.faults.checkpoints import Checkpoints
-from netplan.faults.exposure import Floats, Ints
 from netplan.faults.outage_sources import Sources
 from netplan.faults.reliability import HOURS_PER_YEAR
 

@@ -22,9 +22,10 @@ from typing import Literal
 
 import numpy as np
 
+from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.faults.checkpoints import Checkpoints
-from netplan.faults.exposure import Floats, Ints, RiskGroups
+from netplan.faults.exposure import RiskGroups
 from netplan.faults.outage_results import Outages
 from netplan.faults.outage_sources import Sources
 from netplan.faults.outage_timeline import Chunk, ChunkOutages, simulate_chunk

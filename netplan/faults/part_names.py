@@ -17,9 +17,9 @@ from functools import cached_property
 
 import numpy as np
 
+from netplan.arrays import Ints
 from netplan.catalog import unknown_name
 from netplan.errors import InputError
-from netplan.faults.damage import Longs
 from netplan.faults.stock import PartKind, Parts, Stock
 from netplan.topologies.graph import GPU, HB_SWITCH, MANAGER, SWITCH
 from netplan.topologies.naming import StructuralNames
@@ -169,21 +169,21 @@ class PartNames:
         node = self._node(found[1]) if found else None
         return (node, int(found[2])) if found and node is not None else None
 
-    def _ends_at(self, node: int, *, inside: bool = False) -> Longs:
+    def _ends_at(self, node: int, *, inside: bool = False) -> Ints:
         """Ends of the cables at a node, and of the links inside HB domains if asked for."""
         graph, rows = self.stock.graph, self.stock.graph.adjacency
         links = rows.link[rows.indptr[node] : rows.indptr[node + 1]].astype(np.int64)
         if not inside:
             links = links[graph.group[links] != self._hb_code]
-        ends: Longs = 2 * links + (graph.target[links] == node)
+        ends: Ints = 2 * links + (graph.target[links] == node)
         return ends
 
-    def _ports(self, ends: Longs) -> Longs:
+    def _ports(self, ends: Ints) -> Ints:
         """Ports of ends, as cable plans count them: network ports from 1."""
         graph, link = self.stock.graph, ends // 2
         node = np.where(ends % 2, graph.target[link], graph.source[link])
         port = np.where(ends % 2, graph.target_port[link], graph.source_port[link])
-        named: Longs = port.astype(np.int64) + 1 - self._first_port[node]
+        named: Ints = port.astype(np.int64) + 1 - self._first_port[node]
         return named
 
     def _end_name(self, end: int) -> str:
@@ -206,7 +206,7 @@ class PartNames:
         return names.index(HB_GROUP) if HB_GROUP in names else -1
 
     @cached_property
-    def _first_port(self) -> Longs:
+    def _first_port(self) -> Ints:
         """First network port of every GPU with links inside its HB domain, 0 of other nodes."""
         graph = self.stock.graph
         first = np.zeros(graph.node_count, np.int64)
@@ -258,7 +258,7 @@ class PartNames:
         )
 
 
-def _holds(kind: PartKind, numbers: Longs) -> bool:
+def _holds(kind: PartKind, numbers: Ints) -> bool:
     """Whether all these parts are of a kind, whose numbers rise."""
     place = np.searchsorted(kind.numbers, numbers).clip(max=len(kind.numbers) - 1)
     return bool(np.all(kind.numbers[place] == numbers))

@@ -11,12 +11,12 @@ from functools import cached_property
 
 import numpy as np
 
-from netplan.faults.damage import Damage, Longs, Mask
+from netplan.arrays import Bools, Floats, Ints
+from netplan.faults.damage import Damage
 from netplan.faults.effects import network_links
 from netplan.faults.pods import endpoints
 from netplan.faults.shortest_paths import BLOCK, Level, levels_to, pour_many
 from netplan.topologies.graph import FabricGraph
-from netplan.traffic.products import Floats
 from netplan.traffic.routing import forwarding_nodes
 from netplan.traffic.routing_ecmp import Arcs, make_arcs
 
@@ -34,11 +34,11 @@ class Sums:
         Rows by the sum they belong to, and where each sum begins; every sum has a row.
     """
 
-    order: Longs
-    start: Longs
+    order: Ints
+    start: Ints
 
     @classmethod
-    def over(cls, label: Longs) -> "Sums":
+    def over(cls, label: Ints) -> "Sums":
         """Rows with the same label; labels are 0, 1, 2, … and all occur."""
         order = np.argsort(label, kind="stable")
         return cls(order, np.flatnonzero(np.diff(label[order], prepend=-1)))
@@ -63,8 +63,8 @@ class Twins:
     """
 
     pod: int
-    entry: Longs
-    code: Longs
+    entry: Ints
+    code: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,18 +92,18 @@ class PodBatch:
     """
 
     graph: FabricGraph
-    pods: Longs
+    pods: Ints
     arcs: Arcs
-    end: Longs
-    pod: Longs
+    end: Ints
+    pod: Ints
     by_entry: Sums
     by_pod: Sums
-    ports: Longs
-    port_gpu: Longs
-    single: Mask
+    ports: Ints
+    port_gpu: Ints
+    single: Bools
     twins: tuple[Twins, ...]
 
-    def throughput(self, damages: Sequence[Damage]) -> tuple[Floats, Mask]:
+    def throughput(self, damages: Sequence[Damage]) -> tuple[Floats, Bools]:
         """Throughput of some copies [B/s], and which of them need a search of their own."""
         graph = self.graph
         node_down = np.stack([damage.node_down for damage in damages], axis=1)
@@ -127,9 +127,9 @@ class PodBatch:
         return np.where(((alive > 0) & (count == 0)).any(axis=0), 0.0, free), lost
 
     @cached_property
-    def _port_starts(self) -> Longs:
+    def _port_starts(self) -> Ints:
         """Where the first, second, … network links of GPUs begin: no GPU twice in one stretch."""
-        starts: Longs = np.flatnonzero(np.diff(self.port_gpu) <= 0) + 1
+        starts: Ints = np.flatnonzero(np.diff(self.port_gpu) <= 0) + 1
         return starts
 
     @cached_property
@@ -145,7 +145,7 @@ class PodBatch:
             self._paths[target] = levels_to(self.arcs, target)
         return self._paths[target]
 
-    def _loads(self, amount: Floats, failed: Mask, live: Mask) -> tuple[Floats, Mask]:
+    def _loads(self, amount: Floats, failed: Bools, live: Bools) -> tuple[Floats, Bools]:
         """Loads of all link directions, shape (2 links, copies), and copies that are lost."""
         ends, place = np.unique(self.end, return_inverse=True)
         total = Sums.over(place).of(amount)
@@ -160,7 +160,7 @@ class PodBatch:
                 table.add(target, self._levels(target), twins.code, others, columns, share)
         return table.loads, table.lost
 
-    def _hurt(self, ends: Longs, failed: Mask) -> Mask:
+    def _hurt(self, ends: Ints, failed: Bools) -> Bools:
         """Whether a link at an end has failed by itself, shape (ends, copies)."""
         found = np.zeros((len(ends), failed.shape[1]), bool)
         links = self.arcs.code % (self.arcs.size // 2)
@@ -170,7 +170,7 @@ class PodBatch:
         return found
 
 
-def pod_batch(graph: FabricGraph, pods: Longs) -> PodBatch:
+def pod_batch(graph: FabricGraph, pods: Ints) -> PodBatch:
     """Work out once what all copies of a fabric share.
 
     Parameters
@@ -233,13 +233,13 @@ class Table:
     """
 
     arcs: Arcs
-    row: Longs
-    live: Mask
+    row: Ints
+    live: Bools
     loads: Floats
-    lost: Mask
+    lost: Bools
 
     @classmethod
-    def of(cls, arcs: Arcs, ends: Longs, live: Mask) -> "Table":
+    def of(cls, arcs: Arcs, ends: Ints, live: Bools) -> "Table":
         """An empty table for these ends."""
         row = np.full(len(arcs.forwards), -1, np.int64)
         row[ends] = np.arange(len(ends))
@@ -250,9 +250,9 @@ class Table:
         self,
         target: int,
         levels: tuple[Level, ...],
-        last_hops: Longs,
+        last_hops: Ints,
         others: Floats,
-        columns: Longs | None,
+        columns: Ints | None,
         share: Floats,
     ) -> None:
         """Add what goes to one destination, or to twins that are routed as one.
@@ -278,7 +278,7 @@ class Table:
             apart[self.row[level.node[self.row[level.node] >= 0]]] = False
         for first in range(0, share.shape[1], BLOCK):
             part = slice(first, first + BLOCK)
-            at: slice | Longs = part if columns is None else columns[part]
+            at: slice | Ints = part if columns is None else columns[part]
             each = share[:, part]
             together = each.sum(axis=0)
             self.lost[at] |= (others[apart][:, at] * together > 0).any(axis=0)
@@ -297,7 +297,7 @@ class Table:
                     self._put(last_hops[twin], at, over * of_whole[twin])
 
     def _sent(
-        self, level: Level, others: Floats, at: slice | Longs, together: Floats
+        self, level: Level, others: Floats, at: slice | Ints, together: Floats
     ) -> Floats | None:
         """What the nodes of a level send themselves."""
         row = self.row[level.node]
@@ -311,7 +311,7 @@ class Table:
         sent[known] = amount
         return sent
 
-    def _put(self, code: Longs, at: slice | Longs, amount: Floats) -> None:
+    def _put(self, code: Ints, at: slice | Ints, amount: Floats) -> None:
         """Add to the loads; the places are distinct."""
         if isinstance(at, slice):
             self.loads[code, at] += amount
@@ -319,7 +319,7 @@ class Table:
             self.loads[code[:, None], at] += amount
 
 
-def _columns(amount: Floats, hurt: Mask) -> Iterator[tuple[int, Longs | None, Floats]]:
+def _columns(amount: Floats, hurt: Bools) -> Iterator[tuple[int, Ints | None, Floats]]:
     """Which twins to route as one in which copies: a twin for the paths, copies, and shares.
 
     Twins whose own links are whole go together; a hurt one goes alone.
@@ -344,7 +344,7 @@ def _columns(amount: Floats, hurt: Mask) -> Iterator[tuple[int, Longs | None, Fl
                 yield twin, columns, share[:, columns]
 
 
-def _twins(arcs: Arcs, end: Longs, pod: Longs) -> Iterator[Twins]:
+def _twins(arcs: Arcs, end: Ints, pod: Ints) -> Iterator[Twins]:
     """Entries of one pod whose ends have the same neighbours, if no end has several pods."""
     tail = np.repeat(np.arange(len(arcs.forwards)), np.diff(arcs.indptr))
     into = np.argsort(arcs.head, kind="stable")  # the arcs that lead to a node, by where they leave

@@ -18,7 +18,8 @@ from itertools import islice
 
 import numpy as np
 
-from netplan.faults.damage import Damage, Longs, check_damage, no_damage
+from netplan.arrays import Floats, Ints
+from netplan.faults.damage import Damage, check_damage, no_damage
 from netplan.faults.pod_batch import PodBatch, pod_batch
 from netplan.faults.pods import (
     attached_gpus,
@@ -31,7 +32,7 @@ from netplan.faults.pods import (
 )
 from netplan.faults.rerouting import live_fabric
 from netplan.topologies.graph import FabricGraph
-from netplan.traffic.products import Floats, sum_by
+from netplan.traffic.products import sum_by
 
 MAX_CELLS = 1 << 23
 """Link directions x copies whose loads are kept at once: 64 MiB."""
@@ -63,7 +64,7 @@ class PodThroughput:
 
 
 def pod_throughput(
-    graph: FabricGraph, damages: Iterable[Damage], *, pods: Longs | None = None
+    graph: FabricGraph, damages: Iterable[Damage], *, pods: Ints | None = None
 ) -> PodThroughput:
     """Throughput of damaged copies of a fabric under a pod-level all-to-all.
 
@@ -118,7 +119,7 @@ def _throughputs(batch: PodBatch, damages: Sequence[Damage]) -> tuple[Floats, in
     return values, len(alone)
 
 
-def pod_throughput_alone(graph: FabricGraph, damage: Damage, pods: Longs) -> float:
+def pod_throughput_alone(graph: FabricGraph, damage: Damage, pods: Ints) -> float:
     """Throughput of one damaged copy, with a search of its own paths [B/s].
 
     Parameters

@@ -18,12 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netplan.arrays import Bools, Floats, Indices, Ints
 from netplan.errors import InputError
-from netplan.faults.damage import Damage, Longs, Mask, no_damage
+from netplan.faults.damage import Damage, no_damage
 from netplan.faults.effects import find_effects, find_islands, network_links
-from netplan.topologies.graph import GPU, SWITCH, FabricGraph, Ints
+from netplan.topologies.graph import GPU, SWITCH, FabricGraph
 from netplan.traffic.dragonfly_map import GLOBAL
-from netplan.traffic.products import Floats, sum_by
+from netplan.traffic.products import sum_by
 from netplan.traffic.routing import joins_all
 
 
@@ -32,13 +33,13 @@ class PodFlows:
     """Flows of a pod-level all-to-all in which every pod sends 1 byte to every other one."""
 
     gpus: int
-    source: Ints
-    destination: Ints
+    source: Indices
+    destination: Indices
     flow_bytes: Floats
     groups: tuple[()] = ()
 
 
-def pods_of(graph: FabricGraph) -> Longs:
+def pods_of(graph: FabricGraph) -> Ints:
     """Pod of every GPU, shape (gpus,), numbered by their first GPUs.
 
     Raises
@@ -77,7 +78,7 @@ def pods_of(graph: FabricGraph) -> Longs:
     return np.argsort(np.argsort(first))[pod].astype(np.int64)
 
 
-def check_pods(graph: FabricGraph, pods: Longs) -> Longs:
+def check_pods(graph: FabricGraph, pods: Ints) -> Ints:
     """Number pods from 0 without gaps, and refuse those that are not for this fabric.
 
     Raises
@@ -93,7 +94,7 @@ def check_pods(graph: FabricGraph, pods: Longs) -> Longs:
     return numbers.astype(np.int64)
 
 
-def attached_gpus(graph: FabricGraph, damage: Damage) -> Mask:
+def attached_gpus(graph: FabricGraph, damage: Damage) -> Bools:
     """Whether each GPU is alive and not cut off from the network, shape (gpus,)."""
     effects = find_effects(graph, damage)
     attached = np.ones(graph.gpus, bool)
@@ -102,20 +103,20 @@ def attached_gpus(graph: FabricGraph, damage: Damage) -> Mask:
     return attached
 
 
-def pod_shares(pods: Longs, attached: Mask) -> Floats:
+def pod_shares(pods: Ints, attached: Bools) -> Floats:
     """Share of each GPU in what its pod sends and receives [1], shape (gpus,)."""
     count = np.bincount(pods, weights=attached)
     share: Floats = np.where(attached, 1.0 / np.maximum(count, 1.0)[pods], 0.0)
     return share
 
 
-def stranded(graph: FabricGraph, damage: Damage, pods: Longs, attached: Mask) -> bool:
+def stranded(graph: FabricGraph, damage: Damage, pods: Ints, attached: Bools) -> bool:
     """Whether a pod has live GPUs, but none that is attached."""
     alive = np.bincount(pods, weights=~damage.node_down[: graph.gpus])
     return bool(np.any((alive > 0) & (np.bincount(pods, weights=attached) == 0)))
 
 
-def pod_flows(graph: FabricGraph, damage: Damage, pods: Longs | None = None) -> PodFlows:
+def pod_flows(graph: FabricGraph, damage: Damage, pods: Ints | None = None) -> PodFlows:
     """Flows between GPUs, written out: for fabrics of up to some thousand GPUs.
 
     Parameters
@@ -153,7 +154,7 @@ def pod_flows(graph: FabricGraph, damage: Damage, pods: Longs | None = None) -> 
     return PodFlows(graph.gpus, source, destination, share[source] * share[destination])
 
 
-def endpoints(graph: FabricGraph) -> Longs:
+def endpoints(graph: FabricGraph) -> Ints:
     """Where each GPU enters the network: at its switch if it has one network link, shape (gpus,).
 
     Paths of GPUs under one switch are alike from there on, so they are routed together.
@@ -177,7 +178,7 @@ def endpoints(graph: FabricGraph) -> Longs:
     return np.where(single, switch, np.arange(graph.gpus))
 
 
-def gpu_seconds(graph: FabricGraph, pods: Longs, share: Floats) -> float:
+def gpu_seconds(graph: FabricGraph, pods: Ints, share: Floats) -> float:
     """Time of the busiest link of the GPUs that enter at a switch, per byte between pods [s]."""
     outer = np.flatnonzero(network_links(graph))
     gpu = np.minimum(graph.source[outer], graph.target[outer])

@@ -23,14 +23,9 @@ from typing import Literal
 
 import numpy as np
 
+from netplan.arrays import Ints
 from netplan.errors import InputError
-from netplan.faults.damage import Longs
-from netplan.faults.groups import (
-    NOTHING,
-    RiskGroups,
-    domain_of_node,
-    groups_of_nodes,
-)
+from netplan.faults.groups import NOTHING, RiskGroups, domain_of_node, groups_of_nodes
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.floor_plan import Layout
 from netplan.topologies.graph import GPU, HB_SWITCH, INSIDE, RACK, FabricGraph
@@ -56,13 +51,13 @@ class Racking:
         Names of the rows, shape (rows,).
     """
 
-    rack: Longs
-    domain: Longs
+    rack: Ints
+    domain: Ints
     names: tuple[str, ...]
-    row: Longs | None = None
+    row: Ints | None = None
     row_names: tuple[str, ...] = ()
 
-    def of_node(self, label: Longs) -> Longs:
+    def of_node(self, label: Ints) -> Ints:
         """Labels of racks carried over to nodes; -1 for a domain that stands under several."""
         found = np.where(self.rack >= 0, label[self.rack], -1)
         gpu, inner = (self.domain >= 0) & (self.rack >= 0), (self.domain >= 0) & (self.rack < 0)
@@ -74,7 +69,7 @@ class Racking:
         found[inner] = whole[self.domain[inner]]
         return found
 
-    def row_of_node(self) -> Longs:
+    def row_of_node(self) -> Ints:
         """Row of every node, -1 for none.
 
         Raises
@@ -244,7 +239,7 @@ def hall_risk_groups(
     return tuple(groups)
 
 
-def transceiver_ends(graph: FabricGraph) -> Longs:
+def transceiver_ends(graph: FabricGraph) -> Ints:
     """Ends of all optical links: 2 l is the source's end of link l, 2 l + 1 the target's.
 
     Links that leave a rack are optical, links within one are copper, as fabrics plan them.

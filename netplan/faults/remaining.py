@@ -15,12 +15,12 @@ from itertools import combinations
 
 import numpy as np
 
+from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
 from netplan.faults.capacity import FlowNetwork, flow_network
-from netplan.faults.damage import Damage, Longs, Mask, no_damage
+from netplan.faults.damage import Damage, no_damage
 from netplan.faults.egress import attachments
 from netplan.topologies.graph import FabricGraph
-from netplan.traffic.products import Floats
 
 MAX_PAIRS = 300
 """Pairs computed unless more are asked for: about 2 s at 32,768 GPUs, both fabrics together."""
@@ -50,12 +50,12 @@ class Remaining:
         Egress of each domain next to the intact one [1], shape (domains,).
     """
 
-    first: Longs
-    second: Longs
+    first: Ints
+    second: Ints
     bytes_per_s: Floats
     intact_bytes_per_s: Floats
     bound_bytes_per_s: Floats
-    sampled: Mask
+    sampled: Bools
     all_pairs: int
     domains_lost: int
     egress_share: Floats
@@ -165,14 +165,14 @@ def remaining_bandwidth(
     )
 
 
-def _capacities(network: FlowNetwork, first: Longs, second: Longs) -> Floats:
+def _capacities(network: FlowNetwork, first: Ints, second: Ints) -> Floats:
     pairs = zip(first.tolist(), second.tolist(), strict=True)
     return np.array([network.capacity_bytes_per_s(a, b) for a, b in pairs], np.float64)
 
 
 def _choose(
-    members: Longs, share: Floats, graph: FabricGraph, limit: int, rng: np.random.Generator
-) -> tuple[Longs, Longs, Mask]:
+    members: Ints, share: Floats, graph: FabricGraph, limit: int, rng: np.random.Generator
+) -> tuple[Ints, Ints, Bools]:
     """Pairs of domains to compute, and which of them stand for all."""
     there = np.flatnonzero(members)
     count = len(there)

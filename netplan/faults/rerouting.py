@@ -19,8 +19,9 @@ from math import isfinite
 
 import numpy as np
 
+from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
-from netplan.faults.damage import Damage, Longs, Mask, no_damage
+from netplan.faults.damage import Damage, no_damage
 from netplan.faults.effects import find_islands, network_links
 from netplan.faults.scenario import Scenario, read_scenario
 from netplan.faults.stock import Stock
@@ -28,11 +29,10 @@ from netplan.topologies.graph import FabricGraph
 from netplan.traffic.demand import Demand, check_demand, split_demand
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix
-from netplan.traffic.products import Floats
 from netplan.traffic.routing import forwarding_nodes, has_domains, joins_all
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
 
-Ends = tuple[Longs, Longs]
+Ends = tuple[Ints, Ints]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,16 +135,16 @@ class LiveFabric:
     """
 
     graph: FabricGraph
-    live: Mask
-    outer: Mask
-    passing: Mask
-    inside: Longs
-    whole: Longs
-    reach: Longs
+    live: Bools
+    outer: Bools
+    passing: Bools
+    inside: Ints
+    whole: Ints
+    reach: Ints
 
-    def joined_outside(self, first: Longs, second: Longs) -> Mask:
+    def joined_outside(self, first: Ints, second: Ints) -> Bools:
         """Whether live network links join two nodes, for each pair."""
-        joined: Mask = first == second
+        joined: Bools = first == second
         for one in range(self.reach.shape[1]):
             island = self.reach[first, one]
             known = island >= 0
@@ -215,7 +215,7 @@ def live_fabric(graph: FabricGraph, damage: Damage) -> LiveFabric:
     )
 
 
-def _reach(graph: FabricGraph, links: Longs, passing: Mask, island: Longs) -> Longs:
+def _reach(graph: FabricGraph, links: Ints, passing: Bools, island: Ints) -> Ints:
     """Islands that each node has a link to; its own, if it passes traffic on itself."""
     tail = np.concatenate([graph.source[links], graph.target[links]]).astype(np.int64)
     head = np.concatenate([graph.target[links], graph.source[links]])
@@ -232,7 +232,7 @@ def _reach(graph: FabricGraph, links: Longs, passing: Mask, island: Longs) -> Lo
 
 
 def _ways(
-    graph: FabricGraph, source: Longs, destination: Longs, *, forwarding: bool
+    graph: FabricGraph, source: Ints, destination: Ints, *, forwarding: bool
 ) -> tuple[Ends, Ends]:
     """Usual ways of flows: ends inside an HB domain, and ends over the network.
 

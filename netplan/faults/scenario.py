@@ -20,14 +20,14 @@ from pathlib import Path
 
 import numpy as np
 
+from netplan.arrays import Floats, Ints
 from netplan.errors import CatalogError, InputError, NetplanError
-from netplan.faults.damage import Damage, Longs
+from netplan.faults.damage import Damage
 from netplan.faults.groups import RiskGroups
 from netplan.faults.part_names import PartNames
 from netplan.faults.scenario_files import MAX_CHARACTERS, FaultText, read_fault_file
 from netplan.faults.stock import PartKind, Parts, Stock
 from netplan.topologies.graph import FabricGraph
-from netplan.traffic.products import Floats
 
 COUNT = re.compile(r"[-+]?[0-9][0-9,_]*")
 SHARE = re.compile(r"([-+]?[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]{1,2})?)%")
@@ -215,7 +215,7 @@ def _count(text: str, what: str, kind: PartKind) -> int | None:
     )
 
 
-def _pick(draw: Draw, failed: Sequence[Parts], rng: np.random.Generator) -> Longs:
+def _pick(draw: Draw, failed: Sequence[Parts], rng: np.random.Generator) -> Ints:
     """Draw parts that have not failed by themselves so far."""
     kind = draw.kind
     # A leaf is a switch, but a port and the transceiver in it are two parts.

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netplan.faults.damage import Longs, Mask
-from netplan.traffic.products import Floats
+from netplan.arrays import Bools, Floats, Ints
 from netplan.traffic.routing_ecmp import Arcs
 
 BLOCK = 128
@@ -29,11 +28,11 @@ BLOCK = 128
 class Runs:
     """Runs of equal numbers in a sorted list, for sums over them."""
 
-    start: Longs
+    start: Ints
     length: int  # of every run; 0 if they differ
 
     @classmethod
-    def of(cls, numbers: Longs) -> "Runs":
+    def of(cls, numbers: Ints) -> "Runs":
         """Runs of a list that rises."""
         start = np.flatnonzero(np.diff(numbers, prepend=-1))
         lengths = np.diff(start, append=len(numbers))
@@ -69,14 +68,14 @@ class Level:
         Order of the links by the node they lead to, runs in it, and those nodes' places.
     """
 
-    node: Longs
-    arc: Longs
-    tail: Longs
-    head: Longs
+    node: Ints
+    arc: Ints
+    tail: Ints
+    head: Ints
     tails: Runs
-    by_head: Longs
+    by_head: Ints
     heads: Runs
-    head_node: Longs
+    head_node: Ints
 
 
 def levels_to(arcs: Arcs, target: int) -> tuple[Level, ...]:
@@ -147,10 +146,10 @@ class Poured:
     """
 
     passed: list[tuple[int, Floats]]
-    lost: Mask
+    lost: Bools
 
 
-def pour_many(levels: tuple[Level, ...], live: list[Mask], sent: list[Floats | None]) -> Poured:
+def pour_many(levels: tuple[Level, ...], live: list[Bools], sent: list[Floats | None]) -> Poured:
     """Split traffic to one destination over the live shortest paths of every copy.
 
     Parameters
@@ -177,7 +176,7 @@ def pour_many(levels: tuple[Level, ...], live: list[Mask], sent: list[Floats | N
     """
     copies = live[0].shape[1]
     reached = np.ones((1, copies), bool)
-    ways: list[tuple[Mask, Floats]] = []
+    ways: list[tuple[Bools, Floats]] = []
     for level, alive in zip(levels, live, strict=True):
         whole = alive & reached[level.head]
         count = level.tails.sums(whole.astype(np.float64))

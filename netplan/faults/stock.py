@@ -22,15 +22,11 @@ from typing import Literal
 
 import numpy as np
 
+from netplan.arrays import Ints
 from netplan.catalog import unknown_name
 from netplan.errors import InputError
-from netplan.faults.damage import Damage, Longs, no_damage
-from netplan.faults.groups import (
-    RiskGroups,
-    domain_groups,
-    rail_groups,
-    switch_groups,
-)
+from netplan.faults.damage import Damage, no_damage
+from netplan.faults.groups import RiskGroups, domain_groups, rail_groups, switch_groups
 from netplan.faults.rack_groups import transceiver_ends
 from netplan.topologies.graph import GPU, HB_SWITCH, MANAGER, SWITCH, FabricGraph
 from netplan.traffic.routing import HB_GROUP
@@ -58,7 +54,7 @@ class PartKind:
 
     name: str
     space: Space
-    numbers: Longs
+    numbers: Ints
     groups: RiskGroups | None = None
 
 
@@ -67,7 +63,7 @@ class Parts:
     """Some parts of one kind, by number in its space; a part may stand twice."""
 
     kind: PartKind
-    numbers: Longs
+    numbers: Ints
 
 
 @dataclass(frozen=True, eq=False)

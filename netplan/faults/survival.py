@@ -18,8 +18,8 @@ GPUs of a BCube forward between its levels. Tori have no switches.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netplan.arrays import Ints
 from netplan.topologies.bcube import bcube_ports
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.components import connected_components
@@ -28,7 +28,6 @@ from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FabricSpec
 from netplan.topologies.switched_wiring import endpoints
 
-Ints = NDArray[np.int64]
 TWO_TIERS = 2
 
 

@@ -17,9 +17,10 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from netplan.arrays import Floats, Ints
 from netplan.performance.setting import Setting
 from netplan.traffic.groups import Affine, Group, Network, group_of
-from netplan.traffic.placement import CONTEXT, EXPERT, TENSOR, Floats, Ints, Placements
+from netplan.traffic.placement import CONTEXT, EXPERT, TENSOR, Placements
 from netplan.workloads.closed_forms import counted_layer
 from netplan.workloads.embedding_and_head import embedding, lm_head
 from netplan.workloads.operations import (

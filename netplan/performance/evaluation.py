@@ -9,22 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.performance.compute import LayerGroups, layer_table
 from netplan.performance.iteration import IterationTerms
 from netplan.performance.memory import Memory, memory_of
 from netplan.performance.plan import Plan, PlanTime
-from netplan.performance.setting import (
-    DEFAULT_OPTIONS,
-    Options,
-    Setting,
-    Training,
-    check_setting,
-)
+from netplan.performance.setting import DEFAULT_OPTIONS, Options, Setting, Training, check_setting
 from netplan.performance.space import PlanSpace, single_plan
 from netplan.traffic.groups import Network
-from netplan.traffic.placement import Bools, Floats, Ints
 from netplan.workloads.closed_forms import iteration_flops
 from netplan.workloads.operations import Mode, Strategy
 

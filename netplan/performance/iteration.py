@@ -33,11 +33,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netplan.arrays import Floats, Ints
 from netplan.performance.compute import LayerTable, Timing
 from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace, real
 from netplan.traffic.groups import Affine, Network, group_of
-from netplan.traffic.placement import CONTEXT, DATA, EXPERT, PIPELINE, Floats, Ints
+from netplan.traffic.placement import CONTEXT, DATA, EXPERT, PIPELINE
 
 
 @dataclass(frozen=True, slots=True, eq=False)

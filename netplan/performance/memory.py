@@ -22,10 +22,11 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from netplan.arrays import Floats, Ints
 from netplan.performance.compute import LayerTable
 from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace, real
-from netplan.traffic.placement import CONTEXT, DATA, EXPERT, PIPELINE, Floats, Ints
+from netplan.traffic.placement import CONTEXT, DATA, EXPERT, PIPELINE
 from netplan.workloads.operations import ELEMENT_BYTES
 
 

@@ -13,6 +13,7 @@ from typing import get_args
 
 import numpy as np
 
+from netplan.arrays import Ints
 from netplan.errors import InfeasibleError, InputError, NoPlanError
 from netplan.levels import Level
 from netplan.performance.evaluation import Evaluation, evaluate_plan
@@ -26,7 +27,7 @@ from netplan.performance.setting import (
     check_setting,
 )
 from netplan.performance.space import degree_limits, enumerate_plans, placements_of
-from netplan.traffic.placement import DATA, PIPELINE, TENSOR, Ints, divisors
+from netplan.traffic.placement import DATA, PIPELINE, TENSOR, divisors
 from netplan.units import si
 from netplan.workloads.operations import Mode, Strategy
 

@@ -16,6 +16,7 @@ from math import gcd, prod
 
 import numpy as np
 
+from netplan.arrays import Bools, Floats, Ints
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
 from netplan.traffic.placement import (
@@ -25,9 +26,6 @@ from netplan.traffic.placement import (
     EXPERT,
     PIPELINE,
     TENSOR,
-    Bools,
-    Floats,
-    Ints,
     Placements,
     all_placements,
     distinct,

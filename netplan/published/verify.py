@@ -3,7 +3,6 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from netplan import __version__
 from netplan.published.checks import Check
 from netplan.published.designs import design_checks
 from netplan.published.foundation import foundation_checks
@@ -13,6 +12,7 @@ from netplan.published.rail_only_faults import fault_checks
 from netplan.published.rail_only_figure_checks import rail_only_figure_checks
 from netplan.published.reliability import reliability_checks
 from netplan.reports.text import Cell
+from netplan.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netplan import __version__
 from netplan.errors import CatalogError
 from netplan.questions.audit_cables import Claims, audit_cables
 from netplan.questions.audit_designs import audit_designs, is_design_table
@@ -19,6 +18,7 @@ from netplan.topologies.cable_plan import Sheet
 from netplan.topologies.formats.cable_tables import is_cable_table, read_table
 from netplan.topologies.formats.reading import read_lines
 from netplan.topologies.formats.spreadsheet import Row
+from netplan.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from netplan import __version__
 from netplan.costing.cabling import CABLING_BOOKS, CablingBook
 from netplan.costing.switches import SWITCHES, SwitchModel, cage_links, check_switch
 from netplan.costing.wiring import Placed, lengths_sheet, placed, racks_sheet
@@ -38,6 +37,7 @@ from netplan.topologies.formats.ufm import ufm_ethernet, ufm_hca, ufm_infiniband
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS
 from netplan.units import gbps
+from netplan.version import __version__
 from netplan.workloads.accelerators import ACCELERATORS
 
 if TYPE_CHECKING:

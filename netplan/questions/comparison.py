@@ -3,10 +3,10 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from netplan import __version__
 from netplan.costing.bill import BillLine, Cost, Power
 from netplan.performance.search import PlanTime, SearchResult
 from netplan.topologies.fabric import Fabric
+from netplan.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd

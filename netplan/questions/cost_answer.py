@@ -4,13 +4,13 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from netplan import __version__
 from netplan.costing.lifetime import Lifetime
 from netplan.costing.materials import BillItem, left_out
 from netplan.costing.pricing import PowerDraw, PricedItem, Quote
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import BreakEven, Driver, break_even, drivers
 from netplan.reports.text import Cell
+from netplan.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,12 +3,12 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from netplan import __version__
 from netplan.faults.impact import Impact, Single
 from netplan.faults.outlook import Outlook
 from netplan.faults.recovery import Recovery
 from netplan.faults.rerouting import TrainingLoads
 from netplan.reports.text import Cell
+from netplan.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd

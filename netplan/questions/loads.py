@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
-from netplan import __version__
 from netplan.levels import Level
 from netplan.performance.space import single_plan
 from netplan.questions.run import Workload, find_workload
@@ -21,6 +20,7 @@ from netplan.traffic.patterns import both_ways, collective_traffic
 from netplan.traffic.placement import DIMENSIONS
 from netplan.traffic.routing import Routing, link_loads
 from netplan.traffic.training import CollectiveUse, collectives_of
+from netplan.version import __version__
 from netplan.workloads.operations import CollectiveKind
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from netplan import __version__
 from netplan.errors import InputError
 from netplan.questions.export import read_graph
 from netplan.questions.inputs import CatalogReader, sizing_on
@@ -20,6 +19,7 @@ from netplan.traffic.loads import GroupLoad, HotLink, LinkLoads
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.matrix_files import load_csv, load_npz
 from netplan.traffic.routing import Routing, link_loads
+from netplan.version import __version__
 from netplan.workloads.accelerators import ACCELERATORS
 
 BOUND_BYTES = 1e9

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from netplan import __version__
 from netplan.faults.survival import SwitchLoss
 from netplan.performance.pareto import knee
 from netplan.performance.plan import PlanTime
@@ -12,6 +11,7 @@ from netplan.questions.constraints import Verdict
 from netplan.questions.designs import Design, Objective
 from netplan.questions.proof import Searches
 from netplan.reports.text import Cell
+from netplan.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,6 @@ from datetime import date as calendar_date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from netplan import __version__
 from netplan.catalog import Shelf
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.lifetime import ECONOMICS_BOOKS
@@ -36,6 +35,7 @@ from netplan.questions.training_run import TrainingRun, run_tokens, training_run
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.version import __version__
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS, Model
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from netplan import __version__
 from netplan.errors import InputError
 from netplan.performance.explain import Difference, explain, explain_modes
 from netplan.performance.iteration_model import ITERATION_MODELS, Zero
@@ -23,6 +22,7 @@ from netplan.questions.inputs import CatalogReader, sizing_on
 from netplan.reports.text import Cell
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
+from netplan.version import __version__
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
 from netplan.workloads.operations import Mode, Variant

@@ -4,7 +4,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from netplan import __version__
 from netplan.errors import InputError
 from netplan.files import replacing
 from netplan.questions.run import Workload, find_workload
@@ -18,6 +17,7 @@ from netplan.traffic.statistics import (
     idle_pairs_share,
     kind_shares,
 )
+from netplan.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,10 +16,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from netplan import __version__
 from netplan.catalog import shipped_root
 from netplan.reports.charts import Chart
 from netplan.reports.escape import plain
+from netplan.version import __version__
 
 TEMPLATES = "reports/templates"
 STYLES, SCRIPTS = ("report.css",), ("report.js",)

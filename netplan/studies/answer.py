@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from netplan import __version__
 from netplan.reports.text import Cell
 from netplan.studies.definition import Relative, StudyDefinition
 from netplan.studies.points import Outcome, Scalar
 from netplan.studies.published import Published, published_values
 from netplan.studies.study import OK, STATUS, Study
+from netplan.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,7 +18,6 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from netplan import __version__
 from netplan.errors import InputError, NetplanError
 from netplan.studies.attempt import error_line, killed
 from netplan.studies.backlog import Backlog
@@ -27,6 +26,7 @@ from netplan.studies.points import Outcome, Work
 from netplan.studies.progress import Tracker
 from netplan.studies.store import Store
 from netplan.studies.tasks import evaluate_alone, evaluate_chunk
+from netplan.version import __version__
 
 if TYPE_CHECKING:
     from distributed import Client, Future

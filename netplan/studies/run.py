@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 
-from netplan import __version__
 from netplan.errors import InputError
 from netplan.studies.in_process import run_in_process
 from netplan.studies.points import Work
 from netplan.studies.progress import Progress, Tracker
 from netplan.studies.store import Store
+from netplan.version import __version__
 
 MIN_MEMORY_BYTES = 256_000_000
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from netplan import __version__
 from netplan.catalog import user_roots
 from netplan.errors import InputError
 from netplan.studies.answer import StudyAnswer, study_answer
@@ -22,6 +21,7 @@ from netplan.studies.progress import Progress
 from netplan.studies.run import RunSummary, run
 from netplan.studies.store import Store
 from netplan.studies.study import Study, make_study
+from netplan.version import __version__
 
 SUFFIX = ".study"
 SAMPLE = 3

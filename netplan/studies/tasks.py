@@ -7,11 +7,11 @@ takes longer than a quick point.
 import pickle
 from functools import lru_cache
 
-from netplan import __version__
 from netplan.errors import InputError
 from netplan.studies.alone import Alone
 from netplan.studies.attempt import attempt_each
 from netplan.studies.points import Work
+from netplan.version import __version__
 
 
 def evaluate_chunk(work: bytes, version: str, indices: list[int]) -> bytes:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from netplan.arrays import AnyInts
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.naming import NameBlock, StructuralNames
-
-IntArray = NDArray[np.int32] | NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +39,10 @@ class Links:
     """
 
     group: str
-    source: IntArray
-    target: IntArray
-    source_port: IntArray
-    target_port: IntArray
+    source: AnyInts
+    target: AnyInts
+    source_port: AnyInts
+    target_port: AnyInts
     bytes_per_s: float
     length_class: int
 

@@ -9,9 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from netplan.arrays import Indices
 from netplan.errors import InputError
 from netplan.topologies.cable_plan import ROLES, CablePlan, Device
-from netplan.topologies.graph import GPU, Ints
+from netplan.topologies.graph import GPU
 
 HOST = "host"
 
@@ -80,7 +81,7 @@ def with_hosts(plan: CablePlan, host_gpus: int) -> CablePlan:
     ]
     others = len(hosts) - gpus  # what the numbers of the other devices change by
 
-    def moved(device: Ints, port: Ints) -> tuple[Ints, Ints]:
+    def moved(device: Indices, port: Indices) -> tuple[Indices, Indices]:
         host, rank = np.divmod(device, np.int32(host_gpus))
         gpu = device < gpus
         return (

@@ -24,18 +24,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from netplan.arrays import Indices
 from netplan.topologies.cages import cage_port
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.formats.network_view import network_only
-from netplan.topologies.graph import (
-    GPU,
-    HB_SWITCH,
-    LENGTH_CLASSES,
-    MANAGER,
-    SWITCH,
-    FabricGraph,
-    Ints,
-)
+from netplan.topologies.graph import GPU, HB_SWITCH, LENGTH_CLASSES, MANAGER, SWITCH, FabricGraph
 from netplan.units import gbps
 
 PLAN_COLUMNS = (
@@ -97,10 +90,10 @@ class CablePlan:
     """
 
     devices: Sequence[Device]
-    a: Ints
-    z: Ints
-    a_port: Ints
-    z_port: Ints
+    a: Indices
+    z: Indices
+    a_port: Indices
+    z_port: Indices
     gbps: NDArray[np.float64]
     medium: Sequence[str]
     length_class: Sequence[str]
@@ -127,7 +120,7 @@ class CablePlan:
         """Labels, cable by cable."""
         return (f"{a.name}:{a_port}--{z.name}:{z_port}" for a, a_port, z, z_port in self.ends())
 
-    def _port_names(self, device: Ints, port: Ints) -> list[str]:
+    def _port_names(self, device: Indices, port: Indices) -> list[str]:
         """Names of ports, each distinct one made once: those of hosts, then those in cages."""
         if not len(port):
             return []

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netplan.topologies.assembly import IntArray
+from netplan.arrays import AnyInts
 from netplan.topologies.clos import ceil_div, equal_uplinks, leaf_ports, tiers_needed
 
 
@@ -22,10 +22,10 @@ from netplan.topologies.clos import ceil_div, equal_uplinks, leaf_ports, tiers_n
 class Stage:
     """Links between two tiers of one network, as numbers within each tier, shape (links,)."""
 
-    lower: IntArray
-    upper: IntArray
-    lower_port: IntArray
-    upper_port: IntArray
+    lower: AnyInts
+    upper: AnyInts
+    lower_port: AnyInts
+    upper_port: AnyInts
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def wire_clos(endpoints: int, radix: int, *, oversubscription: float = 1.0) -> C
     )
 
 
-def _spread(ends: IntArray, leaves: int) -> Stage:
+def _spread(ends: AnyInts, leaves: int) -> Stage:
     """Endpoints in order, spread evenly: leaf l takes those from floor(l n / leaves) on."""
     starts = np.arange(leaves + 1, dtype=np.int64) * len(ends) // leaves
     sizes = np.diff(starts)

@@ -7,7 +7,8 @@ bandwidth of a GPU is shared evenly by its links. On a GPU the ports of the doma
 
 import numpy as np
 
-from netplan.topologies.assembly import IntArray, Links, Nodes, Wired
+from netplan.arrays import AnyInts
+from netplan.topologies.assembly import Links, Nodes, Wired
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import HB_SWITCH, INSIDE
 from netplan.topologies.naming import NameBlock
@@ -73,7 +74,7 @@ def _direct(spec: FabricSpec, sizing: Sizing, rate: float) -> Links:
     return Links("hb", source[there], target[there], *ports, rate, INSIDE)
 
 
-def _pattern(spec: FabricSpec, size: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+def _pattern(spec: FabricSpec, size: int) -> tuple[AnyInts, AnyInts, AnyInts, AnyInts]:
     """Direct links of one domain: first and second GPU, and the ports they use."""
     if not spec.hb_scheme:
         first, second = (half.astype(np.int32) for half in np.triu_indices(size, 1))

@@ -15,7 +15,8 @@ On a switch the ports of the hosts come first, then the local ones, then the glo
 
 import numpy as np
 
-from netplan.topologies.assembly import IntArray, Links, Nodes, Wired
+from netplan.arrays import AnyInts
+from netplan.topologies.assembly import Links, Nodes, Wired
 from netplan.topologies.dragonfly import DragonflyShape, dragonfly_shape
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import HALL, RACK, ROW, SWITCH
@@ -52,7 +53,7 @@ def wire_dragonfly(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> W
     )
 
 
-def _local(shape: DragonflyShape, first: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+def _local(shape: DragonflyShape, first: int) -> tuple[AnyInts, AnyInts, AnyInts, AnyInts]:
     """All pairs of switches of each group: the two switches, and their ports."""
     low, high = (end.astype(np.int32) for end in np.triu_indices(shape.switches_per_group, 1))
     base = first + shape.switches_per_group * np.arange(shape.groups, dtype=np.int32)
@@ -67,7 +68,7 @@ def _local(shape: DragonflyShape, first: int) -> tuple[IntArray, IntArray, IntAr
 
 def _global(
     shape: DragonflyShape, first: int, arrangement: Arrangement
-) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+) -> tuple[AnyInts, AnyInts, AnyInts, AnyInts]:
     """All links between groups, ordered by pair of groups, then copy: switches and ports."""
     copies = np.arange(shape.links_per_pair, dtype=np.int64)
     low, high = np.triu_indices(shape.groups, 1)
@@ -81,7 +82,7 @@ def _global(
     return source + first, target + first, source_port, target_port
 
 
-def slot(arrangement: Arrangement, groups: int, group: IntArray, peer: IntArray) -> IntArray:
+def slot(arrangement: Arrangement, groups: int, group: AnyInts, peer: AnyInts) -> AnyInts:
     """Position k, from 0 to g - 2, of the end in one group that leads to another group.
 
     Examples
@@ -103,7 +104,7 @@ def slot(arrangement: Arrangement, groups: int, group: IntArray, peer: IntArray)
     return np.where(ahead <= behind, 2 * (ahead - 1), 2 * behind - 1)
 
 
-def _end(shape: DragonflyShape, group: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
+def _end(shape: DragonflyShape, group: AnyInts, end: AnyInts) -> tuple[AnyInts, AnyInts]:
     """Switch and port of a global end, by its number in its group."""
     total = shape.links_per_pair * (shape.groups - 1)
     switch = end * shape.switches_per_group // total

@@ -16,14 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
+from netplan.arrays import Floats, Ints
 from netplan.catalog import Record, Shelf
 from netplan.errors import InputError
 from netplan.topologies.cable_plan import Place
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.graph import GPU, HB_SWITCH, FabricGraph
-
-Longs = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class FloorPlan(Record):
@@ -74,8 +72,8 @@ class Layout:
     """
 
     plan: FloorPlan
-    rack: Longs
-    unit: Longs
+    rack: Ints
+    unit: Ints
 
     @property
     def racks_used(self) -> int:
@@ -112,12 +110,12 @@ class Layout:
         row, position = divmod(number, self.plan.racks_per_row)
         return Rack(f"{row + 1:02}-{position + 1:02}", row + 1, position + 1)
 
-    def _row(self, node: NDArray[np.integer]) -> Longs:
-        row: Longs = self.rack[node] // self.plan.racks_per_row
+    def _row(self, node: NDArray[np.integer]) -> Ints:
+        row: Ints = self.rack[node] // self.plan.racks_per_row
         return row
 
-    def _column(self, node: NDArray[np.integer]) -> Longs:
-        column: Longs = self.rack[node] % self.plan.racks_per_row
+    def _column(self, node: NDArray[np.integer]) -> Ints:
+        column: Ints = self.rack[node] % self.plan.racks_per_row
         return column
 
 
@@ -197,7 +195,7 @@ def shortest_media(reaches_m: Mapping[str, float], length_m: Floats) -> list[str
     return [names[at] if at < len(names) else "" for at in place.tolist()]
 
 
-def _network_racks(plan: FloorPlan, compute: int, network: int) -> Longs:
+def _network_racks(plan: FloorPlan, compute: int, network: int) -> Ints:
     """Racks that the switches take, in rising order."""
     if plan.network == "end":
         return np.arange(compute, compute + network)

@@ -19,14 +19,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from netplan.arrays import Codes, Floats, Indices
 from netplan.errors import InputError
 
 if TYPE_CHECKING:
     import networkx as nx
 
-Ints = NDArray[np.int32]
-Codes = NDArray[np.int8]
-Floats = NDArray[np.float64]
 
 NODE_KINDS = ("gpu", "hb_switch", "switch", "manager")
 """What a node is; ``node_kind`` holds the positions in this list."""
@@ -60,8 +58,8 @@ class Adjacency:
     """
 
     indptr: NDArray[np.int64]
-    neighbor: Ints
-    link: Ints
+    neighbor: Indices
+    link: Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,10 +95,10 @@ class FabricGraph:
     node_kind: Codes
     node_tier: Codes
     names: Sequence[str]
-    source: Ints
-    target: Ints
-    source_port: Ints
-    target_port: Ints
+    source: Indices
+    target: Indices
+    source_port: Indices
+    target_port: Indices
     bytes_per_s: Floats
     length_class: Codes
     group: Codes

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from netplan.topologies.assembly import IntArray, Links, Nodes, Wired
+from netplan.arrays import AnyInts
+from netplan.topologies.assembly import Links, Nodes, Wired
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.clos_wiring import ClosWiring, wire_clos
 from netplan.topologies.fabric import Fabric, Sizing
@@ -226,10 +227,10 @@ def _stage(network: Network, tier: int, base: tuple[int, int], name: str, rate: 
     sizes = network.wiring.switches_per_tier
     copy = np.arange(network.copies, dtype=np.int32)
 
-    def repeat(numbers: IntArray, first: int, step: int) -> IntArray:
+    def repeat(numbers: AnyInts, first: int, step: int) -> AnyInts:
         if network.copies == 1:
             return numbers + np.int32(first)
-        repeated: IntArray = np.add.outer(copy * np.int32(step), numbers + np.int32(first)).ravel()
+        repeated: AnyInts = np.add.outer(copy * np.int32(step), numbers + np.int32(first)).ravel()
         return repeated
 
     return Links(

@@ -11,8 +11,9 @@ from math import prod
 
 import numpy as np
 
+from netplan.arrays import AnyInts
 from netplan.errors import InputError
-from netplan.topologies.assembly import IntArray, Links, Wired
+from netplan.topologies.assembly import Links, Wired
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import HALL, RACK, FabricGraph
 from netplan.topologies.specs import FabricSpec
@@ -52,7 +53,7 @@ def wire_torus(spec: FabricSpec, fabric: Fabric, port: int) -> Wired:
 
 def _ring(
     sizes: tuple[int, ...], axis: int, fabric: Fabric, *, closed: bool
-) -> tuple[IntArray, IntArray, IntArray]:
+) -> tuple[AnyInts, AnyInts, AnyInts]:
     """Links along one axis: GPU, next GPU, and the place along the axis where each link begins."""
     rails = fabric.sizing.hb_size
     size, stride = sizes[axis], prod(sizes[:axis])
@@ -90,10 +91,10 @@ class OpticalCircuits:
         Optical switches, and ports in use on each [1].
     """
 
-    link: IntArray
-    switch: IntArray
-    source_port: IntArray
-    target_port: IntArray
+    link: AnyInts
+    switch: AnyInts
+    source_port: AnyInts
+    target_port: AnyInts
     switches: int
     ports_per_switch: int
 
@@ -132,7 +133,7 @@ def optical_circuits(graph: FabricGraph, sizes: tuple[int, int, int], cube: int)
     strides = (1, sizes[0], sizes[0] * sizes[1])
     cubes = tuple(size // cube for size in sizes)
 
-    def cube_of(chip: IntArray) -> IntArray:
+    def cube_of(chip: AnyInts) -> AnyInts:
         x, y, z = (chip // strides[axis] % sizes[axis] // cube for axis in range(3))
         return x + cubes[0] * (y + cubes[1] * z)
 

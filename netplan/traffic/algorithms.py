@@ -32,11 +32,10 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netplan.arrays import Amount, Counts
 from netplan.errors import InputError
 from netplan.levels import LINKS_PER_STEP, Level, LevelKind
 
-Floats = float | NDArray[np.float64]
-Ints = int | NDArray[np.int64]
 Collective = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all"]
 Algorithm = Literal["ring", "bidirectional_ring", "halving_doubling", "direct", "unphysical_direct"]
 Forwarding = Literal["cut_through", "store_and_forward"]
@@ -83,7 +82,7 @@ def check_number(
         raise InputError(f"{name}: got {numbers[~good].flat[0]:g}, use {kind} {limit}")
 
 
-def plain(values: ArrayLike) -> Floats:
+def plain(values: ArrayLike) -> Amount:
     """Return an array of no dimension as a float, any other as it is.
 
     >>> plain(np.float64(0.5))
@@ -104,10 +103,10 @@ class LevelArrays:
     """
 
     kind: LevelKind
-    size: Ints
-    link_bytes_per_s: Floats
-    link_latency_s: Floats = 0.0
-    step_latency_s: Floats = 0.0
+    size: Counts
+    link_bytes_per_s: Amount
+    link_latency_s: Amount = 0.0
+    step_latency_s: Amount = 0.0
 
     def __post_init__(self) -> None:
         """Raise InputError for what no hardware can be."""
@@ -143,7 +142,7 @@ class Method:
 
     algorithm: Algorithm | None = None
     forwarding: Forwarding = "cut_through"
-    memory_bytes_per_s: Floats | None = None
+    memory_bytes_per_s: Amount | None = None
     reduction_charge: ReductionCharge = "ring"
 
     def __post_init__(self) -> None:
@@ -163,8 +162,8 @@ AnyMethod = Algorithm | Method | None
 class AffineTime(NamedTuple):
     """Time of a collective, ``s_per_byte * data_bytes + fixed_s``: numbers or arrays."""
 
-    s_per_byte: Floats
-    fixed_s: Floats
+    s_per_byte: Amount
+    fixed_s: Amount
 
 
 class _Charge(NamedTuple):
@@ -226,7 +225,7 @@ def _charge(level: AnyLevel, algorithm: Algorithm, collective: Collective) -> _C
     return _direct(n, one_port=algorithm == "direct" and level.kind == "switch")
 
 
-def _accesses(level: AnyLevel, name: Algorithm, charge: ReductionCharge) -> Floats:
+def _accesses(level: AnyLevel, name: Algorithm, charge: ReductionCharge) -> Amount:
     """Memory accesses for the reductions of one reduce_scatter, in multiples of D."""
     n = np.asarray(level.size, dtype=np.float64)
     if charge == "per_algorithm" and name in ("direct", "unphysical_direct"):
@@ -282,8 +281,8 @@ def level_affine(
 
 
 def level_time_s(
-    collective: Collective, level: AnyLevel, *, data_bytes: Floats, algorithm: AnyMethod = None
-) -> Floats:
+    collective: Collective, level: AnyLevel, *, data_bytes: Amount, algorithm: AnyMethod = None
+) -> Amount:
     """Time of one collective of `data_bytes` (the full message D) in one level [s].
 
     Parameters, shapes and errors as in `level_affine`; `data_bytes` may be an array too [B].

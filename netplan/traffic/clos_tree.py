@@ -17,11 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from netplan.arrays import Indices
 from netplan.errors import InputError
 from netplan.topologies.clos import ceil_div, equal_uplinks, leaf_ports, tiers_needed
 from netplan.topologies.graph import SWITCH, FabricGraph
-
-Ints = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,8 +35,8 @@ class ClosTree:
         For each tier, the links that leave every position upwards [1], shape (positions,).
     """
 
-    parents: tuple[Ints, ...]
-    links_above: tuple[Ints, ...]
+    parents: tuple[Indices, ...]
+    links_above: tuple[Indices, ...]
 
     @property
     def tiers(self) -> int:
@@ -115,11 +114,11 @@ def side_by_side(tree: ClosTree, copies: int) -> ClosTree:
     [0, 0, 1, 1]
     """
     copy = np.arange(copies, dtype=np.int64)
-    parents: list[Ints] = []
+    parents: list[Indices] = []
     for above in tree.parents:
         numbers = copy[:, None] * (int(above.max()) + 1) + above
         parents.append(numbers.astype(np.int32).ravel())
-    links_above: list[Ints] = [np.tile(links, copies) for links in tree.links_above]
+    links_above: list[Indices] = [np.tile(links, copies) for links in tree.links_above]
     return ClosTree(tuple(parents), tuple(links_above))
 
 
@@ -207,8 +206,8 @@ class GraphTree:
 
 
 def _stage(
-    position: NDArray[np.int64], low: Ints, high: Ints, nodes: NDArray[np.int64]
-) -> tuple[Ints, Ints, NDArray[np.int64]] | None:
+    position: NDArray[np.int64], low: Indices, high: Indices, nodes: NDArray[np.int64]
+) -> tuple[Indices, Indices, NDArray[np.int64]] | None:
     """Number the switches of the next tier by position: parents, links above, switches a position.
 
     Switches stand at the same position if the lowest position below them is the same. Symmetry is

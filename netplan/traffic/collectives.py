@@ -20,16 +20,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from netplan.arrays import Amount, Counts
 from netplan.errors import InputError
 from netplan.levels import LINKS_PER_STEP, LevelKind
-from netplan.traffic.algorithms import (
-    AnyLevel,
-    Floats,
-    Ints,
-    check_choice,
-    check_number,
-    plain,
-)
+from netplan.traffic.algorithms import AnyLevel, check_choice, check_number, plain
 from netplan.traffic.bounds import Fabric, all_gather_bound
 
 __all__ = [
@@ -52,13 +46,13 @@ KINDS_OF_BROADCAST: dict[Broadcast, tuple[LevelKind, ...]] = {
 
 
 def all_gather_s(
-    data_bytes: Floats,
-    hb_size: Ints,
-    hb_count: Ints,
-    hb_bytes_per_s: Floats,
-    network_bytes_per_s: Floats,
-    latency_s: Floats = 0.0,
-) -> Floats:
+    data_bytes: Amount,
+    hb_size: Counts,
+    hb_count: Counts,
+    hb_bytes_per_s: Amount,
+    network_bytes_per_s: Amount,
+    latency_s: Amount = 0.0,
+) -> Amount:
     """Time of an all_gather, first in the rails, then in the HB domains (Eq. 1) [s].
 
     ``(y-1)*D/(x*y*C_S) + (x-1)*D/(x*C_F) + latency*[y>1] + latency*[x>1]``; a reduce_scatter takes
@@ -122,13 +116,13 @@ def all_gather_bound_s(
 
 
 def all_to_all_s(
-    pair_bytes: Floats,
-    hb_size: Ints,
-    hb_count: Ints,
-    hb_bytes_per_s: Floats,
-    network_bytes_per_s: Floats,
+    pair_bytes: Amount,
+    hb_size: Counts,
+    hb_count: Counts,
+    hb_bytes_per_s: Amount,
+    network_bytes_per_s: Amount,
     fabric: Fabric = "rail-only",
-) -> Floats:
+) -> Amount:
     """Time of an all_to_all in which each GPU sends `pair_bytes` D to each other GPU [s].
 
     ::
@@ -180,8 +174,8 @@ def all_to_all_s(
 
 
 def all_to_all_slowdown(
-    hb_size: Ints, hb_count: Ints, hb_bytes_per_s: Floats, network_bytes_per_s: Floats
-) -> Floats:
+    hb_size: Counts, hb_count: Counts, hb_bytes_per_s: Amount, network_bytes_per_s: Amount
+) -> Amount:
     """Relative loss of an all_to_all on rail-only: Eq. 21 over Eq. 20, minus 1.
 
     Where the network binds Eq. 20, this is ``y*(x-1)*C_S / (x*(y-1)*C_F)``, about C_S/C_F for large
@@ -218,7 +212,7 @@ def all_to_all_slowdown(
     return plain((rail_only_s - optimized_s) / safe_s)
 
 
-def hb_bandwidth_ratio(hb_size: Ints, hb_count: Ints, chunks: Ints = 1) -> Floats:
+def hb_bandwidth_ratio(hb_size: Counts, hb_count: Counts, chunks: Counts = 1) -> Amount:
     """Best C_F/C_S of a fixed sum C_F + C_S, for the hierarchical all_reduce in c chunks.
 
     ``max(R0*(1 - 1/c), sqrt(R0/c))`` with ``R0 = y*(x-1)/(y-1)``, the ratio at which domain and
@@ -256,8 +250,8 @@ def hb_bandwidth_ratio(hb_size: Ints, hb_count: Ints, chunks: Ints = 1) -> Float
 
 
 def broadcast_s(
-    level: AnyLevel, *, data_bytes: Floats, algorithm: Broadcast = "chain", chunks: Ints = 1
-) -> Floats:
+    level: AnyLevel, *, data_bytes: Amount, algorithm: Broadcast = "chain", chunks: Counts = 1
+) -> Amount:
     """Time of a broadcast of D bytes from one GPU to the n - 1 others of a level [s].
 
     ===================  ===================================================================
@@ -311,7 +305,7 @@ def broadcast_s(
 
 
 def _check_tiers(
-    hb_size: Ints, hb_count: Ints, hb_bytes_per_s: Floats, network_bytes_per_s: Floats
+    hb_size: Counts, hb_count: Counts, hb_bytes_per_s: Amount, network_bytes_per_s: Amount
 ) -> None:
     """Raise InputError for sizes below 1 and bandwidths that are not above 0."""
     check_number("hb_size", hb_size, minimum=1, whole=True)

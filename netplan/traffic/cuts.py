@@ -27,15 +27,14 @@ from math import gcd
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import block_diag, coo_array, csr_array, hstack, kron
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
+from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.topologies.graph import FabricGraph
 
-Ints = NDArray[np.int64]
 Collective = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all"]
 
 MAX_CAPACITY = (1 << 31) - 1

@@ -19,8 +19,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from netplan.arrays import AnyInts, Floats
 from netplan.errors import InputError
-from netplan.traffic.products import Floats, Ints, Products, sum_by
+from netplan.traffic.products import Products, sum_by
 
 
 class UniformDemand(Protocol):
@@ -63,8 +64,8 @@ class Demand(Protocol):
 class Leg:
     """Traffic that takes one way: flows, and products besides."""
 
-    source: Ints
-    destination: Ints
+    source: AnyInts
+    destination: AnyInts
     flow_bytes: Floats
     products: tuple[Products, ...] = ()
 

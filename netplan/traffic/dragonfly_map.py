@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
+from netplan.arrays import AnyInts, Floats, Ints
 from netplan.errors import InputError
 from netplan.topologies.graph import SWITCH, FabricGraph
-from netplan.traffic.products import Floats, Ints
 
-Longs = NDArray[np.int64]
 Matrix = Any
 """A sparse matrix of scipy, which has no types."""
 
@@ -39,11 +37,11 @@ class PairLinks:
         Switches of the dragonfly [1].
     """
 
-    key: Longs
-    code: Longs
+    key: Ints
+    code: Ints
     switches: int
 
-    def spread(self, loads: Floats, first: Ints, second: Ints, amount: Floats) -> None:
+    def spread(self, loads: Floats, first: AnyInts, second: AnyInts, amount: Floats) -> None:
         """Add traffic from switch to switch to the loads, evenly over parallel links.
 
         Raises
@@ -88,12 +86,12 @@ class DragonflyMap:
         rows of ``receives`` are ordered by ``to x groups + from``.
     """
 
-    switch_of_gpu: Longs
-    group_of_switch: Longs
+    switch_of_gpu: Ints
+    group_of_switch: Ints
     groups: int
     local: PairLinks
-    arc_pair: Longs
-    arc_code: Longs
+    arc_pair: Ints
+    arc_code: Ints
     arc_share: Floats
     sends: Matrix
     receives: Matrix
@@ -159,7 +157,7 @@ def dragonfly_map(graph: FabricGraph) -> DragonflyMap:
     )
 
 
-def _numbered(graph: FabricGraph, nodes: Longs, local: Longs) -> tuple[Longs, Longs]:
+def _numbered(graph: FabricGraph, nodes: Ints, local: Ints) -> tuple[Ints, Ints]:
     """Number the switches group by group: number of each node, group of each number."""
     place = np.full(graph.node_count, -1, np.int64)
     place[nodes] = np.arange(len(nodes))
@@ -172,7 +170,7 @@ def _numbered(graph: FabricGraph, nodes: Longs, local: Longs) -> tuple[Longs, Lo
     return number, group[order].astype(np.int64)
 
 
-def _arcs(graph: FabricGraph, links: Longs, number: Longs) -> tuple[Longs, Longs, Longs]:
+def _arcs(graph: FabricGraph, links: Ints, number: Ints) -> tuple[Ints, Ints, Ints]:
     """Both directions of some links: switch they leave, switch they reach, place in the loads."""
     source, target = number[graph.source[links]], number[graph.target[links]]
     return (

@@ -15,12 +15,10 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from netplan.arrays import Indices, Ints
 from netplan.errors import InputError
-
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
 
 PTD = ("tensor", "data", "pipeline")
 """Dimensions of PTD-P, from the innermost place to the outermost."""
@@ -98,7 +96,7 @@ class RankGrid:
                 " give degrees that multiply to the GPUs of every level"
             )
 
-    def groups(self, *dimensions: str, snake: bool = False) -> Ints:
+    def groups(self, *dimensions: str, snake: bool = False) -> Indices:
         """Members of all groups over these dimensions, in rising order of their coordinates.
 
         Parameters
@@ -125,7 +123,7 @@ class RankGrid:
         members = cluster.transpose(axes).reshape(-1, self.degree(*dimensions))
         return _turned(members, self.splits(*dimensions)) if snake else members
 
-    def coordinates(self, gpu: ArrayLike) -> Longs:
+    def coordinates(self, gpu: ArrayLike) -> Ints:
         """Coordinates of GPUs, shape (..., dimensions).
 
         Raises
@@ -142,7 +140,7 @@ class RankGrid:
             found[..., axis] += digit * weight
         return found
 
-    def gpu_at(self, coordinates: ArrayLike) -> Longs:
+    def gpu_at(self, coordinates: ArrayLike) -> Ints:
         """GPUs at coordinates of shape (..., dimensions); the inverse of :meth:`coordinates`."""
         place = np.asarray(coordinates, dtype=np.int64)
         gpu, weight_of_gpu = np.zeros(place.shape[:-1], dtype=np.int64), 1
@@ -160,7 +158,7 @@ class RankGrid:
                 weights[axis] *= n
 
 
-def _turned(members: Ints, splits: Sequence[int]) -> Ints:
+def _turned(members: Indices, splits: Sequence[int]) -> Indices:
     """Reverse every second part of each level, from the second level outwards (a Gray code)."""
     turned = members.copy()
     inner = splits[0]

@@ -24,9 +24,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netplan.arrays import Bools, Floats, Ints
 from netplan.levels import Level
 from netplan.performance.iteration_model import CommunicationPart
-from netplan.traffic.placement import PIPELINE, Bools, Floats, Ints, Placements
+from netplan.traffic.placement import PIPELINE, Placements
 from netplan.workloads.operations import CollectiveKind, Mode
 
 

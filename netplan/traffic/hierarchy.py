@@ -28,15 +28,14 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netplan.arrays import Amount, Counts
 from netplan.errors import InputError
 from netplan.levels import LINKS_PER_STEP
 from netplan.traffic.algorithms import (
     AnyLevel,
     AnyMethod,
     Collective,
-    Floats,
     Forwarding,
-    Ints,
     Method,
     check_choice,
     check_number,
@@ -47,7 +46,7 @@ from netplan.traffic.algorithms import (
 Schedule = Literal["hierarchical", "per_dimension"]
 
 
-def per_dimension_s(times_s: NDArray[np.float64], chunks: Ints = 1) -> Floats:
+def per_dimension_s(times_s: NDArray[np.float64], chunks: Counts = 1) -> Amount:
     """Time of `chunks` chunks that follow each other through all levels [s].
 
     Parameters
@@ -70,7 +69,7 @@ def per_dimension_s(times_s: NDArray[np.float64], chunks: Ints = 1) -> Floats:
     return plain(times_s.sum(axis=0) + (np.asarray(chunks) - 1) * times_s.max(axis=0))
 
 
-def hierarchical_s(times_s: NDArray[np.float64], chunks: Ints = 1) -> Floats:
+def hierarchical_s(times_s: NDArray[np.float64], chunks: Counts = 1) -> Amount:
     """Time of `chunks` chunks that climb all levels and come back, in an all_reduce [s].
 
     Parameters
@@ -100,7 +99,7 @@ def chunk_times_s(
     collective: Collective,
     levels: Sequence[AnyLevel],
     *,
-    data_bytes: Floats,
+    data_bytes: Amount,
     algorithm: AnyMethod | Sequence[AnyMethod] = None,
     schedule: Schedule = "hierarchical",
 ) -> NDArray[np.float64]:
@@ -134,8 +133,8 @@ def chunk_times_s(
     shrinks = collective in ("all_gather", "reduce_scatter") or (
         collective == "all_reduce" and schedule == "hierarchical"
     )
-    share: Floats = 1.0
-    times: list[Floats] = []
+    share: Amount = 1.0
+    times: list[Amount] = []
     for level, method in zip(levels, _methods(levels, algorithm), strict=True):
         chunk_bytes = plain(np.multiply(data_bytes, share))
         times.append(level_time_s(collective, level, data_bytes=chunk_bytes, algorithm=method))
@@ -148,11 +147,11 @@ def collective_s(
     collective: Collective,
     levels: Sequence[AnyLevel],
     *,
-    data_bytes: Floats,
+    data_bytes: Amount,
     algorithm: AnyMethod | Sequence[AnyMethod] = None,
-    chunks: Ints = 1,
+    chunks: Counts = 1,
     schedule: Schedule = "hierarchical",
-) -> Floats:
+) -> Amount:
     """Time of one collective on a product of levels (formulas of this module) [s].
 
     Parameters
@@ -207,10 +206,10 @@ def collective_s(
 def point_to_point_s(
     level: AnyLevel,
     *,
-    data_bytes: Floats,
-    links: Ints | None = None,
+    data_bytes: Amount,
+    links: Counts | None = None,
     forwarding: Forwarding = "cut_through",
-) -> Floats:
+) -> Amount:
     """Time of one message of D bytes over H links: H*L + d + D/B [s].
 
     With ``store_and_forward`` every link waits for the whole message: H*(L + D/B) + d.
@@ -248,7 +247,7 @@ def point_to_point_s(
     return plain(hops * level.link_latency_s + delay_s + wire_s)
 
 
-def torus_links(source: ArrayLike, target: ArrayLike, sizes: ArrayLike) -> Ints:
+def torus_links(source: ArrayLike, target: ArrayLike, sizes: ArrayLike) -> Counts:
     """Links on the shortest way through a torus: sum of min(abs(i-j), n - abs(i-j)) [1].
 
     Parameters

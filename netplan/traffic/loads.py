@@ -11,9 +11,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.topologies.graph import FabricGraph
-from netplan.traffic.products import Floats
 
 FORWARD, BACK = range(2)
 """Rows of ``link_bytes``: from a link's source to its target, and back."""

@@ -14,11 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from netplan.arrays import Codes, Floats, Indices
 from netplan.errors import InputError
-
-Ints = NDArray[np.int32]
-Codes = NDArray[np.int8]
-Floats = NDArray[np.float64]
 
 KINDS = ("tensor", "context", "data", "pipeline", "expert", "other")
 """What a flow is for; kind codes are positions in this list."""
@@ -55,7 +52,7 @@ class UniformGroups:
     (67100672, 67100672000000.0)
     """
 
-    members: Ints
+    members: Indices
     pair_bytes: float
     kind: int
 
@@ -70,7 +67,7 @@ class UniformGroups:
         """Bytes of all pairs [B]."""
         return self.pair_count * self.pair_bytes
 
-    def listed(self) -> tuple[Ints, Ints]:
+    def listed(self) -> tuple[Indices, Indices]:
         """Write out the pairs: sources and destinations, shape (pairs,)."""
         size = self.members.shape[1]
         first, second = (index.astype(np.int32) for index in np.nonzero(~np.eye(size, dtype=bool)))
@@ -102,8 +99,8 @@ class TrafficMatrix:
     """
 
     gpus: int
-    source: Ints
-    destination: Ints
+    source: Indices
+    destination: Indices
     flow_bytes: Floats
     kind: Codes
     groups: tuple[UniformGroups, ...] = ()
@@ -136,7 +133,7 @@ class TrafficMatrix:
         """Bytes that each GPU receives [B], shape (gpus,)."""
         return self._ends(self.destination)
 
-    def _ends(self, end: Ints) -> Floats:
+    def _ends(self, end: Indices) -> Floats:
         total = sum_by(end, self.flow_bytes, self.gpus)
         for groups in self.groups:
             others = groups.members.shape[1] - 1
@@ -305,7 +302,7 @@ def check_groups(gpus: int, groups: UniformGroups) -> None:
         )
 
 
-def _check_range(name: str, numbers: Ints, gpus: int) -> None:
+def _check_range(name: str, numbers: Indices, gpus: int) -> None:
     if numbers.size and not 0 <= numbers.min() <= numbers.max() < gpus:
         worst = numbers.max() if numbers.max() >= gpus else numbers.min()
         raise InputError(

@@ -24,12 +24,12 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from netplan.arrays import Indices
 from netplan.errors import InputError
 from netplan.traffic.algorithms import Collective, check_choice, check_number
 from netplan.traffic.grid import RankGrid
 from netplan.traffic.matrix import (
     KINDS,
-    Ints,
     TrafficMatrix,
     UniformGroups,
     combine,
@@ -43,7 +43,7 @@ PASSES = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2, "all_to_all": 1
 """An all_reduce is a reduce_scatter and an all_gather."""
 
 
-def ring_traffic(members: Ints, edge_bytes: float, gpus: int, kind: str) -> TrafficMatrix:
+def ring_traffic(members: Indices, edge_bytes: float, gpus: int, kind: str) -> TrafficMatrix:
     """Every member sends the same amount to the next one of its group.
 
     Parameters
@@ -91,7 +91,7 @@ def both_ways(matrix: TrafficMatrix) -> TrafficMatrix:
     return replace(combine([flows, back]), groups=matrix.groups)
 
 
-def chain_traffic(members: Ints, step_bytes: float, gpus: int, wraps: int = 0) -> TrafficMatrix:
+def chain_traffic(members: Indices, step_bytes: float, gpus: int, wraps: int = 0) -> TrafficMatrix:
     """Activations forward and gradients back between neighbouring pipeline stages.
 
     With v interleaved stages on a GPU a microbatch runs v times through the chain. In between it
@@ -196,7 +196,7 @@ def collective_traffic(
 
 def _flat(
     collective: Collective,
-    members: Ints,
+    members: Indices,
     data_bytes: float,
     cluster: tuple[int, str],
     pattern: Pattern,

@@ -13,11 +13,8 @@ from functools import lru_cache
 from math import gcd, isqrt
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from netplan.arrays import Bools, Ints
 
 TENSOR, EXPERT, CONTEXT, DATA, PIPELINE = range(5)
 DIMENSIONS = ("tensor", "expert", "context", "data", "pipeline")

@@ -10,17 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netplan.arrays import AnyInts, Floats
 from netplan.errors import InputError
-
-Ints = NDArray[np.int32] | NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 MAX_LISTED_PAIRS = 1 << 26
 
 
-def sum_by(index: Ints, amounts: Floats, size: int) -> Floats:
+def sum_by(index: AnyInts, amounts: Floats, size: int) -> Floats:
     """Sum amounts that have the same index, shape (size,).
 
     >>> sum_by(np.array([0, 2, 2]), np.array([1.0, 2.0, 3.0]), 4)
@@ -47,24 +44,24 @@ class Products:
         From one end to another [B].
     """
 
-    label: Ints
-    apart: Ints
-    gpu: Ints
+    label: AnyInts
+    apart: AnyInts
+    gpu: AnyInts
     out_share: Floats
     in_share: Floats
     pair_bytes: float
 
-    def sent_beyond(self, *places: Ints) -> Floats:
+    def sent_beyond(self, *places: AnyInts) -> Floats:
         """Bytes that each entry sends to entries that differ from it in every one of ``places``."""
         ends = _beyond(self.in_share, self.label, (self.apart, *places))
         return self.pair_bytes * self.out_share * ends
 
-    def received_beyond(self, *places: Ints) -> Floats:
+    def received_beyond(self, *places: AnyInts) -> Floats:
         """Bytes that each entry receives from entries that differ in every one of ``places``."""
         ends = _beyond(self.out_share, self.label, (self.apart, *places))
         return self.pair_bytes * self.in_share * ends
 
-    def listed(self) -> tuple[Ints, Ints, Floats]:
+    def listed(self) -> tuple[AnyInts, AnyInts, Floats]:
         """Write the pairs out: sources, destinations, bytes.
 
         Raises
@@ -89,7 +86,7 @@ class Products:
         return self.gpu[a[keep]], self.gpu[b[keep]], amount[keep]
 
 
-def _beyond(values: Floats, label: Ints, places: Sequence[Ints]) -> Floats:
+def _beyond(values: Floats, label: AnyInts, places: Sequence[AnyInts]) -> Floats:
     """Sum, for each entry, the values of its label that differ from it in every place.
 
     Inclusion and exclusion over the places: all, less those that agree in one, plus those that

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
+from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.topologies.graph import GPU, HB_SWITCH, FabricGraph
 from netplan.traffic.clos_tree import tree_of_graph
 from netplan.traffic.demand import Demand, Leg, check_demand, split_demand
 from netplan.traffic.dragonfly_map import GLOBAL, HOST, LOCAL, dragonfly_map
 from netplan.traffic.loads import LinkLoads
-from netplan.traffic.products import Floats
 from netplan.traffic.routing_clos import graph_clos_loads
 from netplan.traffic.routing_dragonfly import dragonfly_loads
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs

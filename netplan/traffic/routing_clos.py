@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netplan.arrays import AnyInts, Floats
 from netplan.traffic.clos_tree import ClosTree, GraphTree
 from netplan.traffic.demand import Leg
-from netplan.traffic.products import Floats, Ints, sum_by
+from netplan.traffic.products import sum_by
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +27,7 @@ class TierLoads:
         Bytes on all links above a position together, each way [B], shape (positions,).
     """
 
-    links: Ints
+    links: AnyInts
     up_bytes: Floats
     down_bytes: Floats
 

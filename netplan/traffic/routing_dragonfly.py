@@ -21,10 +21,11 @@ from typing import Literal
 import numpy as np
 from scipy.sparse import coo_array, csr_array, diags_array
 
+from netplan.arrays import AnyInts, Floats
 from netplan.errors import InputError
 from netplan.traffic.demand import Leg
 from netplan.traffic.dragonfly_map import DragonflyMap, Matrix
-from netplan.traffic.products import Floats, Ints, Products
+from netplan.traffic.products import Products
 
 DragonflyRouting = Literal["minimal", "valiant"]
 
@@ -112,7 +113,7 @@ def _product_demand(dragonfly: DragonflyMap, products: Products) -> tuple[Matrix
         label * (int(products.apart.max()) + 1) + products.apart, return_inverse=True
     )
 
-    def by_switch(share: Floats, key: Ints) -> Matrix:
+    def by_switch(share: Floats, key: AnyInts) -> Matrix:
         shape = (dragonfly.switches, int(key.max()) + 1)
         return csr_array(coo_array((share, (switch, key)), shape=shape))
 

@@ -18,11 +18,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
+from netplan.arrays import AnyInts, Bools, Floats, Ints
 from netplan.errors import InputError
-from netplan.traffic.products import Floats, Ints, sum_by
-
-Longs = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+from netplan.traffic.products import sum_by
 
 UNSEEN = np.int16(-1)
 BATCH_CELLS = 1 << 20
@@ -52,18 +50,18 @@ class Arcs:
         Nodes of the largest part [1].
     """
 
-    indptr: Longs
-    head: Ints
-    code: Longs
+    indptr: Ints
+    head: AnyInts
+    code: Ints
     size: int
-    forwards: Mask
-    component: Ints
-    local: Longs
+    forwards: Bools
+    component: AnyInts
+    local: Ints
     width: int
 
 
 def make_arcs(
-    source: Ints, target: Ints, forwards: Mask, links: NDArray[np.int64] | None = None
+    source: AnyInts, target: AnyInts, forwards: Bools, links: NDArray[np.int64] | None = None
 ) -> Arcs:
     """Arcs of a graph, or of some of its links.
 
@@ -96,8 +94,8 @@ def make_arcs(
 
 def ecmp_loads(
     arcs: Arcs,
-    source: Ints,
-    destination: Ints,
+    source: AnyInts,
+    destination: AnyInts,
     flow_bytes: Floats,
     rng: np.random.Generator | None = None,
 ) -> Floats:
@@ -146,8 +144,8 @@ def ecmp_loads(
 
 
 def _lifted(
-    arcs: Arcs, flows: tuple[Ints, Ints, Floats], loads: Floats
-) -> tuple[Ints, Ints, Floats]:
+    arcs: Arcs, flows: tuple[AnyInts, AnyInts, Floats], loads: Floats
+) -> tuple[AnyInts, AnyInts, Floats]:
     """Take the only link of every node that has one; what is left runs between their neighbours.
 
     Thousands of hosts under one leaf then share one search.
@@ -178,17 +176,17 @@ class _Batch:
     """
 
     arcs: Arcs
-    target: Ints
-    slot: Longs
-    node: Ints
+    target: AnyInts
+    slot: Ints
+    node: AnyInts
     amount: Floats
-    scratch: Longs
+    scratch: Ints
 
-    def key(self, slot: Longs, node: Ints) -> Longs:
+    def key(self, slot: Ints, node: AnyInts) -> Ints:
         """Number of a (destination, node) pair."""
         return slot * self.arcs.width + self.arcs.local[node]
 
-    def expand(self, node: Ints) -> tuple[Longs, Longs]:
+    def expand(self, node: AnyInts) -> tuple[Ints, Ints]:
         """All arcs of some nodes: which of the nodes, and place of the arc."""
         start = self.arcs.indptr[node]
         degree = self.arcs.indptr[node + 1] - start
@@ -197,7 +195,7 @@ class _Batch:
         arc = np.arange(len(origin)) + np.repeat(start - ends + degree, degree)
         return origin, arc
 
-    def distinct(self, key: Longs) -> tuple[Longs, Longs]:
+    def distinct(self, key: Ints) -> tuple[Ints, Ints]:
         """First place of each distinct key, and which of these each key equals; no sorting."""
         here = np.arange(len(key))
         self.scratch[key] = here
@@ -238,8 +236,8 @@ class _Batch:
                 )
 
     def downhill(
-        self, distance: NDArray[np.int16], slot: Longs, node: Ints, level: int
-    ) -> tuple[Longs, Longs]:
+        self, distance: NDArray[np.int16], slot: Ints, node: AnyInts, level: int
+    ) -> tuple[Ints, Ints]:
         """Arcs that lead one hop nearer: which of the nodes they leave, and their place."""
         origin, arc = self.expand(node)
         head = self.arcs.head[arc]
@@ -248,11 +246,11 @@ class _Batch:
             near &= self.arcs.forwards[head]
         return origin[near], arc[near]
 
-    def pour(self, distance: NDArray[np.int16]) -> Iterator[tuple[Longs, Floats]]:
+    def pour(self, distance: NDArray[np.int16]) -> Iterator[tuple[Ints, Floats]]:
         """Split evenly: arcs and what passes over them, level by level from the farthest."""
         start = distance[self.key(self.slot, self.node)]
         slot, amount = np.empty(0, np.int64), np.empty(0)
-        node: Ints = slot
+        node: AnyInts = slot
         for level in range(int(start.max()), 0, -1):
             here = start == level
             slot = np.concatenate([slot, self.slot[here]])
@@ -268,7 +266,7 @@ class _Batch:
 
     def walk(
         self, distance: NDArray[np.int16], rng: np.random.Generator
-    ) -> Iterator[tuple[Longs, Floats]]:
+    ) -> Iterator[tuple[Ints, Floats]]:
         """Send each flow over one arc at every hop."""
         node = self.node.copy()
         left = distance[self.key(self.slot, node)]
@@ -283,7 +281,7 @@ class _Batch:
 
 
 def _batches(
-    arcs: Arcs, source: Ints, destination: Ints, flow_bytes: Floats, *, merge: bool
+    arcs: Arcs, source: AnyInts, destination: AnyInts, flow_bytes: Floats, *, merge: bool
 ) -> Iterator[_Batch]:
     """Sort the flows by destination and cut them into batches; ``merge`` joins equal pairs."""
     nodes = np.int64(len(arcs.forwards))

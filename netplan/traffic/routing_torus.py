@@ -22,10 +22,9 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from netplan.arrays import AnyInts, Floats
 from netplan.errors import InputError
-from netplan.traffic.products import Floats, Ints, sum_by
-
-Longs = NDArray[np.int64]
+from netplan.traffic.products import sum_by
 
 PLUS, MINUS = range(2)
 """Directions along an axis, the second index of torus loads."""
@@ -62,11 +61,13 @@ class Torus:
         """Distance in numbers of neighbours along an axis [1]."""
         return prod(self.sizes[:axis])
 
-    def place(self, position: Ints, axis: int) -> Ints:
+    def place(self, position: AnyInts, axis: int) -> AnyInts:
         """Coordinate along one axis."""
         return position // self.stride(axis) % self.sizes[axis]
 
-    def moves(self, first: Ints, second: Ints, axis: int) -> tuple[Ints, NDArray[np.bool_]]:
+    def moves(
+        self, first: AnyInts, second: AnyInts, axis: int
+    ) -> tuple[AnyInts, NDArray[np.bool_]]:
         """Signed steps from one coordinate to another, and whether the other way is as short."""
         size = self.sizes[axis]
         ahead = self.place(second, axis) - self.place(first, axis)
@@ -77,7 +78,9 @@ class Torus:
         return steps, 2 * steps == -size
 
 
-def dimension_order(torus: Torus, source: Ints, destination: Ints, flow_bytes: Floats) -> Floats:
+def dimension_order(
+    torus: Torus, source: AnyInts, destination: AnyInts, flow_bytes: Floats
+) -> Floats:
     """Loads under dimension-order routing.
 
     Parameters
@@ -124,7 +127,9 @@ def dimension_order(torus: Torus, source: Ints, destination: Ints, flow_bytes: F
     return loads
 
 
-def _runs(torus: Torus, axis: int, runs: tuple[Ints, Ints, Ints], amount: Floats) -> Floats:
+def _runs(
+    torus: Torus, axis: int, runs: tuple[AnyInts, AnyInts, AnyInts], amount: Floats
+) -> Floats:
     """Cover runs of consecutive members of lines: (line, first member, length) each."""
     line, first, length = runs
     size, stride = torus.sizes[axis], torus.stride(axis)
@@ -144,7 +149,9 @@ def _runs(torus: Torus, axis: int, runs: tuple[Ints, Ints, Ints], amount: Floats
     return np.where(busy, loads, 0.0).ravel()
 
 
-def minimal_adaptive(torus: Torus, source: Ints, destination: Ints, flow_bytes: Floats) -> Floats:
+def minimal_adaptive(
+    torus: Torus, source: AnyInts, destination: AnyInts, flow_bytes: Floats
+) -> Floats:
     """Loads under minimal-adaptive routing, as `dimension_order`.
 
     Raises
@@ -216,7 +223,7 @@ def _box_pattern(size: NDArray[np.int64], tied: list[bool]) -> Floats:
 def _lay(
     torus: Torus,
     loads: Floats,
-    start: list[Ints],
+    start: list[AnyInts],
     pattern: tuple[Floats, tuple[int, ...]],
     amount: Floats,
 ) -> None:

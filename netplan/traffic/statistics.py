@@ -11,8 +11,9 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from netplan.arrays import Floats
 from netplan.errors import InputError
-from netplan.traffic.matrix import KINDS, Floats, TrafficMatrix, UniformGroups, sum_by
+from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups, sum_by
 
 MAX_BLOCKS = 4096
 GROUPS_AT_A_TIME = 1 << 22

@@ -10,17 +10,12 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from netplan.arrays import AnyInts, Floats
 from netplan.errors import InputError
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.demand import Leg, no_leg
-from netplan.traffic.products import Floats, Ints, Products
-from netplan.traffic.routing_torus import (
-    MINUS,
-    PLUS,
-    Torus,
-    dimension_order,
-    minimal_adaptive,
-)
+from netplan.traffic.products import Products
+from netplan.traffic.routing_torus import MINUS, PLUS, Torus, dimension_order, minimal_adaptive
 
 MAX_GROUP_CELLS = 1 << 26
 
@@ -72,7 +67,7 @@ def group_dimension_order(torus: Torus, products: Products, rails: int) -> Float
     return loads
 
 
-def _dense(torus: Torus, position: Ints, share: Floats) -> Floats:
+def _dense(torus: Torus, position: AnyInts, share: Floats) -> Floats:
     """Shares by coordinate, the first axis last (it runs fastest)."""
     cells = np.zeros(torus.positions)
     cells[position] = share

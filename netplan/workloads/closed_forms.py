@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.workloads.models import Model
 from netplan.workloads.operations import (
     ELEMENT_BYTES,
     PLAIN,
     Collective,
-    Floats,
     Layer,
     Operation,
     Sharding,

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.workloads.models import Model
 from netplan.workloads.operations import (
     ELEMENT_BYTES,
     Collective,
-    Floats,
     Operation,
     Sharding,
     Work,

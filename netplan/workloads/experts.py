@@ -13,15 +13,8 @@ Sources: Lepikhin et al., GShard (arXiv:2006.16668), Sec. 3 for the exchange; Si
 from collections.abc import Sequence
 from dataclasses import replace
 
-from netplan.workloads.operations import (
-    ELEMENT_BYTES,
-    Collective,
-    Floats,
-    Local,
-    Operation,
-    Variant,
-    Work,
-)
+from netplan.arrays import Floats
+from netplan.workloads.operations import ELEMENT_BYTES, Collective, Local, Operation, Variant, Work
 from netplan.workloads.products import Product, column_product, row_product
 from netplan.workloads.vector_operations import activation, bias, dropout
 

@@ -16,15 +16,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from netplan.arrays import Amount, Floats, Ints
 from netplan.errors import InputError
 from netplan.workloads.models import Model
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Amount = Floats | float
-"""One number for each sharding, or one for all of them."""
 
 Strategy = Literal["1d", "2d", "summa"]
 Mode = Literal["corrected", "published-code"]

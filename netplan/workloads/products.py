@@ -7,16 +7,8 @@ Source: arXiv:2410.00273, Tables I, II and A2; backward passes from its publishe
 
 from dataclasses import dataclass, replace
 
-from netplan.workloads.operations import (
-    ELEMENT_BYTES,
-    Amount,
-    Collective,
-    Floats,
-    Local,
-    Module,
-    Operation,
-    Work,
-)
+from netplan.arrays import Amount, Floats
+from netplan.workloads.operations import ELEMENT_BYTES, Collective, Local, Module, Operation, Work
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,6 +8,7 @@ were scattered before. Left out, as there: the qkv bias, residual sums, loss and
 
 import numpy as np
 
+from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.workloads.experts import expert_operations
 from netplan.workloads.models import Model
@@ -16,7 +17,6 @@ from netplan.workloads.operations import (
     MASK_BYTES,
     PLAIN,
     Collective,
-    Floats,
     Layer,
     Local,
     Mode,
@@ -28,19 +28,8 @@ from netplan.workloads.operations import (
     Work,
     local_sizes,
 )
-from netplan.workloads.products import (
-    Product,
-    column_product,
-    row_product,
-    summa_product,
-)
-from netplan.workloads.vector_operations import (
-    activation,
-    bias,
-    block_norm,
-    dropout,
-    layer_norm,
-)
+from netplan.workloads.products import Product, column_product, row_product, summa_product
+from netplan.workloads.vector_operations import activation, bias, block_norm, dropout, layer_norm
 
 
 def attention(local: Local, recompute: Recompute) -> Operation:

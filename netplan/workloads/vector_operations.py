@@ -4,12 +4,11 @@ Counts per element are those of the published code of arXiv:2410.00273 (its tabl
 the gated activation is counted here the same way. A bias works as hard backward as forward.
 """
 
+from netplan.arrays import Amount, Floats
 from netplan.workloads.operations import (
     ELEMENT_BYTES,
     MASK_BYTES,
-    Amount,
     Collective,
-    Floats,
     Local,
     Module,
     Operation,

@@ -13,11 +13,11 @@ from time import perf_counter
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from netplan import __version__
 from netplan.studies.local import LocalCluster
 from netplan.studies.points import Outcome, Point, Scalar, point_sha256
 from netplan.studies.run import run
 from netplan.studies.store import Store
+from netplan.version import __version__
 
 ROWS = 1_000_000
 BATCH = 1_000

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.faults.exposure import (
     GroupKind,
-    Ints,
     RiskGroups,
     draw_groups,
     failed_parts,

@@ -9,11 +9,11 @@ from threading import Thread
 
 import pytest
 
-from netplan import __version__
 from netplan.errors import InputError
 from netplan.studies.local import LocalCluster
 from netplan.studies.run import run
 from netplan.studies.store import Store
+from netplan.version import __version__
 from tests.studies.toys import (
     Toy,
     found,

@@ -13,11 +13,11 @@ from distributed import Client, KilledWorker
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netplan import __version__
 from netplan.studies.driver import Driver
 from netplan.studies.progress import Tracker
 from netplan.studies.store import Store
 from netplan.studies.tasks import evaluate_chunk
+from netplan.version import __version__
 from tests.studies.toys import Toy, found, undisturbed
 
 POINTS = 300

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netplan import __version__
 from netplan.errors import InputError
 from netplan.studies.alone import Alone
 from netplan.studies.attempt import attempt, error_line
@@ -20,6 +19,7 @@ from netplan.studies.points import Outcome, Point, Scalar
 from netplan.studies.progress import Progress, Tracker
 from netplan.studies.run import RunSummary, run
 from netplan.studies.store import Store
+from netplan.version import __version__
 from tests.studies.toys import Toy, found, nothing_left, start_driver, undisturbed
 
 KILLED = "the process was killed, probably for want of memory"

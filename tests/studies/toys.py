@@ -11,11 +11,11 @@ from signal import SIGKILL
 
 import numpy as np
 
-from netplan import __version__
 from netplan.errors import InputError
 from netplan.studies.points import Outcome, Point, Scalar
 from netplan.studies.run import RunSummary, run
 from netplan.studies.store import Store
+from netplan.version import __version__
 
 ROOT = Path(__file__).parents[2]
 DRIVER = "from tests.studies.toys import main; main()"

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from netplan.topologies.graph import GPU, HB_SWITCH, FabricGraph, Ints
+from netplan.arrays import Indices
+from netplan.topologies.graph import GPU, HB_SWITCH, FabricGraph
 
 
 def network_only(graph: FabricGraph) -> FabricGraph:
@@ -44,7 +45,7 @@ def network_only(graph: FabricGraph) -> FabricGraph:
     )
 
 
-def _first_ports(graph: FabricGraph, source: Ints, target: Ints, used: np.ndarray) -> Ints:
+def _first_ports(graph: FabricGraph, source: Indices, target: Indices, used: np.ndarray) -> Indices:
     """First network port of every GPU; 0 for all other nodes, whose ports keep their numbers."""
     first = np.full(graph.node_count, np.iinfo(np.int32).max, np.int32)
     np.minimum.at(first, source, graph.source_port[used])

@@ -10,18 +10,10 @@ from itertools import chain
 
 import numpy as np
 
+from netplan.arrays import Codes, Indices
 from netplan.topologies.components import connected_components
 from netplan.topologies.formats.draft import Draft
-from netplan.topologies.graph import (
-    GPU,
-    HB_SWITCH,
-    LENGTH_CLASSES,
-    MANAGER,
-    SWITCH,
-    Codes,
-    FabricGraph,
-    Ints,
-)
+from netplan.topologies.graph import GPU, HB_SWITCH, LENGTH_CLASSES, MANAGER, SWITCH, FabricGraph
 
 UNKNOWN_TIER = 127
 
@@ -97,7 +89,7 @@ def natural_order(name: str) -> list[str | int]:
     return [int(part) if i % 2 else part for i, part in enumerate(parts)]
 
 
-def _ends(draft: Draft, names: list[str]) -> tuple[Ints, Ints]:
+def _ends(draft: Draft, names: list[str]) -> tuple[Indices, Indices]:
     """Positions in ``names`` of both ends of every link."""
     position = {name: i for i, name in enumerate(names)}
     for link in draft.links:
@@ -111,7 +103,7 @@ def _ends(draft: Draft, names: list[str]) -> tuple[Ints, Ints]:
 
 
 def _check_connected(
-    draft: Draft, names: list[str], ends: tuple[Ints, Ints], domains: tuple[int, int]
+    draft: Draft, names: list[str], ends: tuple[Indices, Indices], domains: tuple[int, int]
 ) -> None:
     """Refuse a graph in several parts; GPUs of one HB domain count as joined."""
     gpus, hb_size = domains
@@ -127,7 +119,7 @@ def _check_connected(
         )
 
 
-def _tiers(draft: Draft, names: list[str], kind: Codes, ends: tuple[Ints, Ints]) -> Codes:
+def _tiers(draft: Draft, names: list[str], kind: Codes, ends: tuple[Indices, Indices]) -> Codes:
     """Tier of every node: as given, else its distance from the GPUs."""
     tier = np.full(len(names), UNKNOWN_TIER, np.int8)
     tier[(kind == GPU) | (kind == MANAGER)] = 0
@@ -148,7 +140,7 @@ def _tiers(draft: Draft, names: list[str], kind: Codes, ends: tuple[Ints, Ints])
     return tier
 
 
-def _ports(draft: Draft) -> tuple[Ints, Ints]:
+def _ports(draft: Draft) -> tuple[Indices, Indices]:
     """Ports of both ends of every link; missing ones take the lowest that are free."""
     taken: dict[str, dict[int, int]] = {name: {} for name in draft.nodes}
     for link in draft.links:
@@ -179,7 +171,7 @@ def _ports(draft: Draft) -> tuple[Ints, Ints]:
     return np.array(ports[0::2], np.int32), np.array(ports[1::2], np.int32)
 
 
-def _groups(draft: Draft, kind: Codes, tier: Codes, ends: tuple[Ints, Ints]) -> list[str]:
+def _groups(draft: Draft, kind: Codes, tier: Codes, ends: tuple[Indices, Indices]) -> list[str]:
     """Group of every link: as given, else by what it joins."""
     columns = [values[end].tolist() for values in (kind, tier) for end in ends]
     return [

@@ -1,0 +1,28 @@
+"""Array types of the package: a type says the kind of its numbers, a docstring their shape."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+"""Whole numbers: degrees, counts, codes."""
+
+Indices = NDArray[np.int32]
+"""Numbers of nodes, ports, links and GPUs: half the memory, and no fabric has 2^31 of them."""
+
+AnyInts = NDArray[np.int32] | NDArray[np.int64]
+"""Whole numbers that may be of either width."""
+
+Codes = NDArray[np.int8]
+"""Small enumerations, such as kinds of nodes."""
+
+Floats = NDArray[np.float64]
+"""Times, bytes, rates."""
+
+Bools = NDArray[np.bool_]
+"""Masks."""
+
+Amount = Floats | float
+"""One number for each entry of an array, or one for all of them."""
+
+Counts = Ints | int
+"""One whole number for each entry of an array, or one for all of them."""
