@@ -69,15 +69,14 @@ def evaluate_plan(
     training, levels, mode, options
         As in `netplan.performance.search.search_plans`.
     plan
-        Its ``degrees`` must have one entry a level.
+        Its placement must have one entry a level.
     strategy
         ``1d``, ``2d`` or ``summa``.
     """
     check_setting(strategy, mode)
-    if len(plan.degrees) != len(levels):
-        raise InputError(
-            f"a plan has degrees at every level: got {len(plan.degrees)} for {len(levels)} levels"
-        )
+    given = len(plan.placement.levels)
+    if given != len(levels):
+        raise InputError(f"a plan has degrees at every level: got {given} for {len(levels)} levels")
     setting = Setting(training, strategy, mode, options)
     return Evaluation.of(setting, tuple(levels), single_plan(plan)).plan_time(0, 0)
 
@@ -122,24 +121,13 @@ class Evaluation:
         )
 
     def _plan(self, place: int, row: int, schedule: int) -> Plan:
-        degrees = self.space.placements.degrees[:, :, place].tolist()
-        tensor, expert, context, data, pipeline = (
-            int(total) for total in self.space.placements.totals[:, place]
-        )
         schedules = self.space.schedules
-        further = tuple((level[2], level[1]) for level in degrees)
         return Plan(
-            tensor=tensor,
-            pipeline=pipeline,
-            data=data,
+            placement=self.space.placements.at(place),
             microbatch=int(schedules.microbatch[schedule]),
             microbatches=int(schedules.microbatches[schedule]),
             interleave=int(schedules.interleave[schedule]),
-            degrees=tuple((level[0], level[3], level[4]) for level in degrees),
-            context=context,
-            expert=expert,
             panels=int(self.space.sharding.panels[row]),
-            further=further if context * expert > 1 else (),
         )
 
     def best(self, top: int) -> tuple[list[tuple[int, int]], int]:

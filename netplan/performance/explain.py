@@ -130,12 +130,13 @@ def explain_modes(setting: Setting, levels: Sequence[Level], plan: Plan) -> tupl
     --------
     >>> from netplan.performance.iteration_model import ITERATION_MODELS
     >>> from netplan.performance.setting import Training
+    >>> from netplan.traffic.placement import Degrees, Placement
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> b200, fourd = ACCELERATORS.load("b200"), ITERATION_MODELS.load("4d")
     >>> training = Training.on(b200, MODELS.load("gpt-1t"), fourd)
     >>> levels = (Level("switch", 8, 900e9, 0, 2.5e-6), Level("switch", 2048, 100e9, 0, 5e-6))
-    >>> plan = Plan(8, 64, 32, 1, 128, 1, degrees=((8, 1, 1), (1, 32, 64)))
+    >>> plan = Plan(Placement((Degrees(tensor=8), Degrees(data=32, pipeline=64))), 1, 128)
     >>> rows = explain_modes(Setting(training), levels, plan)
     >>> [row.operation for row in rows if row.difference_s < -1e-9]
     ['fc2-bias', 'fc2-bias', 'vproj-bias', 'vproj-bias', '']

@@ -5,90 +5,93 @@ from typing import Any
 
 from netplan.levels import Level
 from netplan.performance.setting import Setting
-from netplan.workloads.operations import Strategy
+from netplan.traffic.placement import Placement
+from netplan.workloads.operations import Sharding, Strategy
 
 PARTS = ("compute", "memory", "tensor_comm", "data_comm", "pipeline_comm", "bubble")
 """Parts of an iteration; with experts there is `expert_comm` too."""
 
 
 @dataclass(frozen=True, slots=True)
-class Degrees:
-    """Parallel degrees of one level, or of a whole plan [1]."""
-
-    tensor: int = 1
-    context: int = 1
-    expert: int = 1
-    data: int = 1
-    pipeline: int = 1
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
-    """One parallel plan.
+    """One parallel plan: where its degrees lie, and how the batch runs through it.
 
     Parameters
     ----------
-    tensor, pipeline, data
-        Parallel degrees [1]. Data parallel GPUs that share no expert are counted by ``expert``.
+    placement
+        Parallel degrees at each level. Data parallel GPUs that share no expert are counted by
+        ``expert``.
     microbatch
         Sequences of one microbatch, b [1].
     microbatches
         Microbatches of one pipeline in an iteration, m [1].
     interleave
         Interleaved stages of one GPU, v [1].
-    degrees
-        Tensor, data and pipeline degree at each level, innermost level first [1].
-    context, expert
-        GPUs over the sequence; GPUs over the experts [1].
     panels
         SUMMA panels, n_b [1].
-    further
-        Context and expert degree at each level; empty where both are 1 [1].
+
+    Examples
+    --------
+    >>> from netplan.traffic.placement import Degrees
+    >>> plan = Plan(Placement((Degrees(tensor=8), Degrees(data=2, pipeline=4))), 1, 16)
+    >>> plan.gpus, plan.pipeline
+    (64, 4)
     """
 
-    tensor: int
-    pipeline: int
-    data: int
+    placement: Placement
     microbatch: int
     microbatches: int
-    interleave: int
-    degrees: tuple[tuple[int, int, int], ...]
-    context: int = 1
-    expert: int = 1
+    interleave: int = 1
     panels: int = 1
-    further: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def tensor(self) -> int:
+        """GPUs over heads and columns [1]."""
+        return self.placement.totals.tensor
+
+    @property
+    def context(self) -> int:
+        """GPUs over the sequence [1]."""
+        return self.placement.totals.context
+
+    @property
+    def expert(self) -> int:
+        """GPUs over the experts [1]."""
+        return self.placement.totals.expert
+
+    @property
+    def data(self) -> int:
+        """GPUs that hold the same experts and see different sequences [1]."""
+        return self.placement.totals.data
+
+    @property
+    def pipeline(self) -> int:
+        """Stages [1]."""
+        return self.placement.totals.pipeline
 
     @property
     def gpus(self) -> int:
         """GPUs that the plan uses [1]."""
-        return self.tensor * self.context * self.expert * self.data * self.pipeline
+        return self.placement.gpus
 
     @property
-    def levels(self) -> tuple[Degrees, ...]:
-        """All degrees at each level, innermost level first.
-
-        Examples
-        --------
-        >>> Plan(8, 4, 2, 1, 16, 1, degrees=((8, 1, 1), (1, 2, 4))).levels[1].pipeline
-        4
-        """
-        further = self.further or ((1, 1),) * len(self.degrees)
-        return tuple(
-            Degrees(tensor, context, expert, data, pipeline)
-            for (tensor, data, pipeline), (context, expert) in zip(
-                self.degrees, further, strict=True
-            )
+    def sharding(self) -> Sharding:
+        """How one microbatch is cut."""
+        totals = self.placement.totals
+        return Sharding.of(
+            self.microbatch, totals.tensor, totals.context, self.panels, totals.expert
         )
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON: degrees, schedule, and what of each degree lies at each level."""
-        levels = [asdict(level) for level in self.levels]
+        levels = [level._asdict() for level in self.placement.levels]
+        total = self.placement.totals
         return {
-            "tensor": self.tensor,
-            "context": self.context,
-            "expert": self.expert,
-            "pipeline": self.pipeline,
-            "data": self.data,
+            "tensor": total.tensor,
+            "context": total.context,
+            "expert": total.expert,
+            "pipeline": total.pipeline,
+            "data": total.data,
             "microbatch": self.microbatch,
             "microbatches": self.microbatches,
             "interleave": self.interleave,

@@ -33,7 +33,7 @@ from netplan.traffic.placement import (
 )
 from netplan.workloads.operations import Sharding
 
-LAYER_DIMENSIONS = [TENSOR, EXPERT, CONTEXT]
+LAYER_DIMENSIONS = [TENSOR, CONTEXT, EXPERT]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,24 +206,13 @@ def enumerate_plans(setting: Setting, sizes: Sequence[int]) -> PlanSpace:
 
 def single_plan(plan: Plan) -> PlanSpace:
     """The space that holds one plan only."""
-    order = [
-        [level.tensor, level.expert, level.context, level.data, level.pipeline]
-        for level in plan.levels
-    ]
-    placements = Placements(np.array(order, dtype=np.int64)[:, :, None])
+    placements = Placements.of(plan.placement)
     zero, one = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
-    sharding = Sharding(
-        plan.microbatch * one,
-        plan.tensor * one,
-        plan.context * one,
-        plan.panels * one,
-        plan.expert * one,
-    )
     schedules = Schedules(
         zero, zero, plan.microbatch * one, plan.interleave * one, plan.microbatches * one
     )
     return PlanSpace(
-        placements, placements.totals, zero, placements, zero, sharding, zero, zero, schedules
+        placements, placements.totals, zero, placements, zero, plan.sharding, zero, zero, schedules
     )
 
 

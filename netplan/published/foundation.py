@@ -165,7 +165,7 @@ def _figure_4() -> Iterator[Check]:
     training, where = _training(), f"{PAPER}, Fig. 4"
     best = {gpus: _best(training, gpus, 8) for gpus in (1024, 2048, 4096, 8192, CLUSTER)}
     for gpus, expected in ((1024, "2, 2, 2"), (2048, "4, 1, 2"), (8192, "8, 1, 1")):
-        inside = best[gpus].plan.levels[0]
+        inside = best[gpus].plan.placement.levels[0]
         got = f"{inside.tensor}, {inside.data}, {inside.pipeline}"
         yield check(f"{gpus:,} GPUs: (TP, DP, PP) in the domain", where, expected, got)
     deepest = max(gpus for gpus, timed in best.items() if timed.plan.pipeline == FULL_DEPTH)

@@ -11,9 +11,9 @@ from netplan.topologies.dragonfly import dragonfly_shape
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS
-from netplan.traffic.grid import RankGrid
 from netplan.traffic.paths import path_statistics
 from netplan.traffic.patterns import collective_traffic
+from netplan.traffic.placement import Degrees, Placement
 from netplan.traffic.statistics import (
     KindShare,
     hb_share,
@@ -43,8 +43,8 @@ def network_checks() -> Iterator[Check]:
 def _traffic() -> Iterator[Check]:
     """Who talks to whom, and how much, with ring collectives and one sequence a microbatch."""
     for name, (tensor, pipeline, data, batch) in STRATEGIES.items():
-        grid = RankGrid(((tensor, 1, 1), (1, data, pipeline)))
-        matrix = training_traffic(MODELS.load(name), Schedule(batch), grid, grid.gpus)
+        placement = Placement((Degrees(tensor), Degrees(data=data, pipeline=pipeline)))
+        matrix = training_traffic(MODELS.load(name), Schedule(batch), placement, placement.gpus)
         shares = {share.kind: share for share in kind_shares(matrix)}
         idle = 100 * idle_pairs_share(matrix)
         where = f"{RAIL_ONLY}, Fig. 3"
@@ -58,9 +58,9 @@ def _traffic() -> Iterator[Check]:
     for kind in ("data", "pipeline"):
         pair = shares[kind].pair_bytes / GB
         yield check_within(f"gpt-1t: GB a {kind} pair", where, (5.5, 7.0), pair, "about 6")
-    grid = RankGrid(((1, 32, 1), (1, 2, 1)))
+    placement = Placement((Degrees(data=32), Degrees(data=2)))
     gather = collective_traffic(
-        "all_reduce", grid, ("data",), data_bytes=GB, kind="data", pattern="hierarchical"
+        "all_reduce", placement, ("data",), data_bytes=GB, kind="data", pattern="hierarchical"
     )
     inside = 100 * hb_share(gather, 32)
     yield check("HB share of an all_reduce, %", f"{RAIL_ONLY}, Fig. 5", "98", f"{inside:.0f}")

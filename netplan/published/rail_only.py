@@ -20,6 +20,7 @@ from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.collectives import all_gather_bound_s, all_to_all_s
+from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.models import MODELS, Model
 
 PAPER = "arXiv:2307.12169"
@@ -113,13 +114,10 @@ def _table_4_time(row: dict[str, str], model: Model) -> PlanTime:
     tensor, pipeline, data = (int(row[key]) for key in ("tensor", "pipeline", "data"))
     batch, microbatch = int(row["batch"]), int(row["microbatch"])
     plan = Plan(
-        tensor=tensor,
-        pipeline=pipeline,
-        data=data,
+        Placement((Degrees(tensor), Degrees(data=data, pipeline=pipeline))),
         microbatch=microbatch,
         microbatches=batch // (data * microbatch),
         interleave=int(row["interleave"]),
-        degrees=((tensor, 1, 1), (1, data, pipeline)),
     )
     levels = (
         Level("switch", tensor, A100_HB_BYTES_PER_S, step_latency_s=LATENCY_S),

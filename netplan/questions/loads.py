@@ -162,7 +162,7 @@ def _collectives(
         workload.fabric.levels, workload.setting.assumptions.communication, workload.setting.mode
     )
     placements = single_plan(workload.timed.plan).placements
-    for use in collectives_of(workload.model, workload.schedule, workload.grid):
+    for use in collectives_of(workload.model, workload.schedule, workload.placement):
         group = group_of(placements, *(DIMENSIONS.index(name) for name in use.dimensions))
         # An all_reduce of the iteration is a reduce_scatter and an all_gather.
         whole = use.collective == "all_reduce"
@@ -170,7 +170,7 @@ def _collectives(
         slope = (2 if whole else 1) * float(network.collective(kind, group).s_per_byte[0])
         matrix = collective_traffic(
             use.collective,
-            workload.grid,
+            workload.placement,
             use.dimensions,
             data_bytes=use.data_bytes,
             kind=use.kind,
@@ -185,7 +185,7 @@ def _collectives(
         yield CollectiveLoad(
             kind=use.kind,
             collective=use.collective,
-            members=workload.grid.degree(*use.dimensions),
+            members=workload.placement.degree(*use.dimensions),
             data_bytes=use.data_bytes,
             times=use.times,
             analytic_s=slope * use.data_bytes,
@@ -209,7 +209,7 @@ def _as_wired(workload: Workload, matrix: TrafficMatrix) -> TrafficMatrix:
 
 def _levels_of(workload: Workload, use: CollectiveUse) -> list[Level]:
     """The levels as one group of the collective sees them."""
-    splits = workload.grid.splits(*use.dimensions)
+    splits = workload.placement.splits(*use.dimensions)
     return [
         Level(level.kind, members, level.link_bytes_per_s)
         for level, members in zip(workload.fabric.levels, splits, strict=True)

@@ -1,7 +1,7 @@
 """The traffic of a training run on a fabric: the plan, its placement, the matrix it makes."""
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,12 @@ from netplan.questions.search import fixed_values
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.traffic.grid import RankGrid
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.patterns import Pattern
+from netplan.traffic.placement import Placement
 from netplan.traffic.training import Schedule, training_traffic
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS, Model
-
-GRID_DIMENSIONS = ("tensor", "context", "expert", "data", "pipeline")
-"""Order of `netplan.performance.plan.Degrees`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +36,8 @@ class Workload:
         The fabric, from its file to its counts and levels.
     setting, timed
         What is trained under which assumptions, and the best plan found.
-    grid, schedule
-        The plan as a placement of ranks, and how its collectives run.
+    schedule
+        How the collectives of the plan run.
     """
 
     inputs: dict[str, Any]
@@ -49,7 +46,6 @@ class Workload:
     fabric: Fabric
     setting: Setting
     timed: PlanTime
-    grid: RankGrid
     schedule: Schedule
 
     @property
@@ -57,9 +53,14 @@ class Workload:
         """What is trained."""
         return self.setting.training.model
 
+    @property
+    def placement(self) -> Placement:
+        """Where the ranks of the plan lie."""
+        return self.timed.plan.placement
+
     def matrix(self) -> TrafficMatrix:
         """Traffic of one iteration."""
-        return training_traffic(self.model, self.schedule, self.grid, self.sizing.gpus)
+        return training_traffic(self.model, self.schedule, self.placement, self.sizing.gpus)
 
 
 def find_workload(  # noqa: PLR0913 - one keyword an input, as on the command line
@@ -123,7 +124,6 @@ def find_workload(  # noqa: PLR0913 - one keyword an input, as on the command li
         context=algorithm,
         data=algorithm,
     )
-    grid = RankGrid(tuple(astuple(level) for level in plan.levels), GRID_DIMENSIONS)
     inputs = {
         "gpus": gpus,
         "radix": radix,
@@ -139,7 +139,7 @@ def find_workload(  # noqa: PLR0913 - one keyword an input, as on the command li
         "set": reader.replaced(),
     }
     setting = found.settings[0]
-    return Workload(inputs, spec, built.sizing, built, setting, timed, grid, schedule)
+    return Workload(inputs, spec, built.sizing, built, setting, timed, schedule)
 
 
 def require_filled(fabric: Fabric, gpus: int) -> None:

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from netplan.performance.plan import Degrees, Plan, PlanTime
+from netplan.performance.plan import PlanTime
 from netplan.questions.search import SearchAnswer
 from netplan.reports.text import Cell, percent, plain_table
+from netplan.traffic.placement import Degrees
 from netplan.units import si
 
 BAR_WIDTH = 40
@@ -76,8 +77,8 @@ def _row(rank: int, timed: PlanTime) -> dict[str, Cell]:
         "iteration": si(timed.iteration_time_s, "s", 4),
         "MFU": percent(timed.mfu),
         "memory": f"{timed.memory_bytes / 1e9:.0f} GB",
-        "TPxPPxDP": _degrees(plan),
-        "inside HB": _degrees(plan.levels[0]),
+        "TPxPPxDP": _degrees(plan.placement.totals),
+        "inside HB": _degrees(plan.placement.levels[0]),
         "microbatches": f"{plan.microbatches} x {plan.microbatch}",
     }
     if timed.strategy == "summa":
@@ -87,7 +88,7 @@ def _row(rank: int, timed: PlanTime) -> dict[str, Cell]:
     return row
 
 
-def _degrees(of: Plan | Degrees) -> str:
+def _degrees(of: Degrees) -> str:
     """Degrees as TPxPPxDP; 2D tensor parallelism in brackets, experts after the data degree."""
     tensor = f"({of.tensor}x{of.context})" if of.context > 1 else f"{of.tensor}"
     expert = f"xEP{of.expert}" if of.expert > 1 else ""

@@ -62,7 +62,7 @@ class Group:
 
 
 def group_of(placements: Placements, *dimensions: int) -> Group:
-    """The GPUs that differ only in these dimensions, which are neighbours in their order.
+    """The GPUs that differ only in these dimensions; groups over those before lie in between.
 
     Examples
     --------
@@ -72,7 +72,11 @@ def group_of(placements: Placements, *dimensions: int) -> Group:
     """
     degrees = placements.degrees
     members = degrees[:, list(dimensions)].prod(axis=1)
-    return Group(members, degrees[:, : min(dimensions)].prod(axis=1))
+    stride = degrees[:, : min(dimensions)].prod(axis=1)
+    for at in sorted({*range(min(dimensions), max(dimensions))} - {*dimensions}):
+        beyond = degrees[:, [one for one in dimensions if one > at]].prod(axis=1)
+        stride = np.where(beyond > 1, stride * degrees[:, at], stride)
+    return Group(members, stride)
 
 
 @dataclass(frozen=True, slots=True)

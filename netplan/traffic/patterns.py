@@ -27,7 +27,6 @@ import numpy as np
 from netplan.arrays import Indices
 from netplan.errors import InputError
 from netplan.traffic.algorithms import Collective, check_choice, check_number
-from netplan.traffic.grid import RankGrid
 from netplan.traffic.matrix import (
     KINDS,
     TrafficMatrix,
@@ -36,6 +35,7 @@ from netplan.traffic.matrix import (
     flows_matrix,
     no_traffic,
 )
+from netplan.traffic.placement import Placement
 
 Pattern = Literal["ring", "direct", "hierarchical"]
 
@@ -135,7 +135,7 @@ def chain_traffic(members: Indices, step_bytes: float, gpus: int, wraps: int = 0
 
 def collective_traffic(
     collective: Collective,
-    grid: RankGrid,
+    placement: Placement,
     dimensions: tuple[str, ...],
     *,
     data_bytes: float,
@@ -148,7 +148,7 @@ def collective_traffic(
     ----------
     collective
         ``all_gather``, ``reduce_scatter``, ``all_reduce`` or ``all_to_all``.
-    grid
+    placement
         The placement.
     dimensions
         Dimensions in which the members of one group differ.
@@ -168,9 +168,10 @@ def collective_traffic(
     --------
     An all_reduce over 32 GPUs in each of 2 HB domains keeps 98.41 % of its bytes inside.
 
-    >>> grid = RankGrid(((1, 32, 1), (1, 2, 1)))
+    >>> from netplan.traffic.placement import Degrees
+    >>> placement = Placement((Degrees(data=32), Degrees(data=2)))
     >>> matrix = collective_traffic(
-    ...     "all_reduce", grid, ("data",), data_bytes=1e9, kind="data", pattern="hierarchical")
+    ...     "all_reduce", placement, ("data",), data_bytes=1e9, kind="data", pattern="hierarchical")
     >>> inside = matrix.source // 32 == matrix.destination // 32
     >>> float(round(100 * matrix.flow_bytes[inside].sum() / matrix.total_bytes, 2))
     98.41
@@ -180,16 +181,16 @@ def collective_traffic(
     check_number("data_bytes", data_bytes)
     if kind not in KINDS:
         raise InputError(f"unknown kind of traffic {kind!r}: use one of {', '.join(KINDS)}")
-    members = grid.groups(*dimensions)
+    members = placement.groups(*dimensions)
     if pattern != "hierarchical":
-        return _flat(collective, members, data_bytes, (grid.gpus, kind), pattern)
+        return _flat(collective, members, data_bytes, (placement.gpus, kind), pattern)
     within: Pattern = "direct" if collective == "all_to_all" else "ring"
-    parts, inner = [no_traffic(grid.gpus)], 1
-    for n in grid.splits(*dimensions):
+    parts, inner = [no_traffic(placement.gpus)], 1
+    for n in placement.splits(*dimensions):
         # Members that differ in this level only: the middle axis of (outer, n, inner), moved last.
         level = members.reshape(len(members), -1, n, inner).swapaxes(2, 3).reshape(-1, n)
         message = data_bytes if collective == "all_to_all" else data_bytes / inner
-        parts.append(_flat(collective, level, message, (grid.gpus, kind), within))
+        parts.append(_flat(collective, level, message, (placement.gpus, kind), within))
         inner *= n
     return combine(parts)
 

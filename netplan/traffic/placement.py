@@ -1,23 +1,53 @@
-"""How parallel degrees lie on the levels of a fabric: every way, as arrays.
+"""How parallel degrees lie on the levels of a fabric: all ways as arrays, and one way rank by rank.
 
 Each level of size n is split exactly among the parallel dimensions: at every level the degrees
-multiply to n. Summed up over the levels (as products) they are the degrees of the whole cluster.
-Inside a level the dimensions are ordered from the innermost to the outermost: tensor, expert,
-context, data, pipeline. Experts are spread over GPUs that hold different data, so the data parallel
-group of all other weights is expert x data.
+multiply to n. Multiplied over the levels they are the degrees of the whole cluster. Everywhere the
+dimensions have one order, the innermost first: tensor, context, expert, data, pipeline. Experts are
+spread over GPUs that hold different data, so the data parallel group of all other weights is
+expert x data.
+
+A search looks at all placements at once (`Placements`, arrays); traffic follows one (`Placement`).
+Written one after the other, innermost level first and inside a level in the order of the
+dimensions, its degrees are the radices of a number system, and a GPU's number written in it gives
+its coordinates:
+
+    radices  n(level 0, tensor), n(level 0, context), ..., n(level 1, tensor), ...
+
+so tensor-parallel neighbours are neighbours in the cluster. The members of one parallel group
+differ only in the digits of its dimensions; listing them is a transposition, not a search.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import gcd, isqrt
+from math import gcd, isqrt, prod
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from netplan.arrays import Bools, Ints
+from netplan.arrays import Bools, Indices, Ints
+from netplan.errors import InputError
 
-TENSOR, EXPERT, CONTEXT, DATA, PIPELINE = range(5)
-DIMENSIONS = ("tensor", "expert", "context", "data", "pipeline")
+
+class Degrees(NamedTuple):
+    """Parallel degrees of one level, or of a whole plan, in the order of the dimensions [1].
+
+    Examples
+    --------
+    >>> Degrees(tensor=8, pipeline=4)
+    Degrees(tensor=8, context=1, expert=1, data=1, pipeline=4)
+    """
+
+    tensor: int = 1
+    context: int = 1
+    expert: int = 1
+    data: int = 1
+    pipeline: int = 1
+
+
+DIMENSIONS = Degrees._fields
+TENSOR, CONTEXT, EXPERT, DATA, PIPELINE = range(len(DIMENSIONS))
 
 
 @lru_cache(maxsize=4096)
@@ -59,6 +89,162 @@ class Placements:
     def take(self, index: Ints | Bools | slice) -> "Placements":
         """Some of the placements."""
         return Placements(self.degrees[:, :, index])
+
+    def at(self, index: int) -> "Placement":
+        """One of the placements."""
+        return Placement(tuple(Degrees(*level) for level in self.degrees[:, :, index].tolist()))
+
+    @classmethod
+    def of(cls, placement: "Placement") -> "Placements":
+        """One placement as arrays."""
+        return cls(np.array(placement.levels, dtype=np.int64)[:, :, None])
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One placement of parallel degrees on the levels of a fabric.
+
+    Parameters
+    ----------
+    levels
+        Degrees at each level, the innermost level first [1].
+
+    Raises
+    ------
+    InputError
+        If a degree is below 1.
+
+    Examples
+    --------
+    Two HB domains of 4 GPUs: tensor 2 and data 2 inside, pipeline 2 across.
+
+    >>> placement = Placement((Degrees(tensor=2, data=2), Degrees(pipeline=2)))
+    >>> placement.groups("tensor").tolist()
+    [[0, 1], [2, 3], [4, 5], [6, 7]]
+    >>> placement.groups("pipeline").tolist()
+    [[0, 4], [1, 5], [2, 6], [3, 7]]
+    >>> placement.coordinates([6]), placement.gpu_at([[0, 0, 0, 1, 1]])
+    (array([[0, 0, 0, 1, 1]]), array([6]))
+    """
+
+    levels: tuple[Degrees, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse degrees that are none."""
+        for level in self.levels:
+            if min(level) < 1:
+                raise InputError(
+                    f"a level splits among {', '.join(DIMENSIONS)}: got degrees {tuple(level)},"
+                    f" give {len(DIMENSIONS)} whole numbers of at least 1"
+                )
+
+    @property
+    def totals(self) -> Degrees:
+        """Degrees of the whole cluster [1]."""
+        return Degrees(*(prod(column) for column in zip(*self.levels, strict=True)))
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that the placement covers [1]."""
+        return prod(prod(level) for level in self.levels)
+
+    def degree(self, *dimensions: str) -> int:
+        """Members of one group over these dimensions [1]."""
+        return prod(self.splits(*dimensions))
+
+    def splits(self, *dimensions: str) -> tuple[int, ...]:
+        """Members of one group at each level, innermost first [1]."""
+        return tuple(
+            prod(n for n, name in zip(level, DIMENSIONS, strict=True) if name in dimensions)
+            for level in self.levels
+        )
+
+    def check_covers(self, gpus: int) -> None:
+        """Refuse a cluster that the placement does not fill.
+
+        Raises
+        ------
+        InputError
+            If the placement has more or fewer GPUs.
+        """
+        if self.gpus != gpus:
+            shape = " x ".join(str(prod(level)) for level in self.levels)
+            raise InputError(
+                f"the placement covers {self.gpus:,} GPUs ({shape}), the cluster has {gpus:,}:"
+                " give degrees that multiply to the GPUs of every level"
+            )
+
+    def groups(self, *dimensions: str, snake: bool = False) -> Indices:
+        """Members of all groups over these dimensions, in rising order of their coordinates.
+
+        Parameters
+        ----------
+        dimensions
+            Dimensions in which the members of a group differ.
+        snake
+            Turn back at every border of an outer level instead of starting over, so that the step
+            across the border joins GPUs of equal place (and so of one rail).
+
+        Returns
+        -------
+        array
+            GPUs, shape (groups, degree).
+        """
+        names = [name for _ in self.levels for name in DIMENSIONS]
+        radices = [n for level in self.levels for n in level]
+        chosen = [i for i, name in enumerate(names) if name in dimensions]
+        others = [i for i in range(len(names)) if i not in chosen]
+        # numpy's last axis runs fastest: reversed, the radices are the shape of the cluster.
+        cluster = np.arange(self.gpus, dtype=np.int32).reshape(radices[::-1])
+        last = len(names) - 1
+        axes = [last - i for i in (*reversed(others), *reversed(chosen))]
+        members = cluster.transpose(axes).reshape(-1, self.degree(*dimensions))
+        return _turned(members, self.splits(*dimensions)) if snake else members
+
+    def coordinates(self, gpu: ArrayLike) -> Ints:
+        """Coordinates of GPUs, shape (..., dimensions).
+
+        Raises
+        ------
+        InputError
+            If a GPU is not in the placement.
+        """
+        rest = np.asarray(gpu, dtype=np.int64)
+        if rest.size and not 0 <= rest.min() <= rest.max() < self.gpus:
+            raise InputError(f"a GPU is out of range: the placement has {self.gpus:,}")
+        found = np.zeros((*rest.shape, len(DIMENSIONS)), dtype=np.int64)
+        for axis, n, weight in self._digits():
+            rest, digit = np.divmod(rest, n)
+            found[..., axis] += digit * weight
+        return found
+
+    def gpu_at(self, coordinates: ArrayLike) -> Ints:
+        """GPUs at coordinates of shape (..., dimensions); the inverse of :meth:`coordinates`."""
+        place = np.asarray(coordinates, dtype=np.int64)
+        gpu, weight_of_gpu = np.zeros(place.shape[:-1], dtype=np.int64), 1
+        for axis, n, weight in self._digits():
+            gpu += place[..., axis] // weight % n * weight_of_gpu
+            weight_of_gpu *= n
+        return gpu
+
+    def _digits(self) -> Iterable[tuple[int, int, int]]:
+        """Digits of a GPU's number, lowest first: dimension, radix, weight in its coordinate."""
+        weights = [1] * len(DIMENSIONS)
+        for level in self.levels:
+            for axis, n in enumerate(level):
+                yield axis, n, weights[axis]
+                weights[axis] *= n
+
+
+def _turned(members: Indices, splits: Sequence[int]) -> Indices:
+    """Reverse every second part of each level, from the second level outwards (a Gray code)."""
+    turned = members.copy()
+    inner = splits[0]
+    for n in splits[1:]:
+        parts = turned.reshape(len(members), -1, n, inner)
+        parts[:, :, 1::2] = parts[:, :, 1::2, ::-1].copy()
+        inner *= n
+    return turned
 
 
 def all_placements(

@@ -27,13 +27,12 @@ Left out: embeddings, sharded optimizers, control messages.
 """
 
 from dataclasses import dataclass
-from math import prod
 
 from netplan.errors import InputError
 from netplan.traffic.algorithms import Collective, check_number
-from netplan.traffic.grid import RankGrid
 from netplan.traffic.matrix import TrafficMatrix, combine
 from netplan.traffic.patterns import Pattern, chain_traffic, collective_traffic
+from netplan.traffic.placement import Placement
 from netplan.workloads.closed_forms import BYTES_PER_ELEMENT, layer_parameters
 from netplan.workloads.models import Model
 
@@ -105,7 +104,7 @@ class CollectiveUse:
     times: float
 
 
-def microbatches(schedule: Schedule, grid: RankGrid) -> int:
+def microbatches(schedule: Schedule, placement: Placement) -> int:
     """Microbatches of one pipeline in an iteration, m = B / (d e b) [1].
 
     Raises
@@ -115,10 +114,12 @@ def microbatches(schedule: Schedule, grid: RankGrid) -> int:
 
     Examples
     --------
-    >>> microbatches(Schedule(batch=3072), RankGrid(((8, 1, 1), (1, 6, 64))))
+    >>> from netplan.traffic.placement import Degrees
+    >>> placement = Placement((Degrees(tensor=8), Degrees(data=6, pipeline=64)))
+    >>> microbatches(Schedule(batch=3072), placement)
     512
     """
-    parts = grid.degree(*BATCH_DIMENSIONS) * schedule.microbatch
+    parts = placement.degree(*BATCH_DIMENSIONS) * schedule.microbatch
     if schedule.batch % parts:
         raise InputError(
             f"a batch of {schedule.batch:,} does not split into {parts // schedule.microbatch:,}"
@@ -127,7 +128,9 @@ def microbatches(schedule: Schedule, grid: RankGrid) -> int:
     return schedule.batch // parts
 
 
-def collectives_of(model: Model, schedule: Schedule, grid: RankGrid) -> tuple[CollectiveUse, ...]:
+def collectives_of(
+    model: Model, schedule: Schedule, placement: Placement
+) -> tuple[CollectiveUse, ...]:
     """All collectives of one iteration (table of this module).
 
     Parameters
@@ -136,7 +139,7 @@ def collectives_of(model: Model, schedule: Schedule, grid: RankGrid) -> tuple[Co
         The transformer.
     schedule
         Batch, microbatch and experts.
-    grid
+    placement
         The placement; its dimensions among tensor, context, expert, data and pipeline.
 
     Raises
@@ -146,15 +149,16 @@ def collectives_of(model: Model, schedule: Schedule, grid: RankGrid) -> tuple[Co
 
     Examples
     --------
+    >>> from netplan.traffic.placement import Degrees
     >>> from netplan.workloads.models import MODELS
-    >>> grid = RankGrid(((8, 1, 1), (1, 6, 64)))
-    >>> uses = collectives_of(MODELS.load("gpt-1t"), Schedule(batch=3072), grid)
+    >>> placement = Placement((Degrees(tensor=8), Degrees(data=6, pipeline=64)))
+    >>> uses = collectives_of(MODELS.load("gpt-1t"), Schedule(batch=3072), placement)
     >>> [(use.collective, use.data_bytes, use.times) for use in uses if use.kind == "tensor"]
     [('all_gather', 104857600.0, 4096.0), ('reduce_scatter', 104857600.0, 4096.0)]
     """
-    t, c, e, p = (grid.degree(name) for name in ("tensor", "context", "expert", "pipeline"))
+    t, c, e, p = (placement.degree(name) for name in ("tensor", "context", "expert", "pipeline"))
     tokens = schedule.microbatch * model.sequence_length
-    runs = microbatches(schedule, grid) * model.layers / p
+    runs = microbatches(schedule, placement) * model.layers / p
     hidden_bytes = float(BYTES_PER_ELEMENT * tokens * model.hidden_size)
     kv_share = (model.kv_heads or model.heads) / model.heads
     keys_values = 2 * hidden_bytes * kv_share / t
@@ -169,15 +173,17 @@ def collectives_of(model: Model, schedule: Schedule, grid: RankGrid) -> tuple[Co
         CollectiveUse("data", "all_reduce", ("data", "context", "expert"), dense, 1),
         CollectiveUse("data", "all_reduce", ("data", "context"), expert / e, 1),
     )
-    return tuple(use for use in uses if use.data_bytes and grid.degree(*use.dimensions) > 1)
+    return tuple(use for use in uses if use.data_bytes and placement.degree(*use.dimensions) > 1)
 
 
-def training_traffic(model: Model, schedule: Schedule, grid: RankGrid, gpus: int) -> TrafficMatrix:
+def training_traffic(
+    model: Model, schedule: Schedule, placement: Placement, gpus: int
+) -> TrafficMatrix:
     """Traffic matrix of one training iteration.
 
     Parameters
     ----------
-    model, schedule, grid
+    model, schedule, placement
         As in :func:`collectives_of`.
     gpus
         GPUs of the cluster, all of which the placement must cover [1].
@@ -191,20 +197,21 @@ def training_traffic(model: Model, schedule: Schedule, grid: RankGrid, gpus: int
     --------
     GPT-1T on 3,072 GPUs, Fig. 4 of arXiv:2307.12169: 752 GB a tensor pair, 6.6 GB a data pair.
 
+    >>> from netplan.traffic.placement import Degrees
     >>> from netplan.workloads.models import MODELS
-    >>> grid = RankGrid(((8, 1, 1), (1, 6, 64)))
-    >>> matrix = training_traffic(MODELS.load("gpt-1t"), Schedule(batch=3072), grid, gpus=3072)
+    >>> placement = Placement((Degrees(tensor=8), Degrees(data=6, pipeline=64)))
+    >>> matrix = training_traffic(MODELS.load("gpt-1t"), Schedule(batch=3072), placement, gpus=3072)
     >>> len(matrix.source), float(matrix.flow_bytes.max()) / 1e9
     (12192, 751.6192768)
     >>> float(matrix.of_kind("data").flow_bytes[0]) / 1e9
     6.5536
     """
-    grid.check_covers(gpus)
-    stages = grid.degree("pipeline") * schedule.interleave
+    placement.check_covers(gpus)
+    stages = placement.degree("pipeline") * schedule.interleave
     if model.layers % stages:
         raise InputError(
-            f"{model.layers} layers do not split into {grid.degree('pipeline')} pipeline stages"
-            f" x {schedule.interleave} interleaved parts: change the pipeline degree"
+            f"{model.layers} layers do not split into {placement.degree('pipeline')} pipeline"
+            f" stages x {schedule.interleave} interleaved parts: change the pipeline degree"
         )
     patterns: dict[str, Pattern] = {
         "tensor": schedule.tensor,
@@ -215,43 +222,15 @@ def training_traffic(model: Model, schedule: Schedule, grid: RankGrid, gpus: int
     parts = [
         collective_traffic(
             use.collective,
-            grid,
+            placement,
             use.dimensions,
             data_bytes=use.data_bytes,
             kind=use.kind,
             pattern=patterns[use.kind],
         ).scaled(use.times)
-        for use in collectives_of(model, schedule, grid)
+        for use in collectives_of(model, schedule, placement)
     ]
-    return combine([*parts, _pipeline(model, schedule, grid)])
-
-
-def with_expert_degree(degrees: tuple[tuple[int, int, int], ...], expert: int) -> RankGrid:
-    """Split expert-parallel groups off the data-parallel ones of a PTD-P placement.
-
-    The experts take the innermost data-parallel GPUs, so that their all_to_all stays near.
-
-    Raises
-    ------
-    InputError
-        If the expert degree does not divide the data-parallel one.
-
-    Examples
-    --------
-    >>> with_expert_degree(((2, 4, 1), (1, 8, 2)), expert=8).degrees
-    ((2, 4, 1, 1), (1, 2, 4, 2))
-    """
-    left, split = expert, []
-    for tensor, data, pipeline in degrees:
-        here = next(n for n in range(min(left, data), 0, -1) if data % n == left % n == 0)
-        left //= here
-        split.append((tensor, here, data // here, pipeline))
-    if left > 1:
-        raise InputError(
-            f"{expert} expert-parallel GPUs do not divide the {prod(d[1] for d in degrees)}"
-            " data-parallel ones on these levels: choose a divisor"
-        )
-    return RankGrid(tuple(split), ("tensor", "expert", "data", "pipeline"))
+    return combine([*parts, _pipeline(model, schedule, placement)])
 
 
 def _gradients(model: Model, schedule: Schedule, shards: int) -> tuple[float, float]:
@@ -265,14 +244,14 @@ def _gradients(model: Model, schedule: Schedule, shards: int) -> tuple[float, fl
     return stored * (layer - ffn), stored * ffn * schedule.experts
 
 
-def _pipeline(model: Model, schedule: Schedule, grid: RankGrid) -> TrafficMatrix:
+def _pipeline(model: Model, schedule: Schedule, placement: Placement) -> TrafficMatrix:
     """Activations and gradients between stages, whose chain turns back at every HB domain."""
     tokens = schedule.microbatch * model.sequence_length
-    shards = grid.degree("tensor", "context")
+    shards = placement.degree("tensor", "context")
     message = BYTES_PER_ELEMENT * tokens * model.hidden_size / shards
     return chain_traffic(
-        grid.groups("pipeline", snake=True),
-        microbatches(schedule, grid) * message,
-        grid.gpus,
+        placement.groups("pipeline", snake=True),
+        microbatches(schedule, placement) * message,
+        placement.gpus,
         wraps=schedule.interleave - 1,
     )

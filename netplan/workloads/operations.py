@@ -115,8 +115,10 @@ class Sharding:
     expert: Ints
 
     @classmethod
-    def of(cls, microbatch: int, tensor: int, context: int = 1, panels: int = 1) -> "Sharding":
-        """A single sharding of a dense model.
+    def of(
+        cls, microbatch: int, tensor: int, context: int = 1, panels: int = 1, expert: int = 1
+    ) -> "Sharding":
+        """A single sharding.
 
         Examples
         --------
@@ -124,7 +126,7 @@ class Sharding:
         array([8])
         """
         one = np.ones(1, dtype=np.int64)
-        return cls(microbatch * one, tensor * one, context * one, panels * one, one)
+        return cls(microbatch * one, tensor * one, context * one, panels * one, expert * one)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

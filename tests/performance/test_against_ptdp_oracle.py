@@ -47,7 +47,13 @@ def test_every_plan(name: str, memory: float) -> None:
     assert found.enumerated == len(every)
     assert found.feasible == len(fitting) > 0
     got = {
-        Candidate(timed.plan.degrees, timed.plan.microbatch, timed.plan.interleave): timed
+        Candidate(
+            tuple(
+                (level.tensor, level.data, level.pipeline) for level in timed.plan.placement.levels
+            ),
+            timed.plan.microbatch,
+            timed.plan.interleave,
+        ): timed
         for timed in found.plans
     }
     assert set(got) == set(fitting)

@@ -10,6 +10,7 @@ from netplan.levels import Level
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan, search_largest, search_plans
 from netplan.performance.setting import Training
+from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.models import MODELS
 from tests.performance.cases import FOURD, PTDP, small_model, training, two_tiers
 
@@ -81,6 +82,6 @@ def test_a_batch_below_one_and_missing_rates() -> None:
 
 
 def test_a_plan_for_other_levels() -> None:
-    plan = Plan(8, 1, 8, 1, 2, 1, degrees=((8, 8, 1),))
+    plan = Plan(Placement((Degrees(tensor=8, data=8),)), 1, 2)
     with pytest.raises(InputError, match="got 1 for 2 levels"):
         evaluate_plan(training(small_model()), LEVELS, plan)

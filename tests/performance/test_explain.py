@@ -9,6 +9,7 @@ from netplan.performance.explain import explain, explain_modes, plan_terms
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan, search_plans
 from netplan.performance.setting import Options, Setting
+from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.models import MODELS
 from netplan.workloads.operations import Mode, Strategy, Variant
 from tests.performance.cases import small_model, training, two_tiers
@@ -36,7 +37,9 @@ def test_terms_add_up_to_the_iteration_time(strategy: Strategy, mode: Mode) -> N
 def test_modes_differ_by_the_slips_only() -> None:
     # GPT3-1T on 1,024 B200, the published 1D plan: its slow pipeline hops were free.
     case = training(MODELS.load("gpt-1t"))
-    plan = Plan(2, 128, 4, 1, 1024, 1, degrees=((2, 2, 2), (1, 2, 64)))
+    plan = Plan(
+        Placement((Degrees(tensor=2, data=2, pipeline=2), Degrees(data=2, pipeline=64))), 1, 1024
+    )
     rows = explain_modes(Setting(case), LEVELS, plan)
     changed = {row.operation or row.part for row in rows if abs(row.difference_s) > 1e-12}
     assert changed == {"fc2-bias", "vproj-bias", "pipeline_comm", "bubble"}
@@ -53,7 +56,7 @@ def test_summa_modes_differ_in_the_norm() -> None:
     # l//n1 columns in place of e//n1: 2048 < 25600, so the published norms are too small.
     case = training(MODELS.load("gpt-1t"))
     plan = Plan(
-        4, 16, 8, 1, 512, 1, ((4, 1, 1), (1, 8, 16)), context=2, panels=16, further=((2, 1), (1, 2))
+        Placement((Degrees(tensor=4, context=2), Degrees(data=8, pipeline=16))), 1, 512, panels=16
     )
     levels = (LEVELS[0], Level("switch", 128, 100e9))
     rows = explain_modes(Setting(case, "summa"), levels, plan)

@@ -3,6 +3,7 @@
 The layer of most tests has weights of W bytes, and a stage has 2 of the model's 4 layers.
 """
 
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -13,13 +14,14 @@ from netplan.levels import Level
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.search import evaluate_plan, search_plans
 from netplan.performance.setting import Options, Training
+from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.operations import Sharding, Variant
 from netplan.workloads.transformer import transformer_layer
 from tests.performance.cases import FOURD, PTDP, SYSTEMS, small_model, training, two_tiers
 
 LEVELS = two_tiers("B200", 4, 16)
 # tensor 2, pipeline 2, data 4: 16 GPUs; B = 16 = 4 x 1 x 4.
-PLAN = Plan(2, 2, 4, 1, 4, 1, degrees=((2, 2, 1), (1, 2, 2)))
+PLAN = Plan(Placement((Degrees(tensor=2, data=2), Degrees(data=2, pipeline=2))), 1, 4)
 
 
 def layer_weights() -> float:
@@ -84,7 +86,7 @@ def test_zero_hides_all_but_the_first_collective() -> None:
 
 def test_interleaving_divides_the_bubble_and_multiplies_the_transfers() -> None:
     plain = timed(Options())
-    twice = Plan(2, 2, 4, 1, 4, 2, degrees=PLAN.degrees)
+    twice = replace(PLAN, interleave=2)
     found = timed(Options(interleave="whole"), twice)
     hop_s = plain.breakdown_s["pipeline_comm"] / (2 * 4)
     layer_s = plain.breakdown_s["bubble"] - 2 * hop_s  # one stage of one microbatch
@@ -139,7 +141,7 @@ def test_full_recomputation_runs_every_layer_forward_twice() -> None:
 def test_ptdp_recomputation_counts_flops_and_bytes() -> None:
     # One GPU, B = b = 1; l = 4, h = 512, s = 256, V = 1000, a = 8, at 1e12 FLOP/s, gamma = 2.5.
     case = Training(small_model(), 1, 1e12, inf, PTDP)
-    plan = Plan(1, 1, 1, 1, 1, 1, degrees=((1, 1, 1),))
+    plan = Plan(Placement((Degrees(),)), 1, 1)
     times, stored = {}, {}
     for name in ("none", "selective", "full"):
         options = Options(Variant(recompute=name))
@@ -161,9 +163,7 @@ def test_ptdp_recomputation_counts_flops_and_bytes() -> None:
 
 # Experts: tensor 1, expert 2, data 2; B = 16 = 4 x 1 x 4.
 SPARSE = Variant(experts=4, top_k=2)
-SPARSE_PLAN = Plan(
-    1, 1, 2, 1, 4, 1, degrees=((1, 2, 1), (1, 1, 1)), expert=2, further=((1, 2), (1, 1))
-)
+SPARSE_PLAN = Plan(Placement((Degrees(expert=2, data=2), Degrees())), 1, 4)
 
 
 def sparse_levels(sizes: tuple[int, int]) -> tuple[Level, Level]:
@@ -194,9 +194,7 @@ def test_expert_memory_and_exchange() -> None:
 def test_experts_are_synchronised_by_those_who_share_them() -> None:
     # Experts spread over 2 GPUs inside a domain, data over 2 domains with a hopeless network.
     levels = (Level("switch", 2, 900e9), Level("switch", 2, 1e3))
-    plan = Plan(
-        1, 1, 2, 1, 4, 1, degrees=((1, 1, 1), (1, 2, 1)), expert=2, further=((1, 2), (1, 1))
-    )
+    plan = Plan(Placement((Degrees(expert=2), Degrees(data=2))), 1, 4)
     found = evaluate_plan(training(small_model()), levels, plan, options=Options(SPARSE))
     h = 512
     experts, dense = 2 * 2 * (8 * h * h + 5 * h), 2 * (4 * h * h + h + 4 * h + 4 * h)
@@ -237,7 +235,7 @@ def test_ends_of_a_pipeline_and_of_a_single_stage() -> None:
     end = 500 * 512 * 2
     plain, found = timed(none), timed(both)
     assert found.memory_parts_bytes["weights"] - plain.memory_parts_bytes["weights"] == end
-    single = Plan(2, 1, 8, 1, 2, 1, degrees=((2, 2, 1), (1, 4, 1)))
+    single = Plan(Placement((Degrees(tensor=2, data=2), Degrees(data=4))), 1, 2)
     plain, found = timed(none, single), timed(both, single)
     assert found.memory_parts_bytes["weights"] - plain.memory_parts_bytes["weights"] == 2 * end
     # The head stores its gathered input and the logits: 2 B x 256 x (512 + 500).
@@ -292,7 +290,7 @@ def test_options_that_a_model_cannot_have_are_refused() -> None:
 
 
 def test_zero_gathers_two_layers_however_many_a_stage_has() -> None:
-    single = Plan(2, 1, 8, 1, 2, 1, degrees=((2, 2, 1), (1, 4, 1)))
+    single = Plan(Placement((Degrees(tensor=2, data=2), Degrees(data=4))), 1, 2)
     memory = timed(Options(zero_stage=3), single).memory_parts_bytes
     assert memory["buffers"] == pytest.approx(3 * layer_weights())  # and one layer's gradients
 

@@ -59,7 +59,7 @@ def test_search_finds_the_published_plan(row: Row) -> None:
     assert found.enumerated == int(row["candidates"])
     assert found.feasible == int(row["feasible"])
     (best,) = found.plans
-    plan, inside = best.plan, best.plan.levels[0]
+    plan, inside = best.plan, best.plan.placement.levels[0]
     names = ("n1", "n2", "n_p", "n_d", "b", "m", "n_b", "v1", "v2", "v_p", "v_d")
     got = [plan.tensor, plan.context, plan.pipeline, plan.data, plan.microbatch]
     got += [plan.microbatches, plan.panels]
@@ -105,7 +105,7 @@ def operation_case(row: Row) -> tuple[Operation, dict[str, float]]:
     n1, n2, v1, v2 = (int(row[key]) for key in ("n1", "n2", "v1", "v2"))
     sharding = Sharding.of(int(row["b"]), n1, n2, int(row["n_b"] or 1))
     setting = Setting(case, strategy_of(row), "published-code")
-    degrees = np.array([[v1, 1, v2, 1, 1], [n1 // v1, 1, n2 // v2, 1, 1]])
+    degrees = np.array([[v1, v2, 1, 1, 1], [n1 // v1, n2 // v2, 1, 1, 1]])
     network = Network(two_tiers(row["system"], 8, 64), FOURD.communication, "published-code")
     groups = LayerGroups.of(network, Placements(degrees[:, :, None]), np.zeros(1, dtype=np.int64))
     operations = {one.name: one for one in layer_of(setting, sharding).operations}

@@ -7,6 +7,7 @@ import pytest
 from netplan.levels import Level
 from netplan.performance.search import Plan, evaluate_plan, search_plans
 from netplan.performance.setting import Training
+from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.models import MODELS
 from tests.performance.cases import PTDP, REL, Row, read
 
@@ -44,9 +45,14 @@ def test_table_4_part_by_part(row: Row) -> None:
         Level("switch", outside[0] * outside[1] * outside[2], float(row["C_S_Bps"]), 0, latency),
     )
     plan = Plan(
-        t, p, d, b, batch // (d * b), v,
-        degrees=((inside[0], inside[1], inside[2]), (outside[0], outside[1], outside[2])),
-    )  # fmt: skip
+        Placement(
+            tuple(Degrees(tensor=tt, data=dd, pipeline=pp) for tt, dd, pp in (inside, outside))
+        ),
+        b,
+        batch // (d * b),
+        v,
+    )
+    assert (plan.tensor, plan.pipeline) == (t, p)
     case = Training(model, batch, float(row["F_flops"]), inf, PTDP)
     timed = evaluate_plan(case, levels, plan)
     parts = timed.breakdown_s

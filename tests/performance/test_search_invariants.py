@@ -17,7 +17,7 @@ from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan, search_largest, search_plans
 from netplan.performance.setting import Fixed, Options, Setting, Training
 from netplan.performance.space import enumerate_plans
-from netplan.traffic.placement import Placements, all_placements, distinct
+from netplan.traffic.placement import Degrees, Placement, Placements, all_placements, distinct
 from netplan.workloads.operations import Strategy, Variant
 from tests.performance.cases import FOURD, PTDP, SYSTEMS, small_model, training, two_tiers
 
@@ -202,7 +202,7 @@ def test_distinct_columns() -> None:
 
 
 def test_plan_knows_its_gpus() -> None:
-    plan = Plan(2, 3, 4, 1, 1, 1, ((2, 4, 3),), context=5, expert=2, further=((5, 2),))
+    plan = Plan(Placement((Degrees(tensor=2, context=5, expert=2, data=4, pipeline=3),)), 1, 1)
     assert plan.gpus == 240
     assert plan.to_dict()["hb"] == {
         "tensor": 2,

@@ -10,9 +10,9 @@ from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS
-from netplan.traffic.grid import RankGrid
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import flows_matrix, no_traffic
+from netplan.traffic.placement import Degrees, Placement
 from netplan.traffic.routing import link_loads
 from netplan.traffic.training import Schedule, training_traffic
 from netplan.workloads.models import MODELS
@@ -84,8 +84,8 @@ def test_training_uses_rails_and_leaves_the_spine_idle() -> None:
     The same loads then need no spine: rail-only takes the same time.
     """
     model = MODELS.load("gpt-1t")
-    grid = RankGrid(((8, 1, 1), (1, 4, 16)))
-    matrix = training_traffic(model, Schedule(batch=512), grid, 512)
+    placement = Placement((Degrees(tensor=8), Degrees(data=4, pipeline=16)))
+    matrix = training_traffic(model, Schedule(batch=512), placement, 512)
     sizing = Sizing(512, 128, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
     times = {}
     for name in ("rail-optimized", "rail-only"):

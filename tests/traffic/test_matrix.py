@@ -6,11 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from netplan.errors import InputError
-from netplan.traffic.grid import RankGrid
 from netplan.traffic.matrix import (
     KINDS,
     TrafficMatrix,
@@ -20,6 +17,7 @@ from netplan.traffic.matrix import (
     no_traffic,
 )
 from netplan.traffic.patterns import Pattern, collective_traffic
+from netplan.traffic.placement import Degrees, Placement
 from netplan.traffic.statistics import (
     hb_share,
     heat_map,
@@ -31,7 +29,6 @@ from netplan.traffic.training import (
     Schedule,
     collectives_of,
     training_traffic,
-    with_expert_degree,
 )
 from netplan.workloads.models import MODELS
 
@@ -112,9 +109,9 @@ def test_published_shares_of_megatron_strategies() -> None:
             }
         )
         t, p, d, gpus = (int(row[name]) for name in ("t", "p", "d", "N"))
-        grid = RankGrid(((t, 1, 1), (1, d, p)))
+        placement = Placement((Degrees(tensor=t), Degrees(data=d, pipeline=p)))
         schedule = Schedule(int(row["B"]), microbatch=int(row["b"]), interleave=int(row["v"]))
-        matrix = training_traffic(model, schedule, grid, gpus)
+        matrix = training_traffic(model, schedule, placement, gpus)
         shares = {share.kind: share for share in kind_shares(matrix)}
         for kind, short in (("tensor", "tp"), ("data", "dp"), ("pipeline", "pp")):
             found = shares[kind]
@@ -135,9 +132,9 @@ def test_published_shares_of_megatron_strategies() -> None:
 
 def test_hierarchical_all_reduce_stays_inside_domains_as_in_figure_5() -> None:
     """32 GPUs in each of 2 domains: (31/32) / (31/32 + 1/64) = 62/63 = 98.41 %."""
-    grid = RankGrid(((8, 32, 1), (1, 2, 8)))
+    placement = Placement((Degrees(tensor=8, data=32), Degrees(data=2, pipeline=8)))
     schedule = Schedule(batch=4096, data="hierarchical")
-    matrix = training_traffic(GPT_1T, schedule, grid, 4096).of_kind("data")
+    matrix = training_traffic(GPT_1T, schedule, placement, 4096).of_kind("data")
     assert hb_share(matrix, 256) == pytest.approx(62 / 63, rel=1e-12)
     assert np.all(
         (matrix.source - matrix.destination)
@@ -151,10 +148,10 @@ def test_hierarchical_all_reduce_stays_inside_domains_as_in_figure_5() -> None:
 @pytest.mark.parametrize("pattern", ["ring", "direct", "hierarchical"])
 def test_every_pattern_moves_its_closed_form(collective: str, pattern: Pattern) -> None:
     """6 members, 3 inside a domain x 2 across; D = 90 bytes."""
-    grid = RankGrid(((2, 3, 1), (1, 2, 1)))
+    placement = Placement((Degrees(tensor=2, data=3), Degrees(data=2)))
     matrix = collective_traffic(
         collective,  # type: ignore[arg-type]
-        grid,
+        placement,
         ("data",),
         data_bytes=90.0,
         kind="data",
@@ -174,54 +171,19 @@ def test_every_pattern_moves_its_closed_form(collective: str, pattern: Pattern) 
     assert np.array_equal(listed.source % 2, listed.destination % 2)
 
 
-DEGREES = st.sampled_from([1, 2, 3, 4])
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.lists(st.tuples(DEGREES, DEGREES, DEGREES, DEGREES), min_size=1, max_size=2))
-def test_coordinates_are_the_digits_of_a_gpu(degrees: list[tuple[int, int, int, int]]) -> None:
-    grid = RankGrid(tuple(degrees), ("tensor", "context", "data", "pipeline"))
-    gpus = np.arange(grid.gpus)
-    place = grid.coordinates(gpus)
-    assert np.array_equal(grid.gpu_at(place), gpus)
-    for axis, name in enumerate(grid.dimensions):
-        members = grid.groups(name)
-        assert members.shape[1] == grid.degree(name) == place[:, axis].max() + 1
-        assert np.array_equal(np.sort(members.ravel()), gpus)
-        # Along a group this coordinate counts up, and no other one moves.
-        inside = place[members]
-        assert np.array_equal(
-            inside[:, :, axis], np.broadcast_to(range(members.shape[1]), members.shape)
-        )
-        others = np.delete(inside, axis, axis=2)
-        assert np.array_equal(others, np.broadcast_to(others[:, :1], others.shape))
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.tuples(DEGREES, DEGREES), st.tuples(DEGREES, DEGREES), DEGREES)
-def test_a_snake_crosses_borders_between_equal_places(
-    inner: tuple[int, int], outer: tuple[int, int], top: int
-) -> None:
-    grid = RankGrid((inner, outer, (1, top)), ("tensor", "pipeline"))
-    size = inner[0] * inner[1]
-    chain = grid.groups("pipeline", snake=True)
-    assert np.array_equal(np.sort(chain, axis=1), np.sort(grid.groups("pipeline"), axis=1))
-    crosses = chain[:, 1:] // size != chain[:, :-1] // size
-    assert np.array_equal((chain[:, 1:] % size)[crosses], (chain[:, :-1] % size)[crosses])
-    assert crosses.sum() == len(chain) * (outer[1] * top - 1)
-
-
 def test_interleaving_returns_from_the_last_stage_to_the_first() -> None:
     """4 stages, v = 3: each edge carries 3 m D_p a way, the way back 2 m D_p."""
     model = GPT_1T.model_copy(update={"layers": 12})
-    grid = RankGrid(((1, 1, 4),))
-    matrix = training_traffic(model, Schedule(batch=8, interleave=3), grid, 4)
+    placement = Placement((Degrees(pipeline=4),))
+    matrix = training_traffic(model, Schedule(batch=8, interleave=3), placement, 4)
     step = 8 * 2 * model.hidden_size * model.sequence_length
     cells = dense(matrix) / step
     expected = np.array([[0, 3, 0, 2], [3, 0, 3, 0], [0, 3, 0, 3], [2, 0, 3, 0]])
     np.testing.assert_allclose(cells, expected)
     # 2 stages: the way back is the edge itself, 3 forward and 2 of the gradients that wrap.
-    two = training_traffic(model, Schedule(batch=8, interleave=3), RankGrid(((1, 1, 2),)), 2)
+    two = training_traffic(
+        model, Schedule(batch=8, interleave=3), Placement((Degrees(pipeline=2),)), 2
+    )
     np.testing.assert_allclose(dense(two) / step, [[0, 5], [5, 0]])
 
 
@@ -230,11 +192,11 @@ def test_context_and_expert_traffic_by_hand() -> None:
     model = GPT_1T.model_copy(
         update={"layers": 1, "hidden_size": 4, "heads": 2, "sequence_length": 8}
     )
-    grid = RankGrid(((2, 2, 2),), ("tensor", "context", "expert"))
+    placement = Placement((Degrees(tensor=2, context=2, expert=2),))
     schedule = Schedule(batch=2, experts=4, experts_per_token=2, expert="direct")
     uses = {
         (u.kind, u.collective, u.dimensions): u.data_bytes * u.times
-        for u in collectives_of(model, schedule, grid)
+        for u in collectives_of(model, schedule, placement)
     }
     assert uses == {
         ("tensor", "all_gather", ("tensor",)): 4 * 2 * 8 * 4 / 2,  # 4 x 2 b h s / c
@@ -245,23 +207,14 @@ def test_context_and_expert_traffic_by_hand() -> None:
         ("data", "all_reduce", ("data", "context", "expert")): 2 * 4 * 16 / 2,  # 4 h^2 weights
         ("data", "all_reduce", ("data", "context")): 2 * 8 * 16 * 4 / 2 / 2,  # 8 h^2, 4 experts
     }
-    matrix = training_traffic(model, schedule, grid, 8)
+    matrix = training_traffic(model, schedule, placement, 8)
     np.testing.assert_allclose(matrix.sent_bytes, matrix.received_bytes)
     assert [group.kind for group in matrix.groups] == [KINDS.index("expert")]
 
 
-def test_experts_take_the_nearest_data_parallel_gpus() -> None:
-    grid = with_expert_degree(((2, 4, 1), (1, 6, 2)), expert=8)
-    assert grid.degree("expert") == 8
-    assert grid.degree("data") == 3
-    assert grid.splits("expert") == (4, 2)
-    with pytest.raises(InputError, match="16 expert-parallel GPUs do not divide the 24"):
-        with_expert_degree(((2, 4, 1), (1, 6, 2)), expert=16)
-
-
 def test_a_large_plan_stays_sparse() -> None:
-    grid = RankGrid(((8, 32, 1), (1, 2, 64)))
-    matrix = training_traffic(GPT_1T, Schedule(batch=4096, data="hierarchical"), grid, 32_768)
+    placement = Placement((Degrees(tensor=8, data=32), Degrees(data=2, pipeline=64)))
+    matrix = training_traffic(GPT_1T, Schedule(batch=4096, data="hierarchical"), placement, 32_768)
     # 3 rings a GPU (tensor, data inside, data across) and 2 directions of 63 stage borders.
     assert len(matrix.source) == 3 * 32_768 + 2 * 63 * 512
     np.testing.assert_allclose(matrix.sent_bytes.sum(), matrix.received_bytes.sum())
@@ -311,14 +264,14 @@ def test_groups_that_cannot_be() -> None:
 
 
 def test_placements_and_schedules_that_cannot_be() -> None:
-    grid = RankGrid(((8, 1, 1), (1, 3, 4)))
+    placement = Placement((Degrees(tensor=8), Degrees(data=3, pipeline=4)))
     with pytest.raises(InputError, match=r"covers 96 GPUs \(8 x 12\), the cluster has 128"):
-        training_traffic(GPT_1T, Schedule(batch=96), grid, 128)
+        training_traffic(GPT_1T, Schedule(batch=96), placement, 128)
     with pytest.raises(InputError, match="a batch of 100 does not split into 3"):
-        training_traffic(GPT_1T, Schedule(batch=100), grid, 96)
+        training_traffic(GPT_1T, Schedule(batch=100), placement, 96)
     with pytest.raises(InputError, match="128 layers do not split into 4 pipeline stages x 5"):
-        training_traffic(GPT_1T, Schedule(batch=96, interleave=5), grid, 96)
-    with pytest.raises(InputError, match="give 3 whole numbers"):
-        RankGrid(((8, 0, 1),))
+        training_traffic(GPT_1T, Schedule(batch=96, interleave=5), placement, 96)
+    with pytest.raises(InputError, match="give 5 whole numbers"):
+        Placement((Degrees(tensor=8, data=0),))
     with pytest.raises(InputError, match="give 1 to 8"):
         heat_map(no_traffic(8), 9)
