@@ -83,7 +83,8 @@ def command(
     """Put fabrics under failures: what is cut off, how training goes on, what to keep in spare.
 
     Parts fail by name (rail-0/leaf-3, gpu-5, gpu-5:1--rail-0/leaf-3:6, domain-7), by number
-    (links=10, leaf=2), by share (transceiver=0.1%) or from a file (@faults.txt), all together.
+    (links=10, leaf=2), by share (transceiver=0.1%) or from a file (@faults.txt), all together. A
+    file @incidents.yaml has modes with weights, of which each draw takes one.
 
     \b
     Examples:

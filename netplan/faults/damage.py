@@ -1,17 +1,31 @@
-"""Damage: which nodes and links of a graph are down, and the graph that is left.
+"""Damage, which nodes and links are down, and its effects: who is down or cut off, what islands.
 
 A failed GPU or switch takes its links with it; a failed network port or transceiver takes its link.
 So two masks say it all, and several failures together are their union.
+
+A GPU is *cut off* if it is alive and has no live path to the rest of the network. "The rest" is
+the main island: of what hung together in the intact fabric, the live piece with the most GPUs (of
+equals, the one with the lowest GPU), as long as it spans two HB domains. Two answers:
+
+*own ports*   over network links alone, as a job sees it that sends through the ports of each GPU;
+*forwarding*  over all links, where a GPU may send through the other GPUs of its HB domain.
+
+On a rail-only network, rails hang together only by forwarding, so each rail has a main island of
+its own. There a failed leaf or host link cuts off the same GPUs as in a rail-optimized Clos (Wang
+et al., arXiv:2307.12169, section 4.1).
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from netplan.arrays import Bools, Ints
 from netplan.errors import InputError
 from netplan.topologies.graph import FabricGraph
+from netplan.traffic.routing import HB_GROUP
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,3 +142,137 @@ def damaged_graph(graph: FabricGraph, damage: Damage) -> FabricGraph:
         length_class=graph.length_class[live],
         group=graph.group[live],
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Islands:
+    """What hangs together.
+
+    Parameters
+    ----------
+    island
+        Island that each node is in, shape (nodes,); a failed node is one of its own.
+    gpus
+        Live GPUs of each island [1], shape (islands,).
+    domains
+        HB domains that each island has live GPUs of [1], shape (islands,).
+    """
+
+    island: Ints
+    gpus: Ints
+    domains: Ints
+
+    @property
+    def sizes(self) -> Ints:
+        """Live GPUs of the islands that have any, largest first [1]."""
+        sizes: Ints = -np.sort(-self.gpus[self.gpus > 0])
+        return sizes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Effects:
+    """What damage does to the GPUs.
+
+    Parameters
+    ----------
+    gpus_down
+        GPUs that have failed themselves.
+    cut_off
+        Live GPUs whose own ports lead nowhere.
+    cut_off_forwarding
+        Live GPUs that reach no main island through their HB domain either.
+    network, whole
+        Islands over network links alone, and over all links.
+    """
+
+    gpus_down: Ints
+    cut_off: Ints
+    cut_off_forwarding: Ints
+    network: Islands
+    whole: Islands
+
+
+def find_effects(graph: FabricGraph, damage: Damage) -> Effects:
+    """GPUs that are down or cut off, and the islands that are left.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+    damage
+        What has failed.
+
+    Raises
+    ------
+    InputError
+        If the damage is that of another graph.
+
+    Examples
+    --------
+    A leaf that fails takes the network ports of one rail; their servers forward for them.
+
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.faults.scenario import parse_faults
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("rail-only"), Sizing(256, 32, 8, 450e9, 50e9))
+    >>> effects = find_effects(graph, parse_faults(["rail-2/leaf-0", "gpu-5"], graph))
+    >>> len(effects.gpus_down), len(effects.cut_off), len(effects.cut_off_forwarding)
+    (1, 32, 0)
+    """
+    live = ~damage.links_out(graph)
+    up = ~damage.node_down[: graph.gpus]
+    answers = []
+    for links in (network_links(graph), np.ones(graph.link_count, bool)):
+        intact = find_islands(graph, no_damage(graph), links)
+        left = find_islands(graph, damage, links & live)
+        answers.append((np.flatnonzero(up & ~_in_main_island(graph, intact, left)), left))
+    (cut_off, network), (cut_off_forwarding, whole) = answers
+    return Effects(np.flatnonzero(~up), cut_off, cut_off_forwarding, network, whole)
+
+
+def network_links(graph: FabricGraph) -> Bools:
+    """Links outside HB domains, shape (links,)."""
+    if HB_GROUP not in graph.group_names:
+        return np.ones(graph.link_count, bool)
+    outside: Bools = graph.group != graph.group_names.index(HB_GROUP)
+    return outside
+
+
+def find_islands(graph: FabricGraph, damage: Damage, links: Bools) -> Islands:
+    """Islands that some links hold together.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+    damage
+        What has failed; its GPUs count for no island.
+    links
+        Links to go by, shape (links,).
+    """
+    size = graph.node_count
+    ends = graph.source[links], graph.target[links]
+    joined = csr_array((np.ones(len(ends[0]), np.int8), ends), shape=(size, size))
+    count, label = connected_components(joined, directed=False)
+    island = label.astype(np.int64)
+    alive = np.flatnonzero(~damage.node_down[: graph.gpus])
+    pairs = np.unique(island[alive] * graph.domains + alive // graph.hb_size)
+    return Islands(
+        island,
+        np.bincount(island[alive], minlength=count),
+        np.bincount(pairs // graph.domains, minlength=count),
+    )
+
+
+def _in_main_island(graph: FabricGraph, intact: Islands, left: Islands) -> Bools:
+    """Whether each GPU is in the main island of what it was joined with, shape (gpus,)."""
+    gpu = np.arange(graph.gpus)
+    was, now = intact.island[: graph.gpus], left.island[: graph.gpus]
+    # The last one written wins: the island with the most GPUs, of equals that of the lowest GPU.
+    order = np.lexsort((-gpu, left.gpus[now]))
+    main = np.full(len(intact.gpus), -1, np.int64)
+    main[was[order]] = now[order]
+    wide = left.domains[now] >= np.minimum(2, intact.domains[was])
+    inside: Bools = (now == main[was]) & wide & (left.gpus[now] > 0)
+    return inside

@@ -24,9 +24,8 @@ from netplan.arrays import Ints
 from netplan.documents import Document, read_yaml
 from netplan.errors import CatalogError, NetplanError
 from netplan.faults.groups import RiskGroups
-from netplan.faults.part_names import PartNames
-from netplan.faults.scenario_files import MAX_CHARACTERS
-from netplan.faults.stock import Parts, Stock
+from netplan.faults.inventory import Inventory, PartNames, Parts
+from netplan.faults.scenario import MAX_CHARACTERS
 from netplan.topologies.formats.reading import read_lines
 
 CSV_HEADER = ("group", "member", "weight")
@@ -43,14 +42,14 @@ class Membership:
     weight: float | None = None
 
 
-def read_risk_groups(path: Path, stock: Stock) -> RiskGroups:
+def read_risk_groups(path: Path, inventory: Inventory) -> RiskGroups:
     r"""Read groups from a YAML or CSV file, by its ending.
 
     Parameters
     ----------
     path
         The file.
-    stock
+    inventory
         The parts of the fabric.
 
     Raises
@@ -68,7 +67,7 @@ def read_risk_groups(path: Path, stock: Stock) -> RiskGroups:
     >>> graph = expand(FABRICS.load("rail-only"), Sizing(1024, 32, 8, 450e9, 50e9))
     >>> path = Path(tempfile.mkdtemp()) / "chassis.csv"
     >>> _ = path.write_text("group,member\nleft,domain-0\nleft,rail-0/leaf-0\nright,gpu-9:1\n")
-    >>> groups = read_risk_groups(path, Stock(graph))
+    >>> groups = read_risk_groups(path, Inventory(graph))
     >>> groups.kind, groups.names, len(groups.node), len(groups.link)
     ('chassis', ('left', 'right'), 10, 1)
     """
@@ -82,7 +81,7 @@ def read_risk_groups(path: Path, stock: Stock) -> RiskGroups:
         raise CatalogError(f"{path}:1: more than {MAX_MEMBERS:,} members: split the file")
     if not kind or not kind.isprintable() or "=" in kind or len(kind) > MAX_CHARACTERS:
         raise CatalogError(f"{path}:1: {kind!r:.40} cannot be a kind of groups: give a plain word")
-    return _groups(path, kind, lines, PartNames(stock))
+    return _groups(path, kind, lines, PartNames(inventory))
 
 
 def _groups(path: Path, kind: str, lines: list[Membership], names: PartNames) -> RiskGroups:

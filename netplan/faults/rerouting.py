@@ -13,18 +13,12 @@ Tori and dragonflies are routed by shortest paths too, since their own routing k
 Compare damage with :func:`reroute` on the intact fabric, not with their own routing.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 
 import numpy as np
 
 from netplan.arrays import Bools, Floats, Ints
-from netplan.errors import InputError
-from netplan.faults.damage import Damage, no_damage
-from netplan.faults.effects import find_islands, network_links
-from netplan.faults.scenario import Scenario, read_scenario
-from netplan.faults.stock import Stock
+from netplan.faults.damage import Damage, find_islands, network_links, no_damage
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.demand import Demand, check_demand, split_demand
 from netplan.traffic.loads import LinkLoads
@@ -322,81 +316,3 @@ def _busiest(graph: FabricGraph, routed: Rerouted) -> tuple[str, float]:
     ends = int(graph.source[link]), int(graph.target[link])
     sender, receiver = ends[::-1] if back else ends
     return f"{graph.node_name(sender)} to {graph.node_name(receiver)}", float(seconds.max())
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Policy:
-    """Incidents and how often they come.
-
-    Parameters
-    ----------
-    names
-        Name of each mode, shape (modes,).
-    chances
-        Chance that an incident is of the mode; together 1.
-    modes
-        What fails.
-    """
-
-    names: tuple[str, ...]
-    chances: tuple[float, ...]
-    modes: tuple[Scenario, ...]
-
-    def draw(self, count: int, rng: np.random.Generator) -> Iterator[tuple[int, Damage]]:
-        """Modes and damages of so many incidents, one by one.
-
-        Raises
-        ------
-        InputError
-            If a mode draws more parts of a kind than are left.
-        """
-        for mode in rng.choice(len(self.modes), count, p=np.array(self.chances)).tolist():
-            yield mode, self.modes[mode].damage(rng)
-
-
-def read_policy(
-    weights: Mapping[str, float], faults: Mapping[str, Sequence[str]], stock: Stock
-) -> Policy:
-    """Make a policy from faults as written.
-
-    Parameters
-    ----------
-    weights
-        Weight of each mode, by its name [1]; only their ratios count.
-    faults
-        Faults of each mode, as in `netplan.faults.scenario`.
-    stock
-        The parts of the fabric.
-
-    Raises
-    ------
-    NetplanError
-        If a mode lacks faults or a weight, a weight is negative, all are 0, or a fault is wrong.
-
-    Examples
-    --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> stock = Stock(expand(FABRICS.load("rail-only"), Sizing(1024, 32, 8, 450e9, 50e9)))
-    >>> modes = {"link": ["link=1"], "leaf": ["leaf=1"], "server": ["domain=1"]}
-    >>> policy = read_policy({"link": 7, "leaf": 2, "server": 1}, modes, stock)
-    >>> policy.names, policy.chances
-    (('link', 'leaf', 'server'), (0.7, 0.2, 0.1))
-    >>> sum(int(damage.link_down.sum()) for _, damage in policy.draw(9, np.random.default_rng(0)))
-    6
-    """
-    if set(weights) != set(faults):
-        odd = min(set(weights) ^ set(faults))
-        raise InputError(f"mode {odd!r:.40} of the policy needs both a weight and faults")
-    for name, weight in weights.items():
-        if not (isfinite(weight) and weight >= 0):
-            raise InputError(f"mode {name!r:.40}: got weight {weight:g}, give a number from 0 on")
-    total = float(sum(weights.values()))
-    if total <= 0:
-        raise InputError("a policy needs a mode whose weight is above 0")
-    return Policy(
-        tuple(weights),
-        tuple(weight / total for weight in weights.values()),
-        tuple(read_scenario(faults[name], stock) for name in weights),
-    )

@@ -1,33 +1,125 @@
 """Failure scenarios: which parts fail, by name or so many at random.
 
 =============================  ===============================================================
-``gpu-5``, ``domain-7``, …     a part or a group, by name (`netplan.faults.part_names`)
+``gpu-5``, ``domain-7``, …     a part or a group, by name (`netplan.faults.inventory`)
 ``links=10``                   ten parts of a kind at random, all alike; groups with weights are
                                drawn by weight
 ``gpu=0.1%``                   a share of the parts of a kind, rounded to the nearest number
 ``transceiver=gpu-5:1``        a part of this kind, where a name alone could be another
-``@faults.txt``                all faults of a file (`netplan.faults.scenario_files`)
+``@faults.txt``                all faults of a file
+``@incidents.yaml``            one mode of the file, drawn by weight
 =============================  ===============================================================
 
-Kinds are those of `netplan.faults.stock`. Faults of a scenario come together: named ones
+Kinds are those of `netplan.faults.inventory`. Faults of a scenario come together: named ones
 first, then the draws in their order, each from the parts that have not failed by themselves so far.
+
+Files of faults are bounded, plain text, with lines in errors, since nobody has vouched for them. A
+text file has one fault a line, as on the command line; empty lines and all after ``#`` are left
+out. A CSV file has the header ``kind,what``: ``leaf,2`` is ``leaf=2``, and ``,gpu-5`` is ``gpu-5``.
+A YAML file has modes of failure; each draw of the scenario takes one of them by its weight::
+
+    modes:
+      link: {weight: 7, faults: [link=1]}
+      server: {weight: 1, faults: [domain=1, "link=2"]}
 """
 
+import csv
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 
 import numpy as np
 
 from netplan.arrays import Floats, Ints
+from netplan.documents import read_yaml
 from netplan.errors import CatalogError, InputError, NetplanError
 from netplan.faults.damage import Damage
 from netplan.faults.groups import RiskGroups
-from netplan.faults.part_names import PartNames
-from netplan.faults.scenario_files import MAX_CHARACTERS, FaultText, read_fault_file
-from netplan.faults.stock import PartKind, Parts, Stock
+from netplan.faults.inventory import Inventory, PartKind, PartNames, Parts
+from netplan.topologies.formats.reading import read_lines
 from netplan.topologies.graph import FabricGraph
+
+CSV_HEADER = ("kind", "what")
+MAX_LINES = 100_000
+MAX_CHARACTERS = 400
+"""Of one fault: two device names of a label, and a little."""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultText:
+    """A fault as written, and where: ``file:3: `` or nothing."""
+
+    text: str
+    where: str = ""
+
+
+def read_fault_file(path: Path) -> tuple[FaultText, ...]:
+    r"""Read a file of faults; by its ending, CSV or plain text.
+
+    Raises
+    ------
+    CatalogError
+        If the file cannot be read, is too large or is not UTF-8, or a line cannot be a fault: file
+        and line.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "faults.txt"
+    >>> _ = path.write_text("links=10  # at random\n\nrail-0/leaf-3\n")
+    >>> [fault.text for fault in read_fault_file(path)]
+    ['links=10', 'rail-0/leaf-3']
+    """
+    lines = read_lines(path)
+    if len(lines) > MAX_LINES:
+        raise CatalogError(f"{path}:{MAX_LINES + 1}: more than {MAX_LINES:,} lines: split the file")
+    if path.suffix.lower() == ".csv":
+        found = list(_csv_faults(path, lines))
+    else:
+        texts = ((number, line.partition("#")[0].strip()) for number, line in enumerate(lines, 1))
+        found = [(number, text) for number, text in texts if text]
+    for number, text in found:
+        _check(path, number, text)
+    if not found:
+        raise CatalogError(f"{path}:1: the file names no faults")
+    return tuple(FaultText(text, f"{path}:{number}: ") for number, text in found)
+
+
+def _csv_faults(path: Path, lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Lines and faults of a CSV file."""
+    reader = csv.reader(lines, strict=True)
+    try:
+        header = tuple(cell.strip() for cell in next(reader, []))
+        if header != CSV_HEADER:
+            raise CatalogError(
+                f"{path}:1: the header is {','.join(CSV_HEADER)}, got {','.join(header)[:60]!r}"
+            )
+        for cells in reader:
+            if not any(cells):
+                continue
+            if len(cells) != len(CSV_HEADER):
+                raise CatalogError(
+                    f"{path}:{reader.line_num}: expected {len(CSV_HEADER)} fields, got {len(cells)}"
+                )
+            kind, what = (cell.strip() for cell in cells)
+            yield reader.line_num, f"{kind}={what}" if kind else what
+    except csv.Error as error:
+        raise CatalogError(f"{path}:{reader.line_num}: not CSV: {error}") from None
+
+
+def _check(path: Path, number: int, text: str) -> None:
+    if len(text) > MAX_CHARACTERS or not text.isprintable():
+        raise CatalogError(
+            f"{path}:{number}: {text[:40]!r} cannot be a fault: printable text of at most"
+            f" {MAX_CHARACTERS} characters, such as gpu-5 or links=10"
+        )
+    if text.startswith("@"):
+        raise CatalogError(
+            f"{path}:{number}: a file of faults names no other file: got {text!r:.60}"
+        )
+
 
 COUNT = re.compile(r"[-+]?[0-9][0-9,_]*")
 SHARE = re.compile(r"([-+]?[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]{1,2})?)%")
@@ -49,17 +141,25 @@ class Scenario:
 
     Parameters
     ----------
-    stock
+    inventory
         The parts of the fabric.
     named
         Parts that fail for certain.
     draws
         Parts that fail at random.
+    modes
+        Sets of weighted modes; of each set one mode fails.
     """
 
-    stock: Stock
+    inventory: Inventory
     named: tuple[Parts, ...] = ()
     draws: tuple[Draw, ...] = ()
+    modes: "tuple[Modes, ...]" = ()
+
+    @property
+    def random(self) -> bool:
+        """Whether one draw may differ from the next."""
+        return bool(self.draws or self.modes)
 
     def parts(self, rng: np.random.Generator) -> tuple[Parts, ...]:
         """Parts that fail, with the random ones drawn.
@@ -72,21 +172,46 @@ class Scenario:
         found = list(self.named)
         for draw in self.draws:
             found.append(Parts(draw.kind, _pick(draw, found, rng)))
+        for modes in self.modes:
+            found += modes.draw(rng).parts(rng)
         return tuple(found)
 
     def damage(self, rng: np.random.Generator) -> Damage:
         """Damage of one draw; errors as :meth:`parts`."""
-        return self.stock.damage(self.parts(rng))
+        return self.inventory.damage(self.parts(rng))
 
 
-def read_scenario(faults: Iterable[str], stock: Stock) -> Scenario:
+@dataclass(frozen=True, slots=True, eq=False)
+class Modes:
+    """Modes of failure, of which one is drawn at a time.
+
+    Parameters
+    ----------
+    names
+        Name of each mode, shape (modes,).
+    chances
+        Chance of each mode; together 1.
+    scenarios
+        What fails.
+    """
+
+    names: tuple[str, ...]
+    chances: tuple[float, ...]
+    scenarios: tuple[Scenario, ...]
+
+    def draw(self, rng: np.random.Generator) -> Scenario:
+        """One of the modes, by its chance."""
+        return self.scenarios[int(rng.choice(len(self.names), p=np.array(self.chances)))]
+
+
+def read_scenario(faults: Iterable[str], inventory: Inventory) -> Scenario:
     """Read faults as written; named parts are looked up, random ones are left to be drawn.
 
     Parameters
     ----------
     faults
         One fault each, as in the table of this module.
-    stock
+    inventory
         The parts of the fabric.
 
     Raises
@@ -101,23 +226,69 @@ def read_scenario(faults: Iterable[str], stock: Stock) -> Scenario:
     >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
     >>> graph = expand(FABRICS.load("rail-only"), Sizing(1024, 32, 8, 450e9, 50e9))
-    >>> scenario = read_scenario(["gpu-5", "leaves=2", "gpu=0.1%"], Stock(graph))
+    >>> scenario = read_scenario(["gpu-5", "leaves=2", "gpu=0.1%"], Inventory(graph))
     >>> [(draw.kind.name, draw.count) for draw in scenario.draws]
     [('leaf', 2), ('gpu', 1)]
     >>> int(scenario.damage(np.random.default_rng(0)).node_down.sum())
     4
     """
-    names = PartNames(stock)
+    names = PartNames(inventory)
     named: list[Parts] = []
     draws: list[Draw] = []
-    for fault in _all_texts(faults):
+    texts = [fault.strip() for fault in faults]
+    modes = tuple(_read_modes(Path(text[1:]), inventory) for text in texts if _is_modes(text))
+    for fault in _all_texts(text for text in texts if not _is_modes(text)):
         try:
             _read(fault, names, named, draws)
         except NetplanError as error:
             if not fault.where:
                 raise
             raise CatalogError(f"{fault.where}{error}") from None
-    return Scenario(stock, tuple(named), tuple(draws))
+    return Scenario(inventory, tuple(named), tuple(draws), modes)
+
+
+def _is_modes(text: str) -> bool:
+    """Whether a fault is a file of weighted modes."""
+    return text.startswith("@") and text.lower().endswith((".yaml", ".yml"))
+
+
+def _read_modes(path: Path, inventory: Inventory) -> Modes:
+    """Read a YAML file of weighted modes.
+
+    Raises
+    ------
+    CatalogError
+        If the file is malformed, a weight is negative or all are 0, or a fault is wrong: file and
+        line.
+    """
+    document = read_yaml(path)
+    data, line = document.data.get("modes"), document.line(["modes"])
+    if set(document.data) != {"modes"} or not isinstance(data, dict) or not data:
+        raise CatalogError(f"{path}:{line}: give modes, each with a weight and faults, and no more")
+    weights: list[float] = []
+    scenarios: list[Scenario] = []
+    for name, mode in data.items():
+        here = f"{path}:{document.line(['modes', name])}: mode {name!r:.40}"
+        if not isinstance(mode, dict) or set(mode) != {"weight", "faults"}:
+            raise CatalogError(f"{here} needs both a weight and faults, and nothing else")
+        weight, faults = mode["weight"], mode["faults"]
+        if not isinstance(weight, int | float) or not (isfinite(weight) and weight >= 0):
+            raise CatalogError(f"{here}: got weight {weight!r:.40}, give a number from 0 on")
+        if not isinstance(faults, list) or not faults:
+            raise CatalogError(f"{here}: faults: give a list, such as [link=1]")
+        texts = [str(fault) for fault in faults]
+        if any(text.strip().startswith("@") for text in texts):
+            raise CatalogError(f"{here}: a file of faults names no other file")
+        try:
+            scenarios.append(read_scenario(texts, inventory))
+        except NetplanError as error:
+            raise CatalogError(f"{here}: {error}") from None
+        weights.append(weight)
+    total = sum(weights)
+    if total <= 0:
+        raise CatalogError(f"{path}:{line}: give a mode whose weight is above 0")
+    chances = tuple(weight / total for weight in weights)
+    return Modes(tuple(str(name) for name in data), chances, tuple(scenarios))
 
 
 def parse_faults(
@@ -155,14 +326,13 @@ def parse_faults(
     >>> int(damage.link_down.sum()), int(damage.node_down.sum())
     (11, 0)
     """
-    scenario = read_scenario(faults, Stock(graph, tuple(groups)))
+    scenario = read_scenario(faults, Inventory(graph, tuple(groups)))
     return scenario.damage(np.random.default_rng(0) if rng is None else rng)
 
 
 def _all_texts(faults: Iterable[str]) -> Iterable[FaultText]:
     """Faults one by one, those of files among them."""
-    for fault in faults:
-        text = fault.strip()
+    for text in faults:
         if text.startswith("@"):
             yield from read_fault_file(Path(text[1:]))
         elif not text or len(text) > MAX_CHARACTERS or not text.isprintable():
@@ -180,7 +350,7 @@ def _read(fault: FaultText, names: PartNames, named: list[Parts], draws: list[Dr
     if not equals:
         named.append(names.find(left))
         return
-    kind = names.stock.kind(left)
+    kind = names.inventory.kind(left)
     count = _count(fault.text, right, kind)
     if count is None:
         named.append(names.find(right, kind))

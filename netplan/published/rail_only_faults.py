@@ -6,7 +6,7 @@ in HB domains of 256 on switches of 128 ports.
 
 from collections.abc import Iterator
 
-from netplan.faults.effects import find_effects
+from netplan.faults.damage import find_effects
 from netplan.faults.scenario import parse_faults
 from netplan.published.checks import Check, check
 from netplan.topologies.build import build_fabric

@@ -11,9 +11,8 @@ from functools import lru_cache
 import numpy as np
 
 from netplan.faults.checkpoints import Checkpoints, daly_interval_h, exact_time_ratio
-from netplan.faults.outage_results import Mean, Outages
-from netplan.faults.outages import Cause, Exposure, Repair, simulate_outages
-from netplan.faults.outlook import causes_of
+from netplan.faults.forecast import causes_of
+from netplan.faults.outages import Cause, Exposure, Mean, Outages, Repair, simulate_outages
 from netplan.faults.rates import DAYS_PER_YEAR, FAILURE_BOOKS, FailureBook, Observed
 from netplan.faults.reliability import (
     interruptions_per_year,

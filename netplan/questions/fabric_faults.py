@@ -10,22 +10,29 @@ import numpy as np
 from netplan.costing.prices import PriceBook
 from netplan.costing.switches import SwitchModel
 from netplan.errors import InputError, NetplanError
-from netplan.faults.effects import find_effects
+from netplan.faults.damage import find_effects
+from netplan.faults.forecast import Habits, outlook_of
 from netplan.faults.group_files import read_risk_groups
-from netplan.faults.groups import RiskGroups
-from netplan.faults.impact import Impact, Single, Subject, impact_of, pod_shares, single_failures
-from netplan.faults.outlook import Habits, outlook_of
-from netplan.faults.rack_groups import (
+from netplan.faults.groups import (
+    RiskGroups,
     hall_risk_groups,
     racks_by_count,
     racks_of_layout,
     transceiver_batches,
 )
+from netplan.faults.impact import (
+    Impact,
+    Single,
+    Subject,
+    impact_of,
+    pod_shares,
+    recoveries,
+    single_failures,
+)
+from netplan.faults.inventory import Inventory
 from netplan.faults.rates import FailureBook, Unit, unit_counts
-from netplan.faults.recovery import recoveries
 from netplan.faults.rerouting import training_loads
 from netplan.faults.scenario import read_scenario
-from netplan.faults.stock import Stock
 from netplan.performance.setting import Training
 from netplan.questions.faults_answer import FabricFaults, ScenarioImpact
 from netplan.questions.run import find_workload
@@ -66,7 +73,7 @@ class Racks:
             rng = np.random.default_rng(self.seed)
             found = (*found, transceiver_batches(graph, self.batch_share, rng))
         if self.file is not None:
-            found = (*found, read_risk_groups(self.file, Stock(graph, found)))
+            found = (*found, read_risk_groups(self.file, Inventory(graph, found)))
         return found
 
 
@@ -122,8 +129,8 @@ def fabric_faults(spec: FabricSpec, question: FaultQuestion) -> FabricFaults | t
     # A fabric of several planes has the sizing of one plane; its graph splits ports by itself.
     sizing = replace(question.sizing, hb_size=fabric.sizing.hb_size)
     subject = Subject(spec, sizing, fabric, question.training, question.spare_domains)
-    stock = Stock(subject.graph, question.racks.groups(subject))
-    singles = tuple(single_failures(subject, stock))
+    inventory = Inventory(subject.graph, question.racks.groups(subject))
+    singles = tuple(single_failures(subject, inventory))
     intact = subject.intact
     return FabricFaults(
         name=spec.name,
@@ -132,7 +139,7 @@ def fabric_faults(spec: FabricSpec, question: FaultQuestion) -> FabricFaults | t
         links=fabric.link_count,
         transceivers=fabric.transceivers,
         iteration_time_s=intact.plans[0].iteration_time_s if intact else None,
-        scenario=_scenario(subject, stock, question),
+        scenario=_scenario(subject, inventory, question),
         singles=singles,
         recoveries=recoveries(subject, question.prices, question.circuit, _forwarding_s(singles)),
         gpus_cut_off_per_year=_cut_off_per_year(subject, singles, question),
@@ -148,7 +155,7 @@ def fabric_faults(spec: FabricSpec, question: FaultQuestion) -> FabricFaults | t
 
 
 def _scenario(
-    subject: Subject, stock: Stock, question: FaultQuestion
+    subject: Subject, inventory: Inventory, question: FaultQuestion
 ) -> ScenarioImpact | str | None:
     """The failures that were asked for; with random ones the worst of all draws, and their mean.
 
@@ -157,10 +164,10 @@ def _scenario(
     if not question.fail:
         return None
     try:
-        scenario = read_scenario(question.fail, stock)
+        scenario = read_scenario(question.fail, inventory)
     except NetplanError as error:
         return str(error)
-    draws = question.draws if scenario.draws else 1
+    draws = question.draws if scenario.random else 1
     rng = np.random.default_rng(question.habits.seed)
     damages = [scenario.damage(rng) for _ in range(draws)]
     shares = pod_shares(subject, damages)

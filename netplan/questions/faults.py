@@ -8,7 +8,7 @@ from netplan.catalog import unknown_name
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InputError, NetplanError
-from netplan.faults.outlook import SPARED_KINDS, Habits
+from netplan.faults.forecast import SPARED_KINDS, Habits
 from netplan.faults.rates import FAILURE_BOOKS
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.setting import Training

@@ -3,9 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from netplan.faults.impact import Impact, Single
-from netplan.faults.outlook import Outlook
-from netplan.faults.recovery import Recovery
+from netplan.faults.forecast import Outlook
+from netplan.faults.impact import Impact, Recovery, Single
 from netplan.faults.rerouting import TrainingLoads
 from netplan.reports.text import Cell
 from netplan.version import __version__

@@ -10,14 +10,11 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from netplan.faults.capacity import flow_network
-from netplan.faults.damage import Damage
-from netplan.faults.effects import find_effects
-from netplan.faults.pod_throughput import pod_throughput, pod_throughput_alone
-from netplan.faults.pods import pods_of
-from netplan.faults.remaining import remaining_bandwidth
+from netplan.faults.capacity import flow_network, remaining_bandwidth
+from netplan.faults.damage import Damage, find_effects
+from netplan.faults.inventory import Inventory
+from netplan.faults.pods import pod_throughput, pod_throughput_alone, pods_of
 from netplan.faults.scenario import parse_faults, read_scenario
-from netplan.faults.stock import Stock
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
@@ -32,7 +29,7 @@ def graph_of(name: str, gpus: int, radix: int, hb_size: int) -> FabricGraph:
 
 
 def damages(graph: FabricGraph, count: int, *faults: str) -> list[Damage]:
-    scenario, rng = read_scenario(faults, Stock(graph)), np.random.default_rng(0)
+    scenario, rng = read_scenario(faults, Inventory(graph)), np.random.default_rng(0)
     return [scenario.damage(rng) for _ in range(count)]
 
 

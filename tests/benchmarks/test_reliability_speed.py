@@ -14,9 +14,8 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from netplan.faults.checkpoints import Checkpoints
-from netplan.faults.outage_results import Outages
-from netplan.faults.outages import Exposure, simulate_outages
-from netplan.faults.outlook import causes_of
+from netplan.faults.forecast import causes_of
+from netplan.faults.outages import Exposure, Outages, simulate_outages
 from netplan.faults.rates import FAILURE_BOOKS, unit_counts
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing

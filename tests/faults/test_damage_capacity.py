@@ -9,10 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
-from netplan.faults.capacity import flow_network
+from netplan.faults.capacity import (
+    attachments,
+    egress_bytes_per_s,
+    flow_network,
+    remaining_bandwidth,
+)
 from netplan.faults.damage import Damage, damage_to, no_damage
-from netplan.faults.egress import attachments, egress_bytes_per_s
-from netplan.faults.remaining import remaining_bandwidth
 from netplan.faults.scenario import parse_faults
 from netplan.topologies.graph import FabricGraph
 from tests.faults.damaged import (

@@ -9,11 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
-from netplan.faults.damage import Damage, damage_to, damaged_graph, no_damage
-from netplan.faults.effects import find_effects
-from netplan.faults.part_names import PartNames
+from netplan.faults.damage import Damage, damage_to, damaged_graph, find_effects, no_damage
+from netplan.faults.inventory import Inventory, PartNames, Parts
 from netplan.faults.scenario import parse_faults
-from netplan.faults.stock import Parts, Stock
 from netplan.topologies.graph import FabricGraph
 from tests.faults.damaged import (
     fabric,
@@ -99,8 +97,8 @@ def test_rail_only_and_rail_optimized_lose_the_same_gpus_to_leaves() -> None:
 
 def test_rail_only_and_rail_optimized_lose_the_same_gpus_to_links() -> None:
     only, optimized = paper_pair()
-    names = PartNames(Stock(only))
-    hosts = names.stock.kinds["host"]
+    names = PartNames(Inventory(only))
+    hosts = names.inventory.kinds["host"]
     for label in list(names.of(Parts(hosts, hosts.numbers[::13]))):
         lost = [find_effects(g, parse_faults([label], g)).cut_off for g in (only, optimized)]
         assert lost[0].tolist() == lost[1].tolist()

@@ -6,32 +6,29 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from netplan.errors import CatalogError, InputError, NetplanError
+from netplan.errors import CatalogError, InputError
 from netplan.faults.damage import Damage, no_damage
 from netplan.faults.group_files import read_risk_groups
 from netplan.faults.groups import (
+    Racking,
     RiskGroups,
     domain_groups,
-    outer_group,
-    rail_groups,
-    switch_groups,
-)
-from netplan.faults.rack_groups import (
-    Racking,
     feed_groups,
     hall_groups,
     hall_risk_groups,
+    outer_group,
     rack_groups,
     racks_by_count,
     racks_of_layout,
+    rail_groups,
     row_groups,
+    switch_groups,
     transceiver_batches,
     transceiver_ends,
     tray_groups,
 )
-from netplan.faults.rerouting import read_policy
-from netplan.faults.scenario import parse_faults
-from netplan.faults.stock import Stock
+from netplan.faults.inventory import Inventory
+from netplan.faults.scenario import parse_faults, read_scenario
 from netplan.topologies.floor_plan import FLOOR_PLANS, Layout, lay_out
 from netplan.topologies.graph import HB_SWITCH, SWITCH, FabricGraph
 from tests.faults.damaged import fabric
@@ -193,7 +190,7 @@ def same(one: Damage, other: Damage) -> bool:
 
 def test_own_groups_from_yaml_and_csv(tmp_path: Path) -> None:
     graph = fabric("rail-optimized", (64, 16, 8))
-    stock = Stock(graph)
+    inventory = Inventory(graph)
     (tmp_path / "a.yaml").write_text(
         "kind: box\n"
         "groups:\n"
@@ -205,7 +202,7 @@ def test_own_groups_from_yaml_and_csv(tmp_path: Path) -> None:
         "second,gpu-16:1--rail-0/leaf-0:3,4\n"
     )
     for name in ("a.yaml", "box.csv"):
-        groups = read_risk_groups(tmp_path / name, stock)
+        groups = read_risk_groups(tmp_path / name, inventory)
         assert groups.kind == "box"
         assert groups.names == ("first", "second")
         assert groups.weight is not None
@@ -251,42 +248,57 @@ def test_wrong_group_files_name_file_and_line(
 ) -> None:
     path = tmp_path / name
     path.write_text(content)
-    stock = Stock(fabric("rail-optimized", (64, 16, 8)))
+    inventory = Inventory(fabric("rail-optimized", (64, 16, 8)))
     with pytest.raises(CatalogError, match=message) as caught:
-        read_risk_groups(path, stock)
+        read_risk_groups(path, inventory)
     assert "\n" not in str(caught.value)
 
 
-def test_policies_draw_modes_by_weight() -> None:
+MODES = """modes:
+  link: {weight: 3, faults: [link=1]}
+  leaf: {weight: 1, faults: [leaf=1, link=1]}
+  never: {weight: 0, faults: [gpu-0]}
+"""
+
+
+def test_modes_are_drawn_by_weight(tmp_path: Path) -> None:
+    path = tmp_path / "incidents.yaml"
+    path.write_text(MODES, encoding="utf-8")
     graph = fabric("rail-optimized", (64, 16, 8))
-    modes = {"link": ["link=1"], "leaf": ["leaf=1", "link=1"], "never": ["gpu-0"]}
-    policy = read_policy({"link": 3, "leaf": 1, "never": 0}, modes, Stock(graph))
-    drawn = list(policy.draw(400, np.random.default_rng(1)))
-    again = list(policy.draw(400, np.random.default_rng(1)))
-    assert all(a[0] == b[0] and same(a[1], b[1]) for a, b in zip(drawn, again, strict=True))
-    leaves = sum(mode == 1 for mode, _ in drawn)
-    assert abs(leaves - 100) < 35  # standard deviation 8.7
-    for mode, damage in drawn:
-        assert policy.names[mode] != "never"
-        assert damage.node_down.sum() == mode
+    scenario = read_scenario([f"@{path}", "gpu-5"], Inventory(graph))
+    assert scenario.random
+    first, again = (
+        [scenario.damage(rng) for _ in range(400)]
+        for rng in (np.random.default_rng(1), np.random.default_rng(1))
+    )
+    assert all(same(one, other) for one, other in zip(first, again, strict=True))
+    leaves = [int(damage.node_down.sum()) - 1 for damage in first]
+    assert set(leaves) == {0, 1}
+    assert abs(sum(leaves) - 100) < 35  # standard deviation 8.7
+    for damage in first:
+        assert damage.node_down[5]
+        assert not damage.node_down[0]
         assert damage.link_down.sum() == 1
 
 
 @pytest.mark.parametrize(
-    ("weights", "modes", "message"),
+    ("text", "message"),
     [
-        ({"a": 1.0}, {"b": ["gpu-0"]}, "mode 'a' of the policy needs both a weight and faults"),
-        ({"a": -1.0}, {"a": ["gpu-0"]}, "got weight -1, give a number from 0 on"),
-        ({"a": 0.0}, {"a": ["gpu-0"]}, "needs a mode whose weight is above 0"),
-        ({"a": float("nan")}, {"a": ["gpu-0"]}, "got weight nan"),
-        ({"a": 1.0}, {"a": ["gpu-77"]}, "unknown part 'gpu-77'"),
+        ("modes: {}", "1: give modes, each with a weight and faults"),
+        ("modes:\n  a: {weight: 1}", "2: mode 'a' needs both a weight and faults"),
+        ("modes:\n  a: {weight: -1, faults: [gpu-0]}", "2: mode 'a': got weight -1"),
+        ("modes:\n  a: {weight: .nan, faults: [gpu-0]}", "2: mode 'a': got weight nan"),
+        ("modes:\n  a: {weight: 0, faults: [gpu-0]}", "1: give a mode whose weight is above 0"),
+        ("modes:\n  a: {weight: 1, faults: gpu-0}", "2: mode 'a': faults: give a list"),
+        ("modes:\n  a: {weight: 1, faults: [gpu-77]}", "2: mode 'a': unknown part 'gpu-77'"),
+        ("modes:\n  a: {weight: 1, faults: ['@b.txt']}", "2: mode 'a': a file of faults names no"),
     ],
 )
-def test_wrong_policies_are_refused(
-    weights: dict[str, float], modes: dict[str, list[str]], message: str
-) -> None:
-    with pytest.raises(NetplanError, match=message):
-        read_policy(weights, modes, Stock(fabric("rail-optimized", (64, 16, 8))))
+def test_wrong_modes_name_file_and_line(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "incidents.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(CatalogError, match=rf"incidents\.yaml:{message}"):
+        read_scenario([f"@{path}"], Inventory(fabric("rail-optimized", (64, 16, 8))))
 
 
 def test_a_switch_is_the_group_of_all_its_links() -> None:

@@ -13,12 +13,17 @@ from numpy.typing import NDArray
 
 from netplan.errors import InputError
 from netplan.faults.damage import Damage, damage_to, damaged_graph, no_damage
-from netplan.faults.pod_throughput import pod_throughput, pod_throughput_alone
-from netplan.faults.pods import attached_gpus, pod_flows, pods_of
+from netplan.faults.inventory import Inventory
+from netplan.faults.pod_batch import levels_to
+from netplan.faults.pods import (
+    attached_gpus,
+    pod_flows,
+    pod_throughput,
+    pod_throughput_alone,
+    pods_of,
+)
 from netplan.faults.rerouting import reroute
 from netplan.faults.scenario import parse_faults, read_scenario
-from netplan.faults.shortest_paths import levels_to
-from netplan.faults.stock import Stock
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.matrix import TrafficMatrix, UniformGroups, flows_matrix, no_traffic
 from netplan.traffic.routing import link_loads
@@ -194,9 +199,9 @@ POD_CASES = {
 def some_damages(graph: FabricGraph, count: int, seed: int) -> list[Damage]:
     rng = np.random.default_rng(seed)
     damages = [random_damage(graph, int(rng.integers(0, 12)), rng) for _ in range(count)]
-    stock = Stock(graph)
+    inventory = Inventory(graph)
     texts = [["link=1"], ["switch=1"], ["switch=1", "link=5"], ["gpu=3"], ["link=25%"], ["nic=2"]]
-    return damages + [read_scenario(text, stock).damage(rng) for text in texts]
+    return damages + [read_scenario(text, inventory).damage(rng) for text in texts]
 
 
 @pytest.mark.parametrize("name", POD_CASES)
@@ -297,7 +302,7 @@ def test_links_lost_never_raise_throughput_above_the_intact(seed: int, count: in
 
 def test_damages_may_come_from_a_generator() -> None:
     graph = POD_CASES["three tiers"]
-    scenario = read_scenario(["links=10"], Stock(graph))
+    scenario = read_scenario(["links=10"], Inventory(graph))
 
     def shares(seed: int) -> list[float]:
         rng = np.random.default_rng(seed)

@@ -8,12 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import CatalogError, InputError, NetplanError, UnknownNameError
-from netplan.faults import scenario_files
-from netplan.faults.groups import RiskGroups
-from netplan.faults.part_names import PartNames
-from netplan.faults.rack_groups import hall_risk_groups, racks_by_count
+from netplan.faults import scenario
+from netplan.faults.groups import RiskGroups, hall_risk_groups, racks_by_count
+from netplan.faults.inventory import Inventory, PartNames, Parts
 from netplan.faults.scenario import parse_faults, read_scenario
-from netplan.faults.stock import Parts, Stock
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cable_plan import cable_plan
 from netplan.topologies.expand import expand
@@ -23,7 +21,7 @@ from netplan.topologies.specs import FABRICS
 from tests.faults.damaged import fabric
 
 RAILS = fabric("rail-optimized", (512, 32, 8))
-STOCK = Stock(RAILS)
+INVENTORY = Inventory(RAILS)
 
 
 def failed(*faults: str, graph: FabricGraph = RAILS, seed: int = 0) -> tuple[list[str], list[int]]:
@@ -38,19 +36,19 @@ def failed(*faults: str, graph: FabricGraph = RAILS, seed: int = 0) -> tuple[lis
 )
 def test_every_label_of_a_cable_plan_names_its_link(name: str) -> None:
     graph = fabric(name, (64, 16, 4))
-    names = PartNames(Stock(graph))
-    links = names.stock.kinds["link"].numbers
+    names = PartNames(Inventory(graph))
+    links = names.inventory.kinds["link"].numbers
     for label, link in zip(cable_plan(graph).labels(), links.tolist(), strict=True):
         one, other = label.split("--")
         assert names.find(label).numbers.tolist() == [link]
         assert names.find(f"{other}--{one}").numbers.tolist() == [link]
-        assert next(names.of(Parts(names.stock.kinds["link"], np.array([link])))) == label
+        assert next(names.of(Parts(names.inventory.kinds["link"], np.array([link])))) == label
 
 
-@pytest.mark.parametrize("kind", list(STOCK.kinds))
+@pytest.mark.parametrize("kind", list(INVENTORY.kinds))
 def test_names_go_both_ways(kind: str) -> None:
-    names = PartNames(STOCK)
-    parts = STOCK.kinds[kind]
+    names = PartNames(INVENTORY)
+    parts = INVENTORY.kinds[kind]
     some = Parts(parts, parts.numbers[:: max(1, len(parts.numbers) // 23)])
     for name, number in zip(names.of(some), some.numbers.tolist(), strict=True):
         assert number in names.find(name, parts).numbers
@@ -92,18 +90,18 @@ def test_rails_and_planes_and_prefixes() -> None:
     assert nodes == [name for name in twin.names if name.startswith("plane-1/")]
     assert len(nodes) == 4 + 2
     tall = fabric("rail-only", (256, 8, 2))  # rails of 128 GPUs: three tiers, planes in each rail
-    assert "plane" in Stock(tall).kinds
+    assert "plane" in Inventory(tall).kinds
     assert all(
         name.startswith("rail-1/plane-2/") for name in failed("rail-1/plane-2", graph=tall)[0]
     )
     fly = fabric("dragonfly", (64, 8, 8))
     assert len(failed("group=2", graph=fly)[0]) == 8
-    assert Stock(fabric("bcube", (64, 8, 1))).kinds["level"].numbers.tolist() == [0, 1]
-    assert len(Stock(fabric("dgx-superpod", (512, 32, 8))).kinds["unit"].numbers) == 4
+    assert Inventory(fabric("bcube", (64, 8, 1))).kinds["level"].numbers.tolist() == [0, 1]
+    assert len(Inventory(fabric("dgx-superpod", (512, 32, 8))).kinds["unit"].numbers) == 4
 
 
 def test_tiers_by_their_names() -> None:
-    kinds = Stock(fabric("fat-tree", (300, 8, 1))).kinds  # four tiers of radix 8
+    kinds = Inventory(fabric("fat-tree", (300, 8, 1))).kinds  # four tiers of radix 8
     tiers = [len(kinds[name].numbers) for name in ("leaf", "spine", "core", "tier-4")]
     assert sum(tiers) == len(kinds["switch"].numbers)
     assert min(tiers) > 0
@@ -160,7 +158,7 @@ def test_draws_never_meet_what_has_failed() -> None:
 
 
 def test_draws_are_even() -> None:
-    scenario = read_scenario(["rail=2"], STOCK)
+    scenario = read_scenario(["rail=2"], INVENTORY)
     rng = np.random.default_rng(0)
     count = np.zeros(8)
     for _ in range(2000):
@@ -179,7 +177,7 @@ def test_draws_of_groups_follow_their_weights() -> None:
         np.empty(0, np.int64),
         np.array([0.0, 1.0, 3.0]),
     )
-    scenario = read_scenario(["box=1"], Stock(RAILS, (groups,)))
+    scenario = read_scenario(["box=1"], Inventory(RAILS, (groups,)))
     rng = np.random.default_rng(0)
     drawn = [int(scenario.parts(rng)[0].numbers[0]) for _ in range(2000)]
     assert drawn.count(0) == 0
@@ -192,7 +190,7 @@ def test_draws_of_groups_follow_their_weights() -> None:
 def test_transceivers_are_those_of_the_bill(name: str) -> None:
     spec, radix = FABRICS.load(name), 64 if name == "frontier" else 32
     sizing = Sizing(256, radix, 8, 450e9, 50e9)
-    kinds = Stock(expand(spec, sizing)).kinds
+    kinds = Inventory(expand(spec, sizing)).kinds
     found = len(kinds["transceiver"].numbers) if "transceiver" in kinds else 0
     assert found == build_fabric(spec, sizing).transceivers
 
@@ -299,7 +297,7 @@ def test_wrong_files_name_file_and_line(
 def test_long_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "faults.txt"
     path.write_text("gpu-1\n" * 20)
-    monkeypatch.setattr(scenario_files, "MAX_LINES", 10)
+    monkeypatch.setattr(scenario, "MAX_LINES", 10)
     with pytest.raises(CatalogError, match=r"faults\.txt:11: more than 10 lines"):
         parse_faults([f"@{path}"], RAILS)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from netplan.arrays import Floats
 from netplan.faults.checkpoints import Checkpoints
-from netplan.faults.outage_timeline import REASONS, _Line, _meet, _shelf_by_year, _time_by_year
+from netplan.faults.timeline import REASONS, _Line, _meet, _shelf_by_year, _time_by_year
 
 times = st.lists(st.floats(0.0, 100.0), max_size=30).map(sorted)
 

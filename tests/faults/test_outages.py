@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InputError, UnknownNameError
+from netplan.faults import outages
 from netplan.faults.checkpoints import Checkpoints, exact_time_ratio
 from netplan.faults.exposure import GroupKind, nest_groups
-from netplan.faults.outage_results import Mean, Outages
-from netplan.faults.outage_timeline import REASONS
-from netplan.faults.outages import Cause, Exposure, Repair, simulate_outages
-from netplan.faults.outlook import causes_of
+from netplan.faults.forecast import causes_of
+from netplan.faults.outages import Cause, Exposure, Mean, Outages, Repair, simulate_outages
 from netplan.faults.rates import FAILURE_BOOKS
 from netplan.faults.reliability import mtbf_h, outstanding, service_level
+from netplan.faults.timeline import REASONS
 
 JOB = Checkpoints(0.5, 0.02, 0.3)
 GPUS = Cause("GPU slot", 0.17, 4096)  # 696 interruptions a year, one each 12.6 h
@@ -172,7 +172,7 @@ def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     exposure = Exposure((GPUS, SERVER), {"servers": 1})
     exact = service_level(1, outstanding(0.5, 100, 300.0))
     for size in (500, 1_000_000):
-        monkeypatch.setattr("netplan.faults.outages.CHUNK_EVENTS", size)
+        monkeypatch.setattr(outages, "CHUNK_EVENTS", size)
         found = run(exposure, years=600)
         assert found.years == 600
         assert agrees(found.service_level("servers"), exact)

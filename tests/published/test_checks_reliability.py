@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from netplan.errors import CatalogError, InputError, UnknownNameError
-from netplan.faults.outage_results import Mean
-from netplan.faults.outlook import causes_of
+from netplan.faults.forecast import causes_of
+from netplan.faults.outages import Mean
 from netplan.faults.rates import FAILURE_BOOKS
 from netplan.published.reliability import _holds, reliability_checks
 from netplan.published.verify import verify

@@ -1,4 +1,18 @@
-"""Parts by name, as cable plans and graphs write them.
+"""What a fabric is made of, as far as it can fail: parts by kind, counted, named and drawn.
+
+============  ==================================================================================
+gpu           a GPU
+nic           a network port of a GPU; its failure takes the link
+link          a cable of the network; also by link group: ``host``, ``leaf-spine``, …
+hb-link       a link inside an HB domain
+transceiver   an end of an optical link; its failure takes the link
+switch        a network switch; also by tier: ``leaf``, ``spine``, ``core``, ``tier-4``, …
+hb-switch     a switch inside an HB domain
+manager       a management host
+============  ==================================================================================
+
+Besides these come risk groups: HB domains, rails, planes and the like, always; racks, feeds, trays
+and a user's own groups where they are given. Names are those of cable plans and graphs:
 
 =====================================  ====================================================
 ``gpu-5``, ``rail-0/leaf-3``           a node
@@ -11,19 +25,171 @@
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
 from netplan.arrays import Ints
 from netplan.catalog import unknown_name
 from netplan.errors import InputError
-from netplan.faults.stock import PartKind, Parts, Stock
-from netplan.topologies.graph import GPU, HB_SWITCH, MANAGER, SWITCH
+from netplan.faults.damage import Damage, no_damage
+from netplan.faults.groups import (
+    RiskGroups,
+    domain_groups,
+    rail_groups,
+    switch_groups,
+    transceiver_ends,
+)
+from netplan.topologies.graph import GPU, HB_SWITCH, MANAGER, SWITCH, FabricGraph
 from netplan.topologies.naming import StructuralNames
 from netplan.traffic.routing import HB_GROUP
+
+Space = Literal["node", "link", "end", "group"]
+TIERS = ("leaf", "spine", "core")
+PLURALS = {"leaves": "leaf", "switches": "switch", "hb-switches": "hb-switch", "batches": "batch"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartKind:
+    """All parts of one kind.
+
+    Parameters
+    ----------
+    name
+        ``leaf``, ``link``, ``rack``, …
+    space
+        What the numbers count: nodes, links, ends of links (2 l and 2 l + 1), or groups.
+    numbers
+        The parts, shape (parts,).
+    groups
+        The groups themselves, if they are groups.
+    """
+
+    name: str
+    space: Space
+    numbers: Ints
+    groups: RiskGroups | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parts:
+    """Some parts of one kind, by number in its space; a part may stand twice."""
+
+    kind: PartKind
+    numbers: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Inventory:
+    """The parts of a fabric.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+    groups
+        Risk groups besides those that the graph itself shows; they hide those of the same kind.
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> inventory = Inventory(expand(FABRICS.load("rail-only"), Sizing(1024, 32, 8, 450e9, 50e9)))
+    >>> {name: len(kind.numbers) for name, kind in inventory.kinds.items()}
+    {'gpu': 1024, 'nic': 1024, 'link': 2048, 'host': 1024, 'leaf-spine': 1024, 'hb-link': 1024,
+     'transceiver': 4096, 'switch': 96, 'leaf': 64, 'spine': 32, 'hb-switch': 128, 'domain': 128,
+     'rail': 8}
+    """
+
+    graph: FabricGraph
+    groups: tuple[RiskGroups, ...] = ()
+
+    @cached_property
+    def kinds(self) -> dict[str, PartKind]:
+        """Kinds of which there are any, by name."""
+        graph = self.graph
+        found = [*_node_and_link_kinds(graph)]
+        all_groups = {"domain": domain_groups(graph), **switch_groups(graph)}
+        if graph.hb_size > 1:
+            all_groups["rail"] = rail_groups(graph)
+        all_groups |= {groups.kind: groups for groups in self.groups}
+        found += [
+            PartKind(kind, "group", np.arange(len(groups)), groups)
+            for kind, groups in all_groups.items()
+        ]
+        return {kind.name: kind for kind in found if len(kind.numbers)}
+
+    def kind(self, text: str) -> PartKind:
+        """Kind by its name or plural.
+
+        Raises
+        ------
+        UnknownNameError
+            If the fabric has no parts that are called so; the message offers the nearest.
+        """
+        for name in (text, PLURALS.get(text, ""), text.removesuffix("s")):
+            if name in self.kinds:
+                return self.kinds[name]
+        if text in ("rack", "racks", "row", "rows", "feed", "feeds", "tray", "trays", "hall"):
+            raise InputError(
+                f"{text!r}: nobody says where racks stand: give a floor plan, or GPUs and switches"
+                " per rack"
+            )
+        raise unknown_name("kind of part", text[:60], self.kinds)
+
+    def damage(self, parts: Sequence[Parts]) -> Damage:
+        """Damage in which some parts have failed."""
+        found = no_damage(self.graph)
+        for part in parts:
+            match part.kind.space:
+                case "node":
+                    found.node_down[part.numbers] = True
+                case "link":
+                    found.link_down[part.numbers] = True
+                case "end":
+                    found.link_down[part.numbers // 2] = True
+                case "group" if part.kind.groups is not None:
+                    found |= part.kind.groups.damage(self.graph, part.numbers)
+        return found
+
+
+def _node_and_link_kinds(graph: FabricGraph) -> Sequence[PartKind]:
+    """Kinds of nodes, links and ends of links, present or not."""
+
+    def nodes(name: str, code: int, tier: int | None = None) -> PartKind:
+        there = graph.node_kind == code
+        if tier is not None:
+            there &= graph.node_tier == tier
+        return PartKind(name, "node", np.flatnonzero(there))
+
+    inside = graph.group_names.index(HB_GROUP) if HB_GROUP in graph.group_names else -1
+    link = np.flatnonzero(graph.group != inside)
+    ends = (2 * link[:, None] + np.arange(2)).ravel()
+    at = np.stack((graph.source[link], graph.target[link]), axis=1).ravel()
+    groups = [
+        PartKind(name, "link", graph.links_of(name))
+        for name in graph.group_names
+        if name != HB_GROUP
+    ]
+    tiers = sorted(graph.switches_per_tier())
+    tier_names = {tier: (*TIERS, f"tier-{tier}")[min(max(tier, 1), 4) - 1] for tier in tiers}
+    return [
+        nodes("gpu", GPU),
+        PartKind("nic", "end", ends[graph.node_kind[at] == GPU]),
+        PartKind("link", "link", link),
+        *groups,
+        PartKind("hb-link", "link", graph.links_of(HB_GROUP)),
+        PartKind("transceiver", "end", transceiver_ends(graph)),
+        nodes("switch", SWITCH),
+        *(nodes(name, SWITCH, tier) for tier, name in tier_names.items()),
+        nodes("hb-switch", HB_SWITCH),
+        nodes("manager", MANAGER),
+    ]
+
 
 BETWEEN = "--"
 PORT = re.compile(r"(.+):([0-9]{1,6})")
@@ -42,7 +208,7 @@ class PartNames:
     >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
     >>> graph = expand(FABRICS.load("rail-only"), Sizing(1024, 32, 8, 450e9, 50e9))
-    >>> names = PartNames(Stock(graph))
+    >>> names = PartNames(Inventory(graph))
     >>> for text in ("gpu-16", "gpu-16:1", "gpu-16--rail-0/leaf-0", "rail-7/leaf-1:2", "rail-2"):
     ...     found = names.find(text)
     ...     print(found.kind.name, found.numbers, *names.of(found))
@@ -53,7 +219,7 @@ class PartNames:
     rail [2] rail-2
     """
 
-    stock: Stock
+    inventory: Inventory
 
     def find(self, text: str, kind: PartKind | None = None) -> Parts:
         """Part or parts of a name; of one kind, if it is given.
@@ -76,7 +242,7 @@ class PartNames:
 
     def of(self, parts: Parts) -> Iterator[str]:
         """Names of parts, one by one."""
-        graph = self.stock.graph
+        graph = self.inventory.graph
         for number in parts.numbers.tolist():
             match parts.kind.space:
                 case "node":
@@ -102,10 +268,10 @@ class PartNames:
         """Group of a name; where several kinds have it, that of the kind, or the first."""
         places = self._group_names[text]
         name, number = next((at for at in places if kind and at[0] == kind.name), places[0])
-        return Parts(self.stock.kinds[name], np.array([number]))
+        return Parts(self.inventory.kinds[name], np.array([number]))
 
     def _node(self, text: str) -> int | None:
-        graph = self.stock.graph
+        graph = self.inventory.graph
         plain = PLAIN_GPU.fullmatch(text)
         if plain and int(plain[1]) < graph.gpus and graph.node_name(int(plain[1])) == text:
             return int(plain[1])
@@ -117,7 +283,7 @@ class PartNames:
         if place is None:
             return None
         node, port = place
-        graph = self.stock.graph
+        graph = self.inventory.graph
         ends = self._ends_at(node)
         chosen = ends[self._ports(ends) == port]
         if not len(chosen):
@@ -129,7 +295,7 @@ class PartNames:
             )
         names = ("nic", "transceiver") if graph.node_kind[node] == GPU else ("transceiver",)
         wanted = [kind] if kind and kind.space == "end" else []
-        known = [self.stock.kinds[name] for name in names if name in self.stock.kinds]
+        known = [self.inventory.kinds[name] for name in names if name in self.inventory.kinds]
         for candidate in [*wanted, *known]:
             if _holds(candidate, chosen):
                 return Parts(candidate, chosen)
@@ -139,7 +305,7 @@ class PartNames:
 
     def _links(self, text: str) -> Parts | None:
         """Links between two nodes, or the one between two ports."""
-        graph = self.stock.graph
+        graph = self.inventory.graph
         # A name may hold the mark itself: try every place where the text can be cut.
         for cut in re.finditer(f"(?={BETWEEN})", text):
             sides = [text[: cut.start()], text[cut.start() + len(BETWEEN) :]]
@@ -161,7 +327,7 @@ class PartNames:
                 raise InputError(f"no link joins {sides[0][:60]} and {sides[1][:60]}")
             network = chosen[graph.group[chosen // 2] != self._hb_code]
             name = "link" if len(network) else "hb-link"
-            return Parts(self.stock.kinds[name], (network if len(network) else chosen) // 2)
+            return Parts(self.inventory.kinds[name], (network if len(network) else chosen) // 2)
         return None
 
     def _device_port(self, text: str) -> tuple[int, int] | None:
@@ -171,7 +337,7 @@ class PartNames:
 
     def _ends_at(self, node: int, *, inside: bool = False) -> Ints:
         """Ends of the cables at a node, and of the links inside HB domains if asked for."""
-        graph, rows = self.stock.graph, self.stock.graph.adjacency
+        graph, rows = self.inventory.graph, self.inventory.graph.adjacency
         links = rows.link[rows.indptr[node] : rows.indptr[node + 1]].astype(np.int64)
         if not inside:
             links = links[graph.group[links] != self._hb_code]
@@ -180,35 +346,35 @@ class PartNames:
 
     def _ports(self, ends: Ints) -> Ints:
         """Ports of ends, as cable plans count them: network ports from 1."""
-        graph, link = self.stock.graph, ends // 2
+        graph, link = self.inventory.graph, ends // 2
         node = np.where(ends % 2, graph.target[link], graph.source[link])
         port = np.where(ends % 2, graph.target_port[link], graph.source_port[link])
         named: Ints = port.astype(np.int64) + 1 - self._first_port[node]
         return named
 
     def _end_name(self, end: int) -> str:
-        graph, link = self.stock.graph, end // 2
+        graph, link = self.inventory.graph, end // 2
         node = int((graph.target if end % 2 else graph.source)[link])
         if graph.group[link] == self._hb_code:
             return graph.node_name(node)
         return f"{graph.node_name(node)}:{int(self._ports(np.array([end]))[0])}"
 
     def _kind_of_node(self, node: int) -> PartKind:
-        kinds = self.stock.kinds
-        code = int(self.stock.graph.node_kind[node])
+        kinds = self.inventory.kinds
+        code = int(self.inventory.graph.node_kind[node])
         return kinds[
             {GPU: "gpu", HB_SWITCH: "hb-switch", SWITCH: "switch", MANAGER: "manager"}[code]
         ]
 
     @property
     def _hb_code(self) -> int:
-        names = self.stock.graph.group_names
+        names = self.inventory.graph.group_names
         return names.index(HB_GROUP) if HB_GROUP in names else -1
 
     @cached_property
     def _first_port(self) -> Ints:
         """First network port of every GPU with links inside its HB domain, 0 of other nodes."""
-        graph = self.stock.graph
+        graph = self.inventory.graph
         first = np.zeros(graph.node_count, np.int64)
         if self._hb_code < 0:
             return first
@@ -223,7 +389,7 @@ class PartNames:
     @cached_property
     def _node_names(self) -> dict[str, int]:
         """Numbers of nodes by name; GPUs of a plain pattern are left out, being found by it."""
-        graph = self.stock.graph
+        graph = self.inventory.graph
         plain = isinstance(graph.names, StructuralNames) and graph.node_name(0) == "gpu-0"
         skipped = graph.gpus if plain else 0
         return {graph.node_name(node): node for node in range(skipped, graph.node_count)}
@@ -232,26 +398,26 @@ class PartNames:
     def _group_names(self) -> dict[str, list[tuple[str, int]]]:
         """Kinds and numbers of groups by name."""
         found: dict[str, list[tuple[str, int]]] = {}
-        for kind in self.stock.kinds.values():
+        for kind in self.inventory.kinds.values():
             for number, name in enumerate(kind.groups.names if kind.groups else ()):
                 found.setdefault(name, []).append((kind.name, number))
         return found
 
     def _unknown(self, text: str) -> Exception:
         """Error that offers names which begin alike, or end alike."""
-        graph, wanted = self.stock.graph, text[:60]
+        graph, wanted = self.inventory.graph, text[:60]
         stem = re.split(r"[0-9:]", wanted, maxsplit=1)[0].lower()
         tail = re.split(r"[0-9:]", wanted.rpartition("/")[2], maxsplit=1)[0].lower()
         pool = [*self._node_names, *self._group_names]
         alike = [name for name in pool if stem and name.lower().startswith(stem)]
         alike += [name for name in pool if tail and f"/{tail}" in name.lower()]
-        examples = [*self.stock.kinds, graph.node_name(0), graph.node_name(graph.gpus - 1)]
+        examples = [*self.inventory.kinds, graph.node_name(0), graph.node_name(graph.gpus - 1)]
         near = [*examples, *alike[: MAX_NEAR // 2], *alike[-MAX_NEAR // 2 :]]
         error = unknown_name("part", wanted, list(dict.fromkeys(near)))
         if "did you mean" in str(error):
             return error
         ends = f"{graph.node_name(0)} to {graph.node_name(graph.gpus - 1)}"
-        kinds = ", ".join(self.stock.kinds)
+        kinds = ", ".join(self.inventory.kinds)
         return type(error)(
             f"unknown part {wanted!r}: name a node ({ends}, …), a port, a link or a group, or a"
             f" number of parts such as link=10; kinds are {kinds}"
