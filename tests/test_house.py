@@ -24,7 +24,6 @@ OPEN = {
     "costing/fabric_bill.py",
     "questions/shelves.py",
     "reports/quantities.py",
-    "traffic/groups.py",
 }
 
 

@@ -17,7 +17,7 @@ of the fabrics is faster than the best plan of the best case:
   not fall when a part rises: of r passes through n layers, m n >= r n - 1 pay the time behind which
   a collective hides (:mod:`netplan.performance.iteration`).
 
-Symbols as in :mod:`netplan.traffic.groups`. An all_to_all through a ring of all levels
+Symbols as in :mod:`netplan.traffic.hierarchy`. An all_to_all through a ring of all levels
 is not bounded by this, since there the slowest level counts alone; dense models cut in one
 dimension, which are all that is searched here, have none.
 """

@@ -19,7 +19,9 @@ import numpy as np
 
 from netplan.arrays import Floats, Ints
 from netplan.performance.setting import Setting
-from netplan.traffic.groups import Affine, Group, Network, group_of
+from netplan.traffic.algorithms import Affine
+from netplan.traffic.groups import Network, group_of
+from netplan.traffic.hierarchy import Group
 from netplan.traffic.placement import CONTEXT, EXPERT, TENSOR, Placements
 from netplan.workloads.closed_forms import counted_layer
 from netplan.workloads.embedding_and_head import embedding, lm_head

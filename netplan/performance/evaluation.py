@@ -93,7 +93,7 @@ class Evaluation:
     @classmethod
     def of(cls, setting: Setting, levels: tuple[Level, ...], space: PlanSpace) -> "Evaluation":
         """Compute what many plans share."""
-        network = Network(levels, setting.assumptions.communication, setting.mode)
+        network = Network(levels, setting.assumptions.communication.used, setting.mode)
         groups = LayerGroups.of(network, space.layer_placements, space.sharding_layer)
         table = layer_table(setting, space.sharding, groups)
         terms = IterationTerms.of(setting, network, space, table)

@@ -149,7 +149,7 @@ def explain_modes(setting: Setting, levels: Sequence[Level], plan: Plan) -> tupl
 def _operation_terms(setting: Setting, levels: tuple[Level, ...], plan: Plan) -> Iterator[Term]:
     """Terms of all operations, those of zero seconds left out."""
     space = single_plan(plan)
-    network = Network(levels, setting.assumptions.communication, setting.mode)
+    network = Network(levels, setting.assumptions.communication.used, setting.mode)
     groups = LayerGroups.of(network, space.layer_placements, np.zeros(1, dtype=np.int64))
     layers = setting.training.model.layers / plan.pipeline
     for operation in layer_of(setting, space.sharding).operations:

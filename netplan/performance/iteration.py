@@ -37,7 +37,8 @@ from netplan.arrays import Floats, Ints
 from netplan.performance.compute import LayerTable, Timing
 from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace, real
-from netplan.traffic.groups import Affine, Network, group_of
+from netplan.traffic.algorithms import Affine
+from netplan.traffic.groups import Network, group_of
 from netplan.traffic.placement import CONTEXT, DATA, EXPERT, PIPELINE
 
 

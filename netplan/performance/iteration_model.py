@@ -11,6 +11,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from netplan.catalog import Record, Shelf
+from netplan.traffic.groups import Communication
+from netplan.traffic.hierarchy import Schedule
 
 Zero = Literal[0, 1, 2, 3]
 
@@ -45,6 +47,12 @@ class CommunicationPart(_Part):
 
     collectives: Literal["ring", "phased"]
     bandwidth_efficiency: PositiveFloat = Field(le=1)
+
+    @property
+    def used(self) -> Communication:
+        """The same for the engine of collective times."""
+        schedule: Schedule = "flat_ring" if self.collectives == "ring" else "hierarchical"
+        return Communication(schedule, self.bandwidth_efficiency)
 
 
 class OverlapPart(_Part):

@@ -159,7 +159,9 @@ def _collectives(
 ) -> Iterator[CollectiveLoad]:
     """Every collective of the iteration, alone on the fabric."""
     network = Network(
-        workload.fabric.levels, workload.setting.assumptions.communication, workload.setting.mode
+        workload.fabric.levels,
+        workload.setting.assumptions.communication.used,
+        workload.setting.mode,
     )
     placements = single_plan(workload.timed.plan).placements
     for use in collectives_of(workload.model, workload.schedule, workload.placement):

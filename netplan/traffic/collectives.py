@@ -1,4 +1,4 @@
-"""Closed forms of collectives: two tiers of GPUs, and broadcasts in one level.
+"""Closed forms with the names of their papers: two tiers of GPUs, and broadcasts in one level.
 
 ======  ====================================================================================
 symbol  meaning (all numbers may be NumPy arrays that broadcast)
@@ -7,24 +7,30 @@ x, y    GPUs per high-bandwidth (HB) domain, domains: hb_size, hb_count [1]
 C_F     one-way bandwidth of one GPU into its HB domain: hb_bytes_per_s [B/s]; NVLink is often
         quoted with both directions added, so that 900 GB/s stand for C_F = 450e9
 C_S     one-way bandwidth of one GPU into the network: network_bytes_per_s [B/s]
-n, B    GPUs of one level, one-way bandwidth of one of its links [B/s]
-tau     latency of one step, h*L + d as in `netplan.traffic.algorithms` [s]
 ======  ====================================================================================
 
 The forms of two tiers are `netplan.traffic.hierarchy` with direct exchange at both switches and
-one chunk. Sources: rail-only paper (arXiv:2307.12169), Eq. 1 and 20-22; Thakur, Rabenseifner and
-Gropp 2005 for the broadcasts. Left out: contention, protocol overhead.
+one chunk. Source: rail-only paper (arXiv:2307.12169), Eq. 1 and 20-22. Left out: contention,
+protocol overhead.
 """
 
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 
 from netplan.arrays import Amount, Counts
 from netplan.errors import InputError
-from netplan.levels import LINKS_PER_STEP, LevelKind
-from netplan.traffic.algorithms import AnyLevel, check_choice, check_number, plain
+from netplan.traffic.algorithms import (
+    AnyLevel,
+    Broadcast,
+    LevelArrays,
+    check_choice,
+    check_number,
+    level_time_s,
+    plain,
+)
 from netplan.traffic.bounds import Fabric, all_gather_bound
+from netplan.traffic.hierarchy import collective_s
 
 __all__ = [
     "all_gather_bound_s",
@@ -34,15 +40,6 @@ __all__ = [
     "broadcast_s",
     "hb_bandwidth_ratio",
 ]
-
-Broadcast = Literal["chain", "bidirectional_chain", "binomial_tree", "scatter_all_gather"]
-
-KINDS_OF_BROADCAST: dict[Broadcast, tuple[LevelKind, ...]] = {
-    "chain": ("ring", "switch", "mesh"),
-    "bidirectional_chain": ("ring", "mesh"),  # the root needs two links
-    "binomial_tree": ("switch",),
-    "scatter_all_gather": ("switch", "mesh"),
-}
 
 
 def all_gather_s(
@@ -86,11 +83,8 @@ def all_gather_s(
     """
     check_number("data_bytes", data_bytes)
     check_number("latency_s", latency_s)
-    _check_tiers(hb_size, hb_count, hb_bytes_per_s, network_bytes_per_s)
-    x, y = np.asarray(hb_size, dtype=np.float64), np.asarray(hb_count, dtype=np.float64)
-    network_s = (y - 1) * data_bytes / (x * y * network_bytes_per_s) + latency_s * (y > 1)
-    domain_s = (x - 1) * data_bytes / (x * hb_bytes_per_s) + latency_s * (x > 1)
-    return plain(network_s + domain_s)
+    tiers = _tiers(hb_size, hb_count, hb_bytes_per_s, network_bytes_per_s, latency_s)
+    return collective_s("all_gather", tiers, data_bytes=data_bytes)
 
 
 def all_gather_bound_s(
@@ -164,13 +158,14 @@ def all_to_all_s(
     """
     check_choice("fabric", fabric, get_args(Fabric))
     check_number("pair_bytes", pair_bytes)
-    _check_tiers(hb_size, hb_count, hb_bytes_per_s, network_bytes_per_s)
-    x, y = np.asarray(hb_size, dtype=np.float64), np.asarray(hb_count, dtype=np.float64)
-    domain_s = (x - 1) * pair_bytes / hb_bytes_per_s
-    network_s = x * (y - 1) * pair_bytes / network_bytes_per_s
-    if fabric == "rail-optimized":
-        return plain(np.maximum(domain_s, network_s))
-    return plain(y * domain_s + network_s)
+    domain, network = _tiers(hb_size, hb_count, hb_bytes_per_s, network_bytes_per_s)
+    data_bytes = plain(np.multiply(pair_bytes, np.multiply(hb_size, hb_count)))
+    if fabric == "rail-only":
+        return collective_s("all_to_all", [domain, network], data_bytes=data_bytes)
+    # The network reaches every GPU of the other domains: the domain keeps its own pairs.
+    own_bytes = plain(np.multiply(pair_bytes, hb_size))
+    domain_s = level_time_s("all_to_all", domain, data_bytes=own_bytes)
+    return plain(np.maximum(domain_s, level_time_s("all_to_all", network, data_bytes=data_bytes)))
 
 
 def all_to_all_slowdown(
@@ -284,31 +279,33 @@ def broadcast_s(
     0.032
     """
     check_choice("broadcast", algorithm, get_args(Broadcast))
-    check_number("data_bytes", data_bytes)
     check_number("chunks", chunks, minimum=1, whole=True)
-    if level.kind not in KINDS_OF_BROADCAST[algorithm]:
-        raise InputError(f"{algorithm} does not run on a {level.kind}: use 'chain'")
-    n, c = np.asarray(level.size, dtype=np.float64), np.asarray(chunks, dtype=np.float64)
-    tau = LINKS_PER_STEP[level.kind] * level.link_latency_s + level.step_latency_s
-    if algorithm in ("chain", "bidirectional_chain"):
-        hops = n - 1 if algorithm == "chain" else np.ceil((n - 1) / 2)
-        steps = np.where(n > 1, hops - 1 + c, 0)
-        return plain(steps * (data_bytes / (c * level.link_bytes_per_s) + tau))
-    if np.any(c != 1):
+    if algorithm not in ("chain", "bidirectional_chain") and np.any(np.not_equal(chunks, 1)):
         raise InputError(f"{algorithm} sends the message in one piece: use chunks 1, or 'chain'")
-    if algorithm == "binomial_tree":
-        rounds = np.frexp(n - 1)[1]  # bits of n - 1: ceil(log2 n) without rounding errors
-        return plain(rounds * (data_bytes / level.link_bytes_per_s + tau))
-    messages = n - 1 if level.kind == "switch" else np.minimum(n - 1, 1)
-    wire_s = messages * data_bytes / (n * level.link_bytes_per_s)
-    return plain(2 * (wire_s + np.minimum(n - 1, 1) * tau))
+    return collective_s(
+        "broadcast", [level], data_bytes=data_bytes, algorithm=algorithm, chunks=chunks
+    )
 
 
-def _check_tiers(
-    hb_size: Counts, hb_count: Counts, hb_bytes_per_s: Amount, network_bytes_per_s: Amount
-) -> None:
-    """Raise InputError for sizes below 1 and bandwidths that are not above 0."""
+def _tiers(
+    hb_size: Counts,
+    hb_count: Counts,
+    hb_bytes_per_s: Amount,
+    network_bytes_per_s: Amount,
+    latency_s: Amount = 0.0,
+) -> tuple[LevelArrays, LevelArrays]:
+    """HB domain and network as two switches.
+
+    Raises
+    ------
+    InputError
+        For sizes below 1 and bandwidths that are not above 0.
+    """
     check_number("hb_size", hb_size, minimum=1, whole=True)
     check_number("hb_count", hb_count, minimum=1, whole=True)
     check_number("hb_bytes_per_s", hb_bytes_per_s, minimum=None)
     check_number("network_bytes_per_s", network_bytes_per_s, minimum=None)
+    return (
+        LevelArrays("switch", hb_size, hb_bytes_per_s, step_latency_s=latency_s),
+        LevelArrays("switch", hb_count, network_bytes_per_s, step_latency_s=latency_s),
+    )

@@ -1,52 +1,157 @@
-"""Time of one collective, or of one message, on several levels.
+"""Time of one collective, or of one message, on several levels: the one engine.
 
-Levels 1..k run from the inside to the outside and hold n_1, ..., n_k GPUs; N is their product. The
-message is cut into c equal chunks, and a level serves one chunk at a time, so every chunk pays all
-latencies: more chunks are not always faster. With D and the time of one level as in `algorithms`:
+A collective is carried out by a group of GPUs that has m_1, ..., m_k members in levels 1 to k, from
+the inside to the outside; g is their product and M_i = m_1 ... m_(i-1). The message D is cut into c
+equal chunks, and a level serves one chunk at a time, so every chunk pays all latencies: more chunks
+are not always faster. What level i takes for one chunk, t_i, depends on its algorithm
+(`netplan.traffic.algorithms`); a *schedule* composes the levels:
 
 ``per_dimension``
     The collective runs through the levels one after the other, an all_gather from k to 1, the
-    others from 1 to k. Level i works on D/(c*n_1*...*n_{i-1}) bytes in a reduce_scatter or an
-    all_gather and on D/c in an all_reduce or an all_to_all. Chunks follow like work pieces
-    through machines: T = sum_i t_i + (c-1) * max_i t_i.
+    others from 1 to k. Level i works on D/(c*M_i) bytes in a reduce_scatter or an all_gather and
+    on D/c in the others. Chunks follow like work pieces through machines:
+    T = sum_i t_i + (c-1) * max_i t_i.
 ``hierarchical``
-    An all_reduce as reduce_scatter 1..k and all_gather k..1: level i works on
-    D/(c*n_1*...*n_{i-1}) bytes, so that the slow outer levels carry little. With t_i for both
-    phases of one chunk, T = max(c*t_1, max_{i>=2}(c*t_i + t_1 + ... + t_{i-1})). Any order of
-    service takes at least this long. First come first served takes exactly this long on two
-    levels if the outer one finishes a chunk in one go (else up to 6 % longer in simulations), and
-    up to 20 % longer on three or four. The other three collectives are as in per_dimension.
+    As above, but an all_reduce is a reduce_scatter 1..k and an all_gather k..1: level i works on
+    D/(c*M_i) bytes, so that the slow outer levels carry little. With t_i for both phases of one
+    chunk, T = max(c*t_1, max_{i>=2}(c*t_i + t_1 + ... + t_{i-1})). Any order of service takes at
+    least this long. First come first served takes exactly this long on two levels if the outer one
+    finishes a chunk in one go (else up to 6 % longer in simulations), and up to 20 % longer on
+    three or four. A broadcast or reduce is shared by the M_i inner members in the same way.
+``flat_ring``
+    One ring through all members, all levels at once, of which the M_i members below a level share
+    the work there: T = max_i C*D/(M_i*k_i*B_i) + c * sum_i tau_i*(g/M_i - g/M_(i+1)), where
+    C = (g-1)/g, or 1 for a broadcast. In an all_to_all every level works on D in m_i - 1 steps.
 
 Sources: ASTRA-sim 2.0 (Won et al. 2023), whose analytical backends give these times; COMET
-(arXiv:2211.16648), Sec. V-B4 for the hierarchical all_reduce. Left out: unequal chunks, several
-chunks in service at a level, contention with other collectives.
+(arXiv:2211.16648), Sec. V-B4 for the hierarchical all_reduce; arXiv:2410.00273, Sec. III for the
+flat ring in two tiers. Left out: unequal chunks, several chunks in service at a level, contention
+with other collectives.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from netplan.arrays import Amount, Counts
+from netplan.arrays import Amount, Counts, Floats, Ints
 from netplan.errors import InputError
 from netplan.levels import LINKS_PER_STEP
 from netplan.traffic.algorithms import (
+    Affine,
     AnyLevel,
     AnyMethod,
-    Collective,
     Forwarding,
+    LevelTime,
     Method,
+    Span,
     check_choice,
     check_number,
-    level_time_s,
+    level_span_time,
     plain,
 )
+from netplan.workloads.operations import CollectiveKind
 
-Schedule = Literal["hierarchical", "per_dimension"]
+Schedule = Literal["hierarchical", "per_dimension", "flat_ring"]
+
+_SHARED: dict[Schedule, tuple[CollectiveKind, ...]] = {
+    "per_dimension": ("all_gather", "reduce_scatter"),
+    "hierarchical": ("all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce"),
+    "flat_ring": ("all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce"),
+}
+"""Collectives in which the members below a level share the message there."""
 
 
-def per_dimension_s(times_s: NDArray[np.float64], chunks: Counts = 1) -> Amount:
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Members of one communicator at each level, and the distance between neighbours there.
+
+    Parameters
+    ----------
+    members, stride
+        Of shape (levels, groups) [1]. Members at one level lie ``stride`` positions apart.
+    """
+
+    members: Ints
+    stride: Ints
+
+
+def group_time(
+    kind: CollectiveKind,
+    levels: Sequence[AnyLevel],
+    group: Group | None,
+    *,
+    methods: Sequence[AnyMethod],
+    schedule: Schedule = "hierarchical",
+) -> Affine:
+    """Time of a collective in one chunk, for many groups at once.
+
+    Parameters
+    ----------
+    kind
+        The collective.
+    levels
+        Levels from the inside to the outside.
+    group
+        Its members at each level; entries lie in different ways. None takes all members.
+    methods
+        One for each level.
+    schedule
+        How the levels are composed.
+
+    Returns
+    -------
+    Affine
+        Of shape (groups,): s per byte of the full message D, and fixed seconds.
+
+    Raises
+    ------
+    InputError
+        If an algorithm does not fit its level, the collective or the schedule.
+
+    Examples
+    --------
+    >>> from netplan.levels import Level
+    >>> tiers = Level("switch", 8, 450e9), Level("switch", 8, 50e9)
+    >>> halves = Group(np.array([[8, 1], [1, 8]]), np.array([[1, 1], [1, 1]]))
+    >>> group_time("all_gather", tiers, halves, methods=[None, None]).seconds(1e9)
+    array([0.00194444, 0.0175    ])
+    """
+    times = list(_level_times(kind, levels, group, methods, schedule))
+    slope, fixed = times[0].s_per_byte, times[0].fixed_s
+    for time in times[1:]:
+        if schedule == "flat_ring":
+            slope = np.maximum(slope, time.s_per_byte)
+        else:
+            slope = slope + time.s_per_byte
+        fixed = fixed + time.fixed_s
+    return Affine(slope, fixed)
+
+
+def _level_times(
+    kind: CollectiveKind,
+    levels: Sequence[AnyLevel],
+    group: Group | None,
+    methods: Sequence[AnyMethod],
+    schedule: Schedule,
+) -> Iterator[LevelTime]:
+    """Time of one chunk in each level; the whole levels if there is no group."""
+    every = [level.size for level in levels] if group is None else group.members
+    strides = [1.0] * len(levels) if group is None else group.stride
+    members = [np.asarray(here, dtype=np.float64) for here in every]
+    ring = np.asarray(math.prod(members)) if schedule == "flat_ring" else None
+    inside: Amount = 1.0
+    for level, here, stride, method in zip(levels, members, strides, methods, strict=True):
+        span = Span(level, here, stride, inside, ring)
+        yield level_span_time(kind, span, method)
+        if kind in _SHARED[schedule]:
+            inside = inside * here
+
+
+def per_dimension_s(times_s: Floats, chunks: Counts = 1, stations: Counts | Floats = 1) -> Amount:
     """Time of `chunks` chunks that follow each other through all levels [s].
 
     Parameters
@@ -55,21 +160,24 @@ def per_dimension_s(times_s: NDArray[np.float64], chunks: Counts = 1) -> Amount:
         Time of one chunk in each level, shape (levels, ...) [s].
     chunks
         Chunks of the message, a number or an array that broadcasts with one row of `times_s` [1].
+    stations
+        Equal parts of each level that serve a chunk each, as in a chain; shape as `times_s` [1].
 
     Returns
     -------
     float or array
-        sum_i t_i + (c-1) * max_i t_i [s].
+        sum_i t_i + (c-1) * max_i t_i / stations_i [s].
 
     Examples
     --------
     >>> per_dimension_s(np.array([1.0, 2.0]), 3)
     7.0
     """
-    return plain(times_s.sum(axis=0) + (np.asarray(chunks) - 1) * times_s.max(axis=0))
+    slowest_s = (times_s / stations).max(axis=0)
+    return plain(times_s.sum(axis=0) + (np.asarray(chunks) - 1) * slowest_s)
 
 
-def hierarchical_s(times_s: NDArray[np.float64], chunks: Counts = 1) -> Amount:
+def hierarchical_s(times_s: Floats, chunks: Counts = 1) -> Amount:
     """Time of `chunks` chunks that climb all levels and come back, in an all_reduce [s].
 
     Parameters
@@ -96,13 +204,13 @@ def hierarchical_s(times_s: NDArray[np.float64], chunks: Counts = 1) -> Amount:
 
 
 def chunk_times_s(
-    collective: Collective,
+    collective: CollectiveKind,
     levels: Sequence[AnyLevel],
     *,
     data_bytes: Amount,
     algorithm: AnyMethod | Sequence[AnyMethod] = None,
     schedule: Schedule = "hierarchical",
-) -> NDArray[np.float64]:
+) -> Floats:
     """Time of one chunk in each level: the largest one names the bottleneck.
 
     Parameters
@@ -129,22 +237,28 @@ def chunk_times_s(
     >>> chunk_times_s("all_gather", [domain, network], data_bytes=1e9)
     array([0.00194444, 0.0021875 ])
     """
+    return _chunk_times(collective, levels, data_bytes, _methods(levels, algorithm), schedule)[0]
+
+
+def _chunk_times(
+    collective: CollectiveKind,
+    levels: Sequence[AnyLevel],
+    data_bytes: Amount,
+    methods: Sequence[AnyMethod],
+    schedule: Schedule,
+) -> tuple[Floats, Floats]:
+    """Time of one chunk in each level, and the stations of each, shape (levels, ...)."""
+    check_choice("collective", collective, get_args(CollectiveKind))
     check_choice("schedule", schedule, get_args(Schedule))
-    shrinks = collective in ("all_gather", "reduce_scatter") or (
-        collective == "all_reduce" and schedule == "hierarchical"
-    )
-    share: Amount = 1.0
-    times: list[Amount] = []
-    for level, method in zip(levels, _methods(levels, algorithm), strict=True):
-        chunk_bytes = plain(np.multiply(data_bytes, share))
-        times.append(level_time_s(collective, level, data_bytes=chunk_bytes, algorithm=method))
-        if shrinks:
-            share = plain(np.divide(share, level.size))
-    return np.stack(np.broadcast_arrays(*times))
+    times = list(_level_times(collective, levels, None, methods, schedule))
+    rows = [time.s_per_byte * data_bytes + time.fixed_s for time in times]
+    stations = [np.asarray(time.stations, dtype=np.float64) for time in times]
+    both = np.broadcast_arrays(*rows, *stations)
+    return np.stack(both[: len(rows)]), np.stack(both[len(rows) :])
 
 
 def collective_s(
-    collective: Collective,
+    collective: CollectiveKind,
     levels: Sequence[AnyLevel],
     *,
     data_bytes: Amount,
@@ -191,16 +305,15 @@ def collective_s(
     """
     check_number("data_bytes", data_bytes)
     check_number("chunks", chunks, minimum=1, whole=True)
-    times_s = chunk_times_s(
-        collective,
-        levels,
-        data_bytes=plain(np.divide(data_bytes, chunks)),
-        algorithm=algorithm,
-        schedule=schedule,
-    )
+    methods = _methods(levels, algorithm)
+    if schedule == "flat_ring":
+        one = group_time(collective, levels, None, methods=methods, schedule=schedule)
+        return plain(one.s_per_byte * data_bytes + chunks * one.fixed_s)
+    chunk_bytes = plain(np.divide(data_bytes, chunks))
+    times_s, stations = _chunk_times(collective, levels, chunk_bytes, methods, schedule)
     if collective == "all_reduce" and schedule == "hierarchical":
         return hierarchical_s(times_s, chunks)
-    return per_dimension_s(times_s, chunks)
+    return per_dimension_s(times_s, chunks, stations)
 
 
 def point_to_point_s(

@@ -106,7 +106,7 @@ def operation_case(row: Row) -> tuple[Operation, dict[str, float]]:
     sharding = Sharding.of(int(row["b"]), n1, n2, int(row["n_b"] or 1))
     setting = Setting(case, strategy_of(row), "published-code")
     degrees = np.array([[v1, v2, 1, 1, 1], [n1 // v1, n2 // v2, 1, 1, 1]])
-    network = Network(two_tiers(row["system"], 8, 64), FOURD.communication, "published-code")
+    network = Network(two_tiers(row["system"], 8, 64), FOURD.communication.used, "published-code")
     groups = LayerGroups.of(network, Placements(degrees[:, :, None]), np.zeros(1, dtype=np.int64))
     operations = {one.name: one for one in layer_of(setting, sharding).operations}
     operation = operations[row["op"]]

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from netplan.errors import InputError
 from netplan.levels import Level
-from netplan.traffic.algorithms import LevelArrays
+from netplan.traffic.algorithms import Broadcast, LevelArrays
 from netplan.traffic.collectives import (
-    Broadcast,
     all_gather_bound_s,
     all_gather_s,
     all_to_all_s,

@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netplan.levels import Level, LevelKind
-from netplan.performance.iteration_model import CommunicationPart
-from netplan.traffic.groups import Network, group_of
+from netplan.traffic.groups import Communication, Network, group_of
 from netplan.traffic.placement import DATA, PIPELINE, TENSOR, Placements
 from netplan.workloads.operations import CollectiveKind
 
-RING = CommunicationPart(collectives="ring", bandwidth_efficiency=1.0)
-PHASED = CommunicationPart(collectives="phased", bandwidth_efficiency=1.0)
+RING = Communication("flat_ring")
+PHASED = Communication("hierarchical")
 KINDS: tuple[CollectiveKind, ...] = (
     "all_gather",
     "reduce_scatter",
@@ -160,7 +159,7 @@ RINGS = [
 @pytest.mark.parametrize("kind", ["all_gather", "all_to_all"])
 @pytest.mark.parametrize("part", [RING, PHASED], ids=["ring", "phased"])
 def test_ring_time_is_the_load_of_the_busiest_link(
-    size: int, members: int, stride: int, kind: CollectiveKind, part: CommunicationPart
+    size: int, members: int, stride: int, kind: CollectiveKind, part: Communication
 ) -> None:
     network = Network((Level("ring", size, 1.0),), part)
     where = placed((stride, members, size // (stride * members)))
@@ -213,7 +212,7 @@ def test_pipelines_between_each_other_share_the_links_of_a_ring() -> None:
 
 
 def test_efficiency_stretches_bandwidth_and_not_latency() -> None:
-    part = CommunicationPart(collectives="ring", bandwidth_efficiency=0.5)
+    part = Communication("flat_ring", 0.5)
     network = Network((Level("switch", 4, 10.0, 0, 1.0),), part)
     assert seconds(network, "all_gather", placed((4, 1, 1)), TENSOR, 40.0) == pytest.approx(9.0)
 
@@ -224,7 +223,7 @@ def test_efficiency_stretches_bandwidth_and_not_latency() -> None:
     kind=st.sampled_from((*KINDS, "all_to_all")),
 )
 def test_levels_of_one_member_change_nothing(
-    data: st.DataObject, part: CommunicationPart, kind: CollectiveKind
+    data: st.DataObject, part: Communication, kind: CollectiveKind
 ) -> None:
     kinds = st.sampled_from(get_args(LevelKind))
     degrees = data.draw(
