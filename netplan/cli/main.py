@@ -3,11 +3,13 @@
 import gc
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
 import click
 
-from netplan.cli.heartbeat import Heartbeat
+from netplan.cli.heartbeat import FIRST_S, Heartbeat
 from netplan.errors import NetplanError
 from netplan.version import __version__
 
@@ -28,6 +30,7 @@ COMMANDS = {
     "verify": "Published tables and designs against netplan.",
 }
 EXIT_USER_ERROR = 2
+EXIT_INTERRUPTED = 130
 
 
 class LazyCommands(click.Group):
@@ -59,6 +62,14 @@ class LazyCommands(click.Group):
             raise click.UsageError(str(unknown_name("command", args[0], list(COMMANDS))))
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; a reader who has left (``| head``) is no failure, as it is to click."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            _leave_stdout()
+            return None
+
 
 @click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="netplan")
@@ -66,39 +77,65 @@ def netplan() -> None:
     """Plan the network of an AI training cluster: fabrics, counts, cost, iteration time."""
 
 
-def main() -> None:
-    """Run the command line; exit with 2 after one clear line if the input is wrong."""
+def main(first_s: float = FIRST_S) -> None:
+    """Be a process: run the command line, show signs of life, end with its exit code.
+
+    Parameters
+    ----------
+    first_s
+        When the first sign of life comes on stderr [s].
+    """
     # netplan uses no plugin of pydantic; looking for them reads every installed package.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # Imports make many objects and no garbage: the collector's early passes cost a twentieth.
     gc.set_threshold(200_000, 20, 20)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed before the start: ``netplan ... >&-``
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+    with Heartbeat(first_s=first_s):
+        code = run()
+    sys.exit(code)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and give its exit code: 2 after one clear line if the input is wrong.
+
+    Parameters
+    ----------
+    arguments
+        The words after ``netplan``; those of this process if None.
+    """
     try:
-        with Heartbeat():
-            netplan.main(prog_name="netplan", standalone_mode=False)
-            sys.stdout.flush()
-    except click.exceptions.Exit as exit_:
-        sys.exit(exit_.exit_code)
+        netplan.main(arguments, prog_name="netplan", standalone_mode=False)
+        sys.stdout.flush()
     except click.Abort:
-        sys.exit(130)
+        return EXIT_INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
-    except click.UsageError as error:
-        _fail(error.format_message().rstrip(".") + _help_hint(error))
-    except click.ClickException as error:
-        _fail(error.format_message())
-    except NetplanError as error:
-        _fail(str(error))
     except BrokenPipeError:
-        # The reader has left (``| head``): nothing to say, and nothing more to flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        _leave_stdout()
+    except (click.ClickException, NetplanError, OSError) as error:
+        click.echo(f"netplan: {_message(error)}", err=True)
+        return EXIT_USER_ERROR
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    return 0
 
 
-def _help_hint(error: click.UsageError) -> str:
-    """Say where the options of the failed command are listed."""
-    return f" (see {error.ctx.command_path} --help)" if error.ctx else ""
+def _message(error: click.ClickException | NetplanError | OSError) -> str:
+    """Say in one line what is wrong."""
+    if isinstance(error, click.UsageError):
+        # Where the options of the failed command are listed.
+        hint = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
+        return error.format_message().rstrip(".") + hint
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    if isinstance(error, OSError):
+        _leave_stdout()
+        return f"{error.filename or 'stdout'}: {error.strerror}"
+    return str(error)
 
 
-def _fail(message: str) -> None:
-    click.echo(f"netplan: {message}", err=True)
-    sys.exit(EXIT_USER_ERROR)
+def _leave_stdout() -> None:
+    """Let what is still unwritten go nowhere, so that the end of the process does not try again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Speed of cable plans; run with ``pytest tests/benchmarks --benchmark-only``."""
+"""Speed of cable plans; run with ``pytest -n 0 tests/benchmarks --benchmark-only``."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 """Speed of failure scenarios, next to routing every damaged copy by itself.
 
-Run with ``pytest tests/benchmarks/test_fault_speed.py --benchmark-enable --benchmark-only``.
+Run with ``pytest -n 0 tests/benchmarks/test_fault_speed.py --benchmark-only``.
 Imports are not timed.
 """
 

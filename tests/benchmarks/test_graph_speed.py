@@ -1,4 +1,4 @@
-"""Speed of graphs; run with ``pytest tests/benchmarks --benchmark-only``."""
+"""Speed of graphs; run with ``pytest -n 0 tests/benchmarks --benchmark-only``."""
 
 import tracemalloc
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
 """Speed of loads, next to what numpy alone needs to sum the same bytes.
 
-Run with ``pytest tests/benchmarks/test_load_speed.py --benchmark-enable --benchmark-only``. The
+Run with ``pytest -n 0 tests/benchmarks/test_load_speed.py --benchmark-only``. The
 floors do no routing: they sum known bytes at known places. Imports are not timed.
 """
 

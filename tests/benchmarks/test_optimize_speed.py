@@ -1,6 +1,7 @@
 """Speed of ``optimize`` over its default space: all designs counted, the front proven.
 
-Run with ``pytest tests/benchmarks --benchmark-only``; the extra columns say how much was searched.
+Run with ``pytest -n 0 tests/benchmarks --benchmark-only``; the extra columns say how much was
+searched.
 """
 
 import pytest

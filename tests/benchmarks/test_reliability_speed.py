@@ -3,7 +3,8 @@
 The parts are those of the failure book of 2026 in a rail-optimized network: about 340,000, with
 7,100 failures a year, of which 5,600 interrupt a job on all GPUs. Aims: a minute and 1 GiB.
 
-Run with ``pytest tests/benchmarks --benchmark-only``; the extra columns are failures a second and
+Run with ``pytest -n 0 tests/benchmarks --benchmark-only``; the extra columns are failures a second
+and
 the largest memory of the process so far.
 """
 

@@ -1,6 +1,6 @@
 """Speed of the plan search: enumeration included, one core. Aim: below 0.2 s everywhere.
 
-Run with ``pytest tests/benchmarks --benchmark-only``; the extra column is plans a second.
+Run with ``pytest -n 0 tests/benchmarks --benchmark-only``; the extra column is plans a second.
 """
 
 from collections.abc import Callable

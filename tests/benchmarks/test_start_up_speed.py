@@ -1,6 +1,6 @@
 """Whole-process times of the command line, next to the bare import of what it needs.
 
-Run with: python -m pytest tests/benchmarks --benchmark-only
+Run with: python -m pytest -n 0 tests/benchmarks --benchmark-only
 """
 
 import resource

@@ -1,6 +1,6 @@
 """Speed of studies, next to its floors: the store, the runner in process, two workers.
 
-Run with ``pytest tests/benchmarks --benchmark-only``; the extra columns hold the figures.
+Run with ``pytest -n 0 tests/benchmarks --benchmark-only``; the extra columns hold the figures.
 """
 
 import json

@@ -10,6 +10,7 @@ from netplan.questions.procurement import procurement
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+pytestmark = pytest.mark.slow
 CHARTS = ("price", "drivers", "running", "speed")
 
 

@@ -10,6 +10,7 @@ import netplan
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+pytestmark = pytest.mark.slow
 MARKS = {
     "hb-size": ".scatterlayer .trace:nth-child(2) .point",
     "memory-vs-bandwidth": ".heatmap-label",

@@ -11,6 +11,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from netplan.studies.store import Store
 from tests.studies.toys import (
     Toy,
@@ -22,6 +24,7 @@ from tests.studies.toys import (
     undisturbed,
 )
 
+pytestmark = pytest.mark.slow
 POINTS = 10_000
 KILLS = 10
 # The tenth kill comes when 7,650 points are done, and the last chunks are smaller than the rest.
