@@ -22,9 +22,9 @@ import numpy as np
 from netplan.arrays import Ints
 from netplan.topologies.bcube import bcube_ports
 from netplan.topologies.clos import ceil_div
-from netplan.topologies.components import connected_components
 from netplan.topologies.dragonfly import dragonfly_shape
 from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.graph import connected_parts
 from netplan.topologies.specs import FabricSpec
 from netplan.topologies.switched_wiring import endpoints
 
@@ -58,7 +58,8 @@ def switch_loss(spec: FabricSpec, fabric: Fabric) -> SwitchLoss:
     Examples
     --------
     >>> from netplan.topologies.build import build_fabric
-    >>> from netplan.topologies.specs import FABRICS
+    >>> from netplan.topologies.graph import connected_parts
+    from netplan.topologies.specs import FABRICS
     >>> sizing = Sizing(1024, 32, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
     >>> for name in ("rail-only", "fat-tree", "torus-3d"):
     ...     spec = FABRICS.load(name)
@@ -220,5 +221,4 @@ def _leads_out(domain: Ints, leaf: Ints, above: Ints) -> bool:
 
 def _labels(source: Ints, target: Ints) -> Ints:
     """Label of every node of a graph with these links: equal if they hang together."""
-    count = int(target.max()) + 1
-    return connected_components(count, source.astype(np.int32), target.astype(np.int32))
+    return connected_parts(int(target.max()) + 1, source, target)

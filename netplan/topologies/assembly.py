@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from netplan.arrays import AnyInts
+from netplan.arrays import AnyInts, Codes, Indices
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.naming import NameBlock, StructuralNames
 
@@ -63,12 +62,12 @@ def assemble(name: str, gpus: int, hb_size: int, parts: Sequence[Wired]) -> Fabr
     counts = [len(block.source) for block in links]
     groups = list(dict.fromkeys(block.group for block in links))
 
-    def column(field: str) -> NDArray[np.int32]:
+    def column(field: str) -> Indices:
         values = [np.broadcast_to(getattr(b, field), b.source.shape) for b in links]
         joined = np.empty(sum(counts), np.int32)
         return np.concatenate(values, out=joined, casting="same_kind") if values else joined
 
-    def codes(values: Sequence[int], repeats: Sequence[int]) -> NDArray[np.int8]:
+    def codes(values: Sequence[int], repeats: Sequence[int]) -> Codes:
         return np.repeat(np.array(values, np.int8), repeats)
 
     return FabricGraph(

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from netplan.arrays import Indices
+from netplan.arrays import Floats, Indices
 from netplan.topologies.cages import cage_port
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.formats.network_view import network_only
@@ -94,7 +94,7 @@ class CablePlan:
     z: Indices
     a_port: Indices
     z_port: Indices
-    gbps: NDArray[np.float64]
+    gbps: Floats
     medium: Sequence[str]
     length_class: Sequence[str]
     group: Sequence[str]
@@ -138,7 +138,7 @@ def cable_plan(
     *,
     media: Mapping[str, str] | None = None,
     places: Mapping[str, Place] | None = None,
-    length_m: NDArray[np.float64] | None = None,
+    length_m: Floats | None = None,
     cage_links: int = 1,
 ) -> CablePlan:
     """Plan the cables of a fabric; links inside HB domains come with the servers and are left out.
@@ -208,7 +208,7 @@ def media_of(fabric: Fabric) -> dict[str, str]:
     return {group.name: MEDIA[group.medium] for group in fabric.links}
 
 
-def gbps_of(bytes_per_s: NDArray[np.float64]) -> NDArray[np.float64]:
+def gbps_of(bytes_per_s: Floats) -> Floats:
     """Rates in Gb/s; a fabric has few distinct ones."""
     rates, which = np.unique(bytes_per_s, return_inverse=True)
     return np.array([gbps(rate) for rate in rates.tolist()])[which]

@@ -17,9 +17,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from netplan.arrays import Codes, Floats, Indices
+from netplan.arrays import AnyInts, Codes, Floats, Indices, Ints
 from netplan.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,6 +40,36 @@ MAX_LINKS = 1 << 27
 MAX_NETWORKX_LINKS = 200_000
 
 
+def connected_parts(node_count: int, source: AnyInts, target: AnyInts) -> Ints:
+    """Part of each node of a graph: the parts are numbered by their lowest nodes.
+
+    Parameters
+    ----------
+    node_count
+        Nodes [1].
+    source, target
+        Ends of each link, shape (links,).
+
+    Returns
+    -------
+    array
+        Shape (nodes,) [1].
+
+    Examples
+    --------
+    >>> connected_parts(6, np.array([0, 3, 4]), np.array([2, 4, 1]))
+    array([0, 1, 0, 1, 1, 2])
+    """
+    # Most questions need no graph: they start without SciPy.
+    from scipy.sparse import coo_array  # noqa: PLC0415
+    from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
+
+    shape = (node_count, node_count)
+    joined = coo_array((np.ones(len(source), np.int8), (source, target)), shape=shape)
+    part: Ints = connected_components(joined, directed=False)[1].astype(np.int64)
+    return part
+
+
 @dataclass(frozen=True, slots=True)
 class Adjacency:
     """Neighbours of every node, compressed by rows (CSR).
@@ -57,7 +86,7 @@ class Adjacency:
         Node at the other end, and the link's number, shape (2 links,).
     """
 
-    indptr: NDArray[np.int64]
+    indptr: Ints
     neighbor: Indices
     link: Indices
 
@@ -120,7 +149,7 @@ class FabricGraph:
         return -(-self.gpus // self.hb_size)
 
     @cached_property
-    def ports_used(self) -> NDArray[np.int64]:
+    def ports_used(self) -> Ints:
         """Ports in use on each node [1], shape (nodes,)."""
         ends = np.bincount(self.source, minlength=self.node_count)
         return ends + np.bincount(self.target, minlength=self.node_count)
@@ -136,7 +165,7 @@ class FabricGraph:
         link = np.where(order < self.link_count, order, order - self.link_count)
         return Adjacency(indptr, others[order], link.astype(np.int32))
 
-    def links_of(self, group: str) -> NDArray[np.int64]:
+    def links_of(self, group: str) -> Ints:
         """Numbers of the links of one group; empty if there is no such group."""
         if group not in self.group_names:
             return np.empty(0, np.int64)

@@ -15,9 +15,8 @@ follow network by network, in the order of :mod:`netplan.topologies.clos_wiring`
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from netplan.arrays import AnyInts
+from netplan.arrays import AnyInts, Ints
 from netplan.topologies.assembly import Links, Nodes, Wired
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.clos_wiring import ClosWiring, wire_clos
@@ -77,10 +76,10 @@ class Attachment:
     Hosts are GPUs, then managers; leaves are counted over all networks.
     """
 
-    host: NDArray[np.int64]
-    host_port: NDArray[np.int64]
-    leaf: NDArray[np.int64]
-    leaf_port: NDArray[np.int64]
+    host: Ints
+    host_port: Ints
+    leaf: Ints
+    leaf_port: Ints
 
 
 def wire_any_to_any(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> Wired:
@@ -119,7 +118,7 @@ def wire_any_to_any(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> 
     return _wire(fabric, [network], attachment, (first, port))
 
 
-def endpoints(spec: FabricSpec, sizing: Sizing, hosts: NDArray[np.int64]) -> NDArray[np.int64]:
+def endpoints(spec: FabricSpec, sizing: Sizing, hosts: Ints) -> Ints:
     """Endpoint of the network that each host takes, managers numbered on from the GPUs."""
     domain, rank = np.divmod(hosts, sizing.hb_size)
     if spec.family == "scalable-units":

@@ -15,9 +15,8 @@ three small arrays of parents to find every load.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from netplan.arrays import Indices
+from netplan.arrays import Indices, Ints
 from netplan.errors import InputError
 from netplan.topologies.clos import ceil_div, equal_uplinks, leaf_ports, tiers_needed
 from netplan.topologies.graph import SWITCH, FabricGraph
@@ -79,7 +78,7 @@ def clos_tree(endpoints: int, radix: int, *, oversubscription: float = 1.0) -> C
     return ClosTree((leaf, *plane.parents), (one, *above))
 
 
-def rail_order(gpus: int, hb_size: int) -> NDArray[np.int64]:
+def rail_order(gpus: int, hb_size: int) -> Ints:
     """Endpoint of every GPU under rail wiring: by rank, then by HB domain, shape (gpus,).
 
     Examples
@@ -92,7 +91,7 @@ def rail_order(gpus: int, hb_size: int) -> NDArray[np.int64]:
     return rank * full + np.minimum(rank, extra) + domain
 
 
-def attached(tree: ClosTree, endpoint: NDArray[np.int64]) -> ClosTree:
+def attached(tree: ClosTree, endpoint: Ints) -> ClosTree:
     """Tree whose lowest positions are GPUs, each on the given endpoint.
 
     Examples
@@ -148,7 +147,7 @@ def rail_only_tree(
     return attached(rails, rank * hosts + domain)
 
 
-def tree_of_graph(graph: FabricGraph, links: NDArray[np.int64]) -> "GraphTree | None":
+def tree_of_graph(graph: FabricGraph, links: Ints) -> "GraphTree | None":
     """Tree of a graph's network, if it is a Clos network on which even splitting is symmetric.
 
     Parameters
@@ -201,13 +200,13 @@ class GraphTree:
     """
 
     tree: ClosTree
-    links: tuple[NDArray[np.int64], ...]
-    lower: tuple[NDArray[np.int64], ...]
+    links: tuple[Ints, ...]
+    lower: tuple[Ints, ...]
 
 
 def _stage(
-    position: NDArray[np.int64], low: Indices, high: Indices, nodes: NDArray[np.int64]
-) -> tuple[Indices, Indices, NDArray[np.int64]] | None:
+    position: Ints, low: Indices, high: Indices, nodes: Ints
+) -> tuple[Indices, Indices, Ints] | None:
     """Number the switches of the next tier by position: parents, links above, switches a position.
 
     Switches stand at the same position if the lowest position below them is the same. Symmetry is

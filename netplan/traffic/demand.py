@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from netplan.arrays import AnyInts, Floats
+from netplan.arrays import AnyInts, Floats, Indices, Ints
 from netplan.errors import InputError
 from netplan.traffic.products import Products, sum_by
 
@@ -28,7 +27,7 @@ class UniformDemand(Protocol):
     """Disjoint groups, shape (groups, size), whose members send ``pair_bytes`` to each other."""
 
     @property
-    def members(self) -> NDArray[np.int32]:
+    def members(self) -> Indices:
         """GPUs of each group."""
 
     @property
@@ -44,11 +43,11 @@ class Demand(Protocol):
         """GPUs of the cluster that the demand is for [1]."""
 
     @property
-    def source(self) -> NDArray[np.int32]:
+    def source(self) -> Indices:
         """Sending GPU of each flow."""
 
     @property
-    def destination(self) -> NDArray[np.int32]:
+    def destination(self) -> Indices:
         """Receiving GPU of each flow."""
 
     @property
@@ -232,7 +231,7 @@ def _forwarded_groups(groups: UniformDemand, hb_size: int) -> Legs:
     return Legs(no_leg(inside), no_leg(along))
 
 
-def _entries(groups: UniformDemand) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _entries(groups: UniformDemand) -> tuple[Ints, Ints]:
     """Group and GPU of every member."""
     rows, size = groups.members.shape
     return np.repeat(np.arange(rows), size), groups.members.ravel().astype(np.int64)
@@ -243,8 +242,8 @@ class _Flows:
     """A demand of flows alone."""
 
     gpus: int
-    source: NDArray[np.int32]
-    destination: NDArray[np.int32]
+    source: Indices
+    destination: Indices
     flow_bytes: Floats
     groups: tuple[UniformDemand, ...] = ()
 

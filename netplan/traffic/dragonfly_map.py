@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from netplan.arrays import AnyInts, Floats, Ints
 from netplan.errors import InputError
-from netplan.topologies.graph import SWITCH, FabricGraph
+from netplan.topologies.graph import SWITCH, FabricGraph, connected_parts
 
 Matrix = Any
 """A sparse matrix of scipy, which has no types."""
@@ -162,12 +161,11 @@ def _numbered(graph: FabricGraph, nodes: Ints, local: Ints) -> tuple[Ints, Ints]
     place = np.full(graph.node_count, -1, np.int64)
     place[nodes] = np.arange(len(nodes))
     ends = place[graph.source[local]], place[graph.target[local]]
-    joined = csr_array((np.ones(len(local), np.int8), ends), shape=(len(nodes), len(nodes)))
-    _, group = connected_components(joined, directed=False)
+    group = connected_parts(len(nodes), *ends)
     order = np.argsort(group, kind="stable")
     number = np.full(graph.node_count, -1, np.int64)
     number[nodes[order]] = np.arange(len(nodes))
-    return number, group[order].astype(np.int64)
+    return number, group[order]
 
 
 def _arcs(graph: FabricGraph, links: Ints, number: Ints) -> tuple[Ints, Ints, Ints]:

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from netplan.arrays import Floats
+from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.topologies.graph import FabricGraph
 
@@ -103,9 +102,9 @@ class LinkLoads:
         return float(self.link_s.max(initial=0.0))
 
     @property
-    def unused_links(self) -> NDArray[np.int64]:
+    def unused_links(self) -> Ints:
         """Numbers of the links that carry nothing in either direction."""
-        idle: NDArray[np.int64] = np.flatnonzero(~self.link_bytes.any(axis=0))
+        idle: Ints = np.flatnonzero(~self.link_bytes.any(axis=0))
         return idle
 
     def hottest(self, count: int = 10) -> tuple[HotLink, ...]:

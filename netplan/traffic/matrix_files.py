@@ -11,8 +11,8 @@ from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups
 
@@ -84,7 +84,7 @@ def load_csv(path: Path, gpus: int) -> TrafficMatrix:
     return _checked(path, gpus, tuple(columns), ())
 
 
-def _columns(rows: list[list[str]], place: str) -> NDArray[np.float64]:
+def _columns(rows: list[list[str]], place: str) -> Floats:
     """Numbers of some rows, shape (columns, rows); ``place`` is the file and line of the first."""
     codes = {name: str(code) for code, name in enumerate(KINDS)}
     try:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.topologies.graph import FabricGraph
 
@@ -61,9 +62,9 @@ class PathStatistics:
 class _Reduced:
     """The graph with one GPU for each class, and each class's size; classes come first."""
 
-    sizes: NDArray[np.int64]
-    indptr: NDArray[np.int64]
-    neighbor: NDArray[np.int64]
+    sizes: Ints
+    indptr: Ints
+    neighbor: Ints
 
 
 def path_statistics(graph: FabricGraph, *, through_domains: bool = False) -> PathStatistics:
@@ -142,7 +143,7 @@ def _reduce(graph: FabricGraph, *, through_domains: bool) -> _Reduced:
     return _Reduced(sizes, indptr, neighbor[order])
 
 
-def _classes(node: NDArray[np.int64], neighbor: NDArray[np.int64], gpus: int) -> NDArray[np.int64]:
+def _classes(node: Ints, neighbor: Ints, gpus: int) -> Ints:
     """Number the classes of GPUs with equal, non-empty sets of neighbours."""
     degree = np.bincount(node, minlength=gpus)[:gpus]
     count = int(degree.sum())  # the GPUs come first among the sorted ends
@@ -156,7 +157,7 @@ def _classes(node: NDArray[np.int64], neighbor: NDArray[np.int64], gpus: int) ->
     return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def _search(reduced: _Reduced, first: int, last: int) -> NDArray[np.int64]:
+def _search(reduced: _Reduced, first: int, last: int) -> Ints:
     """Ordered pairs by distance from the classes first to last - 1 to all other classes."""
     sources = np.arange(last - first)
     words = -(-len(sources) // WORD_BITS)
@@ -178,7 +179,7 @@ def _search(reduced: _Reduced, first: int, last: int) -> NDArray[np.int64]:
         pairs.append(_count(fresh[at_gpus], reduced.sizes[linked[at_gpus]], weights))
 
 
-def _count(fresh: Words, target_sizes: NDArray[np.int64], source_sizes: NDArray[np.int64]) -> int:
+def _count(fresh: Words, target_sizes: Ints, source_sizes: Ints) -> int:
     """GPU pairs that the bits of ``fresh`` (target classes x source words) stand for."""
     place = np.arange(len(source_sizes))
     bits = np.uint64(1) << (place % WORD_BITS).astype(np.uint64)
@@ -199,7 +200,7 @@ def _bits_set(words: Words) -> int:
     return int(BITS_IN[words.view(np.uint16)].sum(dtype=np.int64))
 
 
-def _add(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+def _add(left: Ints, right: Ints) -> Ints:
     """Sum of two counts of different lengths."""
     size = max(len(left), len(right))
     return np.pad(left, (0, size - len(left))) + np.pad(right, (0, size - len(right)))

@@ -17,13 +17,10 @@ routing between switches (or along the rings of a torus):
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
-from netplan.arrays import Floats
+from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
-from netplan.topologies.graph import GPU, HB_SWITCH, FabricGraph
+from netplan.topologies.graph import GPU, HB_SWITCH, FabricGraph, connected_parts
 from netplan.traffic.clos_tree import tree_of_graph
 from netplan.traffic.demand import Demand, Leg, check_demand, split_demand
 from netplan.traffic.dragonfly_map import GLOBAL, HOST, LOCAL, dragonfly_map
@@ -150,7 +147,7 @@ def link_loads(
 
 def _network_loads(
     graph: FabricGraph,
-    links: NDArray[np.int64],
+    links: Ints,
     leg: Leg,
     routing: Routing,
     rng: np.random.Generator | None,
@@ -185,21 +182,18 @@ def _own_routing(graph: FabricGraph) -> Routing:
     return "ecmp"
 
 
-def _parts(graph: FabricGraph, links: NDArray[np.int64]) -> NDArray[np.int64]:
+def _parts(graph: FabricGraph, links: Ints) -> Ints:
     """Connected part that each node is in, by some links alone."""
-    size, ends = graph.node_count, (graph.source[links], graph.target[links])
-    joined = csr_array((np.ones(len(links), np.int8), ends), shape=(size, size))
-    label: NDArray[np.int64] = connected_components(joined, directed=False)[1].astype(np.int64)
-    return label
+    return connected_parts(graph.node_count, graph.source[links], graph.target[links])
 
 
-def joins_all(graph: FabricGraph, links: NDArray[np.int64]) -> bool:
+def joins_all(graph: FabricGraph, links: Ints) -> bool:
     """Whether some links, those of the network, join all GPUs."""
     part = _parts(graph, links)[: graph.gpus]
     return bool(np.all(part == part[0]))
 
 
-def forwarding_nodes(graph: FabricGraph, links: NDArray[np.int64]) -> NDArray[np.bool_]:
+def forwarding_nodes(graph: FabricGraph, links: Ints) -> Bools:
     """Whether each node passes on traffic of others: all switches, GPUs only where they must.
 
     Parameters
@@ -209,11 +203,11 @@ def forwarding_nodes(graph: FabricGraph, links: NDArray[np.int64]) -> NDArray[np
     links
         Numbers of its network links.
     """
-    forwards: NDArray[np.bool_] = graph.node_kind != GPU
+    forwards: Bools = graph.node_kind != GPU
     return forwards | (not _switches_suffice(graph, links))
 
 
-def _switches_suffice(graph: FabricGraph, links: NDArray[np.int64]) -> bool:
+def _switches_suffice(graph: FabricGraph, links: Ints) -> bool:
     """Whether switches alone join all GPUs that the network joins at all.
 
     If not, GPUs pass on traffic of others: in tori, which have no switches, and in BCube, whose

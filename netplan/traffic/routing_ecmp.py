@@ -60,9 +60,7 @@ class Arcs:
     width: int
 
 
-def make_arcs(
-    source: AnyInts, target: AnyInts, forwards: Bools, links: NDArray[np.int64] | None = None
-) -> Arcs:
+def make_arcs(source: AnyInts, target: AnyInts, forwards: Bools, links: Ints | None = None) -> Arcs:
     """Arcs of a graph, or of some of its links.
 
     Parameters

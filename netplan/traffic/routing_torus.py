@@ -20,9 +20,8 @@ from itertools import product
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
-from netplan.arrays import AnyInts, Floats
+from netplan.arrays import AnyInts, Bools, Floats, Ints
 from netplan.errors import InputError
 from netplan.traffic.products import sum_by
 
@@ -65,9 +64,7 @@ class Torus:
         """Coordinate along one axis."""
         return position // self.stride(axis) % self.sizes[axis]
 
-    def moves(
-        self, first: AnyInts, second: AnyInts, axis: int
-    ) -> tuple[AnyInts, NDArray[np.bool_]]:
+    def moves(self, first: AnyInts, second: AnyInts, axis: int) -> tuple[AnyInts, Bools]:
         """Signed steps from one coordinate to another, and whether the other way is as short."""
         size = self.sizes[axis]
         ahead = self.place(second, axis) - self.place(first, axis)
@@ -194,7 +191,7 @@ def minimal_adaptive(
     return loads
 
 
-def _box_pattern(size: NDArray[np.int64], tied: list[bool]) -> Floats:
+def _box_pattern(size: Ints, tied: list[bool]) -> Floats:
     """Part of a flow that leaves each cell of its box along each axis, shape (axes, *box).
 
     Cells are reached in order of their distance from the start. A cell splits evenly over its

@@ -9,9 +9,8 @@ from functools import reduce
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from netplan.arrays import Floats
+from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups, sum_by
 
@@ -177,17 +176,17 @@ def _group_heat(groups: UniformGroups, size: int, blocks: int) -> Floats:
     return heat * groups.pair_bytes
 
 
-def _labels(gpus: int, groups: UniformGroups) -> NDArray[np.int64]:
+def _labels(gpus: int, groups: UniformGroups) -> Ints:
     """Group of each GPU; GPUs outside all groups get a label of their own."""
     label = -1 - np.arange(gpus, dtype=np.int64)
     label[groups.members] = np.arange(len(groups.members))[:, None]
     return label
 
 
-def _pairs_within(labels: tuple[NDArray[np.int64], ...]) -> int:
+def _pairs_within(labels: tuple[Ints, ...]) -> int:
     """Ordered pairs of GPUs that agree in every label."""
 
-    def refine(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+    def refine(first: Ints, second: Ints) -> Ints:
         keys = [np.unique(label, return_inverse=True)[1] for label in (first, second)]
         return np.asarray(keys[0] * (keys[1].max() + 1) + keys[1], dtype=np.int64)
 

@@ -8,9 +8,8 @@ from itertools import pairwise
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
-from netplan.arrays import AnyInts, Floats
+from netplan.arrays import AnyInts, Floats, Ints
 from netplan.errors import InputError
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.demand import Leg, no_leg
@@ -108,7 +107,7 @@ def _axis_loads(torus: Torus, axis: int, shares: tuple[Floats, Floats], table: F
 RING = "ring "
 
 
-def torus_of_graph(graph: FabricGraph) -> tuple[Torus, NDArray[np.int64]]:
+def torus_of_graph(graph: FabricGraph) -> tuple[Torus, Ints]:
     """Torus that a graph's rings form over all GPUs; axis of every link, -1 for others.
 
     The rails are the innermost axis of the returned torus, whose rings nobody travels.

@@ -51,10 +51,13 @@ def lost(spec: FabricSpec, size: Sizing) -> SwitchLoss:
 
 
 def survives(graph: FabricGraph) -> bool:
-    """Take every network switch in turn, and look whether all GPUs still reach each other."""
+    """Take every network switch that parts the graph, and look whether GPUs lie in both parts."""
     whole = nx.Graph(zip(graph.source.tolist(), graph.target.tolist(), strict=True))
     whole.add_nodes_from(range(graph.node_count))
-    for switch in np.flatnonzero(graph.node_kind == SWITCH).tolist():
+    assert nx.is_connected(whole)  # then only an articulation point parts it
+    for switch in nx.articulation_points(whole):
+        if graph.node_kind[switch] != SWITCH:
+            continue
         left = whole.copy()
         left.remove_node(switch)
         reached = nx.node_connected_component(left, 0)
@@ -109,7 +112,7 @@ def test_rule_agrees_with_any_graph(
     assert found.share == pytest.approx(worst_share(graph))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=200)
 @given(
     st.sampled_from(("rail-optimized", "fat-tree")),
     st.integers(64, 900),

@@ -9,10 +9,9 @@ from netplan.errors import InputError
 from netplan.topologies.build import build_fabric
 from netplan.topologies.clos import wireable_clos
 from netplan.topologies.clos_wiring import wire_clos
-from netplan.topologies.components import connected_components
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.graph import GPU, HB_SWITCH, MANAGER, SWITCH, FabricGraph
+from netplan.topologies.graph import GPU, HB_SWITCH, MANAGER, SWITCH, FabricGraph, connected_parts
 from netplan.topologies.specs import FABRICS, FabricSpec
 
 NAMES = tuple(FABRICS.paths())
@@ -208,7 +207,7 @@ def test_a_mesh_too_large_for_a_graph_is_refused() -> None:
 def test_components_against_a_search(nodes: int, pairs: list[tuple[int, int]]) -> None:
     links = [(a, b) for a, b in pairs if a < nodes and b < nodes]
     ends = np.array(links, np.int32).reshape(-1, 2)
-    label = connected_components(nodes, ends[:, 0], ends[:, 1]).tolist()
+    label = connected_parts(nodes, ends[:, 0], ends[:, 1]).tolist()
     for start in range(nodes):
         found = {start}
         while True:
@@ -218,4 +217,5 @@ def test_components_against_a_search(nodes: int, pairs: list[tuple[int, int]]) -
             if grown == found:
                 break
             found = grown
-        assert label[start] == min(found)
+        assert found == {node for node in range(nodes) if label[node] == label[start]}
+    assert list(dict.fromkeys(label)) == sorted(set(label))  # numbered by their lowest nodes

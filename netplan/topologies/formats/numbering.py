@@ -11,9 +11,16 @@ from itertools import chain
 import numpy as np
 
 from netplan.arrays import Codes, Indices
-from netplan.topologies.components import connected_components
 from netplan.topologies.formats.draft import Draft
-from netplan.topologies.graph import GPU, HB_SWITCH, LENGTH_CLASSES, MANAGER, SWITCH, FabricGraph
+from netplan.topologies.graph import (
+    GPU,
+    HB_SWITCH,
+    LENGTH_CLASSES,
+    MANAGER,
+    SWITCH,
+    FabricGraph,
+    connected_parts,
+)
 
 UNKNOWN_TIER = 127
 
@@ -110,7 +117,7 @@ def _check_connected(
     gpu = np.arange(gpus, dtype=np.int32)
     source = np.concatenate((ends[0], gpu))
     target = np.concatenate((ends[1], gpu - gpu % np.int32(hb_size)))
-    label = connected_components(len(names), source, target)
+    label = connected_parts(len(names), source, target)
     if label.any():
         apart = names[int(np.flatnonzero(label)[0])]
         raise draft.error(

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netplan.arrays import Ints
 from netplan.errors import InputError
-from netplan.topologies.components import connected_components
-from netplan.topologies.graph import SWITCH, FabricGraph
+from netplan.topologies.graph import SWITCH, FabricGraph, connected_parts
 
 
 def slurm_lines(graph: FabricGraph, *, node: str = "node") -> Iterator[str]:
@@ -46,7 +45,7 @@ def slurm_lines(graph: FabricGraph, *, node: str = "node") -> Iterator[str]:
     tiers = sorted(set(graph.node_tier[graph.node_kind == SWITCH].tolist()))
     if not tiers:
         raise InputError(f"{graph.name} has no switches: Slurm's tree topology needs some")
-    below: NDArray[np.int64] = np.arange(graph.domains)
+    below: Ints = np.arange(graph.domains)
     label_below, kind = node, "Nodes"
     for tier in tiers:
         part = _parts(graph, tier)
@@ -62,17 +61,17 @@ def slurm_lines(graph: FabricGraph, *, node: str = "node") -> Iterator[str]:
         below, label_below, kind = part, label, "Switches"
 
 
-def _parts(graph: FabricGraph, tier: int) -> NDArray[np.int64]:
+def _parts(graph: FabricGraph, tier: int) -> Ints:
     """Number of the part that each HB domain lies in, over switches up to one tier."""
     used = np.maximum(graph.node_tier[graph.source], graph.node_tier[graph.target]) <= tier
     gpu = np.arange(graph.gpus, dtype=np.int32)
     source = np.concatenate((graph.source[used], gpu))
     target = np.concatenate((graph.target[used], gpu - gpu % np.int32(graph.hb_size)))
-    label = connected_components(graph.node_count, source, target)
+    label = connected_parts(graph.node_count, source, target)
     return np.unique(label[: graph.gpus : graph.hb_size], return_inverse=True)[1].reshape(-1)
 
 
-def hostlist(numbers: NDArray[np.int64]) -> str:
+def hostlist(numbers: Ints) -> str:
     """Ascending numbers as a Slurm host list.
 
     Examples
