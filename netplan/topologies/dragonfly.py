@@ -237,7 +237,7 @@ def _network_levels(shape: DragonflyShape, sizing: Sizing) -> tuple[list[Level],
         return [network_level(sizing, max(1, sizing.full_domains), slowest)], [note]
     direct = (in_group - 1) / hosts
     detour = (switches - 1) / (2 * hosts)
-    local_rate = rate * min(1.0, max(direct, detour))
+    local_rate = rate * min(1.0, max(direct, detour) or 1.0)  # one switch has no local links
     global_rate = rate * min(1.0, shape.taper or 1.0)
     levels = [
         network_level(sizing, on_switch, rate),

@@ -1,7 +1,7 @@
 """Cable plans: every cable once, on ports that exist, in every form that other tools read."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from netplan.catalog import shipped_root
@@ -94,6 +94,7 @@ def test_ufm_calls_gpus_and_managers_hosts() -> None:
     radix=st.sampled_from([16, 32]),
     hb_size=st.sampled_from([1, 4, 8]),
 )
+@example(name="dragonfly", gpus=8, radix=32, hb_size=1)
 def test_every_port_holds_one_cable(name: str, gpus: int, radix: int, hb_size: int) -> None:
     sizing = Sizing(gpus, radix, hb_size, 450e9, 50e9)
     graph = expand(FABRICS.load(name), sizing)
