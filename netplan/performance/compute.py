@@ -23,18 +23,14 @@ from netplan.traffic.algorithms import Affine
 from netplan.traffic.groups import Network, group_of
 from netplan.traffic.hierarchy import Group
 from netplan.traffic.placement import CONTEXT, EXPERT, TENSOR, Placements
-from netplan.workloads.closed_forms import counted_layer
-from netplan.workloads.embedding_and_head import embedding, lm_head
 from netplan.workloads.operations import (
     CollectiveKind,
     GroupName,
-    Layer,
     Operation,
-    Sharding,
     Work,
     total_bytes,
 )
-from netplan.workloads.transformer import transformer_layer
+from netplan.workloads.program import Program
 
 _DIMENSION: dict[GroupName, int] = {"tensor": TENSOR, "expert": EXPERT, "context": CONTEXT}
 
@@ -142,33 +138,14 @@ def work_time(work: Work, setting: Setting, groups: LayerGroups, slowdown: float
 def operation_times(
     operation: Operation, setting: Setting, groups: LayerGroups
 ) -> tuple[Timing, Timing]:
-    """Forward and backward time of one operation; full recomputation runs it forward twice."""
+    """Forward and backward time of one operation, with what is computed again."""
     slow = operation.module == "attention"
     slowdown = setting.assumptions.compute.attention_slowdown if slow else 1.0
     forward = work_time(operation.forward, setting, groups, slowdown)
     backward = work_time(operation.backward, setting, groups, slowdown)
-    if setting.variant.recompute == "full" and operation.module != "head":
+    if operation.recomputed:
         backward = backward + forward
     return forward, backward
-
-
-def layer_of(setting: Setting, sharding: Sharding) -> Layer:
-    """The operations that the iteration model knows: detailed ones or closed forms."""
-    model, variant = setting.training.model, setting.variant
-    if setting.assumptions.compute.operations == "counted":
-        return counted_layer(model, sharding, strategy=setting.strategy, variant=variant)
-    return transformer_layer(
-        model, sharding, strategy=setting.strategy, mode=setting.mode, variant=variant
-    )
-
-
-def ends_of(setting: Setting, sharding: Sharding) -> tuple[Operation | None, Operation | None]:
-    """Embedding and head, as far as they are counted; closed forms contain the logits."""
-    model, variant = setting.training.model, setting.variant
-    first = embedding(model, sharding) if variant.embedding else None
-    counted = setting.assumptions.compute.operations == "counted"
-    last = lm_head(model, sharding) if variant.lm_head and not counted else None
-    return first, last
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,6 +163,8 @@ class LayerTable:
 
     Parameters
     ----------
+    program
+        What the sums are of.
     forward, backward
         Time of both directions.
     weight_bytes, expert_bytes
@@ -198,6 +177,7 @@ class LayerTable:
         Embedding and head.
     """
 
+    program: Program
     forward: Timing
     backward: Timing
     weight_bytes: Floats
@@ -213,36 +193,33 @@ class LayerTable:
         return bool(self.first.weight_bytes.any() or self.last.weight_bytes.any())
 
 
-def layer_table(setting: Setting, sharding: Sharding, groups: LayerGroups) -> LayerTable:
+def layer_table(setting: Setting, program: Program, groups: LayerGroups) -> LayerTable:
     """Add up the operations of one layer, for many shardings at once.
 
     Parameters
     ----------
     setting
         Training, strategy, mode and options.
-    sharding
-        How the microbatch is cut, shape (shardings,).
+    program
+        What runs, for shardings of shape (shardings,).
     groups
         Where the GPUs of each sharding lie.
     """
-    count = len(groups.index)
-    layer = layer_of(setting, sharding)
+    count, layer = len(groups.index), program.layer
     forward = backward = Timing.none(count)
     for operation in layer.operations:
         ahead, back = operation_times(operation, setting, groups)
         forward, backward = forward + ahead, backward + back
-    shared = [one.weight_bytes for one in layer.operations if not one.expert_weights]
-    apart = [one.weight_bytes for one in layer.operations if one.expert_weights]
-    first, last = ends_of(setting, sharding)
     return LayerTable(
+        program=program,
         forward=forward,
         backward=backward,
-        weight_bytes=total_bytes(shared, count),
-        expert_bytes=total_bytes(apart, count),
+        weight_bytes=program.weight_bytes(experts=False),
+        expert_bytes=program.weight_bytes(experts=True),
         activation_bytes=total_bytes([one.activation_bytes for one in layer.operations], count),
         boundary_bytes=total_bytes([layer.boundary_bytes], count),
-        first=_end(first, setting, groups),
-        last=_end(last, setting, groups),
+        first=_end(program.first, setting, groups),
+        last=_end(program.last, setting, groups),
     )
 
 

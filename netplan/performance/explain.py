@@ -14,8 +14,6 @@ from netplan.levels import Level
 from netplan.performance.compute import (
     LayerGroups,
     Timing,
-    ends_of,
-    layer_of,
     operation_times,
 )
 from netplan.performance.evaluation import evaluate_plan
@@ -152,10 +150,11 @@ def _operation_terms(setting: Setting, levels: tuple[Level, ...], plan: Plan) ->
     network = Network(levels, setting.assumptions.communication.used, setting.mode)
     groups = LayerGroups.of(network, space.layer_placements, np.zeros(1, dtype=np.int64))
     layers = setting.training.model.layers / plan.pipeline
-    for operation in layer_of(setting, space.sharding).operations:
+    program = setting.program(space.sharding)
+    for operation in program.layer.operations:
         times = operation_times(operation, setting, groups)
         yield from _terms(operation, times, plan.microbatches * layers)
-    ends = [end for end in ends_of(setting, space.sharding) if end is not None]
+    ends = [end for end in (program.first, program.last) if end is not None]
     timed = [(end, operation_times(end, setting, groups)) for end in ends]
     if plan.pipeline > 1:  # the stages run side by side: only the slower end counts
         timed = sorted(timed, key=lambda one: float(sum(part.total_s[0] for part in one[1])))[-1:]

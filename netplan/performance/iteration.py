@@ -17,16 +17,8 @@ layer. Of r passes through n layers the first is exposed,
 
     x + (r n - 1) max(x - t, 0),
 
-with the collective's time x and the pass's time t. ZeRO sets x and r (arXiv:1910.02054, Sec. 7):
-
-======  =================================  ==================================  ===================
-stage   forward                            backward                            r
-======  =================================  ==================================  ===================
-0       none                               all_reduce of gradients             1
-1       all_gather of weights              reduce_scatter of gradients         1
-2       all_gather of weights              reduce_scatter of gradients         1; backward m
-3       all_gather of weights              all_gather, reduce_scatter          m
-======  =================================  ==================================  ===================
+with the collective's time x and the pass's time t. The ZeRO stage sets x and r
+(`netplan.workloads.program`); an all_reduce takes a reduce_scatter and an all_gather.
 """
 
 from dataclasses import dataclass
@@ -39,7 +31,8 @@ from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace, real
 from netplan.traffic.algorithms import Affine
 from netplan.traffic.groups import Network, group_of
-from netplan.traffic.placement import CONTEXT, DATA, EXPERT, PIPELINE
+from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placements
+from netplan.workloads.program import SYNCHRONISATION, Program
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,25 +91,24 @@ class PlacementTerms:
     alone: Floats
 
 
-def schedule_terms(setting: Setting, space: PlanSpace, table: LayerTable) -> ScheduleTerms:
+def schedule_terms(space: PlanSpace, table: LayerTable) -> ScheduleTerms:
     """Multiplicities of every schedule."""
     schedules = space.schedules
     totals = space.totals[:, schedules.totals]
     stages = real(totals[PIPELINE])
-    layers = setting.training.model.layers / stages
+    layers = table.program.layers / stages
     m, v = real(schedules.microbatches), real(schedules.interleave)
+    runs = table.program.runs(stages=stages, microbatches=m, interleave=v)
     boundary = table.boundary_bytes[space.example_sharding]
-    zero = setting.zero_stage
-    once = np.ones_like(m)
     return ScheduleTerms(
-        passes=m * layers,
+        passes=runs.layers,
         bubble=(stages - 1) * layers / v,
-        transfers=2 * m * v,
-        transfer_bytes=2 * m * v * boundary,
+        transfers=2 * runs.transfers,
+        transfer_bytes=2 * runs.transfers * boundary,
         fill_bytes=2 * boundary,
-        microbatches=m,
-        forward_rest=(m if zero == 3 else once) * layers - 1,  # noqa: PLR2004 - a ZeRO stage
-        backward_rest=(m if zero >= 2 else once) * layers - 1,  # noqa: PLR2004
+        microbatches=runs.ends,
+        forward_rest=runs.forward_weights * layers - 1,
+        backward_rest=runs.backward_weights * layers - 1,
     )
 
 
@@ -135,48 +127,38 @@ def placement_terms(
     weights, experts = table.weight_bytes[row], table.expert_bytes[row]
     if setting.assumptions.overlap.data == "exposed":
         weights, experts = weights * layers, experts * layers
-    gather, scatter = _synchronisation(setting, network, space, weights, experts)
+    program = table.program
+    gather, scatter = _synchronisation(program, network, placements, weights, experts)
     first, last = table.first.weight_bytes[row], table.last.weight_bytes[row]
     ends = np.where(stages == 1, first + last, np.maximum(first, last))
     ends_s = np.zeros(placements.count)
     if table.has_ends:
-        more, less = _synchronisation(setting, network, space, ends, np.zeros_like(ends))
+        more, less = _synchronisation(program, network, placements, ends, np.zeros_like(ends))
         ends_s = more + less
-    forward, backward = _zero_collectives(setting, gather, scatter)
+    rule = SYNCHRONISATION[program.zero_stage]
+    each_s = {"all_gather": gather, "reduce_scatter": scatter, "all_reduce": gather + scatter}
+    forward, backward = (
+        sum((each_s[name] for name in names), np.zeros_like(gather))
+        for names in (rule.forward, rule.backward)
+    )
     return PlacementTerms(hop, fill, forward, backward, ends_s, alone=real(stages == 1))
 
 
-def _zero_collectives(setting: Setting, gather: Floats, scatter: Floats) -> tuple[Floats, Floats]:
-    """Collectives of one forward and of one backward pass, by ZeRO stage [s]."""
-    zero = setting.zero_stage
-    if zero == 0:
-        return np.zeros_like(gather), gather + scatter
-    return gather, (gather + scatter if zero == 3 else scatter)  # noqa: PLR2004 - a ZeRO stage
-
-
 def _synchronisation(
-    setting: Setting, network: Network, space: PlanSpace, weights: Floats, experts: Floats
+    program: Program, network: Network, placements: Placements, weights: Floats, experts: Floats
 ) -> tuple[Floats, Floats]:
-    """Time of an all_gather and of a reduce_scatter of all weights [s].
-
-    Weights are shared by the data and expert GPUs, experts by the data GPUs only, and both by the
-    context GPUs under 2D-context.
-    """
-    shared = (CONTEXT, DATA) if setting.strategy == "2d" else (DATA,)
-    everyone = group_of(space.placements, *_joined(setting, shared))
+    """Time of an all_gather and of a reduce_scatter of all weights [s]."""
+    held = [(program.weight_group, weights)]
+    if experts.any():
+        held.append((program.expert_group, experts))
     times = []
     for kind in ("all_gather", "reduce_scatter"):
-        seconds = network.collective(kind, everyone).seconds(weights)
-        if setting.variant.sparse:
-            peers = group_of(space.placements, *shared)
-            seconds = seconds + network.collective(kind, peers).seconds(experts)
+        seconds = np.zeros_like(weights)
+        for names, message in held:
+            group = group_of(placements, *(DIMENSIONS.index(name) for name in names))
+            seconds = seconds + network.collective(kind, group).seconds(message)
         times.append(seconds)
     return times[0], times[1]
-
-
-def _joined(setting: Setting, shared: tuple[int, ...]) -> tuple[int, ...]:
-    """The dimensions of dense weights: experts are spread over GPUs of different data."""
-    return (EXPERT, *shared) if setting.variant.sparse else shared
 
 
 def exposed_s(collective_s: Floats, pass_s: Floats, rest: Floats) -> Floats:
@@ -214,7 +196,7 @@ class IterationTerms:
         return cls(
             setting=setting,
             table=table,
-            schedule=schedule_terms(setting, space, table),
+            schedule=schedule_terms(space, table),
             placement=placement_terms(setting, network, space, table),
             layer_s=both.total_s,
             bubble_s=both.total_s if whole else both.compute_s,
@@ -249,7 +231,8 @@ class IterationTerms:
     def _exposed_data_s(self, place: Ints, schedule: Ints) -> Floats:
         """Data parallel collectives of whole stages, r times each where ZeRO repeats them [s]."""
         terms, placed = self.schedule, self.placement
-        if self.setting.zero_stage < 2:  # noqa: PLR2004 - r is 1: one look-up a plan
+        rule = SYNCHRONISATION[self.table.program.zero_stage]
+        if not rule.backward_repeats:  # r is 1: one look-up a plan
             once: Floats = placed.forward_s + placed.backward_s + placed.ends_s
             return once[place]
         layers = terms.passes[schedule] / terms.microbatches[schedule]

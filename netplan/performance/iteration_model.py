@@ -13,8 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFlo
 from netplan.catalog import Record, Shelf
 from netplan.traffic.groups import Communication
 from netplan.traffic.hierarchy import Schedule
-
-Zero = Literal[0, 1, 2, 3]
+from netplan.workloads.program import Counting, Zero
 
 
 class _Part(BaseModel):
@@ -31,7 +30,7 @@ class ComputePart(_Part):
     ``attention_slowdown`` stretches the FLOPs of the attention part.
     """
 
-    operations: Literal["detailed", "counted"]
+    operations: Counting
     kernel_latency_s: NonNegativeFloat
     tensor_efficiency: PositiveFloat = Field(le=1)
     vector_efficiency: PositiveFloat = Field(le=1)

@@ -18,6 +18,7 @@ Microbatches in flight, with p stages, m microbatches and v interleaved stages: 
 Full recomputation stores the input of each layer and the activations of one.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -26,7 +27,7 @@ from netplan.arrays import Floats, Ints
 from netplan.performance.compute import LayerTable
 from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace, real
-from netplan.traffic.placement import CONTEXT, DATA, EXPERT, PIPELINE
+from netplan.traffic.placement import DIMENSIONS, PIPELINE
 from netplan.workloads.operations import ELEMENT_BYTES
 
 
@@ -100,19 +101,18 @@ def in_flight(setting: Setting, stages: Floats, microbatches: Floats, interleave
     return np.minimum(more, microbatches) if rule == "1f1b" else more
 
 
-def data_groups(setting: Setting, totals: Ints) -> tuple[Floats, Floats]:
-    """GPUs that hold the same weights, and those that hold the same experts [1]."""
-    same_experts = totals[DATA]
-    if setting.strategy == "2d":
-        same_experts = same_experts * totals[CONTEXT]
-    return real(same_experts * totals[EXPERT]), real(same_experts)
+def members(totals: Ints, dimensions: Sequence[str]) -> Floats:
+    """GPUs of one group over these dimensions, from totals of shape (dimensions, n) [1]."""
+    chosen = [DIMENSIONS.index(name) for name in dimensions]
+    return real(totals[chosen].prod(axis=0))
 
 
 def _stage_memory(
     setting: Setting, totals: Ints, held: _Stage, table: LayerTable, row: Ints
 ) -> Memory:
     zero, overlap = setting.zero_stage, setting.assumptions.overlap
-    group, expert_group = data_groups(setting, totals)
+    group = members(totals, table.program.weight_group)
+    expert_group = members(totals, table.program.expert_group)
     dense = held.weight_bytes * held.layers + held.end_bytes
     sparse = held.expert_bytes * held.layers
     whole = dense + sparse

@@ -20,9 +20,11 @@ from netplan.traffic.statistics import (
     idle_pairs_share,
     kind_shares,
 )
-from netplan.traffic.training import Schedule, training_traffic
+from netplan.traffic.training import microbatches_of, training_traffic
 from netplan.units import bytes_per_s
 from netplan.workloads.models import MODELS
+from netplan.workloads.operations import Sharding
+from netplan.workloads.program import TrainingMethod, training_program
 
 RAIL_ONLY = "arXiv:2307.12169"
 ATOP = "ATOP/ZCube (SIGCOMM 2025)"
@@ -31,6 +33,9 @@ GB = 1e9
 
 # Strategies of Narayanan et al. (arXiv:2104.04473), Table 1: tensor, pipeline, data, batch.
 STRATEGIES = {"gpt-146b": (8, 8, 24, 2304), "gpt-1t": (8, 64, 6, 3072)}
+
+PTDP = TrainingMethod(counting="counted", zero_stage=0)
+"""How those papers count: matrix products, and an all_reduce of the gradients."""
 
 
 def network_checks() -> Iterator[Check]:
@@ -44,7 +49,13 @@ def _traffic() -> Iterator[Check]:
     """Who talks to whom, and how much, with ring collectives and one sequence a microbatch."""
     for name, (tensor, pipeline, data, batch) in STRATEGIES.items():
         placement = Placement((Degrees(tensor), Degrees(data=data, pipeline=pipeline)))
-        matrix = training_traffic(MODELS.load(name), Schedule(batch), placement, placement.gpus)
+        program = training_program(MODELS.load(name), Sharding.of(1, tensor), PTDP)
+        matrix = training_traffic(
+            program,
+            placement,
+            gpus=placement.gpus,
+            microbatches=microbatches_of(batch, placement),
+        )
         shares = {share.kind: share for share in kind_shares(matrix)}
         idle = 100 * idle_pairs_share(matrix)
         where = f"{RAIL_ONLY}, Fig. 3"

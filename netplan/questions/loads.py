@@ -12,16 +12,18 @@ from netplan.questions.run import Workload, find_workload
 from netplan.reports.text import Cell
 from netplan.topologies.expand import expand
 from netplan.topologies.graph import FabricGraph
+from netplan.traffic.algorithms import Collective
 from netplan.traffic.bounds import lower_bound
 from netplan.traffic.groups import Network, group_of
 from netplan.traffic.loads import GroupLoad, HotLink, LinkLoads
 from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
-from netplan.traffic.patterns import both_ways, collective_traffic
+from netplan.traffic.patterns import both_ways
 from netplan.traffic.placement import DIMENSIONS
 from netplan.traffic.routing import Routing, link_loads
-from netplan.traffic.training import CollectiveUse, collectives_of
+from netplan.traffic.training import use_traffic
 from netplan.version import __version__
 from netplan.workloads.operations import CollectiveKind
+from netplan.workloads.program import CollectiveUse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,8 +37,9 @@ class CollectiveLoad:
 
     Parameters
     ----------
-    kind, collective, members, data_bytes, times
-        What runs, over how many GPUs, how large [B], how often in an iteration [1].
+    kind, collective, members, data_bytes, times, stage
+        What runs, over how many GPUs, how large [B], how often in an iteration [1], and whether
+        ``each`` pipeline stage runs it, or the ``first`` or ``last`` one only.
     analytic_s
         Bandwidth part of the iteration model's time.
     busiest_s
@@ -50,6 +53,7 @@ class CollectiveLoad:
     members: int
     data_bytes: float
     times: float
+    stage: str
     analytic_s: float
     busiest_s: float
     bound_s: float
@@ -164,22 +168,15 @@ def _collectives(
         workload.setting.mode,
     )
     placements = single_plan(workload.timed.plan).placements
-    for use in collectives_of(workload.model, workload.schedule, workload.placement):
+    for use in workload.collectives:
         group = group_of(placements, *(DIMENSIONS.index(name) for name in use.dimensions))
         # An all_reduce of the iteration is a reduce_scatter and an all_gather.
         whole = use.collective == "all_reduce"
         kind: CollectiveKind = "all_gather" if whole else use.collective
         slope = (2 if whole else 1) * float(network.collective(kind, group).s_per_byte[0])
-        matrix = collective_traffic(
-            use.collective,
-            workload.placement,
-            use.dimensions,
-            data_bytes=use.data_bytes,
-            kind=use.kind,
-            pattern=getattr(workload.schedule, use.kind),
-        )
+        matrix = use_traffic(use, workload.placement, workload.patterns.of(use))
         bound = lower_bound(
-            use.collective,
+            _BOUNDED_AS[use.collective],
             _levels_of(workload, use),
             data_bytes=use.data_bytes,
             fabric=_reach(workload),
@@ -190,11 +187,23 @@ def _collectives(
             members=workload.placement.degree(*use.dimensions),
             data_bytes=use.data_bytes,
             times=use.times,
+            stage=use.stage,
             analytic_s=slope * use.data_bytes,
             busiest_s=link_loads(graph, _as_wired(workload, matrix), routing=routing).busiest_s,
             bound_s=bound.bound_s,
             binding=bound.binding,
         )
+
+
+_BOUNDED_AS: dict[CollectiveKind, Collective] = {
+    "all_gather": "all_gather",
+    "reduce_scatter": "reduce_scatter",
+    "all_reduce": "all_reduce",
+    "all_to_all": "all_to_all",
+    "broadcast": "all_gather",
+    "reduce": "reduce_scatter",
+}
+"""The roots of SUMMA panels take turns: together they gather, or reduce and scatter."""
 
 
 def _as_wired(workload: Workload, matrix: TrafficMatrix) -> TrafficMatrix:
@@ -233,6 +242,15 @@ def _agreement(collectives: tuple[CollectiveLoad, ...]) -> Iterator[str]:
                 f"The {one.kind} {one.collective} needs {one.busiest_s:.3g} s on its busiest link,"
                 f" more than the model's {one.analytic_s:.3g} s: this pattern or routing shares"
                 " links that the model takes for separate."
+            )
+        elif one.busiest_s < one.analytic_s * (1 - 1e-9) and one.collective in (
+            "broadcast",
+            "reduce",
+        ):
+            yield (
+                f"The model sends all panels of the {one.kind} {one.collective} over each link"
+                f" ({one.analytic_s:.3g} s); those that a GPU has itself it need not get"
+                f" ({one.busiest_s:.3g} s)."
             )
         elif one.busiest_s < one.analytic_s * (1 - 1e-9):
             yield (

@@ -4,24 +4,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from netplan.errors import InputError
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import search_plans
-from netplan.performance.setting import Options, Setting, Training
+from netplan.performance.setting import Setting, Training, TrainingKeywords, TrainingOptions
 from netplan.questions.inputs import CatalogReader, sizing_on
-from netplan.questions.search import fixed_values
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.patterns import Pattern
 from netplan.traffic.placement import Placement
-from netplan.traffic.training import Schedule, training_traffic
+from netplan.traffic.training import Patterns, collectives_of, training_traffic
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS, Model
+from netplan.workloads.program import CollectiveUse, Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Workload:
         The fabric, from its file to its counts and levels.
     setting, timed
         What is trained under which assumptions, and the best plan found.
-    schedule
-        How the collectives of the plan run.
+    patterns
+        Which pairs of its groups the collectives of each kind use.
     """
 
     inputs: dict[str, Any]
@@ -46,7 +46,7 @@ class Workload:
     fabric: Fabric
     setting: Setting
     timed: PlanTime
-    schedule: Schedule
+    patterns: Patterns
 
     @property
     def model(self) -> Model:
@@ -58,9 +58,27 @@ class Workload:
         """Where the ranks of the plan lie."""
         return self.timed.plan.placement
 
+    @property
+    def program(self) -> Program:
+        """What an iteration of the plan runs."""
+        return self.setting.program(self.timed.plan.sharding)
+
+    @property
+    def collectives(self) -> tuple[CollectiveUse, ...]:
+        """Collectives of one iteration that several GPUs take part in."""
+        return collectives_of(self.program, self.placement, self.timed.plan.microbatches)
+
     def matrix(self) -> TrafficMatrix:
         """Traffic of one iteration."""
-        return training_traffic(self.model, self.schedule, self.placement, self.sizing.gpus)
+        plan = self.timed.plan
+        return training_traffic(
+            self.program,
+            plan.placement,
+            gpus=self.sizing.gpus,
+            microbatches=plan.microbatches,
+            interleave=plan.interleave,
+            patterns=self.patterns,
+        )
 
 
 def find_workload(  # noqa: PLR0913 - one keyword an input, as on the command line
@@ -78,6 +96,7 @@ def find_workload(  # noqa: PLR0913 - one keyword an input, as on the command li
     fixed: Mapping[str, int] | None = None,
     catalog: str | Path | None = None,
     overrides: Mapping[str, str] | None = None,
+    **trained_as: Unpack[TrainingKeywords],
 ) -> Workload:
     """Place a training run on a fabric, by the best plan or by what is given of it.
 
@@ -91,6 +110,9 @@ def find_workload(  # noqa: PLR0913 - one keyword an input, as on the command li
         Given degrees, microbatch and interleaving; with any of them the memory is not checked.
     catalog, overrides
         As in :func:`netplan.compare`.
+    trained_as
+        Strategy, recomputation, experts, ZeRO stage, as in
+        `netplan.performance.setting.TrainingOptions`.
 
     Raises
     ------
@@ -108,22 +130,16 @@ def find_workload(  # noqa: PLR0913 - one keyword an input, as on the command li
     )
     built = build_fabric(spec, sizing)
     require_filled(built, gpus)
-    given = fixed_values(fixed or {})
+    method = TrainingOptions(**trained_as)
+    options = method.options(fixed)
     training = Training.on(on, trained, assumptions, batch=batch)
-    if given.given:
+    if options.fixed.given:
         training = replace(training, memory_bytes=inf)
-    options = Options(fixed=given)
-    found = search_plans(training, built.levels, options=options)
-    timed = found.plans[0]
-    plan = timed.plan
-    schedule = Schedule(
-        batch=training.batch,
-        microbatch=plan.microbatch,
-        interleave=plan.interleave,
-        tensor=algorithm,
-        context=algorithm,
-        data=algorithm,
+    found = search_plans(
+        training, built.levels, strategy=method.strategy, mode=method.mode, options=options
     )
+    timed = found.plans[0]
+    setting = next(one for one in found.settings if one.strategy == timed.strategy)
     inputs = {
         "gpus": gpus,
         "radix": radix,
@@ -135,11 +151,12 @@ def find_workload(  # noqa: PLR0913 - one keyword an input, as on the command li
         "iteration_model": iteration_model,
         "oversubscription": oversubscription,
         "algorithm": algorithm,
-        "fixed": given.given,
+        **method.inputs(setting),
+        "fixed": options.fixed.given,
         "set": reader.replaced(),
     }
-    setting = found.settings[0]
-    return Workload(inputs, spec, built.sizing, built, setting, timed, schedule)
+    patterns = Patterns(tensor=algorithm, context=algorithm, data=algorithm)
+    return Workload(inputs, spec, built.sizing, built, setting, timed, patterns)
 
 
 def require_filled(fabric: Fabric, gpus: int) -> None:

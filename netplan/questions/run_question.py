@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NotRequired, Required, TypedDict
+from typing import NotRequired, Required
 
+from netplan.performance.setting import TrainingKeywords
 from netplan.traffic.patterns import Pattern
 
 
-class RunQuestion(TypedDict):
+class RunQuestion(TrainingKeywords):
     """Keywords of `netplan.questions.run.find_workload`."""
 
     gpus: Required[int]

@@ -7,17 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from netplan.errors import InputError
 from netplan.performance.explain import Difference, explain, explain_modes
-from netplan.performance.iteration_model import ITERATION_MODELS, Zero
+from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import PlanTime, SearchResult
 from netplan.performance.search import search_plans
-from netplan.performance.setting import (
-    AnyStrategy,
-    Fixed,
-    Options,
-    Setting,
-    Training,
-    check_name,
-)
+from netplan.performance.setting import AnyStrategy, Setting, Training, TrainingOptions
 from netplan.questions.inputs import CatalogReader, sizing_on
 from netplan.reports.text import Cell
 from netplan.topologies.build import build_fabric
@@ -25,7 +18,8 @@ from netplan.topologies.specs import FABRICS
 from netplan.version import __version__
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
-from netplan.workloads.operations import Mode, Variant
+from netplan.workloads.operations import Mode, Recompute
+from netplan.workloads.program import Zero
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +87,7 @@ def search(  # noqa: PLR0913 - one keyword an input, as on the command line
     iteration_model: str = "4d",
     mode: Mode = "corrected",
     top: int = 1,
-    recompute: Literal["none", "selective", "full"] = "selective",
+    recompute: Recompute = "selective",
     experts: int = 1,
     top_k: int = 1,
     expert_degree: int | None = None,
@@ -120,14 +114,10 @@ def search(  # noqa: PLR0913 - one keyword an input, as on the command line
         Global batch; the model's own if absent [sequences].
     radix, oversubscription
         The fabric's switches, and bandwidth down over up at the leaves of Clos networks [1].
-    strategy
-        ``1d``, ``2d`` (context), ``summa`` or ``all``.
-    mode
-        ``corrected``, or ``published-code`` with the slips of the 4D model's code.
+    strategy, mode, recompute, experts, top_k, expert_degree, embedding, lm_head, zero_stage
+        As in `netplan.performance.setting.TrainingOptions`; so is ``interleave``.
     top
         Plans to return [1].
-    recompute, experts, top_k, expert_degree, embedding, lm_head, zero_stage, interleave
-        As in `netplan.performance.setting.Options` and `netplan.workloads.operations.Variant`.
     fixed
         Values that the search leaves no choice of, such as ``{"pipeline": 64, "microbatch": 1}``.
     explain
@@ -163,13 +153,28 @@ def search(  # noqa: PLR0913 - one keyword an input, as on the command line
             f"{gpus:,} GPUs do not fill HB domains of {built.sizing.hb_size:,} on {spec.name}:"
             " give a multiple, or another --hb-size"
         )
-    variant = Variant(recompute, experts, top_k, embedding, lm_head)
-    given = fixed_values(fixed or {})
-    options = Options(variant, zero_stage, interleave, expert_degree, given)
+    method = TrainingOptions(
+        strategy=strategy,
+        mode=mode,
+        recompute=recompute,
+        experts=experts,
+        top_k=top_k,
+        expert_degree=expert_degree,
+        embedding=embedding,
+        lm_head=lm_head,
+        zero_stage=zero_stage,
+        interleave=interleave,
+    )
+    options = method.options(fixed)
     training = Training.on(on, trained, assumptions, batch=batch)
     wanted = max(top, *_ranks(explain)) if explain else top
     found = search_plans(
-        training, built.levels, strategy=strategy, mode=mode, options=options, top=wanted
+        training,
+        built.levels,
+        strategy=method.strategy,
+        mode=method.mode,
+        options=options,
+        top=wanted,
     )
     differences = _explained(found, explain) if explain else ()
     found = replace(found, plans=found.plans[:top])
@@ -182,39 +187,14 @@ def search(  # noqa: PLR0913 - one keyword an input, as on the command line
         "fabric": fabric,
         "radix": radix,
         "oversubscription": oversubscription,
-        "strategy": strategy,
         "iteration_model": iteration_model,
-        "mode": mode,
         "top": top,
-        "recompute": recompute,
-        "experts": experts,
-        "top_k": top_k,
-        "expert_degree": expert_degree,
-        "embedding": embedding,
-        "lm_head": lm_head,
-        "zero_stage": found.settings[0].zero_stage,
-        "interleave": found.settings[0].interleave,
-        "fixed": given.given,
+        **method.inputs(found.settings[0]),
+        "fixed": options.fixed.given,
         "explain": explain,
         "set": reader.replaced(),
     }
     return SearchAnswer(inputs, found, on.memory_bytes, built.notes, differences)
-
-
-def fixed_values(values: Mapping[str, int]) -> Fixed:
-    """Values that are given instead of searched.
-
-    Raises
-    ------
-    InputError
-        If a name is unknown or a value below 1.
-    """
-    known = tuple(Fixed.__dataclass_fields__)
-    for name, value in values.items():
-        check_name("fixed value", name, known)
-        if value < 1:
-            raise InputError(f"fixed {name} is at least 1, got {value}")
-    return Fixed(**values)
 
 
 def _ranks(text: str) -> tuple[int, ...]:

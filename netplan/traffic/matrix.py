@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from netplan.arrays import Codes, Floats, Indices
+from netplan.arrays import Bools, Codes, Floats, Indices
 from netplan.errors import InputError
 
 KINDS = ("tensor", "context", "data", "pipeline", "expert", "other")
@@ -151,6 +151,28 @@ class TrafficMatrix:
             self.flow_bytes[keep],
             self.kind[keep],
             tuple(groups for groups in self.groups if groups.kind == code),
+        )
+
+    def among(self, gpus: Bools) -> "TrafficMatrix":
+        """Only what is sent by some of the GPUs, whole groups of which are chosen.
+
+        Examples
+        --------
+        >>> matrix = flows_matrix(4, source=[0, 2], destination=[1, 3], flow_bytes=[5e9, 1e9])
+        >>> matrix.among(np.array([True, True, False, False])).total_bytes
+        5000000000.0
+        """
+        keep = gpus[self.source]
+        groups = tuple(
+            replace(each, members=each.members[gpus[each.members[:, 0]]]) for each in self.groups
+        )
+        return TrafficMatrix(
+            self.gpus,
+            self.source[keep],
+            self.destination[keep],
+            self.flow_bytes[keep],
+            self.kind[keep],
+            tuple(each for each in groups if len(each.members)),
         )
 
     def scaled(self, factor: float) -> "TrafficMatrix":

@@ -14,9 +14,13 @@ a level. A reduce_scatter goes outwards and an all_gather inwards, so that level
 of D / (n_0 ... n_(i-1)); an all_to_all shuffles the whole D at every level. Rings carry the
 reductions and gathers, direct exchange the all_to_all.
 
+A ``broadcast`` stands for those of many panels, whose roots take turns: D is what all members send
+together, and each gets the (n-1)/n of it that it lacks, as in an all_gather; a ``reduce`` is the
+reverse, a reduce_scatter.
+
 Sources: traffic of ring collectives as in Narayanan et al. 2021 (Megatron-LM); the hierarchical
 all_gather of the rail-only paper (arXiv:2307.12169), section 3.2, whose phases move (y-1)/(xy) D
-and (x-1)/x D a GPU.
+and (x-1)/x D a GPU. SUMMA (van de Geijn and Watts 1997) for panels.
 """
 
 from dataclasses import replace
@@ -26,7 +30,7 @@ import numpy as np
 
 from netplan.arrays import Indices
 from netplan.errors import InputError
-from netplan.traffic.algorithms import Collective, check_choice, check_number
+from netplan.traffic.algorithms import check_choice, check_number
 from netplan.traffic.matrix import (
     KINDS,
     TrafficMatrix,
@@ -36,10 +40,18 @@ from netplan.traffic.matrix import (
     no_traffic,
 )
 from netplan.traffic.placement import Placement
+from netplan.workloads.operations import CollectiveKind
 
 Pattern = Literal["ring", "direct", "hierarchical"]
 
-PASSES = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2, "all_to_all": 1}
+PASSES: dict[CollectiveKind, int] = {
+    "all_gather": 1,
+    "reduce_scatter": 1,
+    "all_reduce": 2,
+    "broadcast": 1,
+    "reduce": 1,
+    "all_to_all": 1,
+}
 """An all_reduce is a reduce_scatter and an all_gather."""
 
 
@@ -134,7 +146,7 @@ def chain_traffic(members: Indices, step_bytes: float, gpus: int, wraps: int = 0
 
 
 def collective_traffic(
-    collective: Collective,
+    collective: CollectiveKind,
     placement: Placement,
     dimensions: tuple[str, ...],
     *,
@@ -147,7 +159,8 @@ def collective_traffic(
     Parameters
     ----------
     collective
-        ``all_gather``, ``reduce_scatter``, ``all_reduce`` or ``all_to_all``.
+        ``all_gather``, ``reduce_scatter``, ``all_reduce``, ``broadcast``, ``reduce`` or
+        ``all_to_all``.
     placement
         The placement.
     dimensions
@@ -176,7 +189,7 @@ def collective_traffic(
     >>> float(round(100 * matrix.flow_bytes[inside].sum() / matrix.total_bytes, 2))
     98.41
     """
-    check_choice("collective", collective, get_args(Collective))
+    check_choice("collective", collective, get_args(CollectiveKind))
     check_choice("pattern", pattern, get_args(Pattern))
     check_number("data_bytes", data_bytes)
     if kind not in KINDS:
@@ -196,7 +209,7 @@ def collective_traffic(
 
 
 def _flat(
-    collective: Collective,
+    collective: CollectiveKind,
     members: Indices,
     data_bytes: float,
     cluster: tuple[int, str],

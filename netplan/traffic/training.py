@@ -1,111 +1,68 @@
-"""The traffic of one training iteration, from a model, a schedule and a placement.
+"""The traffic of one training iteration: a program laid on a placement.
 
-l layers, h hidden size, h_kv width of all keys, s sequence length; t, c, e, d, p the tensor,
-context, expert, data and pipeline degree; b the microbatch, m = B/(d e b) microbatches, v
-interleaved stages; w_dense and w_ffn the weights of a layer outside and inside its experts, E
-experts of which a token visits k. All numbers have 2 bytes.
+Every number comes from the program (`netplan.workloads.program`): its collectives with their
+messages and runs, and the activations between stages. The placement says which GPUs form a group,
+a pattern says which pairs of the group talk. With l layers, hidden size h, sequence length s,
+microbatch b, m microbatches and t tensor, p pipeline GPUs the dense layer of PTD-P comes to
 
-========  =======================================  ==================================  ========
-kind      collective over                          message [B]                         times
-========  =======================================  ==================================  ========
-tensor    all_gather, reduce_scatter over t        2 b h s / c                         4 m l/p
-                                                                                       each
-context   all_gather of keys and values, and       4 b h_kv s / t                      2 and 1
-          reduce_scatter of their gradients        (c gathered parts)                  m l/p
-expert    all_to_all over e                        2 b h s k / (t c)                   4 m l/p
-pipeline  point to point                           2 b h s / (t c)                     m v each
-                                                                                       way
-data      all_reduce over d, c and e               2 l w_dense / (p t)                 1
-          all_reduce over d and c                  2 l w_ffn E / (p t e)               1
-========  =======================================  ==================================  ========
+    tensor    4 m l/p all_gathers and as many reduce_scatters of 2 b h s
+    data      one all_reduce of 24 l h^2 / (p t)
+    pipeline  m v messages of 2 b h s / t each way
 
-Without experts w_dense is the whole layer, 12 h^2 for the standard one. Degrees that a placement
-does not name are 1. Sources: Narayanan et al. 2021 (Megatron-LM) and the rail-only paper
-(arXiv:2307.12169), sections 3 and 5, for tensor, pipeline and data; Llama 3 (arXiv:2407.21783),
-section 3.3.2, for context by gathered keys and values, gathered again in the backward pass.
-Left out: embeddings, sharded optimizers, control messages.
+Sources: Narayanan et al. 2021 (Megatron-LM) and the rail-only paper (arXiv:2307.12169), sections 3
+and 5. Left out: control messages.
 """
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from netplan.errors import InputError
-from netplan.traffic.algorithms import Collective, check_number
+from netplan.traffic.algorithms import check_number
 from netplan.traffic.matrix import TrafficMatrix, combine
 from netplan.traffic.patterns import Pattern, chain_traffic, collective_traffic
 from netplan.traffic.placement import Placement
-from netplan.workloads.closed_forms import BYTES_PER_ELEMENT, layer_parameters
-from netplan.workloads.models import Model
+from netplan.workloads.program import CollectiveUse, Program
 
-BATCH_DIMENSIONS = ("data", "expert")
+BATCH_DIMENSIONS = ("expert", "data")
 """Dimensions that split the batch: experts are spread over GPUs that hold different sequences."""
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
-    """How an iteration runs through the pipeline, and how its collectives are carried out.
-
-    Parameters
-    ----------
-    batch
-        Global batch, B [sequences].
-    microbatch
-        Sequences of one microbatch, b [1].
-    interleave
-        Interleaved stages of one GPU, v [1].
-    experts, experts_per_token
-        Feed-forward parts of a layer, E, and those that a token visits, k [1].
-    tensor, context, data, expert
-        Pattern of the collectives of each kind.
+class Patterns:
+    """Which pairs of a group the collectives of each kind use.
 
     Examples
     --------
-    >>> Schedule(batch=3072).data
+    >>> Patterns(data="hierarchical").tensor
     'ring'
     """
 
-    batch: int
-    microbatch: int = 1
-    interleave: int = 1
-    experts: int = 1
-    experts_per_token: int = 1
     tensor: Pattern = "ring"
     context: Pattern = "ring"
     data: Pattern = "ring"
     expert: Pattern = "direct"
 
-    def __post_init__(self) -> None:
-        """Raise InputError if a number is not a whole one of at least 1."""
-        for name in ("batch", "microbatch", "interleave", "experts", "experts_per_token"):
-            check_number(name, getattr(self, name), minimum=1, whole=True)
+    def of(self, use: CollectiveUse) -> Pattern:
+        """Pattern of one collective."""
+        found: Pattern = getattr(self, use.kind)
+        return found
 
 
-@dataclass(frozen=True, slots=True)
-class CollectiveUse:
-    """A collective that an iteration runs: over what, how large, how often.
+RINGS = Patterns()
+
+
+def microbatches_of(batch: int, placement: Placement, microbatch: int = 1) -> int:
+    """Microbatches of one pipeline in an iteration, m = B / (d e b) [1].
 
     Parameters
     ----------
-    kind
-        Kind of traffic, one of ``KINDS``.
-    collective
-        Its name.
-    dimensions
-        Dimensions in which the members of one group differ.
-    data_bytes
-        Full message of one run [B].
-    times
-        Runs in one iteration [1].
-    """
-
-    kind: str
-    collective: Collective
-    dimensions: tuple[str, ...]
-    data_bytes: float
-    times: float
-
-
-def microbatches(schedule: Schedule, placement: Placement) -> int:
-    """Microbatches of one pipeline in an iteration, m = B / (d e b) [1].
+    batch
+        Global batch, B [sequences].
+    placement
+        Where the ranks lie.
+    microbatch
+        Sequences of one microbatch, b [1].
 
     Raises
     ------
@@ -115,83 +72,118 @@ def microbatches(schedule: Schedule, placement: Placement) -> int:
     Examples
     --------
     >>> from netplan.traffic.placement import Degrees
-    >>> placement = Placement((Degrees(tensor=8), Degrees(data=6, pipeline=64)))
-    >>> microbatches(Schedule(batch=3072), placement)
+    >>> microbatches_of(3072, Placement((Degrees(tensor=8), Degrees(data=6, pipeline=64))))
     512
     """
-    parts = placement.degree(*BATCH_DIMENSIONS) * schedule.microbatch
-    if schedule.batch % parts:
+    check_number("batch", batch, minimum=1, whole=True)
+    check_number("microbatch", microbatch, minimum=1, whole=True)
+    parts = placement.degree(*BATCH_DIMENSIONS) * microbatch
+    if batch % parts:
         raise InputError(
-            f"a batch of {schedule.batch:,} does not split into {parts // schedule.microbatch:,}"
-            f" data-parallel parts of whole microbatches of {schedule.microbatch}: change one"
+            f"a batch of {batch:,} does not split into {parts // microbatch:,}"
+            f" data-parallel parts of whole microbatches of {microbatch}: change one"
         )
-    return schedule.batch // parts
+    return batch // parts
 
 
 def collectives_of(
-    model: Model, schedule: Schedule, placement: Placement
+    program: Program, placement: Placement, microbatches: int
 ) -> tuple[CollectiveUse, ...]:
-    """All collectives of one iteration (table of this module).
+    """Collectives of one iteration that several GPUs take part in.
 
     Parameters
     ----------
-    model
-        The transformer.
-    schedule
-        Batch, microbatch and experts.
+    program
+        What runs, for one sharding.
     placement
-        The placement; its dimensions among tensor, context, expert, data and pipeline.
+        Where the ranks lie.
+    microbatches
+        Microbatches of one pipeline, m [1].
 
     Raises
     ------
     InputError
-        If the batch does not divide among the data-parallel GPUs.
+        If program and placement have different degrees.
 
     Examples
     --------
     >>> from netplan.traffic.placement import Degrees
     >>> from netplan.workloads.models import MODELS
+    >>> from netplan.workloads.operations import Sharding
+    >>> from netplan.workloads.program import training_program
+    >>> program = training_program(MODELS.load("gpt-1t"), Sharding.of(1, tensor=8))
     >>> placement = Placement((Degrees(tensor=8), Degrees(data=6, pipeline=64)))
-    >>> uses = collectives_of(MODELS.load("gpt-1t"), Schedule(batch=3072), placement)
+    >>> uses = collectives_of(program, placement, microbatches=512)
     >>> [(use.collective, use.data_bytes, use.times) for use in uses if use.kind == "tensor"]
-    [('all_gather', 104857600.0, 4096.0), ('reduce_scatter', 104857600.0, 4096.0)]
+    [('reduce_scatter', 104857600.0, 6144.0), ('all_gather', 104857600.0, 2048.0)]
     """
-    t, c, e, p = (placement.degree(name) for name in ("tensor", "context", "expert", "pipeline"))
-    tokens = schedule.microbatch * model.sequence_length
-    runs = microbatches(schedule, placement) * model.layers / p
-    hidden_bytes = float(BYTES_PER_ELEMENT * tokens * model.hidden_size)
-    kv_share = (model.kv_heads or model.heads) / model.heads
-    keys_values = 2 * hidden_bytes * kv_share / t
-    routed = hidden_bytes * schedule.experts_per_token / (t * c)
-    dense, expert = _gradients(model, schedule, t * p)
-    uses = (
-        CollectiveUse("tensor", "all_gather", ("tensor",), hidden_bytes / c, 4 * runs),
-        CollectiveUse("tensor", "reduce_scatter", ("tensor",), hidden_bytes / c, 4 * runs),
-        CollectiveUse("context", "all_gather", ("context",), keys_values, 2 * runs),
-        CollectiveUse("context", "reduce_scatter", ("context",), keys_values, runs),
-        CollectiveUse("expert", "all_to_all", ("expert",), routed, 4 * runs),
-        CollectiveUse("data", "all_reduce", ("data", "context", "expert"), dense, 1),
-        CollectiveUse("data", "all_reduce", ("data", "context"), expert / e, 1),
+    cut, totals = program.sharding, placement.totals
+    asked = (totals.tensor, totals.context, totals.expert)
+    given = tuple(int(np.max(one)) for one in (cut.tensor, cut.context, cut.expert))
+    if asked != given:
+        raise InputError(
+            f"the program is cut over tensor, context and expert GPUs {given}, the placement has"
+            f" {asked}: make both of one plan"
+        )
+    uses = program.collectives(stages=totals.pipeline, microbatches=microbatches)
+    return tuple(use for use in uses if placement.degree(*use.dimensions) > 1)
+
+
+def use_traffic(use: CollectiveUse, placement: Placement, pattern: Pattern) -> TrafficMatrix:
+    """Traffic of one run of a collective, in all groups of the stages that run it.
+
+    Parameters
+    ----------
+    use
+        The collective.
+    placement
+        Where the ranks lie.
+    pattern
+        Which pairs of a group talk.
+    """
+    matrix = collective_traffic(
+        use.collective,
+        placement,
+        use.dimensions,
+        data_bytes=use.data_bytes,
+        kind=use.kind,
+        pattern=pattern,
     )
-    return tuple(use for use in uses if use.data_bytes and placement.degree(*use.dimensions) > 1)
+    if use.stage == "each":
+        return matrix
+    chain = placement.groups("pipeline", snake=True)
+    taking_part = np.zeros(placement.gpus, dtype=np.bool_)
+    taking_part[chain[:, 0 if use.stage == "first" else -1]] = True
+    return matrix.among(taking_part)
 
 
 def training_traffic(
-    model: Model, schedule: Schedule, placement: Placement, gpus: int
+    program: Program,
+    placement: Placement,
+    *,
+    gpus: int,
+    microbatches: int,
+    interleave: int = 1,
+    patterns: Patterns = RINGS,
 ) -> TrafficMatrix:
     """Traffic matrix of one training iteration.
 
     Parameters
     ----------
-    model, schedule, placement
+    program, placement, microbatches
         As in :func:`collectives_of`.
     gpus
         GPUs of the cluster, all of which the placement must cover [1].
+    interleave
+        Interleaved stages of one GPU, v [1].
+    patterns
+        Which pairs of its groups each kind of collectives uses.
 
     Raises
     ------
     InputError
-        If the placement leaves GPUs out, or the batch or the layers do not divide.
+        If the placement leaves GPUs out, has other degrees than the program, or the layers do not
+        divide.
 
     Examples
     --------
@@ -199,59 +191,30 @@ def training_traffic(
 
     >>> from netplan.traffic.placement import Degrees
     >>> from netplan.workloads.models import MODELS
+    >>> from netplan.workloads.operations import Sharding
+    >>> from netplan.workloads.program import TrainingMethod, training_program
+    >>> ptdp = TrainingMethod(counting="counted", zero_stage=0)
+    >>> program = training_program(MODELS.load("gpt-1t"), Sharding.of(1, tensor=8), ptdp)
     >>> placement = Placement((Degrees(tensor=8), Degrees(data=6, pipeline=64)))
-    >>> matrix = training_traffic(MODELS.load("gpt-1t"), Schedule(batch=3072), placement, gpus=3072)
+    >>> matrix = training_traffic(program, placement, gpus=3072, microbatches=512)
     >>> len(matrix.source), float(matrix.flow_bytes.max()) / 1e9
     (12192, 751.6192768)
     >>> float(matrix.of_kind("data").flow_bytes[0]) / 1e9
     6.5536
     """
     placement.check_covers(gpus)
-    stages = placement.degree("pipeline") * schedule.interleave
-    if model.layers % stages:
+    check_number("interleave", interleave, minimum=1, whole=True)
+    stages = placement.totals.pipeline
+    if program.layers % (stages * interleave):
         raise InputError(
-            f"{model.layers} layers do not split into {placement.degree('pipeline')} pipeline"
-            f" stages x {schedule.interleave} interleaved parts: change the pipeline degree"
+            f"{program.layers} layers do not split into {stages} pipeline stages"
+            f" x {interleave} interleaved parts: change the pipeline degree"
         )
-    patterns: dict[str, Pattern] = {
-        "tensor": schedule.tensor,
-        "context": schedule.context,
-        "data": schedule.data,
-        "expert": schedule.expert,
-    }
     parts = [
-        collective_traffic(
-            use.collective,
-            placement,
-            use.dimensions,
-            data_bytes=use.data_bytes,
-            kind=use.kind,
-            pattern=patterns[use.kind],
-        ).scaled(use.times)
-        for use in collectives_of(model, schedule, placement)
+        use_traffic(use, placement, patterns.of(use)).scaled(use.times)
+        for use in collectives_of(program, placement, microbatches)
     ]
-    return combine([*parts, _pipeline(model, schedule, placement)])
-
-
-def _gradients(model: Model, schedule: Schedule, shards: int) -> tuple[float, float]:
-    """Gradients of one GPU [B]: outside the experts, and those of all experts together."""
-    layer = layer_parameters(model)
-    if schedule.experts == 1:
-        return BYTES_PER_ELEMENT * model.layers * layer / shards, 0.0
-    matrices = 3 if model.gated_ffn else 2
-    ffn = matrices * model.hidden_size * (model.ffn_size or 4 * model.hidden_size)
-    stored = BYTES_PER_ELEMENT * model.layers / shards
-    return stored * (layer - ffn), stored * ffn * schedule.experts
-
-
-def _pipeline(model: Model, schedule: Schedule, placement: Placement) -> TrafficMatrix:
-    """Activations and gradients between stages, whose chain turns back at every HB domain."""
-    tokens = schedule.microbatch * model.sequence_length
-    shards = placement.degree("tensor", "context")
-    message = BYTES_PER_ELEMENT * tokens * model.hidden_size / shards
-    return chain_traffic(
-        placement.groups("pipeline", snake=True),
-        microbatches(schedule, placement) * message,
-        placement.gpus,
-        wraps=schedule.interleave - 1,
-    )
+    boundary = float(np.max(program.layer.boundary_bytes))
+    chain = placement.groups("pipeline", snake=True)
+    stage_bytes = microbatches * boundary
+    return combine([*parts, chain_traffic(chain, stage_bytes, gpus, wraps=interleave - 1)])

@@ -6,7 +6,7 @@ over the tensor GPUs, forward and backward (Eq. 6: eight collectives a layer). S
 and weights are the sums of `netplan.workloads.closed_forms`. The logits are spread over all layers.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -183,20 +183,21 @@ def counted_layer(
     logits = 6.0 * model.sequence_length * model.hidden_size * model.vocabulary * sequences
     attention = flops.attention * sequences - 2 * score_flops  # without the second scores
     again = 2 * score_flops if variant.recompute == "selective" else 0.0
-    boundary = ELEMENT_BYTES * tokens * model.hidden_size
+    message = ELEMENT_BYTES * tokens * model.hidden_size
     stored = layer_activation_bytes(model) * b / t
     if variant.recompute == "none":
         stored += SCORE_BYTES * b * model.heads * float(model.sequence_length) ** 2 / t
-    operations = (
-        _operation("attention", attention, again, boundary),
-        _operation("feed-forward", flops.feed_forward * sequences - logits, 0.0, boundary),
+    parts = (
+        _operation("attention", attention, again, message),
+        _operation("feed-forward", flops.feed_forward * sequences - logits, 0.0, message),
         _operation("logits", logits, 0.0, None),
     )
+    boundary = message / t
     weights = ELEMENT_BYTES * layer_parameters(model) / t
     # The sums are known for the whole layer only; they stand at its first operation.
-    first = operations[0]
-    whole = Operation(first.name, "attention", weights, stored, first.forward, first.backward)
-    return Layer((whole, *operations[1:]), boundary / t)
+    whole = replace(parts[0], weight_bytes=weights, activation_bytes=stored)
+    operations = tuple(replace(one, output_bytes=boundary) for one in (whole, *parts[1:]))
+    return Layer(operations, boundary)
 
 
 def _operation(

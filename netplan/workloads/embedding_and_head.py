@@ -55,6 +55,7 @@ def embedding(model: Model, sharding: Sharding) -> Operation:
             moved_bytes=2 * message, collectives=(Collective("reduce_scatter", message, "tensor"),)
         ),
         Work(moved_bytes=2 * message, collectives=(Collective("all_gather", message, "tensor"),)),
+        output_bytes=message / local.tensor,
     )
 
 

@@ -14,7 +14,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from netplan.arrays import Floats
-from netplan.workloads.operations import ELEMENT_BYTES, Collective, Local, Operation, Variant, Work
+from netplan.workloads.operations import (
+    ELEMENT_BYTES,
+    INPUT,
+    Collective,
+    Local,
+    Operation,
+    Variant,
+    Work,
+)
 from netplan.workloads.products import Product, column_product, row_product
 from netplan.workloads.vector_operations import activation, bias, dropout
 
@@ -24,7 +32,7 @@ ROUTER_FLOPS = 5
 
 def expert_operations(local: Local, variant: Variant, expert_gpus: Floats) -> Sequence[Operation]:
     """Router, dispatch, the experts' own operations, and the combination of their results."""
-    visits = variant.top_k * local.rows
+    visits, scattered = variant.top_k * local.rows, variant.top_k * local.scattered_rows
     copies = variant.experts / expert_gpus
     columns = (2 if local.gated else 1) * local.ffn_local
     experts = (
@@ -32,8 +40,10 @@ def expert_operations(local: Local, variant: Variant, expert_gpus: Floats) -> Se
         bias("fc1-bias", visits, columns, copies),
         activation(local, visits),
         dropout("drop1", visits * local.ffn_local),
-        row_product(Product("fc2", "mlp", visits, local.ffn_local, local.hidden, copies)),
-        bias("fc2-bias", variant.top_k * local.scattered_rows, local.hidden, copies),
+        row_product(
+            Product("fc2", "mlp", visits, local.ffn_local, local.hidden, copies), scattered
+        ),
+        bias("fc2-bias", scattered, local.hidden, copies),
     )
     return (
         _router(local, variant),
@@ -80,6 +90,8 @@ def _dispatch(local: Local, variant: Variant) -> Operation:
         0.0,
         Work(moved_bytes=2 * sent, collectives=(send, gather)),
         Work(moved_bytes=2 * sent, collectives=(send,)),
+        output_bytes=_gathered_bytes(local, variant),
+        inputs=(INPUT, "router"),
     )
 
 
@@ -93,4 +105,13 @@ def _combine(local: Local, variant: Variant) -> Operation:
         moved_bytes=sent + sent / variant.top_k,
         collectives=(back,),
     )
-    return Operation("combine", "mlp", 0.0, sent, work, replace(work, collectives=(back, gather)))
+    return Operation(
+        "combine",
+        "mlp",
+        0.0,
+        sent,
+        work,
+        replace(work, collectives=(back, gather)),
+        output_bytes=sent / variant.top_k,
+        inputs=("fc2-bias", "router"),
+    )

@@ -162,6 +162,27 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """Products of one size: ``copies`` of an (m x k) by a (k x n) matrix, on one GPU [1].
+
+    Examples
+    --------
+    >>> Shape(m=512.0, k=64.0, n=512.0, copies=8.0).flops
+    268435456.0
+    """
+
+    m: Amount
+    k: Amount
+    n: Amount
+    copies: Amount = 1.0
+
+    @property
+    def flops(self) -> Amount:
+        """2 m k n of every copy; exact sums have one addition less an element [FLOP]."""
+        return 2.0 * self.copies * self.m * self.k * self.n
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Operation:
     """One operation of a layer.
 
@@ -177,6 +198,14 @@ class Operation:
         The work of both directions.
     expert_weights
         Whether the weights belong to experts, which ``expert`` GPUs do not share.
+    output_bytes
+        The result on one GPU, collectives included [B].
+    shapes
+        The matrix products of the forward pass; none where it has none or they are not known.
+    inputs
+        Operations whose results it takes; empty for the one before it.
+    recomputed
+        Whether the forward pass runs once more before the backward pass.
     """
 
     name: str
@@ -186,6 +215,28 @@ class Operation:
     forward: Work
     backward: Work
     expert_weights: bool = False
+    output_bytes: Amount = 0.0
+    shapes: tuple[Shape, ...] = ()
+    inputs: tuple[str, ...] = ()
+    recomputed: bool = False
+
+    @property
+    def backward_works(self) -> tuple[Work, ...]:
+        """Work of the backward pass, what it computes again included."""
+        return (self.backward, self.forward) if self.recomputed else (self.backward,)
+
+
+INPUT = "input"
+"""Source of an edge: what the layer is given."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Edge:
+    """What one operation hands to another on one GPU, one microbatch [B]."""
+
+    source: str
+    target: str
+    edge_bytes: Amount
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,6 +253,19 @@ class Layer:
 
     operations: tuple[Operation, ...]
     boundary_bytes: Amount
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        """Who hands what to whom; the residual sums, which no operation has, are left out."""
+        last = self.operations[-1]
+        sizes = {INPUT: last.output_bytes}  # what the layer before hands over
+        sizes |= {one.name: one.output_bytes for one in self.operations}
+        before = INPUT
+        found = []
+        for one in self.operations:
+            found += [Edge(name, one.name, sizes[name]) for name in one.inputs or (before,)]
+            before = one.name
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

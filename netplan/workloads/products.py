@@ -8,7 +8,15 @@ Source: arXiv:2410.00273, Tables I, II and A2; backward passes from its publishe
 from dataclasses import dataclass, replace
 
 from netplan.arrays import Amount, Floats
-from netplan.workloads.operations import ELEMENT_BYTES, Collective, Local, Module, Operation, Work
+from netplan.workloads.operations import (
+    ELEMENT_BYTES,
+    Collective,
+    Local,
+    Module,
+    Operation,
+    Shape,
+    Work,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +46,8 @@ class Product:
         """The product with its collectives; the backward pass has two products of the same size."""
         rows, width, columns = self.rows, self.width, self.columns
         matrices = self.copies * width * columns
-        touched = rows * width + rows * columns + matrices
+        result = rows * columns
+        touched = rows * width + result + matrices
         gradient_flops = rows * width * (2 * columns - 1)
         # Each matrix sums up the rows that are its own.
         weight_flops = width * columns * (2 * rows - self.copies)
@@ -48,7 +57,7 @@ class Product:
             ELEMENT_BYTES * matrices,
             ELEMENT_BYTES * rows * width,
             Work(
-                tensor_flops=rows * columns * (2 * width - 1),
+                tensor_flops=result * (2 * width - 1),
                 moved_bytes=ELEMENT_BYTES * touched,
                 collectives=forward,
             ),
@@ -57,6 +66,8 @@ class Product:
                 moved_bytes=ELEMENT_BYTES * 2 * touched,
                 collectives=backward,
             ),
+            output_bytes=ELEMENT_BYTES * result,
+            shapes=(Shape(rows / self.copies, width, columns, self.copies),),
         )
 
 
@@ -68,12 +79,13 @@ def column_product(product: Product) -> Operation:
     )
 
 
-def row_product(product: Product) -> Operation:
-    """Weights cut by rows: the results are partial sums, scattered forward."""
+def row_product(product: Product, scattered_rows: Floats) -> Operation:
+    """Weights cut by rows: the results are partial sums, scattered forward by rows."""
     message = ELEMENT_BYTES * product.rows * product.columns
-    return product.operation(
+    whole = product.operation(
         forward=(Collective("reduce_scatter", message, "tensor"),), backward=()
     )
+    return replace(whole, output_bytes=ELEMENT_BYTES * scattered_rows * product.columns)
 
 
 def summa_product(

@@ -22,6 +22,7 @@ from netplan.workloads.operations import (
     Mode,
     Operation,
     Recompute,
+    Shape,
     Sharding,
     Strategy,
     Variant,
@@ -74,6 +75,8 @@ def attention(local: Local, recompute: Recompute) -> Operation:
             moved_bytes=ELEMENT_BYTES * (2 * key + 2 * query) + stored,
             collectives=(gather, scatter),
         ),
+        output_bytes=ELEMENT_BYTES * query,
+        shapes=(Shape(queries, q, keys, maps), Shape(queries, keys, q, maps)),
     )
 
 
@@ -141,7 +144,10 @@ def transformer_layer(
         norm,
         column_product(Product("qkv", "attention", local.rows, local.hidden, local.qkv_local)),
         attention(local, variant.recompute),
-        row_product(Product("vproj", "attention", local.rows, local.hidden_local, local.hidden)),
+        row_product(
+            Product("vproj", "attention", local.rows, local.hidden_local, local.hidden),
+            local.scattered_rows,
+        ),
         bias("vproj-bias", *_bias_shape(local, strategy, mode, "vproj")),
         dropout("drop_v", local.dropped),
         layer_norm("ln2", local, gathers=not variant.sparse),
@@ -158,7 +164,9 @@ def _feed_forward(local: Local, strategy: Strategy, mode: Mode) -> tuple[Operati
         bias("fc1-bias", rows, columns),
         activation(local, rows),
         dropout("drop1", rows * local.ffn_local),
-        row_product(Product("fc2", "mlp", rows, local.ffn_local, local.hidden)),
+        row_product(
+            Product("fc2", "mlp", rows, local.ffn_local, local.hidden), local.scattered_rows
+        ),
         bias("fc2-bias", *_bias_shape(local, strategy, mode, "fc2")),
     )
 

@@ -24,7 +24,8 @@ def bias(name: str, rows: Floats, width: Amount, copies: Amount = 1.0) -> Operat
     count = rows * width
     work = Work(vector_flops=count, moved_bytes=ELEMENT_BYTES * (count + copies * width))
     module: Module = "mlp" if name.startswith("fc") else "attention"
-    return Operation(name, module, ELEMENT_BYTES * width * copies, 0.0, work, work)
+    weights, result = ELEMENT_BYTES * width * copies, ELEMENT_BYTES * count
+    return Operation(name, module, weights, 0.0, work, work, output_bytes=result)
 
 
 def activation(local: Local, rows: Floats) -> Operation:
@@ -53,6 +54,7 @@ def activation(local: Local, rows: Floats) -> Operation:
         ELEMENT_BYTES * stores * count,
         Work(vector_flops=forward * count, moved_bytes=ELEMENT_BYTES * forward_moves * count),
         Work(vector_flops=backward * count, moved_bytes=ELEMENT_BYTES * backward_moves * count),
+        output_bytes=ELEMENT_BYTES * count,
     )
 
 
@@ -60,7 +62,8 @@ def dropout(name: str, count: Floats) -> Operation:
     """Dropout of ``count`` elements; only the mask is stored."""
     work = Work(vector_flops=count, moved_bytes=(2 * ELEMENT_BYTES + MASK_BYTES) * count)
     module: Module = "attention" if name == "drop_v" else "mlp"
-    return Operation(name, module, 0.0, MASK_BYTES * count, work, work)
+    mask, result = MASK_BYTES * count, ELEMENT_BYTES * count
+    return Operation(name, module, 0.0, mask, work, work, output_bytes=result)
 
 
 def layer_norm(name: str, local: Local, *, gathers: bool = True) -> Operation:
@@ -82,8 +85,9 @@ def layer_norm(name: str, local: Local, *, gathers: bool = True) -> Operation:
         moved_bytes=ELEMENT_BYTES * (5 * count + 2 * width),
         collectives=(Collective("reduce_scatter", message, "tensor"),) if gathers else (),
     )
-    weights = ELEMENT_BYTES * 2 * width
-    return Operation(name, _module(name), weights, ELEMENT_BYTES * count, forward, backward)
+    weights, stored = ELEMENT_BYTES * 2 * width, ELEMENT_BYTES * count
+    result = message if gathers else stored
+    return Operation(name, _module(name), weights, stored, forward, backward, output_bytes=result)
 
 
 def block_norm(name: str, local: Local, width: Floats, gradients: Floats) -> Operation:
@@ -110,8 +114,8 @@ def block_norm(name: str, local: Local, width: Floats, gradients: Floats) -> Ope
         moved_bytes=ELEMENT_BYTES * (5 * count + 2 * width),
         collectives=(Collective("all_reduce", ELEMENT_BYTES * gradients, "tensor"),),
     )
-    weights = ELEMENT_BYTES * 2 * width
-    return Operation(name, _module(name), weights, ELEMENT_BYTES * count, forward, backward)
+    weights, stored = ELEMENT_BYTES * 2 * width, ELEMENT_BYTES * count
+    return Operation(name, _module(name), weights, stored, forward, backward, output_bytes=stored)
 
 
 def _module(name: str) -> Module:

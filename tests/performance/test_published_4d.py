@@ -5,7 +5,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from netplan.performance.compute import LayerGroups, layer_of, operation_times
+from netplan.performance.compute import LayerGroups, operation_times
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import evaluate_plan, search_plans
 from netplan.performance.setting import Setting
@@ -94,7 +94,7 @@ def test_flops_per_gpu_are_the_published_ones(row: Row) -> None:
     case, _ = published_case(row)
     b, n1, n2, m, n_p = (int(row[key]) for key in ("b", "n1", "n2", "m", "n_p"))
     setting = Setting(case, strategy_of(row), cast("Mode", row["mode"]))
-    layer = layer_of(setting, Sharding.of(b, n1, n2, int(row["n_b"] or 1)))
+    layer = setting.program(Sharding.of(b, n1, n2, int(row["n_b"] or 1))).layer
     got = flops_of(row, layer.operations) * m * (case.model.layers // n_p)
     assert got == pytest.approx(float(row["tflop_per_gpu"]), rel=REL)
 
@@ -108,7 +108,7 @@ def operation_case(row: Row) -> tuple[Operation, dict[str, float]]:
     degrees = np.array([[v1, v2, 1, 1, 1], [n1 // v1, n2 // v2, 1, 1, 1]])
     network = Network(two_tiers(row["system"], 8, 64), FOURD.communication.used, "published-code")
     groups = LayerGroups.of(network, Placements(degrees[:, :, None]), np.zeros(1, dtype=np.int64))
-    operations = {one.name: one for one in layer_of(setting, sharding).operations}
+    operations = {one.name: one for one in setting.program(sharding).layer.operations}
     operation = operations[row["op"]]
     times = {}
     for prefix, time in zip(

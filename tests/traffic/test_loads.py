@@ -14,8 +14,10 @@ from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import flows_matrix, no_traffic
 from netplan.traffic.placement import Degrees, Placement
 from netplan.traffic.routing import link_loads
-from netplan.traffic.training import Schedule, training_traffic
+from netplan.traffic.training import training_traffic
 from netplan.workloads.models import MODELS
+from netplan.workloads.operations import Sharding
+from netplan.workloads.program import TrainingMethod, training_program
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +87,9 @@ def test_training_uses_rails_and_leaves_the_spine_idle() -> None:
     """
     model = MODELS.load("gpt-1t")
     placement = Placement((Degrees(tensor=8), Degrees(data=4, pipeline=16)))
-    matrix = training_traffic(model, Schedule(batch=512), placement, 512)
+    ptdp = TrainingMethod(counting="counted", zero_stage=0)
+    program = training_program(model, Sharding.of(1, tensor=8), ptdp)
+    matrix = training_traffic(program, placement, gpus=512, microbatches=512 // 4)
     sizing = Sizing(512, 128, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
     times = {}
     for name in ("rail-optimized", "rail-only"):

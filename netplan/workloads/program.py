@@ -1,0 +1,373 @@
+"""The program of one training iteration: what runs, how often, and who communicates with whom.
+
+A program is the operations of one layer and of the ends of the network, with shapes, edges,
+weights, activations and collectives, and the rules by which an iteration repeats them. It is the
+only source of compute time, memory and traffic: no other room knows how a model is trained.
+
+With m microbatches, p stages of n = l/p layers and v interleaved stages a GPU runs in one iteration
+
+======================  ==========================================================================
+a layer                 m n times forward and backward; under full recomputation forward once more
+                        before each backward pass, collectives included
+an end                  m times, on the first (embedding) or the last stage (head) only
+a transfer to the next  m v times, and as often back; v - 1 of the v go from the last stage to the
+stage                   first for the GPUs between which the chain wraps around
+weights of a stage      r times, by ZeRO stage (arXiv:1910.02054, Sec. 7):
+======================  ==========================================================================
+
+======  =================================  ==================================  ===================
+stage   forward                            backward                            r
+======  =================================  ==================================  ===================
+0       none                               all_reduce of gradients             1
+1       all_gather of weights              reduce_scatter of gradients         1
+2       all_gather of weights              reduce_scatter of gradients         1; backward m
+3       all_gather of weights              all_gather, reduce_scatter          m
+======  =================================  ==================================  ===================
+
+The data parallel group of a weight are the GPUs that hold it: ``data`` and, as experts are spread
+over GPUs of different data, ``expert``; under 2D-context the context GPUs join. Experts belong to
+the ``data`` (and context) GPUs only. The ends are gathered and reduced once an iteration at every
+ZeRO stage. Left out: optimizer, control messages, uneven stages.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Generic, Literal, TypeVar
+
+import numpy as np
+
+from netplan.arrays import Amount, Floats
+from netplan.errors import InputError
+from netplan.workloads.closed_forms import counted_layer
+from netplan.workloads.embedding_and_head import embedding, lm_head
+from netplan.workloads.models import Model
+from netplan.workloads.operations import (
+    PLAIN,
+    CollectiveKind,
+    GroupName,
+    Layer,
+    Mode,
+    Operation,
+    Sharding,
+    Strategy,
+    Variant,
+    Work,
+    total_bytes,
+)
+from netplan.workloads.transformer import transformer_layer
+
+Zero = Literal[0, 1, 2, 3]
+Counting = Literal["detailed", "counted"]
+Stage = Literal["each", "first", "last"]
+DataName = Literal["data"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingMethod:
+    """How a model is trained: how its layers are cut and counted, repeated and sharded.
+
+    Parameters
+    ----------
+    strategy
+        Tensor parallelism: ``1d``, ``2d`` (context) or ``summa``.
+    counting
+        ``detailed`` operations, or ``counted`` closed forms of matrix products.
+    mode
+        ``corrected``, or ``published-code`` with the slips of the 4D model's code.
+    variant
+        Recomputation, experts, embedding and head.
+    zero_stage
+        What is sharded over the data parallel group: nothing (0), the optimizer (1), gradients
+        too (2), weights too (3).
+    """
+
+    strategy: Strategy = "1d"
+    counting: Counting = "detailed"
+    mode: Mode = "corrected"
+    variant: Variant = PLAIN
+    zero_stage: Zero = 1
+
+
+DETAILED = TrainingMethod()
+
+
+@dataclass(frozen=True, slots=True)
+class Synchronisation:
+    """Collectives over the weights of a stage, and whether every microbatch repeats them."""
+
+    forward: tuple[CollectiveKind, ...]
+    backward: tuple[CollectiveKind, ...]
+    forward_repeats: bool = False
+    backward_repeats: bool = False
+
+
+SYNCHRONISATION: dict[Zero, Synchronisation] = {
+    0: Synchronisation((), ("all_reduce",)),
+    1: Synchronisation(("all_gather",), ("reduce_scatter",)),
+    2: Synchronisation(("all_gather",), ("reduce_scatter",), backward_repeats=True),
+    3: Synchronisation(
+        ("all_gather",),
+        ("all_gather", "reduce_scatter"),
+        forward_repeats=True,
+        backward_repeats=True,
+    ),
+}
+"""By ZeRO stage (table of this module)."""
+
+
+T = TypeVar("T", float, Floats)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Runs(Generic[T]):
+    """How often the parts of a program run on one GPU in one iteration [1].
+
+    Parameters
+    ----------
+    layers
+        Passes through a layer, m n.
+    ends
+        Passes through the embedding or the head, m.
+    transfers, wraps
+        Transfers to the next stage, m v; those among them from the last to the first, m (v - 1).
+    forward_weights, backward_weights
+        Forward and backward collectives of the weights of a stage, r.
+    """
+
+    layers: T
+    ends: T
+    transfers: T
+    wraps: T
+    forward_weights: T
+    backward_weights: T
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveUse:
+    """A collective that an iteration runs: over what, how large, how often.
+
+    Parameters
+    ----------
+    kind
+        Kind of traffic: the group that it is for.
+    collective
+        Its name. Broadcasts and reductions are those of SUMMA panels, whose roots take turns.
+    dimensions
+        Dimensions in which the members of one group differ.
+    data_bytes
+        Full message of one run [B].
+    times
+        Runs in one iteration [1].
+    stage
+        Whether each pipeline stage runs it, or the first or the last one only.
+    """
+
+    kind: GroupName | DataName
+    collective: CollectiveKind
+    dimensions: tuple[str, ...]
+    data_bytes: float
+    times: float
+    stage: Stage = "each"
+
+
+_KINDS = ("tensor", "context", "expert", "data")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """One training iteration, for many shardings of a microbatch at once.
+
+    Parameters
+    ----------
+    sharding
+        Ways to cut one microbatch, shape (shardings,).
+    layers
+        Layers of the model, l [1].
+    layer
+        The operations of one layer.
+    first, last
+        Embedding and head, where they are counted.
+    weight_group, expert_group
+        Dimensions of the GPUs that hold the same weights, and those that hold the same experts.
+    zero_stage
+        What is sharded over them.
+    """
+
+    sharding: Sharding
+    layers: int
+    layer: Layer
+    first: Operation | None
+    last: Operation | None
+    weight_group: tuple[str, ...]
+    expert_group: tuple[str, ...]
+    zero_stage: Zero
+
+    def runs(self, *, stages: T, microbatches: T, interleave: T) -> Runs[T]:
+        """How often everything runs in one iteration, for numbers or arrays of one shape.
+
+        Parameters
+        ----------
+        stages
+            Pipeline stages, p [1].
+        microbatches
+            Microbatches of one pipeline, m [1].
+        interleave
+            Interleaved stages of one GPU, v [1].
+
+        Examples
+        --------
+        >>> from netplan.workloads.models import MODELS
+        >>> program = training_program(MODELS.load("gpt-1t"), Sharding.of(1, tensor=8))
+        >>> runs = program.runs(stages=64.0, microbatches=512.0, interleave=1.0)
+        >>> runs.layers, runs.transfers, runs.backward_weights
+        (1024.0, 512.0, 1.0)
+        """
+        rule, once = SYNCHRONISATION[self.zero_stage], microbatches**0
+        return Runs(
+            layers=microbatches * (self.layers / stages),
+            ends=microbatches,
+            transfers=microbatches * interleave,
+            wraps=microbatches * (interleave - 1),
+            forward_weights=microbatches if rule.forward_repeats else once,
+            backward_weights=microbatches if rule.backward_repeats else once,
+        )
+
+    def weight_bytes(self, *, experts: bool) -> Floats:
+        """16-bit weights of one layer on one GPU: those of experts, or all others [B]."""
+        chosen = [one for one in self.layer.operations if one.expert_weights == experts]
+        return total_bytes([one.weight_bytes for one in chosen], len(self.sharding.tensor))
+
+    def collectives(self, *, stages: int, microbatches: int) -> tuple[CollectiveUse, ...]:
+        """All collectives of one iteration of a program of one sharding.
+
+        Collectives of the same message are one entry; those over a single GPU are listed too.
+
+        Parameters
+        ----------
+        stages, microbatches
+            As in :meth:`runs` [1].
+
+        Raises
+        ------
+        InputError
+            If the program has several shardings, or its layers do not divide.
+
+        Examples
+        --------
+        >>> from netplan.workloads.models import MODELS
+        >>> ptdp = TrainingMethod(counting="counted", zero_stage=0)
+        >>> program = training_program(MODELS.load("gpt-1t"), Sharding.of(1, tensor=8), ptdp)
+        >>> for use in program.collectives(stages=64, microbatches=512):
+        ...     print(use.kind, use.collective, use.data_bytes, use.times)
+        tensor all_gather 104857600.0 4096.0
+        tensor reduce_scatter 104857600.0 4096.0
+        data all_reduce 3932160000.0 1.0
+        """
+        if len(self.sharding.tensor) != 1:
+            raise InputError("the collectives of an iteration are those of one sharding")
+        times: dict[CollectiveUse, float] = {}
+        for use in self._uses(stages, microbatches):
+            once = replace(use, times=1.0)
+            times[once] = times.get(once, 0.0) + use.times
+        merged = [replace(use, times=count) for use, count in times.items() if use.data_bytes]
+        return tuple(sorted(merged, key=lambda use: _KINDS.index(use.kind)))
+
+    def _uses(self, stages: int, microbatches: int) -> Iterator[CollectiveUse]:
+        """Collectives one by one: of the layers, of the ends, of their weights."""
+        runs = self.runs(stages=float(stages), microbatches=float(microbatches), interleave=1.0)
+        for operation in self.layer.operations:
+            yield from _work_uses(operation, runs.layers, "each")
+        ends: tuple[tuple[Operation | None, Stage], ...]
+        ends = ((self.first, "first"), (self.last, "last"))
+        for end, stage in ends:
+            if end is not None:
+                yield from _work_uses(end, runs.ends, stage)
+        rule = SYNCHRONISATION[self.zero_stage]
+        directions = (
+            (rule.forward, runs.forward_weights),
+            (rule.backward, runs.backward_weights),
+        )
+        held = (
+            (self.weight_group, self.weight_bytes(experts=False)),
+            (self.expert_group, self.weight_bytes(experts=True)),
+        )
+        for group, layer_bytes in held:
+            stage_bytes = _number(layer_bytes) * self.layers / stages
+            for names, times in directions:
+                for name in names:
+                    yield CollectiveUse("data", name, group, stage_bytes, times)
+        for end, stage in ends:
+            if end is not None:
+                message = _number(end.weight_bytes)
+                for name in dict.fromkeys((*rule.forward, *rule.backward)):
+                    yield CollectiveUse("data", name, self.weight_group, message, 1.0, stage)
+
+
+def training_program(
+    model: Model, sharding: Sharding, method: TrainingMethod = DETAILED
+) -> Program:
+    """The program of training a transformer, for many shardings at once.
+
+    Parameters
+    ----------
+    model
+        The transformer.
+    sharding
+        Ways to cut one microbatch, shape (shardings,).
+    method
+        Strategy, recomputation, experts, ends, ZeRO stage.
+
+    Raises
+    ------
+    InputError
+        If the method does not fit the model, or closed forms do not cover it.
+
+    Examples
+    --------
+    >>> from netplan.workloads.models import MODELS
+    >>> program = training_program(MODELS.load("gpt-1t"), Sharding.of(1, tensor=8))
+    >>> [f"{edge.source} -> {edge.target}" for edge in program.layer.edges[:2]]
+    ['input -> fc1', 'fc1 -> fc1-bias']
+    """
+    variant = method.variant
+    if method.counting == "counted":
+        layer = counted_layer(model, sharding, strategy=method.strategy, variant=variant)
+    else:
+        layer = transformer_layer(
+            model, sharding, strategy=method.strategy, mode=method.mode, variant=variant
+        )
+    if variant.recompute == "full":
+        again = tuple(replace(one, recomputed=True) for one in layer.operations)
+        layer = replace(layer, operations=again)
+    # Closed forms contain the logits.
+    head = variant.lm_head and method.counting == "detailed"
+    shared = ("context",) if method.strategy == "2d" else ()
+    return Program(
+        sharding=sharding,
+        layers=model.layers,
+        layer=layer,
+        first=embedding(model, sharding) if variant.embedding else None,
+        last=lm_head(model, sharding) if head else None,
+        weight_group=(*shared, "expert", "data"),
+        expert_group=(*shared, "data"),
+        zero_stage=method.zero_stage,
+    )
+
+
+def _work_uses(operation: Operation, passes: float, stage: Stage) -> Iterator[CollectiveUse]:
+    """Collectives of one operation that runs so often forward and backward."""
+    works = (operation.forward, *operation.backward_works)
+    for work in works:
+        panels = _panels(work)
+        for one in work.collectives:
+            message = _number(one.message_bytes) / panels
+            yield CollectiveUse(one.group, one.kind, (one.group,), message, passes * panels, stage)
+
+
+def _panels(work: Work) -> float:
+    return 1.0 if work.panels is None else _number(work.panels)
+
+
+def _number(amount: Amount) -> float:
+    """The amount of the only sharding."""
+    return float(np.asarray(amount, dtype=np.float64).reshape(-1)[0])

@@ -1,0 +1,111 @@
+"""A program: shapes that make its FLOPs, edges that join its operations, repetitions."""
+
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from netplan.workloads.models import MODELS
+from netplan.workloads.operations import INPUT, Layer, Sharding, Strategy, Variant
+from netplan.workloads.program import SYNCHRONISATION, TrainingMethod, Zero, training_program
+
+MODEL = MODELS.load("gpt-22b").model_copy(update={"layers": 8})
+
+
+def number(amount: object) -> float:
+    return float(np.sum(np.asarray(amount)))
+
+
+def layer(strategy: Strategy, variant: Variant) -> Layer:
+    context = 1 if strategy == "1d" else 2
+    sharding = Sharding.of(2, 4, context, 4 if strategy == "summa" else 1, min(2, variant.experts))
+    return training_program(MODEL, sharding, TrainingMethod(strategy, variant=variant)).layer
+
+
+PARTS = [
+    ("1d", Variant()),
+    ("2d", Variant()),
+    ("summa", Variant()),
+    ("1d", Variant(experts=4, top_k=2)),
+    ("2d", Variant(experts=4, top_k=2)),
+]
+
+
+@pytest.mark.parametrize(("strategy", "variant"), PARTS)
+def test_shapes_make_the_flops(strategy: Strategy, variant: Variant) -> None:
+    """A product of k terms takes 2 k - 1 operations, its shape says 2 k."""
+    shaped = {}
+    for operation in layer(strategy, variant).operations:
+        flops = sum(number(shape.flops) for shape in operation.shapes)
+        assert number(operation.forward.tensor_flops) == pytest.approx(flops, rel=0.01)
+        shaped[operation.name] = len(operation.shapes)
+    products = {name for name, count in shaped.items() if count}
+    assert products - {"router"} == {"fc1", "fc2", "qkv", "attention", "vproj"}
+    assert shaped["attention"] == 2
+
+
+def test_shapes_by_hand() -> None:
+    """gpt-22b (h = 6144, 64 heads of 96, s = 2048), b = 2 over 4 GPUs."""
+    shapes = {one.name: one.shapes for one in layer("1d", Variant()).operations}
+
+    def sizes(name: str, at: int = 0) -> tuple[float, ...]:
+        shape = shapes[name][at]
+        return tuple(number(one) for one in (shape.m, shape.k, shape.n, shape.copies))
+
+    assert sizes("fc1") == (4096, 6144, 6144, 1)
+    assert sizes("fc2") == (4096, 6144, 6144, 1)
+    assert sizes("qkv") == (4096, 6144, 3 * 1536, 1)
+    assert sizes("attention") == (2048, 96, 2048, 32)
+    assert sizes("attention", 1) == (2048, 2048, 96, 32)
+
+
+@pytest.mark.parametrize(("strategy", "variant"), PARTS)
+def test_edges_join_each_operation_to_an_earlier_one(strategy: Strategy, variant: Variant) -> None:
+    found = layer(strategy, variant)
+    names = [one.name for one in found.operations]
+    seen = {INPUT}
+    for name in names:
+        sources = {edge.source for edge in found.edges if edge.target == name}
+        assert sources
+        assert sources <= seen
+        seen.add(name)
+    assert all(number(edge.edge_bytes) > 0 for edge in found.edges)
+    # Only the last result leaves the layer: all others are used.
+    assert {edge.source for edge in found.edges} == {INPUT, *names[:-1]}
+
+
+def test_edges_carry_what_is_computed() -> None:
+    """The chain of a dense layer: 4,096 rows, scattered 1,024, of 6144 or 1536 columns, 2 B."""
+    edges = {(edge.source, edge.target): edge for edge in layer("1d", Variant()).edges}
+    carried = {key: number(edge.edge_bytes) / 2 for key, edge in edges.items()}
+    assert carried[INPUT, "fc1"] == carried["ln1", "qkv"] == 4096 * 6144
+    assert carried["fc1", "fc1-bias"] == carried["drop1", "fc2"] == 4096 * 6144
+    assert carried["fc2", "fc2-bias"] == carried["drop2", "ln1"] == 1024 * 6144
+    assert carried["qkv", "attention"] == 4096 * 3 * 1536
+    assert carried["attention", "vproj"] == 4096 * 1536
+    sparse = {(edge.source, edge.target) for edge in layer("1d", PARTS[3][1]).edges}
+    assert {(INPUT, "dispatch"), ("router", "dispatch"), ("router", "combine")} <= sparse
+
+
+@pytest.mark.parametrize("zero", get_args(Zero))
+def test_repetitions(zero: Zero) -> None:
+    """l = 8, p = 4, m = 6, v = 2: 12 passes through a layer, 12 transfers, 6 wraps."""
+    program = training_program(MODEL, Sharding.of(1, 4), TrainingMethod(zero_stage=zero))
+    runs = program.runs(stages=4.0, microbatches=6.0, interleave=2.0)
+    assert (runs.layers, runs.ends, runs.transfers, runs.wraps) == (12, 6, 12, 6)
+    assert runs.forward_weights == (6 if zero == 3 else 1)
+    assert runs.backward_weights == (6 if zero >= 2 else 1)
+    several = np.array([6.0, 6.0])
+    many = program.runs(stages=several / 1.5, microbatches=several, interleave=several / 3)
+    np.testing.assert_array_equal(many.layers, [12, 12])
+    np.testing.assert_array_equal(many.backward_weights, [runs.backward_weights] * 2)
+    assert set(SYNCHRONISATION) == set(get_args(Zero))
+
+
+def test_full_recomputation_repeats_layers_but_no_ends() -> None:
+    variant = Variant(recompute="full", embedding=True, lm_head=True)
+    program = training_program(MODEL, Sharding.of(1, 4), TrainingMethod(variant=variant))
+    assert all(len(one.backward_works) == 2 for one in program.layer.operations)
+    assert program.first is not None
+    assert program.last is not None
+    assert [len(end.backward_works) for end in (program.first, program.last)] == [1, 1]
