@@ -14,7 +14,6 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
 from netplan.catalog import shipped_root
 from netplan.reports.charts import Chart
@@ -47,7 +46,7 @@ def framed(
         Files that the page takes in, one after the other.
     """
     folder = templates()
-    script, plotly = _joined(scripts), _plotly()
+    script, plotly = (_joined(scripts), _plotly()) if charts else ("", "")
     drawn = [{"key": c.key, "data": c.data, "layout": c.layout} for c in charts]
     return (
         _environment(folder)
@@ -60,9 +59,14 @@ def framed(
             style=Markup(_joined(styles)),  # noqa: S704 - shipped
             script=Markup(script),  # noqa: S704 - shipped
             plotly=Markup(plotly),  # noqa: S704 - plotly's own file
-            hashes=[content_hash(plotly), content_hash(script)],
+            hashes=[content_hash(plotly), content_hash(script)] if charts else [],
         )
     )
+
+
+def rendered(template: str, values: Mapping[str, object]) -> str:
+    """A part of a page, without styles and scripts."""
+    return _environment(templates()).get_template(template).render(**values)
 
 
 def templates() -> Path:
@@ -84,6 +88,8 @@ def content_hash(text: str) -> str:
 @cache
 def _plotly() -> str:
     """The charts' library, read once."""
+    from plotly.offline import get_plotlyjs
+
     return str(get_plotlyjs())
 
 

@@ -1,0 +1,85 @@
+"""What every answer offers: its JSON, and every other form, made from its sections."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from netplan.reports.markdown import markdown_text
+from netplan.reports.sections import Section
+from netplan.reports.tables import csv_text, frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMATS = ("table", "json", "csv", "markdown", "html", "xlsx")
+
+
+def to_json(data: Mapping[str, Any]) -> str:
+    """JSON with two spaces of indentation and a final newline.
+
+    Examples
+    --------
+    >>> print(to_json({"gpus": 8}), end="")
+    {
+      "gpus": 8
+    }
+    """
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+class Answer(ABC):
+    """An answer, declared once: its JSON and its sections; all forms come from these two."""
+
+    exit_code: ClassVar[int] = 0
+    """What the command exits with; a question whose answer may be bad news has its own."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of the command."""
+
+    @abstractmethod
+    def sections(self) -> Iterator[Section]:
+        """Headings, tables, verdicts, notes and charts, in their order."""
+
+    def text(self, width: int = 80, *, colour: bool = False) -> str:
+        """For a terminal of a width [columns]."""
+        from netplan.reports.terminal import terminal_text
+
+        return terminal_text(self.sections(), width, colour=colour)
+
+    def csv(self) -> str:
+        """All tables, raw values."""
+        return csv_text(self.sections())
+
+    def markdown(self) -> str:
+        """All tables and texts."""
+        return markdown_text(self.sections())
+
+    def json(self) -> str:
+        """The JSON as text."""
+        return to_json(self.to_dict())
+
+    def html(self) -> str:
+        """A page that works offline."""
+        from netplan.reports.html import html_page
+
+        return html_page(self.sections())
+
+    def xlsx(self) -> bytes:
+        """A spreadsheet with a sheet a table."""
+        from netplan.reports.xlsx import xlsx_bytes
+
+        return xlsx_bytes(self.sections())
+
+    def to_frame(self) -> "pd.DataFrame":
+        """The first table: one row a row, one column a quantity."""
+        return frame(self.sections())
+
+    def _repr_html_(self) -> str:
+        """For notebooks; text from files is escaped."""
+        from netplan.reports.html import html_fragment
+
+        return html_fragment(self.sections())

@@ -1,0 +1,128 @@
+"""An answer as HTML: a page that works offline, or a fragment for notebooks.
+
+Jinja2 escapes every text, and the page forbids itself every request (:mod:`netplan.reports.page`).
+Charts bring plotly into the page; an answer without charts is a few kilobytes.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+from netplan.reports import page
+from netplan.reports.charts import Chart
+from netplan.reports.escape import plain
+from netplan.reports.sections import Bars, Heading, Heat, Section
+from netplan.reports.sections import Table as TableSection
+
+TEMPLATE = "answer.html.j2"
+FRAGMENT_STYLE = (
+    "<style>.netplan table{border-collapse:collapse;margin:.6em 0}"
+    ".netplan td,.netplan th{padding:.2em .8em .2em 0;text-align:left;vertical-align:top}"
+    ".netplan .number{text-align:right;font-variant-numeric:tabular-nums}"
+    ".netplan .quiet{opacity:.7}.netplan .strong{font-weight:600}</style>"
+)
+SHADES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One section as the template draws it: its kind, and what it shows."""
+
+    kind: str
+    shown: object
+
+
+def html_page(sections: Iterable[Section]) -> str:
+    """A whole page.
+
+    Examples
+    --------
+    >>> "<h1>Networks</h1>" in html_page([Heading("Networks")])
+    True
+    """
+    known = list(sections)
+    charts = [section for section in known if isinstance(section, Chart)]
+    values = {"blocks": blocks(known), "page_title": title_of(known)}
+    return page.framed(TEMPLATE, charts, values)
+
+
+def html_fragment(sections: Iterable[Section]) -> str:
+    """Headings, tables and texts for a notebook; charts are left to ``plot``."""
+    shown = [block for block in blocks(sections) if block.kind != "chart"]
+    body = page.rendered("fragment.html.j2", {"blocks": shown})
+    return f'{FRAGMENT_STYLE}<div class="netplan">{body}</div>'
+
+
+def title_of(sections: Iterable[Section]) -> str:
+    """Title of the first heading."""
+    return next((one.title for one in sections if isinstance(one, Heading)), "netplan")
+
+
+def blocks(sections: Iterable[Section]) -> list[Block]:
+    """Sections as the template draws them."""
+    found = []
+    for section in sections:
+        kind = type(section).__name__.lower()
+        shown: object = section
+        if isinstance(section, TableSection):
+            if section.only == "programs" or not section.rows:
+                continue
+            shown = (section.title, drawn_table(section), section.legend)
+        elif isinstance(section, Bars):
+            shown = (section.title, _bars(section))
+        elif isinstance(section, Heat):
+            shown = (section.title, _heat(section))
+        found.append(Block(kind, shown))
+    return found
+
+
+def drawn_table(table: TableSection[object]) -> page.Table:
+    """A table as texts under titles; rows of sums stand last and are set off."""
+    columns = table.visible(wide=True)
+    rows: list[tuple[str, ...]] = []
+    part = ""
+    for row in table.rows:
+        here = table.part(row) if table.part else ""
+        if here != part:
+            part = here
+            rows.append((here, *[""] * (len(columns) - 1)))
+        rows.append(tuple(one.text(row) for one in columns))
+    rows += [tuple(one.text(row) for one in columns) for row in table.closing]
+    titles = tuple(one.quantity.title + (">" if one.quantity.right else "") for one in columns)
+    return page.Table(titles, tuple(rows), -1 if table.closing else None)
+
+
+def _bars(bars: Bars) -> list[tuple[str, str, str, Markup]]:
+    """Name, amount, share, and a bar of that share."""
+    return [
+        (
+            name,
+            bars.quantity.shown(amount),
+            f"{100 * share:.0f} %",
+            Markup('<div class="bar" style="width:{}%"></div>').format(f"{100 * share:.2f}"),
+        )
+        for name, amount, share in bars.shares()
+    ]
+
+
+def _heat(heat: Heat) -> list[tuple[str, list[Markup]]]:
+    """Rows of coloured cells, each with its amount as a tooltip."""
+    largest = max((cell for row in heat.cells for cell in row), default=0.0)
+    rows = []
+    for sender, cells in zip(heat.labels, heat.cells, strict=True):
+        drawn = [
+            _cell(cell, largest, f"{sender} to {receiver}: {heat.quantity.shown(cell)}")
+            for receiver, cell in zip(heat.labels, cells, strict=True)
+        ]
+        rows.append((sender, drawn))
+    return rows
+
+
+def _cell(cell: float, largest: float, tip: str) -> Markup:
+    """One cell, darker for more (logarithmic over twelve powers of ten)."""
+    from math import log10
+
+    depth = max(0.0, 1 + log10(cell / largest) / SHADES) if cell > 0 else 0.0
+    text = escape(plain(tip))
+    return Markup('<td style="--depth:{}" title="{}"></td>').format(f"{depth:.3f}", text)

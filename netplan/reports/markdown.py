@@ -1,0 +1,120 @@
+"""An answer as Markdown: the same tables and texts as on a terminal, with all their columns."""
+
+from collections.abc import Iterable, Iterator
+
+from netplan.reports.charts import Chart
+from netplan.reports.escape import plain
+from netplan.reports.sections import (
+    Bars,
+    Heading,
+    Heat,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    Verbatim,
+)
+
+
+def markdown_text(sections: Iterable[Section]) -> str:
+    r"""All sections, an empty line between two; every text of users is escaped.
+
+    Examples
+    --------
+    >>> from netplan.reports.sections import column
+    >>> table = Table("rows", [column("fabric", str), column("switches", len)], ["a|b"])
+    >>> print(markdown_text([Heading("Networks"), table]), end="")
+    # Networks
+    <BLANKLINE>
+    | Fabric | switches |
+    |---|--:|
+    | a\|b | 3 |
+    """
+    blocks = ["\n".join(lines) for section in sections if (lines := list(_lines(section)))]
+    return "\n\n".join(blocks) + "\n"
+
+
+def escaped(text: str) -> str:
+    r"""Text that Markdown shows as it is, on one line.
+
+    Examples
+    --------
+    >>> escaped("a|b <i>*c*")
+    'a\\|b &lt;i&gt;\\*c\\*'
+    """
+    shown = plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    for sign in "\\|*_`[":
+        shown = shown.replace(sign, f"\\{sign}")
+    return " ".join(shown.split())
+
+
+def _lines(section: Section) -> Iterator[str]:
+    if isinstance(section, Heading):
+        yield f"# {escaped(section.title)}"
+        if section.lines:
+            yield ""
+            yield "  \n".join(escaped(line) for line in section.lines)
+    elif isinstance(section, Table):
+        if section.only != "programs" and section.rows:
+            yield from _table(section)
+    elif isinstance(section, Paragraph):
+        text = escaped(section.text)
+        yield f"**{text}**" if section.style == "strong" else text
+    elif isinstance(section, Notes):
+        for subject, text in section.groups:
+            yield f"- **{escaped(subject)}**: {escaped(text)}" if subject else f"- {escaped(text)}"
+    else:
+        yield from _drawing(section)
+
+
+def _drawing(section: Bars | Heat | Verbatim | Chart) -> Iterator[str]:
+    """The numbers of what is drawn elsewhere; charts are for pages."""
+    if isinstance(section, Bars):
+        yield from _bars(section)
+    elif isinstance(section, Heat):
+        yield from _grid(section)
+    elif isinstance(section, Verbatim):
+        yield from ("```text", *(plain(line) for line in section.lines), "```")
+
+
+def _table(table: Table[object]) -> Iterator[str]:
+    columns = table.visible(wide=True)
+    if table.title:
+        yield f"## {escaped(table.title)}"
+        yield ""
+    yield _row([one.quantity.title for one in columns])
+    yield "|" + "|".join("--:" if one.quantity.right else "---" for one in columns) + "|"
+    part = ""
+    for row in table.rows:
+        here = table.part(row) if table.part else ""
+        if here != part:
+            part = here
+            yield _row([here, *[""] * (len(columns) - 1)])
+        yield _row([one.text(row) for one in columns])
+    for row in table.closing:
+        yield _row([one.text(row) for one in columns])
+    if table.legend:
+        yield ""
+        yield "  \n".join(escaped(line) for line in table.legend)
+
+
+def _bars(bars: Bars) -> Iterator[str]:
+    yield f"## {escaped(bars.title)}"
+    yield ""
+    yield "| part | amount | share |"
+    yield "|---|--:|--:|"
+    for name, amount, share in bars.shares():
+        yield _row([name, bars.quantity.shown(amount), f"{100 * share:.0f} %"])
+
+
+def _grid(heat: Heat) -> Iterator[str]:
+    yield f"## {escaped(heat.title)}"
+    yield ""
+    yield _row(["", *heat.labels])
+    yield "|---|" + "--:|" * len(heat.labels)
+    for label, cells in zip(heat.labels, heat.cells, strict=True):
+        yield _row([label, *(heat.quantity.shown(cell) for cell in cells)])
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(escaped(cell) for cell in cells) + " |"

@@ -1,0 +1,319 @@
+"""What an answer is made of: headings, tables of named quantities, notes, verdicts, charts.
+
+A question describes its answer once, as sections. Every form of it (terminal, CSV, Markdown, HTML,
+spreadsheet, frame) is made from them, and none of them knows a network.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
+
+from netplan.reports.charts import Chart
+from netplan.reports.nomenclature import Cell, Quantity, quantity
+
+RowT = TypeVar("RowT")
+Shown = Literal["always", "wide", "never"]
+Style = Literal["plain", "strong", "quiet"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[RowT]):
+    """One column of a table.
+
+    Parameters
+    ----------
+    quantity
+        What stands in it.
+    get
+        Its raw value in a row; None where there is none.
+    shown
+        Whether people see it: ``always``; ``wide``, where there is room; ``never``, if it is for
+        programs only.
+    data
+        Whether programs see it (CSV, spreadsheet, frame); False for what other columns say better.
+    mark
+        Signs before and behind the shown value of a row, which the legend explains.
+    """
+
+    quantity: Quantity
+    get: Callable[[RowT], Cell]
+    shown: Shown = "always"
+    data: bool = True
+    mark: Callable[[RowT], tuple[str, str]] | None = None
+
+    def text(self, row: RowT) -> str:
+        """The value of a row for people."""
+        value = self.quantity.shown(self.get(row))
+        if self.mark is None:
+            return value
+        before, behind = self.mark(row)
+        return f"{before}{value}{behind}"
+
+
+def column(
+    name: str,
+    get: Callable[[RowT], Cell],
+    *,
+    title: str | None = None,
+    shown: Shown = "always",
+    data: bool = True,
+    mark: Callable[[RowT], tuple[str, str]] | None = None,
+) -> Column[RowT]:
+    """Make a column of a quantity of the nomenclature.
+
+    Examples
+    --------
+    >>> column("switches", len).text("abc"), column("mfu", lambda row: row["mfu"]).quantity.title
+    ('3', 'MFU')
+    """
+    named = quantity(name) if title is None else quantity(name, title=title)
+    return Column(named, get, shown=shown, data=data, mark=mark)
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[RowT]):
+    """One table.
+
+    Parameters
+    ----------
+    name
+        Of its data. Tables of one name show other columns of the same rows: programs read them as
+        one.
+    columns, rows
+        The columns, the first of which names a row.
+    title
+        Above it.
+    legend
+        What its signs and columns mean, a sentence each.
+    closing
+        Rows of sums, set off at the end; programs do not read them.
+    part
+        Rows that follow each other and have the same part stand under its name.
+    only
+        Whether the table is for ``people`` or for ``programs`` alone.
+    """
+
+    name: str
+    columns: Sequence[Column[RowT]]
+    rows: Sequence[RowT]
+    title: str = ""
+    legend: tuple[str, ...] = ()
+    closing: Sequence[RowT] = ()
+    part: Callable[[RowT], str] | None = None
+    only: Literal["people", "programs"] | None = None
+
+    def visible(self, *, wide: bool) -> list[Column[RowT]]:
+        """Columns for people."""
+        return [
+            one for one in self.columns if one.shown == "always" or (wide and one.shown == "wide")
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What the answer is about, and the defaults it used; the first line is the title."""
+
+    title: str
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A text; a strong one is a verdict."""
+
+    text: str
+    style: Style = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """Notes by subject, such as the fabrics they are about; an empty subject is everything."""
+
+    groups: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, notes: Iterable[tuple[str, Iterable[str]]], everyone: str = "") -> "Notes":
+        """Notes by subject, each once: what several subjects share stands under all their names.
+
+        Parameters
+        ----------
+        notes
+            Subjects and their notes.
+        everyone
+            Name of all subjects together; their names one by one if empty.
+
+        Examples
+        --------
+        >>> Notes.of([("a", ["Old."]), ("b", ["Old.", "Red."])], "all").groups
+        (('all', 'Old.'), ('b', 'Red.'))
+        """
+        subjects: dict[str, None] = {}
+        shared: dict[str, list[str]] = {}
+        for subject, texts in notes:
+            subjects[subject] = None
+            for text in texts:
+                named = shared.setdefault(text, [])
+                if subject not in named:
+                    named.append(subject)
+        grouped: dict[str, list[str]] = {}
+        for text, named in shared.items():
+            whole = everyone and len(named) == len(subjects) > 1
+            grouped.setdefault(everyone if whole else ", ".join(named), []).append(text)
+        return cls(tuple((subject, " ".join(texts)) for subject, texts in grouped.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Parts of a whole, each with its share drawn as a bar.
+
+    Parameters
+    ----------
+    name
+        Of its data.
+    title
+        Above them.
+    quantity
+        How an amount is written.
+    parts
+        Name and amount of each part.
+    whole
+        What a full bar stands for.
+    """
+
+    name: str
+    title: str
+    quantity: Quantity
+    parts: tuple[tuple[str, float], ...]
+    whole: float
+
+    def shares(self) -> list[tuple[str, float, float]]:
+        """Name, amount and share of every part that is not nothing."""
+        return [(name, amount, amount / self.whole) for name, amount in self.parts if amount > 0]
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """A square of amounts, darker for more: rows send, columns receive.
+
+    Parameters
+    ----------
+    name, title
+        Of its data; above it.
+    quantity
+        How an amount is written.
+    labels
+        One a row and column.
+    cells
+        Amounts, shape (rows, rows).
+    """
+
+    name: str
+    title: str
+    quantity: Quantity
+    labels: tuple[str, ...]
+    cells: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """Lines that stay as they are, such as a drawing in letters."""
+
+    lines: tuple[str, ...]
+
+
+Section = Heading | Table[Any] | Paragraph | Notes | Bars | Heat | Verbatim | Chart
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """One table as programs read it: raw values under names."""
+
+    name: str
+    quantities: tuple[Quantity, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def records(self) -> list[dict[str, Cell]]:
+        """One mapping a row."""
+        names = [one.name for one in self.quantities]
+        return [dict(zip(names, row, strict=True)) for row in self.rows]
+
+
+@dataclass(slots=True)
+class _Joined:
+    """Columns of one name that are still being collected."""
+
+    rows: Sequence[object]
+    columns: dict[str, Column[Any]] = field(default_factory=dict)
+
+
+def data_tables(sections: Iterable[Section]) -> list[Data]:
+    """Tables of an answer as programs read them; those of one name are one.
+
+    Examples
+    --------
+    >>> switches = Table("rows", [column("switches", len)], ["abc"])
+    >>> tiers = Table("rows", [column("switches", len), column("tiers", str)], ["abc"])
+    >>> data_tables([switches, tiers])[0].records()
+    [{'switches': 3, 'tiers': 'abc'}]
+    """
+    joined: dict[str, _Joined] = {}
+    extra: dict[str, Data] = {}
+    for section in sections:
+        if isinstance(section, Table) and section.only != "people":
+            found = joined.setdefault(section.name, _Joined(section.rows))
+            for one in section.columns:
+                if one.data:
+                    found.columns.setdefault(one.quantity.name, one)
+        elif isinstance(section, Bars):
+            extra[section.name] = _bars_data(section)
+    tables = [
+        Data(
+            name,
+            tuple(one.quantity for one in found.columns.values()),
+            tuple(tuple(one.get(row) for one in found.columns.values()) for row in found.rows),
+        )
+        for name, found in joined.items()
+    ]
+    return [*(table for table in tables if table.quantities), *extra.values()]
+
+
+def _bars_data(bars: Bars) -> Data:
+    part = Quantity("part", "part")
+    share = Quantity("share", "share", form="percent")
+    return Data(bars.name, (part, bars.quantity, share), tuple(bars.shares()))
+
+
+def flat_records(tables: Sequence[Data]) -> list[dict[str, Cell]]:
+    """All tables in one: a column says which table a row is of, if there are several.
+
+    Cells that a table does not have are empty.
+
+    Examples
+    --------
+    >>> one = Data("a", (quantity("switches"),), ((3,),))
+    >>> two = Data("b", (quantity("tiers"),), ((2,),))
+    >>> flat_records([one, two])[1]
+    {'table': 'b', 'switches': None, 'tiers': 2}
+    """
+    if len(tables) == 1:
+        return tables[0].records()
+    names = dict.fromkeys(one.name for table in tables for one in table.quantities)
+    return [
+        {"table": table.name, **dict.fromkeys(names), **record}
+        for table in tables
+        for record in table.records()
+    ]
+
+
+def value_of(record: Mapping[str, Any], path: str) -> Cell:
+    """A value inside nested mappings by its dotted name; None where it ends early.
+
+    Examples
+    --------
+    >>> value_of({"plan": {"tensor": 8}}, "plan.tensor"), value_of({"plan": None}, "plan.tensor")
+    (8, None)
+    """
+    found: Any = record
+    for step in path.split("."):
+        found = found.get(step) if isinstance(found, Mapping) else None
+    return found if isinstance(found, (str, int, float, bool)) else None

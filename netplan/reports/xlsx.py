@@ -1,0 +1,119 @@
+"""An answer as a spreadsheet: a sheet a table, raw values with number formats, text as text.
+
+Text from users' files is never a formula, a link or a number. The same answer gives the same bytes.
+"""
+
+import io
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+import xlsxwriter
+from xlsxwriter.workbook import Workbook
+from xlsxwriter.worksheet import Worksheet
+
+from netplan.reports.escape import plain
+from netplan.reports.nomenclature import Cell, Quantity
+from netplan.reports.sections import Data, Heading, Notes, Paragraph, Section, data_tables
+
+SAFE = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
+CREATED = datetime(2000, 1, 1, tzinfo=UTC)
+"""A fixed time of writing."""
+
+MAX_SHEET_NAME, MAX_CELL = 31, 32_767
+NARROW, WIDE = 12, 48
+NOTES = "Notes"
+
+
+def xlsx_bytes(sections: Iterable[Section]) -> bytes:
+    """The workbook: one sheet a table, and a last one with headings, verdicts and notes."""
+    known = list(sections)
+    buffer = io.BytesIO()
+    with xlsxwriter.Workbook(buffer, {"in_memory": True, **SAFE}) as book:
+        book.set_properties({"created": CREATED})
+        tables = data_tables(known)
+        for name, table in zip(sheet_names([table.name for table in tables]), tables, strict=True):
+            _write(book, book.add_worksheet(name), table)
+        _write_notes(book, book.add_worksheet(NOTES), known)
+    return buffer.getvalue()
+
+
+def sheet_names(names: Sequence[str]) -> list[str]:
+    """Names without the signs that spreadsheets refuse, short and distinct.
+
+    Examples
+    --------
+    >>> sheet_names(["a/b", "a:b", "Notes"])
+    ['a-b', 'a-b 2', 'Notes 2']
+    """
+    taken, found = {NOTES.lower()}, []
+    for name in names:
+        base = re.sub(r"[^\w .-]", "-", name).strip("' ")[: MAX_SHEET_NAME - 4] or "table"
+        chosen, number = base, 1
+        while chosen.lower() in taken:
+            number += 1
+            chosen = f"{base} {number}"
+        taken.add(chosen.lower())
+        found.append(chosen)
+    return found
+
+
+def number_format(quantity: Quantity) -> str:
+    """How a spreadsheet shows raw values of a quantity.
+
+    Examples
+    --------
+    >>> from netplan.reports.nomenclature import quantity
+    >>> number_format(quantity("switches")), number_format(quantity("mfu"))
+    ('#,##0', '0%')
+    """
+    if quantity.form == "count":
+        return "#,##0"
+    if quantity.form == "percent":
+        return "0" + ("." + "0" * quantity.digits if quantity.digits else "") + "%"
+    if quantity.form == "money":
+        return "#,##0.00"
+    return "General"
+
+
+def write_cell(sheet: Worksheet, row: int, at: int, value: Cell, style: object = None) -> None:
+    """Write one value: numbers as numbers, text as text, nothing for none."""
+    if value is None:
+        return
+    if isinstance(value, bool):
+        sheet.write_boolean(row, at, value)
+    elif isinstance(value, (int, float)):
+        sheet.write_number(row, at, value, style)
+    else:
+        sheet.write_string(row, at, plain(value)[:MAX_CELL])
+
+
+def _write(book: Workbook, sheet: Worksheet, table: Data) -> None:
+    head = book.add_format({"bold": True, "bottom": 1})
+    for at, quantity in enumerate(table.quantities):
+        style = book.add_format({"num_format": number_format(quantity)})
+        unit = f" [{quantity.unit}]" if quantity.unit else ""
+        sheet.write_string(0, at, f"{quantity.name}{unit}", head)
+        for row, values in enumerate(table.rows, start=1):
+            write_cell(sheet, row, at, values[at], style)
+        longest = max((len(str(values[at])) for values in table.rows), default=0)
+        sheet.set_column(at, at, min(max(longest, len(quantity.name), NARROW), WIDE))
+    sheet.freeze_panes(1, 1)
+
+
+def _write_notes(book: Workbook, sheet: Worksheet, sections: Sequence[Section]) -> None:
+    bold = book.add_format({"bold": True})
+    sheet.set_column(0, 0, WIDE)
+    row = 0
+    for section in sections:
+        lines: list[tuple[str, str]] = []
+        if isinstance(section, Heading):
+            lines = [(section.title, ""), *((line, "") for line in section.lines)]
+        elif isinstance(section, Paragraph):
+            lines = [(section.text, "")]
+        elif isinstance(section, Notes):
+            lines = list(section.groups)
+        for first, second in lines:
+            sheet.write_string(row, 0, plain(first)[:MAX_CELL], bold if row == 0 else None)
+            sheet.write_string(row, 1, plain(second)[:MAX_CELL])
+            row += 1
