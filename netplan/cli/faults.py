@@ -4,9 +4,8 @@ from pathlib import Path
 
 import click
 
-from netplan.cli.options import RATIO, WHOLE, answer_options
+from netplan.cli.options import PERCENT, RATIO, WHOLE, answer_options
 from netplan.cli.output import emit_answer
-from netplan.cli.price_options import PERCENT
 
 
 @click.command("faults", short_help="Failures: single, your own, years of them.")

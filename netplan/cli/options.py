@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -54,8 +55,50 @@ class Ratio(click.ParamType[float]):
         return ratio
 
 
+class Percent(click.ParamType[float]):
+    """A percentage such as ``7%``, read as a share of one."""
+
+    name = "percent"
+
+    def convert(
+        self,
+        value: object,
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> float:
+        """Read the share; a number without its sign could mean either."""
+        text = str(value).strip()
+        if not re.fullmatch(r"-?\d+(\.\d+)?\s*%", text):
+            self.fail(f"{text!r} is not a percentage: write 7%", param, ctx)
+        return float(text.rstrip("% ")) / 100
+
+
 WHOLE = WholeNumber()
 RATIO = Ratio()
+PERCENT = Percent()
+
+
+def parse_numbers(flag: str, texts: Sequence[str]) -> dict[str, int]:
+    """Split ``NAME=N`` texts.
+
+    Raises
+    ------
+    click.UsageError
+        If a text has another form.
+
+    Examples
+    --------
+    >>> parse_numbers("--fix", ["pipeline=64"])
+    {'pipeline': 64}
+    """
+    found = {}
+    for text in texts:
+        name, _, amount = text.partition("=")
+        try:
+            found[name.strip()] = int(amount)
+        except ValueError:
+            raise click.UsageError(f"{flag} {text!r}: write NAME=N, such as pipeline=64") from None
+    return found
 
 
 def answer_options(command: F) -> F:

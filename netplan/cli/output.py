@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from netplan.errors import InputError
 from netplan.files import write_atomically
 
 if TYPE_CHECKING:
+    from netplan.reports.answer import Answer as Declared
     from netplan.reports.text import Cell
 
 PLAIN_WIDTH = 80
@@ -66,6 +68,25 @@ def emit_answer(
     else:
         rows = answer.to_rows()
         emit(to_csv(rows) if format_ == "csv" else to_markdown(rows), path)
+
+
+def emit_declared(answer: "Declared", format_: str, path: Path | None) -> None:
+    """Print a declared answer in one of its forms, or write it to a file.
+
+    Raises
+    ------
+    InputError
+        If a spreadsheet has no file to go to, or the file cannot be written.
+    """
+    if format_ == "xlsx":
+        if path is None:
+            raise InputError("--format xlsx is not text: say where it goes with -o FILE")
+        write_atomically(path, answer.xlsx())
+    elif format_ == "table":
+        width, colour = terminal_width(path)
+        emit(answer.text(width, colour=colour), path)
+    else:
+        emit(getattr(answer, format_)(), path)
 
 
 def emit_lines(lines: Iterable[str], path: Path | None) -> None:

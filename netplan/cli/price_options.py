@@ -1,35 +1,13 @@
 """Options of the commands that price a network."""
 
-import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
-from netplan.cli.options import RATIO, WHOLE
+from netplan.cli.options import PERCENT, RATIO, WHOLE
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class Percent(click.ParamType[float]):
-    """A percentage such as ``7%``, read as a share of one."""
-
-    name = "percent"
-
-    def convert(
-        self,
-        value: object,
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> float:
-        """Read the share; a number without its sign could mean either."""
-        text = str(value).strip()
-        if not re.fullmatch(r"-?\d+(\.\d+)?\s*%", text):
-            self.fail(f"{text!r} is not a percentage: write 7%", param, ctx)
-        return float(text.rstrip("% ")) / 100
-
-
-PERCENT = Percent()
 
 
 def price_options(command: F) -> F:

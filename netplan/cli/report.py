@@ -29,7 +29,7 @@ def command() -> None:
     help="This fabric (repeatable)  [default: those of the report]",
 )
 @price_options
-@click.option("--iteration-model", default="ptd-p", show_default=True, help="Timing assumptions.")
+@click.option("--iteration-model", default="4d", show_default=True, help="Timing assumptions.")
 @click.option("--timing/--no-timing", default=True, help="Search the best plan of each fabric.")
 @click.option("--report", default="procurement", show_default=True, help="Report definition.")
 @click.option("--faults", "with_faults", is_flag=True, help="A section on failures, too.")

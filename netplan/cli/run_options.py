@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from netplan.cli.options import RATIO, WHOLE
+from netplan.cli.options import RATIO, WHOLE, parse_numbers
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -51,21 +51,8 @@ def run_options(command: F) -> F:
 
 
 def fixed_options(texts: tuple[str, ...]) -> dict[str, int]:
-    """Split ``NAME=N`` texts.
-
-    Raises
-    ------
-    click.UsageError
-        If a text has another form.
-    """
-    found = {}
-    for text in texts:
-        name, _, amount = text.partition("=")
-        try:
-            found[name.strip()] = int(amount)
-        except ValueError:
-            raise click.UsageError(f"--fix {text!r}: write NAME=N, such as pipeline=64") from None
-    return found
+    """Split ``NAME=N`` texts of ``--fix``."""
+    return parse_numbers("--fix", texts)
 
 
 def require_gpus(question: Mapping[str, object]) -> None:

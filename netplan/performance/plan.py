@@ -5,7 +5,7 @@ from typing import Any
 
 from netplan.levels import Level
 from netplan.performance.setting import Setting
-from netplan.traffic.placement import Placement
+from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.operations import Sharding, Strategy
 
 PARTS = ("compute", "memory", "tensor_comm", "data_comm", "pipeline_comm", "bubble")
@@ -82,6 +82,16 @@ class Plan:
             self.microbatch, totals.tensor, totals.context, self.panels, totals.expert
         )
 
+    @property
+    def shape(self) -> str:
+        """Degrees as TPxPPxDP; 2D tensor parallelism in brackets, experts behind."""
+        return shape_of(self.placement.totals)
+
+    @property
+    def schedule(self) -> str:
+        """Microbatches of one pipeline x sequences of one microbatch."""
+        return f"{self.microbatches} x {self.microbatch}"
+
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON: degrees, schedule, and what of each degree lies at each level."""
         levels = [level._asdict() for level in self.placement.levels]
@@ -99,6 +109,21 @@ class Plan:
             "hb": levels[0],
             "levels": levels,
         }
+
+
+def shape_of(degrees: Degrees) -> str:
+    """Degrees as TPxPPxDP; 2D tensor parallelism in brackets, experts behind.
+
+    Examples
+    --------
+    >>> shape_of(Degrees(tensor=8, pipeline=4, data=2)), shape_of(Degrees(4, context=2, expert=8))
+    ('8x4x2', '(4x2)x1x1xEP8')
+    """
+    tensor = f"{degrees.tensor}"
+    if degrees.context > 1:
+        tensor = f"({degrees.tensor}x{degrees.context})"
+    expert = f"xEP{degrees.expert}" if degrees.expert > 1 else ""
+    return f"{tensor}x{degrees.pipeline}x{degrees.data}{expert}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """All fabrics side by side: what each needs, what it costs and draws, how fast it trains."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
+from typing import ClassVar
 
 from netplan.costing.bill import Cost, Power, bill_cost, bill_of_materials, bill_power
 from netplan.costing.power import POWER_BOOKS, PowerBook
@@ -12,14 +12,17 @@ from netplan.errors import InfeasibleError, InputError
 from netplan.levels import Level, gpu_count
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import SearchResult, search_largest
-from netplan.performance.setting import Training
+from netplan.performance.setting import DEFAULT_OPTIONS, AnyStrategy, Options, Training
 from netplan.questions.comparison import BASELINE, Comparison, FabricRow
 from netplan.questions.inputs import CatalogReader, sizing_on
+from netplan.questions.question import asks, optional, shared
+from netplan.questions.training import TrainingQuestion
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
+from netplan.workloads.operations import Mode
 
 FABRIC_ORDER = (
     "rail-optimized",
@@ -34,47 +37,11 @@ FABRIC_ORDER = (
 )
 
 
-def compare(  # noqa: PLR0913 - one keyword an input, as on the command line
-    *,
-    gpus: int,
-    radix: int,
-    hb_size: int | None = None,
-    model: str = "gpt-1t",
-    accelerator: str = "gh200-96gb",
-    batch: int | None = None,
-    fabrics: Sequence[str] = (),
-    prices: str = "rail-only-2023",
-    power: str = "2026",
-    iteration_model: str = "ptd-p",
-    oversubscription: float | None = None,
-    timing: bool = True,
-    catalog: str | Path | None = None,
-    overrides: Mapping[str, str] | None = None,
-) -> Comparison:
-    """Put fabrics side by side for one cluster, one switch and one training run.
+@dataclass(frozen=True, kw_only=True)
+class Compare(TrainingQuestion[Comparison]):
+    """Put all fabrics side by side: what each needs, costs and draws, and how fast it trains.
 
-    Parameters
-    ----------
-    gpus
-        GPUs in the cluster, 8 to 4,194,304 [1].
-    radix
-        Ports per switch at the network's link rate, even, 8 to 1,024 [1].
-    hb_size
-        GPUs per HB domain; the accelerator's own if absent [1].
-    model, accelerator, prices, power, iteration_model
-        Catalog names or paths to files.
-    batch
-        Global batch; the model's own if absent [sequences].
-    fabrics
-        Names or paths; all shipped fabrics if empty.
-    oversubscription
-        Bandwidth down over up at the leaves of Clos networks, at least 1 [1].
-    timing
-        Whether to search the best parallel plan of each fabric.
-    catalog
-        Folder of the user's own catalogs.
-    overrides
-        Single values replaced for this run, such as ``{"accelerator.memory_bytes": "96e9"}``.
+    Names are catalog names (see ``netplan catalog list``) or paths to files.
 
     Raises
     ------
@@ -87,48 +54,88 @@ def compare(  # noqa: PLR0913 - one keyword an input, as on the command line
     >>> [(row.name, row.fabric.switches, row.cost.base) for row in answer.rows]
     [('rail-optimized', 1280, 196083712.0), ('rail-only', 256, 49020928.0)]
     """
-    reader = CatalogReader(catalog, overrides)
-    on = reader.load(ACCELERATORS, accelerator)
-    trained = reader.load(MODELS, model)
-    books = (reader.load(PRICE_BOOKS, prices), reader.load(POWER_BOOKS, power))
-    assumptions = reader.load(ITERATION_MODELS, iteration_model)
-    specs = [reader.load(FABRICS, name) for name in fabrics or FABRIC_ORDER]
-    sizing = sizing_on(
-        on, gpus=gpus, radix=radix, hb_size=hb_size, oversubscription=oversubscription
+
+    command: ClassVar[str] = "compare"
+    examples: ClassVar[tuple[str, ...]] = (
+        "netplan compare --gpus 32768 --radix 128",
+        "netplan compare --gpus 4096 --radix 64 --accelerator h100-80gb --prices 2026",
+        "netplan compare --gpus 16384 --radix 64 --fabric rail-only --fabric fat-tree",
     )
-    training = Training.on(on, trained, assumptions, batch=batch)
-    inputs = {
-        "gpus": gpus,
-        "radix": radix,
-        "hb_size": sizing.hb_size,
-        "model": model,
-        "accelerator": accelerator,
-        "batch": training.batch,
-        "fabrics": [spec.name for spec in specs],
-        "prices": prices,
-        "power": power,
-        "iteration_model": iteration_model,
-        "oversubscription": oversubscription,
-        "timing": timing,
-        "link_gbps": sizing.speed_gbps,
-        "set": reader.replaced(),
-    }
-    rows = _rows(specs, sizing, training if timing else None, books)
-    if all(row.fabric is None for row in rows):
-        raise InfeasibleError(f"{rows[0].name}: {rows[0].notes[-1]}")
-    return Comparison(inputs, rows, books[0].currency)
+
+    fabrics: Sequence[str] = optional(
+        "Only this fabric (repeatable).", flag="--fabric", many=True, default=()
+    )
+    prices: str = shared("Price book.")
+    power: str = shared("Power book.")
+    timing: bool = optional(
+        "Leave the iteration time out.", "flag", flag="--no-timing", default=True
+    )
+
+    def ask(self) -> Comparison:
+        """Size, price and time every fabric."""
+        reader = CatalogReader(self.catalog, self.overrides)
+        on = reader.load(ACCELERATORS, self.accelerator)
+        trained = reader.load(MODELS, self.model)
+        books = (reader.load(PRICE_BOOKS, self.prices), reader.load(POWER_BOOKS, self.power))
+        assumptions = reader.load(ITERATION_MODELS, self.iteration_model)
+        specs = [reader.load(FABRICS, name) for name in self.fabrics or FABRIC_ORDER]
+        sizing = sizing_on(
+            on,
+            gpus=self.gpus,
+            radix=self.radix,
+            hb_size=self.hb_size,
+            oversubscription=self.oversubscription,
+        )
+        search = PlanSearch(
+            Training.on(on, trained, assumptions, batch=self.batch),
+            self.strategy,
+            self.mode,
+            self.options(),
+        )
+        inputs = self.inputs(
+            hb_size=sizing.hb_size,
+            batch=search.training.batch,
+            fabrics=[spec.name for spec in specs],
+            link_gbps=sizing.speed_gbps,
+            set=reader.replaced(),
+        )
+        rows = _rows(specs, sizing, search if self.timing else None, books)
+        if all(row.fabric is None for row in rows):
+            raise InfeasibleError(f"{rows[0].name}: {rows[0].notes[-1]}")
+        return Comparison(inputs, rows, books[0].currency)
+
+
+compare = asks(Compare)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSearch:
+    """The best plan of one training run on any levels; equal levels are searched once."""
+
+    training: Training
+    strategy: AnyStrategy = "1d"
+    mode: Mode = "corrected"
+    options: Options = DEFAULT_OPTIONS
+
+    def on(self, fabric: Fabric) -> SearchResult | str | None:
+        """Best plan on a fabric's levels, or why there is none; None if it has no levels."""
+        if not fabric.levels:
+            return None
+        try:
+            return _search(self, fabric.levels)
+        except InfeasibleError as error:
+            return f"{error}."
 
 
 def _rows(
     specs: Sequence[FabricSpec],
     sizing: Sizing,
-    training: Training | None,
+    search: PlanSearch | None,
     books: tuple[PriceBook, PowerBook],
 ) -> tuple[FabricRow, ...]:
     """One row a fabric; fabrics with equal levels share one search."""
     baseline_fabric = build_fabric(FABRICS.load(BASELINE), sizing)
     baseline = bill_cost(bill_of_materials(baseline_fabric), books[0])
-    searched: dict[tuple[Level, ...], SearchResult | str] = {}
     rows = []
     for spec in specs:
         try:
@@ -137,7 +144,7 @@ def _rows(
             rows.append(_unbuildable(spec, f"Cannot be built: {error}."))
             continue
         row = priced_row(spec, fabric, books)
-        found = _timed(fabric, training, searched) if training else None
+        found = search.on(fabric) if search else None
         saved = 1 - row.cost.base / baseline.base if row.cost and baseline.base else None
         rows.append(replace(timed_row(row, found), cost_reduction=saved))
     return tuple(rows)
@@ -188,27 +195,17 @@ def _unbuildable(spec: FabricSpec, reason: str) -> FabricRow:
     )
 
 
-def _timed(
-    fabric: Fabric,
-    training: Training,
-    searched: dict[tuple[Level, ...], SearchResult | str],
-) -> SearchResult | str | None:
-    """Best plan on the fabric's levels, or why there is none."""
-    if not fabric.levels:
-        return None
-    if fabric.levels not in searched:
-        try:
-            searched[fabric.levels] = _search(training, fabric.levels)
-        except InfeasibleError as error:
-            searched[fabric.levels] = f"{error}."
-    return searched[fabric.levels]
-
-
 # A study compares many fabrics whose levels are the same: radix and prices do not touch them.
 @lru_cache(maxsize=4096)
-def _search(training: Training, levels: tuple[Level, ...]) -> SearchResult:
+def _search(search: PlanSearch, levels: tuple[Level, ...]) -> SearchResult:
     """Best plan on some levels."""
-    return search_largest(training, levels)
+    return search_largest(
+        search.training,
+        levels,
+        strategy=search.strategy,
+        mode=search.mode,
+        options=search.options,
+    )
 
 
 def _priced_notes(

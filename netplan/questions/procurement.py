@@ -220,7 +220,7 @@ def procurement(  # noqa: PLR0913 - one keyword an input, as on the command line
     fabrics: Sequence[str] = (),
     prices: str = "2026",
     power: str = "2026",
-    iteration_model: str = "ptd-p",
+    iteration_model: str = "4d",
     oversubscription: float | None = None,
     timing: bool = True,
     report: str = "procurement",

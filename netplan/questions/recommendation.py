@@ -9,7 +9,7 @@ without one.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from netplan.questions.comparison_table import NEARLY_AS_FAST
+from netplan.questions.comparison import NEARLY_AS_FAST
 from netplan.questions.cost_answer import CostAnswer, FabricBill
 from netplan.questions.money import Money
 from netplan.reports.text import number, percent

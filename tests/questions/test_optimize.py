@@ -162,6 +162,7 @@ def test_rows_agree_with_compare_to_the_digit(objective: Objective) -> None:
                 fabrics=(str(key["fabric"]),),
                 oversubscription=design.oversubscription,
                 prices="2026",
+                iteration_model="ptd-p",
                 batch=2048,
             ).rows
             assert other.best is not None

@@ -1,0 +1,149 @@
+"""Commands made from question classes: an option an input, then the form of the answer."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from netplan.cli.options import PERCENT, RATIO, WHOLE, parse_numbers
+from netplan.cli.output import emit_declared
+from netplan.questions.inputs import parse_overrides
+from netplan.questions.question import (
+    Option,
+    Question,
+    options_of,
+    shown_default,
+    summary_of,
+)
+from netplan.reports.answer import FORMATS, Answer
+
+TYPES: dict[str, Any] = {
+    "text": str,
+    "whole": WHOLE,
+    "real": float,
+    "ratio": RATIO,
+    "percent": PERCENT,
+    "path": click.Path(path_type=Path),
+    "settings": str,
+    "numbers": str,
+}
+
+Show = Callable[[Any, str, Path | None], None]
+
+
+def command_of(
+    question: type[Question[Any]],
+    *,
+    short_help: str = "",
+    formats: Sequence[str] = FORMATS,
+    extra: Sequence[click.Option] = (),
+    show: Show | None = None,
+) -> click.Command:
+    """Make the command of a question.
+
+    Parameters
+    ----------
+    question
+        The class; its docstring is the help.
+    short_help
+        In lists of commands.
+    formats
+        Forms of the answer; the first is the default.
+    extra
+        Options that are no inputs, such as further files; ``show`` reads them from the context.
+    show
+        Writes the answer, from answer, format and path; as text, JSON, … if absent.
+    """
+    names = {option.name for option in extra}
+
+    def run(**given: Any) -> None:  # noqa: ANN401 - values of all options
+        format_, path = given.pop("format_"), given.pop("output")
+        asked = {name: value for name, value in given.items() if name not in names}
+        answer = question(**read_inputs(question, asked)).ask()
+        (show or emit_declared)(answer, format_, path)
+        finish(answer)
+
+    options = [option_of(question, one, option) for one, option in options_of(question)]
+    return click.Command(
+        question.command,
+        callback=run,
+        params=[*options, *extra, *answer_options(formats)],
+        help=help_of(question),
+        short_help=short_help or None,
+    )
+
+
+def help_of(question: type[Question[Any]]) -> str:
+    """The summary of a question, and its examples on lines of their own."""
+    text = summary_of(question).replace("``", "`")
+    lines = [f"  {example}" for example in question.examples]
+    return "\n".join([text, "", "\b", "Examples:", *lines]) if lines else text
+
+
+def finish(answer: Answer) -> None:
+    """Exit as the answer asks for, where it found something."""
+    if answer.exit_code:
+        sys.exit(answer.exit_code)
+
+
+def read_inputs(question: type[Question[Any]], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of options as inputs: pairs become mappings, what is not given is left out.
+
+    Raises
+    ------
+    NetplanError
+        If a pair is not of the form NAME=VALUE.
+    """
+    found: dict[str, Any] = {}
+    for one, option in options_of(question):
+        value = given.get(one.name)
+        if value is None or value == ():
+            continue
+        if option.kind == "settings":
+            value = parse_overrides(value)
+        elif option.kind == "numbers":
+            value = parse_numbers(option.flag, value)
+        found[one.name] = value
+    return found
+
+
+def option_of(question: type[Question[Any]], one: Field[Any], option: Option) -> click.Option:
+    """The option of one input."""
+    flag = option.flag or "--" + one.name.replace("_", "-")
+    default = shown_default(question, one, option)
+    said = f"{option.help}  [default: {default}]" if default else option.help
+    if option.kind == "flag":
+        off = flag.startswith("--no-")
+        return click.Option(
+            [flag, one.name], is_flag=True, flag_value=not off, default=None, help=said
+        )
+    kind = click.Choice(option.choices) if option.kind == "choice" else TYPES[option.kind]
+    return click.Option(
+        [flag, one.name],
+        type=kind,
+        multiple=option.many,
+        required=one.default is MISSING and one.default_factory is MISSING,
+        metavar=option.metavar or None,
+        help=said,
+    )
+
+
+def answer_options(formats: Sequence[str]) -> list[click.Option]:
+    """Form and file of the answer."""
+    return [
+        click.Option(
+            ["--format", "format_"],
+            type=click.Choice(formats),
+            default=formats[0],
+            show_default=True,
+            help="Form of the answer.",
+        ),
+        click.Option(
+            ["-o", "--output"],
+            type=click.Path(path_type=Path),
+            help="Write to a file, not stdout.",
+        ),
+    ]

@@ -1,0 +1,280 @@
+"""A question is a frozen dataclass: each input stands there once.
+
+Name, type, unit, range, default and help of an input are one field. Click options, keywords of
+Python, documentation, study axes and the ``inputs`` of an answer are made from the fields. Defaults
+that several questions share stand in one catalog file, `reports/defaults.yaml`.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeVar, cast
+
+from netplan.catalog import shipped_root, unknown_name, user_roots
+from netplan.documents import read_yaml
+from netplan.errors import CatalogError, InputError
+from netplan.reports.answer import Answer
+
+AnswerT_co = TypeVar("AnswerT_co", bound=Answer, covariant=True)
+P = ParamSpec("P")
+
+Kind = Literal[
+    "text", "whole", "real", "ratio", "percent", "choice", "flag", "path", "settings", "numbers"
+]
+DEFAULTS = "reports/defaults.yaml"
+COMMON = "common"
+OPTION = "option"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What is known of one input beside its name and type.
+
+    Parameters
+    ----------
+    help
+        One line.
+    kind
+        How a text is read: ``whole`` (32,768), ``real``, ``ratio`` (3:1), ``percent`` (7%),
+        ``text`` (a name or a path to a file), ``choice``, ``flag``, ``path``, ``settings``
+        (ROLE.KEY=VALUE), ``numbers`` (NAME=N).
+    flag
+        On the command line; made from the name if empty. A flag that begins with ``--no-`` turns
+        the input off.
+    many
+        Whether it can be given several times.
+    unit
+        Of its values.
+    low, high
+        What is allowed, both included.
+    choices
+        What is allowed of a choice.
+    metavar
+        What stands for the value in the help.
+    otherwise
+        What holds if nothing is given and no default says it, such as ``the accelerator's``.
+    shared
+        Whether the default stands in the defaults file.
+    role
+        ``input`` of the answer, or ``source`` (where it is read from).
+    """
+
+    help: str
+    kind: Kind = "text"
+    flag: str = ""
+    many: bool = False
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    metavar: str = ""
+    otherwise: str = ""
+    shared: bool = False
+    role: Literal["input", "source"] = "input"
+
+
+def required(help_: str, kind: Kind = "text", **facts: Any) -> Any:  # noqa: ANN401 - a field of any type
+    """An input that has to be given."""
+    return field(metadata={OPTION: Option(help_, kind, **facts)})
+
+
+def optional(help_: str, kind: Kind = "text", *, default: object = None, **facts: Any) -> Any:  # noqa: ANN401
+    """An input with a default of its own: nothing, unless said otherwise."""
+    return field(default=default, metadata={OPTION: Option(help_, kind, **facts)})
+
+
+def shared(help_: str, kind: Kind = "text", **facts: Any) -> Any:  # noqa: ANN401
+    """An input whose default stands in the defaults file; None asks for that."""
+    return field(default=None, metadata={OPTION: Option(help_, kind, shared=True, **facts)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question(Generic[AnswerT_co]):
+    """A question: inputs in, a declared answer out.
+
+    Raises
+    ------
+    NetplanError
+        If an input is not allowed; the message says what is.
+    """
+
+    command: ClassVar[str]
+    """Name of its command, and of its part in the defaults file."""
+
+    examples: ClassVar[tuple[str, ...]] = ()
+    """Commands that its help shows."""
+
+    catalog: str | Path | None = optional(
+        "Your own catalog folder; it goes before ours.", metavar="DIR", role="source"
+    )
+    overrides: Mapping[str, str] | None = optional(
+        "Replace one catalog value, such as accelerator.memory_bytes=96e9.",
+        "settings",
+        flag="--set",
+        metavar="ROLE.KEY=VALUE",
+        many=True,
+        role="source",
+    )
+
+    def __post_init__(self) -> None:
+        """Fill in the defaults of the defaults file."""
+        for one, option in options_of(type(self)):
+            if option.shared and getattr(self, one.name) is None:
+                value = default_of(self.command, one.name, self.catalog)
+                object.__setattr__(self, one.name, value)
+
+    def ask(self) -> AnswerT_co:
+        """Answer the question."""
+        raise NotImplementedError
+
+    def inputs(self, **resolved: object) -> dict[str, object]:
+        """The inputs as the answer shows them.
+
+        Parameters
+        ----------
+        resolved
+            Values that were filled in or made whole, by name; names that are no input come last.
+        """
+        own = {
+            one.name: getattr(self, one.name)
+            for one, option in options_of(type(self))
+            if option.role == "input"
+        }
+        plain = {name: list(one) if isinstance(one, tuple) else one for name, one in own.items()}
+        return plain | resolved
+
+
+Fields = tuple[tuple[Field[Any], Option], ...]
+_FIELDS: dict[int, Fields] = {}
+
+
+def options_of(question: type[Question[Any]]) -> Fields:
+    """Fields of a question with their options; those of every question come last."""
+    found = _FIELDS.get(id(question))
+    if found is None:
+        known = [(one, cast("Option", one.metadata[OPTION])) for one in fields(question)]
+        found = tuple(sorted(known, key=lambda pair: pair[1].role == "source"))
+        _FIELDS[id(question)] = found
+    return found
+
+
+def default_of(command: str, name: str, catalog: str | Path | None = None) -> object:
+    """Default of an input: the question's own, else the common one; a user's file goes first.
+
+    Raises
+    ------
+    CatalogError
+        If a user's file has a name that no input has.
+
+    Examples
+    --------
+    >>> default_of("compare", "model"), default_of("search", "top")
+    ('gpt-1t', 5)
+    """
+    for root in (*user_roots(catalog), shipped_root()):
+        path = root / DEFAULTS
+        if path.is_file():
+            known = _defaults(path, path.stat().st_mtime_ns)
+            for part in (command, COMMON):
+                if name in known.get(part, {}):
+                    return known[part][name]
+    raise InputError(f"{DEFAULTS} has no default of {name} for netplan {command}")
+
+
+@cache
+def _defaults(path: Path, version: int) -> dict[str, dict[str, object]]:  # noqa: ARG001 - of the key
+    """A defaults file: values by input, for all questions or one.
+
+    Raises
+    ------
+    CatalogError
+        If it is not of that form, or names an input that the shipped file does not have.
+    """
+    document = read_yaml(path)
+    shipped = shipped_root() / DEFAULTS
+    for part, values in document.data.items():
+        line = document.line([part])
+        if not isinstance(values, dict):
+            raise CatalogError(f"{path}:{line}: {part}: expected inputs and their values")
+        if path == shipped:
+            continue
+        known = _defaults(shipped, shipped.stat().st_mtime_ns)
+        names = {name for defaults in known.values() for name in defaults}
+        for name in values:
+            if name not in names:
+                error = unknown_name("input", str(name), sorted(names))
+                raise CatalogError(f"{path}:{document.line([part, name])}: {error}")
+    return document.data
+
+
+def asks(question: Callable[P, Question[AnswerT_co]]) -> Callable[P, AnswerT_co]:
+    """Make the function that asks a question, with its inputs as keywords.
+
+    Name, signature and docstring come from the class, so that an input stands once.
+    """
+    kind = cast("type[Question[Any]]", question)
+
+    def ask(*args: P.args, **keywords: P.kwargs) -> AnswerT_co:
+        return question(*args, **keywords).ask()
+
+    ask.__name__ = ask.__qualname__ = kind.command.replace(" ", "_")
+    ask.__module__ = kind.__module__
+    ask.__signature__ = inspect.signature(kind)  # type: ignore[attr-defined]
+    ask.__doc__ = "\n".join(documentation(kind))
+    return ask
+
+
+def summary_of(question: type[Question[Any]]) -> str:
+    """The docstring of a question up to its first section."""
+    text = inspect.getdoc(question) or ""
+    return text.partition("\n\nExamples\n")[0].partition("\n\nRaises\n")[0].rstrip()
+
+
+def documentation(question: type[Question[Any]]) -> Iterator[str]:
+    """A docstring in numpydoc form: summary, every input with unit, range and default."""
+    yield summary_of(question)
+    yield from ("", "Parameters", "----------")
+    for one, option in options_of(question):
+        yield f"{one.name}"
+        yield f"    {option.help}{facts_of(question, one, option)}"
+
+
+def facts_of(question: type[Question[Any]], one: Field[Any], option: Option) -> str:
+    """Unit, range, choices and default of an input, in brackets."""
+    facts = [option.unit] if option.unit else []
+    if option.low is not None or option.high is not None:
+        low = "" if option.low is None else f"from {option.low:,g}"
+        high = "" if option.high is None else f"to {option.high:,.0f}"
+        facts.append(f"{low} {high}".strip())
+    if option.choices:
+        facts.append(", ".join(option.choices))
+    default = shown_default(question, one, option)
+    facts += [f"default: {default}"] if default else []
+    return f" [{'; '.join(facts)}]" if facts else ""
+
+
+def shown_default(question: type[Question[Any]], one: Field[Any], option: Option) -> str:
+    """Default of an input in words; empty if it must be given or is off."""
+    if option.shared:
+        return str(default_of(question.command, one.name))
+    if option.otherwise:
+        return option.otherwise
+    value = one.default
+    return "" if value in (MISSING, None, (), False, True, "") else str(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterQuestion(Question[AnswerT_co]):
+    """Inputs of all questions about one cluster."""
+
+    gpus: int = required("GPUs in the cluster.", "whole", unit="GPUs", low=8, high=4_194_304)
+    radix: int = required("Ports per switch.", "whole", unit="ports", low=4, high=1024)
+    hb_size: int | None = optional(
+        "GPUs per HB domain.", "whole", unit="GPUs", low=1, otherwise="the accelerator's"
+    )
+    accelerator: str = shared("On which GPU.")
+    oversubscription: float | None = optional(
+        "Down over up at Clos leaves, such as 3:1.", "ratio", low=1
+    )
