@@ -19,7 +19,7 @@ from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.floor_plan import FloorPlan
-from netplan.topologies.formats.network_view import network_only
+from netplan.topologies.graph import network_only
 from netplan.topologies.site_networks import SiteNetwork, build_site_network
 from netplan.topologies.specs import FabricSpec
 

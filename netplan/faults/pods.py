@@ -38,9 +38,9 @@ from netplan.faults.damage import (
 from netplan.faults.pod_batch import PodBatch, endpoints, pod_batch
 from netplan.faults.rerouting import live_fabric
 from netplan.topologies.graph import SWITCH, FabricGraph
-from netplan.traffic.dragonfly_map import GLOBAL
 from netplan.traffic.products import sum_by
 from netplan.traffic.routing import joins_all
+from netplan.traffic.routing_dragonfly import GLOBAL
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,7 +26,7 @@ from netplan.topologies.dragonfly import dragonfly_shape
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.graph import connected_parts
 from netplan.topologies.specs import FabricSpec
-from netplan.topologies.switched_wiring import endpoints
+from netplan.topologies.switched import endpoints
 
 TWO_TIERS = 2
 

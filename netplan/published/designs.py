@@ -16,10 +16,9 @@ from netplan.errors import InputError
 from netplan.published.checks import Check, check, known
 from netplan.published.rail_only import published
 from netplan.topologies.build import build_fabric
-from netplan.topologies.counted_designs import CountedDesign, Counts, DesignSize
-from netplan.topologies.designs import DESIGNS
-from netplan.topologies.domain_wiring import domain_link_count
+from netplan.topologies.designs import DESIGNS, CountedDesign, Counts, DesignSize
 from netplan.topologies.dragonfly import dragonfly_shape
+from netplan.topologies.expand import domain_link_count
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.units import bytes_per_s

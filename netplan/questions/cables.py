@@ -32,9 +32,8 @@ from netplan.topologies.formats.cable_tables import is_cable_table, read_cable_t
 from netplan.topologies.formats.edge_list import NEEDED
 from netplan.topologies.formats.ibnetdiscover import ibnetdiscover_draft
 from netplan.topologies.formats.netbox import netbox_cables, netbox_devices
-from netplan.topologies.formats.network_view import network_only
 from netplan.topologies.formats.ufm import ufm_ethernet, ufm_hca, ufm_infiniband, ufm_racks
-from netplan.topologies.graph import FabricGraph
+from netplan.topologies.graph import FabricGraph, network_only
 from netplan.topologies.specs import FABRICS
 from netplan.units import gbps
 from netplan.version import __version__

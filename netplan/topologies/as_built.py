@@ -19,8 +19,7 @@ from math import isnan, nan
 from typing import Literal, NamedTuple
 
 from netplan.errors import CatalogError
-from netplan.topologies.formats.network_view import network_only
-from netplan.topologies.graph import FabricGraph
+from netplan.topologies.graph import FabricGraph, network_only
 from netplan.units import gbps
 
 Kind = Literal["swapped", "wrong port", "wrong speed", "missing", "extra"]

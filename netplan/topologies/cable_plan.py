@@ -27,8 +27,15 @@ from numpy.typing import NDArray
 from netplan.arrays import Floats, Indices
 from netplan.topologies.cages import cage_port
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.formats.network_view import network_only
-from netplan.topologies.graph import GPU, HB_SWITCH, LENGTH_CLASSES, MANAGER, SWITCH, FabricGraph
+from netplan.topologies.graph import (
+    GPU,
+    HB_SWITCH,
+    LENGTH_CLASSES,
+    MANAGER,
+    SWITCH,
+    FabricGraph,
+    network_only,
+)
 from netplan.units import gbps
 
 PLAN_COLUMNS = (

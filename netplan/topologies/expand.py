@@ -1,17 +1,97 @@
-"""From a fabric spec to its graph: every node, port and link, in agreement with the counts."""
+"""From a fabric spec to its graph: every node, port and link, in agreement with the counts.
 
+Links inside HB domains stand here, since all families share them: NVSwitch planes, direct meshes,
+and DGX-1's hybrid cube mesh. An HB switch joins all GPUs of its domain. A domain may have several
+(``hb_planes``): every GPU has one link to each, as in the NVL72 rack, where 18 switch chips face 18
+NVLink ports of each GPU. The bandwidth of a GPU is shared evenly by its links. On a GPU the ports
+of the domain come first.
+"""
+
+import numpy as np
+
+from netplan.arrays import AnyInts
 from netplan.errors import InputError
-from netplan.topologies.assembly import Nodes, Wired, assemble
+from netplan.topologies.assembly import Links, Nodes, Wired, assemble
 from netplan.topologies.bcube import wire_bcube
 from netplan.topologies.build import build_fabric
-from netplan.topologies.domain_wiring import domain_link_count, domain_ports, wire_domains
-from netplan.topologies.dragonfly_wiring import wire_dragonfly
+from netplan.topologies.dragonfly import wire_dragonfly
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.graph import GPU, MAX_LINKS, FabricGraph
+from netplan.topologies.graph import GPU, HB_SWITCH, INSIDE, MAX_LINKS, FabricGraph
 from netplan.topologies.naming import NameBlock
 from netplan.topologies.specs import FabricSpec
-from netplan.topologies.switched_wiring import wire_any_to_any, wire_rail_only
-from netplan.topologies.torus_wiring import wire_torus
+from netplan.topologies.switched import wire_any_to_any, wire_rail_only
+from netplan.topologies.torus import wire_torus
+
+HYBRID_CUBE_MESH = (
+    *((0, 1, 1), (0, 2, 1), (0, 3, 2), (1, 2, 2), (1, 3, 1), (2, 3, 2)),
+    *((4, 5, 1), (4, 6, 1), (4, 7, 2), (5, 6, 2), (5, 7, 1), (6, 7, 2)),
+    *((0, 4, 2), (1, 5, 2), (2, 6, 1), (3, 7, 1)),
+)
+"""DGX-1 with V100 GPUs, as (GPU, GPU, NVLinks): two quads fully joined, and four links across.
+
+Six links a GPU, some pairs doubled, some not joined at all (Li et al., Evaluating Modern GPU
+Interconnect, IEEE TPDS 31, 2020, arXiv:1903.04611)."""
+
+HYBRID_LINKS_PER_GPU = 6
+
+
+def domain_ports(spec: FabricSpec, sizing: Sizing) -> int:
+    """Ports of a GPU that its HB domain takes; its network ports come after them [1]."""
+    if sizing.hb_size == 1:
+        return 0
+    if spec.hb_kind == "switch":
+        return spec.hb_planes
+    return HYBRID_LINKS_PER_GPU if spec.hb_scheme else sizing.hb_size - 1
+
+
+def domain_link_count(spec: FabricSpec, sizing: Sizing) -> int:
+    """Links of all HB domains when all are full, an upper limit for the last one partly filled."""
+    ends = domain_ports(spec, sizing) * sizing.domains * sizing.hb_size
+    return ends if spec.hb_kind == "switch" else ends // 2
+
+
+def wire_domains(spec: FabricSpec, sizing: Sizing) -> Wired:
+    """HB switches, numbered after the GPUs, and all links inside HB domains.
+
+    Links to switches are ordered by GPU, then plane; direct links by domain, then pair.
+    """
+    ports = domain_ports(spec, sizing)
+    if ports == 0:
+        return Wired()
+    rate = sizing.hb_bytes_per_s / ports
+    if spec.hb_kind == "mesh":
+        return Wired(links=(_direct(spec, sizing, rate),))
+    gpu = np.repeat(np.arange(sizing.gpus, dtype=np.int32), ports)
+    plane = np.tile(np.arange(ports, dtype=np.int32), sizing.gpus)
+    switch = sizing.gpus + gpu // sizing.hb_size * ports + plane
+    names = NameBlock("domain-{}/nvswitch-{}", (sizing.domains, ports))
+    links = Links("hb", gpu, switch, plane, gpu % sizing.hb_size, rate, INSIDE)
+    return Wired((Nodes(HB_SWITCH, -1, names),), (links,))
+
+
+def _direct(spec: FabricSpec, sizing: Sizing, rate: float) -> Links:
+    """Direct links: one domain's pattern, repeated; pairs that miss a GPU are left out."""
+    first, second, first_port, second_port = _pattern(spec, sizing.hb_size)
+    base = np.arange(0, sizing.domains * sizing.hb_size, sizing.hb_size, dtype=np.int32)
+    source, target = (np.add.outer(base, end).ravel() for end in (first, second))
+    there = target < sizing.gpus  # the second GPU of a pair has the higher number
+    source_port, target_port = (
+        np.add.outer(0 * base, port).ravel() for port in (first_port, second_port)
+    )
+    ports = source_port[there], target_port[there]
+    return Links("hb", source[there], target[there], *ports, rate, INSIDE)
+
+
+def _pattern(spec: FabricSpec, size: int) -> tuple[AnyInts, AnyInts, AnyInts, AnyInts]:
+    """Direct links of one domain: first and second GPU, and the ports they use."""
+    if not spec.hb_scheme:
+        first, second = (half.astype(np.int32) for half in np.triu_indices(size, 1))
+        return first, second, second - 1, first
+    table = np.array(HYBRID_CUBE_MESH, np.int32)
+    first, second = (np.repeat(table[:, end], table[:, 2]) for end in (0, 1))
+    ends = np.stack((first, second), axis=1).ravel()
+    ports = np.array([np.count_nonzero(ends[:i] == gpu) for i, gpu in enumerate(ends)], np.int32)
+    return first, second, ports[0::2], ports[1::2]
 
 
 def expand(spec: FabricSpec, sizing: Sizing) -> FabricGraph:

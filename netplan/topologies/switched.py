@@ -1,17 +1,46 @@
-"""Fabrics of Clos networks: any-to-any, rail-only, and vendors' scalable units."""
+"""Fabrics of Clos networks: any-to-any, rail-only, and vendors' scalable units; counted and wired.
 
-from dataclasses import replace
+How GPUs meet the networks:
 
+``rail wiring``      endpoints ordered by rank, then domain: a rail stays under as few leaves as
+                     its size allows;
+``fat-tree wiring``  endpoints in the order of the GPUs: consecutive GPUs share a leaf;
+``scalable units``   half a radix of nodes a unit, and one leaf for each of its rails;
+``rail-only``        a network of its own for every rail, or a share of one switch.
+
+``planes``           as many copies of a Clos network as a GPU has ports, one port to each.
+
+Inside a network the wiring is the recursion of :func:`netplan.topologies.clos.wireable_clos`, with
+the ports written out. Endpoints are spread evenly over the leaves, in order. With two tiers every
+leaf has the same number of links to every spine. Above two tiers uplink p of every leaf leads to
+plane p, which is again a Clos network whose endpoints are the leaves; all planes are alike, so one
+is worked out and repeated. On a switch the ports to the tier below come first (room for a full
+leaf, whether or not it is full), then those to the tier above.
+
+Host links come plane by plane, in the order of the GPUs, then of the management hosts. Links above
+follow network by network, in the order in which they are counted.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from netplan.arrays import AnyInts, Ints
 from netplan.levels import Level
+from netplan.topologies.assembly import Links, Nodes, Wired
 from netplan.topologies.clos import (
     ClosCounts,
     ceil_div,
     clos_counts,
+    equal_uplinks,
     leaf_ports,
     rail_only_counts,
+    tiers_needed,
     wireable_clos,
 )
 from netplan.topologies.fabric import Fabric, Sizing, clos_parts, hb_level, network_level
+from netplan.topologies.graph import HALL, MANAGER, ROW, SWITCH
+from netplan.topologies.naming import NameBlock
 from netplan.topologies.specs import FabricSpec
 
 
@@ -118,4 +147,330 @@ def _fabric(
         levels=levels,
         network="rail-only" if spec.family == "rail-only" else "any-to-any",
         notes=tuple(notes),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """Links between two tiers of one network, as numbers within each tier, shape (links,)."""
+
+    lower: AnyInts
+    upper: AnyInts
+    lower_port: AnyInts
+    upper_port: AnyInts
+
+
+@dataclass(frozen=True, slots=True)
+class ClosWiring:
+    """One Clos network, its switches numbered within each tier.
+
+    Parameters
+    ----------
+    shapes
+        Switches of each tier as a grid: ``(leaves,)``, and above it ``(spines,)`` or
+        ``(planes, spines)``, with one more index for planes inside planes.
+    stages
+        Links below each tier; in the first, ``lower`` counts endpoints in order.
+    """
+
+    shapes: tuple[tuple[int, ...], ...]
+    stages: tuple[Stage, ...]
+
+    @property
+    def switches_per_tier(self) -> tuple[int, ...]:
+        """Switches in each tier [1]."""
+        return tuple(int(np.prod(shape)) for shape in self.shapes)
+
+
+def wire_clos(endpoints: int, radix: int, *, oversubscription: float = 1.0) -> ClosWiring:
+    """Wire one Clos network.
+
+    Parameters
+    ----------
+    endpoints, radix, oversubscription
+        As in :func:`netplan.topologies.clos.wireable_clos`, whose counts it matches.
+
+    Examples
+    --------
+    >>> wiring = wire_clos(768, 64)
+    >>> wiring.shapes, len(wiring.stages[1].lower)
+    (((24,), (16,)), 768)
+    >>> wire_clos(65_536, 64).shapes
+    ((2048,), (32, 64), (32, 32))
+    """
+    ports = leaf_ports(radix, oversubscription)
+    tiers = tiers_needed(endpoints, radix, ports)
+    if tiers == 0:
+        return ClosWiring((), ())
+    ends = np.arange(endpoints, dtype=np.int32)
+    if tiers == 1:
+        nothing = np.zeros_like(ends)
+        return ClosWiring(((1,),), (Stage(ends, nothing, nothing, ends),))
+    leaves = ceil_div(endpoints, ports.down)
+    hosts = ceil_div(endpoints, leaves)
+    uplinks = ceil_div(hosts * ports.up, ports.down)
+    bottom = _spread(ends, leaves)
+    if tiers == 2:  # noqa: PLR2004 - leaves and spines
+        spines, each = equal_uplinks(leaves, uplinks, radix, radix - hosts)
+        return ClosWiring(((leaves,), (spines,)), (bottom, _complete(leaves, spines, each, hosts)))
+    plane = wire_clos(leaves, radix)
+    return ClosWiring(
+        ((leaves,), *((uplinks, *shape) for shape in plane.shapes)),
+        (bottom, *_planes(plane, uplinks, hosts)),
+    )
+
+
+def _spread(ends: AnyInts, leaves: int) -> Stage:
+    """Endpoints in order, spread evenly: leaf l takes those from floor(l n / leaves) on."""
+    starts = np.arange(leaves + 1, dtype=np.int64) * len(ends) // leaves
+    sizes = np.diff(starts)
+    leaf = np.repeat(np.arange(leaves, dtype=np.int32), sizes)
+    port = ends - np.repeat(starts[:-1], sizes).astype(np.int32)
+    return Stage(ends, leaf, np.zeros_like(ends), port)
+
+
+def _complete(leaves: int, spines: int, each: int, first_port: int) -> Stage:
+    """``each`` links from every leaf to every spine, ordered by leaf, spine, link."""
+    leaf, spine, link = (
+        index.ravel() for index in np.indices((leaves, spines, each), dtype=np.int32)
+    )
+    return Stage(leaf, spine, first_port + spine * each + link, leaf * each + link)
+
+
+def _planes(plane: ClosWiring, planes: int, first_port: int) -> tuple[Stage, ...]:
+    """Stages of all planes, ordered by plane: uplink p of each leaf is an end of plane p."""
+    number = np.arange(planes, dtype=np.int32)
+    below = (0, *plane.switches_per_tier[:-1])
+    stages = []
+    for lower_size, upper_size, stage in zip(
+        below, plane.switches_per_tier, plane.stages, strict=True
+    ):
+        # In the first stage plane p takes uplink p of every leaf; above it all planes are alike.
+        uplink = first_port + number if stage is plane.stages[0] else 0 * number
+        stages.append(
+            Stage(
+                np.add.outer(number * lower_size, stage.lower).ravel(),
+                np.add.outer(number * upper_size, stage.upper).ravel(),
+                np.add.outer(uplink, stage.lower_port).ravel(),
+                np.add.outer(0 * number, stage.upper_port).ravel(),
+            )
+        )
+    return tuple(stages)
+
+
+TIER_NAMES = ("leaf", "spine", "core")
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Equal copies of one Clos network.
+
+    Parameters
+    ----------
+    wiring
+        The network.
+    copies
+        How many there are [1].
+    prefix
+        Pattern before a switch's own name, with ``{}`` for the copy; empty for a single network.
+    first
+        Number of the first copy in names [1].
+    leaf_names
+        Names of the leaves, if they stand for more than their number.
+    """
+
+    wiring: ClosWiring
+    copies: int = 1
+    prefix: str = ""
+    first: int = 0
+    leaf_names: NameBlock | None = None
+
+    def switches(self, tier: int) -> int:
+        """Switches of one tier, all copies together [1]."""
+        sizes = self.wiring.switches_per_tier
+        return self.copies * sizes[tier] if tier < len(sizes) else 0
+
+    def names(self, tier: int) -> NameBlock:
+        """Names of the switches of one tier."""
+        if tier == 0 and self.leaf_names:
+            return self.leaf_names
+        label = TIER_NAMES[tier] if tier < len(TIER_NAMES) else f"tier-{tier + 1}"
+        shape = self.wiring.shapes[tier]
+        pattern = "plane-{}/" * (len(shape) - 1) + label + "-{}"
+        if self.prefix:
+            return NameBlock(self.prefix + pattern, (self.copies, *shape), self.first)
+        return NameBlock(pattern, shape)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attachment:
+    """Host links, shape (links,): the host and its network port, the leaf and the leaf's port.
+
+    Hosts are GPUs, then managers; leaves are counted over all networks.
+    """
+
+    host: Ints
+    host_port: Ints
+    leaf: Ints
+    leaf_port: Ints
+
+
+def wire_any_to_any(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> Wired:
+    """Wire one Clos network over all GPUs, and over management hosts if there are any.
+
+    Parameters
+    ----------
+    spec, fabric
+        The spec and its sized fabric (family ``clos`` or ``scalable-units``).
+    first
+        Number of the first switch.
+    port
+        Port of a GPU that the network takes.
+    """
+    sizing = fabric.sizing
+    hosts = np.arange(sizing.gpus + spec.management_links)
+    if spec.family == "scalable-units":
+        room = sizing.hb_size * (sizing.radix // 2)
+        wiring = wire_clos(ceil_div(len(hosts), room) * room, sizing.radix)
+    else:
+        ratio = sizing.oversubscription or spec.oversubscription
+        wiring = wire_clos(len(hosts), sizing.radix, oversubscription=ratio)
+    end = endpoints(spec, sizing, hosts)
+    bottom, leaves = wiring.stages[0], wiring.switches_per_tier[0]
+    plane = np.repeat(np.arange(spec.planes), len(hosts))
+    attachment = Attachment(
+        host=np.tile(hosts, spec.planes),
+        host_port=plane,
+        leaf=plane * leaves + np.tile(bottom.upper[end], spec.planes),
+        leaf_port=np.tile(bottom.upper_port[end], spec.planes),
+    )
+    names = _leaf_names(spec, fabric, leaves)
+    network = Network(wiring, leaf_names=names)
+    if spec.planes > 1:
+        network = Network(wiring, spec.planes, "plane-{}/")
+    return _wire(fabric, [network], attachment, (first, port))
+
+
+def endpoints(spec: FabricSpec, sizing: Sizing, hosts: Ints) -> Ints:
+    """Endpoint of the network that each host takes, managers numbered on from the GPUs."""
+    domain, rank = np.divmod(hosts, sizing.hb_size)
+    if spec.family == "scalable-units":
+        half = sizing.radix // 2
+        unit, place = np.divmod(domain, half)
+        return (unit * sizing.hb_size + rank) * half + place
+    if not spec.rail_wiring:
+        return hosts
+    # The first ranks have one GPU more if the last domain is partly filled, so a rail begins
+    # where the rails before it, some of them shorter, end. Managers come after all rails.
+    full, extra = divmod(sizing.gpus, sizing.hb_size)
+    by_rail = rank * full + np.minimum(rank, extra) + domain
+    return np.where(hosts < sizing.gpus, by_rail, hosts)
+
+
+def _leaf_names(spec: FabricSpec, fabric: Fabric, leaves: int) -> NameBlock | None:
+    """Names that say which unit or rail a leaf serves, where it serves one only."""
+    rails, gpus = fabric.sizing.hb_size, fabric.sizing.gpus
+    even = leaves % rails == 0 and leaves > 1
+    if spec.family == "scalable-units" and even:
+        return NameBlock("unit-{}/leaf-{}", (leaves // rails, rails))
+    if spec.rail_wiring and even and gpus % rails == 0 and not spec.management_links:
+        return NameBlock("rail-{}/leaf-{}", (rails, leaves // rails))
+    return None
+
+
+def wire_rail_only(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> Wired:
+    """Wire a network for every rail, none between rails; small rails share switches.
+
+    Parameters as in :func:`wire_any_to_any`.
+    """
+    sizing = fabric.sizing
+    hosts = sizing.domains
+    if hosts <= 1:
+        return Wired()
+    gpu = np.arange(sizing.gpus)
+    domain, rank = np.divmod(gpu, sizing.hb_size)
+    if hosts <= sizing.radix:
+        shared = sizing.radix // hosts
+        switches = ceil_div(sizing.hb_size, shared)
+        names = NameBlock("rail-{}/leaf-0" if shared == 1 else "leaf-{}", (switches,))
+        network = Network(ClosWiring(((switches,),), ()), leaf_names=names)
+        leaf_port = rank % shared * hosts + domain
+        attachment = Attachment(gpu, 0 * gpu, rank // shared, leaf_port)
+        return _wire(fabric, [network], attachment, (first, port))
+    ratio = sizing.oversubscription or spec.oversubscription
+    long_rails = sizing.gpus - (hosts - 1) * sizing.hb_size
+    long = wire_clos(hosts, sizing.radix, oversubscription=ratio)
+    networks = [Network(long, long_rails, "rail-{}/")]
+    leaves = long.switches_per_tier[0]
+    is_long = rank < long_rails
+    leaf = rank * leaves + long.stages[0].upper[domain]
+    leaf_port = long.stages[0].upper_port[domain]
+    if long_rails < sizing.hb_size:
+        short = wire_clos(hosts - 1, sizing.radix, oversubscription=ratio)
+        networks.append(Network(short, sizing.hb_size - long_rails, "rail-{}/", long_rails))
+        # The last domain has no GPU on the short rails: its index is never looked up there.
+        within = np.minimum(domain, hosts - 2)
+        base = long_rails * leaves + (rank - long_rails) * short.switches_per_tier[0]
+        leaf = np.where(is_long, leaf, base + short.stages[0].upper[within])
+        leaf_port = np.where(is_long, leaf_port, short.stages[0].upper_port[within])
+    attachment = Attachment(gpu, 0 * gpu, leaf, leaf_port.astype(np.int64))
+    return _wire(fabric, networks, attachment, (first, port))
+
+
+def _wire(
+    fabric: Fabric, networks: list[Network], attachment: Attachment, begin: tuple[int, int]
+) -> Wired:
+    """Number all switches tier by tier, and translate every stage to node numbers.
+
+    ``begin`` holds the number of the first switch and the port of a GPU that the network takes.
+    """
+    sizing = fabric.sizing
+    first, port = begin
+    nodes: list[Nodes] = []
+    bases: list[list[int]] = []  # number of the first switch, by tier and network
+    for tier in range(len(networks[0].wiring.shapes)):
+        bases.append([])
+        for network in networks:
+            bases[tier].append(first)
+            if network.switches(tier):
+                nodes.append(Nodes(SWITCH, tier + 1, network.names(tier)))
+                first += network.switches(tier)
+    managers = int(attachment.host.max()) + 1 - sizing.gpus
+    if managers:
+        nodes.append(Nodes(MANAGER, 0, NameBlock("manager-{}", (managers,))))
+    is_gpu = attachment.host < sizing.gpus
+    source = np.where(is_gpu, attachment.host, attachment.host - sizing.gpus + first)
+    source_port = attachment.host_port + port * is_gpu
+    leaf = bases[0][0] + attachment.leaf
+    rate = sizing.network_bytes_per_s
+    names = [group.name for group in fabric.links]
+    links = [Links(names[0], source, leaf, source_port, attachment.leaf_port, rate, ROW)]
+    for tier, name in enumerate(names[1:], start=1):
+        for number, network in enumerate(networks):
+            if network.switches(tier):
+                base = (bases[tier - 1][number], bases[tier][number])
+                links.append(_stage(network, tier, base, name, rate))
+    return Wired(tuple(nodes), tuple(links))
+
+
+def _stage(network: Network, tier: int, base: tuple[int, int], name: str, rate: float) -> Links:
+    """Links below one tier, copy after copy."""
+    stage = network.wiring.stages[tier]
+    sizes = network.wiring.switches_per_tier
+    copy = np.arange(network.copies, dtype=np.int32)
+
+    def repeat(numbers: AnyInts, first: int, step: int) -> AnyInts:
+        if network.copies == 1:
+            return numbers + np.int32(first)
+        repeated: AnyInts = np.add.outer(copy * np.int32(step), numbers + np.int32(first)).ravel()
+        return repeated
+
+    return Links(
+        name,
+        repeat(stage.lower, base[0], sizes[tier - 1]),
+        repeat(stage.upper, base[1], sizes[tier]),
+        repeat(stage.lower_port, 0, 0),
+        repeat(stage.upper_port, 0, 0),
+        rate,
+        HALL,
     )

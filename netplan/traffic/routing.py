@@ -21,14 +21,12 @@ import numpy as np
 from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
 from netplan.topologies.graph import GPU, HB_SWITCH, FabricGraph, connected_parts
-from netplan.traffic.clos_tree import tree_of_graph
 from netplan.traffic.demand import Demand, Leg, check_demand, split_demand
-from netplan.traffic.dragonfly_map import GLOBAL, HOST, LOCAL, dragonfly_map
 from netplan.traffic.loads import LinkLoads
-from netplan.traffic.routing_clos import graph_clos_loads
-from netplan.traffic.routing_dragonfly import dragonfly_loads
+from netplan.traffic.routing_clos import graph_clos_loads, tree_of_graph
+from netplan.traffic.routing_dragonfly import GLOBAL, HOST, LOCAL, dragonfly_loads, dragonfly_map
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
-from netplan.traffic.torus_rings import RING, torus_loads
+from netplan.traffic.routing_torus import RING, torus_loads
 
 HB_GROUP = "hb"
 

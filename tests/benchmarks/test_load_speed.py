@@ -17,11 +17,10 @@ from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.traffic.clos_tree import ClosTree, attached, clos_tree, rail_order
 from netplan.traffic.demand import Leg
 from netplan.traffic.matrix import TrafficMatrix, UniformGroups, flows_matrix, no_traffic
 from netplan.traffic.routing import Routing, link_loads
-from netplan.traffic.routing_clos import clos_loads
+from netplan.traffic.routing_clos import ClosTree, attached, clos_loads, clos_tree, rail_order
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
 from netplan.traffic.routing_torus import Torus, dimension_order
 

@@ -6,10 +6,15 @@ import pytest
 
 from netplan.catalog import check_file, shipped_root
 from netplan.errors import CatalogError, InputError, UnknownNameError
-from netplan.topologies.counted_designs import DesignSize
-from netplan.topologies.designs import COUNTED, DESIGNS
-from netplan.topologies.designs_dragonfly import GroupKind, UnevenDragonfly
-from netplan.topologies.designs_in_pods import SegmentedPod, WideUplinkPlanes
+from netplan.topologies.designs import (
+    COUNTED,
+    DESIGNS,
+    DesignSize,
+    GroupKind,
+    SegmentedPod,
+    UnevenDragonfly,
+    WideUplinkPlanes,
+)
 from netplan.topologies.specs import FABRICS, FabricSpec
 
 README = (shipped_root() / "topologies" / "README.md").read_text(encoding="utf-8")

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from netplan.errors import InputError
 from netplan.topologies.build import build_fabric
 from netplan.topologies.clos import wireable_clos
-from netplan.topologies.clos_wiring import wire_clos
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import GPU, HB_SWITCH, MANAGER, SWITCH, FabricGraph, connected_parts
 from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.topologies.switched import wire_clos
 
 NAMES = tuple(FABRICS.paths())
 SPECS = {name: FABRICS.load(name) for name in NAMES}

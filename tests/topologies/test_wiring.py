@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from netplan.errors import CatalogError, InputError
 from netplan.topologies.build import build_fabric
 from netplan.topologies.clos import ceil_div
-from netplan.topologies.dragonfly import dragonfly_shape
-from netplan.topologies.dragonfly_wiring import slot
+from netplan.topologies.dragonfly import dragonfly_shape, slot
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import GPU, FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.topologies.torus_wiring import optical_circuits
+from netplan.topologies.torus import optical_circuits
 
 
 def sizing(gpus: int, radix: int = 64, hb_size: int = 1, ratio: float | None = None) -> Sizing:

@@ -14,11 +14,10 @@ from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import GPU, FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.traffic.clos_tree import tree_of_graph
 from netplan.traffic.demand import split_demand
 from netplan.traffic.matrix import TrafficMatrix, UniformGroups, flows_matrix, no_traffic
 from netplan.traffic.routing import Routing, link_loads
-from netplan.traffic.routing_clos import graph_clos_loads
+from netplan.traffic.routing_clos import graph_clos_loads, tree_of_graph
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
 from tests.oracles.router import (
     Flow,

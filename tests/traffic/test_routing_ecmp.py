@@ -11,16 +11,16 @@ from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic import routing_ecmp
-from netplan.traffic.clos_tree import (
+from netplan.traffic.demand import Leg
+from netplan.traffic.routing_clos import (
     ClosTree,
     attached,
+    clos_loads,
     clos_tree,
     rail_only_tree,
     rail_order,
     tree_of_graph,
 )
-from netplan.traffic.demand import Leg
-from netplan.traffic.routing_clos import clos_loads
 from netplan.traffic.routing_ecmp import Arcs, ecmp_loads, make_arcs
 from tests.oracles.router import ecmp
 

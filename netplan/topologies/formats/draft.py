@@ -1,12 +1,31 @@
-"""A graph while it is read from a user's file: nodes and links by name, each with its line."""
+"""A graph while it is read from a user's file: nodes and links by name, each with its line.
+
+From the draft comes the graph, after every check that needs the whole. Nodes are numbered by kind
+(GPUs, HB switches, switches by tier, managers), then by name, with digits compared as numbers:
+``gpu-2`` before ``gpu-10``. Links keep the order of the file. A tier that the file does not give is
+the distance from the GPUs: 1 for a switch with a GPU, and so on.
+"""
 
 import math
 import re
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
+import numpy as np
+
+from netplan.arrays import Codes, Indices
 from netplan.errors import CatalogError
-from netplan.topologies.graph import LENGTH_CLASSES, NODE_KINDS
+from netplan.topologies.graph import (
+    GPU,
+    HB_SWITCH,
+    LENGTH_CLASSES,
+    MANAGER,
+    NODE_KINDS,
+    SWITCH,
+    FabricGraph,
+    connected_parts,
+)
 from netplan.units import gbps
 
 MAX_NODES, MAX_DRAFT_LINKS, MAX_PORT = 4_000_000, 16_000_000, 65_535
@@ -97,3 +116,185 @@ def node_kind(draft: Draft, line: int, text: str) -> int:
     if text not in NODE_KINDS:
         raise draft.error(line, f"unknown node kind {text!r:.40}: use {', '.join(NODE_KINDS)}")
     return NODE_KINDS.index(text)
+
+
+UNKNOWN_TIER = 127
+
+
+def number_draft(draft: Draft, name: str, hb_size: int = 1) -> FabricGraph:
+    """Check a draft as a whole and turn it into a graph.
+
+    Parameters
+    ----------
+    draft
+        Nodes and links as read.
+    name
+        Name of the fabric.
+    hb_size
+        GPUs per HB domain, in the order of the GPUs' names [1].
+
+    Raises
+    ------
+    CatalogError
+        If there are no GPUs or links, a link ends on an unknown node, a port is used twice, or the
+        graph is not connected.
+    """
+    names = sorted(draft.nodes, key=natural_order)
+    kind = np.array([draft.nodes[node].kind for node in names], np.int8)
+    gpus = int(np.count_nonzero(kind == GPU))
+    if not gpus or not draft.links:
+        raise draft.error(1, f"{gpus} GPUs and {len(draft.links)} links are no fabric")
+    if not 1 <= hb_size <= gpus:
+        raise draft.error(1, f"HB domains of {hb_size} GPUs: give 1 to {gpus:,}")
+    ends = _ends(draft, names)
+    tier = _tiers(draft, names, kind, ends)
+    order = np.lexsort((tier, kind))  # stable: names stay in order within a tier
+    number = np.empty(len(order), np.int32)
+    number[order] = np.arange(len(order), dtype=np.int32)
+    source, target = number[ends[0]], number[ends[1]]
+    names, kind, tier = [names[i] for i in order.tolist()], kind[order], tier[order]
+    _check_connected(draft, names, (source, target), (gpus, hb_size))
+    groups = _groups(draft, kind, tier, (source, target))
+    group_names = tuple(dict.fromkeys(groups))
+    codes = {group: code for code, group in enumerate(group_names)}
+    lengths = [
+        LENGTH_CLASSES.index(link.length or _length(group))
+        for link, group in zip(draft.links, groups, strict=True)
+    ]
+    source_port, target_port = _ports(draft)
+    return FabricGraph(
+        name=name,
+        gpus=gpus,
+        hb_size=hb_size,
+        node_kind=kind,
+        node_tier=tier,
+        names=tuple(names),
+        source=source,
+        target=target,
+        source_port=source_port,
+        target_port=target_port,
+        bytes_per_s=np.array([link.bytes_per_s for link in draft.links]),
+        length_class=np.array(lengths, np.int8),
+        group=np.array([codes[group] for group in groups], np.int8),
+        group_names=group_names,
+    )
+
+
+def natural_order(name: str) -> list[str | int]:
+    """Sorting key that compares digits as numbers.
+
+    Examples
+    --------
+    >>> sorted(["gpu-10", "gpu-2"], key=natural_order)
+    ['gpu-2', 'gpu-10']
+    """
+    parts = re.split(r"([0-9]+)", name)
+    return [int(part) if i % 2 else part for i, part in enumerate(parts)]
+
+
+def _ends(draft: Draft, names: list[str]) -> tuple[Indices, Indices]:
+    """Positions in ``names`` of both ends of every link."""
+    position = {name: i for i, name in enumerate(names)}
+    for link in draft.links:
+        for name in (link.source, link.target):
+            if name not in position:
+                raise draft.error(link.line, f"unknown node {name[:80]}: the file does not list it")
+    return (
+        np.array([position[link.source] for link in draft.links], np.int32),
+        np.array([position[link.target] for link in draft.links], np.int32),
+    )
+
+
+def _check_connected(
+    draft: Draft, names: list[str], ends: tuple[Indices, Indices], domains: tuple[int, int]
+) -> None:
+    """Refuse a graph in several parts; GPUs of one HB domain count as joined."""
+    gpus, hb_size = domains
+    gpu = np.arange(gpus, dtype=np.int32)
+    source = np.concatenate((ends[0], gpu))
+    target = np.concatenate((ends[1], gpu - gpu % np.int32(hb_size)))
+    label = connected_parts(len(names), source, target)
+    if label.any():
+        apart = names[int(np.flatnonzero(label)[0])]
+        raise draft.error(
+            draft.nodes[apart].line,
+            f"the graph is not connected: no path from {names[0]} to {apart}",
+        )
+
+
+def _tiers(draft: Draft, names: list[str], kind: Codes, ends: tuple[Indices, Indices]) -> Codes:
+    """Tier of every node: as given, else its distance from the GPUs."""
+    tier = np.full(len(names), UNKNOWN_TIER, np.int8)
+    tier[(kind == GPU) | (kind == MANAGER)] = 0
+    source, target = np.concatenate(ends), np.concatenate(ends[::-1])
+    # Managers and HB switches lend no height to the switches beside them.
+    upward = ((kind == GPU) | (kind == SWITCH))[source] & (kind == SWITCH)[target]
+    source, target = source[upward], target[upward]
+    for height in range(1, UNKNOWN_TIER):
+        above = target[(tier[source] == height - 1) & (tier[target] == UNKNOWN_TIER)]
+        if not len(above):
+            break
+        tier[above] = height
+    tier[kind == HB_SWITCH] = -1
+    for i, name in enumerate(names):
+        given = draft.nodes[name].tier
+        if given is not None:
+            tier[i] = given
+    return tier
+
+
+def _ports(draft: Draft) -> tuple[Indices, Indices]:
+    """Ports of both ends of every link; missing ones take the lowest that are free."""
+    taken: dict[str, dict[int, int]] = {name: {} for name in draft.nodes}
+    for link in draft.links:
+        for name, port in ((link.source, link.source_port), (link.target, link.target_port)):
+            if port is None:
+                continue
+            if port in taken[name]:
+                first = taken[name][port]
+                raise draft.error(
+                    link.line, f"port {port} of {name} is in use by the link on line {first}"
+                )
+            taken[name][port] = link.line
+    following = dict.fromkeys(draft.nodes, 0)
+
+    def free(name: str) -> int:
+        while following[name] in taken[name]:
+            following[name] += 1
+        following[name] += 1
+        return following[name] - 1
+
+    ports = [
+        free(name) if port is None else port
+        for name, port in chain.from_iterable(
+            ((link.source, link.source_port), (link.target, link.target_port))
+            for link in draft.links
+        )
+    ]
+    return np.array(ports[0::2], np.int32), np.array(ports[1::2], np.int32)
+
+
+def _groups(draft: Draft, kind: Codes, tier: Codes, ends: tuple[Indices, Indices]) -> list[str]:
+    """Group of every link: as given, else by what it joins."""
+    columns = [values[end].tolist() for values in (kind, tier) for end in ends]
+    return [
+        link.group or _group({kind_a, kind_b}, min(tier_a, tier_b), max(tier_a, tier_b))
+        for link, kind_a, kind_b, tier_a, tier_b in zip(draft.links, *columns, strict=True)
+    ]
+
+
+def _group(kinds: set[int], low: int, high: int) -> str:
+    if HB_SWITCH in kinds:
+        return "hb"
+    if kinds == {GPU}:
+        return "direct"
+    if GPU in kinds or MANAGER in kinds:
+        return "host"
+    if low == high:
+        return "local"
+    labels = {1: "leaf", 2: "spine", 3: "core"}
+    return f"{labels.get(low, f'tier {low}')}-{labels.get(high, f'tier {high}')}"
+
+
+def _length(group: str) -> str:
+    return {"hb": "inside", "host": "row"}.get(group, "hall")

@@ -18,8 +18,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from netplan.topologies.formats.draft import Draft, DraftLink, node_kind
-from netplan.topologies.formats.numbering import number_draft
+from netplan.topologies.formats.draft import Draft, DraftLink, node_kind, number_draft
 from netplan.topologies.formats.reading import read_lines
 from netplan.topologies.graph import GPU, HB_SWITCH, LENGTH_CLASSES, NODE_KINDS, SWITCH, FabricGraph
 from netplan.units import BITS_PER_BYTE, GIGA, bytes_per_s

@@ -11,8 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from netplan.topologies.formats.draft import Draft, DraftLink
-from netplan.topologies.formats.numbering import number_draft
+from netplan.topologies.formats.draft import Draft, DraftLink, number_draft
 from netplan.topologies.formats.reading import read_lines
 from netplan.topologies.graph import GPU, MANAGER, SWITCH, FabricGraph
 from netplan.units import bytes_per_s

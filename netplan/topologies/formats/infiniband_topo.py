@@ -16,11 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from netplan.topologies.formats.draft import Draft, DraftLink
-from netplan.topologies.formats.network_view import network_only
-from netplan.topologies.formats.numbering import number_draft
+from netplan.topologies.formats.draft import Draft, DraftLink, number_draft
 from netplan.topologies.formats.reading import read_lines
-from netplan.topologies.graph import GPU, SWITCH, FabricGraph
+from netplan.topologies.graph import GPU, SWITCH, FabricGraph, network_only
 from netplan.units import bytes_per_s, gbps
 
 LANES = 4
