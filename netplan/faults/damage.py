@@ -192,7 +192,18 @@ class Effects:
     whole: Islands
 
 
-def find_effects(graph: FabricGraph, damage: Damage) -> Effects:
+def intact_islands(graph: FabricGraph) -> tuple[Islands, Islands]:
+    """Islands of the intact fabric, over network links alone and over all links."""
+    whole = no_damage(graph)
+    return (
+        find_islands(graph, whole, network_links(graph)),
+        find_islands(graph, whole, np.ones(graph.link_count, bool)),
+    )
+
+
+def find_effects(
+    graph: FabricGraph, damage: Damage, intact: tuple[Islands, Islands] | None = None
+) -> Effects:
     """GPUs that are down or cut off, and the islands that are left.
 
     Parameters
@@ -201,6 +212,8 @@ def find_effects(graph: FabricGraph, damage: Damage) -> Effects:
         The fabric.
     damage
         What has failed.
+    intact
+        Islands of the intact fabric, where many damages of one fabric are asked for.
 
     Raises
     ------
@@ -223,10 +236,10 @@ def find_effects(graph: FabricGraph, damage: Damage) -> Effects:
     live = ~damage.links_out(graph)
     up = ~damage.node_down[: graph.gpus]
     answers = []
-    for links in (network_links(graph), np.ones(graph.link_count, bool)):
-        intact = find_islands(graph, no_damage(graph), links)
+    before = intact or intact_islands(graph)
+    for links, was in zip((network_links(graph), np.ones_like(live)), before, strict=True):
         left = find_islands(graph, damage, links & live)
-        answers.append((np.flatnonzero(up & ~_in_main_island(graph, intact, left)), left))
+        answers.append((np.flatnonzero(up & ~_in_main_island(graph, was, left)), left))
     (cut_off, network), (cut_off_forwarding, whole) = answers
     return Effects(np.flatnonzero(~up), cut_off, cut_off_forwarding, network, whole)
 

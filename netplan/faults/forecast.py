@@ -1,13 +1,18 @@
-"""What failures cost a fabric over the years: interruptions, goodput, spares, price of an hour.
+"""Reliability forecast of a fabric: interruptions, goodput, spares, price of an hour, over years.
 
 The rates are those of a failure book, the counts those of the fabric. Closed forms stand beside
 the simulation: with failures at random and no want of spares both must agree.
+
+Where somebody says what stands together, racks, feeds and the like fail as a whole, in place of
+those that the book guesses from the GPUs (:mod:`netplan.faults.group_failures`). Parts are swapped,
+but nobody keeps a rack in spare: the job waits until the group is back, or moves to as many idle HB
+domains as the group has taken.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -20,8 +25,9 @@ from netplan.faults.checkpoints import (
     exact_time_ratio,
     young_interval_h,
 )
-from netplan.faults.outages import Cause, Exposure, simulate_outages
-from netplan.faults.rates import FailureBook, FailureRate, Unit, unit_counts
+from netplan.faults.group_failures import GroupFailures
+from netplan.faults.outages import Cause, Exposure, Outages, simulate_outages
+from netplan.faults.rates import LAYOUT, End, FailureBook, FailureRate, Unit, unit_counts
 from netplan.faults.reliability import (
     HOURS_PER_YEAR,
     cost_per_effective_gpu_hour,
@@ -35,7 +41,6 @@ from netplan.faults.reliability import (
 )
 from netplan.topologies.fabric import Fabric
 
-End = Literal["low", "base", "high"]
 Times = Literal["repair", "lead"]
 
 
@@ -49,6 +54,8 @@ def causes_of(
     interrupts: Mapping[str, float] | None = None,
 ) -> tuple[Cause, ...]:
     """Causes of a simulation: each row of the book with the units that a cluster has of it.
+
+    Rows of rows, trays and own groups are left out: they fail as risk groups.
 
     Parameters
     ----------
@@ -100,16 +107,19 @@ def causes_of(
             pool=(pools or {}).get(row.kind, ""),
         )
 
-    return tuple(cause(row) for row in book.rates)
+    return tuple(cause(row) for row in book.rates if row.unit not in LAYOUT)
 
+
+IDLE_DOMAINS = "idle HB domains"
+"""Pool that takes over from the domains of a failed group."""
 
 SPARED_KINDS = ("switch", "transceiver", "nic", "link", "gpu", "circuit-switch")
 """Kinds of parts that spares are kept of; the rest is repaired in place."""
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
-    """How a job saves its work and what is kept in spare.
+class CheckpointPolicy:
+    """How a job saves its work.
 
     Parameters
     ----------
@@ -117,6 +127,40 @@ class Habits:
         Writing one checkpoint, and from a failure to computing again [h].
     interval_h
         Between two checkpoints [h]; the best one if None.
+    """
+
+    write_h: float
+    restart_h: float
+    interval_h: float | None = None
+
+    def at(self, between_h: float) -> Checkpoints:
+        """Checkpoints at the interval asked for, else at the best one.
+
+        Raises
+        ------
+        InputError
+            If the best interval is asked for and writing takes no time.
+        """
+        interval = self.interval_h
+        if interval is None:
+            if not self.write_h:
+                raise InputError(
+                    "checkpoints that take no time would be written all the time: give"
+                    " --checkpoint-write or --checkpoint-interval"
+                )
+            # A cluster that never fails still saves its work once a year.
+            interval = min(best_interval_h(self.write_h, between_h), HOURS_PER_YEAR)
+        return Checkpoints(interval, self.write_h, self.restart_h)
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastOptions:
+    """What a forecast assumes.
+
+    Parameters
+    ----------
+    checkpoints
+        How the job saves its work.
     level
         Service level that spares are kept for [1].
     years, seed
@@ -125,16 +169,17 @@ class Habits:
         Which end of the book's ranges counts.
     spares
         Spares that are kept, by kind of part; kinds that are not named never lack one [1].
+    idle_domains
+        Idle HB domains that take over from those of a failed group [1].
     """
 
-    write_h: float
-    restart_h: float
-    interval_h: float | None = None
+    checkpoints: CheckpointPolicy
     level: float = 0.99
     years: int = 1000
     seed: int = 0
     end: End = "base"
     spares: Mapping[str, int] = field(default_factory=dict)
+    idle_domains: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +205,7 @@ class CauseShare:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class ReliabilityForecast:
     """Years of failures of one fabric.
 
     Parameters
@@ -210,17 +255,20 @@ class Outlook:
     network_cost_per_effective_gpu_hour: float | None
 
 
-NETWORK_KINDS = frozenset({"nic", "link", "transceiver", "switch", "circuit-switch", "network"})
+NETWORK_KINDS = frozenset(
+    {"nic", "link", "transceiver", "switch", "circuit-switch", "network", "tray"}
+)
 
 
-def outlook_of(
+def reliability_forecast(
     fabric: Fabric,
     book: FailureBook,
-    habits: Habits,
+    options: ForecastOptions,
     *,
     cost_per_year: float | None = None,
     survived: Collection[Unit] = (),
-) -> Outlook:
+    groups: Sequence[GroupFailures] = (),
+) -> ReliabilityForecast:
     """What failures cost a fabric over the years.
 
     Parameters
@@ -229,18 +277,20 @@ def outlook_of(
         A sized fabric.
     book
         Failure rates, repair and delivery times.
-    habits
+    options
         Checkpoints, spares, years to simulate.
     cost_per_year
         The network's annuity and energy of a year, in any currency.
     survived
         Units whose failure cuts off no GPU of this fabric, such as a leaf of one of two planes:
         they slow the job and do not stop it.
+    groups
+        Groups that fail as a whole, of :func:`group_failures`.
 
     Raises
     ------
     InputError
-        If the habits are out of range.
+        If the options are out of range.
 
     Examples
     --------
@@ -249,51 +299,36 @@ def outlook_of(
     >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
     >>> fabric = build_fabric(FABRICS.load("rail-only"), Sizing(1024, 64, 8, 450e9, 50e9))
-    >>> found = outlook_of(fabric, FAILURE_BOOKS.load("2026"), Habits(1 / 60, 10 / 60, years=200))
+    >>> options = ForecastOptions(CheckpointPolicy(1 / 60, 10 / 60), years=200)
+    >>> found = reliability_forecast(fabric, FAILURE_BOOKS.load("2026"), options)
     >>> abs(found.effective_time_ratio - found.effective_closed_form) < 0.01
     True
     """
-    units = unit_counts(fabric)
-    carried = {row.cause: 0.0 for row in book.rates if row.unit in survived}
-    kept = _kept(fabric, book, habits)
-    causes = causes_of(
-        book,
-        units,
-        end=habits.end,
-        times="lead" if kept else "repair",
-        pools={kind: kind for kind in kept},
-        interrupts=carried,
-    )
-    stops = [cause.interrupts for cause in causes]
-    rates, counts = [c.rate_per_year for c in causes], [c.count for c in causes]
-    per_year = interruptions_per_year(rates, counts, stops)
+    exposure = _exposure(fabric, book, options, survived, groups)
+    per_year = interruptions_per_year(
+        [cause.rate_per_year for cause in exposure.causes],
+        [cause.count for cause in exposure.causes],
+        [cause.interrupts for cause in exposure.causes],
+    ) + sum(kind.stops_per_year for kind in groups)
     between_h = mtbf_h(per_year)
-    job = _job(habits, between_h)
+    job = options.checkpoints.at(between_h)
     found = simulate_outages(
-        Exposure(causes, spares=kept),
-        job,
-        years=habits.years,
-        rng=np.random.default_rng(habits.seed),
+        exposure, job, years=options.years, rng=np.random.default_rng(options.seed)
     )
     yearly, ratio = found.interruptions_a_year, found.effective_time_ratio
-    network = [
-        rate * count * stop
-        for row, rate, count, stop in zip(book.rates, rates, counts, stops, strict=True)
-        if row.kind in NETWORK_KINDS
-    ]
     goodput = found.goodput.value
     price = None
     if cost_per_year is not None and goodput > 0:
         price = cost_per_effective_gpu_hour(cost_per_year, fabric.sizing.gpus, goodput)
-    return Outlook(
+    return ReliabilityForecast(
         interruptions_per_year=yearly.value,
         interruptions_half_width=_finite(yearly.half_width),
         interruptions_closed_form=per_year,
-        network_interruptions_per_year=sum(network),
-        mtbf_h=between_h if between_h < inf else HOURS_PER_YEAR * habits.years,
+        network_interruptions_per_year=_of_network(exposure, book, groups),
+        mtbf_h=between_h if between_h < inf else HOURS_PER_YEAR * options.years,
         interval_h=job.interval_h,
-        young_h=_young(habits, between_h, young_interval_h),
-        daly_h=_young(habits, between_h, daly_interval_h),
+        young_h=_rule(young_interval_h, options, between_h),
+        daly_h=_rule(daly_interval_h, options, between_h),
         effective_time_ratio=ratio.value,
         effective_half_width=_finite(ratio.half_width),
         effective_closed_form=exact_time_ratio(job, between_h),
@@ -302,37 +337,78 @@ def outlook_of(
         years=found.years,
         years_for_one_percent=_finite(float(yearly.years_for(0.01))),
         no_switch_down=_no_switch_down(book, fabric),
-        causes=tuple(
-            CauseShare(
-                cause=cause.name,
-                failures_per_year=cause.rate_per_year * cause.count,
-                interruptions_per_year=found.interruptions_of(cause.name).value,
-                half_width=_finite(found.interruptions_of(cause.name).half_width),
-            )
-            for cause in causes
-        ),
-        spares=_spares(fabric, book, habits),
+        causes=_causes(exposure, groups, found),
+        spares=_spares(fabric, book, options),
         network_cost_per_effective_gpu_hour=price,
     )
 
 
-def _job(habits: Habits, between_h: float) -> Checkpoints:
-    """Checkpoints at the interval asked for, else at the best one."""
-    interval = habits.interval_h
-    if interval is None:
-        if not habits.write_h:
-            raise InputError(
-                "checkpoints that take no time would be written all the time: give"
-                " --checkpoint-write or --checkpoint-interval"
-            )
-        # A cluster that never fails still saves its work once a year.
-        interval = min(best_interval_h(habits.write_h, between_h), HOURS_PER_YEAR)
-    return Checkpoints(interval, habits.write_h, habits.restart_h)
+def _exposure(
+    fabric: Fabric,
+    book: FailureBook,
+    options: ForecastOptions,
+    survived: Collection[Unit],
+    groups: Sequence[GroupFailures],
+) -> Exposure:
+    """Everything that can stop the job: single parts, groups, and what replaces them."""
+    kept = _kept(fabric, book, options)
+    causes = causes_of(
+        book,
+        unit_counts(fabric),
+        end=options.end,
+        times="lead" if kept else "repair",
+        pools={kind: kind for kind in kept},
+        interrupts={row.cause: 0.0 for row in book.rates if row.unit in survived},
+    )
+    whole = {kind.row.cause for kind in groups}
+    causes = tuple(cause for cause in causes if cause.name not in whole)
+    if not groups:
+        return Exposure(causes, spares=kept)
+    domains = fabric.sizing.domains
+    idle = Cause(IDLE_DOMAINS, 0.0, domains, pool=IDLE_DOMAINS)
+    return Exposure(
+        (*causes, idle),
+        spares={**kept, IDLE_DOMAINS: min(options.idle_domains, domains)},
+        groups=tuple(kind.groups for kind in groups),
+        cause_of=np.full(domains, len(causes)),
+    )
 
 
-def _young(habits: Habits, between_h: float, rule: Any) -> float:  # noqa: ANN401 - a rule of two times
+def _of_network(exposure: Exposure, book: FailureBook, groups: Sequence[GroupFailures]) -> float:
+    """Interruptions that the network causes, closed form [1/year]."""
+    network = {row.cause for row in book.rates if row.kind in NETWORK_KINDS}
+    alone = [cause for cause in exposure.causes if cause.name in network]
+    return sum(cause.rate_per_year * cause.count * cause.interrupts for cause in alone) + sum(
+        kind.stops_per_year for kind in groups if kind.row.kind in NETWORK_KINDS
+    )
+
+
+def _causes(
+    exposure: Exposure, groups: Sequence[GroupFailures], found: Outages
+) -> tuple[CauseShare, ...]:
+    """Interruptions by cause, those of groups last."""
+    rates = {
+        cause.name: cause.rate_per_year * cause.count
+        for cause in exposure.causes
+        if cause.name != IDLE_DOMAINS
+    }
+    rates |= {kind.groups.kind: kind.failures_per_year for kind in groups}
+    return tuple(
+        CauseShare(
+            cause=name,
+            failures_per_year=rate,
+            interruptions_per_year=found.interruptions_of(name).value,
+            half_width=_finite(found.interruptions_of(name).half_width),
+        )
+        for name, rate in rates.items()
+    )
+
+
+def _rule(
+    rule: Callable[[float, float], float], options: ForecastOptions, between_h: float
+) -> float:
     """An interval by a rule, in a finite world [h]."""
-    return float(rule(habits.write_h, min(between_h, HOURS_PER_YEAR * habits.years)))
+    return rule(options.checkpoints.write_h, min(between_h, HOURS_PER_YEAR * options.years))
 
 
 def _no_switch_down(book: FailureBook, fabric: Fabric) -> float | None:
@@ -343,7 +419,7 @@ def _no_switch_down(book: FailureBook, fabric: Fabric) -> float | None:
     return none_down(max(shares), fabric.switches)
 
 
-def _kept(fabric: Fabric, book: FailureBook, habits: Habits) -> dict[str, int]:
+def _kept(fabric: Fabric, book: FailureBook, options: ForecastOptions) -> dict[str, int]:
     """Spares that are kept of parts that the fabric has.
 
     Raises
@@ -352,27 +428,27 @@ def _kept(fabric: Fabric, book: FailureBook, habits: Habits) -> dict[str, int]:
         If they do not reach the service level: the message says how many do.
     """
     found = {}
-    for row in _spares(fabric, book, habits):
-        if row.kind not in habits.spares:
+    for row in _spares(fabric, book, options):
+        if row.kind not in options.spares:
             continue
-        number = habits.spares[row.kind]
+        number = options.spares[row.kind]
         waiting = row.failures_per_year * row.lead_h / HOURS_PER_YEAR
         try:
-            require_service(number, waiting, habits.level)
+            require_service(number, waiting, options.level)
         except InputError as error:
             raise InputError(f"{fabric.name}, {row.kind}: {error}") from None
         found[row.kind] = number
     return found
 
 
-def _spares(fabric: Fabric, book: FailureBook, habits: Habits) -> tuple[Spares, ...]:
+def _spares(fabric: Fabric, book: FailureBook, options: ForecastOptions) -> tuple[Spares, ...]:
     """Spares by kind of part: failures during a delivery, rows of one kind together."""
     units = unit_counts(fabric)
     rows: dict[str, list[tuple[float, int, float]]] = {}
     for row in book.rates:
         if row.kind in SPARED_KINDS:
-            lead_h = float(getattr(book.lead_h(row.kind), habits.end))
-            rate = float(getattr(row.rate_per_year, habits.end))
+            lead_h = float(getattr(book.lead_h(row.kind), options.end))
+            rate = float(getattr(row.rate_per_year, options.end))
             rows.setdefault(row.kind, []).append((rate, row.count_in(units), lead_h))
     found = []
     for kind, parts in rows.items():
@@ -380,7 +456,7 @@ def _spares(fabric: Fabric, book: FailureBook, habits: Habits) -> tuple[Spares, 
         waiting = sum(outstanding(rate, number, lead) for rate, number, lead in parts)
         if not count or not parts[0][2]:
             continue
-        spares = spares_needed(waiting, habits.level)
+        spares = spares_needed(waiting, options.level)
         per_year = sum(rate * number for rate, number, _ in parts)
         level = service_level(spares, waiting)
         found.append(Spares(kind, count, per_year, parts[0][2], spares, level))

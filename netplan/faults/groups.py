@@ -60,6 +60,13 @@ class RiskGroups:
         Pairs of a group and a link in it; links of member nodes need not be listed.
     weight
         How likely a group is picked next to the others, shape (groups,); None: all alike.
+    rate_per_year
+        Failures of each group as a whole in the simulated years, shape (groups,) [1/year]; None
+        leaves them out of the years.
+    interrupts
+        Chance that such a failure stops the job, shape (groups,) [1]; None: it always does.
+    repair_h
+        Mean time until a group is back, and with it all its members [h].
     """
 
     kind: str
@@ -69,10 +76,54 @@ class RiskGroups:
     link_group: Ints
     link: Ints
     weight: Floats | None = None
+    rate_per_year: Floats | None = None
+    interrupts: Floats | None = None
+    repair_h: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse groups that do not exist, and rates and chances that are none.
+
+        Raises
+        ------
+        InputError
+            If arrays do not fit together, or values are out of range.
+        """
+        for group, member in ((self.node_group, self.node), (self.link_group, self.link)):
+            if len(group) != len(member):
+                raise InputError(
+                    f"{self.kind}: {len(group)} groups, {len(member)} members: give pairs"
+                )
+            if len(group) and not 0 <= group.min() <= group.max() < len(self):
+                raise InputError(
+                    f"{self.kind}: memberships name group {group.min():,} to {group.max():,}: there"
+                    f" are {len(self):,}, counted from 0"
+                )
+        for what, values in (("rates", self.rate_per_year), ("chances", self.interrupts)):
+            if values is not None and len(values) != len(self):
+                raise InputError(f"{self.kind}: {len(values)} {what} for {len(self):,} groups")
+        rate, chance = self.rate_per_year, self.interrupts
+        if rate is not None and not (np.isfinite(rate).all() and (rate >= 0).all()):
+            raise InputError(f"{self.kind}: a rate is below 0 or not finite: give failures a year")
+        if chance is not None and ((chance < 0) | (chance > 1)).any():
+            raise InputError(f"{self.kind}: interrupts is a probability: give 0 to 1")
 
     def __len__(self) -> int:
         """Groups [1]."""
         return len(self.names)
+
+    def members_by(self, label: Ints, labels: int) -> Ints:
+        """Nodes of each label in each group, shape (groups, labels) [1].
+
+        Parameters
+        ----------
+        label
+            Label of each node, -1 for none, shape (nodes,); empty if no node has one.
+        labels
+            How many there are [1].
+        """
+        found = label[self.node] if len(label) else np.full(len(self.node), -1)
+        place = self.node_group[found >= 0] * labels + found[found >= 0]
+        return np.bincount(place, minlength=len(self) * labels).reshape(len(self), labels)
 
     def damage(self, graph: FabricGraph, chosen: Ints) -> Damage:
         """Damage in which some groups have failed, by number."""
@@ -187,34 +238,30 @@ def switch_groups(graph: FabricGraph) -> dict[str, RiskGroups]:
     return {kind: _listed(kind, members) for kind, members in found.items()}
 
 
-def outer_group(inner: RiskGroups, outer: RiskGroups, graph: FabricGraph) -> Ints:
-    """For each inner group, the outer one that holds all its nodes; -1 if none does.
+def weighted_rates(failures_per_year: float, weights: Floats) -> Floats:
+    """Rates of groups, where each random failure picks one of them by its weight [1/year].
+
+    A Poisson process that is split at random gives Poisson processes again.
 
     Parameters
     ----------
-    inner, outer
-        Groups of nodes; the outer ones disjoint, as rows or feeds are.
-    graph
-        The fabric.
+    failures_per_year
+        Failures of all groups together [1/year].
+    weights
+        Weight of each group, at least 0, in any unit; shape (groups,).
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(16, 16, 4, 450e9, 50e9))
-    >>> halves = groups_of_nodes("half", ["left", "right"], np.arange(graph.node_count) // 8 % 2)
-    >>> pairs = groups_of_nodes("pair", list("abcdefgh"), np.arange(16) // 2)
-    >>> outer_group(pairs, halves, graph)
-    array([0, 0, 0, 0, 1, 1, 1, 1])
+    >>> weighted_rates(12, np.array([1.0, 3.0])).tolist()
+    [3.0, 9.0]
     """
-    label = np.full(graph.node_count, -1, np.int64)
-    label[outer.node] = outer.node_group
-    lowest = np.full(len(inner), np.iinfo(np.int64).max)
-    highest = np.full(len(inner), -1, np.int64)
-    np.minimum.at(lowest, inner.node_group, label[inner.node])
-    np.maximum.at(highest, inner.node_group, label[inner.node])
-    return np.where(lowest == highest, highest, -1)
+    total = float(weights.sum())
+    if not np.isfinite(total) or total <= 0 or (weights < 0).any() or failures_per_year < 0:
+        raise InputError(
+            f"{failures_per_year:g} failures a year over weights that sum to {total:g}: give 0 or"
+            " more failures, weights of at least 0, and one above 0"
+        )
+    return failures_per_year * weights / total
 
 
 def _listed(kind: str, members: dict[str, list[int]]) -> RiskGroups:

@@ -32,7 +32,7 @@ from netplan.arrays import Floats, Ints
 from netplan.catalog import unknown_name
 from netplan.errors import InputError
 from netplan.faults.checkpoints import Checkpoints
-from netplan.faults.exposure import RiskGroups
+from netplan.faults.groups import RiskGroups
 from netplan.faults.reliability import HOURS_PER_YEAR, check_probability
 from netplan.faults.timeline import REASONS, Chunk, ChunkOutages, Sources, simulate_chunk
 
@@ -112,7 +112,11 @@ class Exposure:
     spares
         Spares of each pool [1].
     groups
-        Parts that fail together, beside the single failures of the causes.
+        Kinds of groups that fail as a whole, beside the single failures of the causes; only those
+        with rates count.
+    cause_of
+        Place in ``causes`` of each node that a group may hold, -1 for none, shape (nodes,): it
+        names the pool that the members of a failed group take from.
     share
         Share of the cluster that the job runs on. A failure hits it with this probability; all
         failures take spares [1].
@@ -120,7 +124,8 @@ class Exposure:
 
     causes: tuple[Cause, ...]
     spares: Mapping[str, int] = field(default_factory=dict)
-    groups: RiskGroups | None = None
+    groups: tuple[RiskGroups, ...] = ()
+    cause_of: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     share: float = 1.0
 
     def __post_init__(self) -> None:
@@ -132,11 +137,17 @@ class Exposure:
             If a pool, a group or the share is out of range.
         """
         check_probability("the share of the cluster that the job runs on", self.share)
-        kinds = 0 if self.groups is None else int(self.groups.cause_of.max(initial=-1)) + 1
+        kinds = int(self.cause_of.max(initial=-1)) + 1
         if kinds > len(self.causes):
             raise InputError(
                 f"risk groups hold parts of {kinds} causes, the exposure has {len(self.causes)}:"
                 " give a cause for each kind of part, of rate 0 if it never fails alone"
+            )
+        held = max((int(groups.node.max(initial=-1)) + 1 for groups in self.groups), default=0)
+        if len(self.cause_of) and held > len(self.cause_of):
+            raise InputError(
+                f"risk groups hold nodes up to {held - 1:,}, causes are known of"
+                f" {len(self.cause_of):,}: give one for each, -1 for none"
             )
         parts = dict.fromkeys(self.spares, 0)
         for cause in self.causes:
@@ -454,29 +465,33 @@ def simulate_outages(
 
 def sources_of(exposure: Exposure) -> Sources:
     """Causes and groups as arrays: what happens, how often, and which spares it takes."""
-    causes, groups = exposure.causes, exposure.groups
+    causes = exposure.causes
+    failing = [groups for groups in exposure.groups if groups.rate_per_year is not None]
     pools = tuple(exposure.spares)
     pool = np.array([pools.index(c.pool) if c.pool else -1 for c in causes], np.int64)
-    parts = np.eye(len(causes), dtype=np.int64)
-    rate = np.array([cause.rate_per_year * cause.count for cause in causes])
-    stops = np.array([cause.interrupts for cause in causes])
-    column = np.arange(len(causes))
-    if groups is not None:
-        parts = np.concatenate([parts, groups.parts_by_cause(len(causes))])
-        rate = np.concatenate([rate, groups.rate_per_year])
-        stops = np.concatenate([stops, groups.interrupts])
-        column = np.concatenate([column, len(causes) + groups.label_of])
-    taken, lead_h = _demands(parts, pool, np.array([c.repair_h for c in causes]), len(pools))
+    parts = [np.eye(len(causes), dtype=np.int64)]
+    rate = [np.array([cause.rate_per_year * cause.count for cause in causes])]
+    stops = [np.array([cause.interrupts for cause in causes])]
+    column = [np.arange(len(causes))]
+    least_h = [np.zeros(len(causes))]
+    for number, groups in enumerate(failing, len(causes)):
+        parts.append(groups.members_by(exposure.cause_of, len(causes)))
+        rate.append(np.zeros(0) if groups.rate_per_year is None else groups.rate_per_year)
+        stops.append(np.ones(len(groups)) if groups.interrupts is None else groups.interrupts)
+        column.append(np.full(len(groups), number))
+        least_h.append(np.full(len(groups), groups.repair_h))
+    repair_h = np.array([cause.repair_h for cause in causes])
+    taken, lead_h = _demands(np.concatenate(parts), pool, repair_h, len(pools))
     return Sources.of(
-        names=(*(cause.name for cause in causes), *(groups.labels if groups else ())),
+        names=(*(cause.name for cause in causes), *(groups.kind for groups in failing)),
         pools=pools,
         spares=np.array([exposure.spares[name] for name in pools], np.int64),
         slowdown_h=np.array([cause.slowdown * cause.repair_h for cause in causes]),
-        column=column,
-        rate_per_year=rate,
-        stop_share=stops * exposure.share,
+        column=np.concatenate(column),
+        rate_per_year=np.concatenate(rate),
+        stop_share=np.concatenate(stops) * exposure.share,
         taken=taken,
-        lead_h=lead_h,
+        lead_h=np.where(taken > 0, np.maximum(lead_h, np.concatenate(least_h)[:, None]), 0.0),
     )
 
 

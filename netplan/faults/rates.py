@@ -47,7 +47,12 @@ Kind = Literal[
     "hb-gear",
     "server",
     "rack",
+    "row",
     "power-feed",
+    "tray",
+    "hall",
+    "batch",
+    "group",
     "maintenance",
     "software",
     "unknown",
@@ -68,7 +73,18 @@ Unit = Literal[
     "server",
     "rack",
     "power_feed",
+    "row",
+    "tray",
+    "hall",
+    "batch",
+    "group",
 ]
+
+End = Literal["low", "base", "high"]
+"""Which end of a range counts."""
+
+LAYOUT: frozenset[Unit] = frozenset({"row", "tray", "hall", "batch", "group"})
+"""Units that are there only where somebody says which parts belong to them: risk groups."""
 
 GROUPED: frozenset[Unit] = frozenset({"server", "rack", "power_feed"})
 """Units that hold a number of GPUs, which the row states."""
@@ -249,7 +265,7 @@ def unit_counts(fabric: Fabric, *, circuit_switches: int = 0) -> dict[Unit, int]
 
     A host link joins a network port of a GPU to a switch, a leaf; the other links are trunks.
     Transceivers are two an optical link. Servers, racks and power feeds follow from the GPUs and
-    the rows.
+    the rows. Of units that hang on a layout there are none, as long as nobody gives one.
 
     Parameters
     ----------
@@ -286,6 +302,7 @@ def unit_counts(fabric: Fabric, *, circuit_switches: int = 0) -> dict[Unit, int]
         "upper_switch": fabric.switches - leaves,
         "circuit_switch": circuit_switches,
         "hb_domain": fabric.sizing.domains,
+        **dict.fromkeys(LAYOUT, 0),
     }
 
 

@@ -243,10 +243,11 @@ def _line_with_pools(
         asks = np.flatnonzero(taken)
         each = taken[asks]
         asked = np.repeat(times[asks], each)
-        lead = np.repeat(sources.lead_h[:, number][kind[asks]], each)
+        lead = sources.lead_h[:, number][kind[asks]]
         if chunk.exponential:
-            lead *= rng.standard_exponential(len(lead))
-        met = _meet(asked, lead, int(spares))
+            lead = lead * rng.standard_exponential(len(lead))
+        # What fails together comes back together: one repair an event.
+        met = _meet(asked, np.repeat(lead, each), int(spares))
         # An event that takes several parts is ready when the last of them is there.
         last = np.cumsum(each) - 1
         ready[asks] = np.maximum(ready[asks], met[last])

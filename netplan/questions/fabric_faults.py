@@ -11,7 +11,8 @@ from netplan.costing.prices import PriceBook
 from netplan.costing.switches import SwitchModel
 from netplan.errors import InputError, NetplanError
 from netplan.faults.damage import find_effects
-from netplan.faults.forecast import Habits, outlook_of
+from netplan.faults.forecast import ForecastOptions, reliability_forecast
+from netplan.faults.group_failures import GroupFailures, group_failures
 from netplan.faults.group_files import read_risk_groups
 from netplan.faults.groups import (
     RiskGroups,
@@ -87,7 +88,7 @@ class FaultQuestion:
     racks: Racks
     fail: tuple[str, ...]
     draws: int
-    habits: Habits
+    options: ForecastOptions
     book: FailureBook
     prices: PriceBook
     circuit: SwitchModel
@@ -129,7 +130,9 @@ def fabric_faults(spec: FabricSpec, question: FaultQuestion) -> FabricFaults | t
     # A fabric of several planes has the sizing of one plane; its graph splits ports by itself.
     sizing = replace(question.sizing, hb_size=fabric.sizing.hb_size)
     subject = Subject(spec, sizing, fabric, question.training, question.spare_domains)
-    inventory = Inventory(subject.graph, question.racks.groups(subject))
+    groups = question.racks.groups(subject)
+    inventory = Inventory(subject.graph, groups)
+    failing = group_failures(subject.graph, groups, question.book, end=question.options.end)
     singles = tuple(single_failures(subject, inventory))
     intact = subject.intact
     return FabricFaults(
@@ -142,15 +145,27 @@ def fabric_faults(spec: FabricSpec, question: FaultQuestion) -> FabricFaults | t
         scenario=_scenario(subject, inventory, question),
         singles=singles,
         recoveries=recoveries(subject, question.prices, question.circuit, _forwarding_s(singles)),
-        gpus_cut_off_per_year=_cut_off_per_year(subject, singles, question),
-        outlook=outlook_of(
+        gpus_cut_off_per_year=_cut_off_per_year(subject, singles, question)
+        + sum(kind.gpus_cut_off_per_year for kind in failing),
+        forecast=reliability_forecast(
             fabric,
             question.book,
-            question.habits,
+            question.options,
             cost_per_year=question.yearly.get(spec.name),
             survived=_survived(singles),
+            groups=failing,
         ),
-        notes=tuple(fabric.notes),
+        notes=(*fabric.notes, *(_rate_note(kind, question.book) for kind in failing)),
+    )
+
+
+def _rate_note(kind: GroupFailures, book: FailureBook) -> str:
+    """How often a kind of groups fails in the years, and how sure the book is."""
+    row = kind.row
+    return (
+        f"Years: {len(kind.groups):,} of {kind.groups.kind!r} fail as a whole,"
+        f" {kind.failures_per_year:g} times a year together (failures {book.name},"
+        f" {row.confidence} confidence: {row.source})."
     )
 
 
@@ -168,7 +183,7 @@ def _scenario(
     except NetplanError as error:
         return str(error)
     draws = question.draws if scenario.random else 1
-    rng = np.random.default_rng(question.habits.seed)
+    rng = np.random.default_rng(question.options.seed)
     damages = [scenario.damage(rng) for _ in range(draws)]
     shares = pod_shares(subject, damages)
     impacts = [impact_of(subject, *pair) for pair in zip(damages, shares, strict=True)]
@@ -215,7 +230,7 @@ def _cut_off_per_year(
     units = unit_counts(subject.fabric)
     cut_off = {one.kind: one.impact.gpus_cut_off for one in singles}
     return sum(
-        float(getattr(row.rate_per_year, question.habits.end))
+        float(getattr(row.rate_per_year, question.options.end))
         * row.count_in(units)
         * cut_off.get(KIND_OF_UNIT.get(row.unit, ""), 0)
         for row in question.book.rates

@@ -8,7 +8,7 @@ from netplan.catalog import unknown_name
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InputError, NetplanError
-from netplan.faults.forecast import SPARED_KINDS, Habits
+from netplan.faults.forecast import SPARED_KINDS, CheckpointPolicy, ForecastOptions
 from netplan.faults.rates import FAILURE_BOOKS
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.setting import Training
@@ -123,17 +123,20 @@ def faults(  # noqa: PLR0913 - one keyword an input, as on the command line
     )
     training = Training.on(on, trained, assumptions, batch=batch) if timing else None
     _check(draws, spare_domains, years, seed)
-    habits = Habits(
-        write_h=checkpoint_write_minutes / MINUTES_PER_HOUR,
-        restart_h=restart_minutes / MINUTES_PER_HOUR,
-        interval_h=None
-        if checkpoint_interval_minutes is None
-        else checkpoint_interval_minutes / MINUTES_PER_HOUR,
+    options = ForecastOptions(
+        CheckpointPolicy(
+            write_h=checkpoint_write_minutes / MINUTES_PER_HOUR,
+            restart_h=restart_minutes / MINUTES_PER_HOUR,
+            interval_h=None
+            if checkpoint_interval_minutes is None
+            else checkpoint_interval_minutes / MINUTES_PER_HOUR,
+        ),
         level=service_level,
         years=years,
         seed=seed,
         end=rates,
         spares=_spares(spares),
+        idle_domains=spare_domains,
     )
     inputs = {
         "gpus": gpus,
@@ -181,7 +184,7 @@ def faults(  # noqa: PLR0913 - one keyword an input, as on the command line
         ),
         fail=tuple(fail),
         draws=draws,
-        habits=habits,
+        options=options,
         book=book,
         prices=priced,
         circuit=circuit,

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from netplan.faults.forecast import Outlook
+from netplan.faults.forecast import ReliabilityForecast
 from netplan.faults.impact import Impact, Recovery, Single
 from netplan.faults.rerouting import TrainingLoads
 from netplan.reports.text import Cell
@@ -65,8 +65,8 @@ class FabricFaults:
         Ways to go on after a failed GPU.
     gpus_cut_off_per_year
         GPUs that lose their network port to a failed link or leaf switch in a year [1].
-    outlook
-        Years of failures.
+    forecast
+        Years of failures; ``outlook`` in the JSON.
     notes
         Assumptions and what was left out.
     """
@@ -81,13 +81,13 @@ class FabricFaults:
     singles: tuple[Single, ...]
     recoveries: tuple[Recovery, ...]
     gpus_cut_off_per_year: float
-    outlook: Outlook
+    forecast: ReliabilityForecast
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """The fabric as the command line prints it in JSON."""
-        data = asdict(self)
-        return {"fabric": data.pop("name"), **data}
+        data = {"fabric" if key == "name" else key: value for key, value in asdict(self).items()}
+        return {"outlook" if key == "forecast" else key: value for key, value in data.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def _survival(answer: FaultsAnswer) -> Chart:
 
 def _between_h(fabric: FabricFaults) -> float:
     """Mean time between stops by the network [h]."""
-    return HOURS_PER_YEAR / max(fabric.outlook.network_interruptions_per_year, 1e-9)
+    return HOURS_PER_YEAR / max(fabric.forecast.network_interruptions_per_year, 1e-9)
 
 
 def _costs(answer: FaultsAnswer) -> Chart:

@@ -71,7 +71,7 @@ def years_rows(answer: FaultsAnswer) -> Rows:
     """Points of failure and interruptions, a row a fabric."""
     rows: Rows = []
     for fabric in answer.fabrics:
-        years = fabric.outlook
+        years = fabric.forecast
         rows.append(
             {
                 "fabric": fabric.name,
@@ -89,7 +89,7 @@ def time_rows(answer: FaultsAnswer) -> Rows:
     """Time between failures, checkpoints, time that counts and its price, a row a fabric."""
     rows: Rows = []
     for fabric in answer.fabrics:
-        years = fabric.outlook
+        years = fabric.forecast
         price = years.network_cost_per_effective_gpu_hour
         rows.append(
             {
@@ -196,7 +196,7 @@ def cause_rows(answer: FaultsAnswer) -> Rows:
     """The causes that stop a job most often, one column a fabric."""
     totals: dict[str, dict[str, Cell]] = {}
     for fabric in answer.fabrics:
-        for one in fabric.outlook.causes:
+        for one in fabric.forecast.causes:
             if one.interruptions_per_year:
                 text = f"{one.interruptions_per_year:,.1f} ± {one.half_width:.1f}"
                 totals.setdefault(one.cause, {})[fabric.name] = text
@@ -212,7 +212,7 @@ def cause_rows(answer: FaultsAnswer) -> Rows:
 def _by_size(fabrics: tuple[FabricFaults, ...]) -> list[str]:
     sizes: dict[str, float] = {}
     for fabric in fabrics:
-        for one in fabric.outlook.causes:
+        for one in fabric.forecast.causes:
             most = max(sizes.get(one.cause, 0.0), one.interruptions_per_year)
             sizes[one.cause] = most
     return sorted((name for name in sizes if sizes[name]), key=lambda name: -sizes[name])
@@ -222,7 +222,7 @@ def spare_rows(answer: FaultsAnswer) -> Rows:
     """Spares by kind of part, one column a fabric."""
     kinds: dict[str, dict[str, Cell]] = {}
     for fabric in answer.fabrics:
-        for row in fabric.outlook.spares:
+        for row in fabric.forecast.spares:
             weeks = row.lead_h / (24 * 7)
             title = f"{row.kind}, {weeks:.2g} weeks"
             kinds.setdefault(title, {})[fabric.name] = f"{row.spares:,} for {row.units:,}"

@@ -238,6 +238,16 @@ def test_yearly_cost_by_hand() -> None:
     assert life.total.base == pytest.approx(1_811_874.0)
 
 
+def test_ten_years_by_hand() -> None:
+    # 100 kW x 1.2 x 8,760 h = 1,051,200 kWh a year at 0.10: 105,120; 1 M at 5 % over ten years is
+    # 129,504.57 a year (factor 0.05 / (1 - 1.05^-10) = 0.12950457).
+    ten = Running(10, POINT(1.2), POINT(0.10), POINT(0.05))
+    life = lifetime(POINT(1e6), 1e5, ten)
+    assert life.annuity_per_year.base == pytest.approx(129_504.57)
+    assert life.energy.base == pytest.approx(1_051_200)
+    assert life.total.base == pytest.approx(10 * (129_504.57 + 105_120))
+
+
 @given(st.floats(0, 1), st.integers(1, 50))
 def test_the_annuity_pays_the_capital_back(interest: float, years: int) -> None:
     # Its present value is the capital: sum over k of f / (1 + i)^k = 1.

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from netplan.errors import InputError
 from netplan.faults.capacity import (
+    Remaining,
     attachments,
     egress_bytes_per_s,
     flow_network,
@@ -238,6 +239,22 @@ def test_large_fabrics_are_sampled_and_say_so() -> None:
     again = remaining_bandwidth(graph, damage, max_pairs=40)
     assert np.array_equal(again.first, left.first)
     assert np.array_equal(again.bytes_per_s, left.bytes_per_s)
+
+
+def test_the_mean_is_that_of_the_drawn_pairs_and_the_worst_that_of_all() -> None:
+    # Shares 2/4, 4/4, 3/4; the first was chosen for its loss: (1 + 3/4) / 2, and 1/2 at worst.
+    left = Remaining(
+        first=np.array([0, 1, 2]),
+        second=np.array([1, 2, 3]),
+        bytes_per_s=np.array([2.0, 4.0, 3.0]),
+        intact_bytes_per_s=np.full(3, 4.0),
+        bound_bytes_per_s=np.full(3, 4.0),
+        sampled=np.array([False, True, True]),
+        all_pairs=6,
+        domains_lost=0,
+        egress_share=np.ones(4),
+    )
+    assert (left.worst_share, left.mean_share) == (0.5, 0.875)
 
 
 def test_an_intact_network_can_be_reused() -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from netplan.errors import InputError, UnknownNameError
 from netplan.faults import outages
 from netplan.faults.checkpoints import Checkpoints, exact_time_ratio
-from netplan.faults.exposure import GroupKind, nest_groups
 from netplan.faults.forecast import causes_of
+from netplan.faults.groups import NOTHING, RiskGroups
 from netplan.faults.outages import Cause, Exposure, Mean, Outages, Repair, simulate_outages
 from netplan.faults.rates import FAILURE_BOOKS
 from netplan.faults.reliability import mtbf_h, outstanding, service_level
@@ -22,7 +22,8 @@ from netplan.faults.timeline import REASONS
 JOB = Checkpoints(0.5, 0.02, 0.3)
 GPUS = Cause("GPU slot", 0.17, 4096)  # 696 interruptions a year, one each 12.6 h
 SERVER = Cause("server", 0.5, 100, repair_h=300.0, pool="servers")
-RACKS = GroupKind("rack", np.ones(1), np.zeros(2, np.int64), np.arange(2))
+SERVERS = np.zeros(100, np.int64)
+"""Cause of each of a hundred parts: the first."""
 SEEDS = range(5)
 
 
@@ -36,6 +37,19 @@ def run(
 ) -> Outages:
     return simulate_outages(
         exposure, job, years=years, rng=np.random.default_rng(seed), repair=repair
+    )
+
+
+def racks(size: int, count: int, rate: float, repair_h: float = 0.0) -> RiskGroups:
+    """Racks of so many parts each, which fail as a whole."""
+    part = np.arange(size * count)
+    return RiskGroups(
+        "rack",
+        [f"rack-{number}" for number in range(count)],
+        *(part // size, part),
+        *(NOTHING, NOTHING),
+        rate_per_year=np.full(count, rate),
+        repair_h=repair_h,
     )
 
 
@@ -218,34 +232,76 @@ def test_everything_is_always_down() -> None:
 def test_a_rack_takes_all_its_servers_at_once() -> None:
     # 25 racks of four servers, 0.4 failures a year each: 10 a year, four spares each time.
     server = Cause("server", 0.0, 100, repair_h=50.0, pool="servers")
-    place = np.arange(100)
-    racks = GroupKind("rack", np.full(25, 0.4), place // 4, place)
-    groups = nest_groups([racks], np.zeros(100, np.int64))
-    found = run(Exposure((server,), {"servers": 4}, groups), years=2000, repair="fixed")
+    groups = (racks(4, 25, 0.4),)
+    found = run(Exposure((server,), {"servers": 4}, groups, SERVERS), years=2000, repair="fixed")
     assert found.causes == ("server", "rack")
     assert agrees(found.interruptions_of("rack"), 10.0)
     assert (found.demands.sum(axis=1) == 4 * found.interruptions[:, 1]).all()
     # A rack finds four spares if no other fell in the 50 h before: exp(-10 x 50 / 8760) = 0.9445.
     assert found.found_at_once("servers") == pytest.approx(np.exp(-500 / 8760), abs=0.005)
     # With three spares the fourth server always waits, 50 h in the end.
-    short = run(Exposure((server,), {"servers": 3}, groups), years=200, repair="fixed")
+    short = run(Exposure((server,), {"servers": 3}, groups, SERVERS), years=200, repair="fixed")
     assert short.time_of("waiting").value > 0.9 * 10 * 50
+
+
+@pytest.mark.parametrize("repair", ["fixed", "exponential"])
+def test_the_parts_of_a_rack_come_back_together(repair: Repair) -> None:
+    # One rack of 100 servers, once a year for 50 h on average, no spares: the job waits for one
+    # repair, not for the last of a hundred (which would take 5.2 times as long).
+    server = Cause("server", 0.0, 100, repair_h=50.0, pool="servers")
+    found = run(
+        Exposure((server,), {"servers": 0}, (racks(100, 1, 1.0),), SERVERS),
+        years=2000,
+        repair=repair,
+    )
+    assert agrees(found.time_of("waiting"), 50 * (1 - 50 / 8760 / 2))
+
+
+@pytest.mark.parametrize(("repair_h", "waits_h"), [(0.0, 50.0), (80.0, 80.0)])
+def test_a_rack_is_back_after_the_longest_repair(repair_h: float, waits_h: float) -> None:
+    # A server and two switches share a rack and a pool; 50 and 10 h, or what the rack takes.
+    causes = (
+        Cause("server", 0.0, 1, repair_h=50.0, pool="parts"),
+        Cause("switch", 0.0, 2, repair_h=10.0, pool="parts"),
+    )
+    groups = (racks(3, 1, 1.0, repair_h),)
+    exposure = Exposure(causes, {"parts": 0}, groups, np.array([0, 1, 1]))
+    found = run(exposure, years=400, repair="fixed")
+    stops = found.interruptions[:, 2].sum()
+    # A stop in the hours of another waits for the rest of both only: a percent at most.
+    assert found.time_h[:, 4].sum() / stops == pytest.approx(waits_h, rel=0.02)
+
+
+def test_groups_add_their_rates_and_only_those_that_stop_the_job_stop_it() -> None:
+    # 100 servers at 0.4 a year: 40. Ten racks of ten at 0.5, three of which stop nothing: 3.5.
+    stopping = np.where(np.arange(10) < 3, 0.0, 1.0)
+    groups = replace(racks(10, 10, 0.5), interrupts=stopping)
+    quiet = replace(groups, kind="rail", rate_per_year=None)
+    found = run(Exposure((Cause("server", 0.4, 100),), groups=(groups, quiet)), years=2000)
+    assert found.causes == ("server", "rack")
+    assert agrees(found.interruptions_a_year, 43.5)
+    assert agrees(found.interruptions_of("rack"), 3.5)
+    assert agrees(Mean.of(found.failures[:, 1]), 5.0)
 
 
 def test_correlated_failures_need_more_spares_than_single_ones() -> None:
     alone = Exposure((Cause("server", 0.4, 100, repair_h=300.0, pool="p"),), {"p": 4})
-    place = np.arange(100)
-    racks = GroupKind("rack", np.full(10, 0.4), place // 10, place)
     together = Exposure(
         (Cause("server", 0.0, 100, repair_h=300.0, pool="p"),),
         {"p": 4},
-        nest_groups([racks], np.zeros(100, np.int64)),
+        (racks(10, 10, 0.4),),
+        SERVERS,
     )
     found = [run(exposure, years=1000) for exposure in (alone, together)]
     # As many servers fail, in a tenth of the events; the shelf is empty more often.
     demands = [Mean.of(outages.demands.sum(axis=1)) for outages in found]
     assert demands[0].value == pytest.approx(demands[1].value, rel=0.1)
     assert found[1].found_at_once("p") < found[0].found_at_once("p")
+    # Single ones are short when five are out at once, racks from the first on: Palm's theorem,
+    # over 40 x 300 / 8760 servers and 4 x 300 / 8760 racks under way.
+    levels = [service_level(4, 40 * 300 / 8760), service_level(0, 4 * 300 / 8760)]
+    for outages_found, level in zip(found, levels, strict=True):
+        assert agrees(outages_found.service_level("p"), level)
 
 
 # --- means -------------------------------------------------------------------------------------
@@ -314,8 +370,12 @@ def test_coverage_of_the_interval() -> None:
             "-1 spares of 'shelf'",
         ),
         (
-            lambda: Exposure((GPUS,), groups=nest_groups([RACKS], np.array([0, 1]))),
+            lambda: Exposure((GPUS,), groups=(racks(2, 1, 1.0),), cause_of=np.array([0, 1])),
             "risk groups hold parts of 2 causes, the exposure has 1: give a cause for each",
+        ),
+        (
+            lambda: Exposure((GPUS,), groups=(racks(4, 2, 1.0),), cause_of=np.zeros(3, np.int64)),
+            "risk groups hold nodes up to 7, causes are known of 3",
         ),
         (lambda: Exposure((), share=1.5), "the share of the cluster .* got 1.5"),
         (lambda: run(Exposure((GPUS,)), years=0), "0 years of 8760 h: give at least one"),

@@ -1,78 +1,116 @@
-"""Risk groups: nesting, weights, and what fails together."""
+"""Risk groups in the simulated years: rates, weights, and what a failed group takes from a job."""
 
-import networkx as nx
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
-from netplan.faults.exposure import (
-    GroupKind,
+from netplan.faults.damage import find_effects
+from netplan.faults.forecast import CheckpointPolicy, ForecastOptions, reliability_forecast
+from netplan.faults.group_failures import group_failures, group_hits
+from netplan.faults.groups import (
+    NOTHING,
     RiskGroups,
-    draw_groups,
-    failed_parts,
-    nest_groups,
+    hall_risk_groups,
+    racks_by_count,
+    racks_of_layout,
     weighted_rates,
 )
+from netplan.faults.rates import FAILURE_BOOKS, FailureBook
+from netplan.topologies.build import build_fabric
+from netplan.topologies.expand import expand
+from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.floor_plan import FLOOR_PLANS, lay_out
+from netplan.topologies.graph import HB_SWITCH, FabricGraph
+from netplan.topologies.specs import FABRICS
+from tests.faults.damaged import small_cases
 
-NONE = np.array([], np.int64)
-
-
-def kind(label: str, members: list[list[int]], rate: float = 1.0) -> GroupKind:
-    group = np.repeat(np.arange(len(members)), [len(held) for held in members])
-    part = np.array([part for held in members for part in held], np.int64)
-    return GroupKind(label, np.full(len(members), rate), group, part)
-
-
-def members(groups: RiskGroups) -> list[list[int]]:
-    return [held.tolist() for held in np.split(groups.member, groups.start[1:-1])]
-
-
-def test_feeds_hold_racks_hold_servers() -> None:
-    # Six servers, two to a rack; feed 0 over racks 0 and 1, feed 1 over racks 1 and 2 and over
-    # server 0 itself. A part that is held twice fails once.
-    rack = kind("rack", [[0, 1], [2, 3], [4, 5]], 0.02)
-    feed = GroupKind(
-        "feed",
-        np.array([0.28, 0.56]),
-        np.array([1]),
-        np.array([0]),
-        inner=(("rack", np.array([0, 0, 1, 1]), np.array([0, 1, 1, 2])),),
-        interrupts=0.5,
-    )
-    groups = nest_groups([rack, feed], np.array([0, 0, 0, 0, 1, 1]))
-    assert members(groups) == [[0, 1], [2, 3], [4, 5], [0, 1, 2, 3], [0, 2, 3, 4, 5]]
-    assert groups.labels == ("rack", "feed")
-    assert groups.rate_per_year.tolist() == [0.02, 0.02, 0.02, 0.28, 0.56]
-    assert groups.interrupts.tolist() == [1, 1, 1, 0.5, 0.5]
-    assert groups.parts_by_cause(2).tolist() == [[2, 0], [2, 0], [0, 2], [4, 0], [3, 2]]
+CASES = small_cases()
+BOOK = FAILURE_BOOKS.load("2026")
+POLICY = CheckpointPolicy(1 / 60, 10 / 60)
 
 
-@given(st.lists(st.lists(st.integers(0, 9), max_size=6), min_size=1, max_size=5), st.data())
-def test_three_levels_hold_what_can_be_reached(low: list[list[int]], data: st.DataObject) -> None:
-    graph = nx.DiGraph()
-    kinds = [kind("level 0", low)]
-    graph.add_edges_from((("level 0", g), part) for g, held in enumerate(low) for part in held)
-    for level in (1, 2):
-        below, label = f"level {level - 1}", f"level {level}"
-        size = len(kinds[-1].rate_per_year)
-        held = data.draw(
-            st.lists(st.lists(st.integers(0, size - 1), max_size=3), min_size=1, max_size=4)
+def built(name: str, gpus: int, radix: int) -> tuple[Fabric, FabricGraph]:
+    spec, sizing = FABRICS.load(name), Sizing(gpus, radix, 8, 450e9, 50e9)
+    return build_fabric(spec, sizing), expand(spec, sizing)
+
+
+# --- what a failed group takes -------------------------------------------------------------------
+
+
+def groups_of(sets: list[tuple[list[int], list[int]]]) -> RiskGroups:
+    """Groups of nodes and links, by number."""
+
+    def pairs(side: int) -> tuple[Ints, Ints]:
+        held = [(number, one) for number, both in enumerate(sets) for one in both[side]]
+        found = np.array(held, np.int64).reshape(-1, 2)
+        return found[:, 0], found[:, 1]
+
+    names = [f"box-{number}" for number in range(len(sets))]
+    return RiskGroups("box", names, *pairs(0), *pairs(1))
+
+
+def assert_hits(graph: FabricGraph, groups: RiskGroups) -> None:
+    """One group after the other against the effects of its damage."""
+    hits = group_hits(graph, groups)
+    for number in range(len(groups)):
+        damage = groups.damage(graph, np.array([number]))
+        effects = find_effects(graph, damage)
+        gear = bool(damage.node_down[graph.node_kind == HB_SWITCH].any())
+        gone = len(effects.gpus_down) + len(effects.cut_off)
+        assert bool(hits.stops[number]) == (gear or gone > 0)
+        lost = {*(effects.gpus_down // graph.hb_size).tolist()}
+        lost |= {*(effects.cut_off_forwarding // graph.hb_size).tolist()}
+        found = {*hits.domain[hits.group == number].tolist()}
+        if len(effects.gpus_down):
+            # Who else is left alone by so many dead GPUs is not asked: they stop the job anyway.
+            assert found >= {*(effects.gpus_down // graph.hb_size).tolist()}
+        else:
+            assert found == lost
+            assert int(hits.cut_off[number]) == len(effects.cut_off)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_single_nodes_and_links(name: str) -> None:
+    graph = CASES[name].graph
+    inside = graph.group_names.index("hb") if "hb" in graph.group_names else -1
+    nodes = [([node], list[int]()) for node in range(graph.node_count)]
+    links = [(list[int](), [link]) for link in np.flatnonzero(graph.group != inside).tolist()]
+    assert_hits(graph, groups_of(nodes + links))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(sorted(CASES)), st.integers(0, 1000))
+def test_any_switches_and_links(name: str, seed: int) -> None:
+    graph, rng = CASES[name].graph, np.random.default_rng(seed)
+    switches = np.flatnonzero(graph.node_kind >= 1)
+    inside = graph.group_names.index("hb") if "hb" in graph.group_names else -1
+    links = np.flatnonzero(graph.group != inside)
+    sets = [
+        (
+            rng.choice(switches, min(len(switches), int(rng.integers(0, 5))), False).tolist(),
+            rng.choice(links, int(rng.integers(0, 6)), replace=False).tolist(),
         )
-        inner = kind(label, held)
-        kinds.append(
-            GroupKind(label, inner.rate_per_year, NONE, NONE, ((below, inner.group, inner.part),))
-        )
-        graph.add_edges_from(
-            ((label, g), (below, i)) for g, within in enumerate(held) for i in within
-        )
-    groups = nest_groups(kinds, np.zeros(10, np.int64))
-    names = [(k.label, g) for k in kinds for g in range(len(k.rate_per_year))]
-    for name, inside in zip(names, members(groups), strict=True):
-        reached = nx.descendants(graph, name) if name in graph else set()
-        assert inside == sorted(part for part in reached if isinstance(part, int))
+        for _ in range(4)
+    ]
+    assert_hits(graph, groups_of(sets))
+
+
+def test_a_rack_of_gpus_takes_their_domains_and_a_rack_of_leaves_all_of_a_fat_tree() -> None:
+    # Eight domains of eight; racks of 32 GPUs hold four. Leaves of radix 16 hold a domain each.
+    _, graph = built("fat-tree", 64, 16)
+    racks = hall_risk_groups(graph, racks_by_count(graph, gpus_per_rack=32, switches_per_rack=8))[0]
+    hits = group_hits(graph, racks)
+    taken = [hits.domain[hits.group == number].tolist() for number in range(len(racks))]
+    assert taken == [[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 3, 4, 5, 6, 7]]
+    assert hits.cut_off.tolist() == [0, 0, 64, 64]
+
+
+# --- rates -------------------------------------------------------------------------------------
 
 
 def test_weights_become_rates() -> None:
@@ -86,62 +124,107 @@ def test_weights_without_a_choice_are_refused(weights: list[float]) -> None:
         weighted_rates(1.0, np.array(weights))
 
 
-def test_groups_are_picked_by_weight() -> None:
-    groups = nest_groups([kind("rack", [[0], [1], [2], [3]])], np.zeros(4, np.int64))
-    weights = np.array([0.0, 1.0, 3.0, 0.0])
-    drawn = draw_groups(groups, 40_000, np.random.default_rng(5), weights)
-    share = np.bincount(drawn, minlength=4) / 40_000
-    # Standard error of a share of 1/4 in 40,000: 0.0022.
-    assert share.tolist() == pytest.approx([0, 0.25, 0.75, 0], abs=0.009)
-    assert share[0] == share[3] == 0
-    even = np.bincount(draw_groups(groups, 40_000, np.random.default_rng(5))) / 40_000
-    assert even.tolist() == pytest.approx([0.25] * 4, abs=0.009)
+def test_each_kind_fails_at_the_rate_of_its_row() -> None:
+    _, graph = built("rail-only", 2048, 64)
+    layout = lay_out(FLOOR_PLANS.load("example-hall"), graph)
+    groups = hall_risk_groups(graph, racks_of_layout(layout, graph))
+    own = replace(groups[0], kind="chassis", weight=np.arange(len(groups[0]), dtype=float))
+    found = {kind.groups.kind: kind for kind in group_failures(graph, (*groups, own), BOOK)}
+    # The hall has no row, since cooling is not in the book.
+    assert list(found) == ["Rack", "Power feed", "Row", "Cable tray", "Own group: chassis"]
+    sizes = {kind.kind: len(kind) for kind in groups}
+    expected = {
+        "Rack": 0.02 * sizes["rack"],
+        "Power feed": 0.28 * 2,
+        "Row": 0.02 * sizes["row"],
+        "Cable tray": 0.01 * sizes["tray"],
+        "Own group: chassis": 0.02 * sizes["rack"],
+    }
+    assert {name: kind.failures_per_year for name, kind in found.items()} == expected
+    rates = found["Own group: chassis"].groups.rate_per_year
+    assert rates is not None
+    assert rates[2] == pytest.approx(2 * rates[1])
+    assert rates.sum() == pytest.approx(expected["Own group: chassis"])
+    assert [kind.groups.repair_h for kind in found.values()] == [3.5, 6.0, 3.5, 24.0, 3.5]
+    high = group_failures(graph, groups[:1], BOOK, end="high")[0]
+    assert high.failures_per_year == pytest.approx(0.44 * sizes["rack"])
+    # A book without such rows leaves them out.
+    assert group_failures(graph, groups, FAILURE_BOOKS.load("rsc-1")) == ()
 
 
-@given(
-    st.lists(st.lists(st.integers(0, 20), unique=True, max_size=8), min_size=1, max_size=6),
-    st.data(),
-)
-def test_failed_parts_are_those_of_each_group(held: list[list[int]], data: st.DataObject) -> None:
-    groups = nest_groups([kind("rack", held)], np.zeros(21, np.int64))
-    failed = data.draw(st.lists(st.integers(0, len(held) - 1), max_size=10))
-    event, part = failed_parts(groups, np.array(failed, np.int64))
-    expected = [(n, p) for n, g in enumerate(failed) for p in sorted(held[g])]
-    assert list(zip(event.tolist(), part.tolist(), strict=True)) == expected
+# --- years -------------------------------------------------------------------------------------
 
 
-def test_circles_and_unknown_kinds_are_refused() -> None:
-    ring = GroupKind("rack", np.ones(1), NONE, NONE, (("rack", np.array([0]), np.array([0])),))
-    with pytest.raises(InputError, match="rack holds rack, which does not come before it"):
-        nest_groups([ring], np.zeros(1, np.int64))
+def only_racks(book: FailureBook) -> FailureBook:
+    """The book with its racks alone."""
+    kept = [row for row in book.rates if row.cause == "Rack"]
+    return book.model_copy(update={"rates": tuple(kept)})
 
 
-@pytest.mark.parametrize(
-    ("group", "part", "message"),
-    [
-        ([0, 2], [0, 1], "memberships name group 0 to 2: there are 2"),
-        ([0, 1], [0, 7], "memberships name member 0 to 7: there are 4"),
-        ([0, -1], [0, 1], "memberships name group -1 to 0"),
-        ([0], [0, 1], "1 groups and 2 members: give pairs"),
-    ],
-)
-def test_impossible_memberships_are_refused(
-    group: list[int], part: list[int], message: str
-) -> None:
-    wrong = GroupKind("rack", np.ones(2), np.array(group), np.array(part))
-    with pytest.raises(InputError, match=message):
-        nest_groups([wrong], np.zeros(4, np.int64))
+@pytest.mark.parametrize(("idle", "waits_h"), [(0, 3.5), (4, 0.0)])
+def test_racks_enter_the_years_in_closed_form(idle: int, waits_h: float) -> None:
+    # 32 racks of 32 GPUs, four domains each, two of leaves and one of spines, at 0.02 a year: each
+    # stops the job, 0.7 a year.
+    fabric, graph = built("rail-only", 1024, 64)
+    racking = racks_by_count(graph, gpus_per_rack=32, switches_per_rack=16)
+    groups = group_failures(graph, hall_risk_groups(graph, racking)[:1], only_racks(BOOK))
+    assert groups[0].failures_per_year == pytest.approx(35 * 0.02)
+    assert groups[0].stops_per_year == pytest.approx(35 * 0.02)
+    options = ForecastOptions(POLICY, years=40_000, idle_domains=idle)
+    found = reliability_forecast(fabric, only_racks(BOOK), options, groups=groups)
+    assert found.interruptions_closed_form == pytest.approx(0.7)
+    assert abs(found.interruptions_per_year - 0.7) < 2 * found.interruptions_half_width
+    # Without idle domains the job waits for each rack of GPUs, 3.5 h on average, and for the
+    # spines, without which the leaves of a rail are alone; two racks of leaves leave half of the
+    # rails. Four idle domains take over from a rack, but not from the 96 that spines take.
+    waits = 0.64 * waits_h + 0.02 * 3.5
+    assert found.lost_h["waiting"] == pytest.approx(waits, rel=0.03, abs=0.01)
+    assert [one.cause for one in found.causes] == ["Rack"]
+    assert found.causes[0].failures_per_year == pytest.approx(0.7)
+    # Without a layout the book guesses 64 racks of 16 GPUs: 1.28 stops a year.
+    guessed = reliability_forecast(fabric, only_racks(BOOK), options)
+    assert guessed.interruptions_closed_form == pytest.approx(64 * 0.02)
+
+
+def test_larger_racks_stop_a_job_less_often_and_take_more() -> None:
+    fabric, graph = built("rail-optimized", 1024, 64)
+    stops, waits = [], []
+    for size in (8, 16, 32, 64):
+        racking = racks_by_count(graph, gpus_per_rack=size, switches_per_rack=16)
+        groups = group_failures(graph, hall_risk_groups(graph, racking)[:1], only_racks(BOOK))
+        options = ForecastOptions(POLICY, years=20_000, idle_domains=2)
+        found = reliability_forecast(fabric, only_racks(BOOK), options, groups=groups)
+        stops.append(found.interruptions_closed_form)
+        waits.append(found.lost_h["waiting"] / found.interruptions_per_year)
+    assert stops == sorted(stops, reverse=True)
+    # Two idle domains take over from racks of one or two, and never from those of four or eight.
+    assert max(waits[:2]) < 0.5
+    assert min(waits[2:]) > 3
+
+
+def test_two_feeds_survive_one_where_the_book_says_so() -> None:
+    fabric, graph = built("rail-only", 1024, 64)
+    racking = racks_by_count(graph, gpus_per_rack=32, switches_per_rack=16)
+    feeds = hall_risk_groups(graph, racking)[1:2]
+    row = BOOK.rate("Power feed").model_copy(update={"interrupts": 0.0})
+    book = BOOK.model_copy(update={"rates": (row,)})
+    (found,) = group_failures(graph, feeds, book)
+    assert (found.failures_per_year, found.stops_per_year) == (0.56, 0.0)
+    years = reliability_forecast(fabric, book, ForecastOptions(POLICY, years=50), groups=(found,))
+    assert years.interruptions_per_year == years.lost_h["waiting"] == 0
+
+
+# --- refused -----------------------------------------------------------------------------------
 
 
 def made(**changes: object) -> RiskGroups:
     values: dict[str, object] = {
-        "labels": ("rack",),
-        "label_of": np.zeros(2, np.int64),
-        "rate_per_year": np.ones(2),
-        "interrupts": np.ones(2),
-        "start": np.array([0, 1, 2]),
-        "member": np.array([0, 1]),
-        "cause_of": np.zeros(2, np.int64),
+        "kind": "rack",
+        "names": ("rack-0", "rack-1"),
+        "node_group": np.array([0, 1]),
+        "node": np.array([5, 7]),
+        "link_group": NOTHING,
+        "link": NOTHING,
     }
     return RiskGroups(**(values | changes))  # type: ignore[arg-type]
 
@@ -149,14 +232,16 @@ def made(**changes: object) -> RiskGroups:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rate_per_year": np.ones(3)}, "do not fit: give one of each a group"),
-        ({"start": np.array([0, 1, 3])}, "do not fit"),
-        ({"member": np.array([0, 2])}, "hold parts 0 to 2: there are 0 to 1"),
+        ({"node_group": np.array([0, 2])}, "memberships name group 0 to 2: there are 2"),
+        ({"node_group": np.array([0, -1])}, "memberships name group -1 to 0"),
+        ({"node": np.array([5])}, "2 groups, 1 members: give pairs"),
+        ({"rate_per_year": np.ones(3)}, "3 rates for 2 groups"),
         ({"rate_per_year": np.array([1.0, -1.0])}, "a rate is below 0"),
+        ({"rate_per_year": np.array([1.0, np.nan])}, "a rate is below 0 or not finite"),
         ({"interrupts": np.array([1.0, 30.0])}, "interrupts is a probability"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(changes: dict[str, Ints], message: str) -> None:
-    assert made().sizes.tolist() == [1, 1]
+    assert made().members_by(np.array([0] * 6 + [1] * 2), 2).tolist() == [[1, 0], [0, 1]]
     with pytest.raises(InputError, match=message):
         made(**changes)

@@ -73,7 +73,7 @@ def test_the_three_answers_to_a_failed_gpu(large: FaultsAnswer) -> None:
 
 def test_years_agree_with_the_closed_forms(large: FaultsAnswer) -> None:
     for fabric in large.fabrics:
-        years = fabric.outlook
+        years = fabric.forecast
         gap = abs(years.interruptions_per_year - years.interruptions_closed_form)
         assert gap < 2 * years.interruptions_half_width
         gap = abs(years.effective_time_ratio - years.effective_closed_form)
@@ -85,9 +85,9 @@ def test_years_agree_with_the_closed_forms(large: FaultsAnswer) -> None:
             years.interruptions_per_year
         )
     # 0.9997 ^ 1280 and ^ 256.
-    downs = [fabric.outlook.no_switch_down for fabric in large.fabrics]
+    downs = [fabric.forecast.no_switch_down for fabric in large.fabrics]
     assert downs == pytest.approx([0.9997**1280, 0.9997**256])
-    spares = {row.kind: row for row in large.fabrics[0].outlook.spares}
+    spares = {row.kind: row for row in large.fabrics[0].forecast.spares}
     assert spares["switch"].service_level >= 0.99
     assert spares["switch"].spares < 20
 
@@ -161,7 +161,7 @@ def test_parts_are_those_of_the_fabric_with_several_planes_too() -> None:
 def test_the_price_of_an_hour_follows_the_question() -> None:
     def price(**question: object) -> float:
         fabric = small(fabrics=("fat-tree",), years=5, **question).fabrics[0]
-        return fabric.outlook.network_cost_per_effective_gpu_hour or 0.0
+        return fabric.forecast.network_cost_per_effective_gpu_hour or 0.0
 
     dear = {"prices.prices.switch_port@400.base": "1090"}
     assert price(oversubscription=3.0) < 0.9 * price()
@@ -177,9 +177,9 @@ def test_two_planes_survive_what_a_single_one_does_not() -> None:
     assert single(single_plane, "leaf").gpus_cut_off == 32
     assert twin.gpus_cut_off_per_year == 0
     # Neither links nor leaves nor ports stop the job; all other causes are the same.
-    network = twin.outlook.network_interruptions_per_year
-    assert network == 0 < single_plane.outlook.network_interruptions_per_year
-    causes = {one.cause: one.interruptions_per_year for one in twin.outlook.causes}
+    network = twin.forecast.network_interruptions_per_year
+    assert network == 0 < single_plane.forecast.network_interruptions_per_year
+    causes = {one.cause: one.interruptions_per_year for one in twin.forecast.causes}
     assert causes["Leaf switch"] == causes["NIC-ToR link"] == 0
     assert causes["GPU"] == pytest.approx(512 * 0.073, rel=0.05)
 
@@ -200,11 +200,11 @@ def test_training_traffic_is_rerouted() -> None:
 
 
 def test_spares_that_are_kept_must_reach_the_level_and_are_waited_for() -> None:
-    free = small(fabrics=("rail-optimized",), years=300).fabrics[0].outlook
+    free = small(fabrics=("rail-optimized",), years=300).fabrics[0].forecast
     kept = small(fabrics=("rail-optimized",), years=300, spares=["gpu=4", "link=3"]).fabrics[0]
     assert free.lost_h["waiting"] == 0
-    assert kept.outlook.lost_h["waiting"] > 0
-    assert kept.outlook.effective_time_ratio < free.effective_time_ratio
+    assert kept.forecast.lost_h["waiting"] > 0
+    assert kept.forecast.effective_time_ratio < free.effective_time_ratio
     # 1,024 modules at 0.00684 a year, four weeks: 0.54 on the way; e^-0.54 is 58 %.
     with pytest.raises(InputError, match=r"link: 0 spares cover 58\.\d %.* 99 % .*: keep 3"):
         small(fabrics=("rail-optimized",), spares=["link=0"])
@@ -220,7 +220,7 @@ def test_random_failures_are_drawn_and_the_worst_is_shown() -> None:
     again = small(fail=["links=20"], draws=5, fabrics=("rail-optimized",)).fabrics[0]
     assert again.scenario == many.scenario
     other = small(fail=["links=20"], draws=5, seed=7, fabrics=("rail-optimized",)).fabrics[0]
-    assert other.outlook != many.outlook
+    assert other.forecast != many.forecast
 
 
 def test_racks_and_feeds_fail_as_a_whole(tmp_path: Path) -> None:
@@ -232,6 +232,31 @@ def test_racks_and_feeds_fail_as_a_whole(tmp_path: Path) -> None:
     groups.write_text("group,member\nbatch-7,gpu-1\nbatch-7,gpu-9\n", encoding="utf-8")
     mine = small(fail=["batch-7"], groups=groups, fabrics=("rail-only",))
     assert scenario(mine.fabrics[0]).impact.gpus_down == 2
+
+
+def test_racks_and_feeds_fail_in_the_years() -> None:
+    plain, racked = (
+        small(fabrics=("rail-only",), gpus_per_rack=size, years=200).fabrics[0].forecast
+        for size in (None, 32)
+    )
+    # 32 racks of GPUs and three of switches at 0.02 a year, two feeds at 0.28, where the book
+    # guesses 64 racks of 16 GPUs and two feeds of 512.
+    change = racked.interruptions_closed_form - plain.interruptions_closed_form
+    assert change == pytest.approx(35 * 0.02 + 2 * 0.28 - 64 * 0.02 - 2 * 0.28)
+    assert plain.lost_h["waiting"] == 0 < racked.lost_h["waiting"]
+    named = {one.cause: one.failures_per_year for one in racked.causes}
+    assert (named["Rack"], named["Power feed"]) == pytest.approx((0.7, 0.56))
+
+
+def test_own_groups_fail_in_the_years_by_weight(tmp_path: Path) -> None:
+    groups = tmp_path / "chassis.yaml"
+    text = "kind: chassis\ngroups:\n  a: {members: [gpu-0, gpu-9], weight: 3}\n  b: [gpu-17]\n"
+    groups.write_text(text, encoding="utf-8")
+    fabric = small(fabrics=("rail-only",), groups=groups).fabrics[0]
+    named = {one.cause: one.failures_per_year for one in fabric.forecast.causes}
+    assert named["Own group: chassis"] == pytest.approx(2 * 0.02)
+    assert named["Rack"] == pytest.approx(64 * 0.02)  # nobody said where racks stand
+    assert any("low confidence: Assumption" in note for note in fabric.notes)
 
 
 def test_a_bad_batch_of_optics_takes_its_share_of_the_links() -> None:

@@ -62,6 +62,16 @@ def test_oversubscription_by_hand() -> None:
     assert wireable_clos(3072, 64, oversubscription=3.0).switches_per_tier == (64, 16)
 
 
+def test_oversubscription_that_does_not_divide_rounds_up() -> None:
+    # Radix 8 at 3:1: 6 down, 2 up. 100 hosts: 17 leaves, 100 x 2 / 6 = 33.3, so 34 uplinks, in
+    # three tiers, since two hold 6 x 8 = 48. Middle 2 x 34 / 8 = 8.5, top 34 / 8 = 4.25.
+    counts = clos_counts(100, 8, oversubscription=3.0)
+    assert counts.switches_per_tier == (17, 9, 5)
+    assert counts.links_per_tier == (100, 34, 34)
+    # 97 hosts have 32.3 uplinks: with 33 a fifth switch on top, where 32 would fill four.
+    assert clos_counts(97, 8, oversubscription=3.0).switches_per_tier == (17, 9, 5)
+
+
 def test_rails_share_switches_but_are_never_split() -> None:
     # 1,000 GPUs in domains of 8: 125 hosts a rail; a switch of 256 ports takes 2 rails.
     counts = rail_only_counts(1000, 256, 8)
