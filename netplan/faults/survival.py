@@ -58,8 +58,7 @@ def switch_loss(spec: FabricSpec, fabric: Fabric) -> SwitchLoss:
     Examples
     --------
     >>> from netplan.topologies.build import build_fabric
-    >>> from netplan.topologies.graph import connected_parts
-    from netplan.topologies.specs import FABRICS
+    >>> from netplan.topologies.specs import FABRICS
     >>> sizing = Sizing(1024, 32, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
     >>> for name in ("rail-only", "fat-tree", "torus-3d"):
     ...     spec = FABRICS.load(name)
