@@ -58,6 +58,13 @@ class FabricRow:
         return self.cost.base / self.fabric.sizing.gpus if self.cost and self.fabric else None
 
     @property
+    def mfu(self) -> float | None:
+        """Useful FLOPs over the peak of all GPUs bought, those that the plan leaves idle too."""
+        if self.best is None or self.fabric is None:
+            return None
+        return self.best.mfu * self.best.plan.gpus / self.fabric.sizing.gpus
+
+    @property
     def effective_flops_per_s(self) -> float | None:
         """Useful FLOP/s of the whole training run: MFU times the peak of its GPUs [FLOP/s]."""
         if self.best is None or self.timed is None:
@@ -100,7 +107,7 @@ class FabricRow:
             "cost_reduction": self.cost_reduction,
             "power_w": self.power.typical_w if self.power else None,
             "iteration_time_s": best.iteration_time_s if best else None,
-            "mfu": best.mfu if best else None,
+            "mfu": self.mfu,
             "effective_flops_per_s": self.effective_flops_per_s,
             "memory_bytes": best.memory_bytes if best else None,
             "breakdown_s": best.breakdown_s if best else None,
@@ -293,7 +300,7 @@ AFTER_MONEY: tuple[Column[FabricRow], ...] = (
 )
 TRAINING: tuple[Column[FabricRow], ...] = (
     column("iteration_time_s", _best("iteration_time_s")),
-    column("mfu", _best("mfu")),
+    column("mfu", lambda row: row.mfu),
     column("memory_bytes", _best("memory_bytes")),
     column("degrees", lambda row: row.best.plan.shape if row.best else None, data=False),
     column("schedule", lambda row: row.best.plan.schedule if row.best else None, data=False),

@@ -5,12 +5,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from netplan.errors import InputError
+from netplan.reports.charts import Chart
 from netplan.reports.markdown import markdown_text
 from netplan.reports.sections import Section
 from netplan.reports.tables import csv_text, frame
 
 if TYPE_CHECKING:
     import pandas as pd
+    import plotly.graph_objects as go
 
 FORMATS = ("table", "json", "csv", "markdown", "html", "xlsx")
 
@@ -77,6 +80,23 @@ class Answer(ABC):
     def to_frame(self) -> "pd.DataFrame":
         """The first table: one row a row, one column a quantity."""
         return frame(self.sections())
+
+    def plot(self, key: str = "") -> "go.Figure":
+        """A chart of the answer as a figure of plotly: the first one, or that of a key.
+
+        Raises
+        ------
+        InputError
+            If the answer has no such chart.
+        """
+        import plotly.graph_objects as go
+
+        charts = {one.key: one for one in self.sections() if isinstance(one, Chart)}
+        if not charts or (key and key not in charts):
+            known = f"known: {', '.join(charts)}" if charts else "this answer has none"
+            raise InputError(f"no chart {key!r}: {known}")
+        chosen = charts[key] if key else next(iter(charts.values()))
+        return go.Figure(data=list(chosen.data), layout=dict(chosen.layout))
 
     def _repr_html_(self) -> str:
         """For notebooks; text from files is escaped."""

@@ -140,7 +140,7 @@ def _table_block(table: Table[object], width: int) -> RenderableType | None:
     for number, chosen in enumerate(_parts(columns, texts, width)):
         parts += [Text("")] if number else []
         picked = [columns[at].quantity for at in chosen]
-        parts.append(_drawn(table, picked, [texts[at] for at in chosen]))
+        parts.append(_drawn(table, picked, [texts[at] for at in chosen], width))
     parts += [_text(line, "dim") for line in table.legend]
     return Group(*parts)
 
@@ -155,7 +155,7 @@ def _parts(
     columns: Sequence[Column[object]], texts: Sequence[Sequence[str]], width: int
 ) -> list[list[int]]:
     """Columns of each part: all of them if they fit or can wrap, else as many as fit."""
-    widths = [max(cell_len(text) for text in column) for column in texts]
+    widths = [longest(column) for column in texts]
     prose = any(one.quantity.form == "prose" for one in columns)
     if prose or sum(widths) + GAP * (len(widths) - 1) <= width:
         return [list(range(len(columns)))]
@@ -170,20 +170,28 @@ def _parts(
     return parts
 
 
+def longest(texts: Sequence[str]) -> int:
+    """Columns that the widest text takes."""
+    return max(cell_len(text) for text in texts)
+
+
 GAP = 3
 """Columns between two columns of a table."""
 
 
 def _drawn(
-    table: Table[object], quantities: Sequence[Quantity], texts: Sequence[Sequence[str]]
+    table: Table[object],
+    quantities: Sequence[Quantity],
+    texts: Sequence[Sequence[str]],
+    width: int,
 ) -> RichTable:
-    """Some columns of a table."""
+    """Some columns of a table; text longer than half the width wraps too."""
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
     for one, column in zip(quantities, texts, strict=True):
         drawn.add_column(
             Text(column[0]),
             justify="right" if one.right else "left",
-            no_wrap=one.form != "prose",
+            no_wrap=one.right or (one.form == "text" and longest(column) <= width // 2),
             overflow="fold",
         )
     count, part = len(table.rows), ""

@@ -1,0 +1,74 @@
+"""Question classes: each input once, from the defaults file to the option and the documentation."""
+
+import inspect
+from dataclasses import MISSING
+from pathlib import Path
+
+import click
+import pytest
+
+import netplan
+from netplan.cli.compare import command
+from netplan.errors import CatalogError, UnknownNameError
+from netplan.questions.compare import Compare, compare
+from netplan.questions.question import options_of
+
+
+def test_options_keywords_and_documentation_are_the_fields() -> None:
+    fields = {one.name for one, _ in options_of(Compare)}
+    options = {one.name for one in command.params} - {"format_", "output"}
+    assert options == fields == set(inspect.signature(compare).parameters)
+    text = compare.__doc__ or ""
+    assert all(f"\n{name}\n    " in text for name in fields)
+
+
+def test_required_inputs_are_required_everywhere() -> None:
+    needed = {one.name for one, _ in options_of(Compare) if one.default is MISSING}
+    assert needed == {"gpus", "radix"}
+    assert {one.name for one in command.params if one.required} == needed
+    with pytest.raises(TypeError, match="radix"):
+        compare(gpus=64)
+
+
+def test_a_users_defaults_hold_for_commands_and_keywords(tmp_path: Path) -> None:
+    (tmp_path / "reports").mkdir()
+    path = tmp_path / "reports" / "defaults.yaml"
+    path.write_text('common: {prices: "2026"}\ncompare: {model: gpt-22b}\n')
+    question = Compare(gpus=64, radix=8, catalog=tmp_path)
+    assert (question.prices, question.model, question.power) == ("2026", "gpt-22b", "2026")
+    assert Compare(gpus=64, radix=8).prices == "rail-only-2023"
+    assert Compare(gpus=64, radix=8, catalog=tmp_path, prices="x").prices == "x"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("common: {pricess: x}\n", "defaults.yaml:1: unknown input 'pricess': did you mean prices"),
+        ("common: 3\n", "defaults.yaml:1: common: expected inputs and their values"),
+        ("common: {prices: *a}\n", "defaults.yaml:1: "),
+    ],
+)
+def test_a_wrong_defaults_file_is_one_line(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "defaults.yaml").write_text(text)
+    with pytest.raises((CatalogError, UnknownNameError)) as found:
+        Compare(gpus=64, radix=8, catalog=tmp_path)
+    assert said in str(found.value)
+
+
+def test_inputs_show_what_was_filled_in() -> None:
+    inputs = netplan.compare(gpus=512, radix=32, fabrics=("rail-only",), model="gpt-22b").inputs
+    assert inputs["prices"] == "rail-only-2023"
+    assert inputs["hb_size"] == 256
+    assert inputs["fabrics"] == ["rail-only"]
+    assert inputs["set"] == {}
+    assert "catalog" not in inputs
+
+
+def test_every_command_is_click(capsys: pytest.CaptureFixture[str]) -> None:
+    assert isinstance(command, click.Command)
+    with pytest.raises(SystemExit):
+        command.main(["--help"], prog_name="netplan compare")
+    text = capsys.readouterr().out
+    assert "netplan compare --gpus 32768 --radix 128" in text
+    assert "[default: gpt-1t]" in text
