@@ -32,8 +32,8 @@ def faults_charts(answer: FaultsAnswer) -> tuple[Chart, ...]:
     return (_survival(answer), _costs(answer))
 
 
-def faults_tables(answer: FaultsAnswer) -> dict[str, Table]:
-    """Tables by their names in the template; those without rows are left out."""
+def faults_tables(answer: FaultsAnswer) -> dict[str, Table | None]:
+    """Tables by their names in the template; None for those without rows."""
     found = {
         "years": years_rows(answer),
         "time": time_rows(answer),
@@ -48,7 +48,7 @@ def faults_tables(answer: FaultsAnswer) -> dict[str, Table]:
         "causes": cause_rows(answer),
         "spares": spare_rows(answer),
     }
-    return {name: _table(rows) for name, rows in found.items() if rows}
+    return {name: _table(rows) if rows else None for name, rows in found.items()}
 
 
 def _table(rows: list[dict[str, Cell]]) -> Table:

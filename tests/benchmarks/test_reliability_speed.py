@@ -4,8 +4,7 @@ The parts are those of the failure book of 2026 in a rail-optimized network: abo
 7,100 failures a year, of which 5,600 interrupt a job on all GPUs. Aims: a minute and 1 GiB.
 
 Run with ``pytest -n 0 tests/benchmarks --benchmark-only``; the extra columns are failures a second
-and
-the largest memory of the process so far.
+and the largest memory of the process so far.
 """
 
 import resource

@@ -1,20 +1,16 @@
 """Every command: help, README, catalog and verify."""
 
 import json
-import shlex
 from pathlib import Path
 
-import click
 import pytest
 
 from netplan.cli.main import COMMANDS
-from netplan.cli.main import netplan as command_line
 from netplan.questions.shelves import SHELVES
 from tests.cli.command import netplan
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-EXAMPLES = [line for line in README.splitlines() if line.startswith("netplan ") and "  #" in line]
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
@@ -25,30 +21,6 @@ def test_every_command_has_help_and_stands_in_the_readme(name: str) -> None:
     assert f"netplan {name}" in README
     # Examples stand on lines of their own, as they can be copied.
     assert "\\b" not in done.stdout
-
-
-def test_readme_shows_the_real_output() -> None:
-    done = netplan("compare", "--gpus", "32768", "--radix", "128")
-    assert done.stdout in README
-
-
-@pytest.mark.parametrize("line", EXAMPLES)
-def test_examples_of_the_readme_parse(
-    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Every option and choice must exist; so do, here, the files that a reader would bring.
-    monkeypatch.chdir(tmp_path)
-    name, *words = shlex.split(line, comments=True)[1:]
-    for word in words:
-        if word.endswith((".csv", ".ibnetdiscover", ".xlsx", ".yaml")):
-            Path(word).touch()
-    command = command_line.get_command(click.Context(command_line), name)
-    assert command is not None
-    command.make_context(name, words)
-
-
-def test_the_readme_has_an_example_of_every_command() -> None:
-    assert {line.split()[1] for line in EXAMPLES} == set(COMMANDS)
 
 
 def test_version() -> None:

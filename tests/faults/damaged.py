@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 
 import networkx as nx
 import numpy as np
@@ -78,10 +78,11 @@ def parts_of(graph: FabricGraph) -> list[tuple[str, int]]:
     ]
 
 
-def single_and_double(graph: FabricGraph) -> Iterator[Damage]:
-    """Every failure of one part and of two parts."""
+def single_and_double(graph: FabricGraph, *, every: int = 1) -> Iterator[Damage]:
+    """Every failure of one part, and of two parts: all, or each so many."""
     parts = parts_of(graph)
-    for failed in (*((part,) for part in parts), *combinations(parts, 2)):
+    doubles = islice(combinations(parts, 2), 0, None, every)
+    for failed in (*((part,) for part in parts), *doubles):
         yield damage_to(
             graph,
             nodes=[number for kind, number in failed if kind == "node"],

@@ -39,12 +39,12 @@ def capacity(graph: FabricGraph, damage: Damage, *pair: int, through: bool = Fal
 @pytest.mark.parametrize(
     "name", [name for name in CASES if name != "two planes, leaves and spines"]
 )
-def test_capacity_after_every_single_and_double_failure(name: str) -> None:
+def test_capacity_after_single_and_double_failures(name: str) -> None:
     """Pairs of domains and both answers take turns over the failures, so that all meet."""
     case = CASES[name]
     pairs = list(combinations(range(case.graph.domains), 2))
     lowest = np.inf
-    for turn, damage in enumerate(single_and_double(case.graph)):
+    for turn, damage in enumerate(single_and_double(case.graph, every=4)):
         pair, through = pairs[turn % len(pairs)], bool(turn // len(pairs) % 2)
         found = capacity(case.graph, damage, *pair, through=through)
         expected = max_flow(case, damage, pair, through=through)
