@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from netplan.arrays import Floats, Ints
+from netplan.arrays import Amount, Floats, Ints
 from netplan.performance.setting import Setting
 from netplan.traffic.algorithms import Affine
 from netplan.traffic.groups import Network, group_of
@@ -30,7 +30,7 @@ from netplan.workloads.operations import (
     Work,
     total_bytes,
 )
-from netplan.workloads.program import Program
+from netplan.workloads.program import Program, Repetition
 
 _DIMENSION: dict[GroupName, int] = {"tensor": TENSOR, "expert": EXPERT, "context": CONTEXT}
 
@@ -114,14 +114,18 @@ def work_time(work: Work, setting: Setting, groups: LayerGroups, slowdown: float
     """
     part, training = setting.assumptions.compute, setting.training
     zero = np.zeros(len(groups.index))
-    tensor_s = work.tensor_flops / (part.tensor_efficiency * training.flops_per_s)
-    compute_s = zero + slowdown * tensor_s + part.kernel_latency_s
-    memory_s = zero
+    compute_s, memory_s = zero + part.kernel_latency_s, zero
+    if not _is_none(work.tensor_flops):
+        tensor_s = work.tensor_flops / (part.tensor_efficiency * training.flops_per_s)
+        compute_s = compute_s + slowdown * tensor_s
     if training.vector_flops_per_s and training.memory_bytes_per_s:
-        vector_s = work.vector_flops / (part.vector_efficiency * training.vector_flops_per_s)
-        compute_s = compute_s + slowdown * vector_s
+        if not _is_none(work.vector_flops):
+            vector_s = work.vector_flops / (part.vector_efficiency * training.vector_flops_per_s)
+            compute_s = compute_s + slowdown * vector_s
         memory_s = np.maximum(work.moved_bytes / training.memory_bytes_per_s - compute_s, 0)
 
+    if not work.collectives:
+        return Timing(compute_s, memory_s, zero, zero)
     panels = 1.0 if work.panels is None else work.panels
     exposed = {"tensor": zero, "expert": zero}
     for one in work.collectives:
@@ -133,6 +137,11 @@ def work_time(work: Work, setting: Setting, groups: LayerGroups, slowdown: float
         hidden_s = compute_s + memory_s
         exposed["tensor"] = panel_s + np.maximum(panels * panel_s - hidden_s, 0)
     return Timing(compute_s, memory_s, exposed["tensor"], exposed["expert"])
+
+
+def _is_none(amount: Amount) -> bool:
+    """Whether an amount is the number 0; most operations use one kind of units only."""
+    return isinstance(amount, float) and amount == 0
 
 
 def operation_times(
@@ -163,8 +172,8 @@ class LayerTable:
 
     Parameters
     ----------
-    program
-        What the sums are of.
+    repetition
+        How often an iteration runs them.
     forward, backward
         Time of both directions.
     weight_bytes, expert_bytes
@@ -177,7 +186,7 @@ class LayerTable:
         Embedding and head.
     """
 
-    program: Program
+    repetition: Repetition
     forward: Timing
     backward: Timing
     weight_bytes: Floats
@@ -211,7 +220,7 @@ def layer_table(setting: Setting, program: Program, groups: LayerGroups) -> Laye
         ahead, back = operation_times(operation, setting, groups)
         forward, backward = forward + ahead, backward + back
     return LayerTable(
-        program=program,
+        repetition=program.repetition,
         forward=forward,
         backward=backward,
         weight_bytes=program.weight_bytes(experts=False),

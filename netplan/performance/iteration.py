@@ -21,6 +21,7 @@ with the collective's time x and the pass's time t. The ZeRO stage sets x and r
 (`netplan.workloads.program`); an all_reduce takes a reduce_scatter and an all_gather.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,8 +32,9 @@ from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace, real
 from netplan.traffic.algorithms import Affine
 from netplan.traffic.groups import Network, group_of
+from netplan.traffic.hierarchy import Group
 from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placements
-from netplan.workloads.program import SYNCHRONISATION, Program
+from netplan.workloads.program import Repetition
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,15 +98,16 @@ def schedule_terms(space: PlanSpace, table: LayerTable) -> ScheduleTerms:
     schedules = space.schedules
     totals = space.totals[:, schedules.totals]
     stages = real(totals[PIPELINE])
-    layers = table.program.layers / stages
+    layers = table.repetition.layers / stages
     m, v = real(schedules.microbatches), real(schedules.interleave)
-    runs = table.program.runs(stages=stages, microbatches=m, interleave=v)
+    runs = table.repetition.runs(stages=stages, microbatches=m, interleave=v)
     boundary = table.boundary_bytes[space.example_sharding]
+    transfers = 2 * runs.transfers
     return ScheduleTerms(
         passes=runs.layers,
         bubble=(stages - 1) * layers / v,
-        transfers=2 * runs.transfers,
-        transfer_bytes=2 * runs.transfers * boundary,
+        transfers=transfers,
+        transfer_bytes=transfers * boundary,
         fill_bytes=2 * boundary,
         microbatches=runs.ends,
         forward_rest=runs.forward_weights * layers - 1,
@@ -127,15 +130,15 @@ def placement_terms(
     weights, experts = table.weight_bytes[row], table.expert_bytes[row]
     if setting.assumptions.overlap.data == "exposed":
         weights, experts = weights * layers, experts * layers
-    program = table.program
-    gather, scatter = _synchronisation(program, network, placements, weights, experts)
+    rules = table.repetition
+    gather, scatter = _synchronisation(rules, network, placements, weights, experts)
     first, last = table.first.weight_bytes[row], table.last.weight_bytes[row]
     ends = np.where(stages == 1, first + last, np.maximum(first, last))
     ends_s = np.zeros(placements.count)
     if table.has_ends:
-        more, less = _synchronisation(program, network, placements, ends, np.zeros_like(ends))
+        more, less = _synchronisation(rules, network, placements, ends, np.zeros_like(ends))
         ends_s = more + less
-    rule = SYNCHRONISATION[program.zero_stage]
+    rule = rules.synchronisation
     each_s = {"all_gather": gather, "reduce_scatter": scatter, "all_reduce": gather + scatter}
     forward, backward = (
         sum((each_s[name] for name in names), np.zeros_like(gather))
@@ -145,20 +148,21 @@ def placement_terms(
 
 
 def _synchronisation(
-    program: Program, network: Network, placements: Placements, weights: Floats, experts: Floats
+    rules: Repetition, network: Network, placements: Placements, weights: Floats, experts: Floats
 ) -> tuple[Floats, Floats]:
     """Time of an all_gather and of a reduce_scatter of all weights [s]."""
-    held = [(program.weight_group, weights)]
+    everyone = _group(placements, rules.weight_group)
+    ahead = network.collective("all_gather", everyone).seconds(weights)
+    back = network.collective("reduce_scatter", everyone).seconds(weights)
     if experts.any():
-        held.append((program.expert_group, experts))
-    times = []
-    for kind in ("all_gather", "reduce_scatter"):
-        seconds = np.zeros_like(weights)
-        for names, message in held:
-            group = group_of(placements, *(DIMENSIONS.index(name) for name in names))
-            seconds = seconds + network.collective(kind, group).seconds(message)
-        times.append(seconds)
-    return times[0], times[1]
+        peers = _group(placements, rules.expert_group)
+        ahead = ahead + network.collective("all_gather", peers).seconds(experts)
+        back = back + network.collective("reduce_scatter", peers).seconds(experts)
+    return ahead, back
+
+
+def _group(placements: Placements, dimensions: Sequence[str]) -> Group:
+    return group_of(placements, *(DIMENSIONS.index(name) for name in dimensions))
 
 
 def exposed_s(collective_s: Floats, pass_s: Floats, rest: Floats) -> Floats:
@@ -231,8 +235,7 @@ class IterationTerms:
     def _exposed_data_s(self, place: Ints, schedule: Ints) -> Floats:
         """Data parallel collectives of whole stages, r times each where ZeRO repeats them [s]."""
         terms, placed = self.schedule, self.placement
-        rule = SYNCHRONISATION[self.table.program.zero_stage]
-        if not rule.backward_repeats:  # r is 1: one look-up a plan
+        if not self.table.repetition.synchronisation.backward_repeats:  # r is 1: one look-up a plan
             once: Floats = placed.forward_s + placed.backward_s + placed.ends_s
             return once[place]
         layers = terms.passes[schedule] / terms.microbatches[schedule]

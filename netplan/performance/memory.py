@@ -111,8 +111,8 @@ def _stage_memory(
     setting: Setting, totals: Ints, held: _Stage, table: LayerTable, row: Ints
 ) -> Memory:
     zero, overlap = setting.zero_stage, setting.assumptions.overlap
-    group = members(totals, table.program.weight_group)
-    expert_group = members(totals, table.program.expert_group)
+    group = members(totals, table.repetition.weight_group)
+    expert_group = members(totals, table.repetition.expert_group)
     dense = held.weight_bytes * held.layers + held.end_bytes
     sparse = held.expert_bytes * held.layers
     whole = dense + sparse

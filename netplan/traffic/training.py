@@ -205,9 +205,10 @@ def training_traffic(
     placement.check_covers(gpus)
     check_number("interleave", interleave, minimum=1, whole=True)
     stages = placement.totals.pipeline
-    if program.layers % (stages * interleave):
+    layers = program.repetition.layers
+    if layers % (stages * interleave):
         raise InputError(
-            f"{program.layers} layers do not split into {stages} pipeline stages"
+            f"{layers} layers do not split into {stages} pipeline stages"
             f" x {interleave} interleaved parts: change the pipeline degree"
         )
     parts = [

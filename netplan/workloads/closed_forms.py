@@ -21,6 +21,7 @@ from netplan.workloads.operations import (
     Operation,
     Sharding,
     Strategy,
+    Tensor,
     Variant,
     Work,
 )
@@ -196,7 +197,8 @@ def counted_layer(
     weights = ELEMENT_BYTES * layer_parameters(model) / t
     # The sums are known for the whole layer only; they stand at its first operation.
     whole = replace(parts[0], weight_bytes=weights, activation_bytes=stored)
-    operations = tuple(replace(one, output_bytes=boundary) for one in (whole, *parts[1:]))
+    tensor = Tensor(tokens / t, model.hidden_size)
+    operations = tuple(replace(one, result=tensor) for one in (whole, *parts[1:]))
     return Layer(operations, boundary)
 
 

@@ -17,6 +17,7 @@ from netplan.workloads.operations import (
     Collective,
     Operation,
     Sharding,
+    Tensor,
     Work,
     local_sizes,
 )
@@ -55,7 +56,7 @@ def embedding(model: Model, sharding: Sharding) -> Operation:
             moved_bytes=2 * message, collectives=(Collective("reduce_scatter", message, "tensor"),)
         ),
         Work(moved_bytes=2 * message, collectives=(Collective("all_gather", message, "tensor"),)),
-        output_bytes=message / local.tensor,
+        result=Tensor(local.rows / local.tensor, local.hidden),
     )
 
 

@@ -20,6 +20,7 @@ from netplan.workloads.operations import (
     Collective,
     Local,
     Operation,
+    Tensor,
     Variant,
     Work,
 )
@@ -90,7 +91,7 @@ def _dispatch(local: Local, variant: Variant) -> Operation:
         0.0,
         Work(moved_bytes=2 * sent, collectives=(send, gather)),
         Work(moved_bytes=2 * sent, collectives=(send,)),
-        output_bytes=_gathered_bytes(local, variant),
+        result=Tensor(variant.top_k * local.rows, local.hidden),
         inputs=(INPUT, "router"),
     )
 
@@ -112,6 +113,6 @@ def _combine(local: Local, variant: Variant) -> Operation:
         sent,
         work,
         replace(work, collectives=(back, gather)),
-        output_bytes=sent / variant.top_k,
+        result=Tensor(local.scattered_rows, local.hidden),
         inputs=("fc2-bias", "router"),
     )

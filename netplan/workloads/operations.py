@@ -163,11 +163,13 @@ class Work:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """Products of one size: ``copies`` of an (m x k) by a (k x n) matrix, on one GPU [1].
+    """Matrix products of one size on one GPU: m rows by matrices of k x n [1].
+
+    The rows are shared evenly by ``copies`` of the matrix, such as experts or attention heads.
 
     Examples
     --------
-    >>> Shape(m=512.0, k=64.0, n=512.0, copies=8.0).flops
+    >>> Shape(m=4096.0, k=64.0, n=512.0, copies=8.0).flops
     268435456.0
     """
 
@@ -178,8 +180,27 @@ class Shape:
 
     @property
     def flops(self) -> Amount:
-        """2 m k n of every copy; exact sums have one addition less an element [FLOP]."""
-        return 2.0 * self.copies * self.m * self.k * self.n
+        """2 m k n; exact sums have one addition less an element [FLOP]."""
+        return 2.0 * self.m * self.k * self.n
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tensor:
+    """What one GPU holds of a result: ``rows`` of ``columns`` 16-bit numbers [1].
+
+    Examples
+    --------
+    >>> Tensor(512.0, 1024.0).tensor_bytes
+    1048576.0
+    """
+
+    rows: Amount
+    columns: Amount = 1.0
+
+    @property
+    def tensor_bytes(self) -> Amount:
+        """The whole of it [B]."""
+        return ELEMENT_BYTES * self.rows * self.columns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -198,8 +219,8 @@ class Operation:
         The work of both directions.
     expert_weights
         Whether the weights belong to experts, which ``expert`` GPUs do not share.
-    output_bytes
-        The result on one GPU, collectives included [B].
+    result
+        What it hands on, after its collectives.
     shapes
         The matrix products of the forward pass; none where it has none or they are not known.
     inputs
@@ -215,7 +236,7 @@ class Operation:
     forward: Work
     backward: Work
     expert_weights: bool = False
-    output_bytes: Amount = 0.0
+    result: Tensor = Tensor(0.0)
     shapes: tuple[Shape, ...] = ()
     inputs: tuple[str, ...] = ()
     recomputed: bool = False
@@ -232,11 +253,11 @@ INPUT = "input"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Edge:
-    """What one operation hands to another on one GPU, one microbatch [B]."""
+    """What one operation hands to another on one GPU, one microbatch."""
 
     source: str
     target: str
-    edge_bytes: Amount
+    tensor: Tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -258,12 +279,12 @@ class Layer:
     def edges(self) -> tuple[Edge, ...]:
         """Who hands what to whom; the residual sums, which no operation has, are left out."""
         last = self.operations[-1]
-        sizes = {INPUT: last.output_bytes}  # what the layer before hands over
-        sizes |= {one.name: one.output_bytes for one in self.operations}
+        results = {INPUT: last.result}  # what the layer before hands over
+        results |= {one.name: one.result for one in self.operations}
         before = INPUT
         found = []
         for one in self.operations:
-            found += [Edge(name, one.name, sizes[name]) for name in one.inputs or (before,)]
+            found += [Edge(name, one.name, results[name]) for name in one.inputs or (before,)]
             before = one.name
         return tuple(found)
 

@@ -15,6 +15,7 @@ from netplan.workloads.operations import (
     Module,
     Operation,
     Shape,
+    Tensor,
     Work,
 )
 
@@ -66,8 +67,8 @@ class Product:
                 moved_bytes=ELEMENT_BYTES * 2 * touched,
                 collectives=backward,
             ),
-            output_bytes=ELEMENT_BYTES * result,
-            shapes=(Shape(rows / self.copies, width, columns, self.copies),),
+            result=Tensor(rows, columns),
+            shapes=(Shape(rows, width, columns, self.copies),),
         )
 
 
@@ -85,7 +86,7 @@ def row_product(product: Product, scattered_rows: Floats) -> Operation:
     whole = product.operation(
         forward=(Collective("reduce_scatter", message, "tensor"),), backward=()
     )
-    return replace(whole, output_bytes=ELEMENT_BYTES * scattered_rows * product.columns)
+    return replace(whole, result=Tensor(scattered_rows, product.columns))
 
 
 def summa_product(

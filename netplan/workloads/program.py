@@ -128,8 +128,8 @@ class Runs(Generic[T]):
         Passes through a layer, m n.
     ends
         Passes through the embedding or the head, m.
-    transfers, wraps
-        Transfers to the next stage, m v; those among them from the last to the first, m (v - 1).
+    transfers
+        Transfers to the next stage, m v.
     forward_weights, backward_weights
         Forward and backward collectives of the weights of a stage, r.
     """
@@ -137,9 +137,70 @@ class Runs(Generic[T]):
     layers: T
     ends: T
     transfers: T
-    wraps: T
-    forward_weights: T
-    backward_weights: T
+    forward_weights: Amount
+    backward_weights: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """What an iteration repeats, and over whom it synchronises weights.
+
+    Parameters
+    ----------
+    layers
+        Layers of the model, l [1].
+    zero_stage
+        What is sharded over the data parallel GPUs.
+    strategy
+        How layers are cut: says who holds the same weights.
+    """
+
+    layers: int
+    zero_stage: Zero
+    strategy: Strategy
+
+    @property
+    def synchronisation(self) -> Synchronisation:
+        """Collectives over the weights of a stage."""
+        return SYNCHRONISATION[self.zero_stage]
+
+    @property
+    def weight_group(self) -> tuple[str, ...]:
+        """Dimensions of the GPUs that hold the same weights outside the experts."""
+        return ("context", "expert", "data") if self.strategy == "2d" else ("expert", "data")
+
+    @property
+    def expert_group(self) -> tuple[str, ...]:
+        """Dimensions of the GPUs that hold the same experts."""
+        return tuple(name for name in self.weight_group if name != "expert")
+
+    def runs(self, *, stages: T, microbatches: T, interleave: T) -> Runs[T]:
+        """How often everything runs in one iteration, for numbers or arrays of one shape.
+
+        Parameters
+        ----------
+        stages
+            Pipeline stages, p [1].
+        microbatches
+            Microbatches of one pipeline, m [1].
+        interleave
+            Interleaved stages of one GPU, v [1].
+
+        Examples
+        --------
+        >>> rules = Repetition(layers=128, zero_stage=1, strategy="1d")
+        >>> runs = rules.runs(stages=64.0, microbatches=512.0, interleave=1.0)
+        >>> runs.layers, runs.transfers, runs.backward_weights
+        (1024.0, 512.0, 1.0)
+        """
+        rule = self.synchronisation
+        return Runs(
+            layers=microbatches * (self.layers / stages),
+            ends=microbatches,
+            transfers=microbatches * interleave,
+            forward_weights=microbatches if rule.forward_repeats else 1.0,
+            backward_weights=microbatches if rule.backward_repeats else 1.0,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,56 +242,19 @@ class Program:
     ----------
     sharding
         Ways to cut one microbatch, shape (shardings,).
-    layers
-        Layers of the model, l [1].
     layer
         The operations of one layer.
     first, last
         Embedding and head, where they are counted.
-    weight_group, expert_group
-        Dimensions of the GPUs that hold the same weights, and those that hold the same experts.
-    zero_stage
-        What is sharded over them.
+    repetition
+        How often an iteration runs them.
     """
 
     sharding: Sharding
-    layers: int
     layer: Layer
     first: Operation | None
     last: Operation | None
-    weight_group: tuple[str, ...]
-    expert_group: tuple[str, ...]
-    zero_stage: Zero
-
-    def runs(self, *, stages: T, microbatches: T, interleave: T) -> Runs[T]:
-        """How often everything runs in one iteration, for numbers or arrays of one shape.
-
-        Parameters
-        ----------
-        stages
-            Pipeline stages, p [1].
-        microbatches
-            Microbatches of one pipeline, m [1].
-        interleave
-            Interleaved stages of one GPU, v [1].
-
-        Examples
-        --------
-        >>> from netplan.workloads.models import MODELS
-        >>> program = training_program(MODELS.load("gpt-1t"), Sharding.of(1, tensor=8))
-        >>> runs = program.runs(stages=64.0, microbatches=512.0, interleave=1.0)
-        >>> runs.layers, runs.transfers, runs.backward_weights
-        (1024.0, 512.0, 1.0)
-        """
-        rule, once = SYNCHRONISATION[self.zero_stage], microbatches**0
-        return Runs(
-            layers=microbatches * (self.layers / stages),
-            ends=microbatches,
-            transfers=microbatches * interleave,
-            wraps=microbatches * (interleave - 1),
-            forward_weights=microbatches if rule.forward_repeats else once,
-            backward_weights=microbatches if rule.backward_repeats else once,
-        )
+    repetition: Repetition
 
     def weight_bytes(self, *, experts: bool) -> Floats:
         """16-bit weights of one layer on one GPU: those of experts, or all others [B]."""
@@ -245,7 +269,7 @@ class Program:
         Parameters
         ----------
         stages, microbatches
-            As in :meth:`runs` [1].
+            As in :meth:`Repetition.runs` [1].
 
         Raises
         ------
@@ -274,7 +298,8 @@ class Program:
 
     def _uses(self, stages: int, microbatches: int) -> Iterator[CollectiveUse]:
         """Collectives one by one: of the layers, of the ends, of their weights."""
-        runs = self.runs(stages=float(stages), microbatches=float(microbatches), interleave=1.0)
+        rules = self.repetition
+        runs = rules.runs(stages=float(stages), microbatches=float(microbatches), interleave=1.0)
         for operation in self.layer.operations:
             yield from _work_uses(operation, runs.layers, "each")
         ends: tuple[tuple[Operation | None, Stage], ...]
@@ -282,17 +307,17 @@ class Program:
         for end, stage in ends:
             if end is not None:
                 yield from _work_uses(end, runs.ends, stage)
-        rule = SYNCHRONISATION[self.zero_stage]
+        rule = rules.synchronisation
         directions = (
-            (rule.forward, runs.forward_weights),
-            (rule.backward, runs.backward_weights),
+            (rule.forward, _number(runs.forward_weights)),
+            (rule.backward, _number(runs.backward_weights)),
         )
         held = (
-            (self.weight_group, self.weight_bytes(experts=False)),
-            (self.expert_group, self.weight_bytes(experts=True)),
+            (rules.weight_group, self.weight_bytes(experts=False)),
+            (rules.expert_group, self.weight_bytes(experts=True)),
         )
         for group, layer_bytes in held:
-            stage_bytes = _number(layer_bytes) * self.layers / stages
+            stage_bytes = _number(layer_bytes) * rules.layers / stages
             for names, times in directions:
                 for name in names:
                     yield CollectiveUse("data", name, group, stage_bytes, times)
@@ -300,7 +325,7 @@ class Program:
             if end is not None:
                 message = _number(end.weight_bytes)
                 for name in dict.fromkeys((*rule.forward, *rule.backward)):
-                    yield CollectiveUse("data", name, self.weight_group, message, 1.0, stage)
+                    yield CollectiveUse("data", name, rules.weight_group, message, 1.0, stage)
 
 
 def training_program(
@@ -341,16 +366,12 @@ def training_program(
         layer = replace(layer, operations=again)
     # Closed forms contain the logits.
     head = variant.lm_head and method.counting == "detailed"
-    shared = ("context",) if method.strategy == "2d" else ()
     return Program(
         sharding=sharding,
-        layers=model.layers,
         layer=layer,
         first=embedding(model, sharding) if variant.embedding else None,
         last=lm_head(model, sharding) if head else None,
-        weight_group=(*shared, "expert", "data"),
-        expert_group=(*shared, "data"),
-        zero_stage=method.zero_stage,
+        repetition=Repetition(model.layers, method.zero_stage, method.strategy),
     )
 
 

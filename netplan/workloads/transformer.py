@@ -25,6 +25,7 @@ from netplan.workloads.operations import (
     Shape,
     Sharding,
     Strategy,
+    Tensor,
     Variant,
     Work,
     local_sizes,
@@ -43,8 +44,8 @@ def attention(local: Local, recompute: Recompute) -> Operation:
     """
     maps, q = local.microbatch * local.heads, local.head_size
     keys, queries = local.sequence, local.queries
-    scores, sums = maps * queries * keys, maps * queries * (keys - 1)
-    query = maps * queries * q
+    rows = maps * queries
+    scores, sums, query = rows * keys, rows * (keys - 1), rows * q
     key = local.microbatch * local.kv_heads * keys * q  # as many values as keys
     softmax = 3 * scores + sums
     again = recompute != "none"
@@ -66,7 +67,7 @@ def attention(local: Local, recompute: Recompute) -> Operation:
         forward=Work(
             tensor_flops=query_key + attend,
             vector_flops=softmax,
-            moved_bytes=ELEMENT_BYTES * (2 * query + 2 * key + maps * queries) + scores_bytes,
+            moved_bytes=ELEMENT_BYTES * (2 * query + 2 * key + rows) + scores_bytes,
             collectives=(gather,),
         ),
         backward=Work(
@@ -75,8 +76,8 @@ def attention(local: Local, recompute: Recompute) -> Operation:
             moved_bytes=ELEMENT_BYTES * (2 * key + 2 * query) + stored,
             collectives=(gather, scatter),
         ),
-        output_bytes=ELEMENT_BYTES * query,
-        shapes=(Shape(queries, q, keys, maps), Shape(queries, keys, q, maps)),
+        result=Tensor(rows, q),
+        shapes=(Shape(rows, q, keys, maps), Shape(rows, keys, q, maps)),
     )
 
 

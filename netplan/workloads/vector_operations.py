@@ -12,6 +12,7 @@ from netplan.workloads.operations import (
     Local,
     Module,
     Operation,
+    Tensor,
     Work,
 )
 
@@ -24,8 +25,8 @@ def bias(name: str, rows: Floats, width: Amount, copies: Amount = 1.0) -> Operat
     count = rows * width
     work = Work(vector_flops=count, moved_bytes=ELEMENT_BYTES * (count + copies * width))
     module: Module = "mlp" if name.startswith("fc") else "attention"
-    weights, result = ELEMENT_BYTES * width * copies, ELEMENT_BYTES * count
-    return Operation(name, module, weights, 0.0, work, work, output_bytes=result)
+    weights = ELEMENT_BYTES * width * copies
+    return Operation(name, module, weights, 0.0, work, work, result=Tensor(rows, width))
 
 
 def activation(local: Local, rows: Floats) -> Operation:
@@ -54,7 +55,7 @@ def activation(local: Local, rows: Floats) -> Operation:
         ELEMENT_BYTES * stores * count,
         Work(vector_flops=forward * count, moved_bytes=ELEMENT_BYTES * forward_moves * count),
         Work(vector_flops=backward * count, moved_bytes=ELEMENT_BYTES * backward_moves * count),
-        output_bytes=ELEMENT_BYTES * count,
+        result=Tensor(rows, local.ffn_local),
     )
 
 
@@ -62,8 +63,7 @@ def dropout(name: str, count: Floats) -> Operation:
     """Dropout of ``count`` elements; only the mask is stored."""
     work = Work(vector_flops=count, moved_bytes=(2 * ELEMENT_BYTES + MASK_BYTES) * count)
     module: Module = "attention" if name == "drop_v" else "mlp"
-    mask, result = MASK_BYTES * count, ELEMENT_BYTES * count
-    return Operation(name, module, 0.0, mask, work, work, output_bytes=result)
+    return Operation(name, module, 0.0, MASK_BYTES * count, work, work, result=Tensor(count))
 
 
 def layer_norm(name: str, local: Local, *, gathers: bool = True) -> Operation:
@@ -86,8 +86,8 @@ def layer_norm(name: str, local: Local, *, gathers: bool = True) -> Operation:
         collectives=(Collective("reduce_scatter", message, "tensor"),) if gathers else (),
     )
     weights, stored = ELEMENT_BYTES * 2 * width, ELEMENT_BYTES * count
-    result = message if gathers else stored
-    return Operation(name, _module(name), weights, stored, forward, backward, output_bytes=result)
+    result = Tensor(local.rows if gathers else rows, width)
+    return Operation(name, _module(name), weights, stored, forward, backward, result=result)
 
 
 def block_norm(name: str, local: Local, width: Floats, gradients: Floats) -> Operation:
@@ -115,7 +115,8 @@ def block_norm(name: str, local: Local, width: Floats, gradients: Floats) -> Ope
         collectives=(Collective("all_reduce", ELEMENT_BYTES * gradients, "tensor"),),
     )
     weights, stored = ELEMENT_BYTES * 2 * width, ELEMENT_BYTES * count
-    return Operation(name, _module(name), weights, stored, forward, backward, output_bytes=stored)
+    result = Tensor(rows, width)
+    return Operation(name, _module(name), weights, stored, forward, backward, result=result)
 
 
 def _module(name: str) -> Module:

@@ -72,7 +72,7 @@ def program_bytes(
     """Bytes of an iteration by kind, operation by operation, without the program's own sums."""
     totals, gpus = placement.totals, placement.gpus
     found = dict.fromkeys(KINDS, 0.0)
-    layers = program.layers / totals.pipeline
+    layers = program.repetition.layers / totals.pipeline
     again = method.variant.recompute == "full"
     for operation in program.layer.operations:
         for kind, amount in operation_bytes(operation, totals, again=again):

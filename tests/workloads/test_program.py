@@ -55,8 +55,8 @@ def test_shapes_by_hand() -> None:
     assert sizes("fc1") == (4096, 6144, 6144, 1)
     assert sizes("fc2") == (4096, 6144, 6144, 1)
     assert sizes("qkv") == (4096, 6144, 3 * 1536, 1)
-    assert sizes("attention") == (2048, 96, 2048, 32)
-    assert sizes("attention", 1) == (2048, 2048, 96, 32)
+    assert sizes("attention") == (32 * 2048, 96, 2048, 32)
+    assert sizes("attention", 1) == (32 * 2048, 2048, 96, 32)
 
 
 @pytest.mark.parametrize(("strategy", "variant"), PARTS)
@@ -69,7 +69,7 @@ def test_edges_join_each_operation_to_an_earlier_one(strategy: Strategy, variant
         assert sources
         assert sources <= seen
         seen.add(name)
-    assert all(number(edge.edge_bytes) > 0 for edge in found.edges)
+    assert all(number(edge.tensor.tensor_bytes) > 0 for edge in found.edges)
     # Only the last result leaves the layer: all others are used.
     assert {edge.source for edge in found.edges} == {INPUT, *names[:-1]}
 
@@ -77,7 +77,7 @@ def test_edges_join_each_operation_to_an_earlier_one(strategy: Strategy, variant
 def test_edges_carry_what_is_computed() -> None:
     """The chain of a dense layer: 4,096 rows, scattered 1,024, of 6144 or 1536 columns, 2 B."""
     edges = {(edge.source, edge.target): edge for edge in layer("1d", Variant()).edges}
-    carried = {key: number(edge.edge_bytes) / 2 for key, edge in edges.items()}
+    carried = {key: number(edge.tensor.tensor_bytes) / 2 for key, edge in edges.items()}
     assert carried[INPUT, "fc1"] == carried["ln1", "qkv"] == 4096 * 6144
     assert carried["fc1", "fc1-bias"] == carried["drop1", "fc2"] == 4096 * 6144
     assert carried["fc2", "fc2-bias"] == carried["drop2", "ln1"] == 1024 * 6144
@@ -89,16 +89,19 @@ def test_edges_carry_what_is_computed() -> None:
 
 @pytest.mark.parametrize("zero", get_args(Zero))
 def test_repetitions(zero: Zero) -> None:
-    """l = 8, p = 4, m = 6, v = 2: 12 passes through a layer, 12 transfers, 6 wraps."""
+    """l = 8, p = 4, m = 6, v = 2: 12 passes through a layer, 12 transfers."""
     program = training_program(MODEL, Sharding.of(1, 4), TrainingMethod(zero_stage=zero))
-    runs = program.runs(stages=4.0, microbatches=6.0, interleave=2.0)
-    assert (runs.layers, runs.ends, runs.transfers, runs.wraps) == (12, 6, 12, 6)
+    runs = program.repetition.runs(stages=4.0, microbatches=6.0, interleave=2.0)
+    assert (runs.layers, runs.ends, runs.transfers) == (12, 6, 12)
     assert runs.forward_weights == (6 if zero == 3 else 1)
-    assert runs.backward_weights == (6 if zero >= 2 else 1)
+    last = 6 if zero >= 2 else 1
+    assert runs.backward_weights == last
     several = np.array([6.0, 6.0])
-    many = program.runs(stages=several / 1.5, microbatches=several, interleave=several / 3)
+    many = program.repetition.runs(
+        stages=several / 1.5, microbatches=several, interleave=several / 3
+    )
     np.testing.assert_array_equal(many.layers, [12, 12])
-    np.testing.assert_array_equal(many.backward_weights, [runs.backward_weights] * 2)
+    np.testing.assert_array_equal(many.layers + many.backward_weights, [12 + last] * 2)
     assert set(SYNCHRONISATION) == set(get_args(Zero))
 
 
