@@ -110,8 +110,12 @@ def read_inputs(question: type[Question[Any]], given: Mapping[str, Any]) -> dict
     return found
 
 
-def option_of(question: type[Question[Any]], one: Field[Any], option: Option) -> click.Option:
-    """The option of one input."""
+def option_of(question: type[Question[Any]], one: Field[Any], option: Option) -> click.Parameter:
+    """The option of one input, or its argument."""
+    needed = one.default is MISSING and one.default_factory is MISSING
+    if option.argument:
+        count = -1 if option.many else 1
+        return click.Argument([one.name], type=TYPES[option.kind], nargs=count, required=needed)
     flag = option.flag or "--" + one.name.replace("_", "-")
     default = shown_default(question, one, option)
     said = f"{option.help}  [default: {default}]" if default else option.help
@@ -125,7 +129,7 @@ def option_of(question: type[Question[Any]], one: Field[Any], option: Option) ->
         [flag, one.name],
         type=kind,
         multiple=option.many,
-        required=one.default is MISSING and one.default_factory is MISSING,
+        required=needed,
         metavar=option.metavar or None,
         help=said,
     )

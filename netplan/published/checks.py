@@ -1,7 +1,10 @@
 """What a check is: one published number, netplan's own, and the verdict."""
 
+import csv
 from dataclasses import dataclass
 from typing import Literal
+
+from netplan.catalog import shipped_root
 
 Verdict = Literal["pass", "fail", "known"]
 
@@ -84,3 +87,10 @@ def check_within(
 def known(name: str, source: str, expected: str, got: str, reason: str) -> Check:
     """List a published number that does not reproduce, with the reason."""
     return Check(name, source, expected, got, "known", reason)
+
+
+def published(name: str) -> list[dict[str, str]]:
+    """Rows of a published table."""
+    path = shipped_root() / "reports" / "published" / f"{name}.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))

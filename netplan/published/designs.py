@@ -13,8 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from netplan.costing.circuits import circuit_layer
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InputError
-from netplan.published.checks import Check, check, known
-from netplan.published.rail_only import published
+from netplan.published.checks import Check, check, known, published
 from netplan.topologies.build import build_fabric
 from netplan.topologies.designs import DESIGNS, CountedDesign, Counts, DesignSize
 from netplan.topologies.dragonfly import dragonfly_shape

@@ -1,22 +1,24 @@
-"""Checks against the rail-only paper: Table 2, Table 4, Fig. 8, Appendices A and D.
+"""Checks against the rail-only paper: Table 2, Table 4, Fig. 8, faults, Appendices A and D.
 
 Source: Wang et al., How to Build Low-cost Networks for Large Language Models (without Sacrificing
-Performance)?, arXiv:2307.12169.
+Performance)?, arXiv:2307.12169. What its section 4.1 says of faults in words is checked as numbers
+on its main cluster: that of Table 2 with 32,768 GPUs in HB domains of 256 on switches of 128 ports.
 """
 
-import csv
 from collections.abc import Iterator
 from math import floor, inf
 
-from netplan.catalog import shipped_root
 from netplan.costing.bill import bill_cost, bill_of_materials
 from netplan.costing.prices import PRICE_BOOKS
+from netplan.faults.damage import find_effects
+from netplan.faults.scenario import parse_faults
 from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import Plan, PlanTime, evaluate_plan
 from netplan.performance.setting import Training
-from netplan.published.checks import Check, check, check_close, known
+from netplan.published.checks import Check, check, check_close, known, published
 from netplan.topologies.build import build_fabric
+from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.collectives import all_gather_bound_s, all_to_all_s
@@ -29,13 +31,6 @@ A100_FLOPS_PER_S = 312e12
 A100_HB_BYTES_PER_S = 600e9  # both directions added, as the paper counts NVLink
 A100_NETWORK_BYTES_PER_S = 25e9
 LATENCY_S = 1e-6
-
-
-def published(name: str) -> list[dict[str, str]]:
-    """Rows of a published table."""
-    path = shipped_root() / "reports" / "published" / f"{name}.csv"
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def rail_only_checks() -> Iterator[Check]:
@@ -172,4 +167,39 @@ def _appendix_d() -> Iterator[Check]:
         f"{rail / full - 1:.4f}",
         f"printed inverted: Eq. 20 and 21 give about C_S/C_F = {slow / fast:.4f}, as a later"
         " version of the paper states",
+    )
+
+
+WHERE = "arXiv:2307.12169, section 4.1"
+CLUSTER = Sizing(32_768, 128, 256, 450e9, 50e9)
+PAIR = ("rail-optimized", "rail-only")
+
+
+def fault_checks() -> Iterator[Check]:
+    """All claims, in the order of the section."""
+    built = {name: build_fabric(FABRICS.load(name), CLUSTER) for name in PAIR}
+    graphs = {name: expand(FABRICS.load(name), CLUSTER) for name in PAIR}
+    cut: dict[str, dict[str, int]] = {name: {} for name in PAIR}
+    for name, graph in graphs.items():
+        for kind in ("host", "leaf"):
+            effects = find_effects(graph, parse_faults([f"{kind}=1"], graph))
+            cut[name][kind] = len(effects.cut_off)
+    links = " and ".join(str(cut[name]["host"]) for name in PAIR)
+    yield check("GPUs cut off by one link, Clos and rail-only", WHERE, "1 and 1", links)
+    exposed = {name: built[name].tiers[0].switches * cut[name]["leaf"] for name in PAIR}
+    yield check(
+        "GPUs that hang at exactly one leaf or rail switch, Clos and rail-only",
+        WHERE,
+        "32,768 and 32,768",
+        " and ".join(f"{exposed[name]:,}" for name in PAIR),
+        "so a failing switch of the first tier cuts off a GPU as often in either network",
+    )
+    points = {name: built[name].switches + built[name].link_count for name in PAIR}
+    fewer = points["rail-only"] < points["rail-optimized"]
+    yield check(
+        "rail-only has fewer points of failure: switches and links",
+        WHERE,
+        "True",
+        str(fewer),
+        f"{points['rail-only']:,} against {points['rail-optimized']:,}",
     )

@@ -59,6 +59,8 @@ class Option:
         Whether the default stands in the defaults file.
     role
         ``input`` of the answer, or ``source`` (where it is read from).
+    argument
+        Whether its place on the command line says what it is, not a flag.
     """
 
     help: str
@@ -73,16 +75,24 @@ class Option:
     otherwise: str = ""
     shared: bool = False
     role: Literal["input", "source"] = "input"
+    argument: bool = False
 
 
 def required(help_: str, kind: Kind = "text", **facts: Any) -> Any:  # noqa: ANN401 - a field of any type
-    """An input that has to be given."""
-    return field(metadata={OPTION: Option(help_, kind, **facts)})
+    """An input that has to be given; an argument needs no keyword."""
+    option = Option(help_, kind, **facts)
+    return field(metadata={OPTION: option}, kw_only=not option.argument)
 
 
 def optional(help_: str, kind: Kind = "text", *, default: object = None, **facts: Any) -> Any:  # noqa: ANN401
     """An input with a default of its own: nothing, unless said otherwise."""
-    return field(default=default, metadata={OPTION: Option(help_, kind, **facts)})
+    option = Option(help_, kind, **facts)
+    return field(default=default, metadata={OPTION: option}, kw_only=not option.argument)
+
+
+def absent() -> Any:  # noqa: ANN401
+    """An input of other questions that this one does not take."""
+    return field(default=None, init=False)
 
 
 def shared(help_: str, kind: Kind = "text", **facts: Any) -> Any:  # noqa: ANN401
@@ -154,7 +164,8 @@ def options_of(question: type[Question[Any]]) -> Fields:
     """Fields of a question with their options; those of every question come last."""
     found = _FIELDS.get(id(question))
     if found is None:
-        known = [(one, cast("Option", one.metadata[OPTION])) for one in fields(question)]
+        given = [one for one in fields(question) if OPTION in one.metadata]
+        known = [(one, cast("Option", one.metadata[OPTION])) for one in given]
         found = tuple(sorted(known, key=lambda pair: pair[1].role == "source"))
         _FIELDS[id(question)] = found
     return found

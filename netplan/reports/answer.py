@@ -3,7 +3,7 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from netplan.errors import InputError
 from netplan.reports.charts import Chart
@@ -34,10 +34,12 @@ def to_json(data: Mapping[str, Any]) -> str:
 class Answer(ABC):
     """An answer, declared once: its JSON and its sections; all forms come from these two."""
 
-    exit_code: ClassVar[int] = 0
-    """What the command exits with; a question whose answer may be bad news has its own."""
-
     __slots__ = ()
+
+    @property
+    def exit_code(self) -> int:
+        """What the command exits with; a question whose answer may be bad news has its own."""
+        return 0
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:

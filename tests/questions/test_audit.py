@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from netplan.catalog import shipped_root
 from netplan.errors import CatalogError
-from netplan.published.rail_only import published
+from netplan.published.checks import published
 from netplan.questions.audit import Audit, audit
 from netplan.questions.audit_designs import COLUMNS, audit_designs
 from netplan.questions.audit_simulator import audit_simulator, is_simulator_topology

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from netplan.errors import InputError
+from netplan.published.checks import published
 from netplan.published.designs import design_checks, design_counts
-from netplan.published.rail_only import published
 from netplan.published.verify import verify
 from netplan.topologies.designs import DESIGNS
 from netplan.topologies.specs import FABRICS
