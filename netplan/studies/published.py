@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from netplan.published.rail_only import published as table
+from netplan.published.checks import published as table
 from netplan.published.rail_only_figures import Figure, figure_9, figure_10, figure_11
 from netplan.studies.points import Scalar
 from netplan.units import gbps
