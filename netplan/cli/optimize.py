@@ -48,6 +48,7 @@ from netplan.cli.output import emit_answer
 )
 @click.option("--prices", default="2026", show_default=True, help="Price book.")
 @click.option("--power", default="2026", show_default=True, help="Power book.")
+@click.option("--cabling", default="2026", show_default=True, help="Modules and cables.")
 @click.option("--iteration-model", default="ptd-p", show_default=True, help="How time is modelled.")
 @click.option("--budget", type=float, help="Highest price of the network, such as 200e6.")
 @click.option("--max-power", "max_power_w", type=float, help="Highest power of the network [W].")

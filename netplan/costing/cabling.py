@@ -103,6 +103,10 @@ class CablingBook(Record):
     racks: Racks
     notes: tuple[str, ...] = ()
 
+    def __hash__(self) -> int:
+        """Hash of the name: books are few, and hashing all rows would cost more than looking up."""
+        return hash(self.name)
+
     def length(self, group: LinkKind, medium: Medium) -> Length:
         """Length class of a kind of link.
 

@@ -1,141 +1,299 @@
-"""The bill of one fabric: built, wired, listed, priced and run for its years."""
+"""The bill of one fabric: wired, listed and priced. All money of netplan comes from here.
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+Every question about money asks for this bill: a comparison, an order, an optimization, a report, a
+study, the hardware of a recovery. So equal inputs cost the same to the cent, whoever asks.
+
+Some lines may lack a price, or a power, and still leave fabrics comparable: fibre, racks, gear
+inside HB domains, networks beside, and the first network card of each GPU, which are the same on
+every fabric or small. What else lacks one *sets the fabric apart*: its sum is a lower bound, and
+nothing is proven by it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from netplan.costing.cabling import CablingBook
 from netplan.costing.circuits import circuit_layer
-from netplan.costing.lifetime import EconomicsBook, Running, lifetime
-from netplan.costing.materials import BillItem, bill_items
+from netplan.costing.materials import (
+    BillItem,
+    Category,
+    SwitchRacks,
+    bill_items,
+    switch_racks,
+    switch_units,
+)
 from netplan.costing.power import PowerBook
 from netplan.costing.prices import PriceBook
 from netplan.costing.pricing import PowerDraw, Quote, power_of, price_bill
-from netplan.costing.spares import parse_spares, with_spares
+from netplan.costing.ranges import Range
+from netplan.costing.sensitivity import Driver, drivers
+from netplan.costing.spares import with_spares
 from netplan.costing.switches import SwitchModel, check_switch
-from netplan.costing.wiring import Hardware, Lengths, measured_links, placed, wire
-from netplan.errors import InfeasibleError, InputError
-from netplan.questions.cost_answer import FabricBill, Unbuildable
+from netplan.costing.wiring import Hardware, wire
 from netplan.topologies.build import build_fabric
-from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.floor_plan import FloorPlan
-from netplan.topologies.graph import network_only
-from netplan.topologies.site_networks import SiteNetwork, build_site_network
 from netplan.topologies.specs import FabricSpec
+
+if TYPE_CHECKING:
+    from netplan.costing.lifetime import Lifetime
+    from netplan.topologies.floor_plan import FloorPlan
+    from netplan.topologies.site_networks import SiteNetwork
 
 
 @dataclass(frozen=True, slots=True)
-class BookShelf:
-    """Catalog files of one answer."""
+class BillBooks:
+    """Catalog files that a bill is made from.
+
+    Parameters
+    ----------
+    prices, power, cabling
+        Prices, power, and the parts that there are.
+    switch, ocs
+        Models of switches and of optical circuit switches, if any are named.
+    hall
+        Floor plan that measures every cable; length classes without one.
+    networks
+        Networks beside the one that trains, with their fabrics.
+    """
 
     prices: PriceBook
     power: PowerBook
     cabling: CablingBook
-    economics: EconomicsBook
-    switch: SwitchModel | None
-    ocs: SwitchModel | None
-    hall: FloorPlan | None
-    networks: tuple[tuple[SiteNetwork, FabricSpec], ...]
+    switch: SwitchModel | None = None
+    ocs: SwitchModel | None = None
+    hall: "FloorPlan | None" = None
+    networks: "tuple[tuple[SiteNetwork, FabricSpec], ...]" = ()
 
     @property
     def models(self) -> tuple[SwitchModel, ...]:
-        """Switch models that the question names."""
+        """Switch models that are named."""
         return tuple(model for model in (self.switch, self.ocs) if model is not None)
 
 
 @dataclass(frozen=True, slots=True)
-class BillQuestion:
-    """All that the bills of one answer share."""
+class Bill:
+    """The bill of one fabric that closes, priced.
 
-    sizing: Sizing
-    books: BookShelf
-    spares: list[str]
-    running: Running
-    currency: str
+    Parameters
+    ----------
+    fabric
+        The sized fabric.
+    quote, draw
+        Price and power, line by line.
+    racks
+        Racks of its switches.
+    notes
+        What the lines do not show.
+    """
+
+    fabric: Fabric
+    quote: Quote
+    draw: PowerDraw
+    racks: SwitchRacks
+    notes: tuple[str, ...]
 
     @property
-    def running_inputs(self) -> dict[str, object]:
-        """Years, PUE, tariff and interest as the answer's inputs show them."""
-        running = self.running
-        return {
-            "years": running.years,
-            "pue": running.pue.base,
-            "tariff_per_kwh": running.tariff.base,
-            "interest": running.interest.base,
-            "running": {
-                "pue": asdict(running.pue),
-                "tariff_per_kwh": asdict(running.tariff),
-                "interest": asdict(running.interest),
-            },
-        }
+    def name(self) -> str:
+        """Name of the fabric."""
+        return self.fabric.name
+
+    @property
+    def title(self) -> str:
+        """What the fabric is."""
+        return self.fabric.title
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that it joins [1]."""
+        return self.fabric.sizing.gpus
+
+    @property
+    def capital(self) -> Range:
+        """Price of the network: the sum over the lines that have one."""
+        return self.quote.total
+
+    @property
+    def cost(self) -> Range | None:
+        """Price of the network; None where no line has one."""
+        priced = any(item.price is not None for item in self.quote.items)
+        return self.quote.total if priced else None
+
+    @property
+    def per_gpu(self) -> Range:
+        """Price of the network for one GPU."""
+        return (1 / self.gpus) * self.quote.total
+
+    @property
+    def power_w(self) -> float | None:
+        """Typical power; None where that of no line is known [W]."""
+        return self.draw.typical_w if self.draw.known else None
+
+    @property
+    def drivers(self) -> tuple[Driver, ...]:
+        """Parts that move the price, the largest swing first."""
+        return drivers(self.quote)
+
+    @property
+    def unpriced_apart(self) -> tuple[BillItem, ...]:
+        """Lines without a price that set the fabric apart."""
+        return self._apart(self.quote.unpriced)
+
+    @property
+    def unpowered_apart(self) -> tuple[BillItem, ...]:
+        """Lines of unknown power that set the fabric apart."""
+        return self._apart(self.draw.unknown)
+
+    def _apart(self, lines: tuple[BillItem, ...]) -> tuple[BillItem, ...]:
+        return tuple(
+            line
+            for line in lines
+            if not line.network
+            and line.part not in MAY_LACK_A_PRICE
+            and (line.part != "nic_port" or line.quantity > self.gpus)
+        )
 
 
-def fabric_bill(spec: FabricSpec, question: BillQuestion) -> FabricBill | Unbuildable:
-    """The bill of one fabric, or why there is none."""
-    books = question.books
-    try:
-        fabric = build_fabric(spec, question.sizing)
-        if books.switch is not None and fabric.tiers:
-            check_switch(books.switch, fabric.sizing.radix, fabric.sizing.speed_gbps, ())
-        layer = None
-        if books.ocs is not None and spec.family == "torus":
-            layer = circuit_layer(spec, fabric, books.ocs)
-        lengths = _measured(spec, question) if books.hall else None
-        hardware = Hardware(books.cabling, books.switch, layer, lengths)
-        wiring = wire(fabric, hardware)
-        beside = list(_site_lines(question, fabric.switches))
-    except (InputError, InfeasibleError) as error:
-        return Unbuildable(spec.name, f"Cannot be built: {error}.")
-    lines = (*bill_items(fabric, wiring, hardware), *beside)
-    quote = price_bill(
-        with_spares(lines, parse_spares(question.spares)), books.prices, question.currency
-    )
+MAY_LACK_A_PRICE = frozenset({"fibre", "rack", "hb_gear"})
+"""Parts whose missing price does not set a fabric apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class FabricBill(Bill):
+    """A bill with what the network costs in its years of use."""
+
+    life: "Lifetime"
+
+
+@dataclass(frozen=True, slots=True)
+class Unbuildable:
+    """A fabric that cannot be built in this size or from this hardware."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Materials:
+    """What a fabric is built from: the lines of its bill without spares, its racks, and notes."""
+
+    lines: tuple[BillItem, ...]
+    racks: SwitchRacks
+    notes: tuple[str, ...]
+
+
+def make_bill(
+    spec: FabricSpec,
+    sizing: Sizing,
+    books: BillBooks,
+    *,
+    fabric: Fabric | None = None,
+    spares: Mapping[Category, Fraction] | None = None,
+    currency: str = "",
+) -> Bill:
+    """The bill of a fabric.
+
+    Parameters
+    ----------
+    spec, sizing
+        The fabric, and what is asked of it.
+    books
+        Catalog files.
+    fabric
+        Its sized form, if that is at hand.
+    spares
+        Spares over units of the build, by category [1].
+    currency
+        Currency of the bill; the price book's own if empty.
+
+    Raises
+    ------
+    InputError
+        If the fabric cannot be built, the switch model has other ports than its switches, or the
+        hall is too small.
+    InfeasibleError
+        If the ports do not close.
+
+    Examples
+    --------
+    >>> from netplan.costing.cabling import CABLING_BOOKS
+    >>> from netplan.costing.power import POWER_BOOKS
+    >>> from netplan.costing.prices import PRICE_BOOKS
+    >>> from netplan.topologies.specs import FABRICS
+    >>> books = BillBooks(PRICE_BOOKS.load("rail-only-2023"), POWER_BOOKS.load("2026"),
+    ...                   CABLING_BOOKS.load("2026"))
+    >>> spec, sizing = FABRICS.load("rail-only"), Sizing(32_768, 128, 256, 450e9, 50e9)
+    >>> make_bill(spec, sizing, books).capital.base
+    49020928.0
+    """
+    fabric = build_fabric(spec, sizing) if fabric is None else fabric
+    made = _materials(spec, sizing, fabric, books)
+    lines = (*made.lines, *_site_lines(books, fabric))
+    ordered = with_spares(lines, spares) if spares else lines
+    quote = price_bill(ordered, books.prices, currency)
     draw = power_of(lines, books.power, books.models)
-    circuits = layer.notes if layer else ()
-    return FabricBill(
-        name=spec.name,
-        title=spec.title,
-        gpus=question.sizing.gpus,
-        quote=quote,
-        draw=draw,
-        life=lifetime(quote.total, draw.typical_w, question.running),
-        notes=(*fabric.notes, *wiring.notes, *circuits, *_notes(fabric, quote, draw, books)),
+    site = (f"{network.name}: {note}" for network, _ in books.networks for note in network.notes)
+    return Bill(fabric, quote, draw, made.racks, (*made.notes, *site))
+
+
+def _materials(spec: FabricSpec, sizing: Sizing, fabric: Fabric, books: BillBooks) -> _Materials:
+    """Lines of the fabric itself, from its counts or from its hall."""
+    if books.switch is not None and fabric.tiers:
+        check_switch(books.switch, fabric.sizing.radix, fabric.sizing.speed_gbps, ())
+    layer = None
+    if books.ocs is not None and spec.family == "torus":
+        layer = circuit_layer(spec, fabric, books.ocs)
+    hardware = Hardware(books.cabling, books.switch, layer)
+    if books.hall is None:
+        return _counted(fabric, hardware)
+    return _measured(spec, sizing, hardware, books.hall)
+
+
+# A study asks for the same few fabrics with many batches, models and prices.
+@lru_cache(maxsize=512)
+def _counted(fabric: Fabric, hardware: Hardware) -> _Materials:
+    wiring = wire(fabric, hardware)
+    twin = "Twin-port modules: counted with cables spread evenly over the switches."
+    lines = bill_items(fabric, wiring, hardware)
+    shared = any(line.price_units > 1 for line in lines if line.category == "transceivers")
+    circuits = hardware.circuits.notes if hardware.circuits is not None else ()
+    return _Materials(
+        lines,
+        switch_racks(fabric, hardware),
+        (*wiring.notes, *circuits, *([twin] if shared else [])),
     )
 
 
-def _measured(spec: FabricSpec, question: BillQuestion) -> Lengths | None:
-    """Lengths of all cables on the floor plan, by link group."""
-    hall = question.books.hall
-    if hall is None:
-        return None
-    network = network_only(expand(spec, question.sizing))
-    return measured_links(network, placed(hall, network).length_m)
+@lru_cache(maxsize=64)
+def _measured(
+    spec: FabricSpec, sizing: Sizing, hardware: Hardware, hall: "FloorPlan"
+) -> _Materials:
+    from netplan.costing.installation import install, place  # noqa: PLC0415 - needs the graph
+
+    fabric = build_fabric(spec, sizing)
+    site = place(hall, spec, sizing, switch_units(hardware))
+    wiring = install(fabric, site, hardware).wiring
+    measured = f"Cable lengths from the floor plan {hall.name}."
+    return _Materials(
+        bill_items(fabric, wiring, hardware, site.layout),
+        switch_racks(fabric, hardware, site.layout),
+        (*wiring.notes, measured),
+    )
 
 
-def _site_lines(question: BillQuestion, switches: int) -> Iterator[BillItem]:
+def _site_lines(books: BillBooks, fabric: Fabric) -> Iterator[BillItem]:
     """Lines of the networks beside the one that trains; each counts the switches before it."""
-    for network, spec in question.books.networks:
-        fabric = build_site_network(network, spec, question.sizing.gpus, switches)
-        switches += fabric.switches
-        hardware = Hardware(question.books.cabling)
-        for line in bill_items(fabric, wire(fabric, hardware), hardware):
+    if not books.networks:
+        return
+    from netplan.topologies.site_networks import build_site_network  # noqa: PLC0415 - seldom used
+
+    switches = fabric.switches
+    hardware = Hardware(books.cabling)
+    for network, spec in books.networks:
+        beside = build_site_network(network, spec, fabric.sizing.gpus, switches)
+        switches += beside.switches
+        for line in bill_items(beside, wire(beside, hardware), hardware):
             if line.category != "cards" or network.cards:
                 yield replace(line, network=network.name)
-
-
-def _notes(fabric: Fabric, quote: Quote, draw: PowerDraw, books: BookShelf) -> list[str]:
-    """What the lines do not show: assumptions, unknown power, modules by even spread."""
-    notes = [f"{network.name}: {note}" for network, _ in books.networks for note in network.notes]
-    if books.hall is not None:
-        notes.append(f"Cable lengths from the floor plan {books.hall.name}.")
-    if draw.unknown:
-        parts = ", ".join(f"{line.quantity:,} {line.title}" for line in draw.unknown)
-        notes.append(f"No power in {books.power.name} for {parts}.")
-    if books.switch is not None and fabric.tiers and _twin(quote):
-        notes.append("Twin-port modules: counted with cables spread evenly over the switches.")
-    return notes
-
-
-def _twin(quote: Quote) -> bool:
-    modules = [item.line for item in quote.items if item.line.category == "transceivers"]
-    return any(line.price_units > 1 for line in modules)

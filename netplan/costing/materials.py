@@ -6,13 +6,16 @@ units its part is priced: a switch of 64 ports in 64 ports, a twin-port module i
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from netplan.costing.ports import Run, plugs_needed
+from netplan.costing.ports import Plug, Run, plugs_needed
 from netplan.costing.prices import Part
 from netplan.costing.wiring import BARE_FIBRE, Hardware, Wiring
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric
+
+if TYPE_CHECKING:
+    from netplan.topologies.floor_plan import Layout
 
 Category = Literal["switches", "transceivers", "cables", "cards", "circuits", "hb-gear", "racks"]
 SITE_NETWORKS_LEFT_OUT = {
@@ -92,8 +95,101 @@ class BillItem:
         return self.quantity + self.spares
 
 
-def bill_items(fabric: Fabric, wiring: Wiring, hardware: Hardware) -> tuple[BillItem, ...]:
+@dataclass(frozen=True, slots=True)
+class SwitchRacks:
+    """Racks of a network's switches, filled one after the other.
+
+    Parameters
+    ----------
+    devices
+        Switches, and hosts of the fabric manager that stand with them [1].
+    units, switch_units
+        Rack units of a rack and of a switch [1].
+    each
+        Devices of a full rack [1].
+    hall
+        Floor plan that says where the racks stand; empty without one.
+
+    Examples
+    --------
+    42 units hold 21 switches of 2 units; 256 = 12 x 21 + 4.
+
+    >>> racks = SwitchRacks(256, 42, 2, 21)
+    >>> racks.count, racks.full, racks.last
+    (13, 12, 4)
+    """
+
+    devices: int
+    units: int
+    switch_units: int
+    each: int
+    hall: str = ""
+
+    @property
+    def pitch(self) -> int:
+        """Rack units from one switch to the next: a floor plan spreads them over the rack [1]."""
+        return self.units // self.each if self.hall else self.switch_units
+
+    @property
+    def count(self) -> int:
+        """Racks [1]."""
+        return ceil_div(self.devices, self.each)
+
+    @property
+    def full(self) -> int:
+        """Full racks [1]."""
+        return self.devices // self.each
+
+    @property
+    def last(self) -> int:
+        """Devices of the last rack that is not full [1]."""
+        return self.devices % self.each
+
+
+def switch_units(hardware: Hardware) -> int:
+    """Height of the switch model, else of the cabling book's switch without a model [U]."""
+    model = hardware.switch
+    known = model.rack_units if model is not None else None
+    return hardware.cabling.racks.switch_units if known is None else known
+
+
+def switch_racks(fabric: Fabric, hardware: Hardware, layout: "Layout | None" = None) -> SwitchRacks:
+    """Racks of a fabric's switches: those of the floor plan, else as many as the units need.
+
+    Examples
+    --------
+    16 units hold one switch of 9 units, so that 12 of them need twelve racks, not 12 x 9 / 16.
+
+    >>> from netplan.costing.cabling import CABLING_BOOKS, Racks
+    >>> from netplan.topologies.build import build_fabric
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> racks = Racks(units=16, switch_units=9, source="a small rack")
+    >>> book = CABLING_BOOKS.load("2026").model_copy(update={"racks": racks})
+    >>> fabric = build_fabric(FABRICS.load("fat-tree"), Sizing(256, 64, 8, 450e9, 50e9))
+    >>> fabric.switches, switch_racks(fabric, Hardware(book)).count
+    (12, 12)
+    """
+    units, racks = switch_units(hardware), hardware.cabling.racks
+    if layout is not None:
+        plan = layout.plan
+        return SwitchRacks(
+            layout.network_devices, plan.rack_units, units, layout.per_rack, plan.name
+        )
+    return SwitchRacks(fabric.switches, racks.units, units, racks.units // units)
+
+
+def bill_items(
+    fabric: Fabric, wiring: Wiring, hardware: Hardware, layout: "Layout | None" = None
+) -> tuple[BillItem, ...]:
     """All lines of a fabric's bill, without spares.
+
+    Parameters
+    ----------
+    fabric, wiring, hardware
+        What is built, and from what.
+    layout
+        Where it stands, if a floor plan says so.
 
     Examples
     --------
@@ -119,7 +215,7 @@ def bill_items(fabric: Fabric, wiring: Wiring, hardware: Hardware) -> tuple[Bill
         *_cables(wiring),
         *_cards(fabric, hardware),
         *_hb_gear(fabric),
-        *_racks(fabric, hardware),
+        _racks(switch_racks(fabric, hardware, layout), fabric.sizing.speed_gbps),
     ]
     return tuple(line for line in lines if line.quantity)
 
@@ -162,18 +258,23 @@ def _circuits(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
 
 def _transceivers(wiring: Wiring) -> Iterator[BillItem]:
     """Modules by type; equal modules of a device share cages across its link groups."""
-    ends: dict[tuple[str, str], int] = {}
-    plugs = {}
+    plugs: dict[str, Plug] = {}
+    ends: dict[str, dict[str, int]] = {}
+    counted: dict[str, dict[str, int]] = {}
     for run in wiring.runs:
-        for bank, plug in zip(run.ends, run.plugs, strict=True):
-            if run.medium == "fibre" and plug.item != BARE_FIBRE:
-                plugs[plug.item] = plug
-                ends[plug.item, bank] = ends.get((plug.item, bank), 0) + run.links
+        if run.medium != "fibre":
+            continue
+        for side, (bank, plug) in enumerate(zip(run.ends, run.plugs, strict=True)):
+            if plug.item == BARE_FIBRE:
+                continue
+            plugs[plug.item] = plug
+            into, count = (ends, run.links) if run.counted is None else (counted, run.counted[side])
+            found = into.setdefault(plug.item, {})
+            found[bank] = found.get(bank, 0) + count
     for item, plug in plugs.items():
-        where = {
+        where = counted.get(item) or {
             bank: plugs_needed(count, wiring.bank(bank).devices, plug.links)
-            for (name, bank), count in ends.items()
-            if name == item
+            for bank, count in ends[item].items()
         }
         twin = f"{plug.links} links of" if plug.links > 1 else "1 link of"
         yield BillItem(
@@ -236,7 +337,7 @@ def _cable_count(run: Run, wiring: Wiring) -> int:
     """Cables of a run: one a link of fibre; one for all links of a cable with fixed plugs."""
     if run.medium == "fibre":
         return run.links
-    return plugs_needed(run.links, wiring.bank(run.ends[0]).devices, run.plugs[0].links)
+    return run.plugs_at(0, wiring.bank(run.ends[0]).devices)
 
 
 def _cable_words(run: Run) -> str:
@@ -280,19 +381,16 @@ def _hb_gear(fabric: Fabric) -> Iterator[BillItem]:
     )
 
 
-def _racks(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
-    racks, model = hardware.cabling.racks, hardware.switch
-    units = racks.switch_units
-    if model is not None and model.rack_units is not None:
-        units = model.rack_units
-    needed = ceil_div(fabric.switches, racks.units // units)
-    yield BillItem(
+def _racks(racks: SwitchRacks, speed_gbps: float) -> BillItem:
+    filled = f"filled with switches of {racks.switch_units} U"
+    placed = f"at most {racks.each} switches each, as on the floor plan {racks.hall}"
+    return BillItem(
         category="racks",
         item=f"Rack of {racks.units} units",
-        specification=f"filled with switches of {units} U",
-        quantity=needed,
+        specification=placed if racks.hall else filled,
+        quantity=racks.count,
         unit="each",
         part="rack",
-        speed_gbps=fabric.sizing.speed_gbps,
+        speed_gbps=speed_gbps,
         notes=("power and cooling may need more racks",),
     )

@@ -92,6 +92,8 @@ class Run:
         Links between the same two devices, as far as is known [1].
     measured
         Whether the length comes from a floor plan, not from a length class.
+    counted
+        Plugs at either end that no other run counts, where every port is known [1].
     """
 
     name: str
@@ -105,6 +107,13 @@ class Run:
     hops: int = 1
     parallel: int = 1
     measured: bool = False
+    counted: tuple[int, int] | None = None
+
+    def plugs_at(self, side: int, devices: int) -> int:
+        """Plugs at one end, on so many devices: as counted, else with links spread evenly [1]."""
+        if self.counted is not None:
+            return self.counted[side]
+        return plugs_needed(self.links, devices, self.plugs[side].links)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,30 +235,40 @@ def _differ(one: float | None, two: float | None) -> bool:
 
 
 def _room(bank: PortBank, runs: Sequence[Run]) -> Iterator[Violation]:
-    """Cages of one device against the plugs that land on it; equal modules share a cage."""
-    ends: dict[tuple[str, int], int] = {}
-    partner: dict[str, int] = {}
-    for run in runs:
-        for side in (0, 1):
-            if run.ends[side] == bank.name:
-                # A fixed plug belongs to its run; a module may carry links of several runs.
-                plug = run.plugs[side]
-                # A plug of one link takes one cage, whichever it is.
-                kind = f"{run.name} {run.cable}" if run.cable else plug.item
-                key = ("any" if plug.links == 1 else kind, plug.links)
-                ends[key] = ends.get(key, 0) + run.links
-                partner[run.ends[1 - side]] = partner.get(run.ends[1 - side], 0) + run.links
-    total = sum(ends.values())
-    if not total:
+    """Cages of a bank against the plugs that land on it."""
+    sides = [(run, side) for run in runs for side in (0, 1) if run.ends[side] == bank.name]
+    if not sides:
         return
+    partner: dict[str, int] = {}
+    for run, side in sides:
+        partner[run.ends[1 - side]] = partner.get(run.ends[1 - side], 0) + run.links
+    total = sum(partner.values())
     far = max(partner, key=lambda name: partner[name])
     if total > bank.ports:
         detail = f"{total:,} cable ends on {bank.ports:,} ports"
         yield Violation("room", "all links", bank.name, far, detail)
         return
-    cages = sum(
-        ceil_div(ceil_div(count, bank.devices), links) for (_, links), count in ends.items()
-    )
-    if cages > bank.cages:
-        detail = f"a device needs {cages} cages for its plugs, it has {bank.cages}"
+    counted = [run.counted[side] for run, side in sides if run.counted is not None]
+    needed, there = sum(counted), bank.devices * bank.cages
+    if not counted:
+        needed, there = _cages_of_a_device(bank, sides), bank.cages
+    if needed > there:
+        who = "all devices need" if counted else "a device needs"
+        they = "they have" if counted else "it has"
+        detail = (
+            f"{who} {needed:,} cages for {'their' if counted else 'its'} plugs, {they} {there:,}"
+        )
         yield Violation("room", "all links", bank.name, far, detail)
+
+
+def _cages_of_a_device(bank: PortBank, sides: Sequence[tuple[Run, int]]) -> int:
+    """Cages that one device needs for its share of the links; equal modules share a cage [1]."""
+    ends: dict[tuple[str, int], int] = {}
+    for run, side in sides:
+        # A fixed plug belongs to its run; a module may carry links of several runs.
+        plug = run.plugs[side]
+        # A plug of one link takes one cage, whichever it is.
+        kind = f"{run.name} {run.cable}" if run.cable else plug.item
+        key = ("any" if plug.links == 1 else kind, plug.links)
+        ends[key] = ends.get(key, 0) + run.links
+    return sum(ceil_div(ceil_div(count, bank.devices), links) for (_, links), count in ends.items())

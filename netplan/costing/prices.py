@@ -5,6 +5,7 @@ buyer pays for one unit is the row, its quantity break, the book's discount and 
 order (:meth:`PriceBook.offer`).
 """
 
+from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Literal, Self
 
@@ -50,6 +51,22 @@ BASIS: dict[str, str] = {
     "rack": "each",
 }
 """What one unit of each part is."""
+
+PART_NAMES: dict[str, str] = {
+    "switch_port": "switch ports",
+    "switch": "switches",
+    "transceiver": "transceivers",
+    "copper_cable": "copper cables",
+    "active_copper_cable": "active copper cables",
+    "optical_cable": "optical cables",
+    "fibre": "fibre cables",
+    "nic_port": "network card ports",
+    "ocs_port": "ports of optical circuit switches",
+    "hb_gear": "GPUs' HB-domain gear",
+    "rack": "racks",
+}
+"""Units of each part in words."""
+
 
 SPEEDLESS = frozenset({"fibre", "ocs_port", "hb_gear", "rack"})
 """Parts whose price does not depend on the link rate."""
@@ -146,6 +163,14 @@ class Price(BaseModel):
         return (reached[-1] / self.base) * full
 
 
+PriceKey = tuple[str, float | None, str]
+"""Part, speed [Gb/s] and model of a row."""
+
+
+def _by_key(prices: tuple[Price, ...]) -> dict[PriceKey, Price]:
+    return {(price.part, price.speed_gbps, price.model): price for price in prices}
+
+
 class PriceBook(Record):
     """Prices of one source or date, in one currency.
 
@@ -186,11 +211,15 @@ class PriceBook(Record):
 
     def price(self, part: str, speed_gbps: float | None = None, model: str = "") -> Price | None:
         """Row of a part at exactly this speed, or None if the book does not have it."""
-        speed = None if part in SPEEDLESS else speed_gbps
-        for price in self.prices:
-            if (price.part, price.speed_gbps, price.model) == (part, speed, model):
-                return price
-        return None
+        rows, found = self._found
+        if rows is not self.prices:  # a copy with other rows
+            found = _by_key(self.prices)
+        return found.get((part, None if part in SPEEDLESS else speed_gbps, model))
+
+    @cached_property
+    def _found(self) -> tuple[tuple[Price, ...], dict[PriceKey, Price]]:
+        """The rows, and where each is: a study prices hundreds of thousands of bills."""
+        return self.prices, _by_key(self.prices)
 
     def offer(self, price: Price, quantity: int = 1, currency: str = "") -> Range:
         """What one unit costs in an order: break, discount and rate applied.

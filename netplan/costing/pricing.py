@@ -13,6 +13,8 @@ from netplan.costing.prices import Price, PriceBook
 from netplan.costing.ranges import Range
 from netplan.costing.switches import SwitchModel
 
+NOTHING = Range.point(0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class PricedItem:
@@ -53,15 +55,11 @@ class PricedItem:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A priced bill, in one currency."""
+    """A priced bill, in one currency; the total is the sum over the priced lines."""
 
     items: tuple[PricedItem, ...]
     currency: str
-
-    @property
-    def total(self) -> Range:
-        """Sum over the priced lines."""
-        return sum((item.total for item in self.items), start=Range.point(0.0))
+    total: Range = NOTHING
 
     @property
     def unpriced(self) -> tuple[BillItem, ...]:
@@ -108,17 +106,22 @@ def price_bill(lines: Sequence[BillItem], book: PriceBook, currency: str = "") -
     currency = currency or book.currency
     book.exchange(book.currency, currency)
     rows = [_row(line, book) for line in lines]
-    ordered: dict[str, int] = {}
+    ordered: dict[int, int] = {}
     for line, (price, units) in zip(lines, rows, strict=True):
         if price is not None:
-            ordered[price.what] = ordered.get(price.what, 0) + line.order * units
+            ordered[id(price)] = ordered.get(id(price), 0) + line.order * units
     items = []
+    low = base = high = 0.0
     for line, (price, units) in zip(lines, rows, strict=True):
-        offer = Range.point(0.0)
-        if price is not None:
-            offer = book.offer(price, ordered[price.what], currency)
+        if price is None:
+            items.append(PricedItem(line, None, units, NOTHING))
+            continue
+        offer = book.offer(price, ordered[id(price)], currency)
+        low += line.order * (units * offer.low)
+        base += line.order * (units * offer.base)
+        high += line.order * (units * offer.high)
         items.append(PricedItem(line, price, units, offer))
-    return Quote(tuple(items), currency)
+    return Quote(tuple(items), currency, Range(low, base, high))
 
 
 def _row(line: BillItem, book: PriceBook) -> tuple[Price | None, int]:
@@ -136,6 +139,8 @@ class PowerDraw:
 
     typical_w: float
     unknown: tuple[BillItem, ...]
+    known: bool = True
+    """Whether the power of any line is known."""
 
 
 PASSIVE = frozenset({"fibre", "rack", "hb_gear"})
@@ -156,10 +161,10 @@ def power_of(
     models
         Switch models on the bill.
     """
-    known = {model.name: model.typical_w for model in models}
-    total, unknown = 0.0, []
+    own = {model.name: model.typical_w for model in models}
+    total, unknown, known = 0.0, [], False
     for line in lines:
-        whole = known.get(line.model)
+        whole = own.get(line.model)
         draw = book.draw(line.part, line.speed_gbps)
         if whole is not None:
             total += line.quantity * whole
@@ -167,4 +172,5 @@ def power_of(
             total += line.quantity * line.price_units * draw.typical_w
         elif line.part not in PASSIVE:
             unknown.append(line)
-    return PowerDraw(total, tuple(unknown))
+        known = known or whole is not None or draw is not None
+    return PowerDraw(total, tuple(unknown), known)

@@ -5,29 +5,21 @@ cabling book says how long such a link is taken to be and what modules and cable
 switch model says what its cages take. For every link group the first connection that closes is
 taken: copper as DAC, then AEC, then AOC; optical as multimode modules, then single-mode.
 
-A floor plan replaces the length classes by measured lengths. Then each length takes the cheapest
-kind that spans it, a DAC where one reaches; but where a cage holds a twin-port module all links of
-a group take the kind that spans the longest, since two kinds cannot share a cage.
+Everything here is counts, whatever the number of GPUs; cables that a floor plan measures one by one
+are :mod:`netplan.costing.installation`.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
-from typing import NamedTuple
 
-import numpy as np
-
-from netplan.arrays import Floats
 from netplan.costing.cabling import ANY, Cable, CableKind, CablingBook, LinkKind, Module
 from netplan.costing.circuits import CircuitLayer
 from netplan.costing.ports import Cage, Plug, PortBank, Run, Violation, closure, run_violations
 from netplan.costing.switches import SwitchModel
 from netplan.errors import InfeasibleError, NetplanError
-from netplan.topologies.cable_plan import ROLES, Place, Sheet
 from netplan.topologies.fabric import Fabric, LinkGroup
-from netplan.topologies.floor_plan import FloorPlan, Layout, lay_out, shortest_media, stock_length_m
-from netplan.topologies.graph import MANAGER, FabricGraph
 
 CARD = "network card"
 SERVER = "management server"
@@ -36,8 +28,8 @@ BARE_FIBRE = "bare fibre"
 MANAGEMENT = "management "
 """Before the name of a link group: the links of it that end on management servers."""
 
-Lengths = Mapping[str, Sequence[tuple[float, int]]]
-"""Measured lengths by link group: metres, and how many links are that long."""
+Ends = tuple[str, str]
+"""Names of the two banks that a link group joins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +44,11 @@ class Hardware:
         Switch model; without one the cages take any plug.
     circuits
         Optical circuit switches between the cubes of a torus.
-    lengths
-        Measured lengths, from a floor plan; length classes without one.
     """
 
     cabling: CablingBook
     switch: SwitchModel | None = None
     circuits: CircuitLayer | None = None
-    lengths: Lengths | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,44 +101,26 @@ def wire(fabric: Fabric, hardware: Hardware) -> Wiring:
     host 1024 osfp-finned osfp-flat
     leaf-spine 1024 osfp-finned osfp-finned
     """
-    banks = tuple(_banks(fabric, hardware))
-    known = {bank.name: bank for bank in banks}
+    banks = {bank.name: bank for bank in port_banks(fabric, hardware)}
     runs: list[Run] = []
-    notes = []
-    for group, ends in _group_ends(fabric, hardware):
-        made = list(_runs(group, ends, known, hardware))
-        runs += made
-        optics = [run for run in made if run.medium in ("fibre", "aoc")]
-        if group.medium == "copper" and optics:
-            notes.append(
-                f"{group.name}: planned in copper by the fabric, but no copper cable of"
-                f" {optics[0].length_m:g} m fits these cages link by link: optics instead."
-            )
-    wiring = Wiring(banks, tuple(runs), tuple(notes))
-    _check(fabric, wiring)
-    return wiring
+    notes: list[str] = []
+    for group, ends in group_ends(fabric, hardware):
+        length_m = _length(group, hardware.cabling)
+        copper = COPPER if group.medium == "copper" else ()
+        run = connect(group, ends, banks, Link(hardware.cabling, copper, length_m))
+        runs.append(run)
+        notes += copper_note(group, [run])
+    return checked(fabric, Wiring(tuple(banks.values()), tuple(runs), tuple(notes)))
 
 
-def _runs(
-    group: LinkGroup,
-    ends: tuple[str, str],
-    banks: dict[str, PortBank],
-    hardware: Hardware,
-) -> Iterator[Run]:
-    """Runs of one link group: one, or one a measured length."""
-    cabling = hardware.cabling
-    if hardware.lengths is None:
-        yield _connect(group, ends, banks, cabling, _length(group, cabling))
-        return
-    measured = hardware.lengths[group.name]
-    twin = any(banks[end].cage.links > 1 for end in ends)
-    longest = max(length for length, _ in measured)
-    for length, links in measured:
-        # A passive cable where it reaches, whatever the fabric plans: no module is cheaper.
-        part = replace(group, links=links, medium=group.medium if twin else "copper")
-        passive = ("dac",) if group.medium == "optical" else COPPER
-        run = _connect(part, ends, banks, cabling, longest if twin else length, passive)
-        yield replace(run, length_m=length, measured=True)
+def copper_note(group: LinkGroup, runs: Sequence[Run]) -> Iterator[str]:
+    """Say where a fabric plans copper and optics take its place."""
+    optics = [run for run in runs if run.medium in ("fibre", "aoc")]
+    if group.medium == "copper" and optics:
+        yield (
+            f"{group.name}: planned in copper by the fabric, but no copper cable of"
+            f" {optics[0].length_m:g} m fits these cages link by link: optics instead."
+        )
 
 
 def link_kind(group: str) -> LinkKind:
@@ -173,7 +144,7 @@ def link_kind(group: str) -> LinkKind:
     return plain.get(group, "upper")
 
 
-def _banks(fabric: Fabric, hardware: Hardware) -> Iterator[PortBank]:
+def port_banks(fabric: Fabric, hardware: Hardware) -> Iterator[PortBank]:
     """Switches tier by tier, network cards, management servers, circuit switches."""
     speed, model = fabric.sizing.speed_gbps, hardware.switch
     cage, cages = Cage(ANY, speed), fabric.sizing.radix
@@ -197,7 +168,7 @@ def _banks(fabric: Fabric, hardware: Hardware) -> Iterator[PortBank]:
         yield PortBank(CIRCUITS, circuits.switches, circuits.model.cages, fibre)
 
 
-def _group_ends(fabric: Fabric, hardware: Hardware) -> Iterator[tuple[LinkGroup, tuple[str, str]]]:
+def group_ends(fabric: Fabric, hardware: Hardware) -> Iterator[tuple[LinkGroup, Ends]]:
     """Each link group with the names of the two banks that it joins, the lower tier first."""
     tiers = [tier.name for tier in fabric.tiers]
     for group in fabric.links:
@@ -237,15 +208,39 @@ COPPER: tuple[CableKind, ...] = ("dac", "aec", "aoc")
 """Kinds of cable for a link planned in copper, the cheapest first."""
 
 
-def _connect(
-    group: LinkGroup,
-    ends: tuple[str, str],
-    banks: dict[str, PortBank],
-    cabling: CablingBook,
-    length_m: float,
-    copper: Sequence[CableKind] = COPPER,
-) -> Run:
-    """The first connection of a length that closes between the two banks.
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What a connection between two cages depends on, besides the cages.
+
+    Parameters
+    ----------
+    cabling
+        Modules and cables that there are.
+    cables
+        Kinds of cables with fixed plugs that may serve, the cheapest first.
+    length_m
+        Length [m].
+    parallel
+        Links between the same two devices, in one cage at either end, as far as is known [1].
+    """
+
+    cabling: CablingBook
+    cables: tuple[CableKind, ...]
+    length_m: float
+    parallel: int = 1
+
+
+def connect(group: LinkGroup, ends: Ends, banks: dict[str, PortBank], link: Link) -> Run:
+    """The first connection of a length that closes between two banks.
+
+    Parameters
+    ----------
+    group, ends
+        The links, and the banks that they join.
+    banks
+        Banks by name.
+    link
+        What the choice depends on.
 
     Raises
     ------
@@ -255,41 +250,67 @@ def _connect(
     missing = [end for end in ends if end not in banks]
     if missing:
         raise NetplanError(f"{group.name}: cables end on {missing[0]}, which the fabric lacks")
+    near, far = (banks[end].cage for end in ends)
+    found = _first_that_closes(near, far, link, optics=True)
+    if found is not None:
+        return replace(found, name=group.name, links=group.links, ends=ends)
     nearest: list[Violation] = []
-    base = Run(group.name, group.links, ends, _bare_ends(ends, banks), "fibre", length_m, 0.0)
-    for run in _candidates(base, banks, cabling, copper if group.medium == "copper" else ()):
-        faults = list(run_violations(run, banks))
-        if not faults:
-            return run
+    for run in _candidates(near, far, link, optics=True):
+        named = replace(run, name=group.name, links=group.links, ends=ends)
+        faults = list(run_violations(named, banks))
         if not nearest or len(faults) < len(nearest):
             nearest = faults
     if nearest:
         raise InfeasibleError(str(nearest[0]))
-    near, far = (banks[end].cage for end in ends)
     raise InfeasibleError(
-        f"{group.name}, {ends[0]} to {ends[1]}: cabling {cabling.name} has no module or cable from"
-        f" {near.links} x {near.speed_gbps:g}G {near.form} to {far.links} x {far.speed_gbps:g}G"
-        f" {far.form}: add one, or choose another switch"
+        f"{group.name}, {ends[0]} to {ends[1]}: cabling {link.cabling.name} has no module or cable"
+        f" from {near.links} x {near.speed_gbps:g}G {near.form} to {far.links} x"
+        f" {far.speed_gbps:g}G {far.form}: add one, or choose another switch"
     )
 
 
-def _candidates(
-    base: Run,
-    banks: dict[str, PortBank],
-    cabling: CablingBook,
-    copper: Sequence[CableKind],
-) -> Iterator[Run]:
+def cable_between(near: Cage, far: Cage, link: Link) -> Run | None:
+    """The first cable with fixed plugs that closes between two cages; its names are left empty."""
+    return _first_that_closes(near, far, link, optics=False)
+
+
+# Designs by the thousand are joined by the same few connections.
+@lru_cache(maxsize=1024)
+def _first_that_closes(near: Cage, far: Cage, link: Link, *, optics: bool) -> Run | None:
+    """The first connection without a fault between two cages, its names still to be filled in."""
+    banks = {"near": PortBank("near", 1, 1, near), "far": PortBank("far", 1, 1, far)}
+    return next(
+        (
+            run
+            for run in _candidates(near, far, link, optics=optics)
+            if not any(run_violations(run, banks))
+        ),
+        None,
+    )
+
+
+def _candidates(near: Cage, far: Cage, link: Link, *, optics: bool) -> Iterator[Run]:
     """All connections of the cabling book that fit both cages by form, the cheapest kind first."""
-    near, far = (banks[end].cage for end in base.ends)
-    for kind, cable in product(copper, cabling.cables):
+    base = Run(
+        name="",
+        links=1,
+        ends=("near", "far"),
+        plugs=(_bare(near), _bare(far)),
+        medium="fibre",
+        length_m=link.length_m,
+        reach_m=0.0,
+        parallel=link.parallel,
+    )
+    for kind, cable in product(link.cables, link.cabling.cables):
         fits = cable.forms == (near.form, far.form) and cable.links == near.links
         if cable.kind == kind and fits and cable.speed_gbps in (None, near.speed_gbps):
             yield _cable_run(base, cable, near.speed_gbps)
-    for fibre in ("multimode", "singlemode"):
-        for one, two in product(_modules(near, cabling), _modules(far, cabling)):
+    for fibre in ("multimode", "singlemode") if optics else ():
+        for one, two in product(_modules(near, link.cabling), _modules(far, link.cabling)):
             if one.fibre == fibre:
                 hops = 2 if BARE_FIBRE in (one.item, two.item) else 1
-                yield replace(base, plugs=(one, two), reach_m=_reach(one, two, cabling), hops=hops)
+                reach_m = _reach(one, two, link.cabling)
+                yield replace(base, plugs=(one, two), reach_m=reach_m, hops=hops)
 
 
 def _modules(cage: Cage, cabling: CablingBook) -> list[Plug]:
@@ -308,12 +329,6 @@ def _modules(cage: Cage, cabling: CablingBook) -> list[Plug]:
 def _module_plug(module: Module, cage: Cage) -> Plug:
     name, links = module.item, module.links
     return Plug(name, module.form, cage.speed_gbps, links, module.lane_gbps, module.fibre)
-
-
-def _bare_ends(ends: tuple[str, str], banks: dict[str, PortBank]) -> tuple[Plug, Plug]:
-    """Both ends of a link before anything is plugged."""
-    near, far = (_bare(banks[end].cage) for end in ends)
-    return near, far
 
 
 def _bare(cage: Cage) -> Plug:
@@ -337,7 +352,7 @@ def _cable_run(base: Run, cable: Cable, speed_gbps: float) -> Run:
     return replace(base, plugs=plugs, medium=cable.kind, reach_m=cable.reach_m, cable=cable.item)
 
 
-def _check(fabric: Fabric, wiring: Wiring) -> None:
+def checked(fabric: Fabric, wiring: Wiring) -> Wiring:
     """Refuse a wiring that does not close, or that uses other ports than the fabric counts.
 
     Raises
@@ -355,120 +370,4 @@ def _check(fabric: Fabric, wiring: Wiring) -> None:
                 f"{fabric.name}: {ends:,} cable ends land on {tier.name} switches, whose ports in"
                 f" use are {tier.ports_used:,}"
             )
-
-
-LENGTH_COLUMNS = ("group", "length_m", "cables", "total_m", "medium")
-RACK_COLUMNS = ("rack", "what", "length_m", "count")
-
-
-class Placed(NamedTuple):
-    """Where all nodes stand, places of devices by name, and lengths of cables as sold [m]."""
-
-    layout: Layout
-    places: Mapping[str, Place]
-    length_m: Floats
-
-
-def placed(plan: FloorPlan, network: FabricGraph) -> Placed:
-    """Put a network into a hall.
-
-    Parameters
-    ----------
-    plan
-        The hall.
-    network
-        The fabric, without links inside HB domains.
-
-    Raises
-    ------
-    InputError
-        If the hall is too small.
-    """
-    layout = lay_out(plan, network)
-    length = layout.cable_m(network.source, network.target)
-    return Placed(layout, layout.places(network), stock_length_m(plan, length))
-
-
-def racks_sheet(network: FabricGraph, placed_at: Placed) -> Sheet:
-    """What stands in each rack, and the cables that begin there, by length: for installers.
-
-    Parameters
-    ----------
-    network, placed_at
-        The fabric, its places and its lengths.
-    """
-    names = np.array(network.node_names(), object)
-    racks = [placed_at.places[name].rack for name in names.tolist()]
-    kinds = [ROLES[kind] for kind in network.node_kind.tolist()]
-    devices = Counter(zip(racks, kinds, strict=True))
-    begins = np.array(racks, object)[network.source].tolist()
-    cables = Counter(zip(begins, placed_at.length_m.tolist(), strict=True))
-    lines = [(rack, 0, kind, "", count) for (rack, kind), count in devices.items()]
-    lines += [(rack, 1, "cable", f"{length:g}", count) for (rack, length), count in cables.items()]
-    lines.sort(key=lambda line: (line[0], line[1], line[2], float(line[3] or 0)))
-    rows = ((rack, what, length, str(count)) for rack, _, what, length, count in lines)
-    return Sheet("Racks", RACK_COLUMNS, rows)
-
-
-def measured_links(network: FabricGraph, length_m: Floats) -> Lengths:
-    """Lengths of each link group with how many links are that long, for the bill.
-
-    Links of hosts that are no GPUs, those of a fabric manager, are a group of their own.
-
-    Parameters
-    ----------
-    network, length_m
-        The fabric, and the lengths of its cables as sold [m].
-    """
-    servers = (network.node_kind[network.source] == MANAGER) | (
-        network.node_kind[network.target] == MANAGER
-    )
-    found: dict[str, list[tuple[float, int]]] = {}
-    for at, name in enumerate(network.group_names):
-        for title, apart in ((name, False), (f"{MANAGEMENT}{name}", True)):
-            lengths = length_m[(network.group == at) & (servers == apart)]
-            if len(lengths):
-                values, counts = np.unique(lengths, return_counts=True)
-                found[title] = list(zip(values.tolist(), counts.tolist(), strict=True))
-    return found
-
-
-def reaches_m(book: CablingBook) -> dict[str, float]:
-    """Reach of every medium that is not tied to a form factor [m].
-
-    Examples
-    --------
-    >>> from netplan.costing.cabling import CABLING_BOOKS
-    >>> reaches_m(CABLING_BOOKS.load("2026"))
-    {'dac': 3.0, 'aec': 5.0, 'aoc': 30.0, 'multimode': 50.0, 'singlemode': 500.0}
-    """
-    found: dict[str, float] = {
-        cable.kind: cable.reach_m
-        for cable in book.cables
-        if cable.forms == (ANY, ANY) and cable.speed_gbps is None
-    }
-    found |= {module.fibre: module.reach_m for module in book.modules if module.form == ANY}
-    return found
-
-
-def lengths_sheet(network: FabricGraph, length_m: Floats, book: CablingBook) -> Sheet:
-    """Cables by link group and length, with the medium of the shortest reach that spans it.
-
-    Parameters
-    ----------
-    network, length_m
-        The fabric, and the lengths of its cables as sold [m].
-    book
-        Reaches of the media.
-    """
-    lengths, which = np.unique(length_m, return_inverse=True)
-    counts = np.zeros((len(network.group_names), len(lengths)), np.int64)
-    np.add.at(counts, (network.group, which), 1)
-    media = shortest_media(reaches_m(book), lengths)
-    rows = (
-        (name, f"{lengths[at]:g}", str(count), f"{count * lengths[at]:g}", media[at])
-        for name, line in zip(network.group_names, counts.tolist(), strict=True)
-        for at, count in enumerate(line)
-        if count
-    )
-    return Sheet("Cable lengths", LENGTH_COLUMNS, rows)
+    return wiring

@@ -30,7 +30,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from netplan.costing.bill import Cost, bill_cost, bill_of_materials
+from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
 from netplan.costing.prices import PriceBook
 from netplan.costing.switches import SwitchModel
 from netplan.errors import InfeasibleError, InputError
@@ -378,7 +378,7 @@ class Recovery:
 
 
 def recoveries(
-    subject: Subject, prices: PriceBook, circuit: SwitchModel, forwarding_s: float | None
+    subject: Subject, books: BillBooks, circuit: SwitchModel, forwarding_s: float | None
 ) -> tuple[Recovery, ...]:
     """All ways to recover that a fabric has.
 
@@ -386,8 +386,8 @@ def recoveries(
     ----------
     subject
         The fabric.
-    prices
-        Prices of the extra hardware.
+    books
+        Prices and parts of the extra hardware.
     circuit
         Model of the optical circuit switches.
     forwarding_s
@@ -397,21 +397,26 @@ def recoveries(
     --------
     1,024 GPUs, a fibre from each and one to each rail switch port: 2,048 ports of 136.
 
+    >>> from netplan.costing.cabling import CABLING_BOOKS
+    >>> from netplan.costing.power import POWER_BOOKS
     >>> from netplan.costing.prices import PRICE_BOOKS
     >>> from netplan.costing.switches import SWITCHES
     >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
     >>> spec, sizing = FABRICS.load("rail-only"), Sizing(1024, 128, 8, 450e9, 50e9)
     >>> subject = Subject(spec, sizing, build_fabric(spec, sizing), None)
-    >>> found = recoveries(subject, PRICE_BOOKS.load("2026"), SWITCHES.load("palomar"), None)
+    >>> books = BillBooks(
+    ...     PRICE_BOOKS.load("2026"), POWER_BOOKS.load("2026"), CABLING_BOOKS.load("2026")
+    ... )
+    >>> found = recoveries(subject, books, SWITCHES.load("palomar"), None)
     >>> [(way.circuit_switches, way.extra_gpus) for way in found]
     [(16, 1), (0, 8), (0, 0)]
     """
     intact = subject.intact
     intact_s = intact.plans[0].iteration_time_s if intact else None
     found = [
-        _idle_gpu(subject, prices, circuit, intact_s),
-        _spare_domain(subject, prices, intact_s),
+        _idle_gpu(subject, books.prices, circuit, intact_s),
+        _spare_domain(subject, books, intact_s),
     ]
     if subject.sizing.hb_size > 1:
         found.append(
@@ -450,30 +455,31 @@ def _idle_gpu(
     )
 
 
-def _spare_domain(subject: Subject, prices: PriceBook, intact_s: float | None) -> Recovery | None:
+def _spare_domain(subject: Subject, books: BillBooks, intact_s: float | None) -> Recovery | None:
     """One idle HB domain beside the job's, and the network that it needs."""
     size = subject.sizing.hb_size
     if not subject.fabric.tiers:
         return None  # a torus has no free port for one more
+    wanted = replace(subject.sizing, gpus=subject.sizing.gpus + size)
     try:
-        larger = build_fabric(
-            subject.spec, replace(subject.sizing, gpus=subject.sizing.gpus + size)
-        )
+        larger = build_fabric(subject.spec, wanted)
     except InputError:
         return None  # such as groups that cannot be filled so far
     extra = larger.switches - subject.fabric.switches
     links = larger.link_count - subject.fabric.link_count
-    costs = [bill_cost(bill_of_materials(one), prices) for one in (larger, subject.fabric)]
+    more = make_bill(subject.spec, wanted, books, fabric=larger)
+    less = make_bill(subject.spec, subject.sizing, books, fabric=subject.fabric)
     return Recovery(
         way="the whole HB domain moves to an idle one",
         hardware=f"a domain of {size:,} idle GPUs, {extra:,} switches and {links:,} links",
         extra_gpus=size,
         extra_switches=extra,
         extra_links=links,
-        price=_difference(*costs),
+        price=None if _lacks(more) else more.capital.base - less.capital.base,
         iteration_time_s=intact_s,
     )
 
 
-def _difference(more: Cost, less: Cost) -> float | None:
-    return more.base - less.base if not more.unpriced else None
+def _lacks(bill: Bill) -> bool:
+    """Whether anything lacks a price that a spare domain brings with it, its cards included."""
+    return bool(bill.unpriced_apart) or any(line.part == "nic_port" for line in bill.quote.unpriced)

@@ -8,7 +8,9 @@ on its main cluster: that of Table 2 with 32,768 GPUs in HB domains of 256 on sw
 from collections.abc import Iterator
 from math import floor, inf
 
-from netplan.costing.bill import bill_cost, bill_of_materials
+from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.fabric_bill import BillBooks, make_bill
+from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.faults.damage import find_effects
 from netplan.faults.scenario import parse_faults
@@ -43,7 +45,9 @@ def rail_only_checks() -> Iterator[Check]:
 
 def _table_2() -> Iterator[Check]:
     """Switches, transceivers and cost reduction of six clusters."""
-    book = PRICE_BOOKS.load("rail-only-2023")
+    books = BillBooks(
+        PRICE_BOOKS.load("rail-only-2023"), POWER_BOOKS.load("2026"), CABLING_BOOKS.load("2026")
+    )
     for row in published("rail-only-table2"):
         sizing = Sizing(
             gpus=int(row["gpus"]),
@@ -56,8 +60,8 @@ def _table_2() -> Iterator[Check]:
         source = f"{PAPER}, Table 2"
         costs = {}
         for name, column in (("rail-optimized", "sota"), ("rail-only", "rail_only")):
-            fabric = build_fabric(FABRICS.load(name), sizing)
-            costs[name] = bill_cost(bill_of_materials(fabric), book).base
+            bill = make_bill(FABRICS.load(name), sizing, books)
+            fabric, costs[name] = bill.fabric, bill.capital.base
             switches, optics = row[f"{column}_switches"], row[f"{column}_transceivers"]
             yield check(f"{where}: {name} switches", source, switches, str(fabric.switches))
             yield check(f"{where}: {name} transceivers", source, optics, str(fabric.transceivers))

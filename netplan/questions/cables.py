@@ -4,12 +4,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from netplan.costing.cabling import CABLING_BOOKS, CablingBook
+import numpy as np
+
+from netplan.arrays import Floats
+from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.installation import Site, install, place
+from netplan.costing.materials import switch_units
 from netplan.costing.switches import SWITCHES, SwitchModel, cage_links, check_switch
-from netplan.costing.wiring import Placed, lengths_sheet, placed, racks_sheet
-from netplan.errors import InputError
+from netplan.costing.wiring import Hardware
+from netplan.errors import CatalogError, InfeasibleError, InputError
 from netplan.questions.export import read_graph
 from netplan.questions.inputs import CatalogReader, sizing_on
 from netplan.reports.text import Cell
@@ -23,7 +28,7 @@ from netplan.topologies.as_built import (
 )
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cable_hosts import with_hosts
-from netplan.topologies.cable_plan import CablePlan, Sheet, cable_plan, media_of, plan_sheet
+from netplan.topologies.cable_plan import ROLES, CablePlan, Sheet, cable_plan, media_of, plan_sheet
 from netplan.topologies.cages import CableList, named_alike
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric
@@ -33,7 +38,6 @@ from netplan.topologies.formats.edge_list import NEEDED
 from netplan.topologies.formats.ibnetdiscover import ibnetdiscover_draft
 from netplan.topologies.formats.netbox import netbox_cables, netbox_devices
 from netplan.topologies.formats.ufm import ufm_ethernet, ufm_hca, ufm_infiniband, ufm_racks
-from netplan.topologies.graph import FabricGraph, network_only
 from netplan.topologies.specs import FABRICS
 from netplan.units import gbps
 from netplan.version import __version__
@@ -52,6 +56,12 @@ SHEETS: Mapping[str, Callable[[CablePlan], Sheet]] = {
 LENGTHS, RACKS, UFM_RACKS, UFM_HCA = "lengths", "racks", "ufm-racks", "ufm-hca"
 ON_A_FLOOR = (LENGTHS, RACKS, UFM_RACKS)
 CABLING = "2026"
+LENGTH_COLUMNS = ("group", "length_m", "cables", "total_m", "medium")
+RACK_COLUMNS = ("rack", "what", "length_m", "count")
+MEDIA = {"dac": "copper", "aec": "copper"} | dict.fromkeys(
+    ("aoc", "multimode", "singlemode"), "fibre"
+)
+"""Medium in a cable plan, by kind of cable."""
 COLUMNS = ("kind", "instruction", "planned", "built")
 
 
@@ -111,17 +121,23 @@ def cables(  # noqa: PLR0913 - one keyword an input, as on the command line
     )
     built = build_fabric(spec, sizing)
     cage = _links_in_a_cage(model, built, reader.roots)
-    network = network_only(expand(spec, sizing))
-    put = placed(hall, network) if hall else None
-    if put and to in ON_A_FLOOR:
-        return _floor_sheet(to, network, put, book)
-    plan = cable_plan(
-        network,
-        media=media_of(built),
-        places=put.places if put else None,
-        length_m=put.length_m if put else None,
-        cage_links=cage,
-    )
+    if hall is None:
+        plan = cable_plan(expand(spec, sizing), media=media_of(built), cage_links=cage)
+    else:
+        hardware = Hardware(book, model)
+        site = place(hall, spec, sizing, switch_units(hardware))
+        if to == UFM_RACKS:
+            return ufm_racks(site.layout)
+        cables = _cables(built, site, hardware)
+        if to in (LENGTHS, RACKS):
+            return (racks_sheet if to == RACKS else lengths_sheet)(site, cables)
+        plan = cable_plan(
+            site.network,
+            media=[MEDIA.get(kind, "") for kind in cables.kind],
+            places=site.layout.places(site.network),
+            length_m=cables.length_m,
+            cage_links=cage,
+        )
     if to == UFM_HCA:
         return ufm_hca(plan, built.sizing.hb_size if host_gpus is None else host_gpus)
     return SHEETS[to](with_hosts(plan, host_gpus) if host_gpus is not None else plan)
@@ -151,13 +167,48 @@ def _links_in_a_cage(model: SwitchModel | None, fabric: Fabric, roots: Sequence[
     return model.links_per_cage(sizing.speed_gbps)
 
 
-def _floor_sheet(to: str, network: FabricGraph, put: Placed, book: CablingBook) -> Sheet:
-    """A table that is about the hall and not about single cables."""
-    if to == UFM_RACKS:
-        return ufm_racks(put.layout)
-    if to == RACKS:
-        return racks_sheet(network, put)
-    return lengths_sheet(network, put.length_m, book)
+class Cables(NamedTuple):
+    """Cables of a fabric in a hall: their lengths as sold [m], and their kinds, where known."""
+
+    length_m: Floats
+    kind: Sequence[str]
+
+
+def _cables(fabric: Fabric, site: Site, hardware: Hardware) -> Cables:
+    """The cables that the bill orders; those that no book has keep the length that they need."""
+    try:
+        installed = install(fabric, site, hardware)
+    except (InfeasibleError, CatalogError):
+        return Cables(site.length_m, [""] * site.network.link_count)
+    return Cables(installed.length_m, installed.kinds)
+
+
+def racks_sheet(site: Site, cables: Cables) -> Sheet:
+    """What stands in each rack, and the cables that begin there, by length: for installers."""
+    network, places = site.network, site.layout.places(site.network)
+    racks = [places[name].rack for name in network.node_names()]
+    kinds = [ROLES[kind] for kind in network.node_kind.tolist()]
+    devices = Counter(zip(racks, kinds, strict=True))
+    begins = np.array(racks, object)[network.source].tolist()
+    counts = Counter(zip(begins, cables.length_m.tolist(), strict=True))
+    lines = [(rack, 0, kind, "", count) for (rack, kind), count in devices.items()]
+    lines += [(rack, 1, "cable", f"{length:g}", count) for (rack, length), count in counts.items()]
+    lines.sort(key=lambda line: (line[0], line[1], line[2], float(line[3] or 0)))
+    rows = ((rack, what, length, str(count)) for rack, _, what, length, count in lines)
+    return Sheet("Racks", RACK_COLUMNS, rows)
+
+
+def lengths_sheet(site: Site, cables: Cables) -> Sheet:
+    """Cables by link group, length and kind, as on the bill."""
+    groups = np.array(site.network.group_names, object)[site.network.group].tolist()
+    counts = Counter(zip(groups, cables.length_m.tolist(), cables.kind, strict=True))
+    order = {name: at for at, name in enumerate(site.network.group_names)}
+    lines = sorted(counts.items(), key=lambda line: (order[line[0][0]], *line[0][1:]))
+    rows = (
+        (group, f"{length:g}", str(count), f"{count * length:g}", kind)
+        for (group, length, kind), count in lines
+    )
+    return Sheet("Cable lengths", LENGTH_COLUMNS, rows)
 
 
 def read_cables(path: Path) -> list[Cable]:

@@ -5,9 +5,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar
 
-from netplan.costing.bill import Cost, Power, bill_cost, bill_of_materials, bill_power
-from netplan.costing.power import POWER_BOOKS, PowerBook
-from netplan.costing.prices import PRICE_BOOKS, PriceBook
+from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
+from netplan.costing.materials import BillItem
+from netplan.costing.power import POWER_BOOKS
+from netplan.costing.prices import PART_NAMES, PRICE_BOOKS
+from netplan.costing.switches import SWITCHES, SwitchModel, check_switch
 from netplan.errors import InfeasibleError, InputError
 from netplan.levels import Level, gpu_count
 from netplan.performance.iteration_model import ITERATION_MODELS
@@ -19,6 +22,7 @@ from netplan.questions.question import asks, optional, shared
 from netplan.questions.training import TrainingQuestion
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
@@ -67,6 +71,9 @@ class Compare(TrainingQuestion[Comparison]):
     )
     prices: str = shared("Price book.")
     power: str = shared("Power book.")
+    cabling: str = shared("Modules and cables.")
+    switch: str | None = optional("Switch model with that many ports.", otherwise="any")
+    floor_plan: str | None = optional("Hall that gives cable lengths.", otherwise="classes")
     timing: bool = optional(
         "Leave the iteration time out.", "flag", flag="--no-timing", default=True
     )
@@ -76,7 +83,13 @@ class Compare(TrainingQuestion[Comparison]):
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.accelerator)
         trained = reader.load(MODELS, self.model)
-        books = (reader.load(PRICE_BOOKS, self.prices), reader.load(POWER_BOOKS, self.power))
+        books = BillBooks(
+            prices=reader.load(PRICE_BOOKS, self.prices),
+            power=reader.load(POWER_BOOKS, self.power),
+            cabling=reader.load(CABLING_BOOKS, self.cabling),
+            switch=reader.load(SWITCHES, self.switch) if self.switch else None,
+            hall=reader.load(FLOOR_PLANS, self.floor_plan) if self.floor_plan else None,
+        )
         assumptions = reader.load(ITERATION_MODELS, self.iteration_model)
         specs = [reader.load(FABRICS, name) for name in self.fabrics or FABRIC_ORDER]
         sizing = sizing_on(
@@ -86,6 +99,7 @@ class Compare(TrainingQuestion[Comparison]):
             hb_size=self.hb_size,
             oversubscription=self.oversubscription,
         )
+        require_switch(books.switch, specs, sizing, reader)
         search = PlanSearch(
             Training.on(on, trained, assumptions, batch=self.batch),
             self.strategy,
@@ -102,7 +116,7 @@ class Compare(TrainingQuestion[Comparison]):
         rows = _rows(specs, sizing, search if self.timing else None, books)
         if all(row.fabric is None for row in rows):
             raise InfeasibleError(f"{rows[0].name}: {rows[0].notes[-1]}")
-        return Comparison(inputs, rows, books[0].currency)
+        return Comparison(inputs, rows, books.prices.currency)
 
 
 compare = asks(Compare)
@@ -131,40 +145,57 @@ def _rows(
     specs: Sequence[FabricSpec],
     sizing: Sizing,
     search: PlanSearch | None,
-    books: tuple[PriceBook, PowerBook],
+    books: BillBooks,
 ) -> tuple[FabricRow, ...]:
     """One row a fabric; fabrics with equal levels share one search."""
-    baseline_fabric = build_fabric(FABRICS.load(BASELINE), sizing)
-    baseline = bill_cost(bill_of_materials(baseline_fabric), books[0])
+    baseline = _baseline(sizing, books)
     rows = []
     for spec in specs:
         try:
             fabric = build_fabric(spec, sizing)
-        except InputError as error:
+            bill = make_bill(spec, sizing, books, fabric=fabric)
+        except (InputError, InfeasibleError) as error:
             rows.append(_unbuildable(spec, f"Cannot be built: {error}."))
             continue
-        row = priced_row(spec, fabric, books)
+        row = priced_row(spec, bill, books)
         found = search.on(fabric) if search else None
-        saved = 1 - row.cost.base / baseline.base if row.cost and baseline.base else None
+        saved = 1 - row.cost.base / baseline if row.cost and baseline else None
         rows.append(replace(timed_row(row, found), cost_reduction=saved))
     return tuple(rows)
 
 
-def priced_row(spec: FabricSpec, fabric: Fabric, books: tuple[PriceBook, PowerBook]) -> FabricRow:
-    """Row of a built fabric: bill, cost and power, but no time yet."""
-    bill = bill_of_materials(fabric)
-    cost, power = bill_cost(bill, books[0]), bill_power(bill, books[1])
+def _baseline(sizing: Sizing, books: BillBooks) -> float:
+    """Base price of the fabric that savings are counted against; 0 if it cannot be built."""
+    try:
+        return make_bill(FABRICS.load(BASELINE), sizing, books).capital.base
+    except InfeasibleError:
+        return 0.0
+
+
+def require_switch(
+    model: SwitchModel | None, specs: Sequence[FabricSpec], sizing: Sizing, reader: CatalogReader
+) -> None:
+    """Refuse a switch model of another radix, and say which would fit.
+
+    Fabrics of several planes split the ports of their switches: their own check comes later.
+    """
+    if model is not None and all(spec.planes == 1 for spec in specs):
+        others = [SWITCHES.load(str(path)) for path in SWITCHES.paths(reader.roots).values()]
+        check_switch(model, sizing.radix, sizing.speed_gbps, others)
+
+
+def priced_row(spec: FabricSpec, bill: Bill, books: BillBooks) -> FabricRow:
+    """Row of a fabric with its bill, but no time yet."""
+    fabric = bill.fabric
     return FabricRow(
         name=spec.name,
         title=spec.title,
         fabric=fabric,
         bill=bill,
-        cost=cost if len(cost.unpriced) < len(bill) else None,
         cost_reduction=None,
-        power=power if len(power.unknown) < len(bill) else None,
         best=None,
         timed=None,
-        notes=(*fabric.notes, *_priced_notes(cost, power, books, fabric.sizing.gpus)),
+        notes=(*fabric.notes, *bill.notes, *_priced_notes(bill, books)),
     )
 
 
@@ -185,10 +216,8 @@ def _unbuildable(spec: FabricSpec, reason: str) -> FabricRow:
         name=spec.name,
         title=spec.title,
         fabric=None,
-        bill=(),
-        cost=None,
+        bill=None,
         cost_reduction=None,
-        power=None,
         best=None,
         timed=None,
         notes=(reason,),
@@ -208,31 +237,27 @@ def _search(search: PlanSearch, levels: tuple[Level, ...]) -> SearchResult:
     )
 
 
-def _priced_notes(
-    cost: Cost, power: Power, books: tuple[PriceBook, PowerBook], gpus: int
-) -> list[str]:
-    notes = []
-    for what, lines, book in (
-        ("price", cost.unpriced, books[0].name),
-        ("power", power.unknown, books[1].name),
-    ):
-        # One network port a GPU is the same on every fabric: said once, not in every row.
-        apart = [line for line in lines if line.part != "nic_port" or line.quantity > gpus]
-        if apart:
-            parts = ", ".join(
-                f"{line.quantity:,} {PART_NAMES[line.part]} ({line.speed_gbps:g}G)"
-                for line in apart
-            )
-            notes.append(f"No {what} in {book} for {parts}.")
-    return notes
+def _priced_notes(bill: Bill, books: BillBooks) -> list[str]:
+    """What the books lack. One network port a GPU is the same on every fabric: not said here."""
+    return [
+        f"No {what} in {book} for {_parts(lines)}."
+        for what, lines, book in (
+            ("price", bill.unpriced_apart, books.prices.name),
+            ("power", bill.unpowered_apart, books.power.name),
+        )
+        if lines
+    ]
 
 
-PART_NAMES = {
-    "switch_port": "switch ports",
-    "transceiver": "transceivers",
-    "copper_cable": "copper cables",
-    "nic_port": "network card ports",
-}
+def _parts(lines: Sequence[BillItem]) -> str:
+    """Parts with their numbers, cables of all lengths together."""
+    counts: dict[tuple[str, float], int] = {}
+    for line in lines:
+        key = (line.part, line.speed_gbps)
+        counts[key] = counts.get(key, 0) + line.quantity * line.price_units
+    return ", ".join(
+        f"{count:,} {PART_NAMES[part]} ({speed:g}G)" for (part, speed), count in counts.items()
+    )
 
 
 def _timing_notes(row: FabricRow, found: SearchResult | str | None) -> list[str]:

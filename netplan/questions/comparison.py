@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any
 
-from netplan.costing.bill import BillLine, Cost, Power
+from netplan.costing.fabric_bill import Bill
+from netplan.costing.ranges import Range
 from netplan.performance.search import PlanTime, SearchResult
 from netplan.reports.answer import Answer
 from netplan.reports.nomenclature import Cell, Scale, quantity
@@ -26,13 +27,21 @@ class FabricRow:
     name: str
     title: str
     fabric: Fabric | None
-    bill: tuple[BillLine, ...]
-    cost: Cost | None
+    bill: Bill | None
     cost_reduction: float | None
-    power: Power | None
     best: PlanTime | None
     timed: SearchResult | None
     notes: tuple[str, ...]
+
+    @property
+    def cost(self) -> Range | None:
+        """Price of the network; None where nothing of it has a price."""
+        return self.bill.cost if self.bill else None
+
+    @property
+    def power_w(self) -> float | None:
+        """Typical power of the network; None where nothing of it is known [W]."""
+        return self.bill.power_w if self.bill else None
 
     @property
     def cost_complete(self) -> bool:
@@ -40,12 +49,7 @@ class FabricRow:
 
         The first network port of each GPU is the same on every fabric and may be missing.
         """
-        if self.cost is None or self.fabric is None:
-            return False
-        return not any(
-            line.part != "nic_port" or line.quantity > self.fabric.sizing.gpus
-            for line in self.cost.unpriced
-        )
+        return self.bill is not None and self.cost is not None and not self.bill.unpriced_apart
 
     @property
     def count_status(self) -> str | None:
@@ -105,7 +109,7 @@ class FabricRow:
             "cost_per_effective_pflops_usd": self.cost_per_effective_pflops if dollars else None,
             "cost_complete": self.cost_complete,
             "cost_reduction": self.cost_reduction,
-            "power_w": self.power.typical_w if self.power else None,
+            "power_w": self.power_w,
             "iteration_time_s": best.iteration_time_s if best else None,
             "mfu": self.mfu,
             "effective_flops_per_s": self.effective_flops_per_s,
@@ -196,10 +200,13 @@ class Comparison(Answer):
     def _legend(self) -> Iterator[str]:
         """What the signs in the tables mean, those that occur."""
         rows = [row for row in self.rows if row.fabric]
-        apart = "gear inside HB domains"
-        if any(line.part == "nic_port" for row in rows if row.cost for line in row.cost.unpriced):
-            apart = "network cards and " + apart
-        yield f"saves: against {BASELINE}. Not in the prices: {apart}."
+        lacking = {
+            line.part for row in rows if row.bill and row.cost for line in row.bill.quote.unpriced
+        }
+        known = {"nic_port": "network cards", "hb_gear": "gear inside HB domains"}
+        apart = [words for part, words in known.items() if part in lacking]
+        absent = f" Not in the prices: {' and '.join(apart)}." if apart else ""
+        yield f"saves: against {BASELINE}.{absent}"
         if not all(row.fabric.exact for row in rows if row.fabric):
             yield "*: does not divide evenly; as built (the port lower bound is in the notes)."
         if not all(row.cost_complete for row in rows):
@@ -296,7 +303,7 @@ COUNTS: tuple[Column[FabricRow], ...] = (
 AFTER_MONEY: tuple[Column[FabricRow], ...] = (
     column("cost_complete", lambda row: row.cost_complete, shown="never"),
     column("cost_reduction", lambda row: row.cost_reduction),
-    column("power_w", lambda row: row.power.typical_w if row.power else None),
+    column("power_w", lambda row: row.power_w),
 )
 TRAINING: tuple[Column[FabricRow], ...] = (
     column("iteration_time_s", _best("iteration_time_s")),

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 from math import isfinite
 
-from netplan.costing.bill import BillLine
+from netplan.costing.fabric_bill import BillBooks
+from netplan.costing.prices import PART_NAMES
 from netplan.costing.switches import Delivery, SwitchModel
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.survival import survives_switch, switch_loss
-from netplan.questions.compare import PART_NAMES
-from netplan.questions.designs import Books, Design, Objective
+from netplan.questions.designs import Design, Objective, book_name
 from netplan.questions.designs_words import label, money, watts
 
 ALLOWED: dict[str, tuple[Delivery, ...]] = {
@@ -124,7 +124,9 @@ class Verdict:
         }
 
 
-def constraints_of(limits: Limits, objective: Objective, books: Books) -> tuple[Constraint, ...]:
+def constraints_of(
+    limits: Limits, objective: Objective, books: BillBooks
+) -> tuple[Constraint, ...]:
     """All demands of a question; those with amounts come last.
 
     Parameters
@@ -201,27 +203,30 @@ def _why_none(
 
 def unpriced_parts(designs: Sequence[Design], objective: Objective) -> str:
     """Parts that the book lacks, in words, each once."""
-    lines: dict[tuple[str, float], BillLine] = {}
+    parts: dict[str, None] = {}
     for design in designs:
-        cost, power = design.row.cost, design.row.power
-        known = cost.unpriced if cost and objective == "cost" else ()
-        if power and objective == "power":
-            known = power.unknown
-        missing = known or design.row.bill
-        gpus = design.fabric.sizing.gpus
-        apart = [line for line in missing if line.part != "nic_port" or line.quantity > gpus]
-        for line in apart or missing:
-            lines[line.part, line.speed_gbps] = line
-    return ", ".join(f"{PART_NAMES[line.part]} ({line.speed_gbps:g}G)" for line in lines.values())
+        bill = design.row.bill
+        if bill is None:
+            continue
+        cost = objective == "cost"
+        apart = bill.unpriced_apart if cost else bill.unpowered_apart
+        cards = [
+            line
+            for line in (bill.quote.unpriced if cost else bill.draw.unknown)
+            if line.part == "nic_port"
+        ]
+        for line in apart or cards:
+            parts[f"{PART_NAMES[line.part]} ({line.speed_gbps:g}G)"] = None
+    return ", ".join(parts)
 
 
-def _complete(objective: Objective, books: Books) -> Constraint:
+def _complete(objective: Objective, books: BillBooks) -> Constraint:
     what = "price" if objective == "cost" else "power"
     option = "--prices" if objective == "cost" else "--power"
 
     def explain(designs: Sequence[Design]) -> str:
         return (
-            f"no design has its whole {what}: {books.name(objective)} has none for"
+            f"no design has its whole {what}: {book_name(books, objective)} has none for"
             f" {unpriced_parts(designs, objective)}: take another book with {option}, or add them"
             " to a copy"
         )
@@ -307,7 +312,7 @@ def _within(design: Design, objective: Objective, limit: float) -> bool | None:
     return True if design.complete(objective) else None
 
 
-def _power(limit: float, books: Books) -> Constraint:
+def _power(limit: float, books: BillBooks) -> Constraint:
     words = f"at most {watts(limit)}"
     return Constraint(
         "max_power",
@@ -317,7 +322,7 @@ def _power(limit: float, books: Books) -> Constraint:
     )
 
 
-def _budget(limit: float, books: Books) -> Constraint:
+def _budget(limit: float, books: BillBooks) -> Constraint:
     write = partial(money, currency=books.prices.currency)
     return Constraint(
         "budget",
@@ -331,7 +336,7 @@ def _explain_amount(
     objective: Objective,
     option: tuple[str, float],
     write: Callable[[float], str],
-    books: Books,
+    books: BillBooks,
 ) -> Callable[[Sequence[Design]], str]:
     """What to say where all amounts are above their limit, or not wholly known."""
     name, limit = option

@@ -4,17 +4,26 @@ Ports close before anything is priced: a fabric whose cable ends have no home ha
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from netplan.costing.cabling import CABLING_BOOKS
-from netplan.costing.fabric_bill import BillQuestion, BookShelf, fabric_bill
-from netplan.costing.lifetime import ECONOMICS_BOOKS, Running
+from netplan.costing.fabric_bill import (
+    Bill,
+    BillBooks,
+    FabricBill,
+    Unbuildable,
+    make_bill,
+)
+from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running, lifetime
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS, PriceBook
 from netplan.costing.ranges import Range
-from netplan.costing.switches import SWITCHES, check_switch
+from netplan.costing.spares import parse_spares
+from netplan.costing.switches import SWITCHES
 from netplan.errors import CatalogError, InfeasibleError, InputError
-from netplan.questions.cost_answer import CostAnswer, FabricBill, Unbuildable
+from netplan.questions.compare import require_switch
+from netplan.questions.cost_answer import CostAnswer
 from netplan.questions.inputs import CatalogReader, sizing_on
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS, SiteNetwork
@@ -102,11 +111,11 @@ def cost(  # noqa: PLR0913 - one keyword an input, as on the command line
     reader = CatalogReader(catalog, overrides)
     chosen = reader.load(ACCELERATORS, accelerator)
     book = reader.load(PRICE_BOOKS, prices)
-    books = BookShelf(
+    economy = reader.load(ECONOMICS_BOOKS, economics)
+    books = BillBooks(
         prices=book if discount is None else _discounted(book, discount),
         power=reader.load(POWER_BOOKS, power),
         cabling=reader.load(CABLING_BOOKS, cabling),
-        economics=reader.load(ECONOMICS_BOOKS, economics),
         switch=reader.load(SWITCHES, switch) if switch else None,
         ocs=reader.load(SWITCHES, ocs) if ocs else None,
         hall=reader.load(FLOOR_PLANS, floor_plan) if floor_plan else None,
@@ -117,23 +126,16 @@ def cost(  # noqa: PLR0913 - one keyword an input, as on the command line
     sizing = sizing_on(
         chosen, gpus=gpus, radix=radix, hb_size=hb_size, oversubscription=oversubscription
     )
-    if books.switch is not None and all(spec.planes == 1 for spec in specs):
-        paths = SWITCHES.paths(reader.roots).values()
-        others = [SWITCHES.load(str(path)) for path in paths]
-        check_switch(books.switch, radix, sizing.speed_gbps, others)
+    require_switch(books.switch, specs, sizing, reader)
     if books.ocs is not None and not any(spec.family == "torus" for spec in specs):
         raise InputError(f"--ocs {books.ocs.name} joins cubes of a torus: add --fabric torus-3d")
     if books.ocs is not None and books.hall is not None:
         raise InputError("--floor-plan has no place for circuit switches: leave it or --ocs out")
     money = currency or books.prices.currency
     books.prices.exchange(books.prices.currency, money)
-    question = BillQuestion(
-        sizing=sizing,
-        books=books,
-        spares=[spares] if isinstance(spares, str) else list(spares),
-        running=_running(books, money, (pue, tariff, interest), years),
-        currency=money,
-    )
+    asked = [spares] if isinstance(spares, str) else list(spares)
+    shares = parse_spares(asked)
+    running = _running(economy, books.prices, money, (pue, tariff, interest), years)
     inputs = {
         "gpus": gpus,
         "radix": radix,
@@ -146,21 +148,51 @@ def cost(  # noqa: PLR0913 - one keyword an input, as on the command line
         "economics": economics,
         "switch": switch,
         "ocs": ocs,
-        "spares": question.spares,
+        "spares": asked,
         "networks": [network.name for network, _ in books.networks],
         "floor_plan": floor_plan,
         "oversubscription": oversubscription,
-        **question.running_inputs,
+        **_running_inputs(running),
         "discount": books.prices.discount,
         "link_gbps": sizing.speed_gbps,
         "set": replaced,
     }
-    rows = [fabric_bill(spec, question) for spec in specs]
-    bills = tuple(row for row in rows if isinstance(row, FabricBill))
-    refused = tuple(row for row in rows if isinstance(row, Unbuildable))
+    bills, refused = [], []
+    for spec in specs:
+        try:
+            bill = make_bill(spec, sizing, books, spares=shares, currency=money)
+        except (InputError, InfeasibleError) as error:
+            refused.append(Unbuildable(spec.name, f"Cannot be built: {error}."))
+        else:
+            bills.append(_run(bill, books, running))
     if not bills:
         raise InfeasibleError(f"{refused[0].name}: {refused[0].reason}")
-    return CostAnswer(inputs, money, bills, refused)
+    return CostAnswer(inputs, money, tuple(bills), tuple(refused))
+
+
+def _run(bill: Bill, books: BillBooks, running: Running) -> FabricBill:
+    """The bill with its years of use, and with all that is to be said about it."""
+    notes = [*bill.fabric.notes, *bill.notes]
+    if bill.draw.unknown:
+        parts = ", ".join(f"{line.quantity:,} {line.title}" for line in bill.draw.unknown)
+        notes.append(f"No power in {books.power.name} for {parts}.")
+    life = lifetime(bill.capital, bill.draw.typical_w, running)
+    return FabricBill(bill.fabric, bill.quote, bill.draw, bill.racks, tuple(notes), life)
+
+
+def _running_inputs(running: Running) -> dict[str, object]:
+    """Years, PUE, tariff and interest as the answer's inputs show them."""
+    return {
+        "years": running.years,
+        "pue": running.pue.base,
+        "tariff_per_kwh": running.tariff.base,
+        "interest": running.interest.base,
+        "running": {
+            "pue": asdict(running.pue),
+            "tariff_per_kwh": asdict(running.tariff),
+            "interest": asdict(running.interest),
+        },
+    }
 
 
 def _discounted(book: PriceBook, discount: float) -> PriceBook:
@@ -172,16 +204,16 @@ def _discounted(book: PriceBook, discount: float) -> PriceBook:
 
 
 def _running(
-    books: BookShelf,
+    book: EconomicsBook,
+    prices: PriceBook,
     currency: str,
     given: tuple[float | None, float | None, float | None],
     years: int | None,
 ) -> Running:
     """PUE, tariff and interest as given, else the book's; its tariff in the answer's currency."""
-    book = books.economics
     pue, tariff, interest = given
     try:
-        rate = books.prices.exchange(book.currency, currency) if tariff is None else 1.0
+        rate = prices.exchange(book.currency, currency) if tariff is None else 1.0
     except CatalogError as error:
         raise CatalogError(f"{error}; or give --tariff in {currency}") from None
     return Running(

@@ -4,11 +4,10 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from netplan.costing.lifetime import Lifetime
+from netplan.costing.fabric_bill import FabricBill, Unbuildable
 from netplan.costing.materials import BillItem, left_out
-from netplan.costing.pricing import PowerDraw, PricedItem, Quote
-from netplan.costing.ranges import Range
-from netplan.costing.sensitivity import BreakEven, Driver, break_even, drivers
+from netplan.costing.pricing import PricedItem
+from netplan.costing.sensitivity import BreakEven, break_even
 from netplan.reports.text import Cell
 from netplan.version import __version__
 
@@ -20,73 +19,41 @@ TRAINING = "training"
 """Name, in lists, of the network that trains."""
 
 
-@dataclass(frozen=True, slots=True)
-class FabricBill:
-    """The bill of one fabric that closes, priced and run for its years."""
-
-    name: str
-    title: str
-    gpus: int
-    quote: Quote
-    draw: PowerDraw
-    life: Lifetime
-    notes: tuple[str, ...]
-
-    @property
-    def capital(self) -> Range:
-        """Price of the network."""
-        return self.quote.total
-
-    @property
-    def per_gpu(self) -> Range:
-        """Price of the network for one GPU."""
-        return (1 / self.gpus) * self.quote.total
-
-    @property
-    def drivers(self) -> tuple[Driver, ...]:
-        """Parts that move the price, the largest swing first."""
-        return drivers(self.quote)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The bill as the command line prints it in JSON."""
-        life = self.life
-        return {
-            "fabric": self.name,
-            "title": self.title,
-            "ports_close": True,
-            "items": [_item_dict(item) for item in self.quote.items],
-            "capital": asdict(self.capital),
-            "capital_per_gpu": asdict(self.per_gpu),
-            "power_w": self.draw.typical_w,
-            "energy_kwh_per_year": asdict(life.energy_kwh_per_year),
-            "energy_per_year": asdict(life.energy_per_year),
-            "energy": asdict(life.energy),
-            "annuity_per_year": asdict(life.annuity_per_year),
-            "cost_per_year": asdict(life.per_year),
-            "cost_over_life": asdict(life.total),
-            "drivers": [asdict(driver) | {"swing": driver.swing} for driver in self.drivers],
-            "unpriced": [line.title for line in self.quote.unpriced],
-            "power_unknown": [line.title for line in self.draw.unknown],
-            "notes": list(self.notes),
-        }
+def _bill_dict(bill: FabricBill) -> dict[str, Any]:
+    """A bill as the command line prints it in JSON."""
+    life = bill.life
+    return {
+        "fabric": bill.name,
+        "title": bill.title,
+        "ports_close": True,
+        "items": [_item_dict(item) for item in bill.quote.items],
+        "cost": {"currency": bill.quote.currency, **asdict(bill.cost)} if bill.cost else None,
+        "capital": asdict(bill.capital),
+        "capital_per_gpu": asdict(bill.per_gpu),
+        "power_w": bill.power_w,
+        "energy_kwh_per_year": asdict(life.energy_kwh_per_year),
+        "energy_per_year": asdict(life.energy_per_year),
+        "energy": asdict(life.energy),
+        "annuity_per_year": asdict(life.annuity_per_year),
+        "cost_per_year": asdict(life.per_year),
+        "cost_over_life": asdict(life.total),
+        "drivers": [asdict(driver) | {"swing": driver.swing} for driver in bill.drivers],
+        "unpriced": [line.title for line in bill.quote.unpriced],
+        "power_unknown": [line.title for line in bill.draw.unknown],
+        "notes": list(bill.notes),
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class Unbuildable:
-    """A fabric that cannot be built in this size or from this hardware."""
-
-    name: str
-    reason: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """The refusal as JSON: the keys of a bill, empty."""
-        empty = dict.fromkeys(_BILL_NUMBERS)
-        lists: dict[str, Any] = {key: [] for key in ("items", "drivers", "unpriced")}
-        head = {"fabric": self.name, "title": None, "ports_close": False}
-        return head | lists | empty | {"power_unknown": [], "notes": [self.reason]}
+def _refused_dict(row: Unbuildable) -> dict[str, Any]:
+    """A refusal as JSON: the keys of a bill, empty."""
+    empty = dict.fromkeys(_BILL_NUMBERS)
+    lists: dict[str, Any] = {key: [] for key in ("items", "drivers", "unpriced")}
+    head = {"fabric": row.name, "title": None, "ports_close": False}
+    return head | lists | empty | {"power_unknown": [], "notes": [row.reason]}
 
 
 _BILL_NUMBERS = (
+    "cost",
     "capital",
     "capital_per_gpu",
     "power_w",
@@ -127,11 +94,6 @@ class CostAnswer:
     refused: tuple[Unbuildable, ...]
 
     @property
-    def rows(self) -> tuple["FabricBill | Unbuildable", ...]:
-        """All fabrics of the question: those with a bill, then those without."""
-        return (*self.bills, *self.refused)
-
-    @property
     def left_out(self) -> tuple[str, ...]:
         """What the bills do not hold."""
         return left_out(self.inputs["networks"])
@@ -148,7 +110,10 @@ class CostAnswer:
             "netplan_version": __version__,
             "inputs": self.inputs,
             "currency": self.currency,
-            "fabrics": [row.to_dict() for row in self.rows],
+            "fabrics": [
+                *(_bill_dict(bill) for bill in self.bills),
+                *(_refused_dict(row) for row in self.refused),
+            ],
             "comparisons": [comparison.to_dict() for comparison in self.comparisons],
             "left_out": list(self.left_out),
         }

@@ -8,10 +8,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
-from netplan.questions.cost_answer import CostAnswer, FabricBill
-from netplan.questions.cost_words import comparison_sentences, part_words
+from netplan.questions.cost_answer import CostAnswer
+from netplan.questions.cost_words import comparison_sentences
+from netplan.reports.quantities import part_words
 from netplan.reports.text import NOTEBOOK_WIDTH, as_html, as_terminal, as_text, number, printable
 
 WIDE = 120

@@ -4,29 +4,8 @@ from collections.abc import Iterator
 
 from netplan.costing.sensitivity import BreakEven
 from netplan.questions.cost_answer import Comparison, CostAnswer
+from netplan.reports.quantities import part_words
 from netplan.reports.text import number
-
-_PARTS = {
-    "switch_port": "switch port",
-    "copper_cable": "copper cable (DAC)",
-    "active_copper_cable": "active copper cable",
-    "optical_cable": "optical cable (AOC)",
-    "nic_port": "network card",
-    "ocs_port": "port of an optical circuit switch",
-    "hb_gear": "HB-domain gear of a GPU",
-}
-
-
-def part_words(part: str) -> str:
-    """Name a price row for people.
-
-    Examples
-    --------
-    >>> part_words("switch_port at 400 Gb/s")
-    'switch port at 400 Gb/s'
-    """
-    first, space, rest = part.partition(" ")
-    return _PARTS.get(first, first) + space + rest
 
 
 def comparison_sentences(answer: CostAnswer) -> Iterator[str]:

@@ -14,11 +14,13 @@ from xlsxwriter.utility import xl_rowcol_to_cell
 from xlsxwriter.workbook import Workbook
 from xlsxwriter.worksheet import Worksheet
 
+from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.prices import Price
 from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
-from netplan.questions.cost_answer import CostAnswer, FabricBill
-from netplan.questions.cost_words import comparison_sentences, part_words
+from netplan.questions.cost_answer import CostAnswer
+from netplan.questions.cost_words import comparison_sentences
+from netplan.reports.quantities import part_words
 
 CASES = ("low", "base", "high")
 MAX_SHEET_NAME = 31

@@ -6,14 +6,13 @@ oversubscribe.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from netplan.costing.power import PowerBook
-from netplan.costing.prices import PriceBook
+from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.switches import SwitchModel
-from netplan.errors import InputError
+from netplan.errors import InfeasibleError, InputError
 from netplan.questions.compare import priced_row
 from netplan.questions.comparison import FabricRow
 from netplan.questions.inputs import sizing_on
@@ -27,15 +26,9 @@ OVERSUBSCRIBED = ("clos", "rail-only")
 """Families whose leaves may have more ports down than up."""
 
 
-class Books(NamedTuple):
-    """The books of a question."""
-
-    prices: PriceBook
-    power: PowerBook
-
-    def name(self, objective: Objective) -> str:
-        """Name of the book that an objective is read from."""
-        return self.prices.name if objective == "cost" else self.power.name
+def book_name(books: BillBooks, objective: Objective) -> str:
+    """Name of the book that an objective is read from."""
+    return books.prices.name if objective == "cost" else books.power.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,20 +97,16 @@ class Design:
 
     def value(self, objective: Objective) -> float:
         """Base price [currency] or typical power [W], of the parts that the book has."""
-        cost, power = self.row.cost, self.row.power
         if objective == "cost":
-            return cost.base if cost else 0.0
-        return power.typical_w if power else 0.0
+            return self.row.cost.base if self.row.cost else 0.0
+        return self.row.power_w or 0.0
 
     def complete(self, objective: Objective) -> bool:
         """Whether the value covers all that sets designs apart: all but a network port a GPU."""
         if objective == "cost":
             return self.row.cost_complete
-        power = self.row.power
-        return power is not None and not any(
-            line.part != "nic_port" or line.quantity > self.fabric.sizing.gpus
-            for line in power.unknown
-        )
+        bill = self.row.bill
+        return bill is not None and self.row.power_w is not None and not bill.unpowered_apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +151,7 @@ class Axes:
 DEFAULT_RATIOS = (1.0, 2.0, 3.0, 4.0)
 
 
-def build_space(axes: Axes, accelerator: Accelerator, gpus: int, books: Books) -> Space:
+def build_space(axes: Axes, accelerator: Accelerator, gpus: int, books: BillBooks) -> Space:
     """Build and price every design.
 
     Parameters
@@ -174,7 +163,7 @@ def build_space(axes: Axes, accelerator: Accelerator, gpus: int, books: Books) -
     gpus
         GPUs in the cluster [1].
     books
-        Prices and power.
+        Prices, power and parts.
     """
     designs: dict[tuple[object, ...], Design] = {}
     unbuildable = []
@@ -187,13 +176,13 @@ def build_space(axes: Axes, accelerator: Accelerator, gpus: int, books: Books) -
         )
         try:
             fabric = build_fabric(choice.spec, sizing)
-        except InputError as error:
+            identity = _identity(choice, fabric)
+            if identity not in designs:
+                known = replace(books, switch=choice.switch.model)
+                bill = make_bill(choice.spec, sizing, known, fabric=fabric)
+                designs[identity] = Design(choice, fabric, priced_row(choice.spec, bill, known))
+        except (InputError, InfeasibleError) as error:
             unbuildable.append((choice, str(error)))
-            continue
-        identity = _identity(choice, fabric)
-        if identity not in designs:
-            row = priced_row(choice.spec, fabric, books)
-            designs[identity] = Design(choice, fabric, row)
     return Space(tuple(designs.values()), tuple(unbuildable))
 
 

@@ -7,7 +7,7 @@ from statistics import mean
 
 import numpy as np
 
-from netplan.costing.prices import PriceBook
+from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.switches import SwitchModel
 from netplan.errors import InputError, NetplanError
 from netplan.faults.damage import find_effects
@@ -90,7 +90,7 @@ class FaultQuestion:
     draws: int
     options: ForecastOptions
     book: FailureBook
-    prices: PriceBook
+    books: BillBooks
     circuit: SwitchModel
     yearly: Mapping[str, float]
     run: RunQuestion
@@ -144,7 +144,7 @@ def fabric_faults(spec: FabricSpec, question: FaultQuestion) -> FabricFaults | t
         iteration_time_s=intact.plans[0].iteration_time_s if intact else None,
         scenario=_scenario(subject, inventory, question),
         singles=singles,
-        recoveries=recoveries(subject, question.prices, question.circuit, _forwarding_s(singles)),
+        recoveries=recoveries(subject, question.books, question.circuit, _forwarding_s(singles)),
         gpus_cut_off_per_year=_cut_off_per_year(subject, singles, question)
         + sum(kind.gpus_cut_off_per_year for kind in failing),
         forecast=reliability_forecast(

@@ -5,6 +5,9 @@ from pathlib import Path
 from typing import Literal
 
 from netplan.catalog import unknown_name
+from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.fabric_bill import BillBooks
+from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InputError, NetplanError
@@ -186,7 +189,9 @@ def faults(  # noqa: PLR0913 - one keyword an input, as on the command line
         draws=draws,
         options=options,
         book=book,
-        prices=priced,
+        books=BillBooks(
+            priced, reader.load(POWER_BOOKS, "2026"), reader.load(CABLING_BOOKS, "2026")
+        ),
         circuit=circuit,
         yearly=_yearly_costs(given, sizing, accelerator, prices, catalog, overrides or {}),
         given=given,

@@ -17,7 +17,12 @@ COST_ROLES = frozenset(
 )
 """Roles of the files that `netplan.questions.cost.cost` reads."""
 
-COMPARE_ROLES = frozenset({"accelerator", "model", "prices", "power", "iteration-model", "fabric"})
+COMPARE_ROLES = frozenset(
+    {
+        *("accelerator", "model", "prices", "power", "iteration-model", "fabric"),
+        *("cabling", "switch", "floor-plan"),
+    }
+)
 """Roles of the files that `netplan.questions.compare.compare` reads."""
 
 FAULT_ROLES = frozenset({"accelerator", "model", "prices", "iteration-model", "fabric"})

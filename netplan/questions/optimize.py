@@ -6,6 +6,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, get_args
 
+from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES, SwitchModel
@@ -20,7 +22,6 @@ from netplan.questions.constraints import Limits, constraints_of, judge
 from netplan.questions.designs import (
     DEFAULT_RATIOS,
     Axes,
-    Books,
     Design,
     Objective,
     Space,
@@ -53,6 +54,7 @@ def optimize(  # noqa: PLR0913 - one keyword an input, as on the command line
     objective: Objective = "cost",
     prices: str = "2026",
     power: str = "2026",
+    cabling: str = "2026",
     iteration_model: str = "ptd-p",
     budget: float | None = None,
     max_power_w: float | None = None,
@@ -72,7 +74,7 @@ def optimize(  # noqa: PLR0913 - one keyword an input, as on the command line
     ----------
     gpus
         GPUs in the cluster, 8 to 4,194,304 [1].
-    model, accelerator, prices, power, iteration_model
+    model, accelerator, prices, power, cabling, iteration_model
         Catalog names or paths to files.
     batch
         Global batch; the model's own if absent [sequences].
@@ -122,7 +124,11 @@ def optimize(  # noqa: PLR0913 - one keyword an input, as on the command line
     on = reader.load(ACCELERATORS, accelerator)
     trained = reader.load(MODELS, model)
     assumptions = reader.load(ITERATION_MODELS, iteration_model)
-    books = Books(reader.load(PRICE_BOOKS, prices), reader.load(POWER_BOOKS, power))
+    books = BillBooks(
+        prices=reader.load(PRICE_BOOKS, prices),
+        power=reader.load(POWER_BOOKS, power),
+        cabling=reader.load(CABLING_BOOKS, cabling),
+    )
     specs, apart = _specs(reader, fabrics, hb_sizes)
     axes = Axes(
         specs=specs,
@@ -145,6 +151,7 @@ def optimize(  # noqa: PLR0913 - one keyword an input, as on the command line
         "objective": objective,
         "prices": prices,
         "power": power,
+        "cabling": cabling,
         "iteration_model": iteration_model,
         **asdict(limits),
         "link_gbps": gbps(on.network_bytes_per_s),
@@ -235,7 +242,7 @@ def _front_of(
     space: Space,
     inputs: dict[str, Any],
     training: Training,
-    wanted: tuple[Limits, Objective, Books],
+    wanted: tuple[Limits, Objective, BillBooks],
 ) -> Optimization:
     """Judge all designs, time those that may lie on the front, and compare them."""
     limits, objective, books = wanted

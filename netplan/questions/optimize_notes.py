@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from netplan.costing.fabric_bill import BillBooks
 from netplan.questions.constraints import unpriced_parts
-from netplan.questions.designs import Books, Design, Objective, Space
+from netplan.questions.designs import Design, Objective, Space, book_name
 from netplan.questions.designs_words import counted
 from netplan.questions.proof import Found, Levels
 from netplan.topologies.specs import FabricSpec
@@ -13,7 +14,7 @@ def notes_of(
     space: Space,
     feasible: Sequence[Design],
     found: Mapping[Levels, Found],
-    valued: tuple[Objective, Books],
+    valued: tuple[Objective, BillBooks],
 ) -> tuple[str, ...]:
     """Notes on the whole answer, one or two sentences each.
 
@@ -44,7 +45,9 @@ def other_domains(specs: Sequence[FabricSpec]) -> tuple[str, ...]:
     return (f"Not in the space, since they bring HB domains of other sizes: {names}.",)
 
 
-def _domain_gear(designs: Sequence[Design], objective: Objective, books: Books) -> Iterator[str]:
+def _domain_gear(
+    designs: Sequence[Design], objective: Objective, books: BillBooks
+) -> Iterator[str]:
     """Say that larger HB domains look free where they do."""
     if len({design.fabric.sizing.hb_size for design in designs}) == 1:
         return
@@ -70,15 +73,15 @@ def _domain_gear(designs: Sequence[Design], objective: Objective, books: Books) 
         )
 
 
-def _incomplete(designs: Sequence[Design], objective: Objective, books: Books) -> Iterator[str]:
+def _incomplete(designs: Sequence[Design], objective: Objective, books: BillBooks) -> Iterator[str]:
     """Name the parts without which designs could not be compared."""
     left_out = [design for design in designs if not design.complete(objective)]
     if left_out:
         what = "price" if objective == "cost" else "power"
         yield (
             f"Left out, {counted(len(left_out), 'design')} of {_fabrics(left_out)}: no {what} in"
-            f" {books.name(objective)} for {unpriced_parts(left_out, objective)}, so they cannot be"
-            f" proven {'cheaper' if objective == 'cost' else 'to draw less'}."
+            f" {book_name(books, objective)} for {unpriced_parts(left_out, objective)}, so they"
+            f" cannot be proven {'cheaper' if objective == 'cost' else 'to draw less'}."
         )
 
 

@@ -128,7 +128,7 @@ def _table(rows: Sequence[dict[str, str]]) -> Table:
 
 def _network_cells(answer: Optimization, at: int) -> dict[str, str]:
     row = answer.rows[at]
-    fabric, cost, power = row.design.fabric, row.row.cost, row.row.power
+    fabric, cost, power_w = row.design.fabric, row.row.cost, row.row.power_w
     cells = {
         "": str(at + 1),
         "fabric": row.design.choice.spec.name,
@@ -138,7 +138,7 @@ def _network_cells(answer: Optimization, at: int) -> dict[str, str]:
         "switches": number(fabric.switches),
     }
     if answer.objective == "power":
-        cells["kW"] = number(power.typical_w / 1e3 if power else None, 1)
+        cells["kW"] = number(power_w / 1e3 if power_w is not None else None, 1)
         return cells
     scale, unit = _scale(answer)
     cells[f"{unit} {answer.currency}"] = number(cost.base / scale if cost else None, 1)

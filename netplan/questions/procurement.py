@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from netplan.catalog import Shelf
 from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.lifetime import ECONOMICS_BOOKS
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
@@ -24,7 +25,7 @@ from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.questions.compare import compare
 from netplan.questions.comparison import Comparison, FabricRow
 from netplan.questions.cost import cost
-from netplan.questions.cost_answer import CostAnswer, FabricBill
+from netplan.questions.cost_answer import CostAnswer
 from netplan.questions.faults import faults
 from netplan.questions.faults_answer import FaultsAnswer
 from netplan.questions.inputs import CatalogReader
@@ -293,6 +294,9 @@ def procurement(  # noqa: PLR0913 - one keyword an input, as on the command line
         batch=batch,
         iteration_model=iteration_model,
         timing=timing,
+        cabling=question.get("cabling", BOOK),
+        switch=question.get("switch"),
+        floor_plan=question.get("floor_plan"),
         overrides=library.only(texts, COMPARE_ROLES),
     )
     broken = None

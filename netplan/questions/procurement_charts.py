@@ -7,14 +7,15 @@ and the dark mode and print; only the marks have colours of their own, fit for b
 
 from collections.abc import Mapping, Sequence
 
+from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.materials import Category
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import Driver
-from netplan.questions.cost_answer import CostAnswer, FabricBill
-from netplan.questions.cost_words import part_words
+from netplan.questions.cost_answer import CostAnswer
 from netplan.questions.money import Money
 from netplan.reports.charts import ACCENT, GREY, PALE, Chart, Json, hover
 from netplan.reports.escape import chart_label
+from netplan.reports.quantities import part_words
 
 TINTS = (ACCENT, "#74a0dd", "#a9c6ec", "#8a94a3", "#b4bcc8", "#5d6876", "#d0d5dd")
 CATEGORIES: dict[Category, str] = {

@@ -18,7 +18,6 @@ from netplan.questions.procurement_sections import (
     length_table,
     run_table,
     running_table,
-    switch_racks,
 )
 from netplan.questions.procurement_sources import (
     assumptions,
@@ -50,7 +49,7 @@ def page(answer: Procurement) -> str:
     if not (templates() / name).is_file():
         raise CatalogError(f"report {answer.definition.name}: no template in {templates()}")
     fabric = answer.row(answer.chosen.name).fabric
-    racks = switch_racks(answer)
+    racks = answer.chosen.racks if answer.chosen.racks.devices else None
     values = {
         "answer": answer,
         "verdict": answer.recommendation,

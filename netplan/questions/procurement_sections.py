@@ -1,15 +1,11 @@
 """The tables of a procurement report: comparison, yearly cost, bill, lengths."""
 
-from math import ceil
-
 from netplan.costing.cabling import CablingBook
+from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
-from netplan.costing.switches import SwitchModel
-from netplan.questions.cost_answer import FabricBill
 from netplan.questions.money import DASH, THOUSAND, Money
 from netplan.questions.procurement import Procurement
-from netplan.questions.racks import SwitchRacks
 from netplan.reports.page import Table, table
 from netplan.reports.text import number, percent
 
@@ -136,17 +132,3 @@ def length_table(book: CablingBook) -> Table:
     """Length classes: how long each kind of cable is taken to be, and why."""
     rows = [(row.group, row.medium, f"{row.length_m:g}", row.source) for row in book.lengths]
     return table(("Links", "Medium", "m>", "Source"), rows)
-
-
-def switch_racks(answer: Procurement) -> SwitchRacks | None:
-    """Racks of the chosen fabric's switches, as its bill counts them; None without switches."""
-    fabric = answer.row(answer.chosen.name).fabric
-    if fabric is None or not fabric.switches:
-        return None
-    racks = answer.library.one(CablingBook).racks
-    named = answer.cost.inputs["switch"]
-    models = answer.library.all(SwitchModel) if named else ()
-    known = [model.rack_units for model in models if model.kind == "packet" and model.rack_units]
-    return SwitchRacks(
-        fabric.switches, racks.units, ceil(known[0]) if known else racks.switch_units
-    )

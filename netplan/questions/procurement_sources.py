@@ -4,10 +4,10 @@ from netplan.costing.cabling import CablingBook
 from netplan.costing.lifetime import EconomicsBook
 from netplan.costing.prices import PriceBook
 from netplan.costing.ranges import Range
-from netplan.questions.cost_words import part_words
 from netplan.questions.money import DASH
 from netplan.questions.procurement import Procurement
 from netplan.reports.page import Table, table
+from netplan.reports.quantities import part_words
 from netplan.reports.text import number
 
 

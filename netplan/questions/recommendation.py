@@ -9,14 +9,11 @@ without one.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from netplan.costing.fabric_bill import FabricBill
 from netplan.questions.comparison import NEARLY_AS_FAST
-from netplan.questions.cost_answer import CostAnswer, FabricBill
+from netplan.questions.cost_answer import CostAnswer
 from netplan.questions.money import Money
 from netplan.reports.text import number, percent
-
-MAY_LACK_A_PRICE = frozenset({"fibre", "rack", "hb_gear"})
-"""Parts whose missing price does not disqualify a bill; the reasons name them."""
-
 
 SAME_PACE = 1e-3
 """A difference in iteration time that is not worth a word [1]."""
@@ -48,7 +45,7 @@ def recommend(answer: CostAnswer, times_s: Mapping[str, float]) -> Recommendatio
     >>> recommend(answer, {}).fabric
     'rail-only'
     """
-    complete = [bill for bill in answer.bills if priced_throughout(bill)]
+    complete = [bill for bill in answer.bills if not bill.unpriced_apart]
     limit = min(times_s.values(), default=0.0) * (1 + NEARLY_AS_FAST)
     fast = [bill for bill in complete if not times_s or times_s.get(bill.name, limit * 2) <= limit]
     if not fast:
@@ -60,28 +57,12 @@ def recommend(answer: CostAnswer, times_s: Mapping[str, float]) -> Recommendatio
     return Recommendation(chosen.name, sentence, reasons)
 
 
-def priced_throughout(bill: FabricBill) -> bool:
-    """Whether only lines that may lack a price lack one."""
-    return not _decisive(bill)
-
-
-def _decisive(bill: FabricBill) -> list[str]:
-    """Items without a price that set fabrics apart; one card a GPU is the same on all."""
-    return [
-        line.title
-        for line in bill.quote.unpriced
-        if not line.network
-        and line.part not in MAY_LACK_A_PRICE
-        and (line.part != "nic_port" or line.quantity > bill.gpus)
-    ]
-
-
 def _none(answer: CostAnswer, complete: list[FabricBill]) -> Recommendation:
     """No fabric to recommend, and what to do about it."""
     if complete:
         text = "Order none yet: every fabric with a complete price trains too slowly."
         return Recommendation(None, text, ("Add a price for the parts of the faster ones.",))
-    names = dict.fromkeys(item for bill in answer.bills for item in _decisive(bill))
+    names = dict.fromkeys(line.title for bill in answer.bills for line in bill.unpriced_apart)
     book = answer.inputs["prices"]
     text = f"Order none yet: the price book {book} lacks prices that decide between the fabrics."
     return Recommendation(None, text, (f"Ask for offers: {'; '.join(names)}.",))

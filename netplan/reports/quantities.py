@@ -7,8 +7,6 @@ import re
 from dataclasses import dataclass
 from math import isfinite
 
-from netplan.questions.cost_words import part_words
-from netplan.questions.money import DASH
 from netplan.studies.points import Scalar
 from netplan.units import si
 
@@ -68,6 +66,18 @@ UNITS = {
 
 CASES = {"base": "", "low": " at its low", "high": " at its high"}
 PRICE_ROW = "prices.prices."
+DASH = "\u2013"
+PARTS = {
+    "switch_port": "switch port",
+    "copper_cable": "copper cable (DAC)",
+    "active_copper_cable": "active copper cable",
+    "optical_cable": "optical cable (AOC)",
+    "nic_port": "network card",
+    "ocs_port": "port of an optical circuit switch",
+    "hb_gear": "HB-domain gear of a GPU",
+}
+"""Parts of a price book in words, where their own name is none."""
+
 SPELT = {"gpu": "GPU", "gpus": "GPUs", "hb": "HB", "mfu": "MFU", "nic": "NIC", "ocs": "OCS"}
 SPELT |= {"pue": "PUE", "zero": "ZeRO", "pflops": "PFLOP/s", "lm": "LM"}
 PREFIXED = ("B", "B/s", "FLOP/s", "W")
@@ -75,6 +85,18 @@ PREFIXED = ("B", "B/s", "FLOP/s", "W")
 
 DIGITS = 4
 SMALL_S, LARGE = 0.1, 1000
+
+
+def part_words(part: str) -> str:
+    """Name a row of a price book for people.
+
+    Examples
+    --------
+    >>> part_words("switch_port at 400 Gb/s")
+    'switch port at 400 Gb/s'
+    """
+    first, space, rest = part.partition(" ")
+    return PARTS.get(first, first) + space + rest
 
 
 def words(name: str, currency: str = "") -> Words:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from netplan.arrays import Floats, Indices
 from netplan.topologies.cages import cage_port
 from netplan.topologies.fabric import Fabric
+from netplan.topologies.floor_plan import Place
 from netplan.topologies.graph import (
     GPU,
     HB_SWITCH,
@@ -46,14 +47,6 @@ PLAN_COLUMNS = (
 
 ROLES = {GPU: "gpu", SWITCH: "switch", MANAGER: "manager", HB_SWITCH: "hb-switch"}
 MEDIA = {"optical": "fibre", "copper": "copper"}
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a device stands: its rack, and the lowest rack unit that it takes."""
-
-    rack: str = ""
-    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +136,7 @@ class CablePlan:
 def cable_plan(
     graph: FabricGraph,
     *,
-    media: Mapping[str, str] | None = None,
+    media: Mapping[str, str] | Sequence[str] = (),
     places: Mapping[str, Place] | None = None,
     length_m: Floats | None = None,
     cage_links: int = 1,
@@ -155,7 +148,7 @@ def cable_plan(
     graph
         The fabric.
     media
-        ``fibre`` or ``copper`` by link group.
+        ``fibre`` or ``copper``, by link group or cable by cable.
     places
         Racks and units by device name, as far as known.
     length_m
@@ -182,7 +175,8 @@ def cable_plan(
         Device(name, ROLES[kind], known.get(name, spot))
         for name, kind in zip(network.node_names(), network.node_kind.tolist(), strict=True)
     ]
-    media_of_group = [(media or {}).get(name, "") for name in network.group_names]
+    if isinstance(media, Mapping):
+        media = _gather([media.get(name, "") for name in network.group_names], network.group)
     lengths = [""] * network.link_count
     if length_m is not None:
         lengths = [f"{length:g}" for length in length_m.tolist()]
@@ -193,7 +187,7 @@ def cable_plan(
         network.source_port + np.int32(1),
         network.target_port + np.int32(1),
         gbps_of(network.bytes_per_s),
-        _gather(media_of_group, network.group),
+        media or [""] * network.link_count,
         _gather(LENGTH_CLASSES, network.length_class),
         _gather(network.group_names, network.group),
         lengths,

@@ -8,7 +8,6 @@ Racks are numbered row by row. GPUs fill racks in their own order; switches, and
 fabric manager, fill racks of their own, in the middle of the hall or at its end.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
@@ -19,7 +18,6 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from netplan.arrays import Floats, Ints
 from netplan.catalog import Record, Shelf
 from netplan.errors import InputError
-from netplan.topologies.cable_plan import Place
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.graph import GPU, HB_SWITCH, FabricGraph
 
@@ -49,6 +47,14 @@ class FloorPlan(Record):
 FLOOR_PLANS = Shelf("floor-plan", "topologies/floor-plans", FloorPlan)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a device stands: its rack, and the lowest rack unit that it takes."""
+
+    rack: str = ""
+    unit: str = ""
+
+
 class Rack(NamedTuple):
     """A rack: its name, its row and its position in the row, both from 1."""
 
@@ -69,11 +75,17 @@ class Layout:
         Rack of each node, shape (nodes,).
     unit
         Lowest rack unit of each node, from 1, shape (nodes,).
+    network_devices
+        Switches, and hosts of the fabric manager, which stand in racks of their own [1].
+    per_rack
+        How many of them a rack takes [1].
     """
 
     plan: FloorPlan
     rack: Ints
     unit: Ints
+    network_devices: int
+    per_rack: int
 
     @property
     def racks_used(self) -> int:
@@ -119,8 +131,17 @@ class Layout:
         return column
 
 
-def lay_out(plan: FloorPlan, graph: FabricGraph) -> Layout:
+def lay_out(plan: FloorPlan, graph: FabricGraph, *, switch_units: int = 1) -> Layout:
     """Put every node of a fabric into a rack.
+
+    Parameters
+    ----------
+    plan
+        The hall.
+    graph
+        The fabric.
+    switch_units
+        Height of a switch: a rack takes as many as the plan says and its units allow [rack units].
 
     Raises
     ------
@@ -139,7 +160,8 @@ def lay_out(plan: FloorPlan, graph: FabricGraph) -> Layout:
     """
     compute = ceil_div(graph.gpus, plan.gpus_per_rack)
     devices = np.flatnonzero((graph.node_kind != GPU) & (graph.node_kind != HB_SWITCH))
-    network = ceil_div(len(devices), plan.switches_per_rack)
+    per_rack = min(plan.switches_per_rack, max(1, plan.rack_units // switch_units))
+    network = ceil_div(len(devices), per_rack)
     held = plan.rows * plan.racks_per_row
     if compute + network > held:
         raise InputError(
@@ -159,10 +181,10 @@ def lay_out(plan: FloorPlan, graph: FabricGraph) -> Layout:
     rack[: graph.gpus] = racks[gpu // plan.gpus_per_rack]
     unit[: graph.gpus] = 1 + gpu % plan.gpus_per_rack * plan.rack_units // plan.gpus_per_rack
     slot = np.arange(len(devices))
-    rack[devices] = order[slot // plan.switches_per_rack]
-    height = plan.rack_units // plan.switches_per_rack
-    unit[devices] = 1 + slot % plan.switches_per_rack * height
-    return Layout(plan, rack, unit)
+    rack[devices] = order[slot // per_rack]
+    height = plan.rack_units // per_rack
+    unit[devices] = 1 + slot % per_rack * height
+    return Layout(plan, rack, unit, len(devices), per_rack)
 
 
 def stock_length_m(plan: FloorPlan, length_m: Floats) -> Floats:
@@ -179,20 +201,6 @@ def stock_length_m(plan: FloorPlan, length_m: Floats) -> Floats:
         place < len(stock), stock[np.minimum(place, len(stock) - 1)], np.ceil(length_m)
     )
     return rounded
-
-
-def shortest_media(reaches_m: Mapping[str, float], length_m: Floats) -> list[str]:
-    """For each length, the medium of the shortest reach that spans it; empty beyond all.
-
-    Examples
-    --------
-    >>> shortest_media({"dac": 3.0, "fibre": 50.0}, np.array([2.0, 7.0, 70.0]))
-    ['dac', 'fibre', '']
-    """
-    names = sorted(reaches_m, key=reaches_m.__getitem__)
-    limits = np.array([reaches_m[name] for name in names])
-    place = np.searchsorted(limits, length_m - 1e-9)
-    return [names[at] if at < len(names) else "" for at in place.tolist()]
 
 
 def _network_racks(plan: FloorPlan, compute: int, network: int) -> Ints:

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netplan.costing.bill import bill_of_materials
-from netplan.costing.cabling import CABLING_BOOKS
-from netplan.costing.materials import BillItem, bill_items
+from netplan.costing.cabling import CABLING_BOOKS, Racks
+from netplan.costing.materials import BillItem, bill_items, switch_racks
 from netplan.costing.spares import SPARED, parse_spares, with_spares
 from netplan.costing.switches import SWITCHES
 from netplan.costing.wiring import Hardware, wire
@@ -39,6 +38,30 @@ def test_rail_only_of_32768_gpus() -> None:
         "Gear inside HB domains of 256 GPUs": (32_768, "GPU", 1),
         "Rack of 42 units": (13, "each", 1),
     }
+
+
+@pytest.mark.parametrize(
+    ("units", "switches", "racks"),
+    [
+        (2, 21, 1),
+        (2, 22, 2),
+        # 42 units hold 10 switches of 4 units, and 2 units stay empty: 21 need three racks, where
+        # 21 x 4 / 42 would be two.
+        (4, 20, 2),
+        (4, 21, 3),
+        # 8 of 5 units; 25 need four racks, where 25 x 5 / 42 would be three.
+        (5, 25, 4),
+        (22, 12, 12),
+    ],
+)
+def test_a_rack_holds_whole_switches(units: int, switches: int, racks: int) -> None:
+    small = Racks(units=42, switch_units=units, source="test")
+    hardware = Hardware(BOOK.model_copy(update={"racks": small}))
+    one = built("rail-only", 64 * switches, 64, switches)
+    assert one.switches == switches
+    assert switch_racks(one, hardware).count == racks
+    bill = bill_items(one, wire(one, hardware), hardware)
+    assert [line.quantity for line in bill if line.category == "racks"] == [racks]
 
 
 def test_superpod_of_four_units_with_twin_port_modules() -> None:
@@ -78,12 +101,17 @@ def test_splitter_cables_carry_two_links() -> None:
 
 @given(fabrics())
 @settings(max_examples=100, deadline=None)
-def test_the_long_bill_agrees_with_the_short_one(fabric: Fabric) -> None:
-    long: dict[str, int] = {}
+def test_the_bill_holds_what_the_fabric_counts(fabric: Fabric) -> None:
+    units: dict[str, int] = {}
     for line in lines(fabric).values():
-        long[line.part] = long.get(line.part, 0) + line.quantity * line.price_units
-    short = {line.part: line.quantity for line in bill_of_materials(fabric)}
-    assert {part: long.get(part) for part in short} == short
+        units[line.part] = units.get(line.part, 0) + line.quantity * line.price_units
+    counted = {
+        "switch_port": fabric.switches * fabric.sizing.radix,
+        "transceiver": fabric.transceivers,
+        "copper_cable": fabric.copper_cables,
+        "nic_port": fabric.nic_ports,
+    }
+    assert {part: units.get(part, 0) for part in counted} == counted
 
 
 @given(fabrics(radix=64))

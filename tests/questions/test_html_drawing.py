@@ -5,8 +5,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from netplan.costing.materials import SwitchRacks
 from netplan.questions.drawing import fabric_drawing
-from netplan.questions.racks import SwitchRacks, rack_drawing
+from netplan.questions.racks import rack_drawing
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FABRICS
@@ -57,4 +58,4 @@ def test_everything_is_inside_the_frame() -> None:
 @pytest.mark.parametrize(("switches", "drawn"), [(1, 1), (21, 21), (22, 22), (1280, 21 + 20)])
 def test_racks_show_a_full_one_and_the_last(switches: int, drawn: int) -> None:
     # 42 U hold 21 switches of 2 U; 1280 = 60 x 21 + 20.
-    assert rack_drawing(SwitchRacks(switches, 42, 2)).count("node switch") == drawn
+    assert rack_drawing(SwitchRacks(switches, 42, 2, 21)).count("node switch") == drawn

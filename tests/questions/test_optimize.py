@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import netplan
-from netplan.costing.bill import bill_cost, bill_of_materials, bill_power
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.errors import InfeasibleError, InputError, NetplanError
@@ -24,6 +23,7 @@ from netplan.questions.inputs import sizing_on
 from netplan.questions.optimize import optimize
 from netplan.questions.optimize_answer import Optimization
 from netplan.topologies.build import build_fabric
+from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
@@ -81,13 +81,17 @@ def brute_force(  # noqa: PLR0913 - the question
             radix if fabric.tiers else None,
             ratio if thinned else None,
         )
-        bill = bill_of_materials(fabric)
-        cost = bill_cost(bill, PRICE_BOOKS.load(prices))
-        power = bill_power(bill, POWER_BOOKS.load("2026"))
-        value, missing = (
-            (cost.base, cost.unpriced) if objective == "cost" else (power.typical_w, power.unknown)
-        )
-        whole = not any(line.part != "nic_port" or line.quantity > gpus for line in missing)
+        value, missing = 0.0, []
+        for part, count in counts(fabric).items():
+            price = PRICE_BOOKS.load(prices).price(part, 400)
+            draw = POWER_BOOKS.load("2026").draw(part, 400)
+            if objective == "cost":
+                each = None if price is None else price.base
+            else:
+                each = None if draw is None else draw.typical_w
+            value += count * (each or 0.0)
+            missing += [part] if each is None and count else []
+        whole = missing in ([], ["nic_port"]) and (not missing or fabric.nic_ports <= gpus)
         if not whole or not fabric.levels:
             continue
         try:
@@ -96,6 +100,16 @@ def brute_force(  # noqa: PLR0913 - the question
             continue
         found[key] = comparable(value), comparable(best.iteration_time_s)
     return found
+
+
+def counts(fabric: Fabric) -> dict[str, int]:
+    """What the network takes, straight from the counts of the fabric."""
+    return {
+        "switch_port": fabric.switches * fabric.sizing.radix,
+        "transceiver": fabric.transceivers,
+        "copper_cable": fabric.copper_cables,
+        "nic_port": fabric.nic_ports,
+    }
 
 
 def undominated(
@@ -166,7 +180,7 @@ def test_rows_agree_with_compare_to_the_digit(objective: Objective) -> None:
                 batch=2048,
             ).rows
             assert other.best is not None
-            assert (other.cost, other.power) == (design.row.cost, design.row.power)
+            assert (other.cost, other.power_w) == (design.row.cost, design.row.power_w)
             assert other.best.iteration_time_s == row.best.iteration_time_s
         assert row.row.notes == other.notes or row.equal
 

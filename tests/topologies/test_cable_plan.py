@@ -10,13 +10,13 @@ from netplan.topologies.build import build_fabric
 from netplan.topologies.cable_plan import (
     PLAN_COLUMNS,
     CablePlan,
-    Place,
     cable_plan,
     media_of,
     plan_sheet,
 )
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.floor_plan import Place
 from netplan.topologies.formats.netbox import CABLE_COLUMNS, netbox_cables, netbox_devices
 from netplan.topologies.formats.ufm import ETHERNET_COLUMNS, ufm_ethernet, ufm_infiniband
 from netplan.topologies.specs import FABRICS

@@ -12,7 +12,6 @@ from netplan.topologies.floor_plan import (
     FLOOR_PLANS,
     FloorPlan,
     lay_out,
-    shortest_media,
     stock_length_m,
 )
 from netplan.topologies.graph import GPU, SWITCH, FabricGraph
@@ -90,15 +89,6 @@ def test_racks_hold_what_they_may(
     np.testing.assert_allclose(length, back)
     assert (length >= plan.slack_m).all()
     assert (stock_length_m(plan, length) >= length - 1e-6).all()
-
-
-def test_media_by_reach() -> None:
-    assert shortest_media({"dac": 3, "aec": 5, "aoc": 30}, np.array([3.0, 3.1, 30.0, 31.0])) == [
-        "dac",
-        "aec",
-        "aoc",
-        "",
-    ]
 
 
 def test_a_hall_too_small() -> None:

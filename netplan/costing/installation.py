@@ -1,0 +1,308 @@
+"""A fabric in its hall: where every device stands, and which cable joins every two ports.
+
+Decided once, for the bill, the cable plan and the report alike. A length is measured on the floor
+plan and rounded up to one that is sold. A passive cable (DAC) serves where it reaches, whatever the
+fabric plans, since no module is cheaper; where the fabric plans copper, an active one may serve as
+well; modules and fibre take the rest.
+
+A cage that carries several links is filled by one plug, so its links are decided together, by the
+ports that the graph gives them. A splitter serves where all links of a switch's cage go to network
+cards, and is as long as the longest of them needs. A straight cable serves where all links of a
+cage go to one and the same cage at the far end. All other links of a group with such cages take
+modules of one kind, that which spans the longest.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from netplan.arrays import Bools, Floats, Ints
+from netplan.costing.cabling import CableKind
+from netplan.costing.ports import PortBank, Run
+from netplan.costing.wiring import (
+    COPPER,
+    MANAGEMENT,
+    Ends,
+    Hardware,
+    Link,
+    Wiring,
+    cable_between,
+    checked,
+    connect,
+    copper_note,
+    group_ends,
+    port_banks,
+)
+from netplan.topologies.expand import expand
+from netplan.topologies.fabric import Fabric, LinkGroup, Sizing
+from netplan.topologies.floor_plan import FloorPlan, Layout, lay_out, stock_length_m
+from netplan.topologies.graph import MANAGER, SWITCH, FabricGraph, network_only
+from netplan.topologies.specs import FabricSpec
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """A fabric in a hall, its cables not chosen yet.
+
+    Parameters
+    ----------
+    network
+        The fabric without the links inside HB domains.
+    layout
+        Where every node stands.
+    length_m
+        Distance of the two ends of every link, as a length that is sold [m], shape (links,).
+    """
+
+    network: FabricGraph
+    layout: Layout
+    length_m: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Installation:
+    """A fabric in a hall with its cables.
+
+    Parameters
+    ----------
+    site
+        The fabric in its hall.
+    wiring
+        Plugs and cables, one run for links of one kind and length.
+    run
+        Run of every link, a position in ``wiring.runs``, shape (links,).
+    """
+
+    site: Site
+    wiring: Wiring
+    run: Ints
+
+    @property
+    def length_m(self) -> Floats:
+        """Length of the cable of every link, as sold [m], shape (links,)."""
+        return np.array([run.length_m for run in self.wiring.runs])[self.run]
+
+    @property
+    def kinds(self) -> list[str]:
+        """Kind of the cable of every link, as ``dac``, or kind of its fibre, as ``multimode``."""
+        kinds = [
+            (run.plugs[0].fibre or "fibre") if run.medium == "fibre" else run.medium
+            for run in self.wiring.runs
+        ]
+        found: list[str] = np.array(kinds, object)[self.run].tolist()
+        return found
+
+
+def place(hall: FloorPlan, spec: FabricSpec, sizing: Sizing, switch_units: int = 1) -> Site:
+    """Put a fabric into a hall.
+
+    Parameters
+    ----------
+    hall
+        The floor plan.
+    spec, sizing
+        The fabric.
+    switch_units
+        Height of a switch [rack units].
+
+    Raises
+    ------
+    InputError
+        If the hall is too small.
+    """
+    network = network_only(expand(spec, sizing))
+    layout = lay_out(hall, network, switch_units=switch_units)
+    length_m = stock_length_m(hall, layout.cable_m(network.source, network.target))
+    return Site(network, layout, length_m)
+
+
+def install(fabric: Fabric, site: Site, hardware: Hardware) -> Installation:
+    """Choose plugs and cables for every link, and check that the ports close.
+
+    Parameters
+    ----------
+    fabric
+        The counts of the fabric.
+    site
+        The same fabric in its hall.
+    hardware
+        Switch model and cabling book.
+
+    Raises
+    ------
+    InfeasibleError
+        If a cable end has no port, or no cable is long enough.
+    CatalogError
+        If the cabling book lacks a card.
+    """
+    banks = {bank.name: bank for bank in port_banks(fabric, hardware)}
+    cages = _Cages.of(site.network, hardware, fabric.sizing.speed_gbps)
+    of_link = np.zeros(site.network.link_count, np.int64)
+    runs: list[Run] = []
+    notes: list[str] = []
+    for group, ends in group_ends(fabric, hardware):
+        links = _links_of(site.network, group.name)
+        made = list(_group_runs((group, ends), banks, hardware, cages.batches(site, links)))
+        for run, members in made:
+            of_link[links[members]] = len(runs)
+            runs.append(run)
+        notes += copper_note(group, [run for run, _ in made])
+    counted = tuple(cages.counted(runs, of_link))
+    wiring = checked(fabric, Wiring(tuple(banks.values()), counted, tuple(notes)))
+    return Installation(site, wiring, of_link)
+
+
+def _links_of(network: FabricGraph, title: str) -> Ints:
+    """Links of a group, by its title: those of management servers are a group of their own."""
+    name = title.removeprefix(MANAGEMENT)
+    links = network.links_of(name)
+    servers = (network.node_kind[network.source[links]] == MANAGER) | (
+        network.node_kind[network.target[links]] == MANAGER
+    )
+    chosen: Ints = links[servers == (title != name)]
+    return chosen
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Batches:
+    """Links of one group, told apart by what their cables depend on, shape (links,).
+
+    Parameters
+    ----------
+    length_m
+        Length that a cable for all links of the cage needs [m].
+    own_m
+        Length that the link needs by itself [m].
+    parallel
+        Links of the cage that a cable with fixed plugs would carry; 0 where none can [1].
+    shared
+        Whether the group has cages of several links.
+    """
+
+    length_m: Floats
+    own_m: Floats
+    parallel: Ints
+    shared: bool
+
+
+def _group_runs(
+    named: tuple[LinkGroup, Ends],
+    banks: dict[str, PortBank],
+    hardware: Hardware,
+    batches: _Batches,
+) -> Iterator[tuple[Run, Ints]]:
+    """Runs of one link group with their links, as positions within the group."""
+    group, ends = named
+    near, far = (banks[end].cage for end in ends)
+    kinds: tuple[CableKind, ...] = COPPER if group.medium == "copper" else ("dac",)
+    left = np.ones(len(batches.own_m), bool)
+    found: list[tuple[Run, Bools]] = []
+    for length_m, parallel in sorted(
+        set(zip(batches.length_m.tolist(), batches.parallel.tolist(), strict=True))
+    ):
+        link = Link(hardware.cabling, kinds, length_m, parallel)
+        run = cable_between(near, far, link) if parallel else None
+        if run is not None:
+            members = (batches.length_m == length_m) & (batches.parallel == parallel)
+            left &= ~members
+            found.append((run, members))
+    longest = batches.own_m[left].max(initial=0.0)
+    for length_m in np.unique(batches.own_m[left]).tolist():
+        needed = Link(hardware.cabling, (), longest if batches.shared else length_m)
+        members = left & (batches.own_m == length_m)
+        run = connect(group, ends, banks, needed)
+        found.append((replace(run, length_m=length_m), members))
+    found.sort(key=lambda one: one[0].length_m)
+    for run, members in found:
+        links = np.flatnonzero(members)
+        yield replace(run, name=group.name, ends=ends, links=len(links), measured=True), links
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cages:
+    """The cage at both ends of every link.
+
+    Parameters
+    ----------
+    near, far
+        Number of the cage at a run's first and second end, shape (links,).
+    held_near, held_far
+        Links in that cage [1], shape (links,).
+    size_near, size_far
+        Links that it can hold [1], shape (links,).
+    """
+
+    near: Ints
+    far: Ints
+    held_near: Ints
+    held_far: Ints
+    size_near: Ints
+    size_far: Ints
+
+    @classmethod
+    def of(cls, network: FabricGraph, hardware: Hardware, speed_gbps: float) -> "_Cages":
+        """Read the cages off the ports, as the cable plan numbers them."""
+        model = hardware.switch
+        each = model.links_per_cage(speed_gbps) if model is not None else 1
+        switch = network.node_kind == SWITCH
+        # A run begins at the switch of a host link; between equals, where the graph's link does.
+        turned = switch[network.target] & ~switch[network.source]
+        stride = 1 + int(
+            max(network.source_port.max(initial=0), network.target_port.max(initial=0))
+        )
+        ends = []
+        for node, port in (
+            (network.source, network.source_port),
+            (network.target, network.target_port),
+        ):
+            size = np.where(switch[node], each, 1).astype(np.int64)
+            ends.append((node.astype(np.int64) * stride + port // size, size))
+        (source, source_size), (target, target_size) = ends
+        _, which, held = np.unique(
+            np.concatenate((source, target)), return_inverse=True, return_counts=True
+        )
+        held_source, held_target = np.split(held[which], 2)
+        return cls(
+            near=np.where(turned, target, source),
+            far=np.where(turned, source, target),
+            held_near=np.where(turned, held_target, held_source),
+            held_far=np.where(turned, held_source, held_target),
+            size_near=np.where(turned, target_size, source_size),
+            size_far=np.where(turned, source_size, target_size),
+        )
+
+    def batches(self, site: Site, links: Ints) -> _Batches:
+        """What the cables of some links of one group depend on."""
+        own_m = site.length_m[links]
+        near, far = self.near[links], self.far[links]
+        shared = bool((self.size_near[links] > 1).any() or (self.size_far[links] > 1).any())
+        if not shared:
+            return _Batches(own_m, own_m, np.ones(len(links), np.int64), shared)
+        _, cage, held = np.unique(near, return_inverse=True, return_counts=True)
+        whole = held[cage] == self.held_near[links]
+        parallel = np.ones(len(links), np.int64)
+        if (self.size_far[links] > 1).any():
+            # A straight cable joins one cage to one cage, with all the links of both.
+            pairs = np.stack((near, far))
+            _, pair, both = np.unique(pairs, axis=1, return_inverse=True, return_counts=True)
+            parallel = both[pair.ravel()]
+            whole = (parallel == self.held_near[links]) & (parallel == self.held_far[links])
+        longest = np.zeros(len(held))
+        np.maximum.at(longest, cage, own_m)
+        return _Batches(longest[cage], own_m, np.where(whole, parallel, 0), shared)
+
+    def counted(self, runs: list[Run], of_link: Ints) -> Iterator[Run]:
+        """Runs with their plugs counted cage by cage; modules that share a cage count once."""
+        seen: dict[str, Ints] = {}
+        for number, run in enumerate(runs):
+            links = np.flatnonzero(of_link == number)
+            counts = []
+            for plug, cage in zip(run.plugs, (self.near, self.far), strict=True):
+                cages = np.unique(cage[links])
+                if run.medium == "fibre":
+                    known = seen.get(plug.item, np.empty(0, np.int64))
+                    cages = np.setdiff1d(cages, known, assume_unique=True)
+                    seen[plug.item] = np.union1d(known, cages)
+                counts.append(len(cages))
+            yield replace(run, counted=(counts[0], counts[1]))

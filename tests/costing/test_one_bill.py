@@ -1,0 +1,257 @@
+"""One bill: whoever asks what a fabric costs gets the same amount, to the cent."""
+
+import csv
+import random
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import pytest
+
+import netplan
+from netplan.catalog import shipped_root
+from netplan.costing.fabric_bill import Bill
+from netplan.costing.prices import PRICE_BOOKS
+from netplan.costing.switches import SWITCHES
+from netplan.errors import NetplanError
+from netplan.questions.procurement import procurement
+from netplan.studies.questions import answer as study_point
+from netplan.topologies.specs import FABRICS
+
+HALL = "example-hall"
+QUESTIONS = 300
+
+
+def drawn(generator: random.Random) -> dict[str, Any]:
+    """A question about one fabric, with and without floor plan and switch model."""
+    switch = generator.choice([None, None, "qm9700", "qm9790", "sn5600", "s9321-64eo", "q3400"])
+    speed = 800 if switch == "q3400" else 400
+    ports = SWITCHES.load(switch).radix(speed) if switch else 2 * generator.randint(8, 64)
+    return {
+        "gpus": generator.choice([generator.randint(8, 600), 2 ** generator.randint(3, 11)]),
+        "radix": ports,
+        "hb_size": generator.choice([1, 2, 4, 8]),
+        "fabric": generator.choice(list(FABRICS.paths())),
+        "accelerator": "b200" if speed == 800 else "h100-80gb",
+        "prices": generator.choice(list(PRICE_BOOKS.paths())),
+        "oversubscription": generator.choice([None, None, 1.0, 2.0, 3.0]),
+        "switch": switch,
+        "floor_plan": generator.choice([None, HALL]),
+    }
+
+
+def amounts(question: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Price and power of the network by who else is asked."""
+    keywords = alone(question)
+    report = procurement(**keywords, timing=False).to_dict()
+    rows = {
+        "compare": netplan.compare(**keywords, timing=False).to_dict()["fabrics"][0],
+        "report": report["cost"]["fabrics"][0],
+        "report's comparison": report["comparison"]["fabrics"][0],
+        "study of compare": study_point("compare", {**question, "timing": False}),
+        "study of cost": study_point("cost", question),
+    }
+    return {name: (row["cost"], row["power_w"]) for name, row in rows.items()}
+
+
+def alone(question: dict[str, Any]) -> dict[str, Any]:
+    """The question with its fabric as a list of one."""
+    keywords = {**question, "fabrics": (question["fabric"],)}
+    del keywords["fabric"]
+    return keywords
+
+
+def _money(bill: Bill) -> dict[str, Any] | None:
+    cost = bill.cost
+    if cost is None:
+        return None
+    return {"currency": "USD", "low": cost.low, "base": cost.base, "high": cost.high}
+
+
+def test_compare_cost_report_and_study_agree_to_the_cent() -> None:
+    generator = random.Random(11)  # noqa: S311 - no secret
+    answered: Counter[tuple[bool, bool]] = Counter()
+    tried = 0
+    while sum(answered.values()) < QUESTIONS:
+        question = drawn(generator)
+        tried += 1
+        try:
+            (made,) = netplan.cost(**alone(question)).bills
+        except NetplanError:
+            continue  # such as a size that the fabric does not have
+        expected = (_money(made), made.power_w)
+        found = amounts(question)
+        assert found == dict.fromkeys(found, expected), question
+        answered[question["switch"] is not None, question["floor_plan"] is not None] += 1
+    assert tried < 4 * QUESTIONS
+    assert min(answered.values()) > QUESTIONS // 20
+    assert len(answered) == 4
+
+
+def test_who_refuses_a_question_refuses_it_alike() -> None:
+    question: dict[str, Any] = {"gpus": 1000, "radix": 64, "hb_size": 8, "fabrics": ("rail-only",)}
+    for ask in (netplan.compare, netplan.cost):
+        with pytest.raises(NetplanError, match="has 128 ports of 400 Gb/s, got --radix 64"):
+            ask(**question, switch="sn5600")
+        with pytest.raises(NetplanError, match="unknown floor-plan 'hall'"):
+            ask(**question, floor_plan="hall")
+        with pytest.raises(NetplanError, match=r"holds 1,600 racks, 2,500 for GPUs"):
+            ask(**{**question, "gpus": 80_000}, floor_plan=HALL)
+
+
+@pytest.mark.parametrize("switches", [(), ("qm9700", "qm9790")])
+def test_an_optimization_prices_its_designs_like_a_comparison(switches: tuple[str, ...]) -> None:
+    found = netplan.optimize(
+        gpus=1024,
+        hb_sizes=(8,),
+        accelerator="h100-80gb",
+        model="gpt-175b",
+        switches=switches,
+        radices=() if switches else (64, 128),
+    )
+    for front in found.rows:
+        for design in (front.design, *front.equal):
+            (row,) = netplan.compare(
+                gpus=1024,
+                radix=design.radix or 64,
+                hb_size=8,
+                accelerator="h100-80gb",
+                fabrics=(design.choice.spec.name,),
+                oversubscription=design.oversubscription,
+                prices="2026",
+                switch=design.switch.name if design.switch else None,
+                timing=False,
+            ).rows
+            assert (row.cost, row.power_w) == (design.row.cost, design.row.power_w)
+
+
+def test_what_has_no_price_is_null() -> None:
+    question: dict[str, Any] = {"gpus": 1024, "radix": 64, "hb_size": 8}
+    # 200 Gb/s: the paper's book has no part at that rate.
+    slow = {**question, "prices": "rail-only-2023", "accelerator": "a100-80gb"}
+    (row,) = netplan.compare(**slow, fabrics=("rail-only",), timing=False).to_dict()["fabrics"]
+    assert row["cost"] is row["cost_usd"] is None
+    assert not row["cost_complete"]
+    (bill,) = netplan.cost(**slow, fabrics=("rail-only",)).to_dict()["fabrics"]
+    assert bill["cost"] is None
+
+
+# --- cables and racks of a hall -------------------------------------------------------------
+
+
+@cache
+def sheet(to: str, gpus: int, switch: str | None, fabric: str) -> list[dict[str, str]]:
+    """A table of the cable plan, row by row."""
+    made = netplan.cables(
+        gpus=gpus, radix=64, hb_size=8, fabric=fabric, floor_plan=HALL, switch=switch, to=to
+    )
+    return [dict(zip(made.header, row, strict=True)) for row in made.rows]
+
+
+def bill(gpus: int, switch: str | None, fabric: str) -> Bill:
+    """The bill of a fabric in the hall."""
+    asked: dict[str, Any] = {"gpus": gpus, "radix": 64, "hb_size": 8, "switch": switch}
+    asked["floor_plan"] = HALL
+    return netplan.cost(**asked, accelerator="h100-80gb", fabrics=(fabric,)).bills[0]
+
+
+@pytest.mark.parametrize("switch", [None, "qm9700"])
+@pytest.mark.parametrize("fabric", ["rail-optimized", "rail-only", "dragonfly", "fat-tree"])
+def test_racks_and_lengths_of_the_bill_are_those_of_the_cable_plan(
+    fabric: str, switch: str | None
+) -> None:
+    made = bill(2048, switch, fabric)
+    racks = [row for row in sheet("racks", 2048, switch, fabric) if row["what"] == "switch"]
+    ordered = [item.line for item in made.quote.items if item.line.category == "racks"]
+    assert [line.quantity for line in ordered] == [len(racks)]
+    assert {int(row["count"]) for row in racks[:-1]} == {made.racks.each} == {16}
+    links: Counter[float] = Counter()
+    for item in made.quote.items:
+        if item.line.category == "cables":
+            length = float(item.line.item.rpartition(", ")[2].removesuffix(" m"))
+            links[length] += item.line.quantity * item.line.price_units
+    lengths: Counter[float] = Counter()
+    for row in sheet("lengths", 2048, switch, fabric):
+        lengths[float(row["length_m"])] += int(row["cables"])
+    plan = Counter(float(row["length_m"]) for row in sheet("plan", 2048, switch, fabric))
+    assert plan == lengths
+    # A splitter of two links may carry only one at the end of a leaf's ports.
+    assert links == lengths if switch is None else +(links - lengths).total() <= 128
+
+
+def test_96_switches_stand_in_six_racks() -> None:
+    # 2,048 GPUs: 64 leaves and 32 spines, 16 switches a rack in the hall; in racks filled to the
+    # top, 42 switches of 1 U a rack, they would be three.
+    made = bill(2048, "qm9700", "rail-optimized")
+    assert (made.fabric.switches, made.racks.count) == (96, 6)
+    without = netplan.cost(gpus=2048, radix=64, hb_size=8, switch="qm9700").bills[0]
+    assert without.racks.count == 3
+
+
+def test_high_switches_take_more_racks_in_bill_and_plan_alike() -> None:
+    # A q3400 has 4 U: a rack of 42 U holds 10, where the hall would take 16.
+    question: dict[str, Any] = {"gpus": 4096, "radix": 144, "hb_size": 8, "accelerator": "b200"}
+    question |= {"switch": "q3400", "floor_plan": HALL}
+    made = netplan.cost(**question, fabrics=("rail-optimized",)).bills[0]
+    plan = netplan.cables(**question, fabric="rail-optimized", to="racks")
+    rows = [dict(zip(plan.header, row, strict=True)) for row in plan.rows]
+    held = [int(row["count"]) for row in rows if row["what"] == "switch"]
+    assert max(held) == made.racks.each == 10
+    assert len(held) == made.racks.count
+
+
+def test_twin_port_cages_take_copper_where_it_reaches() -> None:
+    # 256 GPUs: 8 leaves and 4 spines stand in one rack, with 8 links between any two of them, so
+    # that 256 leaf-spine links are 128 straight cables of two links; nothing but the price of a
+    # switch, 50,000 instead of 64 x 781 USD, changes when the model is named.
+    any_switch, twin = (bill(256, switch, "rail-optimized") for switch in (None, "qm9700"))
+    straight = [
+        item.line for item in twin.quote.items if item.line.item.startswith("MCP4Y10, OSFP finned")
+    ]
+    assert sum(line.quantity for line in straight) == 128
+    assert twin.capital.base - any_switch.capital.base == 12 * (50_000 - 64 * 781)
+    kinds = Counter(row["medium"] for row in sheet("plan", 256, "qm9700", "rail-optimized"))
+    assert kinds == {"fibre": 256, "copper": 256}
+
+
+def test_splitters_serve_cards_within_their_reach() -> None:
+    # Hosts of a dragonfly are planned in copper; in the hall no card is within 3 m of its switch,
+    # but some are within the 5 m of an active cable.
+    made = bill(256, "qm9700", "dragonfly")
+    items = {item.line.item: item.line for item in made.quote.items}
+    active = [line for name, line in items.items() if name.startswith("MCA7Y00")]
+    near = [row for row in sheet("lengths", 256, "qm9700", "dragonfly") if row["medium"] == "aec"]
+    assert sum(line.quantity * 2 for line in active) == sum(int(row["cables"]) for row in near)
+
+
+def test_modules_are_counted_cage_by_cage() -> None:
+    # Every optical link has a module's half at each switch and a whole one at a card.
+    made = bill(2048, "qm9700", "rail-optimized")
+    rows = sheet("plan", 2048, "qm9700", "rail-optimized")
+    cages = {
+        (row[f"{end}_device"], row[f"{end}_port"].partition("/")[0])
+        for row in rows
+        for end in "az"
+        if row["medium"] == "fibre" and "/" in row[f"{end}_port"]
+    }
+    twins = [
+        item.line for item in made.quote.items if item.line.item.startswith("MMA4Z00-NS, twin")
+    ]
+    assert [line.quantity for line in twins] == [len(cages)]
+
+
+def test_table_2_of_the_paper_in_compare() -> None:
+    path = shipped_root() / "reports" / "published" / "rail-only-table2.csv"
+    for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
+        answer = netplan.compare(
+            gpus=int(row["gpus"]), radix=int(row["radix"]), hb_size=256, timing=False
+        )
+        found = {one.name: one for one in answer.rows}
+        for name, column in (("rail-optimized", "sota"), ("rail-only", "rail_only")):
+            switches, optics = (
+                int(row[f"{column}_{what}"]) for what in ("switches", "transceivers")
+            )
+            expected = 748 * int(row["radix"]) * switches + 374 * optics
+            cost = found[name].cost
+            assert cost is not None
+            assert cost.base == expected
