@@ -27,8 +27,7 @@ from collections.abc import Sequence
 from netplan.errors import InfeasibleError, InputError
 from netplan.levels import Level, gpu_count
 from netplan.performance.plan import SearchResult
-from netplan.performance.search import search_plans
-from netplan.performance.setting import Training
+from netplan.performance.search import PlanSearch
 
 Levels = tuple[Level, ...]
 DOMAIN_AND_NETWORK = 2
@@ -71,7 +70,7 @@ def best_case(fabrics: Sequence[Sequence[Level]]) -> Levels:
     )
 
 
-def search_best_case(training: Training, fabrics: Sequence[Sequence[Level]]) -> SearchResult | None:
+def search_best_case(search: PlanSearch, fabrics: Sequence[Sequence[Level]]) -> SearchResult | None:
     """Best plan on the best case of the fabrics; none where it bounds nothing.
 
     If no plan divides over all GPUs the fabrics may use different parts of themselves, which
@@ -79,13 +78,13 @@ def search_best_case(training: Training, fabrics: Sequence[Sequence[Level]]) -> 
 
     Parameters
     ----------
-    training
-        What is trained.
+    search
+        What is trained, and how.
     fabrics
         As in :func:`best_case`.
     """
     try:
-        return search_plans(training, best_case(fabrics))
+        return search.whole(best_case(fabrics))
     except InfeasibleError:
         return None
 

@@ -7,7 +7,7 @@ the memory are timed, and so the best plan is proven best.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from math import inf, prod
 from typing import get_args
 
@@ -117,6 +117,57 @@ def search_largest(
         if levels[-1].kind == "ring":
             raise
     return search(_largest_part(_settings(training, strategy, mode, options), tuple(levels)))
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSearch:
+    """The search for the best plan of one training run, to be put to many fabrics.
+
+    Parameters
+    ----------
+    training, strategy, mode, options
+        As in :func:`search_plans`.
+    """
+
+    training: Training
+    strategy: AnyStrategy = "1d"
+    mode: Mode = "corrected"
+    options: Options = DEFAULT_OPTIONS
+
+    def on(self, levels: tuple[Level, ...]) -> SearchResult | str | None:
+        """Best plan on a fabric's levels, or why there is none; None without levels.
+
+        Equal levels are searched once.
+        """
+        if not levels:
+            return None
+        try:
+            return _search(self, levels)
+        except InfeasibleError as error:
+            return f"{error}."
+
+    def whole(self, levels: Sequence[Level]) -> SearchResult:
+        """Best plan on all GPUs of some levels; errors as :func:`search_plans`."""
+        return search_plans(
+            self.training,
+            levels,
+            strategy=self.strategy,
+            mode=self.mode,
+            options=self.options,
+        )
+
+
+# A study compares many fabrics whose levels are the same: radix and prices do not touch them.
+@lru_cache(maxsize=4096)
+def _search(search: PlanSearch, levels: tuple[Level, ...]) -> SearchResult:
+    """Best plan on some levels."""
+    return search_largest(
+        search.training,
+        levels,
+        strategy=search.strategy,
+        mode=search.mode,
+        options=search.options,
+    )
 
 
 def _settings(

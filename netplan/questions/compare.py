@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import ClassVar
 
 from netplan.costing.cabling import CABLING_BOOKS
@@ -12,21 +11,20 @@ from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PART_NAMES, PRICE_BOOKS
 from netplan.costing.switches import SWITCHES, SwitchModel, check_switch
 from netplan.errors import InfeasibleError, InputError
-from netplan.levels import Level, gpu_count
+from netplan.levels import gpu_count
 from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.performance.search import SearchResult, search_largest
-from netplan.performance.setting import DEFAULT_OPTIONS, AnyStrategy, Options, Training
+from netplan.performance.search import PlanSearch, SearchResult
+from netplan.performance.setting import Training
 from netplan.questions.comparison import BASELINE, Comparison, FabricRow
 from netplan.questions.inputs import CatalogReader, sizing_on
-from netplan.questions.question import asks, optional, shared
+from netplan.questions.question import ClusterQuestion, asks, optional, shared
 from netplan.questions.training import TrainingQuestion
 from netplan.topologies.build import build_fabric
-from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.fabric import Sizing
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
-from netplan.workloads.operations import Mode
 
 FABRIC_ORDER = (
     "rail-optimized",
@@ -42,7 +40,7 @@ FABRIC_ORDER = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(TrainingQuestion[Comparison]):
+class Compare(TrainingQuestion[Comparison], ClusterQuestion[Comparison]):
     """Put all fabrics side by side: what each needs, costs and draws, and how fast it trains.
 
     Names are catalog names (see ``netplan catalog list``) or paths to files.
@@ -100,12 +98,7 @@ class Compare(TrainingQuestion[Comparison]):
             oversubscription=self.oversubscription,
         )
         require_switch(books.switch, specs, sizing, reader)
-        search = PlanSearch(
-            Training.on(on, trained, assumptions, batch=self.batch),
-            self.strategy,
-            self.mode,
-            self.options(),
-        )
+        search = self.search(Training.on(on, trained, assumptions, batch=self.batch))
         inputs = self.inputs(
             hb_size=sizing.hb_size,
             batch=search.training.batch,
@@ -120,25 +113,6 @@ class Compare(TrainingQuestion[Comparison]):
 
 
 compare = asks(Compare)
-
-
-@dataclass(frozen=True, slots=True)
-class PlanSearch:
-    """The best plan of one training run on any levels; equal levels are searched once."""
-
-    training: Training
-    strategy: AnyStrategy = "1d"
-    mode: Mode = "corrected"
-    options: Options = DEFAULT_OPTIONS
-
-    def on(self, fabric: Fabric) -> SearchResult | str | None:
-        """Best plan on a fabric's levels, or why there is none; None if it has no levels."""
-        if not fabric.levels:
-            return None
-        try:
-            return _search(self, fabric.levels)
-        except InfeasibleError as error:
-            return f"{error}."
 
 
 def _rows(
@@ -158,7 +132,7 @@ def _rows(
             rows.append(_unbuildable(spec, f"Cannot be built: {error}."))
             continue
         row = priced_row(spec, bill, books)
-        found = search.on(fabric) if search else None
+        found = search.on(fabric.levels) if search else None
         saved = 1 - row.cost.base / baseline if row.cost and baseline else None
         rows.append(replace(timed_row(row, found), cost_reduction=saved))
     return tuple(rows)
@@ -221,19 +195,6 @@ def _unbuildable(spec: FabricSpec, reason: str) -> FabricRow:
         best=None,
         timed=None,
         notes=(reason,),
-    )
-
-
-# A study compares many fabrics whose levels are the same: radix and prices do not touch them.
-@lru_cache(maxsize=4096)
-def _search(search: PlanSearch, levels: tuple[Level, ...]) -> SearchResult:
-    """Best plan on some levels."""
-    return search_largest(
-        search.training,
-        levels,
-        strategy=search.strategy,
-        mode=search.mode,
-        options=search.options,
     )
 
 

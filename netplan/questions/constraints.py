@@ -10,8 +10,7 @@ from netplan.costing.prices import PART_NAMES
 from netplan.costing.switches import Delivery, SwitchModel
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.survival import survives_switch, switch_loss
-from netplan.questions.designs import Design, Objective, book_name
-from netplan.questions.designs_words import label, money, watts
+from netplan.questions.designs import Design, Objective, book_name, label, money, watts
 
 ALLOWED: dict[str, tuple[Delivery, ...]] = {
     "shipping": ("shipping",),

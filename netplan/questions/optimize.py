@@ -1,10 +1,9 @@
 """The cheapest and fastest networks: the front of cost or power against iteration time."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import dataclass, replace
 from math import isfinite
-from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.fabric_bill import BillBooks
@@ -16,6 +15,7 @@ from netplan.faults.survival import switch_loss
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.pareto import comparable, pareto_front
 from netplan.performance.plan import SearchResult
+from netplan.performance.search import PlanSearch
 from netplan.performance.setting import Training, check_name
 from netplan.questions.compare import timed_row
 from netplan.questions.constraints import Limits, constraints_of, judge
@@ -28,10 +28,12 @@ from netplan.questions.designs import (
     SwitchChoice,
     build_space,
 )
+from netplan.questions.front import FrontRow, Optimization, Tally
 from netplan.questions.inputs import CatalogReader, sizing_on
-from netplan.questions.optimize_answer import FrontRow, Optimization, Tally
 from netplan.questions.optimize_notes import notes_of, other_domains
 from netplan.questions.proof import Found, Levels, time_designs
+from netplan.questions.question import GpusQuestion, asks, optional, shared
+from netplan.questions.training import TrainingQuestion
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.units import gbps
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
@@ -40,70 +42,13 @@ from netplan.workloads.models import MODELS
 DEFAULT_RADICES = (64, 128)
 
 
-def optimize(  # noqa: PLR0913 - one keyword an input, as on the command line
-    *,
-    gpus: int,
-    model: str = "gpt-1t",
-    accelerator: str = "gh200-96gb",
-    batch: int | None = None,
-    fabrics: Sequence[str] = (),
-    hb_sizes: Sequence[int] = (),
-    radices: Sequence[int] = (),
-    switches: Sequence[str] = (),
-    oversubscriptions: Sequence[float] = (),
-    objective: Objective = "cost",
-    prices: str = "2026",
-    power: str = "2026",
-    cabling: str = "2026",
-    iteration_model: str = "ptd-p",
-    budget: float | None = None,
-    max_power_w: float | None = None,
-    survives_switch: bool = False,
-    delivery: str | None = None,
-    max_lead_time_weeks: float | None = None,
-    catalog: str | Path | None = None,
-    overrides: Mapping[str, str] | None = None,
-) -> Optimization:
-    """Find every design that no other beats in both cost (or power) and iteration time.
+@dataclass(frozen=True, kw_only=True)
+class Optimize(TrainingQuestion[Optimization], GpusQuestion[Optimization]):
+    """Find every network that no other beats in both cost (or power) and iteration time.
 
     Every fabric is sized for every HB domain, switch and oversubscription, and timed under the best
     of all parallel plans, unless a bound proves that it is beaten. So the front is that of the
-    whole space.
-
-    Parameters
-    ----------
-    gpus
-        GPUs in the cluster, 8 to 4,194,304 [1].
-    model, accelerator, prices, power, cabling, iteration_model
-        Catalog names or paths to files.
-    batch
-        Global batch; the model's own if absent [sequences].
-    fabrics
-        Names or paths; all fabrics of the catalogs if empty, but for those that bring HB domains
-        of a size that is not asked for.
-    hb_sizes
-        GPUs per HB domain; powers of two from 8 to 1,024 and the accelerator's own if empty [1].
-        A fabric that brings its own domain keeps it.
-    radices
-        Ports per switch at the network's link rate; 64 and 128 if empty [1].
-    switches
-        Switch models instead of radices, by name or path.
-    oversubscriptions
-        Bandwidth down over up at the leaves of Clos networks; 1, 2, 3, 4 and the fabric's own if
-        empty [1].
-    objective
-        ``cost`` (base price of the network) or ``power`` (its typical power).
-    budget
-        Highest base price of the network [currency of the price book].
-    max_power_w
-        Highest typical power of the network [W].
-    survives_switch
-        Keep only designs that no failure of a single switch parts.
-    delivery, max_lead_time_weeks
-        Keep only switches that are ``shipping`` or ``announced``, and that come in time [weeks].
-        With radices, the models of the catalog that have those ports are taken.
-    catalog, overrides
-        As in :func:`netplan.compare`.
+    whole space, not of a sample.
 
     Raises
     ------
@@ -118,48 +63,118 @@ def optimize(  # noqa: PLR0913 - one keyword an input, as on the command line
     >>> [(row.design.key()["fabric"], row.design.fabric.sizing.hb_size) for row in answer.rows]
     [('rail-only', 1024)]
     """
-    check_name("objective", objective, get_args(Objective))
-    limits = Limits(budget, max_power_w, survives_switch, delivery, max_lead_time_weeks)
-    reader = CatalogReader(catalog, overrides)
-    on = reader.load(ACCELERATORS, accelerator)
-    trained = reader.load(MODELS, model)
-    assumptions = reader.load(ITERATION_MODELS, iteration_model)
-    books = BillBooks(
-        prices=reader.load(PRICE_BOOKS, prices),
-        power=reader.load(POWER_BOOKS, power),
-        cabling=reader.load(CABLING_BOOKS, cabling),
+
+    command: ClassVar[str] = "optimize"
+    examples: ClassVar[tuple[str, ...]] = (
+        "netplan optimize --gpus 32768",
+        "netplan optimize --gpus 16384 --accelerator h100-80gb --hb-size 8 --budget 120e6",
+        "netplan optimize --gpus 16384 --hb-size 64 --switch qm9700 --switch sn5600",
+        "netplan optimize --gpus 16384 --hb-size 8 --for power --survives-switch",
     )
-    specs, apart = _specs(reader, fabrics, hb_sizes)
-    axes = Axes(
-        specs=specs,
-        hb_sizes=tuple(dict.fromkeys(hb_sizes)) or _default_domains(on, gpus),
-        switches=_switches(reader, on, (radices, switches), models=limits.of_switches),
-        oversubscriptions=tuple(dict.fromkeys(oversubscriptions)),
+
+    fabrics: Sequence[str] = optional(
+        "This fabric (repeatable).", flag="--fabric", many=True, default=(), otherwise="all"
     )
-    _check(axes, on, gpus)
-    training = Training.on(on, trained, assumptions, batch=batch)
-    inputs = {
-        "gpus": gpus,
-        "model": model,
-        "accelerator": accelerator,
-        "batch": training.batch,
-        "fabrics": [spec.name for spec in axes.specs],
-        "hb_sizes": list(axes.hb_sizes),
-        "radices": list(dict.fromkeys(switch.radix for switch in axes.switches)),
-        "switches": [switch.model.name for switch in axes.switches if switch.model],
-        "oversubscriptions": list(axes.oversubscriptions or DEFAULT_RATIOS),
-        "objective": objective,
-        "prices": prices,
-        "power": power,
-        "cabling": cabling,
-        "iteration_model": iteration_model,
-        **asdict(limits),
-        "link_gbps": gbps(on.network_bytes_per_s),
-        "set": reader.replaced(),
-    }
-    space = build_space(axes, on, gpus, books)
-    answer = _front_of(space, inputs, training, (limits, objective, books))
-    return replace(answer, notes=(*answer.notes, *other_domains(apart)))
+    hb_sizes: Sequence[int] = optional(
+        "GPUs per HB domain (repeatable).",
+        "whole",
+        flag="--hb-size",
+        many=True,
+        default=(),
+        unit="GPUs",
+        otherwise="8, 16, ... 1024, and the accelerator's",
+    )
+    radices: Sequence[int] = optional(
+        "Ports per switch (repeatable).",
+        "whole",
+        flag="--radix",
+        many=True,
+        default=(),
+        unit="ports",
+        otherwise="64, 128",
+    )
+    switches: Sequence[str] = optional(
+        "This switch model, not a radix (repeatable).", flag="--switch", many=True, default=()
+    )
+    oversubscriptions: Sequence[float] = optional(
+        "Down over up at Clos leaves (repeatable).",
+        "ratio",
+        flag="--oversubscription",
+        many=True,
+        default=(),
+        otherwise="1:1 to 4:1",
+    )
+    objective: Objective = shared(
+        "What is set against iteration time.", "choice", flag="--for", choices=("cost", "power")
+    )
+    prices: str = shared("Price book.")
+    power: str = shared("Power book.")
+    cabling: str = shared("Modules and cables.")
+    budget: float | None = optional("Highest price of the network, such as 200e6.", "real", low=0)
+    max_power_w: float | None = optional(
+        "Highest power of the network [W].", "real", flag="--max-power", unit="W", low=0
+    )
+    survives_switch: bool = optional(
+        "Only what no failure of a single switch parts.", "flag", default=False
+    )
+    delivery: str | None = optional(
+        "Only switches that are sold, or announced.", "choice", choices=("shipping", "announced")
+    )
+    max_lead_time_weeks: float | None = optional(
+        "Only switches that come within so many weeks.",
+        "real",
+        flag="--max-lead-time",
+        unit="weeks",
+        low=0,
+        metavar="WEEKS",
+    )
+
+    def ask(self) -> Optimization:
+        """Build the space, judge every design, time those that may lie on the front."""
+        check_name("objective", self.objective, get_args(Objective))
+        limits = Limits(
+            self.budget,
+            self.max_power_w,
+            self.survives_switch,
+            self.delivery,
+            self.max_lead_time_weeks,
+        )
+        reader = CatalogReader(self.catalog, self.overrides)
+        on = reader.load(ACCELERATORS, self.accelerator)
+        trained = reader.load(MODELS, self.model)
+        assumptions = reader.load(ITERATION_MODELS, self.iteration_model)
+        books = BillBooks(
+            prices=reader.load(PRICE_BOOKS, self.prices),
+            power=reader.load(POWER_BOOKS, self.power),
+            cabling=reader.load(CABLING_BOOKS, self.cabling),
+        )
+        specs, apart = _specs(reader, self.fabrics, self.hb_sizes)
+        axes = Axes(
+            specs=specs,
+            hb_sizes=tuple(dict.fromkeys(self.hb_sizes)) or _default_domains(on, self.gpus),
+            switches=_switches(
+                reader, on, (self.radices, self.switches), models=limits.of_switches
+            ),
+            oversubscriptions=tuple(dict.fromkeys(self.oversubscriptions)),
+        )
+        _check(axes, on, self.gpus)
+        search = self.search(Training.on(on, trained, assumptions, batch=self.batch))
+        inputs = self.inputs(
+            batch=search.training.batch,
+            fabrics=[spec.name for spec in axes.specs],
+            hb_sizes=list(axes.hb_sizes),
+            radices=list(dict.fromkeys(switch.radix for switch in axes.switches)),
+            switches=[switch.model.name for switch in axes.switches if switch.model],
+            oversubscriptions=list(axes.oversubscriptions or DEFAULT_RATIOS),
+            link_gbps=gbps(on.network_bytes_per_s),
+            set=reader.replaced(),
+        )
+        space = build_space(axes, on, self.gpus, books)
+        answer = _front_of(space, inputs, search, (limits, self.objective, books))
+        return replace(answer, notes=(*answer.notes, *other_domains(apart)))
+
+
+optimize = asks(Optimize)
 
 
 def _specs(
@@ -241,7 +256,7 @@ def _check(axes: Axes, on: Accelerator, gpus: int) -> None:
 def _front_of(
     space: Space,
     inputs: dict[str, Any],
-    training: Training,
+    search: PlanSearch,
     wanted: tuple[Limits, Objective, BillBooks],
 ) -> Optimization:
     """Judge all designs, time those that may lie on the front, and compare them."""
@@ -254,7 +269,7 @@ def _front_of(
         for design in feasible
         if design.fabric.levels
     ]
-    found, searches = time_designs(training, points)
+    found, searches = time_designs(search, points)
     rows = _front(feasible, found, objective)
     if not rows:
         raise InfeasibleError(_why_no_time(found))
@@ -283,11 +298,12 @@ def _front(
         (comparable(design.value(objective)), comparable(result.plans[0].iteration_time_s))
         for design, result in timed
     ]
-    rows = []
+    rows: list[FrontRow] = []
     for group in pareto_front(points):
         design, result = timed[group[0]]
         rows.append(
             FrontRow(
+                number=len(rows) + 1,
                 design=design,
                 row=timed_row(design.row, result),
                 best=result.plans[0],

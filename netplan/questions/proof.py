@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from netplan.errors import InfeasibleError
 from netplan.levels import Level, gpu_count
 from netplan.performance.best_case import (
     DOMAIN_AND_NETWORK,
@@ -20,8 +19,7 @@ from netplan.performance.best_case import (
 )
 from netplan.performance.pareto import comparable
 from netplan.performance.plan import SearchResult
-from netplan.performance.search import search_largest
-from netplan.performance.setting import Training
+from netplan.performance.search import PlanSearch
 
 Levels = tuple[Level, ...]
 Found = SearchResult | str
@@ -29,6 +27,9 @@ Found = SearchResult | str
 
 _Group = tuple[int, int]
 """HB domain and GPUs [1]."""
+
+PROVEN = "1d"
+"""The strategy whose times the bounds are proven for; under others all levels are searched."""
 
 ROUNDING = 1e-11
 """Bound and times add up the same terms in other orders: the bound gives way by this [1]."""
@@ -61,18 +62,18 @@ class Searches:
 class _Bounds:
     """Lower bounds of the times on levels: known times of faster networks, and best cases."""
 
-    training: Training
+    search: PlanSearch
     groups: dict[_Group, list[Levels]]
     best_cases: dict[_Group, float] = field(default_factory=dict)
     plans: int = 0
 
     @classmethod
-    def of(cls, training: Training, levels: Sequence[Levels]) -> "_Bounds":
+    def of(cls, search: PlanSearch, levels: Sequence[Levels]) -> "_Bounds":
         """Group the levels."""
         groups: dict[_Group, list[Levels]] = {}
         for one in dict.fromkeys(levels):
             groups.setdefault(_group(one), []).append(one)
-        return cls(training, groups)
+        return cls(search, groups)
 
     def times_s(self, levels: Levels, found: Mapping[Levels, Found]) -> Iterator[float]:
         """Times that no plan on these levels beats: first those that are free to get [s]."""
@@ -91,7 +92,7 @@ class _Bounds:
     def _best_case_s(self, group: _Group) -> float:
         """Best time on the best case of a group; 0 if that bounds nothing [s]."""
         if group not in self.best_cases:
-            found = search_best_case(self.training, self.groups[group])
+            found = search_best_case(self.search, self.groups[group])
             self.plans += found.enumerated if found else 0
             time_s = found.plans[0].iteration_time_s if found else 0.0
             self.best_cases[group] = comparable(time_s * (1 - ROUNDING))
@@ -103,14 +104,14 @@ def _group(levels: Levels) -> _Group:
 
 
 def time_designs(
-    training: Training, designs: Sequence[tuple[float, Levels]], *, prune: bool = True
+    search: PlanSearch, designs: Sequence[tuple[float, Levels]], *, prune: bool = True
 ) -> tuple[dict[Levels, Found], Searches]:
     """Time all designs that may lie on the front of value against iteration time.
 
     Parameters
     ----------
-    training
-        What is trained.
+    search
+        What is trained, and how.
     designs
         Value of each design, such as its cost, and its levels.
     prune
@@ -121,8 +122,9 @@ def time_designs(
     found, searches
         What was found on the levels that were searched, and what that took.
     """
+    prune = prune and search.strategy == PROVEN
     ordered = sorted(designs, key=lambda design: design[0])
-    bounds = _Bounds.of(training, [levels for _, levels in ordered])
+    bounds = _Bounds.of(search, [levels for _, levels in ordered])
     found: dict[Levels, Found] = {}
     spared: set[Levels] = set()
     # The best times of designs that cost less than the present one, and of those up to its cost.
@@ -137,19 +139,12 @@ def time_designs(
             if any(below_s <= bound_s or upto_s < bound_s for bound_s in times_s):
                 spared.add(levels)
                 continue
-            found[levels] = _search(training, levels)
+            found[levels] = search.on(levels) or "no levels."
         upto_s = min(upto_s, _time_s(found[levels]))
     searched = [one for one in found.values() if isinstance(one, SearchResult)]
     plans = bounds.plans + sum(one.enumerated for one in searched)
     distinct = len(found) + len(spared)
     return found, Searches(distinct, len(found), len(bounds.best_cases), len(spared), plans)
-
-
-def _search(training: Training, levels: Levels) -> Found:
-    try:
-        return search_largest(training, levels)
-    except InfeasibleError as error:
-        return f"{error}."
 
 
 def _time_s(found: Found) -> float:

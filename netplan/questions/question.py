@@ -277,15 +277,21 @@ def shown_default(question: type[Question[Any]], one: Field[Any], option: Option
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterQuestion(Question[AnswerT_co]):
-    """Inputs of all questions about one cluster."""
+class GpusQuestion(Question[AnswerT_co]):
+    """Inputs of all questions about so many GPUs."""
 
     gpus: int = required("GPUs in the cluster.", "whole", unit="GPUs", low=8, high=4_194_304)
+    accelerator: str = shared("On which GPU.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterQuestion(GpusQuestion[AnswerT_co]):
+    """Inputs of all questions about one cluster: its GPUs, HB domains and switches."""
+
     radix: int = required("Ports per switch.", "whole", unit="ports", low=4, high=1024)
     hb_size: int | None = optional(
         "GPUs per HB domain.", "whole", unit="GPUs", low=1, otherwise="the accelerator's"
     )
-    accelerator: str = shared("On which GPU.")
     oversubscription: float | None = optional(
         "Down over up at Clos leaves, such as 3:1.", "ratio", low=1
     )

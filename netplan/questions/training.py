@@ -3,14 +3,15 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from netplan.performance.setting import AnyStrategy, Fixed, Options
-from netplan.questions.question import AnswerT_co, ClusterQuestion, optional, shared
+from netplan.performance.search import PlanSearch
+from netplan.performance.setting import AnyStrategy, Fixed, Options, Training
+from netplan.questions.question import AnswerT_co, Question, optional, shared
 from netplan.workloads.operations import Mode, Recompute, Variant
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingQuestion(ClusterQuestion[AnswerT_co]):
-    """Inputs of all questions about a training run on a cluster."""
+class TrainingQuestion(Question[AnswerT_co]):
+    """Inputs of all questions about a training run."""
 
     model: str = shared("What is trained.")
     batch: int | None = optional(
@@ -49,3 +50,7 @@ class TrainingQuestion(ClusterQuestion[AnswerT_co]):
             expert_degree=self.expert_degree,
             fixed=fixed or Fixed(),
         )
+
+    def search(self, training: Training) -> PlanSearch:
+        """The search for the best plan of a training run."""
+        return PlanSearch(training, self.strategy, self.mode, self.options())

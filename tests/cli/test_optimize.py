@@ -12,9 +12,9 @@ from tests.cli.test_compare import golden
 
 MAIN_JOB = (
     *("optimize", "--gpus", "16384", "--accelerator", "h100-80gb", "--hb-size", "8"),
-    *("--budget", "120e6", "--survives-switch"),
+    *("--budget", "120e6", "--survives-switch", "--prices", "2026"),
 )
-LEAST_POWER = ("optimize", "--gpus", "32768", "--for", "power")
+LEAST_POWER = ("optimize", "--gpus", "32768", "--for", "power", "--prices", "2026")
 
 
 @pytest.mark.parametrize("columns", [80, 140])
@@ -76,7 +76,9 @@ def test_csv_has_a_row_a_point() -> None:
     rows = list(csv.DictReader(io.StringIO(netplan(*MAIN_JOB, "--format", "csv").stdout)))
     assert [row["design"] for row in rows] == [str(at + 1) for at in range(len(rows))]
     assert {row["hb_size"] for row in rows} == {"8"}
-    assert netplan(*MAIN_JOB, "--format", "markdown").stdout.startswith("| design | fabric |")
+    assert netplan(*MAIN_JOB, "--format", "markdown").stdout.startswith(
+        "# Networks for 16,384 GPUs"
+    )
 
 
 def test_the_same_input_gives_the_same_bytes() -> None:
@@ -116,6 +118,6 @@ def test_options_that_repeat() -> None:
     ],
 )
 def test_bad_input_gets_one_line(arguments: tuple[str, ...], message: str) -> None:
-    error = refused("optimize", "--gpus", "2048", *arguments)
+    error = refused("optimize", "--gpus", "2048", "--prices", "2026", *arguments)
     assert message in error
     assert error.count("\n") == 1

@@ -8,7 +8,7 @@ from netplan.errors import InfeasibleError, InputError
 from netplan.levels import Level, LevelKind
 from netplan.performance.best_case import best_case, is_never_slower, search_best_case
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
-from netplan.performance.search import search_plans
+from netplan.performance.search import PlanSearch, search_plans
 from netplan.performance.setting import Training
 from netplan.questions.inputs import sizing_on
 from netplan.topologies.build import build_fabric
@@ -65,7 +65,7 @@ def test_no_fabric_beats_the_best_case(
     # Wide layers and slow or fast GPUs: now communication counts, now computing.
     model = small_model(batch=64, kv_heads=data.draw(st.sampled_from((None, 4))))
     training = Training(model, 64, flops_per_s, 1e12, assumptions, 1e14, 8e12)
-    bound = search_best_case(training, group)
+    bound = search_best_case(PlanSearch(training), group)
     assert bound is not None
     for levels in group:
         found = search_plans(training, levels)
@@ -122,7 +122,7 @@ def test_shipped_fabrics_do_not_beat_the_best_case(name: str, gpus: int) -> None
         ]
         group = list({fabric.levels: None for fabric in built if fabric.levels})
         assert len(group) > 3
-        bound = search_best_case(training, group)
+        bound = search_best_case(PlanSearch(training), group)
         assert bound is not None
         for levels in group:
             time_s = search_plans(training, levels).plans[0].iteration_time_s
@@ -147,7 +147,7 @@ def test_nothing_is_bounded_where_no_plan_uses_all_gpus() -> None:
     levels = Level("switch", 7, 450e9), Level("switch", 11, 50e9)
     with pytest.raises(InfeasibleError):
         search_plans(training, levels)
-    assert search_best_case(training, [levels]) is None
+    assert search_best_case(PlanSearch(training), [levels]) is None
 
 
 def test_fabrics_of_different_sizes_are_refused() -> None:

@@ -19,9 +19,8 @@ from netplan.performance.pareto import comparable
 from netplan.performance.search import search_largest
 from netplan.performance.setting import Training
 from netplan.questions.designs import Objective
+from netplan.questions.front import Optimization
 from netplan.questions.inputs import sizing_on
-from netplan.questions.optimize import optimize
-from netplan.questions.optimize_answer import Optimization
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FABRICS
@@ -31,6 +30,11 @@ from netplan.workloads.models import MODELS
 RATIOS = (1.0, 2.0, 3.0, 4.0)
 Key = tuple[object, ...]
 SMALL: dict[str, Any] = {"gpus": 512, "model": "gpt-22b", "batch": 512, "hb_sizes": (8, 32)}
+
+
+def optimize(**question: Any) -> Optimization:  # noqa: ANN401
+    """The question with whole prices, and the quicker of the iteration models."""
+    return netplan.optimize(**({"prices": "2026", "iteration_model": "ptd-p"} | question))
 
 
 def key_of(key: Mapping[str, object]) -> Key:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.pareto import Point, comparable, knee, pareto_front
 from netplan.performance.plan import SearchResult
+from netplan.performance.search import PlanSearch
 from netplan.performance.setting import Training
 from netplan.questions.inputs import sizing_on
 from netplan.questions.proof import Found, Levels, time_designs
@@ -113,8 +114,8 @@ def test_pruning_never_changes_the_front(data: st.DataObject, name: str, gpus: i
     # Costs have nothing to do with the levels here, and often tie.
     levels = st.sampled_from(pool(gpus))
     designs = data.draw(st.lists(st.tuples(st.integers(1, 8), levels), min_size=1, max_size=24))
-    known, _ = time_designs(TRAINED[name], designs, prune=False)
-    found, searches = time_designs(TRAINED[name], designs)
+    known, _ = time_designs(PlanSearch(TRAINED[name]), designs, prune=False)
+    found, searches = time_designs(PlanSearch(TRAINED[name]), designs)
     assert front_of(designs, found) == front_of(designs, known)
     assert searches.run + searches.spared == searches.levels == len({one for _, one in designs})
 
@@ -123,12 +124,14 @@ def test_pruning_never_changes_the_front(data: st.DataObject, name: str, gpus: i
 def test_cheap_fast_networks_spare_the_rest(name: str) -> None:
     levels = pool(192)
     training = TRAINED[name]
-    known, _ = time_designs(training, [(1.0, one) for one in levels], prune=False)
+    known, _ = time_designs(PlanSearch(training), [(1.0, one) for one in levels], prune=False)
     times_s = {
         one: result.plans[0].iteration_time_s
         for one, result in known.items()
         if isinstance(result, SearchResult)
     }
     fastest = min(times_s, key=times_s.__getitem__)
-    _, searches = time_designs(training, [(1.0, fastest), *((2.0, one) for one in levels)])
+    _, searches = time_designs(
+        PlanSearch(training), [(1.0, fastest), *((2.0, one) for one in levels)]
+    )
     assert searches.spared > len(levels) / 4

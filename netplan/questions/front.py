@@ -1,0 +1,363 @@
+"""What an optimization answers: the front, what its steps cost, how it was proven, what to know."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from netplan.faults.survival import SwitchLoss
+from netplan.performance.pareto import knee
+from netplan.performance.plan import PlanTime
+from netplan.questions.comparison import DOLLAR, FabricRow
+from netplan.questions.constraints import Verdict
+from netplan.questions.designs import Design, Objective, counted, label, money, ports, ratio, watts
+from netplan.questions.proof import Searches
+from netplan.reports.answer import Answer
+from netplan.reports.nomenclature import Cell, Scale, quantity
+from netplan.reports.sections import Column, Heading, Notes, Paragraph, Section, Table, column
+from netplan.version import __version__
+
+NAMED_EQUALS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FrontRow:
+    """One point of the front.
+
+    Parameters
+    ----------
+    number
+        Its place, counted from 1.
+    design
+        The design; of equal ones the first.
+    row
+        Its row as in a comparison, timed.
+    best
+        Its best parallel plan.
+    loss
+        What the failure of the worst single switch takes.
+    equal
+        Designs that are exactly as good in both.
+    """
+
+    number: int
+    design: Design
+    row: FabricRow
+    best: PlanTime
+    loss: SwitchLoss
+    equal: tuple[Design, ...]
+
+    def to_dict(self, currency: str) -> dict[str, Any]:
+        """One row of the JSON answer."""
+        data = self.row.to_dict(currency)
+        del data["cost_reduction"]  # it is against a fabric that may not be in the space
+        return {
+            **self.design.key(),
+            **{key: value for key, value in data.items() if key not in ("fabric", "hb_size")},
+            "survives_switch": self.loss.survives,
+            "worst_switch_share": self.loss.share,
+            "equal": [design.key() for design in self.equal],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """From one point of the front to the next: what is paid for what speed.
+
+    Parameters
+    ----------
+    faster
+        Gain in speed, which is one over the iteration time [1].
+    price
+        What it costs more [currency or W].
+    """
+
+    faster: float
+    price: float
+
+    @property
+    def per_percent(self) -> float:
+        """Price of one percent of speed [currency or W]."""
+        return self.price / (100 * self.faster)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many designs there are, and what became of them.
+
+    Parameters
+    ----------
+    size, built
+        Designs in the space, and those that can be built [1].
+    verdicts
+        How many of the built ones meet each demand.
+    feasible
+        Those that meet all [1].
+    untimed
+        Those of the feasible ones without a time: no levels, or no plan [1].
+    searches
+        Plan searches of the proof.
+    """
+
+    size: int
+    built: int
+    verdicts: tuple[Verdict, ...]
+    feasible: int
+    untimed: int
+    searches: Searches
+
+    def to_dict(self) -> dict[str, Any]:
+        """The space in the JSON answer."""
+        searches = self.searches
+        return {
+            "designs": self.size,
+            "built": self.built,
+            "cannot_be_built": self.size - self.built,
+            "constraints": [verdict.to_dict() for verdict in self.verdicts],
+            "feasible": self.feasible,
+            "without_time": self.untimed,
+            "searches": {
+                "different_levels": searches.levels,
+                "run": searches.run,
+                "of_bounds": searches.bounds,
+                "spared": searches.spared,
+            },
+            "plans_evaluated": searches.plans,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Optimization(Answer):
+    """The answer of :func:`netplan.optimize`.
+
+    Parameters
+    ----------
+    inputs
+        The question, with all defaults filled in.
+    objective
+        What is set against the iteration time.
+    rows
+        The front, cheapest first.
+    tally
+        The space and the proof.
+    notes
+        What was left out, and what to know.
+    currency
+        Of all prices.
+    """
+
+    inputs: dict[str, Any]
+    objective: Objective
+    rows: tuple[FrontRow, ...]
+    tally: Tally
+    notes: tuple[str, ...]
+    currency: str
+
+    @property
+    def points(self) -> list[tuple[float, float]]:
+        """Cost or power, and iteration time [s], of each row."""
+        return [(row.design.value(self.objective), row.best.iteration_time_s) for row in self.rows]
+
+    @property
+    def knee(self) -> int | None:
+        """Row where the front bends most; None below three rows."""
+        return knee(self.points)
+
+    def step(self, number: int) -> Step:
+        """What the next row gives for what price."""
+        (paid, slow), (price, fast) = self.points[number : number + 2]
+        return Step(slow / fast - 1, price - paid)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan optimize --format json``."""
+        unit = "usd" if self.objective == "cost" else "w"
+        steps = [self.step(number) for number in range(len(self.rows) - 1)]
+        return {
+            "netplan_version": __version__,
+            "inputs": self.inputs,
+            "currency": self.currency,
+            "front": [row.to_dict(self.currency) for row in self.rows],
+            "knee": self.knee,
+            "steps": [
+                {"faster": step.faster, f"price_{unit}": step.price}
+                | {f"price_per_percent_{unit}": step.per_percent}
+                for step in steps
+            ],
+            "space": self.tally.to_dict(),
+            "notes": list(self.notes),
+        }
+
+    def sections(self) -> Iterator[Section]:
+        """Heading, networks, training runs, the knee, the proof, notes."""
+        yield self._heading()
+        yield Table("front", list(self._network()), self.rows)
+        training = [NUMBER, *TRAINING]
+        if self.inputs["survives_switch"]:
+            training.append(column("worst_switch_share", lambda row: row.loss.share))
+        yield Table("front", training, self.rows, legend=tuple(self._equals()))
+        yield Table("front", FOR_PROGRAMS, self.rows, only="programs")
+        yield Paragraph(self._verdict(), "strong")
+        yield Notes(tuple(("", text) for text in self._proof()))
+        named = Notes.of((str(row.number), row.row.notes) for row in self.rows)
+        yield Notes((*(("", note) for note in self.notes), *named.groups))
+
+    def _heading(self) -> Heading:
+        inputs = self.inputs
+        switches = " or ".join(f"{one:,}" for one in inputs["radices"])
+        return Heading(
+            f"Networks for {inputs['gpus']:,} GPUs: {self.objective} against iteration time",
+            (
+                (
+                    f"switches of {switches} ports, {inputs['link_gbps']:g} Gb/s; prices"
+                    f" {inputs['prices']}, power {inputs['power']}"
+                ),
+                (
+                    f"training {inputs['model']}, batch {inputs['batch']:,}, on"
+                    f" {inputs['accelerator']}; iteration model {inputs['iteration_model']}"
+                ),
+                *(f"with {key} = {value}" for key, value in inputs["set"].items()),
+            ),
+        )
+
+    def _network(self) -> Iterator[Column[FrontRow]]:
+        """Columns of the networks, with cost or power as the objective asks."""
+        title = "switch" if self.inputs["switches"] else "radix"
+        yield NUMBER
+        yield column("fabric", lambda row: row.design.choice.spec.name, title="fabric")
+        yield column("hb_size", lambda row: row.design.fabric.sizing.hb_size)
+        yield column("ports", lambda row: ports(row.design), title=title, data=False)
+        yield column("radix", lambda row: row.design.radix, shown="never")
+        yield column("switch", lambda row: _model(row.design), shown="never")
+        yield column("oversub", lambda row: ratio(row.design.oversubscription), data=False)
+        yield column("oversubscription", lambda row: row.design.oversubscription, shown="never")
+        yield column("switches", lambda row: row.design.fabric.switches)
+        cost = self.objective == "cost"
+        costs = [row.row.cost for row in self.rows if row.row.cost]
+        scale = Scale.of(max((one.base for one in costs), default=0.0), self.currency)
+        yield Column(quantity("currency"), lambda _: self.currency, shown="never")
+        yield Column(
+            scale.of_money("cost_base"), _cost("base"), shown="always" if cost else "never"
+        )
+        if cost and any(one.low < one.high for one in costs):
+            span = quantity("range", title="low-high", form="code")
+            yield Column(span, lambda row: _span(row, scale), data=False)
+        for case in ("low", "high"):
+            yield Column(quantity(f"cost_{case}"), _cost(case), shown="never")
+        if self.currency == DOLLAR:
+            for case in ("low", "base", "high"):
+                yield Column(quantity(f"cost_{case}_usd"), _cost(case), shown="never")
+            yield column("cost_per_gpu_usd", lambda row: row.row.cost_per_gpu, shown="never")
+        yield Column(
+            quantity("power_w", digits=1),
+            lambda row: row.row.power_w,
+            shown="never" if cost else "always",
+        )
+
+    def _equals(self) -> Iterator[str]:
+        """Designs that are exactly as good as one of the front."""
+        for row in self.rows:
+            named = [label(design) for design in row.equal[:NAMED_EQUALS]]
+            more = len(row.equal) - len(named)
+            if named:
+                rest = f"; and {more:,} more" if more else ""
+                yield f"Exactly as good as {row.number}: {'; '.join(named)}{rest}."
+
+    def _amount(self, value: float) -> str:
+        return money(value, self.currency) if self.objective == "cost" else watts(value)
+
+    def _verdict(self) -> str:
+        """Where the front bends, and what the next step costs for each percent of speed."""
+        cost = self.objective == "cost"
+        if len(self.rows) == 1:
+            verb = "costs" if cost else "draws"
+            return f"One design beats all others: none {verb} less, and none trains faster."
+        at = self.knee or 0
+        value, time_s = self.points[at]
+        step = self.step(at)
+        start = "Knee of the front" if self.knee else "Cheapest" if cost else "Least power"
+        return (
+            f"{start}: {at + 1} ({label(self.rows[at].design)}), {self._amount(value)} and"
+            f" {time_s:.3f} s. The next step, to {at + 2}, is {100 * step.faster:.2g} % faster for"
+            f" {self._amount(step.price)} more: {self._amount(step.per_percent)} for each"
+            " percent of speed."
+        )
+
+    def _proof(self) -> Iterator[str]:
+        """How many designs there are, what excluded them, and how the front was proven."""
+        tally, axes = self.tally, self.inputs
+        searches = tally.searches
+        yield (
+            f"Space: {counted(tally.size, 'design')} ({counted(len(axes['fabrics']), 'fabric')},"
+            f" {counted(len(axes['hb_sizes']), 'HB size')},"
+            f" {counted(len(axes['switches'] or axes['radices']), 'switch', 'switches')},"
+            f" {counted(len(axes['oversubscriptions']), 'oversubscription')}; none counted twice),"
+            f" of which {tally.built:,} can be built."
+        )
+        for verdict in tally.verdicts:
+            if verdict.excluded or verdict.name != "complete":
+                unknown = f", {verdict.unknown:,} of them unknown" if verdict.unknown else ""
+                yield (
+                    f"Demand: {verdict.words}: met by {verdict.met:,}, excludes"
+                    f" {verdict.excluded:,}{unknown}; {verdict.alone:,} meet all else."
+                )
+        untimed = f" ({tally.untimed:,} have no time)" if tally.untimed else ""
+        hierarchies = counted(
+            searches.levels, "bandwidth hierarchy", "different bandwidth hierarchies"
+        )
+        yield (
+            f"Proof: {counted(tally.feasible, 'design')} meet every demand{untimed}, in"
+            f" {hierarchies}. {counted(searches.run, 'plan search', 'plan searches')} run, and"
+            f" {searches.bounds:,} for bounds; {searches.spared:,} spared, since a bound proves"
+            f" their designs dominated. {searches.plans:,} parallel plans evaluated in all."
+        )
+
+
+def _model(design: Design) -> str | None:
+    return design.switch.name if design.switch else None
+
+
+def _span(row: FrontRow, scale: Scale) -> str | None:
+    cost = row.row.cost
+    return scale.span(cost.low, cost.high, 0) if cost else None
+
+
+def _cost(case: str) -> Callable[[FrontRow], float | None]:
+    """Price at its low, base or high."""
+    return lambda row: getattr(row.row.cost, case) if row.row.cost else None
+
+
+def _built(name: str) -> Callable[[FrontRow], Cell]:
+    """A count of the built fabric."""
+    return lambda row: getattr(row.design.fabric, name)
+
+
+def _plan(name: str) -> Callable[[FrontRow], Cell]:
+    """A number of the best plan."""
+    return lambda row: getattr(row.best.plan, name)
+
+
+NUMBER: Column[FrontRow] = column("design", lambda row: row.number, title="")
+TRAINING: tuple[Column[FrontRow], ...] = (
+    column("iteration_time_s", lambda row: row.best.iteration_time_s),
+    column("mfu", lambda row: row.row.mfu),
+    column("memory_bytes", lambda row: row.best.memory_bytes),
+    column("degrees", lambda row: row.best.plan.shape, data=False),
+    column("schedule", lambda row: row.best.plan.schedule, data=False),
+    column("interleave", _plan("interleave")),
+)
+FOR_PROGRAMS: tuple[Column[FrontRow], ...] = (
+    column("tiers", lambda row: len(row.design.fabric.tiers)),
+    column("links", _built("link_count")),
+    column("transceivers", _built("transceivers")),
+    column("copper_cables", _built("copper_cables")),
+    column("nic_ports", _built("nic_ports")),
+    column("cost_complete", lambda row: row.row.cost_complete),
+    column("gpus_used", _plan("gpus")),
+    column("survives_switch", lambda row: row.loss.survives),
+    column("worst_switch_share", lambda row: row.loss.share),
+    *(
+        column(name, _plan(name))
+        for name in ("tensor", "pipeline", "data", "microbatch", "microbatches")
+    ),
+    column("equal", lambda row: "; ".join(label(design) for design in row.equal)),
+    column("notes", lambda row: " ".join(row.row.notes)),
+)
