@@ -42,7 +42,7 @@ def command_of(
     extra: Sequence[click.Option] = (),
     show: Show | None = None,
 ) -> click.Command:
-    """Make the command of a question.
+    """Make the command of a question; of ``catalog list`` it is ``list`` in the group ``catalog``.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def command_of(
 
     options = [option_of(question, one, option) for one, option in options_of(question)]
     return click.Command(
-        question.command,
+        question.command.rpartition(" ")[2],
         callback=run,
         params=[*options, *extra, *answer_options(formats)],
         help=help_of(question),

@@ -1,11 +1,12 @@
 """What the catalogs hold: lists of records, single records, and checks of files."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from netplan.catalog import Shelf, check_file, unknown_name
+from netplan.catalog import Shelf, check_file, unknown_name, user_roots
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.lifetime import ECONOMICS_BOOKS
 from netplan.costing.power import POWER_BOOKS
@@ -15,9 +16,10 @@ from netplan.documents import read_yaml
 from netplan.errors import InputError
 from netplan.faults.rates import FAILURE_BOOKS
 from netplan.performance.iteration_model import ITERATION_MODELS
+from netplan.questions.question import Question, absent, asks, optional
 from netplan.questions.report_definition import REPORTS
-from netplan.reports.text import Cell
-from netplan.studies.definition import STUDIES
+from netplan.reports.answer import Answer
+from netplan.reports.sections import Heading, Paragraph, Section, Table, column
 from netplan.topologies.designs import DESIGNS
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
@@ -25,26 +27,86 @@ from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
 
-SHELVES: dict[str, Shelf[Any]] = {
-    shelf.role: shelf
-    for shelf in (
-        MODELS,
-        ACCELERATORS,
-        ITERATION_MODELS,
-        FABRICS,
-        DESIGNS,
-        FLOOR_PLANS,
-        SITE_NETWORKS,
-        SWITCHES,
-        CABLING_BOOKS,
-        PRICE_BOOKS,
-        POWER_BOOKS,
-        ECONOMICS_BOOKS,
-        FAILURE_BOOKS,
-        REPORTS,
-        STUDIES,
-    )
-}
+ORDER = (
+    MODELS,
+    ACCELERATORS,
+    ITERATION_MODELS,
+    FABRICS,
+    DESIGNS,
+    FLOOR_PLANS,
+    SITE_NETWORKS,
+    SWITCHES,
+    CABLING_BOOKS,
+    PRICE_BOOKS,
+    POWER_BOOKS,
+    ECONOMICS_BOOKS,
+    FAILURE_BOOKS,
+    REPORTS,
+)
+
+
+def all_shelves() -> dict[str, Shelf[Any]]:
+    """Every shelf by its role: ours, then those that other rooms have made.
+
+    Examples
+    --------
+    >>> list(all_shelves())[:2]
+    ['model', 'accelerator']
+    """
+    return {shelf.role: shelf for shelf in (*ORDER, *Shelf.all)}
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogRecord:
+    """One catalog file: its role and name, and what it says of itself."""
+
+    role: str
+    name: str
+    title: str
+    date: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogRecords(Answer):
+    """The answer of ``netplan catalog list``."""
+
+    records: tuple[CatalogRecord, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan catalog list --format json``."""
+        return {"records": [asdict(one) for one in self.records]}
+
+    def sections(self) -> Iterator[Section]:
+        """One table."""
+        yield Heading("Records of the catalogs")
+        shown = [column(name, attrgetter(name)) for name in ("role", "name", "title", "date")]
+        source = column("source", attrgetter("source"), shown="wide")
+        yield Table("records", [*shown, source], self.records)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListRecords(Question[CatalogRecords]):
+    """List all records, or those of one ROLE (model, accelerator, fabric, prices, ...)."""
+
+    command: ClassVar[str] = "catalog list"
+
+    role: str | None = optional("Only records of this role.", default=None, argument=True)
+    overrides: None = absent()
+
+    def ask(self) -> CatalogRecords:
+        """Read title, date and source of every file."""
+        roots = user_roots(self.catalog)
+        found = []
+        for shelf in _shelves(self.role):
+            for name, path in shelf.paths(roots).items():
+                record = read_yaml(path).data
+                title, date, source = (str(record.get(key, "")) for key in _SAID)
+                found.append(CatalogRecord(shelf.role, name, title, date, source))
+        return CatalogRecords(tuple(found))
+
+
+_SAID = ("title", "date", "source")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +118,77 @@ class Verdict:
     error: str | None
 
 
-def list_records(role: str | None, roots: Sequence[Path]) -> list[dict[str, Cell]]:
-    """One row a catalog file: role, name, title, date, source."""
-    rows: list[dict[str, Cell]] = []
-    for shelf in _shelves(role):
-        for name, path in shelf.paths(roots).items():
-            record = read_yaml(path).data
-            row: dict[str, Cell] = {"role": shelf.role, "name": name}
-            row |= {key: str(record.get(key, "")) for key in ("title", "date", "source")}
-            rows.append(row)
-    return rows
+@dataclass(frozen=True, slots=True)
+class CatalogCheck(Answer):
+    """The answer of ``netplan catalog check``."""
+
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def faults(self) -> list[Verdict]:
+        """The files that are not sound."""
+        return [one for one in self.verdicts if one.error]
+
+    @property
+    def exit_code(self) -> int:
+        """2 if a file is not sound."""
+        return EXIT_FAULTS if self.faults else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan catalog check --format json``."""
+        return {
+            "files": len(self.verdicts),
+            "sound": len(self.verdicts) - len(self.faults),
+            "faults": [asdict(one) | {"path": str(one.path)} for one in self.faults],
+        }
+
+    def sections(self) -> Iterator[Section]:
+        """The faults, for programs; people read them on stderr. How many files are sound."""
+        columns = [
+            column("role", attrgetter("role")),
+            column("path", lambda row: str(row.path)),
+            column("error", attrgetter("error")),
+        ]
+        yield Table("faults", columns, self.faults, only="programs")
+        count = len(self.verdicts)
+        yield Paragraph(f"{count - len(self.faults)} of {count} files are sound.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckRecords(Question[CatalogCheck]):
+    """Check FILES, or every catalog file.
+
+    Every fault is named with its file and line; with any fault the exit code is 2.
+
+    Raises
+    ------
+    InputError
+        If it cannot be told what a file describes.
+    """
+
+    command: ClassVar[str] = "catalog check"
+
+    files: Sequence[Path] = optional("These files.", "path", default=(), many=True, argument=True)
+    role: str | None = optional("What the files describe, if their folder does not say so.")
+    overrides: None = absent()
+
+    def ask(self) -> CatalogCheck:
+        """Read every file with its schema."""
+        if self.files:
+            return CatalogCheck(tuple(_check(path, self.role) for path in self.files))
+        roots = user_roots(self.catalog)
+        return CatalogCheck(
+            tuple(
+                Verdict(shelf.role, path, error)
+                for shelf in _shelves(self.role)
+                for path, error in shelf.check(roots)
+            )
+        )
+
+
+list_records = asks(ListRecords)
+check_records = asks(CheckRecords)
+EXIT_FAULTS = 2
 
 
 def find_record(name: str, roots: Sequence[Path]) -> tuple[Shelf[Any], Path]:
@@ -77,7 +200,7 @@ def find_record(name: str, roots: Sequence[Path]) -> tuple[Shelf[Any], Path]:
         If no shelf has this name.
     """
     known: dict[str, tuple[Shelf[Any], Path]] = {}
-    for shelf in SHELVES.values():
+    for shelf in all_shelves().values():
         for found, path in shelf.paths(roots).items():
             known.setdefault(found, (shelf, path))
             known[f"{shelf.role}/{found}"] = (shelf, path)
@@ -86,37 +209,21 @@ def find_record(name: str, roots: Sequence[Path]) -> tuple[Shelf[Any], Path]:
     return known[name]
 
 
-def check_records(files: Sequence[Path], role: str | None, roots: Sequence[Path]) -> list[Verdict]:
-    """Check the given files, or every file of the catalogs.
-
-    Raises
-    ------
-    InputError
-        If it cannot be told what a file describes.
-    """
-    if files:
-        return [_check(path, role) for path in files]
-    return [
-        Verdict(shelf.role, path, error)
-        for shelf in _shelves(role)
-        for path, error in shelf.check(roots)
-    ]
-
-
 def _check(path: Path, role: str | None) -> Verdict:
     if role is None:
-        folders = {shelf.folder: shelf for shelf in SHELVES.values()}
+        folders = {shelf.folder: shelf for shelf in all_shelves().values()}
         parent = path.resolve().parent.as_posix()
         role = next((shelf.role for at, shelf in folders.items() if parent.endswith(at)), None)
     if role is None:
-        roles = ", ".join(SHELVES)
+        roles = ", ".join(all_shelves())
         raise InputError(f"{path}: what does it describe? Say --role with one of: {roles}")
-    return Verdict(role, path, check_file(SHELVES[role], path))
+    return Verdict(role, path, check_file(all_shelves()[role], path))
 
 
 def _shelves(role: str | None) -> list[Shelf[Any]]:
+    known = all_shelves()
     if role is None:
-        return list(SHELVES.values())
-    if role not in SHELVES:
-        raise unknown_name("role", role, SHELVES)
-    return [SHELVES[role]]
+        return list(known.values())
+    if role not in known:
+        raise unknown_name("role", role, known)
+    return [known[role]]

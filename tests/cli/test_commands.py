@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from netplan.cli.main import COMMANDS
-from netplan.questions.shelves import SHELVES
+from netplan.questions.shelves import all_shelves
 from tests.cli.command import netplan
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ def test_version() -> None:
 def test_catalog_list_names_every_role() -> None:
     records = json.loads(netplan("catalog", "list", "--format", "json").stdout)["records"]
     roles = {record["role"] for record in records}
-    assert roles == set(SHELVES)
+    assert roles == set(all_shelves())
     assert all(record["source"] for record in records)
 
 

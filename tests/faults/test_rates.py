@@ -19,7 +19,7 @@ from netplan.faults.rates import (
     poisson_interval,
     unit_counts,
 )
-from netplan.questions.shelves import SHELVES
+from netplan.questions.shelves import all_shelves
 from netplan.topologies.fabric import Fabric
 from tests.costing.fabrics import built, fabrics
 
@@ -56,7 +56,7 @@ def test_file_is_sound(path: Path) -> None:
 
 
 def test_shelf_is_known_to_the_catalog() -> None:
-    assert SHELVES["failures"] is FAILURE_BOOKS
+    assert all_shelves()["failures"] is FAILURE_BOOKS
     assert set(PATHS) == {"2026", "llama-3-54-days", "rsc-1", "rsc-2", "tpu-v4"}
 
 
