@@ -27,7 +27,7 @@ from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
 
-ORDER = (
+ORDER: tuple[Shelf[Any], ...] = (
     MODELS,
     ACCELERATORS,
     ITERATION_MODELS,
