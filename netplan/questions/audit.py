@@ -1,40 +1,46 @@
 """Audit of somebody else's bill or topology: what does not add up, as rows."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 from netplan.errors import CatalogError
-from netplan.questions.audit_cables import Claims, audit_cables
-from netplan.questions.audit_designs import audit_designs, is_design_table
-from netplan.questions.audit_findings import Finding
-from netplan.questions.audit_simulator import audit_simulator, is_simulator_topology
+from netplan.questions.audit_cables import (
+    Claims,
+    audit_cables,
+    audit_simulator,
+    is_simulator_topology,
+)
+from netplan.questions.audit_designs import Finding, audit_designs, is_design_table
 from netplan.questions.cables import read_cables
 from netplan.questions.export import READERS
-from netplan.reports.text import Cell
+from netplan.questions.question import Question, absent, asks, optional, required
+from netplan.reports.answer import Answer
+from netplan.reports.sections import Paragraph, Section, Table, column
 from netplan.topologies.as_built import Cable, End
-from netplan.topologies.cable_plan import Sheet
 from netplan.topologies.formats.cable_tables import is_cable_table, read_table
 from netplan.topologies.formats.reading import read_lines
 from netplan.topologies.formats.spreadsheet import Row
 from netplan.version import __version__
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-COLUMNS = ("what", "where", "got", "expected", "why")
 HB_SWITCH_NAME = "nvswitch"
 EDGE_ENDS = ("source", "source_port", "target", "target_port")
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
+class Audit(Answer):
     """The answer of :func:`audit`: the file, what kind it is, and the findings."""
 
     file: str
     kind: str
     findings: tuple[Finding, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """1 if anything does not add up."""
+        return int(bool(self.findings))
 
     @property
     def summary(self) -> str:
@@ -55,57 +61,66 @@ class Audit:
             "netplan_version": __version__,
             "inputs": {"file": self.file},
             "kind": self.kind,
-            "findings": self.to_rows(),
+            "findings": [asdict(finding) for finding in self.findings],
         }
 
-    def to_rows(self) -> list[dict[str, Cell]]:
-        """One flat row a finding."""
-        return [asdict(finding) for finding in self.findings]
+    def sections(self) -> Iterator[Section]:
+        """One row a finding; for people the file is named once, below."""
+        columns = [
+            column("what", attrgetter("what")),
+            column("where", self._place, data=False),
+            column("where", attrgetter("where"), shown="never"),
+            *(column(name, attrgetter(name)) for name in ("got", "expected", "why")),
+        ]
+        yield Table("findings", columns, self.findings)
+        yield Paragraph(self.summary)
 
-    def to_table(self) -> list[dict[str, Cell]]:
-        """One row a finding, for people: the file is named once, below."""
-        rows = self.to_rows()
-        for row in rows:
-            place = str(row["where"]).removeprefix(self.file).strip()
-            row["where"] = f"line {place[1:]}" if place.startswith(":") else place
-        return rows
-
-    def to_sheet(self) -> Sheet:
-        """One row a finding, as a sheet."""
-        rows = (tuple(str(cell) for cell in row.values()) for row in self.to_rows())
-        return Sheet("Findings", COLUMNS, rows)
-
-    def to_frame(self) -> "pd.DataFrame":
-        """One row a finding."""
-        import pandas as pd
-
-        return pd.DataFrame(self.to_rows(), columns=list(COLUMNS))
-
-    def _repr_html_(self) -> str:
-        return str(self.to_frame().to_html(escape=True, index=False))
+    def _place(self, finding: Finding) -> str:
+        """Line, or device, inside the file."""
+        place = finding.where.removeprefix(self.file).strip()
+        return f"line {place[1:]}" if place.startswith(":") else place
 
 
-def audit(path: Path, *, radix: int | None = None, oversubscription: float | None = None) -> Audit:
-    """Audit a table of designs, a table of cables, a graph, or a simulator's topology.
+@dataclass(frozen=True)
+class AuditFile(Question[Audit]):
+    """Audit FILE: a table of designs, a cable plan, a graph, or a simulator's topology.
 
-    Parameters
-    ----------
-    path
-        The file. A CSV or XLSX table is told by its header, a simulator's topology by its first
-        line, a graph by its ending.
-    radix
-        Ports of a switch, if the file does not say [1].
-    oversubscription
-        Bandwidth below over above that is stated; 1 if nobody says [1].
+    Finds counts that do not multiply, ports that do not exist or are used twice, oversubscription
+    that nobody stated, and headers that disagree with their bodies. Exits with 1 if it finds any.
+    A CSV or XLSX table is told by its header, a simulator's topology by its first line, a graph by
+    its ending.
 
     Raises
     ------
     CatalogError
         If the file cannot be read as any of them: file and line.
     """
-    claims = Claims(radix, oversubscription or 1.0)
-    kind, findings = _findings(path, claims)
-    return Audit(str(path), kind, tuple(findings))
+
+    command: ClassVar[str] = "audit"
+    examples: ClassVar[tuple[str, ...]] = (
+        "netplan audit designs.csv",
+        "netplan audit cables.xlsx --radix 64",
+        "netplan audit fabric.graphml --oversubscription 3:1 --format json",
+    )
+
+    file: Path = required("What is audited.", "path", argument=True)
+    _: KW_ONLY
+    radix: int | None = optional(
+        "Ports of a switch, to find ports that do not exist.", "whole", unit="ports"
+    )
+    oversubscription: float | None = optional(
+        "What is stated, such as 3:1.", "ratio", low=1, otherwise="1:1"
+    )
+    catalog: None = absent()
+    overrides: None = absent()
+
+    def ask(self) -> Audit:
+        """Tell the kind of the file, and look for what does not add up."""
+        kind, findings = _findings(self.file, Claims(self.radix, self.oversubscription or 1.0))
+        return Audit(str(self.file), kind, tuple(findings))
+
+
+audit = asks(AuditFile)
 
 
 def _findings(path: Path, claims: Claims) -> tuple[str, Iterator[Finding]]:

@@ -21,8 +21,31 @@ from itertools import pairwise
 from math import ceil, isnan, nan
 from statistics import median
 
-from netplan.questions.audit_findings import Finding
 from netplan.topologies.formats.spreadsheet import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that does not add up.
+
+    Parameters
+    ----------
+    what
+        Kind of finding, in a few words.
+    where
+        File and line, and the design, device or port.
+    got, expected
+        What stands there, and what the rest of the file makes it.
+    why
+        How the expected value follows.
+    """
+
+    what: str
+    where: str
+    got: str
+    expected: str
+    why: str
+
 
 COLUMNS = frozenset(
     (

@@ -28,12 +28,15 @@ def csv_text(sections: Iterable[Section]) -> str:
     fabric,switches
     '=1+1,4
     """
-    records = flat_records(data_tables(sections))
+    tables = data_tables(sections)
+    records = flat_records(tables)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     if records:
         writer.writerow(records[0])
         writer.writerows([inert(value) for value in record.values()] for record in records)
+    elif tables:
+        writer.writerow([one.name for one in tables[0].quantities])
     return text.getvalue()
 
 
