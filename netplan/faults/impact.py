@@ -33,15 +33,13 @@ from numpy.typing import NDArray
 from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
 from netplan.costing.prices import PriceBook
 from netplan.costing.switches import SwitchModel
-from netplan.errors import InfeasibleError, InputError
+from netplan.errors import InputError
 from netplan.faults.capacity import FlowNetwork, Remaining, flow_network, remaining_bandwidth
 from netplan.faults.damage import Damage, Effects, find_effects, network_links, no_damage
 from netplan.faults.inventory import Inventory, PartNames, Parts
 from netplan.faults.pods import pod_throughput
 from netplan.levels import Level
-from netplan.performance.plan import SearchResult
-from netplan.performance.search import search_largest
-from netplan.performance.setting import Training
+from netplan.performance.search import PlanSearch, SearchResult
 from netplan.topologies.build import build_fabric
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.expand import expand
@@ -67,8 +65,8 @@ class Subject:
         The fabric's file and size; the sizing's HB domain is the one in force.
     fabric
         Its counts.
-    training
-        What is trained; None leaves iteration times out.
+    search
+        The search for the best plan of what is trained; None leaves iteration times out.
     spare_domains
         Idle HB domains beyond the job's [1].
     """
@@ -76,7 +74,7 @@ class Subject:
     spec: FabricSpec
     sizing: Sizing
     fabric: Fabric
-    training: Training | None
+    search: PlanSearch | None
     spare_domains: int = 0
 
     @cached_property
@@ -96,12 +94,8 @@ class Subject:
 
     def best(self, levels: Sequence[Level]) -> SearchResult | None:
         """Best plan on some levels, None if there is none."""
-        if self.training is None or not levels:
-            return None
-        try:
-            return search_largest(self.training, tuple(levels))
-        except InfeasibleError:
-            return None
+        found = self.search.on(tuple(levels)) if self.search else None
+        return found if isinstance(found, SearchResult) else None
 
     @cached_property
     def hb_links(self) -> NDArray[np.int64]:
@@ -282,7 +276,7 @@ def _fastest(
     timed = [(way, found) for way, found in options if found is not None]
     if not timed:
         # Without training there is no time, but the first way is still how the job goes on.
-        return (options[0][0] if options and subject.training is None else "stopped"), None
+        return (options[0][0] if options and subject.search is None else "stopped"), None
     return min(timed, key=lambda option: option[1].plans[0].iteration_time_s)
 
 

@@ -34,15 +34,14 @@ from netplan.faults.inventory import Inventory
 from netplan.faults.rates import FailureBook, Unit, unit_counts
 from netplan.faults.rerouting import training_loads
 from netplan.faults.scenario import read_scenario
-from netplan.performance.setting import Training
+from netplan.performance.search import PlanSearch
 from netplan.questions.faults_answer import FabricFaults, ScenarioImpact
-from netplan.questions.run import find_workload
-from netplan.questions.run_question import RunQuestion
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.floor_plan import FloorPlan, lay_out
 from netplan.topologies.specs import FabricSpec
 from netplan.traffic.matrix import TrafficMatrix
+from netplan.traffic.training import Patterns, training_traffic
 
 NAMED = 100
 """GPUs of a scenario that are named; the rest is counted [1]."""
@@ -79,11 +78,11 @@ class Racks:
 
 
 @dataclass(frozen=True, slots=True)
-class FaultQuestion:
+class FabricQuestion:
     """All that the fabrics of one answer share."""
 
     sizing: Sizing
-    training: Training | None
+    search: PlanSearch | None
     spare_domains: int
     racks: Racks
     fail: tuple[str, ...]
@@ -93,35 +92,35 @@ class FaultQuestion:
     books: BillBooks
     circuit: SwitchModel
     yearly: Mapping[str, float]
-    run: RunQuestion
-    given: Mapping[str, str]
-    overrides: Mapping[str, str]
-
-    def traffic(self, subject: Subject) -> TrafficMatrix | None:
-        """Traffic of one iteration of the best plan; None if nothing is trained or fits."""
-        if self.training is None or subject.intact is None:
-            return None
-        try:
-            run = self.run.copy()
-            run["fabric"] = self.given[subject.spec.name]
-            run["overrides"] = only(self.overrides, RUN_ROLES, subject.spec.name)
-            return find_workload(**run).matrix()
-        except NetplanError:
-            return None  # such as a fabric whose domains the GPUs do not fill
 
 
-RUN_ROLES = frozenset({"accelerator", "model", "iteration-model", "fabric"})
-"""Roles of the files that a training run reads."""
+PATTERNS = Patterns(tensor="hierarchical", context="hierarchical", data="hierarchical")
+"""Pairs of GPUs that collectives use, as in `netplan.loads`."""
 
 
-def only(overrides: Mapping[str, str], roles: frozenset[str], fabric: str) -> dict[str, str]:
-    """Replaced values that a question about one fabric takes: by role, or by the fabric's name."""
-    return {
-        key: text for key, text in overrides.items() if key.partition(".")[0] in roles | {fabric}
-    }
+def training_matrix(subject: Subject) -> TrafficMatrix | None:
+    """Traffic of one iteration of the best plan; None if nothing is trained or GPUs are idle."""
+    found, fabric = subject.intact, subject.fabric
+    if found is None or fabric.sizing.full_domains * fabric.sizing.hb_size != subject.sizing.gpus:
+        return None
+    plan = found.plans[0].plan
+    if plan.gpus != subject.sizing.gpus:
+        return None
+    setting = next(one for one in found.settings if one.strategy == found.plans[0].strategy)
+    try:
+        return training_traffic(
+            setting.program(plan.sharding),
+            plan.placement,
+            gpus=subject.sizing.gpus,
+            microbatches=plan.microbatches,
+            interleave=plan.interleave,
+            patterns=PATTERNS,
+        )
+    except InputError:
+        return None  # such as layers that the stages do not divide
 
 
-def fabric_faults(spec: FabricSpec, question: FaultQuestion) -> FabricFaults | tuple[str, str]:
+def fabric_faults(spec: FabricSpec, question: FabricQuestion) -> FabricFaults | tuple[str, str]:
     """One fabric under failures, or its name and why it cannot be built."""
     try:
         fabric = build_fabric(spec, question.sizing)
@@ -129,7 +128,7 @@ def fabric_faults(spec: FabricSpec, question: FaultQuestion) -> FabricFaults | t
         return spec.name, f"Cannot be built: {error}."
     # A fabric of several planes has the sizing of one plane; its graph splits ports by itself.
     sizing = replace(question.sizing, hb_size=fabric.sizing.hb_size)
-    subject = Subject(spec, sizing, fabric, question.training, question.spare_domains)
+    subject = Subject(spec, sizing, fabric, question.search, question.spare_domains)
     groups = question.racks.groups(subject)
     inventory = Inventory(subject.graph, groups)
     failing = group_failures(subject.graph, groups, question.book, end=question.options.end)
@@ -161,16 +160,16 @@ def fabric_faults(spec: FabricSpec, question: FaultQuestion) -> FabricFaults | t
 
 def _rate_note(kind: GroupFailures, book: FailureBook) -> str:
     """How often a kind of groups fails in the years, and how sure the book is."""
-    row = kind.row
+    assumed = ", an assumption" if kind.row.source.startswith("Assumption") else ""
     return (
         f"Years: {len(kind.groups):,} of {kind.groups.kind!r} fail as a whole,"
         f" {kind.failures_per_year:g} times a year together (failures {book.name},"
-        f" {row.confidence} confidence: {row.source})."
+        f" {kind.row.confidence} confidence{assumed})."
     )
 
 
 def _scenario(
-    subject: Subject, inventory: Inventory, question: FaultQuestion
+    subject: Subject, inventory: Inventory, question: FabricQuestion
 ) -> ScenarioImpact | str | None:
     """The failures that were asked for; with random ones the worst of all draws, and their mean.
 
@@ -191,7 +190,7 @@ def _scenario(
     at = max(range(draws), key=lambda draw: _badness(impacts[draw]))
     effects = find_effects(subject.graph, damages[at])
     gone = np.concatenate([effects.gpus_down, effects.cut_off])[:NAMED]
-    matrix = question.traffic(subject)
+    matrix = training_matrix(subject)
     return ScenarioImpact(
         text=question.fail,
         draws=draws,
@@ -224,7 +223,7 @@ def _survived(singles: tuple[Single, ...]) -> frozenset[Unit]:
 
 
 def _cut_off_per_year(
-    subject: Subject, singles: tuple[Single, ...], question: FaultQuestion
+    subject: Subject, singles: tuple[Single, ...], question: FabricQuestion
 ) -> float:
     """GPUs that lose their port in a year: failed links and leaves times whom each cuts off."""
     units = unit_counts(subject.fabric)

@@ -1,8 +1,9 @@
 """Failures on fabrics, side by side: what breaks, what it costs, what to keep in spare."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from netplan.catalog import unknown_name
 from netplan.costing.cabling import CABLING_BOOKS
@@ -16,9 +17,11 @@ from netplan.faults.rates import FAILURE_BOOKS
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.setting import Training
 from netplan.questions.cost import cost
-from netplan.questions.fabric_faults import FaultQuestion, Racks, fabric_faults, only
+from netplan.questions.fabric_faults import FabricQuestion, Racks, fabric_faults
 from netplan.questions.faults_answer import FabricFaults, FaultsAnswer
 from netplan.questions.inputs import CatalogReader, sizing_on
+from netplan.questions.question import ClusterQuestion, asks, default_of, optional, shared
+from netplan.questions.training import TrainingQuestion
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.specs import FABRICS
@@ -30,77 +33,20 @@ MINUTES_PER_HOUR = 60.0
 CIRCUIT_SWITCH = "palomar"
 MAX_DRAWS = 10_000
 MAX_YEARS = 1_000_000
+COST_ROLES = frozenset({"accelerator", "prices", "fabric"})
+"""Roles of the files that a bill reads, of those of a question about failures."""
 
 
-def faults(  # noqa: PLR0913 - one keyword an input, as on the command line
-    *,
-    gpus: int,
-    radix: int,
-    fail: Sequence[str] = (),
-    draws: int = 1,
-    hb_size: int | None = None,
-    model: str = "gpt-1t",
-    accelerator: str = "gh200-96gb",
-    batch: int | None = None,
-    fabrics: Sequence[str] = (),
-    oversubscription: float | None = None,
-    iteration_model: str = "ptd-p",
-    failures: str = "2026",
-    rates: Literal["low", "base", "high"] = "base",
-    prices: str = "2026",
-    years: int = 1000,
-    seed: int = 0,
-    checkpoint_write_minutes: float = 1.0,
-    checkpoint_interval_minutes: float | None = None,
-    restart_minutes: float = 10.0,
-    service_level: float = 0.99,
-    spares: Sequence[str] = (),
-    spare_domains: int = 0,
-    floor_plan: str | None = None,
-    gpus_per_rack: int | None = None,
-    switches_per_rack: int = 16,
-    optics_batch: float | None = None,
-    groups: str | Path | None = None,
-    timing: bool = True,
-    catalog: str | Path | None = None,
-    overrides: Mapping[str, str] | None = None,
-) -> FaultsAnswer:
-    """Put fabrics under failures: single ones, those asked for, and years of them.
+@dataclass(frozen=True, kw_only=True)
+class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
+    """Put fabrics under failures: what is cut off, how training goes on, what to keep in spare.
 
-    Parameters
-    ----------
-    gpus, radix, hb_size, model, accelerator, batch, fabrics, oversubscription, iteration_model
-        As in :func:`netplan.compare`.
-    fail
-        Parts that fail together: by name (``rail-0/leaf-3``), by number (``links=10``), by share
-        (``gpu=0.1%``), or from a file (``@faults.txt``).
-    draws
-        How often the random ones are drawn [1].
-    failures, rates
-        Book of failure rates, and which end of its ranges counts.
-    prices
-        Price book, for recoveries and the price of an hour.
-    years, seed
-        Years to simulate [1], and the seed of all draws.
-    checkpoint_write_minutes, checkpoint_interval_minutes, restart_minutes
-        How the job saves its work; the best interval if absent [min].
-    service_level
-        Share of the time in which no part may lack a spare, above 0 and below 1 [1].
-    spares
-        Spares that are kept, such as ``switch=2``: the simulation waits for deliveries beyond
-        them, and they must reach the service level.
-    spare_domains
-        Idle HB domains beside the job's [1].
-    floor_plan, gpus_per_rack, switches_per_rack
-        Where racks stand, or what one holds [1]: needed to fail racks, rows, feeds or trays.
-    optics_batch
-        Share of all transceivers that come from one batch: then ``batch=1`` can fail [1].
-    groups
-        File with risk groups of the user's own.
-    timing
-        Whether to search the best plan on what is left.
-    catalog, overrides
-        As in :func:`netplan.compare`.
+    Parts fail by name (rail-0/leaf-3, gpu-5, gpu-5:1--rail-0/leaf-3:6, domain-7), by number
+    (links=10, leaf=2), by share (transceiver=0.1%) or from a file (@faults.txt), all together. A
+    file @incidents.yaml has modes with weights, of which each draw takes one.
+
+    Racks, power feeds, rows, cable trays and own groups fail as a whole in the simulated years too,
+    where a floor plan, --gpus-per-rack or a file says what belongs to one.
 
     Raises
     ------
@@ -114,141 +60,186 @@ def faults(  # noqa: PLR0913 - one keyword an input, as on the command line
     >>> [(one.name, one.scenario.impact.gpus_cut_off) for one in answer.fabrics]
     [('rail-only', 32), ('rail-optimized', 32)]
     """
-    reader = CatalogReader(catalog, overrides)
-    on, trained = reader.load(ACCELERATORS, accelerator), reader.load(MODELS, model)
-    assumptions = reader.load(ITERATION_MODELS, iteration_model)
-    book, priced = reader.load(FAILURE_BOOKS, failures), reader.load(PRICE_BOOKS, prices)
-    specs = [reader.load(FABRICS, name) for name in fabrics or DEFAULT_FABRICS]
-    hall = reader.load(FLOOR_PLANS, floor_plan) if floor_plan else None
-    circuit = reader.load(SWITCHES, CIRCUIT_SWITCH)
-    sizing = sizing_on(
-        on, gpus=gpus, radix=radix, hb_size=hb_size, oversubscription=oversubscription
+
+    command: ClassVar[str] = "faults"
+    examples: ClassVar[tuple[str, ...]] = (
+        "netplan faults --gpus 32768 --radix 128",
+        "netplan faults --gpus 16384 --radix 64 --fabric rail-only --fail leaf=1 --fail links=10",
+        "netplan faults --gpus 4096 --radix 64 --gpus-per-rack 32 --fail rack=1 --draws 20",
     )
-    training = Training.on(on, trained, assumptions, batch=batch) if timing else None
-    _check(draws, spare_domains, years, seed)
-    options = ForecastOptions(
-        CheckpointPolicy(
-            write_h=checkpoint_write_minutes / MINUTES_PER_HOUR,
-            restart_h=restart_minutes / MINUTES_PER_HOUR,
-            interval_h=None
-            if checkpoint_interval_minutes is None
-            else checkpoint_interval_minutes / MINUTES_PER_HOUR,
-        ),
-        level=service_level,
-        years=years,
-        seed=seed,
-        end=rates,
-        spares=_spares(spares),
-        idle_domains=spare_domains,
+
+    fail: Sequence[str] = optional(
+        "Fails: rail-0/leaf-3, links=10, gpu=0.1%, @FILE.", many=True, metavar="PART", default=()
     )
-    inputs = {
-        "gpus": gpus,
-        "radix": radix,
-        "hb_size": sizing.hb_size,
-        "fail": list(fail),
-        "draws": draws,
-        "model": model if timing else None,
-        "accelerator": accelerator,
-        "batch": training.batch if training else None,
-        "fabrics": [spec.name for spec in specs],
-        "oversubscription": oversubscription,
-        "iteration_model": iteration_model,
-        "failures": failures,
-        "rates": rates,
-        "prices": prices,
-        "years": years,
-        "seed": seed,
-        "checkpoint_write_minutes": checkpoint_write_minutes,
-        "checkpoint_interval_minutes": checkpoint_interval_minutes,
-        "restart_minutes": restart_minutes,
-        "service_level": service_level,
-        "spares": list(spares),
-        "spare_domains": spare_domains,
-        "floor_plan": floor_plan,
-        "gpus_per_rack": gpus_per_rack,
-        "switches_per_rack": switches_per_rack if gpus_per_rack else None,
-        "optics_batch": optics_batch,
-        "groups": str(groups) if groups else None,
-        "link_gbps": sizing.speed_gbps,
-        "set": reader.replaced(),
-    }
-    given = dict(zip((spec.name for spec in specs), fabrics or DEFAULT_FABRICS, strict=True))
-    question = FaultQuestion(
-        sizing=sizing,
-        training=training,
-        spare_domains=spare_domains,
-        racks=Racks(
-            hall,
-            gpus_per_rack,
-            switches_per_rack,
-            Path(groups) if groups else None,
-            optics_batch,
-            seed,
-        ),
-        fail=tuple(fail),
-        draws=draws,
-        options=options,
-        book=book,
-        books=BillBooks(
-            priced, reader.load(POWER_BOOKS, "2026"), reader.load(CABLING_BOOKS, "2026")
-        ),
-        circuit=circuit,
-        yearly=_yearly_costs(given, sizing, accelerator, prices, catalog, overrides or {}),
-        given=given,
-        overrides=overrides or {},
-        run={
-            "gpus": gpus,
-            "radix": radix,
-            "hb_size": hb_size,
-            "model": model,
-            "accelerator": accelerator,
-            "batch": batch,
-            "iteration_model": iteration_model,
-            "oversubscription": oversubscription,
-            "catalog": catalog,
-        },
+    draws: int = optional("Draws of random parts.", "whole", default=1, low=1, high=MAX_DRAWS)
+    fabrics: Sequence[str] = optional(
+        "Only this fabric (repeatable).", flag="--fabric", many=True, default=()
     )
-    rows = [fabric_faults(spec, question) for spec in specs]
-    found = tuple(row for row in rows if isinstance(row, FabricFaults))
-    refused = tuple(row for row in rows if isinstance(row, tuple))
-    if not found:
-        raise InputError(f"{refused[0][0]}: {refused[0][1]}")
-    if fail and all(isinstance(row.scenario, str) for row in found):
-        raise InputError(f"--fail: {found[0].scenario}")
-    return FaultsAnswer(inputs, priced.currency, found, refused)
+    failures: str = shared("Book of failure rates.")
+    rates: Literal["low", "base", "high"] = optional(
+        "Which end of the book's ranges.",
+        "choice",
+        choices=("low", "base", "high"),
+        default="base",
+    )
+    prices: str = shared("Price book, for recoveries and the price of an hour.")
+    years: int = optional("Years to simulate.", "whole", default=1000, low=1, high=MAX_YEARS)
+    seed: int = optional("Seed of all draws.", "whole", default=0, low=0)
+    checkpoint_write_minutes: float = optional(
+        "Minutes to write a checkpoint.", "real", flag="--checkpoint-write", unit="min", default=1.0
+    )
+    checkpoint_interval_minutes: float | None = optional(
+        "Minutes between two.", "real", flag="--checkpoint-interval", unit="min", otherwise="best"
+    )
+    restart_minutes: float = optional(
+        "Minutes from a failure to computing again.",
+        "real",
+        flag="--restart",
+        unit="min",
+        default=10.0,
+    )
+    service_level: float = optional(
+        "Share of the time in which no part may lack a spare.", "percent", default=0.99
+    )
+    spares: Sequence[str] = optional(
+        "Spares kept, such as switch=2; the years wait for deliveries beyond them.",
+        many=True,
+        metavar="PART=N",
+        default=(),
+    )
+    spare_domains: int = optional("Idle HB domains beside the job's.", "whole", default=0, low=0)
+    floor_plan: str | None = optional("Hall, to fail racks, rows, feeds and trays.")
+    gpus_per_rack: int | None = optional("The same without a hall: racks and feeds.", "whole")
+    switches_per_rack: int = optional("Beside the former.", "whole", default=16)
+    optics_batch: float | None = optional("Of all modules in a batch, as 5%: batch=1.", "percent")
+    groups: str | Path | None = optional("Your own risk groups (.csv or .yaml).", "path")
+    timing: bool = optional(
+        "Leave the iteration times out.", "flag", flag="--no-timing", default=True
+    )
+
+    def ask(self) -> FaultsAnswer:
+        """Fail single parts, those asked for, and years of them, fabric by fabric."""
+        self._check()
+        reader = CatalogReader(self.catalog, self.overrides)
+        on, trained = reader.load(ACCELERATORS, self.accelerator), reader.load(MODELS, self.model)
+        assumptions = reader.load(ITERATION_MODELS, self.iteration_model)
+        book, priced = (
+            reader.load(FAILURE_BOOKS, self.failures),
+            reader.load(PRICE_BOOKS, self.prices),
+        )
+        named = tuple(self.fabrics) or DEFAULT_FABRICS
+        specs = [reader.load(FABRICS, name) for name in named]
+        hall = reader.load(FLOOR_PLANS, self.floor_plan) if self.floor_plan else None
+        circuit = reader.load(SWITCHES, CIRCUIT_SWITCH)
+        sizing = sizing_on(
+            on,
+            gpus=self.gpus,
+            radix=self.radix,
+            hb_size=self.hb_size,
+            oversubscription=self.oversubscription,
+        )
+        search = None
+        if self.timing:
+            search = self.search(Training.on(on, trained, assumptions, batch=self.batch))
+        inputs = self.inputs(
+            hb_size=sizing.hb_size,
+            model=self.model if self.timing else None,
+            batch=search.training.batch if search else None,
+            fabrics=[spec.name for spec in specs],
+            switches_per_rack=self.switches_per_rack if self.gpus_per_rack else None,
+            groups=str(self.groups) if self.groups else None,
+            link_gbps=sizing.speed_gbps,
+            set=reader.replaced(),
+        )
+        given = dict(zip((spec.name for spec in specs), named, strict=True))
+        question = FabricQuestion(
+            sizing=sizing,
+            search=search,
+            spare_domains=self.spare_domains,
+            racks=Racks(
+                hall,
+                self.gpus_per_rack,
+                self.switches_per_rack,
+                Path(self.groups) if self.groups else None,
+                self.optics_batch,
+                self.seed,
+            ),
+            fail=tuple(self.fail),
+            draws=self.draws,
+            options=self._forecast(),
+            book=book,
+            books=BillBooks(
+                priced,
+                reader.load(POWER_BOOKS, str(default_of("cost", "power", self.catalog))),
+                reader.load(CABLING_BOOKS, str(default_of("cost", "cabling", self.catalog))),
+            ),
+            circuit=circuit,
+            yearly=self._yearly_costs(given, sizing),
+        )
+        rows = [fabric_faults(spec, question) for spec in specs]
+        found = tuple(row for row in rows if isinstance(row, FabricFaults))
+        refused = tuple(row for row in rows if isinstance(row, tuple))
+        if not found:
+            raise InputError(f"{refused[0][0]}: {refused[0][1]}")
+        if self.fail and all(isinstance(row.scenario, str) for row in found):
+            raise InputError(f"--fail: {found[0].scenario}")
+        return FaultsAnswer(inputs, priced.currency, found, refused)
+
+    def _check(self) -> None:
+        """Refuse numbers that are out of range."""
+        if self.years > MAX_YEARS:
+            raise InputError(f"--years {self.years:,} is out of range: give 1 to {MAX_YEARS:,}")
+        if self.seed < 0:
+            raise InputError(f"--seed {self.seed}: give 0 or more")
+        if not 1 <= self.draws <= MAX_DRAWS:
+            raise InputError(f"--draws {self.draws:,} is out of range: give 1 to {MAX_DRAWS:,}")
+        if self.spare_domains < 0:
+            raise InputError(f"--spare-domains {self.spare_domains}: give 0 or more")
+
+    def _forecast(self) -> ForecastOptions:
+        """What the years assume."""
+        interval = self.checkpoint_interval_minutes
+        return ForecastOptions(
+            CheckpointPolicy(
+                write_h=self.checkpoint_write_minutes / MINUTES_PER_HOUR,
+                restart_h=self.restart_minutes / MINUTES_PER_HOUR,
+                interval_h=None if interval is None else interval / MINUTES_PER_HOUR,
+            ),
+            level=self.service_level,
+            years=self.years,
+            seed=self.seed,
+            end=self.rates,
+            spares=_spares(self.spares),
+            idle_domains=self.spare_domains,
+        )
+
+    def _yearly_costs(self, given: Mapping[str, str], sizing: Sizing) -> dict[str, float]:
+        """Annuity and energy of each network that has a bill [currency a year]."""
+        found: dict[str, float] = {}
+        for name, fabric in given.items():
+            try:
+                answer = cost(
+                    gpus=sizing.gpus,
+                    radix=sizing.radix,
+                    hb_size=sizing.hb_size,
+                    oversubscription=sizing.oversubscription,
+                    accelerator=self.accelerator,
+                    fabrics=(fabric,),
+                    prices=self.prices,
+                    catalog=self.catalog,
+                    overrides={
+                        key: text
+                        for key, text in (self.overrides or {}).items()
+                        if key.partition(".")[0] in COST_ROLES | {name}
+                    },
+                )
+            except NetplanError:
+                continue  # its price is not the question here
+            found |= {bill.name: bill.life.per_year.base for bill in answer.bills}
+        return found
 
 
-COST_ROLES = frozenset({"accelerator", "prices", "fabric"})
-"""Roles of the files that a bill reads, of those of a question about failures."""
-
-
-def _yearly_costs(
-    given: Mapping[str, str],
-    sizing: Sizing,
-    accelerator: str,
-    prices: str,
-    catalog: str | Path | None,
-    overrides: Mapping[str, str],
-) -> dict[str, float]:
-    """Annuity and energy of each network that has a bill [currency a year]."""
-    found: dict[str, float] = {}
-    for name, fabric in given.items():
-        try:
-            answer = cost(
-                gpus=sizing.gpus,
-                radix=sizing.radix,
-                hb_size=sizing.hb_size,
-                oversubscription=sizing.oversubscription,
-                accelerator=accelerator,
-                fabrics=(fabric,),
-                prices=prices,
-                catalog=catalog,
-                overrides=only(overrides, COST_ROLES, name),
-            )
-        except NetplanError:
-            continue  # its price is not the question here
-        found |= {bill.name: bill.life.per_year.base for bill in answer.bills}
-    return found
+faults = asks(Faults)
 
 
 def _spares(texts: Sequence[str]) -> dict[str, int]:
@@ -268,14 +259,3 @@ def _spares(texts: Sequence[str]) -> dict[str, int]:
             raise unknown_name("kind of spares", kind.strip(), SPARED_KINDS)
         found[kind.strip()] = int(number)
     return found
-
-
-def _check(draws: int, spare_domains: int, years: int, seed: int) -> None:
-    if years > MAX_YEARS:
-        raise InputError(f"--years {years:,} is out of range: give 1 to {MAX_YEARS:,}")
-    if seed < 0:
-        raise InputError(f"--seed {seed}: give 0 or more")
-    if not 1 <= draws <= MAX_DRAWS:
-        raise InputError(f"--draws {draws:,} is out of range: give 1 to {MAX_DRAWS:,}")
-    if spare_domains < 0:
-        raise InputError(f"--spare-domains {spare_domains}: give 0 or more")

@@ -1,16 +1,28 @@
 """What a faults question answers: failures, recoveries and years of them, fabric by fabric."""
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from math import exp
+from typing import Any
 
-from netplan.faults.forecast import ReliabilityForecast
+from netplan.faults.forecast import CauseShare, ReliabilityForecast, Spares
 from netplan.faults.impact import Impact, Recovery, Single
 from netplan.faults.rerouting import TrainingLoads
-from netplan.reports.text import Cell
+from netplan.reports.answer import Answer
+from netplan.reports.charts import Chart, Json, hover
+from netplan.reports.escape import chart_label
+from netplan.reports.nomenclature import Cell, quantity
+from netplan.reports.sections import Column, Heading, Notes, Section, Table, column
 from netplan.version import __version__
 
-if TYPE_CHECKING:
-    import pandas as pd
+CAUSES_SHOWN = 8
+"""Causes that people see, those that stop a job most often."""
+
+COLOURS = ("#3b74c9", "#d9782d", "#2e9e74", "#8a94a3", "#b0569c", "#c2a02f")
+CURVE_POINTS = 61
+HOURS_PER_YEAR = 8760.0
+HOURS_PER_WEEK = 168.0
+SURVIVAL_PX, COST_PX = 360, 420
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +103,18 @@ class FabricFaults:
 
 
 @dataclass(frozen=True, slots=True)
-class FaultsAnswer:
+class Failure:
+    """One failure of one fabric, a row of the tables."""
+
+    fabric: str
+    kind: str
+    part: str
+    parts: int | None
+    impact: Impact
+
+
+@dataclass(frozen=True, slots=True)
+class FaultsAnswer(Answer):
     """The answer of :func:`netplan.faults`."""
 
     inputs: dict[str, Any]
@@ -109,30 +132,343 @@ class FaultsAnswer:
             "refused": [{"fabric": name, "reason": reason} for name, reason in self.refused],
         }
 
-    def to_rows(self) -> list[dict[str, Cell]]:
-        """One flat row a fabric and failure; the scenario first, where there is one."""
-        rows: list[dict[str, Cell]] = []
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """One row a fabric and failure; the scenario first, where there is one."""
+        rows: list[Failure] = []
         for fabric in self.fabrics:
-            if isinstance(fabric.scenario, ScenarioImpact):
-                text = " ".join(fabric.scenario.text)
-                rows.append(_flat(fabric.name, "scenario", text, None, fabric.scenario.impact))
+            found = fabric.scenario
+            if isinstance(found, ScenarioImpact):
+                text = " ".join(found.text)
+                rows.append(Failure(fabric.name, "scenario", text, None, found.impact))
             rows += [
-                _flat(fabric.name, one.kind, one.part, one.parts, one.impact)
+                Failure(fabric.name, one.kind, one.part, one.parts, one.impact)
                 for one in fabric.singles
             ]
-        return rows
+        return tuple(rows)
 
-    def to_frame(self) -> "pd.DataFrame":
-        """One row a fabric and failure, one column a number."""
-        import pandas as pd
+    def sections(self) -> Iterator[Section]:
+        """Heading, years, the scenario, single failures, recoveries, causes, spares, notes."""
+        yield self._heading()
+        yield Table("failures", [FABRIC, *FAILURE], self.failures, only="programs")
+        yield from self._years()
+        yield _survival(self.fabrics)
+        yield from self._scenario()
+        yield _slowdowns(self.fabrics)
+        for fabric in self.fabrics:
+            alone = [row for row in self.failures if row.fabric == fabric.name and row.parts]
+            legend = IMPACT_LEGEND if fabric is self.fabrics[-1] else ()
+            title = f"{fabric.name}: one part failed"
+            yield Table("one part", SINGLE, alone, title, legend, only="people")
+        ways = [(fabric.name, way) for fabric in self.fabrics for way in fabric.recoveries]
+        yield Table("recoveries", RECOVERIES, ways, "After a failed GPU or port")
+        yield from self._causes()
+        yield from self._spares()
+        yield Notes.of(self._notes(), "all fabrics")
 
-        return pd.DataFrame(self.to_rows()).set_index(["fabric", "kind"])
+    def _heading(self) -> Heading:
+        inputs = self.inputs
+        trained = ""
+        if inputs["model"]:
+            trained = f"; training {inputs['model']}, iteration model {inputs['iteration_model']}"
+        books = f"rates {inputs['failures']} ({inputs['rates']}), prices {inputs['prices']}"
+        return Heading(
+            f"Failures on {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}: switches"
+            f" of {inputs['radix']} ports",
+            (
+                f"{books}, seed {inputs['seed']}{trained}",
+                *(f"with {key} = {value}" for key, value in inputs["set"].items()),
+            ),
+        )
 
-    def _repr_html_(self) -> str:
-        return str(self.to_frame().to_html(escape=True))
+    def _years(self) -> Iterator[Table[FabricFaults]]:
+        """Points of failure and interruptions; the time that counts and its price."""
+        years = f"A year of failures (mean of {self.inputs['years']:,} simulated years)"
+        yield Table("years", YEARS, self.fabrics, years, YEARS_LEGEND)
+        price = quantity("network_cost_per_effective_gpu_hour", title=f"{self.currency}/h")
+        money: tuple[Column[FabricFaults], ...] = (
+            Column(quantity("currency"), lambda _: self.currency, shown="never"),
+            Column(price, _forecast("network_cost_per_effective_gpu_hour")),
+        )
+        each = "the network's annuity and energy for an hour of useful work of a GPU."
+        legend = (*TIME_LEGEND, f"{self.currency}/h: {each}")
+        yield Table("years", [*TIME, *money], self.fabrics, "Time that counts", legend)
+
+    def _scenario(self) -> Iterator[Table[Any]]:
+        """What the failures that were asked for do, and their training traffic."""
+        found = [
+            (fabric.name, fabric.scenario)
+            for fabric in self.fabrics
+            if isinstance(fabric.scenario, ScenarioImpact)
+        ]
+        columns = [*SCENARIO, *(DRAWN if any(one.draws > 1 for _, one in found) else ())]
+        title = f"Failed together: {' '.join(self.inputs['fail'])}"
+        yield Table("scenario", columns, found, title, only="people")
+        yield Table("scenario", [*SCENARIO[:1], *DRAWS], found, only="programs")
+        routed = [(name, one.loads) for name, one in found if one.loads is not None]
+        yield Table("loads", LOADS, routed, "Its training traffic, rerouted")
+
+    def _causes(self) -> Iterator[Table[Any]]:
+        """The causes that stop a job most often, one column a fabric."""
+        rows = [(one.name, cause) for one in self.fabrics for cause in one.forecast.causes]
+        sizes: dict[str, float] = {}
+        for _, one in rows:
+            sizes[one.cause] = max(sizes.get(one.cause, 0.0), one.interruptions_per_year)
+        shown = sorted((name for name in sizes if sizes[name]), key=lambda name: -sizes[name])
+        cells = {
+            (name, one.cause): f"{one.interruptions_per_year:,.1f} ± {one.half_width:.1f}"
+            for name, one in rows
+            if one.interruptions_per_year
+        }
+        yield self._by_fabric(
+            "cause", shown[:CAUSES_SHOWN], cells, "Interruptions of a year by cause"
+        )
+        yield Table("causes", CAUSES, rows, only="programs")
+
+    def _spares(self) -> Iterator[Table[Any]]:
+        """Spares by kind of part, one column a fabric."""
+        rows = [(one.name, kind) for one in self.fabrics for kind in one.forecast.spares]
+        cells = {(name, _delivery(one)): f"{one.spares:,} for {one.units:,}" for name, one in rows}
+        level = 100 * self.inputs["service_level"]
+        shown = list(dict.fromkeys(_delivery(one) for _, one in rows))
+        title = f"Spares for a service level of {level:g} %"
+        yield self._by_fabric("part, delivery", shown, cells, title)
+        yield Table("spares", SPARES, rows, only="programs")
+
+    def _by_fabric(
+        self, first: str, rows: list[str], cells: Mapping[tuple[str, str], str], title: str
+    ) -> Table[str]:
+        """Texts of rows, one column a fabric."""
+        columns: list[Column[str]] = [Column(quantity(first, form="text"), lambda row: row)]
+        for fabric in self.fabrics:
+            named = quantity(fabric.name, title=fabric.name, form="text")
+            columns.append(Column(named, _cell_of(cells, fabric.name)))
+        return Table(first, columns, rows, title, only="people")
+
+    def _notes(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Why a fabric is not there or did not fail; assumptions."""
+        yield from ((name, (reason,)) for name, reason in self.refused)
+        for fabric in self.fabrics:
+            missing = isinstance(fabric.scenario, str)
+            said = (f"Not failed there: {fabric.scenario}.",) if missing else ()
+            yield fabric.name, (*said, *fabric.notes)
 
 
-def _flat(fabric: str, kind: str, part: str, parts: int | None, impact: Impact) -> dict[str, Cell]:
-    row: dict[str, Cell] = {"fabric": fabric, "kind": kind, "part": part, "parts": parts}
-    data = impact.to_dict()
-    return row | {key: data[key] for key in data if key not in ("plan", "note")}
+def _cell_of(cells: Mapping[tuple[str, str], str], fabric: str) -> Callable[[str], Cell]:
+    """Text of a row in the column of a fabric."""
+    return lambda row: cells.get((fabric, row))
+
+
+def _delivery(one: Spares) -> str:
+    """Part and time until a new one is there."""
+    return f"{one.kind}, {one.lead_h / HOURS_PER_WEEK:.2g} weeks"
+
+
+def _forecast(name: str) -> Callable[[FabricFaults], Cell]:
+    """A number of the forecast."""
+    return lambda row: getattr(row.forecast, name)
+
+
+def _impact(name: str) -> Callable[[Failure], Cell]:
+    """A number of a failure's impact."""
+    return lambda row: getattr(row.impact, name)
+
+
+def _of(name: str) -> Callable[[tuple[str, Any]], Cell]:
+    """A number of what stands beside the name of a fabric."""
+    return lambda row: getattr(row[1], name)
+
+
+def _together(name: str) -> Callable[[tuple[str, ScenarioImpact]], Cell]:
+    """A number of the impact of a scenario."""
+    return lambda row: getattr(row[1].impact, name)
+
+
+def _pair(name: str) -> Column[Any]:
+    return column(name, _of(name))
+
+
+FABRIC: Column[Failure] = column("fabric", lambda row: row.fabric)
+OF_PAIR: Column[tuple[str, Any]] = column("fabric", lambda row: row[0])
+SHOWN = ("gpus_down", "gpus_cut_off", "bandwidth_share", "pod_share", "slowdown", "way")
+"""What people see of an impact."""
+
+FAILURE: tuple[Column[Failure], ...] = (
+    column("kind", lambda row: row.kind),
+    column("part", lambda row: row.part),
+    column("parts", lambda row: row.parts),
+    *(
+        column(name, _impact(name))
+        for name in (
+            *("gpus_down", "gpus_cut_off", "gpus_unreachable", "domains_hit", "bandwidth_share"),
+            *("mean_bandwidth_share", "pod_share", "iteration_time_s", "way", "slowdown"),
+        )
+    ),
+)
+SINGLE: tuple[Column[Failure], ...] = (
+    column("kind", lambda row: row.kind),
+    column("parts", lambda row: row.parts),
+    *(column(name, _impact(name)) for name in SHOWN),
+)
+SCENARIO: tuple[Column[tuple[str, ScenarioImpact]], ...] = (
+    OF_PAIR,
+    *(column(name, _together(name)) for name in SHOWN),
+)
+DRAWN: tuple[Column[tuple[str, ScenarioImpact]], ...] = (
+    column("mean_iteration_time_s", _of("mean_iteration_time_s")),
+    column("stopped_of_draws", lambda row: f"{row[1].stopped} of {row[1].draws}"),
+)
+DRAWS: tuple[Column[tuple[str, ScenarioImpact]], ...] = tuple(
+    _pair(name) for name in ("draws", "mean_iteration_time_s", "stopped")
+)
+YEARS: tuple[Column[FabricFaults], ...] = (
+    column("fabric", lambda row: row.name),
+    column("switches", lambda row: row.switches),
+    column("links", lambda row: row.links),
+    column("interruptions_per_year", _forecast("interruptions_per_year")),
+    column("interruptions_half_width", _forecast("interruptions_half_width"), shown="never"),
+    column("interruptions_closed_form", _forecast("interruptions_closed_form"), shown="never"),
+    column("network_interruptions_per_year", _forecast("network_interruptions_per_year")),
+    column("gpus_cut_off_per_year", lambda row: row.gpus_cut_off_per_year),
+)
+TIME: tuple[Column[FabricFaults], ...] = (
+    column("fabric", lambda row: row.name),
+    column("mtbf_h", _forecast("mtbf_h")),
+    column("interval_h", _forecast("interval_h")),
+    column("young_h", _forecast("young_h"), shown="never"),
+    column("daly_h", _forecast("daly_h"), shown="never"),
+    column("effective_time_ratio", _forecast("effective_time_ratio")),
+    column("goodput", _forecast("goodput"), shown="never"),
+    column("waiting_h", lambda row: row.forecast.lost_h["waiting"], shown="wide"),
+    column("no_switch_down", _forecast("no_switch_down")),
+)
+LOADS: tuple[Column[tuple[str, TrainingLoads]], ...] = (
+    OF_PAIR,
+    *(_pair(name) for name in ("busiest_link", "busiest_s", "intact_busiest_s", "detour_bytes")),
+    column("lost_bytes", _of("lost_bytes"), shown="never"),
+    column("cut_bytes", _of("cut_bytes"), shown="never"),
+)
+RECOVERIES: tuple[Column[tuple[str, Recovery]], ...] = (
+    OF_PAIR,
+    column("recovery", _of("way")),
+    column("hardware", _of("hardware")),
+    *(
+        column(name, _of(name), shown="never")
+        for name in ("circuit_switches", "extra_gpus", "extra_switches", "extra_links")
+    ),
+    column("price", _of("price")),
+    column("iteration_time_s", _of("iteration_time_s")),
+)
+CAUSES: tuple[Column[tuple[str, CauseShare]], ...] = (
+    OF_PAIR,
+    *(
+        _pair(name)
+        for name in ("cause", "failures_per_year", "interruptions_per_year", "half_width")
+    ),
+)
+SPARES: tuple[Column[tuple[str, Spares]], ...] = (
+    OF_PAIR,
+    *(
+        _pair(name)
+        for name in ("kind", "units", "failures_per_year", "lead_h", "spares", "service_level")
+    ),
+)
+YEARS_LEGEND = (
+    (
+        "stops/year: interruptions of a job on all GPUs; of network: by cards, links, trays and"
+        " switches. cut off/year: GPUs that lose their port to a failed link, leaf switch or group."
+    ),
+)
+TIME_LEGEND = (
+    "counts: share of the time that is no checkpoint, rework, restart or wait.",
+    "none down: chance that no switch is down at a moment.",
+)
+IMPACT_LEGEND = (
+    "down, cut off: GPUs that failed, and live ones whose own port leads nowhere.",
+    (
+        "HB pair, pods: bandwidth left between the worst pair of HB domains; throughput left of an"
+        " all-to-all between pods."
+    ),
+    (
+        "goes on: all GPUs at the pace of the worst-off, or without the HB domains that are hit"
+        " (plans must divide what is left: a spare domain helps), or on a spare."
+    ),
+)
+
+
+def _survival(fabrics: tuple[FabricFaults, ...]) -> Chart:
+    """Survival curves exp(-t / M), by fabric, of the failures that the network causes."""
+    slowest = min(_between_h(fabric) for fabric in fabrics)
+    hours = [4 * slowest * step / (CURVE_POINTS - 1) for step in range(CURVE_POINTS)]
+    data: list[Json] = []
+    for number, fabric in enumerate(fabrics):
+        chances = [exp(-hour / _between_h(fabric)) for hour in hours]
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": chart_label(fabric.name),
+                "x": hours,
+                "y": [100 * chance for chance in chances],
+                "line": {"color": COLOURS[number % len(COLOURS)], "width": 2},
+                "hoverinfo": "text",
+                "hovertext": [
+                    hover(fabric.name, f"{hour:.3g} h: {100 * chance:.1f} %")
+                    for hour, chance in zip(hours, chances, strict=True)
+                ],
+            }
+        )
+    layout: Json = {
+        "xaxis": {"title": {"text": "hours"}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": "no stop by the network so far, %"}, "range": [0, 102]},
+        "showlegend": True,
+    }
+    label = "Chance that the network has stopped no job so far, by fabric"
+    return Chart("survival", label, SURVIVAL_PX, tuple(data), layout)
+
+
+def _between_h(fabric: FabricFaults) -> float:
+    """Mean time between stops by the network [h]."""
+    return HOURS_PER_YEAR / max(fabric.forecast.network_interruptions_per_year, 1e-9)
+
+
+def _slowdowns(fabrics: tuple[FabricFaults, ...]) -> Chart:
+    """Slowdown while one part of each kind has failed, one bar a fabric."""
+    kinds = list(dict.fromkeys(one.kind for fabric in fabrics for one in fabric.singles))
+    data: list[Json] = []
+    for number, fabric in enumerate(fabrics):
+        found = {one.kind: one.impact for one in fabric.singles}
+        slow = [found[kind].slowdown if kind in found else None for kind in kinds]
+        data.append(
+            {
+                "type": "bar",
+                "name": chart_label(fabric.name),
+                "x": list(range(len(kinds))),
+                "y": [None if share is None else 100 * share for share in slow],
+                "marker": {"color": COLOURS[number % len(COLOURS)]},
+                "hoverinfo": "text",
+                "hovertext": [
+                    hover(fabric.name, kind, _words(found[kind])) if kind in found else ""
+                    for kind in kinds
+                ],
+            }
+        )
+    layout: Json = {
+        "barmode": "group",
+        "xaxis": {
+            "tickmode": "array",
+            "tickvals": list(range(len(kinds))),
+            "ticktext": [chart_label(kind, 16) for kind in kinds],
+            "showgrid": False,
+        },
+        "yaxis": {"title": {"text": "slower, %"}, "rangemode": "tozero"},
+        "showlegend": True,
+    }
+    return Chart("failures", "Slowdown by one failure of each kind", COST_PX, tuple(data), layout)
+
+
+def _words(impact: Impact) -> str:
+    """How slow the job is, and how it goes on."""
+    if impact.slowdown is None:
+        return "the job stops" if impact.way == "stopped" else "not timed"
+    return f"{100 * impact.slowdown:.2f} % slower, {impact.way}"

@@ -1,10 +1,12 @@
 """The procurement report as a page: its tables, charts and drawings, put into the frame."""
 
+from collections.abc import Iterator
+
 from netplan.costing.cabling import CablingBook
 from netplan.errors import CatalogError
 from netplan.questions.cost_words import comparison_sentences
 from netplan.questions.drawing import fabric_drawing
-from netplan.questions.faults_section import faults_charts, faults_tables
+from netplan.questions.faults_answer import FaultsAnswer
 from netplan.questions.procurement import Procurement
 from netplan.questions.procurement_charts import (
     driver_chart,
@@ -29,7 +31,9 @@ from netplan.questions.procurement_sources import (
 )
 from netplan.questions.racks import rack_drawing
 from netplan.reports.charts import Chart
+from netplan.reports.html import blocks
 from netplan.reports.page import Table, framed, templates
+from netplan.reports.sections import Heading, Paragraph, Section
 
 
 def page(answer: Procurement) -> str:
@@ -57,7 +61,7 @@ def page(answer: Procurement) -> str:
         "break_evens": list(comparison_sentences(answer.cost)),
         "notes": assumptions(answer),
         "left_out": answer.cost.left_out,
-        "faults": faults_tables(answer.faults) if answer.faults else None,
+        "faults": blocks(_faults(answer.faults)) if answer.faults else None,
         "drawing": fabric_drawing(fabric) if fabric else "",
         "racks": racks,
         "rack_drawing": rack_drawing(racks) if racks else "",
@@ -90,5 +94,15 @@ def _charts(answer: Procurement) -> list[Chart]:
         running_chart(answer.cost),
         speed_chart(answer.cost, answer.times_s, answer.chosen.name, trained),
     )
-    failures = faults_charts(answer.faults) if answer.faults else ()
-    return [*(chart for chart in found if chart is not None), *failures]
+    failures = _faults(answer.faults) if answer.faults else ()
+    return [one for one in (*found, *failures) if isinstance(one, Chart)]
+
+
+def _faults(answer: FaultsAnswer) -> Iterator[Section]:
+    """The answer about failures as a part of this page: its heading is a line of text."""
+    for section in answer.sections():
+        yield (
+            Paragraph("; ".join(section.lines), "quiet")
+            if isinstance(section, Heading)
+            else section
+        )

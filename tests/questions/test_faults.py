@@ -1,5 +1,7 @@
 """Failures side by side: the paper's claims, recoveries, years of failures, wrong input."""
 
+import csv
+import io
 import json
 from pathlib import Path
 
@@ -8,17 +10,19 @@ import pytest
 from netplan.errors import InputError, NetplanError
 from netplan.faults.impact import Impact
 from netplan.faults.rates import FAILURE_BOOKS
+from netplan.questions.compare import compare
 from netplan.questions.faults import faults
 from netplan.questions.faults_answer import FabricFaults, FaultsAnswer, ScenarioImpact
 from netplan.questions.procurement import procurement
 from netplan.questions.search import search
 
+BOOKS = {"iteration_model": "ptd-p", "prices": "2026"}
 SMALL = {"gpus": 1024, "radix": 64, "hb_size": 8, "model": "gpt-22b", "batch": 1024, "years": 50}
 PAIR = ("rail-optimized", "rail-only")
 
 
 def small(**question: object) -> FaultsAnswer:
-    return faults(**(SMALL | {"fabrics": PAIR} | question))  # type: ignore[arg-type]
+    return faults(**(SMALL | BOOKS | {"fabrics": PAIR} | question))  # type: ignore[arg-type]
 
 
 def single(fabric: FabricFaults, kind: str) -> Impact:
@@ -33,7 +37,7 @@ def scenario(fabric: FabricFaults) -> ScenarioImpact:
 @pytest.fixture(scope="module")
 def large() -> FaultsAnswer:
     """The paper's main case: 32,768 GPUs in domains of 256."""
-    return faults(gpus=32_768, radix=128, fabrics=PAIR, years=100)
+    return faults(gpus=32_768, radix=128, fabrics=PAIR, years=100, **BOOKS)  # type: ignore[arg-type]
 
 
 def test_claims_of_section_4_1_as_numbers(large: FaultsAnswer) -> None:
@@ -129,7 +133,15 @@ def test_a_domain_without_its_switch_is_lost() -> None:
     impact = single(small(fabrics=("rail-only",)).fabrics[0], "hb-switch")
     assert (impact.domains_hit, impact.way) == (1, "without")
     # One of 18 planes of an NVL72 domain takes 1/18 of its bandwidth, and the job goes on.
-    answer = faults(gpus=1152, radix=64, model="gpt-22b", batch=1152, fabrics=("nvl72",), years=10)
+    answer = faults(
+        gpus=1152,
+        radix=64,
+        model="gpt-22b",
+        batch=1152,
+        fabrics=("nvl72",),
+        years=10,
+        iteration_model="ptd-p",
+    )
     plane = single(answer.fabrics[0], "hb-switch")
     assert plane.domains_hit == 1
     assert plane.way == "all GPUs"
@@ -256,7 +268,7 @@ def test_own_groups_fail_in_the_years_by_weight(tmp_path: Path) -> None:
     named = {one.cause: one.failures_per_year for one in fabric.forecast.causes}
     assert named["Own group: chassis"] == pytest.approx(2 * 0.02)
     assert named["Rack"] == pytest.approx(64 * 0.02)  # nobody said where racks stand
-    assert any("low confidence: Assumption" in note for note in fabric.notes)
+    assert any("low confidence, an assumption" in note for note in fabric.notes)
 
 
 def test_a_bad_batch_of_optics_takes_its_share_of_the_links() -> None:
@@ -280,10 +292,47 @@ def test_forms() -> None:
     data = json.loads(json.dumps(answer.to_dict(), allow_nan=False))
     assert data["fabrics"][1]["fabric"] == "rail-only"
     assert data["fabrics"][1]["scenario"]["impact"]["gpus_cut_off"] == 32
-    rows = answer.to_rows()
-    assert (rows[0]["kind"], rows[0]["part"]) == ("scenario", "leaf=1")
+    frame = answer.to_frame().reset_index()
+    assert (frame["kind"][0], frame["part"][0]) == ("scenario", "leaf=1")
+    assert len(frame) == sum(1 + len(fabric.singles) for fabric in answer.fabrics)
     assert "rail-only" in answer._repr_html_()
-    assert len(answer.to_frame()) == len(rows)
+    tables = {row["table"] for row in csv.DictReader(io.StringIO(answer.csv()))}
+    assert tables == {
+        *("failures", "years", "scenario", "loads", "recoveries", "causes", "spares"),
+    }
+    page = answer.html()
+    assert 'id="chart-survival"' in page
+    assert "Interruptions of a year by cause" in page
+
+
+def test_defaults_are_those_of_compare_and_the_heading_names_them() -> None:
+    answer = faults(**(SMALL | {"fabrics": PAIR, "timing": True}))  # type: ignore[arg-type]
+    same = compare(gpus=1024, radix=64, hb_size=8, model="gpt-22b", batch=1024, fabrics=PAIR)
+    assert answer.inputs["prices"] == same.inputs["prices"] == "rail-only-2023"
+    assert answer.inputs["iteration_model"] == same.inputs["iteration_model"] == "4d"
+    for fabric, row in zip(answer.fabrics, same.rows, strict=True):
+        assert row.best is not None
+        assert fabric.iteration_time_s == row.best.iteration_time_s
+    text = answer.text(100)
+    assert "rates 2026 (base), prices rail-only-2023, seed 0; training gpt-22b" in text
+    assert "iteration model 4d" in text
+
+
+def test_training_options_are_those_of_search() -> None:
+    question = {"fabrics": ("rail-only",), "fail": ["gpu-0:1"], "iteration_model": "4d"}
+    plain = small(**question).fabrics[0]
+    for options in ({"recompute": "full"}, {"experts": 8, "top_k": 2}, {"zero_stage": 3}):
+        asked = {key: SMALL[key] for key in ("gpus", "hb_size", "model", "batch")}
+        found = small(**question, **options).fabrics[0]
+        same = search(fabric="rail-only", radix=64, iteration_model="4d", **asked, **options)  # type: ignore[arg-type]
+        assert found.iteration_time_s == same.found.plans[0].iteration_time_s
+        assert found.iteration_time_s != plain.iteration_time_s
+    # Weights that are gathered for each microbatch pass the busiest link as well.
+    heavy, light = scenario(found).loads, scenario(plain).loads
+    assert heavy is not None
+    assert light is not None
+    assert heavy.intact_busiest_s > 1.5 * light.intact_busiest_s
+    assert heavy.detour_bytes > 1.5 * light.detour_bytes
 
 
 @pytest.mark.parametrize(
