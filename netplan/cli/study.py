@@ -11,8 +11,7 @@ from netplan.cli.output import emit, emit_answer
 
 if TYPE_CHECKING:
     from netplan.studies.answer import StudyAnswer
-    from netplan.studies.progress import Progress
-    from netplan.studies.sessions import Workers
+    from netplan.studies.run import Progress, Resources
     from netplan.studies.study import Study
 
 FORMATS = ("table", "json", "csv", "markdown", "html")
@@ -35,7 +34,7 @@ STORE = click.option(
     "--store", type=click.Path(path_type=Path), help="Results file  [default: NAME.study]"
 )
 WORKERS = click.option(
-    "--workers", type=WHOLE, default=0, show_default=True, help="Worker processes (Dask) here."
+    "--workers", type=WHOLE, default=0, show_default=True, help="Worker processes here."
 )
 SCHEDULER = click.option("--scheduler", metavar="tcp://HOST:PORT", help="A Dask scheduler instead.")
 MEMORY = click.option("--memory-gib", type=float, help="Memory one process may take, in GiB.")
@@ -87,12 +86,12 @@ def run_command(  # noqa: PLR0913 - one parameter an option
     from netplan.studies.sessions import default_store, load_study
 
     study = load_study(name, parse_changes(vary), catalog)
-    hands = _workers(workers, scheduler, memory_gib)
+    resources = _resources(workers, scheduler, memory_gib)
     if dry_run:
-        click.echo(_estimate(study, hands))
+        click.echo(_estimate(study, resources))
         return
     path = store or default_store(study.name)
-    _run(study, path, hands)
+    _run(study, path, resources)
     _show(path, format_, output, catalog)
 
 
@@ -118,7 +117,7 @@ def resume_command(  # noqa: PLR0913 - one parameter an option
     from netplan.studies.sessions import stored_study
 
     path = _existing(store)
-    _run(stored_study(path, catalog), path, _workers(workers, scheduler, memory_gib))
+    _run(stored_study(path, catalog), path, _resources(workers, scheduler, memory_gib))
     _show(path, format_, output, catalog)
 
 
@@ -159,50 +158,50 @@ def _existing(store: Path) -> Path:
     return named if not store.exists() and named.exists() else store
 
 
-def _workers(count: int, scheduler: str | None, memory_gib: float | None) -> "Workers":
-    from netplan.studies.sessions import Workers
+def _resources(count: int, scheduler: str | None, memory_gib: float | None) -> "Resources":
+    from netplan.studies.run import Resources
 
     if memory_gib is not None and not 0 < memory_gib < float("inf"):
         raise click.UsageError(f"--memory-gib {memory_gib:g} is out of range: give more than 0")
     limit = None if memory_gib is None else int(memory_gib * GIB)
-    return Workers(count, scheduler, limit)
+    return Resources(count, scheduler, limit)
 
 
-def _estimate(study: "Study", hands: "Workers") -> str:
+def _estimate(study: "Study", resources: "Resources") -> str:
     """How large a study is, and about how long it takes with these workers."""
     from netplan.studies.sessions import seconds_a_point
     from netplan.units import duration
 
     each = seconds_a_point(study)
-    at_once = max(1, hands.count)
-    where = "by the scheduler's workers together" if hands.scheduler else ""
-    where = where or (f"with {at_once} workers" if hands.count else "in this process")
+    at_once = max(1, resources.workers)
+    where = "by the scheduler's workers together" if resources.scheduler else ""
+    where = where or (f"with {at_once} workers" if resources.workers else "in this process")
     total = duration(study.point_count * each / at_once)
     return (
         f"{study.name}: {study.point_count:,} points at about {1e3 * each:.3g} ms: {total} {where}"
     )
 
 
-def _run(study: "Study", path: Path, hands: "Workers") -> None:
+def _run(study: "Study", path: Path, resources: "Resources") -> None:
     """Run what is missing, with a bar and the time left on stderr."""
     from netplan.studies.sessions import run_study
 
     if study.point_count >= ESTIMATED_FROM:
-        click.echo(_estimate(study, hands), err=True)
+        click.echo(_estimate(study, resources), err=True)
     told: list[Progress] = []
     Heartbeat.describe = lambda: _bar(study.name, told[-1]) if told else f"{study.name}: starting"
     try:
-        summary = run_study(study, path, hands, told.append)
+        ended = run_study(study, path, resources, told.append)
     except KeyboardInterrupt:
         click.echo(f"\nstopped; what is done is kept: netplan study resume {path}", err=True)
         raise
     finally:
         Heartbeat.describe = None
-    before = summary.done - summary.evaluated
-    if before and summary.evaluated:
-        click.echo(f"{before:,} points were there, {summary.evaluated:,} are new", err=True)
-    if summary.failed:
-        click.echo(f"{summary.failed:,} points failed (netplan study show {path})", err=True)
+    before = ended.done - ended.evaluated
+    if before and ended.evaluated:
+        click.echo(f"{before:,} points were there, {ended.evaluated:,} are new", err=True)
+    if ended.failed:
+        click.echo(f"{ended.failed:,} points failed (netplan study show {path})", err=True)
 
 
 def _bar(name: str, progress: "Progress") -> str:

@@ -1,58 +1,148 @@
-"""Runs a study: in this process, on a local cluster, or on a scheduler that is there already.
+"""Runs a study: in this process, in processes of this machine, or on a Dask cluster.
 
 A run does what its store misses. It may be killed at any moment, and run again: in the end every
 point is in the store once, with the result of an undisturbed run.
+
+A point may end the process that evaluates it, and nobody knows which of a chunk it was. All of them
+are suspects then, and go out again one at a time, with nothing else under way; one with which two
+more processes end is recorded as failed. The store keeps which points are being evaluated on this
+machine: should the driver itself die, the next run knows the suspects, and runs in a worker.
 """
 
-from collections.abc import Callable
+import pickle
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
+from math import ceil
 from time import monotonic
 
-from netplan.errors import InputError
-from netplan.studies.in_process import run_in_process
-from netplan.studies.points import Work
-from netplan.studies.progress import Progress, Tracker
+import numpy as np
+
+from netplan.arrays import Ints
+from netplan.errors import InputError, NetplanError
+from netplan.studies.points import Outcome, Work, attempt_some, error_line, killed
 from netplan.studies.store import Store
+from netplan.studies.workers import (
+    KILLED,
+    DaskWorkers,
+    LocalWorkers,
+    WorkerDiedError,
+    dask_workers,
+    limited,
+    unpacked,
+)
 from netplan.version import __version__
 
+Workers = LocalWorkers | DaskWorkers
 MIN_MEMORY_BYTES = 256_000_000
+MAX_CHUNK_POINTS = 2_000
+POLL_S = 0.25
+# Drivers that died in a chunk with a point before it is taken alone, and in all before it is given
+# up; workers that died with it alone.
+DEATHS_IN_CHUNKS = 2
+DEATHS_OF_DRIVERS = 4
+DEATHS_ALONE = 2
 
 
 @dataclass(frozen=True, slots=True)
-class RunSummary:
-    """How a run ended.
+class Resources:
+    """What evaluates the points: this process, processes of this machine, or Dask's workers.
 
-    Attributes
+    Parameters
     ----------
-    done
-        Points of the store that have an outcome, failed ones included.
-    failed
-        Those of them that failed.
-    total
-        Points of the study.
-    evaluated
-        Points that this run evaluated.
-    seconds
-        Time that it took [s].
+    workers
+        Worker processes on this machine; 0 evaluates in this process [1].
+    scheduler
+        Address of a Dask scheduler, whose workers are used instead.
+    memory_limit_bytes
+        Memory that one process may take for its points; None for no limit in this process, and
+        the machine's memory in equal shares for workers [B].
+
+    Raises
+    ------
+    InputError
+        If a value is out of range, or two exclude each other.
+    """
+
+    workers: int = 0
+    scheduler: str | None = None
+    memory_limit_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be, before anything is written."""
+        if self.workers < 0:
+            raise InputError(f"--workers: 0 (this process alone) or more, got {self.workers}")
+        if self.workers and self.scheduler is not None:
+            raise InputError("--workers and --scheduler exclude each other: give one of them")
+        limit_bytes = self.memory_limit_bytes
+        if limit_bytes is not None and limit_bytes < MIN_MEMORY_BYTES:
+            raise InputError(
+                f"the memory limit of a process must be at least {MIN_MEMORY_BYTES:,} B, about "
+                f"what it takes before its first point, got {limit_bytes:,} B"
+            )
+
+
+IN_PROCESS = Resources()
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a study is: its points [1], this run's share of them, times [s].
+
+    ``left_s`` is the time left at this run's pace, None while that is not known.
     """
 
     done: int
     failed: int
     total: int
     evaluated: int
-    seconds: float
+    elapsed_s: float
+    left_s: float | None
+
+
+Report = Callable[[Progress], None]
+
+
+class Tracker:
+    """Counts outcomes, and reports progress a few times a second at most."""
+
+    def __init__(self, store: Store, report: Report | None = None) -> None:
+        self.done, self.failed = store.counts()
+        self._total, self._before, self._report = store.meta.point_count, self.done, report
+        # Workers take a while to start: the pace counts from the first outcomes on.
+        self._first: tuple[int, float] | None = None
+        self._start = monotonic()
+        self._next = self._start + POLL_S
+
+    def count(self, outcomes: Sequence[Outcome]) -> None:
+        """Count these outcomes, and report if it is time."""
+        self.done += len(outcomes)
+        self.failed += sum(outcome.error is not None for outcome in outcomes)
+        if self._first is None and outcomes:
+            self._first = self.done, monotonic()
+        if monotonic() >= self._next:
+            self._next = monotonic() + POLL_S
+            self.report()
+
+    def report(self) -> Progress:
+        """Report the progress of this moment."""
+        now, left = monotonic(), self._total - self.done
+        first_done, first_s = self._first or (self.done, now)
+        fresh = self.done - first_done
+        left_s = left * (now - first_s) / fresh if fresh and now > first_s else None
+        evaluated, elapsed_s = self.done - self._before, now - self._start
+        told = Progress(self.done, self.failed, self._total, evaluated, elapsed_s, left_s)
+        if self._report is not None:
+            self._report(told)
+        return told
 
 
 def run(
-    work: Work,
-    store: Store,
-    *,
-    workers: int = 0,
-    scheduler: str | None = None,
-    progress: Callable[[Progress], None] | None = None,
-    memory_limit_bytes: int | None = None,
-) -> RunSummary:
-    """Evaluate every point of a study that its store misses.
+    work: Work, store: Store, resources: Resources = IN_PROCESS, report: Report | None = None
+) -> Progress:
+    """Evaluate every point of a study that its store misses, and return how it ended.
 
     Parameters
     ----------
@@ -60,21 +150,16 @@ def run(
         The study's work.
     store
         The study's store, open for writing.
-    workers
-        Worker processes on this machine; 0 evaluates in this process.
-    scheduler
-        Address of a Dask scheduler, whose workers are used instead.
-    progress
+    resources
+        What evaluates the points.
+    report
         Called with the progress, a few times a second at most, and at the end.
-    memory_limit_bytes
-        Memory that one process may take for its points [B]; None for no limit in this process,
-        and the machine's memory in equal shares for workers.
 
     Raises
     ------
     InputError
         If the store belongs to other inputs or another version, cannot be written, or the
-        cluster cannot be had. What was done before is kept.
+        workers cannot be had. What was done before is kept.
 
     Examples
     --------
@@ -87,42 +172,176 @@ def run(
     ...         return [Point(index, {"x": index}) for index in indices]
     ...     def evaluate(self, point):
     ...         return {"square": point.inputs["x"] ** 2}
-    >>> with Store.create(Path(tempfile.mkdtemp()) / "squares", Squares(), __version__) as store:
-    ...     summary = run(Squares(), store)
+    >>> with Store.begin(Path(tempfile.mkdtemp()) / "squares", Squares(), __version__) as store:
+    ...     ended = run(Squares(), store)
     ...     [outcome.outputs for outcome in store.outcomes()]
     [{'square': 0}, {'square': 1}, {'square': 4}]
-    >>> summary.done, summary.failed
+    >>> ended.done, ended.failed
     (3, 0)
     """
-    _check_options(workers, scheduler, memory_limit_bytes)
     store.check(work, __version__)
-    start = monotonic()
-    tracker = Tracker(*store.counts(), total=work.point_count, report=progress)
-    if tracker.done < tracker.total:
-        if scheduler is not None:
-            from netplan.studies.cluster import run_on_scheduler
-
-            run_on_scheduler(work, store, tracker, scheduler, memory_limit_bytes)
-        elif workers:
-            from netplan.studies.cluster import run_on_local_cluster
-
-            run_on_local_cluster(work, store, tracker, workers, memory_limit_bytes)
-        else:
-            run_in_process(work, store, tracker, memory_limit_bytes)
-    tracker.finish()
-    counts = store.counts()
-    return RunSummary(
-        counts.done, counts.failed, tracker.total, tracker.evaluated, monotonic() - start
-    )
+    tracker = Tracker(store, report)
+    limit_bytes, count = resources.memory_limit_bytes, resources.workers
+    executor: AbstractContextManager[Workers]
+    if tracker.done == work.point_count:
+        return tracker.report()
+    if resources.scheduler is not None:
+        executor = dask_workers(resources.scheduler, limit_bytes)
+    elif count or store.suspects():
+        executor = closing(LocalWorkers(max(1, count), limit_bytes))
+    else:
+        with limited(limit_bytes):
+            _run_here(work, store, tracker)
+        return tracker.report()
+    with executor as workers:
+        Driver(workers, work, store, tracker).drive()
+    return tracker.report()
 
 
-def _check_options(workers: int, scheduler: str | None, memory_limit_bytes: int | None) -> None:
-    if workers < 0:
-        raise InputError(f"--workers: 0 (this process alone) or more, got {workers}")
-    if workers and scheduler is not None:
-        raise InputError("--workers and --scheduler exclude each other: give one of them")
-    if memory_limit_bytes is not None and memory_limit_bytes < MIN_MEMORY_BYTES:
+class Backlog:
+    """The points still to do, in chunks of about a quarter of a second.
+
+    The first chunk is one point. Each that comes back, as far as it got in its time, says how many
+    points the next may have.
+
+    Examples
+    --------
+    >>> backlog = Backlog(np.arange(100))
+    >>> backlog.take()
+    [0]
+    >>> backlog.come_back([0], 1)
+    >>> backlog.take(), backlog.left
+    ([1, 2], 97)
+    """
+
+    def __init__(self, indices: Ints) -> None:
+        self._indices, self._next, self._size = indices, 0, 1
+        self._again: deque[int] = deque()
+
+    @property
+    def left(self) -> int:
+        """Points not given out [1]."""
+        return len(self._indices) - self._next + len(self._again)
+
+    def take(self, slots: int = 1) -> list[int]:
+        """Take the next chunk; near the end, they shrink so that all ``slots`` finish together."""
+        size = self._size if slots == 1 else min(self._size, ceil(self.left / (2 * slots)))
+        if self._again:
+            return [self._again.popleft() for _ in range(min(size, len(self._again)))]
+        chunk: list[int] = self._indices[self._next : self._next + size].tolist()
+        self._next += len(chunk)
+        return chunk
+
+    def come_back(self, chunk: Sequence[int], done: int) -> None:
+        """Take back what is not done of a chunk, and learn how many points go into its time."""
+        self._again.extend(chunk[done:])
+        self._size = max(1, min(2 * done, MAX_CHUNK_POINTS))
+
+
+def _run_here(work: Work, store: Store, tracker: Tracker) -> None:
+    """Evaluate the points in this process; on Ctrl-C what is done is recorded."""
+    backlog = Backlog(store.missing())
+    while backlog.left:
+        chunk = backlog.take()
+        outcomes: list[Outcome] = []
+        store.mark(chunk)
+        try:
+            outcomes.extend(attempt_some(work, chunk, interruptible=True))
+        finally:
+            store.record(outcomes, tried=chunk)
+            tracker.count(outcomes)
+        backlog.come_back(chunk, len(outcomes))
+
+
+class Driver:
+    """Gives chunks of points to workers, and records what comes back.
+
+    Only a few chunks are under way at a time: no study of a million points sits in a scheduler.
+    """
+
+    def __init__(self, workers: Workers, work: Work, store: Store, tracker: Tracker) -> None:
+        self._workers, self._work, self._store, self._tracker = workers, work, store, tracker
+        self._pickled = pickle.dumps(work)
+        self._under_way: dict[Future[bytes], list[int]] = {}
+        self._trials: Counter[int] = Counter()  # of suspects, alone
+        deaths = store.suspects()
+        lost = [index for index, count in deaths.items() if count >= DEATHS_OF_DRIVERS]
+        self._record([killed(work, index, KILLED) for index in lost], lost)
+        doubtful = [index for index, count in deaths.items() if count >= DEATHS_IN_CHUNKS]
+        self._suspects = deque(index for index in doubtful if index not in lost)
+        self._backlog = Backlog(np.setdiff1d(store.missing(), doubtful))
+
+    def drive(self) -> None:
+        """Work through all that is missing.
+
+        Raises
+        ------
+        InputError
+            If the workers are gone, or cannot run the study, or the store cannot be written;
+            what came back before is recorded.
+        """
+        try:
+            while self._give_out():
+                self._take_in(wait(self._under_way, POLL_S, FIRST_COMPLETED)[0])
+        except KeyboardInterrupt:
+            self._take_in({future for future in self._under_way if future.done()})
+            raise
+        finally:
+            self._record([], [index for chunk in self._under_way.values() for index in chunk])
+
+    def _give_out(self) -> bool:
+        """Give out chunks until enough are under way; False once all is done."""
+        for _ in range(self._workers.free()):
+            if self._backlog.left and not self._suspects:
+                self._submit(self._backlog.take(self._workers.slots))
+        if self._suspects and not self._under_way:
+            suspect = self._suspects.popleft()
+            self._trials[suspect] += 1
+            self._submit([suspect], alone=True)
+        return bool(self._under_way)
+
+    def _submit(self, chunk: list[int], *, alone: bool = False) -> None:
+        if self._workers.same_machine:
+            self._store.mark(chunk)
+        self._under_way[self._workers.submit(self._pickled, chunk, alone=alone)] = chunk
+
+    def _take_in(self, ready: set[Future[bytes]]) -> None:
+        """Record what these chunks brought, in one transaction."""
+        outcomes: list[Outcome] = []
+        tried: list[int] = []
+        try:
+            # What is there comes before what is lost.
+            for future in sorted(ready, key=lambda one: one.exception() is not None):
+                chunk = self._under_way[future]
+                found, settled = self._come_back(chunk, future)
+                del self._under_way[future]
+                outcomes += found
+                tried += settled
+        finally:
+            self._record(outcomes, tried)
+
+    def _come_back(
+        self, chunk: list[int], future: Future[bytes]
+    ) -> tuple[list[Outcome], list[int]]:
+        """Outcomes of a chunk, and the points that no doubt is left about."""
+        error = future.exception()
+        if error is None:
+            outcomes = unpacked(future.result())
+            self._backlog.come_back(chunk, len(outcomes))
+            return outcomes, chunk
+        if isinstance(error, WorkerDiedError):
+            if self._trials[chunk[0]] == DEATHS_ALONE:
+                return [killed(self._work, chunk[0], str(error))], chunk
+            self._suspects += chunk
+            return [], []
+        if isinstance(error, NetplanError):
+            raise error
         raise InputError(
-            f"the memory limit of a process must be at least {MIN_MEMORY_BYTES:,} B, about what "
-            f"it takes before its first point, got {memory_limit_bytes:,} B"
+            f"the workers cannot run the study: {error_line(error)}: install there what this "
+            "process has"
         )
+
+    def _record(self, outcomes: list[Outcome], tried: list[int]) -> None:
+        if outcomes or tried:
+            self._store.record(outcomes, tried)
+        self._tracker.count(outcomes)

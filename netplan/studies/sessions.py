@@ -5,7 +5,7 @@
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
@@ -14,43 +14,17 @@ from typing import Any
 from netplan.catalog import user_roots
 from netplan.errors import InputError
 from netplan.studies.answer import StudyAnswer, study_answer
-from netplan.studies.cluster import require_dask
 from netplan.studies.definition import STUDIES, StudyDefinition
 from netplan.studies.points import Scalar
-from netplan.studies.progress import Progress
-from netplan.studies.run import RunSummary, run
+from netplan.studies.run import IN_PROCESS, Progress, Report, Resources, run
 from netplan.studies.store import Store
 from netplan.studies.study import Study, make_study
+from netplan.studies.workers import require_dask
 from netplan.version import __version__
 
 SUFFIX = ".study"
 SAMPLE = 3
 """Points that an estimate of the time evaluates [1]."""
-
-Report = Callable[[Progress], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Workers:
-    """Who evaluates the points: this process, workers of this machine, or a Dask scheduler."""
-
-    count: int = 0
-    scheduler: str | None = None
-    memory_limit_bytes: int | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse a number that is none, before anything is written.
-
-        Raises
-        ------
-        InputError
-            If there are fewer than no workers.
-        """
-        if self.count < 0:
-            raise InputError(f"--workers: 0 (this process alone) or more, got {self.count}")
-
-
-IN_PROCESS = Workers()
 
 
 def study(  # noqa: PLR0913 - one keyword an input, as on the command line
@@ -97,13 +71,10 @@ def study(  # noqa: PLR0913 - one keyword an input, as on the command line
     [('gpt-1t', 8, 0.497), ('gpt-1t', 256, 0.567), ('gpt-146b', 8, 0.339), ('gpt-146b', 256, 0.464)]
     """
     made = load_study(name, vary, catalog)
-    hands = Workers(workers, scheduler, memory_limit_bytes)
-    if store is not None:
-        run_study(made, Path(store), hands, progress)
-        return read_study(Path(store), catalog)
+    resources = Resources(workers, scheduler, memory_limit_bytes)
     with tempfile.TemporaryDirectory(prefix="netplan-") as folder:
-        path = Path(folder) / f"results{SUFFIX}"
-        run_study(made, path, hands, progress)
+        path = Path(folder) / f"results{SUFFIX}" if store is None else Path(store)
+        run_study(made, path, resources, progress)
         return read_study(path, catalog)
 
 
@@ -121,27 +92,19 @@ def default_store(name: str) -> Path:
 
 
 def run_study(
-    made: Study, path: Path, workers: Workers = IN_PROCESS, progress: Report | None = None
-) -> RunSummary:
-    """Evaluate the points of a study that its store misses.
+    made: Study, path: Path, resources: Resources = IN_PROCESS, report: Report | None = None
+) -> Progress:
+    """Evaluate the points of a study that its store misses; returns how it ended.
 
     Raises
     ------
     InputError
         If the store is of another study, other inputs or another version, or cannot be written.
     """
-    if workers.count or workers.scheduler:
-        require_dask("--scheduler" if workers.scheduler else "--workers")  # before any file is made
-    opened = Store.begin(path, made, __version__)
-    with opened as store:
-        return run(
-            made,
-            store,
-            workers=workers.count,
-            scheduler=workers.scheduler,
-            progress=progress,
-            memory_limit_bytes=workers.memory_limit_bytes,
-        )
+    if resources.scheduler is not None:
+        require_dask()  # before any file is made
+    with Store.begin(path, made, __version__) as store:
+        return run(made, store, resources, report)
 
 
 def stored_study(path: Path, catalog: str | Path | None = None) -> Study:
@@ -152,7 +115,7 @@ def stored_study(path: Path, catalog: str | Path | None = None) -> Study:
     InputError
         If the file is no store of a study, or its definition is not of this version.
     """
-    with Store.open(path, readonly=True) as store:
+    with Store.open(path) as store:
         meta = store.meta
     try:
         spec = StudyDefinition.model_validate(json.loads(meta.definition))
@@ -201,7 +164,7 @@ def study_status(path: Path) -> StudyStatus:
     InputError
         If the file is no store of a study.
     """
-    with Store.open(path, readonly=True) as store:
+    with Store.open(path) as store:
         meta, counts = store.meta, store.counts()
         failures = [f"point {one.index}: {one.error}" for one in store.failures(SAMPLE)]
     return StudyStatus(
@@ -218,7 +181,7 @@ def study_status(path: Path) -> StudyStatus:
 def read_study(path: Path, catalog: str | Path | None = None) -> StudyAnswer:
     """What a store holds, complete or not; errors as :func:`stored_study`."""
     made = stored_study(path, catalog)
-    with Store.open(path, readonly=True) as store:
+    with Store.open(path) as store:
         return study_answer(made, list(store.outcomes()), store.meta.netplan_version)
 
 

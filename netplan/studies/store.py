@@ -6,22 +6,21 @@ next run computes again; it never damages the file. Only the driver writes; anyo
 a run too.
 """
 
+import fcntl
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netplan.arrays import Ints
 from netplan.errors import InputError
-from netplan.studies.lock import Lock
 from netplan.studies.points import Outcome, Work
-from netplan.studies.store_errors import plain_errors
 
 APPLICATION_ID = 0x6E70_7374  # "npst", in the header of each file
 FORMAT = 1
@@ -37,15 +36,29 @@ SCHEMA = (
         error TEXT,
         CHECK ((outputs IS NULL) <> (error IS NULL)))""",
     "CREATE INDEX failures ON outcomes (point) WHERE error IS NOT NULL",
-    # Points that the driver is about to evaluate itself, and how often it did not come back.
+    # Points that are about to be evaluated on this machine, and how often nobody came back.
     "CREATE TABLE attempts (point INTEGER PRIMARY KEY, deaths INTEGER NOT NULL)",
 )
 RECORD = "INSERT INTO outcomes VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (point) DO NOTHING"
 READ = "SELECT point, outputs, error, seconds, lower(hex(input_sha256)) FROM outcomes"
 MARK = """INSERT INTO attempts VALUES (?, 1)
     ON CONFLICT (point) DO UPDATE SET deaths = deaths + 1"""
+UNMARK = "DELETE FROM attempts WHERE point = ?"
 SUSPECTS = """SELECT point, deaths FROM attempts
     WHERE point NOT IN (SELECT point FROM outcomes) ORDER BY point"""
+COUNTS = "SELECT (SELECT count(*) FROM outcomes), count(*) FROM outcomes WHERE error IS NOT NULL"
+
+KEPT = "the points recorded before are kept, and `netplan study resume` goes on"
+PLAIN = {
+    "database or disk is full": f"the disk is full: make room; {KEPT}",
+    "unable to open database file": "cannot be opened or written: check the folder and its rights",
+    "readonly database": "cannot be written: check the rights of the file and its folder",
+    "file is not a database": "is no store of a study: choose another --store",
+    "malformed": "is damaged: restore a copy, or choose another --store",
+    "database is locked": "another program holds it: end that program and try again",
+    "disk i/o error": f"the disk cannot be read or written, it may be full: check it; {KEPT}",
+}
+"""What SQLite says, and what a user can do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +79,8 @@ class Counts(NamedTuple):
     failed: int
 
 
-class StoreExistsError(InputError):
-    """A store that was to be made is there already."""
-
-
 class Store:
-    """The outcomes of one study; have it from :meth:`begin`, :meth:`create` or :meth:`open`.
+    """The outcomes of one study; have it from :meth:`begin` or :meth:`open`.
 
     Attributes
     ----------
@@ -85,7 +94,7 @@ class Store:
     >>> import tempfile
     >>> from types import SimpleNamespace
     >>> work = SimpleNamespace(name="radix", input_sha256="ab", definition="{}", point_count=3)
-    >>> with Store.create(Path(tempfile.mkdtemp()) / "radix.sqlite", work, "0.1.0") as store:
+    >>> with Store.begin(Path(tempfile.mkdtemp()) / "radix.sqlite", work, "0.1.0") as store:
     ...     store.record([Outcome(1, {"cost_usd": 2.5}, None, 0.01)])
     ...     store.record([Outcome(1, None, "too late", 0.01), Outcome(2, None, "no plan", 0.01)])
     ...     print(store.counts(), store.missing())
@@ -94,11 +103,11 @@ class Store:
     [{'cost_usd': 2.5}, 'no plan']
     """
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
-        self.path = path
-        self.meta = _read_meta(path, connection)
-        self._connection = connection
-        self._exit = ExitStack()
+    def __init__(self, path: Path, connection: sqlite3.Connection, held: ExitStack) -> None:
+        with _plain_errors(path):
+            self.meta = Meta(**dict(connection.execute("SELECT key, value FROM meta")))
+        self.path, self._connection = path, connection
+        self._exit = held.pop_all()  # connection and lock go when the store is closed
 
     @classmethod
     def begin(cls, path: Path, work: Work, version: str) -> Self:
@@ -109,21 +118,7 @@ class Store:
         Raises
         ------
         InputError
-            As :meth:`create` and :meth:`open`.
-        """
-        try:
-            return cls.create(path, work, version)
-        except StoreExistsError:
-            return cls.open(path)
-
-    @classmethod
-    def create(cls, path: Path, work: Work, version: str) -> Self:
-        """Make a store for a study, and hold it for writing.
-
-        Raises
-        ------
-        InputError
-            If the file exists, another run holds it, or it cannot be written.
+            If another run holds it, it cannot be written, or is no store of a study.
         """
         meta = Meta(work.name, version, work.input_sha256, work.definition, work.point_count)
         with ExitStack() as stack:
@@ -131,40 +126,34 @@ class Store:
             fresh = not path.exists()
             try:
                 connection = _connect(path, "rwc", stack)
-                _write_schema(path, connection, meta)
+                with _plain_errors(path):
+                    # An empty file is what a run leaves that was killed before its first word.
+                    if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                        _write_schema(connection, meta)
+                    _check_format(path, connection)
+                    connection.execute("PRAGMA journal_mode = WAL")
             except BaseException:
                 if fresh:
                     path.unlink(missing_ok=True)
                 raise
-            return cls._holding(path, connection, stack)
+            return cls(path, connection, stack)
 
     @classmethod
-    def open(cls, path: Path, *, readonly: bool = False) -> Self:
-        """Open a store that exists: to go on with it, or only to read, during a run too.
+    def open(cls, path: Path) -> Self:
+        """Open a store that exists to read it, during a run too.
 
         Raises
         ------
         InputError
-            If it is missing, no store of a study, or held by another run.
+            If it is missing, or no store of a study.
         """
         if not path.is_file():
             raise InputError(f"{path}: there is no such store: start the study first")
         with ExitStack() as stack:
-            if not readonly:
-                stack.callback(Lock(path).release)
-            connection = _connect(path, "ro" if readonly else "rw", stack)
-            with plain_errors(path):
+            connection = _connect(path, "ro", stack)
+            with _plain_errors(path):
                 _check_format(path, connection)
-                if not readonly:
-                    _write_ahead(connection)
-            return cls._holding(path, connection, stack)
-
-    @classmethod
-    def _holding(cls, path: Path, connection: sqlite3.Connection, stack: ExitStack) -> Self:
-        """Build the store that closes connection and lock when it is closed itself."""
-        store = cls(path, connection)
-        store._exit = stack.pop_all()
-        return store
+            return cls(path, connection, stack)
 
     def check(self, work: Work, version: str) -> None:
         """Refuse to mix the results of two versions, or of two states of the inputs.
@@ -208,30 +197,27 @@ class Store:
             If the disk is full or the file cannot be written: then none of them is added.
         """
         version = self.meta.netplan_version
-        rows = (_row(outcome, version) for outcome in outcomes)
         with self._transaction() as connection:
-            connection.executemany(RECORD, rows)
-            connection.executemany(
-                "DELETE FROM attempts WHERE point = ?", ((point,) for point in tried)
-            )
+            connection.executemany(RECORD, (_row(outcome, version) for outcome in outcomes))
+            connection.executemany(UNMARK, ((point,) for point in tried))
 
     def mark(self, indices: Sequence[int]) -> None:
-        """Note that the driver is about to evaluate these points in its own process."""
+        """Note that these points are about to be evaluated, here or in a process of the driver."""
         with self._transaction() as connection:
             connection.executemany(MARK, ((index,) for index in indices))
 
     def suspects(self) -> dict[int, int]:
-        """Points at which a driver died, and how often, without those that have an outcome."""
-        with plain_errors(self.path):
+        """Points marked by a driver that died, and how often, without those with an outcome."""
+        with _plain_errors(self.path):
             return dict(self._connection.execute(SUSPECTS))
 
-    def done(self) -> NDArray[np.int64]:
+    def done(self) -> Ints:
         """Indices of the points that have an outcome, ascending."""
-        with plain_errors(self.path):
+        with _plain_errors(self.path):
             rows = self._connection.execute("SELECT point FROM outcomes ORDER BY point")
             return np.fromiter((point for (point,) in rows), np.int64)
 
-    def missing(self) -> NDArray[np.int64]:
+    def missing(self) -> Ints:
         """Indices of the points that have no outcome yet, ascending."""
         left = np.ones(self.meta.point_count, dtype=bool)
         left[self.done()] = False
@@ -247,10 +233,8 @@ class Store:
 
     def counts(self) -> Counts:
         """Count the points that have an outcome, and those that failed."""
-        with plain_errors(self.path):
-            (done,) = self._connection.execute("SELECT count(*) FROM outcomes").fetchone()
-            failed = "SELECT count(*) FROM outcomes WHERE error IS NOT NULL"
-            return Counts(done, self._connection.execute(failed).fetchone()[0])
+        with _plain_errors(self.path):
+            return Counts(*self._connection.execute(COUNTS).fetchone())
 
     def close(self) -> None:
         """Close the file; after a run it is one file, to be copied as it is."""
@@ -264,17 +248,12 @@ class Store:
         """Use the store as a context."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the store."""
         self.close()
 
     def _read(self, query: str, *values: int) -> Iterator[Outcome]:
-        with plain_errors(self.path):
+        with _plain_errors(self.path):
             for point, outputs, error, seconds, sha256 in self._connection.execute(query, values):
                 found = None if outputs is None else json.loads(outputs)
                 yield Outcome(point, found, error, seconds, sha256)
@@ -282,7 +261,7 @@ class Store:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         connection = self._connection
-        with plain_errors(self.path):
+        with _plain_errors(self.path):
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -293,9 +272,87 @@ class Store:
                 raise
 
 
+class Lock:
+    """One driver for each store: a lock on a file beside it, taken at once or refused.
+
+    The kernel drops it with the process, so a killed driver leaves no lock behind; processes
+    that a driver starts do not inherit it. SQLite's own locks come and go with transactions.
+
+    Raises
+    ------
+    InputError
+        If another process holds the lock, or if the folder cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> store = Path(tempfile.mkdtemp()) / "study.sqlite"
+    >>> lock = Lock(store)
+    >>> Lock(store)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    netplan.errors.InputError: ...study.sqlite: another run is writing to it (process ...
+    >>> lock.release()
+    >>> Lock(store).release()
+    """
+
+    def __init__(self, store: Path) -> None:
+        self._path = store.with_name(f"{store.name}.lock")
+        try:
+            while not self._take(store):
+                pass
+        except OSError as error:
+            raise InputError(f"{store}: cannot be written: {error.strerror}") from None
+
+    def release(self) -> None:
+        """Give the lock back and remove its file."""
+        self._path.unlink(missing_ok=True)
+        os.close(self._handle)
+
+    def _take(self, store: Path) -> bool:
+        """Lock the file; False if its last holder has removed it meanwhile."""
+        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+        with ExitStack() as stack:
+            stack.callback(os.close, self._handle)
+            try:
+                fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.read(self._handle, 32).decode("ascii", "replace").strip() or "unknown"
+                raise InputError(
+                    f"{store}: another run is writing to it (process {holder}): wait for it, or "
+                    "choose another --store"
+                ) from None
+            try:
+                if not os.path.samestat(os.fstat(self._handle), self._path.stat()):
+                    return False
+            except FileNotFoundError:
+                return False
+            with suppress(OSError):  # a full disk: the store will say so
+                os.truncate(self._handle, 0)
+                os.write(self._handle, f"{os.getpid()}\n".encode())
+            stack.pop_all()
+        return True
+
+
+@contextmanager
+def _plain_errors(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite into one line that a user can act on.
+
+    Raises
+    ------
+    InputError
+        If SQLite fails inside the block.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        said = str(error)
+        plain = next((line for key, line in PLAIN.items() if key in said.lower()), said)
+        raise InputError(f"{path}: {plain}") from None
+
+
 def _connect(path: Path, mode: str, stack: ExitStack) -> sqlite3.Connection:
     """Open the file; an exit of the stack closes it."""
-    with plain_errors(path):
+    with _plain_errors(path):
         uri = f"{path.absolute().as_uri()}?mode={mode}"
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_S)
         stack.callback(connection.close)
@@ -304,26 +361,16 @@ def _connect(path: Path, mode: str, stack: ExitStack) -> sqlite3.Connection:
     return connection
 
 
-def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Choose the write-ahead log; a file system without it keeps SQLite's rollback journal."""
-    connection.execute("PRAGMA journal_mode = WAL")
-
-
-def _write_schema(path: Path, connection: sqlite3.Connection, meta: Meta) -> None:
+def _write_schema(connection: sqlite3.Connection, meta: Meta) -> None:
     """Write the tables and what the store is for, in one transaction."""
-    with plain_errors(path):
-        # An empty database is what a run leaves that was killed before its first word.
-        if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-            raise StoreExistsError(f"{path}: exists already: resume it, or choose another --store")
-        connection.execute("BEGIN IMMEDIATE")
-        for statement in SCHEMA:
-            connection.execute(statement)
-        values = [(key, getattr(meta, key)) for key in Meta.__slots__]
-        connection.executemany("INSERT INTO meta VALUES (?, ?)", values)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {FORMAT}")
-        connection.execute("COMMIT")
-        _write_ahead(connection)
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in SCHEMA:
+        connection.execute(statement)
+    values = [(field.name, getattr(meta, field.name)) for field in fields(meta)]
+    connection.executemany("INSERT INTO meta VALUES (?, ?)", values)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
+    connection.execute("COMMIT")
 
 
 def _check_format(path: Path, connection: sqlite3.Connection) -> None:
@@ -339,11 +386,6 @@ def _check_format(path: Path, connection: sqlite3.Connection) -> None:
             f"{path}: has format {format_}, this netplan reads {FORMAT}: use the netplan that "
             "made it, or start anew with another --store"
         )
-
-
-def _read_meta(path: Path, connection: sqlite3.Connection) -> Meta:
-    with plain_errors(path):
-        return Meta(**dict(connection.execute("SELECT key, value FROM meta")))
 
 
 def _row(outcome: Outcome, version: str) -> tuple[int, bytes, str, float, str | None, str | None]:

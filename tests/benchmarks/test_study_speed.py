@@ -5,7 +5,7 @@ Run with ``pytest -n 0 tests/benchmarks --benchmark-only``; the extra columns ho
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -13,9 +13,8 @@ from time import perf_counter
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from netplan.studies.local import LocalCluster
 from netplan.studies.points import Outcome, Point, Scalar, point_sha256
-from netplan.studies.run import run
+from netplan.studies.run import Resources, run
 from netplan.studies.store import Store
 from netplan.version import __version__
 
@@ -26,7 +25,7 @@ OUTPUTS: dict[str, Scalar] = {"cost_usd": 1.5e9, "iteration_s": 12.25, "fabric":
 
 @dataclass(frozen=True)
 class Sums:
-    """Points of a known cost: sums of ``terms`` squares; 110,000 take about 3 ms."""
+    """Points of a known cost: sums of ``terms`` squares; 37,000 take about 1 ms."""
 
     point_count: int
     terms: int
@@ -51,7 +50,7 @@ def test_store_writes(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
         for batch in range(0, ROWS, BATCH):
             store.record(outcomes[batch : batch + BATCH])
 
-    with Store.create(tmp_path / "store.sqlite", work, __version__) as store:
+    with Store.begin(tmp_path / "store.sqlite", work, __version__) as store:
         benchmark.pedantic(write, rounds=1)
         start = perf_counter()
         assert store.counts() == (ROWS, 0)
@@ -87,7 +86,7 @@ def raw_inserts_s(path: Path, sha256: str) -> float:
 def test_overhead_in_process(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
     """What the runner adds to each point: hash, marks, store; floor: the bare evaluations."""
     work = Sums(100_000, 1)
-    with Store.create(tmp_path / "store.sqlite", work, __version__) as store:
+    with Store.begin(tmp_path / "store.sqlite", work, __version__) as store:
         benchmark.pedantic(run, (work, store), rounds=1)
     start = perf_counter()
     for point in work.points(range(work.point_count)):
@@ -98,20 +97,12 @@ def test_overhead_in_process(benchmark: BenchmarkFixture, tmp_path: Path) -> Non
     benchmark.extra_info["overhead_us_a_point"] = round(1e6 * overhead_s, 1)
 
 
-@pytest.fixture
-def scheduler(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with LocalCluster(request.param, None, tmp_path) as cluster:
-        yield cluster.address
-
-
-@pytest.mark.parametrize("scheduler", [1, 2], indirect=True)
-def test_workers(benchmark: BenchmarkFixture, tmp_path: Path, scheduler: str) -> None:
-    """2,000 points of about 3 ms on one worker and on two, which have started already."""
-    with Store.create(tmp_path / "warm.sqlite", Sums(20, 110_000), __version__) as store:
-        run(Sums(20, 110_000), store, scheduler=scheduler)
-    work = Sums(2_000, 110_000)
-    with Store.create(tmp_path / "store.sqlite", work, __version__) as store:
-        benchmark.pedantic(run, (work, store), {"scheduler": scheduler}, rounds=1)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers(benchmark: BenchmarkFixture, tmp_path: Path, workers: int) -> None:
+    """5,000 points of about 1 ms on one worker and on two, from their start to their end."""
+    work = Sums(5_000, 37_000)
+    with Store.begin(tmp_path / "store.sqlite", work, __version__) as store:
+        benchmark.pedantic(run, (work, store, Resources(workers)), rounds=1)
         evaluations_s = sum(outcome.seconds for outcome in store.outcomes())
     assert benchmark.stats
     benchmark.extra_info["evaluations_s"] = round(evaluations_s, 2)

@@ -1,93 +1,62 @@
-"""Whom the driver blames when workers die, against a cluster in which a point kills its fellows."""
+"""Whom the driver blames when workers die, where a point kills its fellows on other workers too."""
 
-import time
-from collections.abc import Callable
+import multiprocessing
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from threading import Thread
-from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from distributed import Client, KilledWorker
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netplan.studies.driver import Driver
-from netplan.studies.progress import Tracker
+from netplan.errors import InputError
+from netplan.studies.points import Point
+from netplan.studies.run import Driver, Resources, Tracker, run
 from netplan.studies.store import Store
-from netplan.studies.tasks import evaluate_chunk
+from netplan.studies.workers import LocalWorkers, WorkerDiedError, evaluate
 from netplan.version import __version__
-from tests.studies.toys import Toy, found, undisturbed
+from tests.studies.toys import Toy, check_innocent, errors, found, undisturbed
 
 POINTS = 300
 
 
-class FakeFuture:
-    """A chunk that comes back with its outcomes, or with the death of its worker."""
-
-    def __init__(self, indices: list[int]) -> None:
-        self.indices = indices
-        self.status = "pending"
-        self.outcomes = b""
-        self.callback: Callable[[FakeFuture], None] = lambda _: None
-
-    def add_done_callback(self, callback: "Callable[[FakeFuture], None]") -> None:
-        self.callback = callback
-
-    def result(self) -> bytes:
-        if self.status == "error":
-            worker = SimpleNamespace(address="tcp://worker")
-            raise KilledWorker("chunk", worker, 0)  # type: ignore[arg-type]
-        return self.outcomes
-
-
-class DeadlyCluster:
+class DeadlyWorkers:
     """All chunks that are there together die together if one of their points is guilty.
 
-    So it is where the kernel ends a whole container; no child process is a shelter there.
+    So it is where the kernel ends a whole container.
     """
 
-    status = "running"
+    same_machine = True
+    slots = 3
 
-    def __init__(self, guilty: set[int]) -> None:
-        self.guilty = guilty
-        self.deaths = 0
-        self._waiting: SimpleQueue[FakeFuture | None] = SimpleQueue()
-        self._thread = Thread(target=self._work, daemon=True)
-        self._thread.start()
+    def __init__(self, guilty: set[int], error: BaseException) -> None:
+        self.guilty, self.error, self.deaths = guilty, error, 0
+        self.waiting: list[tuple[Future[bytes], bytes, Sequence[int]]] = []
+        self.alone: list[int] = []
 
-    def ncores(self) -> dict[str, int]:
-        return {"tcp://worker": 2}
+    def free(self) -> int:
+        return self.slots - len(self.waiting)
 
-    def submit(self, _: object, work: bytes, version: str, *chunk: object, **__: object) -> object:
-        indices = cast("list[int]", chunk[0])
-        future = FakeFuture(indices)
-        future.outcomes = evaluate_chunk(work, version, indices)
-        self._waiting.put(future)
+    def wait(self, futures: Iterable[Future[bytes]], *_: object) -> tuple[set[Future[bytes]], None]:
+        """Let what is under way come back."""
+        deadly = any(self.guilty.intersection(chunk) for _, _, chunk in self.waiting)
+        self.deaths += deadly
+        for future, work, chunk in self.waiting:
+            if deadly:
+                future.set_exception(self.error)
+            else:
+                future.set_result(evaluate(work, __version__, chunk, None))
+        self.waiting = []
+        return set(futures), None
+
+    def submit(self, work: bytes, chunk: Sequence[int], *, alone: bool) -> Future[bytes]:
+        future = Future[bytes]()
+        self.waiting.append((future, work, chunk))
+        if alone:
+            assert len(self.waiting) == len(chunk) == 1
+            self.alone.append(chunk[0])
         return future
-
-    def close(self) -> None:
-        self._waiting.put(None)
-        self._thread.join()
-
-    def _work(self) -> None:
-        while True:
-            together = [self._waiting.get()]
-            time.sleep(0.002)  # for as many as the driver sends at a time
-            try:
-                while True:
-                    together.append(self._waiting.get_nowait())
-            except Empty:
-                pass
-            futures = [future for future in together if future is not None]
-            deadly = any(self.guilty.intersection(future.indices) for future in futures)
-            self.deaths += deadly
-            for future in futures:
-                future.status = "error" if deadly else "finished"
-                future.callback(future)
-            if None in together:
-                return
 
 
 @pytest.fixture(scope="module")
@@ -98,15 +67,72 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
 @settings(max_examples=15, deadline=None)
 @given(guilty=st.sets(st.integers(0, POINTS - 1), max_size=3))
 def test_only_the_guilty_are_blamed(folders: Callable[[], Path], guilty: set[int]) -> None:
-    toy, cluster = Toy(POINTS), DeadlyCluster(guilty)
-    with Store.create(folders() / "toy.sqlite", toy, __version__) as store:
-        tracker = Tracker(0, 0, POINTS, None)
-        Driver(cast("Client", cluster), toy, store, tracker).drive()
-        cluster.close()
+    toy, workers = Toy(POINTS), DeadlyWorkers(guilty, WorkerDiedError())
+    with (
+        Store.begin(folders() / "toy.sqlite", toy, __version__) as store,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr("netplan.studies.run.wait", workers.wait)
+        tracker = Tracker(store)
+        Driver(cast("LocalWorkers", workers), toy, store, tracker).drive()
         assert {outcome.index for outcome in store.failures(POINTS)} == guilty
         innocent = [outcome for outcome in store.outcomes() if outcome.error is None]
         assert found(innocent) == [pair for pair in undisturbed(toy) if pair[0] not in guilty]
         assert (tracker.done, tracker.failed) == (POINTS, len(guilty))
-    # A guilty point: three deaths in chunks of at most 300 / (2 * 2) = 75 points, two more while 75
-    # are split into tens and tens into twos, two alone.
-    assert cluster.deaths <= 7 * len(guilty)
+        assert store.suspects() == {}
+    assert workers.deaths <= 3 * len(guilty)  # one in a chunk, two alone
+
+
+def test_what_is_there_is_kept_when_the_rest_is_lost(tmp_path: Path) -> None:
+    """Two chunks come back, a third says that the scheduler has gone."""
+    toy, workers = Toy(POINTS), DeadlyWorkers(set(), InputError("gone"))
+    with Store.begin(tmp_path / "toy.sqlite", toy, __version__) as store:
+        driver = Driver(cast("LocalWorkers", workers), toy, store, Tracker(store))
+        driver._give_out()
+        lost = workers.waiting.pop(1)
+        workers.wait([])
+        lost[0].set_exception(workers.error)
+        with pytest.raises(InputError, match="gone"):
+            driver._take_in(set(driver._under_way))
+        assert store.done().tolist() == [0, 2]
+
+
+class Greedy(Toy):
+    """A study whose points leave no memory for their messages."""
+
+    def points(self, indices: Sequence[int]) -> list[Point]:
+        if 7 in indices and multiprocessing.parent_process() is not None:
+            raise MemoryError
+        return super().points(indices)
+
+
+def test_memory_that_lacks_beside_the_points(tmp_path: Path) -> None:
+    toy = Greedy(40)
+    with Store.begin(tmp_path / "toy.sqlite", toy, __version__) as store:
+        run(toy, store, Resources(1))
+        assert errors(store) == {7: "the process was killed, probably for want of memory"}
+        check_innocent(store, 40)
+
+
+class Foreign(Toy):
+    """A study that the workers do not have."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return exec, ("import bill_of_a_neighbour",)
+
+
+def test_a_study_that_the_workers_cannot_import(tmp_path: Path) -> None:
+    toy = Foreign(9)
+    workers = LocalWorkers(1, None)
+    with Store.begin(tmp_path / "toy.sqlite", toy, __version__) as store:
+        message = "the workers cannot run the study: ModuleNotFoundError: No module named 'bill_of"
+        with pytest.raises(InputError, match=message):
+            Driver(workers, toy, store, Tracker(store)).drive()
+        assert store.suspects() == {}
+    workers.close()
+
+
+def test_another_netplan_on_the_workers() -> None:
+    message = f"a worker has netplan {__version__}, the driver 9.9: install the same version"
+    with pytest.raises(InputError, match=message):
+        evaluate(b"", "9.9", [1], None)

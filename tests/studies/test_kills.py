@@ -38,13 +38,14 @@ def wait_for_rows(path: Path, count: int, driver: subprocess.Popen[bytes]) -> No
 
 
 def check_complete(path: Path) -> None:
-    with Store.open(path, readonly=True) as store:
+    with Store.open(path) as store:
         assert store.counts() == (POINTS, 0)
         assert found(list(store.outcomes())) == undisturbed(Toy(POINTS))
         assert store.suspects() == {}
     assert nothing_left(path), processes_of(path)
 
 
+@pytest.mark.slow
 def test_ten_kills_of_a_driver_that_works_alone(tmp_path: Path) -> None:
     path, moments = tmp_path / "toy.sqlite", random.Random(1)  # noqa: S311
     kills = 0
@@ -60,9 +61,10 @@ def test_ten_kills_of_a_driver_that_works_alone(tmp_path: Path) -> None:
     check_complete(path)
 
 
-def test_ten_kills_of_workers_scheduler_and_driver(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_ten_kills_of_workers_and_driver(tmp_path: Path) -> None:
     path, moments = tmp_path / "toy.sqlite", random.Random(2)  # noqa: S311
-    victims = ["worker"] * 4 + ["scheduler"] * 3 + ["driver"] * 3
+    victims = ["worker"] * 5 + ["tracker"] * 2 + ["driver"] * 3
     moments.shuffle(victims)
     driver = start_driver(path, POINTS, 0.001, 2)
     for kill, victim in enumerate(victims):
@@ -82,8 +84,8 @@ def test_ten_kills_of_workers_scheduler_and_driver(tmp_path: Path) -> None:
 def kill_one(
     path: Path, victim: str, moments: random.Random, driver: subprocess.Popen[bytes]
 ) -> None:
-    """Kill a worker or the process that holds the scheduler, as soon as there is one."""
-    sign = "spawn_main" if victim == "worker" else "studies.host"
+    """Kill a worker, or the process that cleans up for them, as soon as there is one."""
+    sign = "spawn_main" if victim == "worker" else "resource_tracker"
     while True:
         assert driver.poll() is None
         pids = [pid for pid, line in processes_of(path).items() if sign in line]

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
@@ -51,9 +51,10 @@ def bad(index: int) -> Outcome:
 
 
 def make(path: Path, toy: Toy = TOY) -> Store:
-    return Store.create(path / "toy.sqlite", toy, "1.0")
+    return Store.begin(path / "toy.sqlite", toy, "1.0")
 
 
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.lists(OUTCOMES, max_size=10), max_size=4))
 def test_the_first_outcome_of_each_point_stays(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[Outcome]]
@@ -86,7 +87,7 @@ def test_a_store_goes_on_where_it_was(tmp_path: Path) -> None:
         store.record([good(3), bad(4)])
         meta = store.meta
     assert [file.name for file in tmp_path.iterdir()] == ["toy.sqlite"]  # no log, no lock
-    with Store.open(tmp_path / "toy.sqlite") as store:
+    with make(tmp_path) as store:
         assert store.meta == meta
         assert (meta.name, meta.netplan_version, meta.point_count) == ("toy", "1.0", 100)
         store.check(TOY, "1.0")
@@ -106,13 +107,13 @@ def test_each_row_knows_version_and_inputs(tmp_path: Path) -> None:
 def test_readers_read_during_a_run(tmp_path: Path) -> None:
     with make(tmp_path) as store:
         store.record([good(1)])
-        with Store.open(store.path, readonly=True) as reader:
+        with Store.open(store.path) as reader:
             store.record([good(2)])
             assert reader.counts().done == 2
             with pytest.raises(InputError, match=r"cannot be written: check the rights"):
                 reader.record([good(5)])
             store.close()
-        with Store.open(store.path, readonly=True) as reader:
+        with Store.open(store.path) as reader:
             assert reader.counts().done == 2
 
 
@@ -144,34 +145,34 @@ def test_full_disk(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"^\S*toy.sqlite: the disk is full: make room; .*$"):
             store.record([Outcome(2, {"a": "x" * 10_000}, None, 0.0), good(3)])
         assert list(store.outcomes()) == [good(1)]
-    with Store.open(store.path) as again:
+    with make(tmp_path) as again:
         again.record([good(2)])
         assert again.counts().done == 2
 
 
 def refused(path: Path, message: str) -> None:
-    with pytest.raises(InputError, match=message) as refusal:
-        Store.open(path).close()
-    assert "\n" not in str(refusal.value)
-    assert not path.with_name(f"{path.name}.lock").exists()
+    for way in (Store.open, lambda path: Store.begin(path, TOY, "1.0")):
+        with pytest.raises(InputError, match=message) as refusal:
+            way(path).close()
+        assert "\n" not in str(refusal.value)
+        assert not path.with_name(f"{path.name}.lock").exists()
 
 
 def test_files_that_are_no_stores(tmp_path: Path) -> None:
-    refused(tmp_path / "missing", "missing: there is no such store: start the study first")
-    refused(tmp_path, "there is no such store")
+    for missing in (tmp_path / "missing", tmp_path):
+        with pytest.raises(InputError, match="there is no such store: start the study first"):
+            Store.open(missing)
     text = tmp_path / "notes.txt"
     text.write_text("radix 64\n" * 1000)
     refused(text, r"notes.txt: is no store of a study: choose another --store")
-    with pytest.raises(InputError, match="is no store of a study"):
-        Store.create(text, TOY, "1.0")
     assert text.read_text() == "radix 64\n" * 1000
     other = tmp_path / "other.sqlite"
     with sqlite3.connect(other) as connection:
         connection.execute("CREATE TABLE songs (name TEXT)")
     connection.close()
+    before = other.read_bytes()
     refused(other, "other.sqlite: belongs to another program")
-    with pytest.raises(InputError, match="exists already"):
-        Store.create(other, TOY, "1.0")
+    assert other.read_bytes() == before
 
 
 def test_a_later_format(tmp_path: Path) -> None:
@@ -192,18 +193,12 @@ def test_a_damaged_store(tmp_path: Path) -> None:
 def test_a_run_killed_before_its_first_word(tmp_path: Path) -> None:
     path = tmp_path / "toy.sqlite"
     path.touch()
-    refused(path, "is empty: start the study anew")
+    with pytest.raises(InputError, match="is empty: start the study anew"):
+        Store.open(path)
     with Store.begin(path, TOY, "1.0") as store:
         store.record([good(1)])
     with Store.begin(path, TOY, "1.0") as store:
         assert list(store.outcomes()) == [good(1)]
-
-
-def test_an_existing_store_is_not_made_anew(tmp_path: Path) -> None:
-    make(tmp_path).close()
-    with pytest.raises(InputError, match="exists already: resume it, or choose another --store"):
-        make(tmp_path)
-    Store.open(tmp_path / "toy.sqlite").close()
 
 
 @pytest.mark.parametrize("folder", ["missing", "toy.sqlite"])
@@ -240,11 +235,9 @@ def test_two_drivers_on_one_store(tmp_path: Path) -> None:
     message = rf"toy.sqlite: another run is writing to it \(process {os.getpid()}\): wait for it"
     with make(tmp_path) as store:
         with pytest.raises(InputError, match=message):
-            Store.open(store.path)
-        with pytest.raises(InputError, match=message):
             make(tmp_path)
         store.record([good(1)])
-    Store.open(store.path).close()
+    make(tmp_path).close()
 
 
 def test_a_killed_driver_leaves_no_lock(tmp_path: Path) -> None:
@@ -253,7 +246,8 @@ def test_a_killed_driver_leaves_no_lock(tmp_path: Path) -> None:
     holding = (
         "from pathlib import Path; from netplan.studies.store import Store\n"
         "from netplan.studies.points import Outcome\n"
-        f"store = Store.open(Path({str(path)!r}))\n"
+        "from tests.studies.toys import Toy\n"
+        f"store = Store.begin(Path({str(path)!r}), Toy(100), '1.0')\n"
         "store.record([Outcome(1, {'square': 1}, None, 0.001)])\n"
         "print('held', flush=True); input()"
     )
@@ -264,11 +258,11 @@ def test_a_killed_driver_leaves_no_lock(tmp_path: Path) -> None:
         assert holder.stdout
         assert holder.stdout.readline() == b"held\n"
         with pytest.raises(InputError, match=f"process {holder.pid}"):
-            Store.open(path)
+            make(tmp_path)
         holder.send_signal(signal.SIGKILL)
-    with Store.open(path, readonly=True) as store:
-        assert list(store.outcomes()) == [good(1)]
     with Store.open(path) as store:
+        assert list(store.outcomes()) == [good(1)]
+    with make(tmp_path) as store:
         assert list(store.outcomes()) == [good(1)]
 
 

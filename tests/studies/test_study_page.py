@@ -76,7 +76,8 @@ def drawn(answer: StudyAnswer) -> list[Any]:
 
 def chart_data(page: Page) -> list[Any]:
     """Charts of a page."""
-    text = next(text for attrs, text in page.scripts if attrs.get("type") == "application/json")
+    texts = (text for attrs, text in page.scripts if attrs.get("type") == "application/json")
+    text = next(texts, "[]")  # a page without charts loads nothing to draw them
     found: list[Any] = json.loads(text)
     return found
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from netplan.errors import InputError
 from netplan.studies.points import Outcome, Point, Scalar
-from netplan.studies.run import RunSummary, run
+from netplan.studies.run import Progress, Resources, run
 from netplan.studies.store import Store
 from netplan.version import __version__
 
@@ -66,7 +66,7 @@ def ask_too_much() -> None:
 
 
 def fill_memory() -> None:
-    held = [np.ones(2**22) for _ in range(64)]  # 2 GiB in all, soon seen by Dask's nanny
+    held = [np.ones(2**22) for _ in range(64)]  # 2 GiB in all, more than any test allows
     time.sleep(20)
     raise AssertionError(len(held))
 
@@ -95,16 +95,30 @@ def found(outcomes: list[Outcome]) -> list[tuple[int, dict[str, Scalar] | None]]
     return [(outcome.index, outcome.outputs) for outcome in outcomes]
 
 
-def run_or_resume(path: Path, toy: Toy, workers: int = 0) -> RunSummary:
+def run_or_resume(path: Path, toy: Toy, workers: int = 0) -> Progress:
     """Go on with the store of a toy, or make it."""
     with Store.begin(path, toy, __version__) as store:
-        return run(toy, store, workers=workers)
+        return run(toy, store, Resources(workers))
+
+
+def errors(store: Store) -> dict[int, str]:
+    """Errors of the points that failed, by their index."""
+    return {outcome.index: str(outcome.error) for outcome in store.failures(100)}
+
+
+def check_innocent(store: Store, count: int) -> None:
+    """Every point is there; each that did not fail is as if undisturbed."""
+    expected, guilty = undisturbed(Toy(count)), errors(store)
+    outcomes = [outcome for outcome in store.outcomes() if outcome.error is None]
+    assert store.counts() == (count, len(guilty))
+    assert found(outcomes) == [pair for pair in expected if pair[0] not in guilty]
+    assert store.suspects() == {}
 
 
 def rows(path: Path) -> int:
     """Outcomes that a reader sees, while a driver works or after it was killed."""
     try:
-        with Store.open(path, readonly=True) as store:
+        with Store.open(path) as store:
             return store.counts().done
     except InputError:
         return 0  # not there yet

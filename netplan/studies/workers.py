@@ -1,0 +1,394 @@
+"""Who evaluates a study's points beside this process: processes of this machine, or Dask's.
+
+Both are executors of :mod:`concurrent.futures`. A chunk of points goes out, and comes back as the
+outcomes of its first points: as many as take a quarter of a second, or fill a message. Each process
+of this machine is an executor of its own, so that the death of one breaks no other.
+"""
+
+import importlib.util
+import logging
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import lru_cache, partial
+from io import BytesIO
+from multiprocessing import resource_tracker
+from pathlib import Path
+from threading import Thread
+from time import monotonic, sleep
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from netplan.errors import InputError
+from netplan.studies.points import Outcome, Work, attempt_some
+from netplan.version import __version__
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+KILLED = "the process was killed, probably for want of memory"
+KEPT = "what is done is kept, and `netplan study resume` goes on"
+# A pipe takes a message of up to 16 KiB whole, or not at all if its writer is killed; between the
+# two parts of a larger one a kill would leave the reader waiting for ever.
+MESSAGE_BYTES = 12_000
+FAILED_STARTS = 10
+DYING_S = 5.0
+CHUNKS_PER_SLOT = 2
+CONNECT_S = 10
+CLOSE_S = 2
+LOOK_S = 2.0
+NO_WORKERS_S = 120.0
+
+
+class WorkerDiedError(BrokenExecutor):
+    """The process that evaluated a chunk has ended; the message says how."""
+
+
+def evaluate(work: bytes, version: str, indices: Sequence[int], limit_bytes: int | None) -> bytes:
+    """Evaluate the first points of a chunk, in the worker, and return the pickled outcomes.
+
+    Parameters
+    ----------
+    work
+        The pickled :class:`Work`; a worker unpickles it once.
+    version
+        Version of the driver's netplan.
+    indices
+        Points to evaluate.
+    limit_bytes
+        Memory that the process may hold [B].
+
+    Raises
+    ------
+    InputError
+        If the worker has another netplan than the driver.
+    """
+    if version != __version__:
+        raise InputError(
+            f"a worker has netplan {__version__}, the driver {version}: install the same version "
+            "on both"
+        )
+    loaded, message = _unpickled(work), bytearray()
+    with limited(limit_bytes):
+        for outcome in attempt_some(loaded, indices):
+            message += pickle.dumps(outcome)
+            if len(message) > MESSAGE_BYTES:
+                break
+    return bytes(message)
+
+
+def unpacked(message: bytes) -> list[Outcome]:
+    """Outcomes in a message of :func:`evaluate`."""
+    stream, outcomes = BytesIO(message), []
+    while stream.tell() < len(message):
+        outcomes.append(pickle.load(stream))  # noqa: S301 - by a worker
+    return outcomes
+
+
+@lru_cache(maxsize=2)
+def _unpickled(work: bytes) -> Work:
+    loaded: Work = pickle.loads(work)  # noqa: S301 - from the driver
+    return loaded
+
+
+@contextmanager
+def limited(limit_bytes: int | None) -> Iterator[None]:
+    """Let this process hold no more than ``limit_bytes``: too large an array raises MemoryError.
+
+    The kernel limits addresses, of which libraries reserve far more than they use: what is
+    reserved now comes on top. Systems without ``/proc`` go without a limit.
+    """
+    statm = Path("/proc/self/statm")
+    if limit_bytes is None or not statm.exists():
+        yield
+        return
+    import resource  # Unix only
+
+    size_pages, resident_pages = map(int, statm.read_text(encoding="ascii").split()[:2])
+    reserved_bytes = (size_pages - resident_pages) * resource.getpagesize()
+    old, hard = resource.getrlimit(resource.RLIMIT_AS)
+    allowed = [reserved_bytes + limit_bytes]
+    allowed += [bound for bound in (old, hard) if bound != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_AS, (min(allowed), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (old, hard))
+
+
+class LocalWorkers:
+    """Processes of this machine, one point at a time each; one that dies is replaced."""
+
+    same_machine = True
+
+    def __init__(self, count: int, limit_bytes: int | None) -> None:
+        machine_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        self._limit_bytes = limit_bytes or machine_bytes // count
+        self.slots, self._failed_starts = count, 0
+        self._all = [_Process() for _ in range(count)]
+        self._idle = self._all.copy()
+
+    def free(self) -> int:
+        """Processes that wait for a chunk; those that died are replaced first [1].
+
+        Raises
+        ------
+        InputError
+            If processes end time and again before their first point.
+        """
+        while dead := [process for process in self._idle if not process.ready()]:
+            self._replace(dead[0])
+        self._failed_starts = 0
+        return len(self._idle)
+
+    def submit(self, work: bytes, indices: Sequence[int], *, alone: bool) -> Future[bytes]:
+        """Give a chunk to an idle process."""
+        del alone  # it is so in its process at any rate
+        process, outer = self._idle.pop(), Future[bytes]()
+        try:
+            inner = process.pool.submit(evaluate, work, __version__, indices, self._limit_bytes)
+        except BrokenExecutor:  # killed in this very moment
+            inner = Future()
+            inner.set_exception(BrokenExecutor())
+        inner.add_done_callback(partial(self._come_back, process, outer))
+        return outer
+
+    def close(self) -> None:
+        """End all processes at once."""
+        for process in self._all:
+            process.end()
+
+    def _come_back(self, process: "_Process", outer: Future[bytes], inner: Future[bytes]) -> None:
+        """Pass on what came of a chunk."""
+        error = inner.exception()
+        if isinstance(error, MemoryError):  # beside the points: what holds the memory must go
+            process.kill()
+        if isinstance(error, (BrokenExecutor, MemoryError)):
+            error = WorkerDiedError(process.cause_of_death())
+        self._idle.append(process)
+        if error is None:
+            outer.set_result(inner.result())
+        else:
+            outer.set_exception(error)
+
+    def _replace(self, process: "_Process") -> None:
+        self._failed_starts += process.started.exception() is not None
+        if self._failed_starts == FAILED_STARTS:
+            raise InputError(
+                f"--workers: {FAILED_STARTS} processes in turn ended before their first point "
+                f"({process.cause_of_death()}): check that memory is free; {KEPT}"
+            )
+        process.end()
+        fresh = _Process()
+        for processes in (self._all, self._idle):
+            processes.remove(process)
+            processes.append(fresh)
+
+
+class _Process:
+    """An executor of one process, which starts at once and ends with this one."""
+
+    def __init__(self) -> None:
+        before = set(multiprocessing.active_children())
+        spawn = multiprocessing.get_context("spawn")
+        self.pool = ProcessPoolExecutor(1, mp_context=spawn, initializer=_begin)
+        with _apart():
+            self.started = self.pool.submit(os.getpid)
+        self._process = next(iter(set(multiprocessing.active_children()) - before), None)
+
+    def ready(self) -> bool:
+        """Whether the process lives, once it has started."""
+        return self.started.exception() is None and self._exit_code() is None
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+
+    def end(self) -> None:
+        self.kill()
+        self.pool.shutdown(cancel_futures=True)
+
+    def cause_of_death(self) -> str:
+        """Say how the process ended, or is ending."""
+        end = monotonic() + DYING_S
+        while (code := self._exit_code()) is None and monotonic() < end:
+            sleep(0.001)
+        return KILLED if code is None else cause_of_death(code)
+
+    def _exit_code(self) -> int | None:
+        return -signal.SIGKILL if self._process is None else self._process.exitcode
+
+
+@contextmanager
+def _apart() -> Iterator[None]:
+    """Start a process that Ctrl-C passes by, and that does not import the main module.
+
+    A script without the usual guard would begin anew in it.
+    """
+    resource_tracker.ensure_running()  # its own start would let the signal through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin() -> None:
+    """Be a worker: silent, the kernel's first victim when memory runs out, gone with the driver."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    with suppress(OSError):  # not Linux: the kernel chooses
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    Thread(target=_end_with_driver, daemon=True).start()
+
+
+def _end_with_driver() -> None:
+    driver = multiprocessing.parent_process()
+    if driver is not None:
+        driver.join()
+        os._exit(1)
+
+
+def cause_of_death(code: int) -> str:
+    """Say in words how a process ended.
+
+    Examples
+    --------
+    >>> cause_of_death(-9)
+    'the process was killed, probably for want of memory'
+    >>> cause_of_death(-11), cause_of_death(3)
+    ('the process was killed by SIGSEGV', 'the process ended itself with exit code 3')
+    """
+    if code == -signal.SIGKILL:
+        return KILLED
+    if code < 0:
+        return f"the process was killed by {signal.Signals(-code).name}"
+    return f"the process ended itself with exit code {code}"
+
+
+class DaskWorkers:
+    """Workers of a Dask scheduler that runs already, through its own executor."""
+
+    same_machine = False
+
+    def __init__(self, client: "Client", address: str, limit_bytes: int | None) -> None:
+        self._client, self._address, self._limit_bytes = client, address, limit_bytes
+        self._executor = client.get_executor(pure=False)
+        self._under_way: set[Future[bytes]] = set()
+        self.slots, self._next_look_s, self._seen_s = 1, 0.0, monotonic()
+
+    def free(self) -> int:
+        """Chunks that the workers could take, one or two each, as it was two seconds ago [1].
+
+        Raises
+        ------
+        InputError
+            If the scheduler has gone, or has had no worker for two minutes.
+        """
+        if self._client.status != "running":
+            raise self._gone()
+        now = monotonic()
+        if now >= self._next_look_s:
+            slots = sum(self._client.ncores().values())
+            self._next_look_s, self.slots = now + LOOK_S, max(1, slots)
+            self._seen_s = now if slots else self._seen_s
+        if now - self._seen_s > NO_WORKERS_S:
+            raise InputError(
+                f"--scheduler {self._address}: no worker has been there for two minutes: start "
+                f"some with `dask worker {self._address}`; {KEPT}"
+            )
+        return CHUNKS_PER_SLOT * self.slots - len(self._under_way)
+
+    def submit(self, work: bytes, indices: Sequence[int], *, alone: bool) -> Future[bytes]:
+        """Send a chunk to the scheduler; a point alone may take no more memory than it is given."""
+        task = evaluate_alone if alone else evaluate
+        limit_bytes = self._limit_bytes if alone else None
+        inner = self._executor.submit(task, work, __version__, indices, limit_bytes)
+        outer = Future[bytes]()
+        self._under_way.add(outer)
+        inner.add_done_callback(partial(self._come_back, outer))
+        return outer
+
+    def _come_back(self, outer: Future[bytes], inner: Future[bytes]) -> None:
+        """Pass on what came of a chunk; Dask gives up on one with which several workers died."""
+        from distributed import KilledWorker  # the extra `cluster`
+
+        self._under_way.discard(outer)
+        error = CancelledError() if inner.cancelled() else inner.exception()
+        if isinstance(error, (KilledWorker, MemoryError)):
+            error = WorkerDiedError(KILLED)
+        elif isinstance(error, (OSError, CancelledError)):
+            error = self._gone()
+        if error is None:
+            outer.set_result(inner.result())
+        else:
+            outer.set_exception(error)
+
+    def _gone(self) -> InputError:
+        return InputError(
+            f"--scheduler {self._address}: the scheduler has gone: start it again; {KEPT}"
+        )
+
+
+def evaluate_alone(
+    work: bytes, version: str, indices: Sequence[int], limit_bytes: int | None
+) -> bytes:
+    """Evaluate with less memory than that at which Dask would kill its worker, 95 % by default."""
+    from distributed import get_worker  # the extra `cluster`
+
+    worker_bytes = get_worker().memory_manager.memory_limit
+    sizes = [limit_bytes, worker_bytes and int(0.9 * worker_bytes)]
+    return evaluate(work, version, indices, min((size for size in sizes if size), default=None))
+
+
+@contextmanager
+def dask_workers(address: str, limit_bytes: int | None) -> Iterator[DaskWorkers]:
+    """Connect to a Dask scheduler, without Dask's own log lines.
+
+    Raises
+    ------
+    InputError
+        If Dask is not installed, or nobody answers at the address.
+    """
+    require_dask()
+    import dask  # the extra `cluster`
+    from distributed import Client
+
+    disabled = logging.root.manager.disable
+    logging.disable()
+    try:
+        with dask.config.set({"distributed.comm.timeouts.connect": CONNECT_S}):
+            try:
+                client = Client(address, timeout=CONNECT_S, set_as_default=False)
+            except (OSError, ValueError):  # ValueError: an address that is none
+                raise InputError(
+                    f"--scheduler {address}: nobody answers there: start one with `dask "
+                    "scheduler`, and give the address that it prints (tcp://host:8786)"
+                ) from None
+            try:
+                yield DaskWorkers(client, address, limit_bytes)
+            finally:
+                with suppress(Exception):  # a scheduler that is gone cannot say goodbye
+                    client.close(CLOSE_S)
+    finally:
+        logging.disable(disabled)
+
+
+def require_dask() -> None:
+    """Refuse a scheduler where Dask is not installed.
+
+    Raises
+    ------
+    InputError
+        With what to install.
+    """
+    if importlib.util.find_spec("distributed") is None:
+        raise InputError("--scheduler needs Dask: pip install 'netplan-toolkit[cluster]'")

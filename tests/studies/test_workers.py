@@ -1,0 +1,120 @@
+"""Processes of this machine: points that do harm, Ctrl-C, deaths at the start, nothing left."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from netplan.errors import InputError
+from netplan.studies.run import Resources, run
+from netplan.studies.store import Store
+from netplan.studies.workers import MESSAGE_BYTES, evaluate, unpacked
+from netplan.version import __version__
+from tests.studies.toys import (
+    ROOT,
+    Toy,
+    check_innocent,
+    errors,
+    nothing_left,
+    processes_of,
+    rows,
+    start_driver,
+)
+
+KILLED = "the process was killed, probably for want of memory"
+ENDED = "the process ended itself with exit code 3"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "toy.sqlite"
+
+
+def test_bad_points(path: Path) -> None:
+    harm = ((7, "fail"), (50, "kill"), (60, "ask"), (61, "leave"), (62, "fill"), (300, "end"))
+    toy = Toy(400, 0.0, harm)
+    with Store.begin(path, toy, __version__) as store:
+        ended = run(toy, store, Resources(2, memory_limit_bytes=500_000_000))
+        assert (ended.done, ended.failed) == (400, 6)
+        guilty = errors(store)
+        assert (guilty[50], guilty[300]) == (KILLED, ENDED)
+        kinds = [guilty[index].split(":")[0] for index in (7, 60, 61, 62)]
+        assert kinds == ["ValueError", "MemoryError", "SystemExit", "MemoryError"]
+        check_innocent(store, 400)
+
+
+def test_points_that_kill_the_driver(path: Path) -> None:
+    """The first run dies; the second finds every guilty point, and dies no more."""
+    arguments = (300, 0.0001, 0, "40=kill", "41=end", "250=kill", "260=fail")
+    assert start_driver(path, *arguments).wait() == -signal.SIGKILL
+    with Store.open(path) as store:
+        assert 40 in store.suspects()
+        assert store.counts().failed == 0
+    assert start_driver(path, *arguments).wait() == 0
+    with Store.open(path) as store:
+        guilty = errors(store)
+        assert guilty == {40: KILLED, 41: ENDED, 250: KILLED, 260: guilty[260]}
+        check_innocent(store, 300)
+    assert nothing_left(path)
+
+
+def test_processes_that_do_not_start(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("netplan.studies.workers._begin", os.abort)
+    monkeypatch.setattr("netplan.studies.workers.FAILED_STARTS", 2)
+    message = r"--workers: 2 processes in turn ended before their first point \(the process was "
+    with Store.begin(path, Toy(9), __version__) as store:
+        with pytest.raises(InputError, match=message):
+            run(Toy(9), store, Resources(1))
+        assert store.suspects() == {}  # nobody is accused
+
+
+def test_ctrl_c_ends_all_processes_and_keeps_what_is_done(path: Path) -> None:
+    driver = start_driver(path, 2000, 0.002, 2)
+    while not rows(path):
+        assert driver.poll() is None
+        time.sleep(0.02)
+    for pid in sorted(processes_of(path), reverse=True):  # as a terminal does, to all of them
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGINT)
+    assert driver.wait() == 130
+    assert nothing_left(path), processes_of(path)
+    with Store.open(path) as store:
+        assert 0 < store.counts().done < 2000
+        assert store.suspects() == {}  # nobody died
+    assert start_driver(path, 2000, 0.0, 0).wait() == 0
+    with Store.open(path) as store:
+        check_innocent(store, 2000)
+
+
+def test_a_script_without_a_guard_runs_once(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import netplan\n"
+        "print('once')\n"
+        "found = netplan.study('batch-size', vary={'hb_size': [8]}, workers=1)\n"
+        "print(len(found.rows), found.complete)\n",
+        encoding="utf-8",
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("once\n5 True\n", "")
+
+
+def test_a_message_stays_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe takes it whole, so that a kill leaves no half of it."""
+    monkeypatch.setattr("netplan.studies.points.CHUNK_S", 60.0)
+    message = evaluate(pickle.dumps(Toy(9999)), __version__, range(9999), None)
+    assert MESSAGE_BYTES < len(message) < MESSAGE_BYTES + 1000
+    assert [outcome.index for outcome in unpacked(message)] == list(range(len(unpacked(message))))
