@@ -15,6 +15,7 @@ _HOMES = {
     "cables": "netplan.questions.cables",
     "compare": "netplan.questions.compare",
     "cost": "netplan.questions.cost",
+    "export": "netplan.questions.export",
     "faults": "netplan.questions.faults",
     "loads": "netplan.questions.loads",
     "optimize": "netplan.questions.optimize",
@@ -31,6 +32,7 @@ __all__ = [
     "cables",
     "compare",
     "cost",
+    "export",
     "faults",
     "loads",
     "optimize",
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from netplan.questions.cables import cables
     from netplan.questions.compare import compare
     from netplan.questions.cost import cost
+    from netplan.questions.export import export
     from netplan.questions.faults import faults
     from netplan.questions.loads import loads
     from netplan.questions.optimize import optimize

@@ -51,7 +51,7 @@ def command_of(
     short_help
         In lists of commands.
     formats
-        Forms of the answer; the first is the default.
+        Forms of the answer; the first is the default. None if ``show`` knows a single one.
     extra
         Options that are no inputs, such as further files; ``show`` reads them from the context.
     show
@@ -60,7 +60,7 @@ def command_of(
     names = {option.name for option in extra}
 
     def run(**given: Any) -> None:  # noqa: ANN401 - values of all options
-        format_, path = given.pop("format_"), given.pop("output")
+        format_, path = given.pop("format_", ""), given.pop("output")
         asked = {name: value for name, value in given.items() if name not in names}
         answer = question(**read_inputs(question, asked)).ask()
         (show or emit_declared)(answer, format_, path)
@@ -137,17 +137,18 @@ def option_of(question: type[Question[Any]], one: Field[Any], option: Option) ->
 
 def answer_options(formats: Sequence[str]) -> list[click.Option]:
     """Form and file of the answer."""
-    return [
-        click.Option(
-            ["--format", "format_"],
-            type=click.Choice(formats),
-            default=formats[0],
-            show_default=True,
-            help="Form of the answer.",
-        ),
-        click.Option(
-            ["-o", "--output"],
-            type=click.Path(path_type=Path),
-            help="Write to a file, not stdout.",
-        ),
-    ]
+    output = click.Option(
+        ["-o", "--output"],
+        type=click.Path(path_type=Path),
+        help="Write to a file, not stdout.",
+    )
+    if not formats:
+        return [output]
+    form = click.Option(
+        ["--format", "format_"],
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="Form of the answer.",
+    )
+    return [form, output]

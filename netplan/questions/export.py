@@ -1,12 +1,18 @@
 """A fabric, or somebody's graph of one, in the file formats of other tools."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 from netplan.errors import InputError
 from netplan.questions.inputs import CatalogReader, sizing_on
+from netplan.questions.question import AnswerT_co, Question, asks, optional, required, shared
+from netplan.reports.answer import Answer
+from netplan.reports.sections import Heading, Section, Table, Verbatim, column
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
+from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.dot import dot_lines
 from netplan.topologies.formats.edge_list import edge_list_lines, read_edge_list
 from netplan.topologies.formats.graphml import graphml_lines, read_graphml
@@ -15,7 +21,8 @@ from netplan.topologies.formats.infiniband_topo import read_topo, topo_lines
 from netplan.topologies.formats.simulators import astra_sim_network, simai_lines
 from netplan.topologies.formats.slurm import slurm_lines
 from netplan.topologies.graph import FabricGraph
-from netplan.topologies.specs import FABRICS
+from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.version import __version__
 from netplan.workloads.accelerators import ACCELERATORS
 
 WRITERS: Mapping[str, Callable[[FabricGraph], Iterable[str]]] = {
@@ -26,7 +33,8 @@ WRITERS: Mapping[str, Callable[[FabricGraph], Iterable[str]]] = {
     "topo": topo_lines,
     "slurm": slurm_lines,
 }
-FORMATS = (*WRITERS, "astra-sim")
+ASTRA_SIM = "astra-sim"
+FORMATS = (*WRITERS, ASTRA_SIM)
 
 READERS: Mapping[str, Callable[..., FabricGraph]] = {
     ".graphml": read_graphml,
@@ -36,51 +44,131 @@ READERS: Mapping[str, Callable[..., FabricGraph]] = {
 }
 
 
-def export(  # noqa: PLR0913 - one keyword an input, as on the command line
-    *,
-    to: str,
-    gpus: int,
-    radix: int,
-    fabric: str = "rail-only",
-    hb_size: int | None = None,
-    accelerator: str = "gh200-96gb",
-    oversubscription: float | None = None,
-    catalog: str | Path | None = None,
-    overrides: Mapping[str, str] | None = None,
-) -> Iterable[str]:
-    """Lines of a fabric in another tool's format.
+@dataclass(frozen=True, kw_only=True)
+class FabricQuestion(Question[AnswerT_co]):
+    """Inputs of questions about one fabric, sized here or read from a file."""
 
-    Parameters
-    ----------
-    to
-        ``graphml``, ``dot``, ``edges`` (CSV), ``simai`` (also ns-3), ``topo`` (ibdiagnet),
-        ``slurm`` (topology.conf) or ``astra-sim`` (network YAML, from the levels).
-    gpus, radix, fabric, hb_size, accelerator, oversubscription, catalog, overrides
-        As in :func:`netplan.compare`, for one fabric.
+    gpus: int | None = optional("GPUs in the cluster.", "whole", unit="GPUs", low=8, high=4_194_304)
+    radix: int = shared("Ports per switch.", "whole", unit="ports", low=4, high=1024)
+    fabric: str = shared("Which fabric.")
+    hb_size: int | None = optional(
+        "GPUs per HB domain.", "whole", unit="GPUs", low=1, otherwise="the accelerator's"
+    )
+    accelerator: str = shared("On which GPU.")
+    oversubscription: float | None = optional(
+        "Down over up at Clos leaves, such as 3:1.", "ratio", low=1
+    )
+
+    def sized(self, reader: CatalogReader) -> tuple[FabricSpec, Sizing]:
+        """The fabric's spec, and the size that is asked for.
+
+        Raises
+        ------
+        InputError
+            If an input is not allowed.
+        """
+        on = reader.load(ACCELERATORS, self.accelerator)
+        spec = reader.load(FABRICS, self.fabric)
+        if self.gpus is None:
+            raise InputError("Missing option '--gpus'")
+        return spec, sizing_on(
+            on,
+            gpus=self.gpus,
+            radix=self.radix,
+            hb_size=self.hb_size,
+            oversubscription=self.oversubscription,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFile(Answer):
+    """The answer of :func:`export`: a file of another tool, made line by line when it is read."""
+
+    inputs: dict[str, object]
+    make: Callable[[], Iterable[str]]
+
+    def lines(self) -> Iterator[str]:
+        """Lines of the file, each with its end."""
+        return (line if line.endswith("\n") else line + "\n" for line in self.make())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The file as one text."""
+        return {
+            "netplan_version": __version__,
+            "inputs": self.inputs,
+            "text": "".join(self.lines()),
+        }
+
+    def sections(self) -> Iterator[Section]:
+        """The file as it is."""
+        lines = tuple(line.rstrip("\n") for line in self.lines())
+        yield Heading(f"A fabric for {self.inputs['to']}")
+        yield Verbatim(lines)
+        yield Table("lines", [column("line", str)], lines, only="programs")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export(FabricQuestion[GraphFile]):
+    """Write a fabric, port to port, in the format of another tool.
+
+    ``simai`` is also that of ns-3, ``topo`` that of ibdiagnet, ``slurm`` a topology.conf;
+    ``astra-sim`` is a network in YAML, made from the fabric's levels.
 
     Raises
     ------
     InputError
         If an input is not allowed, or the fabric has no levels to write for ASTRA-sim.
+    CatalogError
+        If a graph to convert is malformed: file and line.
 
     Examples
     --------
-    >>> lines = export(to="slurm", gpus=64, radix=8, hb_size=8, fabric="fat-tree")
-    >>> print(next(iter(lines)).strip())
+    >>> file = export(to="slurm", gpus=64, radix=8, hb_size=8, fabric="fat-tree")
+    >>> print(next(file.lines()).strip())
     SwitchName=s1-0 Nodes=node0
     """
-    reader = CatalogReader(catalog, overrides)
-    on, spec = reader.load(ACCELERATORS, accelerator), reader.load(FABRICS, fabric)
-    reader.replaced()
-    sizing = sizing_on(
-        on, gpus=gpus, radix=radix, hb_size=hb_size, oversubscription=oversubscription
+
+    command: ClassVar[str] = "export"
+    examples: ClassVar[tuple[str, ...]] = (
+        "netplan export --gpus 1024 --radix 32 --hb-size 8 --to graphml -o fabric.graphml",
+        "netplan export --gpus 4096 --radix 64 --fabric torus-3d --hb-size 1 --to astra-sim",
+        "netplan export --graph fabric.graphml --to edges -o cables.csv",
     )
-    if to == "astra-sim":
+
+    to: str = required("Format to write.", "choice", choices=FORMATS)
+    graph: Path | None = optional(
+        "Convert this graph instead (.graphml, .csv, .topo, .ibnetdiscover).", "path"
+    )
+
+    def ask(self) -> GraphFile:
+        """Expand the fabric, or read the graph."""
+        if self.to not in FORMATS:
+            raise InputError(f"unknown format {self.to!r}: use one of {', '.join(FORMATS)}")
+        if self.graph is not None:
+            return self._converted(self.graph)
+        if self.gpus is None:
+            raise InputError("Missing option '--gpus', or '--graph' to convert a file")
+        reader = CatalogReader(self.catalog, self.overrides)
+        spec, sizing = self.sized(reader)
+        inputs = self.inputs(hb_size=sizing.hb_size, set=reader.replaced())
+        if self.to != ASTRA_SIM:
+            return GraphFile(inputs, lambda: WRITERS[self.to](expand(spec, sizing)))
         built = build_fabric(spec, sizing)
         if not built.levels:
             raise InputError(f"{spec.name} has no levels in this size: ASTRA-sim cannot take it")
-        return astra_sim_network(built.levels).splitlines()
-    return WRITERS[to](expand(spec, sizing))
+        return GraphFile(inputs, astra_sim_network(built.levels).splitlines)
+
+    def _converted(self, path: Path) -> GraphFile:
+        if self.to not in WRITERS:
+            raise InputError(
+                f"{self.to} is written from a fabric's levels, not from a graph: use --fabric"
+            )
+        read = read_graph(path, hb_size=self.hb_size)
+        inputs = {"to": self.to, "graph": str(path), "hb_size": read.hb_size}
+        return GraphFile(inputs, lambda: WRITERS[self.to](read))
+
+
+export = asks(Export)
 
 
 def read_graph(path: Path, *, hb_size: int | None = None) -> FabricGraph:
@@ -105,16 +193,3 @@ def read_graph(path: Path, *, hb_size: int | None = None) -> FabricGraph:
         endings = ", ".join(READERS)
         raise InputError(f"{path}: unknown kind of graph: name it with one of {endings}")
     return reader(path) if hb_size is None else reader(path, hb_size=hb_size)
-
-
-def convert(path: Path, *, to: str, hb_size: int | None = None) -> Iterable[str]:
-    """Lines of somebody's graph in another tool's format; parameters as above.
-
-    Raises
-    ------
-    InputError
-        If the format needs the levels of a fabric spec, or the ending is unknown.
-    """
-    if to not in WRITERS:
-        raise InputError(f"{to} is written from a fabric's levels, not from a graph: use --fabric")
-    return WRITERS[to](read_graph(path, hb_size=hb_size))

@@ -232,7 +232,9 @@ def asks(question: Callable[P, Question[AnswerT_co]]) -> Callable[P, AnswerT_co]
 
     ask.__name__ = ask.__qualname__ = kind.command.replace(" ", "_")
     ask.__module__ = kind.__module__
-    ask.__signature__ = inspect.signature(kind)  # type: ignore[attr-defined]
+    signature = inspect.signature(kind)
+    answer = kind.ask.__annotations__.get("return", signature.empty)
+    ask.__signature__ = signature.replace(return_annotation=answer)  # type: ignore[attr-defined]
     ask.__doc__ = "\n".join(documentation(kind))
     return ask
 
