@@ -24,13 +24,13 @@ from netplan.costing.materials import (
     bill_items,
     switch_racks,
     switch_units,
+    with_spares,
 )
 from netplan.costing.power import PowerBook
 from netplan.costing.prices import PriceBook
 from netplan.costing.pricing import PowerDraw, Quote, power_of, price_bill
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import Driver, drivers
-from netplan.costing.spares import with_spares
 from netplan.costing.switches import SwitchModel, check_switch
 from netplan.costing.wiring import Hardware, wire
 from netplan.topologies.build import build_fabric

@@ -2,15 +2,21 @@
 
 Switches come whole, modules by cage, cables by type and length class. A line also says in which
 units its part is priced: a switch of 64 ports in 64 ports, a twin-port module in 2 link ends.
+Spares are a share of every line by its category, rounded up to whole units.
 """
 
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil
 from typing import TYPE_CHECKING, Literal
 
+from netplan.catalog import unknown_name
 from netplan.costing.ports import Plug, Run, plugs_needed
 from netplan.costing.prices import Part
 from netplan.costing.wiring import BARE_FIBRE, Hardware, Wiring
+from netplan.errors import InputError
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric
 
@@ -393,4 +399,76 @@ def _racks(racks: SwitchRacks, speed_gbps: float) -> BillItem:
         part="rack",
         speed_gbps=speed_gbps,
         notes=("power and cooling may need more racks",),
+    )
+
+
+SPARED: tuple[Category, ...] = ("switches", "transceivers", "cables", "cards", "circuits")
+"""Categories that spares are bought for."""
+
+PERCENT = 100
+
+
+def parse_spares(texts: Sequence[str]) -> dict[Category, Fraction]:
+    """Read ``2%`` for all categories, or ``transceivers=3%`` for one; later texts win.
+
+    Raises
+    ------
+    InputError
+        If a text has another form or is not between 0 % and 100 %.
+    UnknownNameError
+        If a category is unknown.
+
+    Examples
+    --------
+    >>> found = parse_spares(["2%", "transceivers=3%"])
+    >>> found["cables"], found["transceivers"]
+    (Fraction(1, 50), Fraction(3, 100))
+    """
+    shares: dict[Category, Fraction] = {}
+    for text in texts:
+        name, equals, amount = text.rpartition("=")
+        share = _share(text, amount.strip())
+        if not equals:
+            shares = dict.fromkeys(SPARED, share)
+            continue
+        category = next((known for known in SPARED if known == name.strip()), None)
+        if category is None:
+            raise unknown_name("spares category", name.strip(), SPARED)
+        shares[category] = share
+    return shares
+
+
+def _share(text: str, amount: str) -> Fraction:
+    """Exact share of a percentage, so that 7 % of 100 is 7 and not 8."""
+    if not re.fullmatch(r"\d{1,3}(\.\d{1,6})?\s*%", amount):
+        raise InputError(f"--spares {text!r}: write 2% for all parts, or transceivers=3% for some")
+    share = Fraction(amount.rstrip("% ")) / PERCENT
+    if share > 1:
+        raise InputError(f"--spares {text!r} is out of range: give 0% to 100%")
+    return share
+
+
+def with_spares(
+    lines: Sequence[BillItem], shares: Mapping[Category, Fraction]
+) -> tuple[BillItem, ...]:
+    """The lines with spares by their category, rounded up.
+
+    Parameters
+    ----------
+    lines
+        A bill without spares.
+    shares
+        Spares over units of the build, at least 0 [1].
+
+    Examples
+    --------
+    2 % of 32,768 is 655.36.
+
+    >>> optics = BillItem("transceivers", "", "", 32_768, "each", "transceiver", 400.0)
+    >>> with_spares([optics], parse_spares(["2%"]))[0].spares
+    656
+    """
+    return tuple(
+        replace(line, spares=ceil(line.quantity * shares.get(line.category, Fraction(0))))
+        for line in lines
     )

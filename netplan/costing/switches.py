@@ -5,12 +5,15 @@ there. An optical circuit switch has fibre ports, whatever the rate.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
 
 from netplan.catalog import Record, Shelf
 from netplan.errors import InputError
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.specs import FabricSpec
 
 Delivery = Literal["shipping", "announced"]
 
@@ -107,6 +110,23 @@ def check_switch(
         f"--switch {model.name} has {ports} ports of {speed_gbps:g} Gb/s, got --radix {radix}:"
         f" give --radix {ports}, or {hint}"
     )
+
+
+def require_switch(
+    model: SwitchModel | None, specs: Sequence[FabricSpec], sizing: Sizing, roots: Sequence[Path]
+) -> None:
+    """Refuse a switch model of another radix, and say which of the catalog would fit.
+
+    Fabrics of several planes split the ports of their switches: their bill checks them.
+
+    Raises
+    ------
+    InputError
+        If its ports at the link rate are not the radix.
+    """
+    if model is not None and all(spec.planes == 1 for spec in specs):
+        others = [SWITCHES.load(str(path)) for path in SWITCHES.paths(roots).values()]
+        check_switch(model, sizing.radix, sizing.speed_gbps, others)
 
 
 def cage_links(model: SwitchModel, radix: int) -> int:

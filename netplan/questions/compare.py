@@ -9,7 +9,7 @@ from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
 from netplan.costing.materials import BillItem
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PART_NAMES, PRICE_BOOKS
-from netplan.costing.switches import SWITCHES, SwitchModel, check_switch
+from netplan.costing.switches import SWITCHES, require_switch
 from netplan.errors import InfeasibleError, InputError
 from netplan.levels import gpu_count
 from netplan.performance.iteration_model import ITERATION_MODELS
@@ -97,7 +97,7 @@ class Compare(TrainingQuestion[Comparison], ClusterQuestion[Comparison]):
             hb_size=self.hb_size,
             oversubscription=self.oversubscription,
         )
-        require_switch(books.switch, specs, sizing, reader)
+        require_switch(books.switch, specs, sizing, reader.roots)
         search = self.search(Training.on(on, trained, assumptions, batch=self.batch))
         inputs = self.inputs(
             hb_size=sizing.hb_size,
@@ -144,18 +144,6 @@ def _baseline(sizing: Sizing, books: BillBooks) -> float:
         return make_bill(FABRICS.load(BASELINE), sizing, books).capital.base
     except InfeasibleError:
         return 0.0
-
-
-def require_switch(
-    model: SwitchModel | None, specs: Sequence[FabricSpec], sizing: Sizing, reader: CatalogReader
-) -> None:
-    """Refuse a switch model of another radix, and say which would fit.
-
-    Fabrics of several planes split the ports of their switches: their own check comes later.
-    """
-    if model is not None and all(spec.planes == 1 for spec in specs):
-        others = [SWITCHES.load(str(path)) for path in SWITCHES.paths(reader.roots).values()]
-        check_switch(model, sizing.radix, sizing.speed_gbps, others)
 
 
 def priced_row(spec: FabricSpec, bill: Bill, books: BillBooks) -> FabricRow:

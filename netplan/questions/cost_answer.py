@@ -1,19 +1,20 @@
-"""What a cost question answers: a priced bill for every fabric, and the forms programs read."""
+"""What a cost question answers: a priced bill for every fabric, and what drives its price."""
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from netplan.costing.fabric_bill import FabricBill, Unbuildable
 from netplan.costing.materials import BillItem, left_out
 from netplan.costing.pricing import PricedItem
-from netplan.costing.sensitivity import BreakEven, break_even
-from netplan.reports.text import Cell
+from netplan.costing.ranges import Range
+from netplan.costing.sensitivity import BreakEven, Driver, break_even
+from netplan.reports.answer import Answer
+from netplan.reports.nomenclature import Cell, Quantity, Scale, quantity
+from netplan.reports.quantities import part_words
+from netplan.reports.sections import Column, Heading, Notes, Paragraph, Section, Table, column
 from netplan.version import __version__
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 TRAINING = "training"
 """Name, in lists, of the network that trains."""
@@ -85,8 +86,8 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class CostAnswer:
-    """The answer of :func:`netplan.questions.cost.cost`."""
+class CostAnswer(Answer):
+    """The answer of :func:`netplan.cost`."""
 
     inputs: dict[str, Any]
     currency: str
@@ -99,10 +100,20 @@ class CostAnswer:
         return left_out(self.inputs["networks"])
 
     @property
+    def scale(self) -> Scale:
+        """Scale of all amounts, by the dearest fabric."""
+        return Scale.of(max(bill.capital.base for bill in self.bills), self.currency)
+
+    @property
     def comparisons(self) -> tuple[Comparison, ...]:
         """The fabric of the lowest base price against each of the others."""
         ranked = sorted(self.bills, key=lambda bill: (bill.capital.base, bill.name))
         return tuple(_compare(ranked[0], other) for other in ranked[1:])
+
+    @property
+    def statements(self) -> list[str]:
+        """One sentence on every fabric dearer than the cheapest: what would turn that round."""
+        return [_sentence(comparison, self.currency) for comparison in self.comparisons]
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan cost --format json``."""
@@ -118,20 +129,233 @@ class CostAnswer:
             "left_out": list(self.left_out),
         }
 
-    def to_rows(self) -> list[dict[str, Cell]]:
-        """One flat row a line of the bills, for CSV, Markdown and frames."""
-        return [_flat(bill, item) for bill in self.bills for item in bill.quote.items]
+    def sections(self) -> Iterator[Section]:
+        """Totals, what to order, what drives the price, what is left out, notes."""
+        yield self._heading()
+        lines = [BillRow.of(bill, item) for bill in self.bills for item in bill.quote.items]
+        yield Table("items", ITEM_DATA, lines, only="programs")
+        yield self._totals()
+        for bill in self.bills:
+            yield bill_table(bill, self.scale, f"{bill.name}: what to order")
+        yield from self._drivers()
+        for statement in self.statements:
+            yield Paragraph(statement, "strong")
+        yield Paragraph(f"Not on the bill: {'; '.join(self.left_out)}.")
+        known = [(bill.name, bill.notes) for bill in self.bills]
+        told = Notes.of(known, "all fabrics").groups
+        yield Notes((*told, *((row.name, row.reason) for row in self.refused)))
 
-    def to_frame(self) -> "pd.DataFrame":
-        """One row a line of the bills, one column a number."""
-        import pandas as pd
+    def xlsx(self) -> bytes:
+        """A spreadsheet with live formulas: change a price, and all totals follow."""
+        from netplan.questions.cost_xlsx import cost_xlsx
 
-        return pd.DataFrame(self.to_rows()).set_index(["fabric", "item"])
+        return cost_xlsx(self)
 
-    def _repr_html_(self) -> str:
-        from netplan.questions.cost_table import cost_html
+    def _heading(self) -> Heading:
+        inputs = self.inputs
+        switch = f"switches {inputs['switch']}" if inputs["switch"] else "switches"
+        less = f" less {100 * inputs['discount']:g} %" if inputs["discount"] else ""
+        books = (
+            f"prices {inputs['prices']}{less} in {self.currency}, power {inputs['power']};"
+            f" {inputs['years']} years, PUE {inputs['pue']:g}, {inputs['tariff_per_kwh']:.4g}"
+            f" {self.currency}/kWh, {100 * inputs['interest']:.3g} % interest"
+        )
+        lines = [books]
+        if inputs["spares"]:
+            lines.append(f"with spares {', '.join(inputs['spares'])}, rounded up line by line")
+        lines += [f"with {key} = {value}" for key, value in inputs["set"].items()]
+        return Heading(
+            f"Bill of materials for {inputs['gpus']:,} GPUs in HB domains of"
+            f" {inputs['hb_size']:,}: {switch} of {inputs['radix']} ports,"
+            f" {inputs['link_gbps']:g} Gb/s",
+            tuple(lines),
+        )
 
-        return cost_html(self)
+    def _totals(self) -> Table[FabricBill | Unbuildable]:
+        """Price, power and yearly cost of every fabric."""
+        scale = self.scale
+        money, shown = scale.of_money, _of_bill
+        columns: list[Column[FabricBill | Unbuildable]] = [
+            column("fabric", lambda row: row.name),
+            column("currency", lambda _: self.currency, shown="never"),
+            Column(money("cost_base"), shown(lambda bill: bill.capital.base), mark=_incomplete),
+            Column(span_of(), shown(lambda bill: _span(scale, bill.capital)), data=False),
+            column("cost_low", shown(lambda bill: bill.capital.low), shown="never"),
+            column("cost_high", shown(lambda bill: bill.capital.high), shown="never"),
+            Column(
+                quantity("cost_per_gpu", title=f"{self.currency}/GPU"),
+                shown(lambda bill: bill.per_gpu.base),
+            ),
+            column("power_w", shown(lambda bill: bill.power_w)),
+            Column(
+                money("cost_per_year", "cost/year"), shown(lambda bill: bill.life.per_year.base)
+            ),
+            Column(
+                span_of("low-high/year"),
+                shown(lambda bill: _span(scale, bill.life.per_year)),
+                "wide",
+                data=False,
+            ),
+            Column(
+                money("energy_per_year", "energy/year"),
+                shown(lambda bill: bill.life.energy_per_year.base),
+                "wide",
+            ),
+            Column(
+                money("cost_over_life", "cost over life"),
+                shown(lambda bill: bill.life.total.base),
+                "wide",
+            ),
+        ]
+        legend = [f"cost/year in {scale.title}: annuity of the price, and energy."]
+        if any(bill.quote.unpriced for bill in self.bills):
+            legend.append("≥: lines without a price in this book are not in the sum.")
+        return Table("fabrics", columns, (*self.bills, *self.refused), legend=tuple(legend))
+
+    def _drivers(self) -> Iterator[Section]:
+        """Tornado: each part alone at its low and high price, the largest swing first."""
+        money = self.scale.of_money
+        columns: list[Column[tuple[FabricBill, Driver]]] = [
+            column("fabric", lambda row: row[0].name),
+            column("part", lambda row: part_words(row[1].part)),
+            Column(money("at_low", "total at low"), lambda row: row[1].at_low),
+            Column(money("at_high", "at high"), lambda row: row[1].at_high),
+            Column(money("swing", "swing"), lambda row: row[1].swing),
+        ]
+        rows = [(bill, driver) for bill in self.bills for driver in bill.drivers]
+        first = [(bill, one) for bill in self.bills for one in bill.drivers[:DRIVERS_SHOWN]]
+        title = f"What drives the price: one part at its low and high, in {self.scale.title}"
+        yield Table("drivers", columns, rows, only="programs")
+        yield Table("drivers", columns, first, title=title, only="people")
+
+
+DRIVERS_SHOWN = 5
+
+
+class BillRow(NamedTuple):
+    """One line of a bill, or its total."""
+
+    fabric: str
+    currency: str
+    item: str
+    total: Range | None
+    priced: PricedItem | None = None
+
+    @classmethod
+    def of(cls, bill: FabricBill, item: PricedItem) -> "BillRow":
+        """A line of a bill."""
+        total = item.total if item.price else None
+        return cls(bill.name, bill.quote.currency, item.line.item, total, item)
+
+
+def bill_table(bill: FabricBill, scale: Scale, title: str) -> Table[BillRow]:
+    """What to order for one fabric, for people; its total is the last row.
+
+    Parameters
+    ----------
+    bill
+        The bill.
+    scale
+        Scale of the amounts.
+    title
+        Above the table.
+    """
+    spared = any(item.line.spares for item in bill.quote.items)
+    columns: list[Column[BillRow]] = [
+        column("item", lambda row: row.item),
+        column("specification", _line("specification"), shown="wide"),
+        column("order", _line("order")),
+        *([column("spares", _line("spares"))] if spared else []),
+        Column(quantity("unit", form="code"), _line("unit")),
+        column("unit_price_base", _each),
+        Column(scale.of_money("total_base"), _total("base")),
+        Column(span_of(), lambda row: _span(scale, row.total) if row.total else ""),
+    ]
+    return Table(
+        f"bill of {bill.name}",
+        columns,
+        [BillRow.of(bill, item) for item in bill.quote.items],
+        title=title,
+        closing=(BillRow(bill.name, bill.quote.currency, "Total", bill.capital),),
+        part=_beside,
+        only="people",
+    )
+
+
+def span_of(title: str = "low-high") -> Quantity:
+    """A column of amounts from low to high."""
+    return quantity("range", title=title, form="code")
+
+
+def _beside(row: BillRow) -> str:
+    """The network beside that a line is for."""
+    network = row.priced.line.network if row.priced else ""
+    return f"{network} network" if network else ""
+
+
+def _span(scale: Scale, amount: Range) -> str:
+    return scale.span(amount.low, amount.high)
+
+
+def _of_bill(get: Callable[[FabricBill], Cell]) -> Callable[[FabricBill | Unbuildable], Cell]:
+    """A value of a bill; none for a fabric without one."""
+    return lambda row: get(row) if isinstance(row, FabricBill) else None
+
+
+def _incomplete(row: FabricBill | Unbuildable) -> tuple[str, str]:
+    """The sign of a price that leaves lines out."""
+    return ("≥ " if isinstance(row, FabricBill) and row.quote.unpriced else ""), ""
+
+
+def _line(name: str) -> Callable[[BillRow], Cell]:
+    """A fact of the line; nothing for the total."""
+    return lambda row: getattr(row.priced.line, name) if row.priced else ""
+
+
+def _each(row: BillRow) -> Cell:
+    if row.priced is None:
+        return ""
+    return row.priced.unit_price.base if row.priced.price else "no price"
+
+
+def _total(case: str) -> Callable[[BillRow], Cell]:
+    return lambda row: getattr(row.total, case) if row.total else ""
+
+
+def _data(key: str) -> Callable[[BillRow], Cell]:
+    """A value of the line as in JSON."""
+
+    def get(row: BillRow) -> Cell:
+        found: Cell = _item_dict(row.priced)[key] if row.priced else None
+        return found
+
+    return get
+
+
+def _amount(key: str, case: str) -> Callable[[BillRow], Cell]:
+    """Low, base or high of an amount of the line."""
+
+    def get(row: BillRow) -> Cell:
+        item = row.priced
+        return getattr(getattr(item, key), case) if item and item.price else None
+
+    return get
+
+
+CASES = ("low", "base", "high")
+ITEM_DATA: tuple[Column[BillRow], ...] = (
+    column("fabric", lambda row: row.fabric),
+    column("currency", lambda row: row.currency),
+    *(column(key, _data(key)) for key in ("category", "item", "specification")),
+    *(column(key, _data(key)) for key in ("quantity", "spares", "order", "unit", "network")),
+    *(
+        column(f"unit_price_{case}", _amount("unit_price", case))
+        for case in ("low", "base", "high")
+    ),
+    *(column(f"total_{case}", _amount("total", case)) for case in CASES),
+    *(column(key, _data(key)) for key in ("price_date", "price_confidence", "price_source")),
+    column("notes", lambda row: "; ".join(row.priced.line.notes) if row.priced else ""),
+)
 
 
 def _compare(cheaper: FabricBill, dearer: FabricBill) -> Comparison:
@@ -185,24 +409,38 @@ def _item_dict(item: PricedItem) -> dict[str, Any]:
     }
 
 
-def _flat(bill: FabricBill, item: PricedItem) -> dict[str, Cell]:
-    data = _item_dict(item)
-    row: dict[str, Cell] = {"fabric": bill.name, "currency": bill.quote.currency}
-    row |= {key: data[key] for key in _FLAT_BEFORE}
-    for key in ("unit_price", "total"):
-        amount = data[key] or {}
-        row |= {f"{key}_{case}": amount.get(case) for case in ("low", "base", "high")}
-    row |= {key: data[key] for key in ("price_date", "price_confidence", "price_source")}
-    return row | {"notes": "; ".join(item.line.notes)}
+def _sentence(comparison: Comparison, currency: str) -> str:
+    """Such as: A costs less than B and stays cheaper unless …; at any price of …."""
+    one, two = comparison.cheaper, comparison.dearer
+    if comparison.difference <= 0:
+        return f"{one} and {two} cost the same at base prices."
+    unless = [
+        f"{_one(found.part)} costs {_side(found)} {found.price:,.0f} {currency}"
+        f" (base {found.base:,.0f})"
+        for found in comparison.break_evens
+        if found.price is not None
+    ]
+    never = [_one(found.part) for found in comparison.break_evens if found.price is None]
+    text = f"{one} stays cheaper than {two}"
+    if unless:
+        text += f" unless {', or '.join(unless)}"
+    if never:
+        text += f"{';' if unless else ''} at any price of {_either(never)}"
+    if comparison.uncounted:
+        text += f" (not counted, for want of a price: {'; '.join(comparison.uncounted)})"
+    return f"{text}."
 
 
-_FLAT_BEFORE = (
-    "category",
-    "item",
-    "specification",
-    "quantity",
-    "spares",
-    "order",
-    "unit",
-    "network",
-)
+def _one(part: str) -> str:
+    """A price row with its article."""
+    words = part_words(part)
+    return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
+
+
+def _side(found: BreakEven) -> str:
+    return "less than" if found.direction == "below" else "more than"
+
+
+def _either(words: list[str]) -> str:
+    """Join with commas and a last "or"."""
+    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -19,7 +19,6 @@ from netplan.costing.prices import Price
 from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
 from netplan.questions.cost_answer import CostAnswer
-from netplan.questions.cost_words import comparison_sentences
 from netplan.reports.quantities import part_words
 
 CASES = ("low", "base", "high")
@@ -268,7 +267,7 @@ def _notes(sheets: _Sheets) -> None:
     sheet, answer = sheets.notes, sheets.answer
     sheet.set_column(0, 0, TEXT_COLUMN)
     sheet.set_column(1, 1, 3 * WIDE_COLUMN)
-    rows = [("Break-even", sentence) for sentence in comparison_sentences(answer)]
+    rows = [("Break-even", sentence) for sentence in answer.statements]
     rows += [(bill.name, note) for bill in answer.bills for note in bill.notes]
     rows += [(row.name, row.reason) for row in answer.refused]
     rows += [("Not on the bill", item) for item in sheets.answer.left_out]

@@ -205,9 +205,7 @@ class Procurement:
         return self.cost.to_frame()
 
     def _repr_html_(self) -> str:
-        from netplan.questions.cost_table import cost_html
-
-        return cost_html(self.cost)
+        return self.cost._repr_html_()
 
 
 def procurement(  # noqa: PLR0913 - one keyword an input, as on the command line

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from netplan.costing.cabling import CablingBook
 from netplan.errors import CatalogError
-from netplan.questions.cost_words import comparison_sentences
 from netplan.questions.drawing import fabric_drawing
 from netplan.questions.faults_answer import FaultsAnswer
 from netplan.questions.procurement import Procurement
@@ -58,7 +57,7 @@ def page(answer: Procurement) -> str:
         "answer": answer,
         "verdict": answer.recommendation,
         **_tables(answer),
-        "break_evens": list(comparison_sentences(answer.cost)),
+        "break_evens": answer.cost.statements,
         "notes": assumptions(answer),
         "left_out": answer.cost.left_out,
         "faults": blocks(_faults(answer.faults)) if answer.faults else None,

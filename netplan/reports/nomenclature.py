@@ -165,6 +165,10 @@ class Scale:
         title = self.title if title is None else title
         return quantity(name, form="money", title=title, scale=self.factor, digits=self.digits)
 
+    def one(self, amount: float) -> str:
+        """One amount, without its unit."""
+        return f"{amount / self.factor:,.{self.digits}f}"
+
     def span(self, low: float, high: float, digits: int | None = None) -> str:
         """Low to high; a dash where they are the same.
 

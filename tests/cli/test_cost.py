@@ -13,18 +13,19 @@ from tests.cli.test_compare import golden
 
 MAIN_JOB = ("cost", "--gpus", "32768", "--radix", "128")
 SMALL = ("cost", "--gpus", "1024", "--radix", "64", "--accelerator", "h100-80gb")
+BUYING = ("--prices", "2026")
 
 
 @pytest.mark.parametrize("columns", [80, 140])
 def test_main_job_table(columns: int) -> None:
-    done = netplan(*MAIN_JOB, columns=columns)
+    done = netplan(*MAIN_JOB, "--prices", "2026", columns=columns)
     assert (done.returncode, done.stderr) == (0, "")
     assert max(len(line) for line in done.stdout.splitlines()) <= columns
     golden(f"cost-{columns}.txt", done.stdout)
 
 
 def test_switch_model_table() -> None:
-    done = netplan(*SMALL, "--switch", "qm9700", "--spares", "2%", columns=140)
+    done = netplan(*SMALL, *BUYING, "--switch", "qm9700", "--spares", "2%", columns=140)
     golden("cost-qm9700.txt", done.stdout)
 
 
@@ -39,7 +40,7 @@ def test_json_contract() -> None:
 
 
 def test_csv_has_a_row_a_line() -> None:
-    text = netplan(*SMALL, "--switch", "qm9700", "--format", "csv").stdout
+    text = netplan(*SMALL, *BUYING, "--switch", "qm9700", "--format", "csv").stdout
     rows = list(csv.DictReader(io.StringIO(text)))
     first = rows[0]
     assert (first["fabric"], first["item"], first["order"]) == (
@@ -52,7 +53,8 @@ def test_csv_has_a_row_a_line() -> None:
 
 def test_markdown_has_a_row_a_line() -> None:
     lines = netplan(*SMALL, "--format", "markdown").stdout.splitlines()
-    assert lines[0].startswith("| fabric | currency | category | item |")
+    assert lines[0].startswith("# Bill of materials for 1,024 GPUs")
+    assert any(line.startswith("| Item | Specification | order | unit |") for line in lines)
     assert any("Switch of 64 ports" in line for line in lines)
 
 
@@ -69,7 +71,9 @@ def test_csv_disarms_formulas_in_names(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("name: =1+1\ntitle: x\nsource: x\ndate: '2026'\nfamily: rail-only\n")
     text = netplan(*SMALL, "--fabric", str(path), "--format", "csv").stdout
-    assert all(row[0] == "'=1+1" for row in list(csv.reader(io.StringIO(text)))[1:])
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert {row["table"] for row in rows} == {"items", "fabrics"}
+    assert all(row["fabric"] == "'=1+1" for row in rows)
 
 
 @pytest.mark.parametrize(

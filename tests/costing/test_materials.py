@@ -8,8 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.costing.cabling import CABLING_BOOKS, Racks
-from netplan.costing.materials import BillItem, bill_items, switch_racks
-from netplan.costing.spares import SPARED, parse_spares, with_spares
+from netplan.costing.materials import (
+    SPARED,
+    BillItem,
+    bill_items,
+    parse_spares,
+    switch_racks,
+    with_spares,
+)
 from netplan.costing.switches import SWITCHES
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import NetplanError

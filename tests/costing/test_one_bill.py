@@ -151,7 +151,7 @@ def sheet(to: str, gpus: int, switch: str | None, fabric: str) -> list[dict[str,
 def bill(gpus: int, switch: str | None, fabric: str) -> Bill:
     """The bill of a fabric in the hall."""
     asked: dict[str, Any] = {"gpus": gpus, "radix": 64, "hb_size": 8, "switch": switch}
-    asked["floor_plan"] = HALL
+    asked |= {"floor_plan": HALL, "prices": "2026"}
     return netplan.cost(**asked, accelerator="h100-80gb", fabrics=(fabric,)).bills[0]
 
 

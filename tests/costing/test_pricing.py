@@ -13,13 +13,12 @@ from netplan.costing.lifetime import (
     annuity_factor,
     lifetime,
 )
-from netplan.costing.materials import BillItem, bill_items
+from netplan.costing.materials import BillItem, bill_items, parse_spares, with_spares
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS, PriceBook
 from netplan.costing.pricing import Quote, power_of, price_bill
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import break_even, drivers
-from netplan.costing.spares import parse_spares, with_spares
 from netplan.costing.switches import SWITCHES
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import InputError

@@ -51,7 +51,7 @@ def test_networks_come_after_the_training_network_and_out_of_band_counts_their_s
     assert not any(line.category == "cards" for line in lines if line.network == "out-of-band")
     assert plain.left_out[0] == "storage network"
     assert full.left_out[0] == "servers, accelerators and their racks"
-    assert full.to_rows()[-1]["network"] == "out-of-band"
+    assert full.to_frame()["network"].iloc[-1] == "out-of-band"
 
 
 def test_unknown_network_names_the_nearest() -> None:

@@ -11,8 +11,6 @@ from netplan.catalog import shipped_root
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.errors import InfeasibleError, NetplanError
 from netplan.questions.cost import cost
-from netplan.questions.cost_table import cost_html, cost_text
-from netplan.questions.cost_words import comparison_sentences
 
 TABLE_2 = shipped_root() / "reports" / "published" / "rail-only-table2.csv"
 ROWS = list(csv.DictReader(TABLE_2.read_text(encoding="utf-8").splitlines()))
@@ -77,13 +75,13 @@ def test_a_discount_is_off_every_price() -> None:
 
 
 def test_break_even_statements() -> None:
-    rail_only = next(comparison_sentences(cost(gpus=32_768, radix=128)))
+    rail_only = cost(gpus=32_768, radix=128, prices="2026").statements[0]
     assert rail_only.startswith("rail-only stays cheaper than rail-optimized at any price of a ")
     assert "not counted, for want of a price: Multimode fibre cable" in rail_only
-    same = next(comparison_sentences(cost(gpus=1024, radix=64, hb_size=8)))
+    same = cost(gpus=1024, radix=64, hb_size=8).statements[0]
     assert same == "rail-only and rail-optimized cost the same at base prices."
-    either = cost(gpus=4096, radix=64, hb_size=8, fabrics=("dragonfly", "rail-only"))
-    text = next(comparison_sentences(either))
+    either = cost(gpus=4096, radix=64, hb_size=8, prices="2026", fabrics=("dragonfly", "rail-only"))
+    text = either.statements[0]
     assert " unless " in text
     # The price in the sentence is a break-even: at it, both cost the same.
     comparison = either.comparisons[0]
@@ -97,7 +95,7 @@ def test_a_fabric_that_cannot_be_built_keeps_its_place() -> None:
     data = answer.to_dict()["fabrics"]
     assert data[1]["capital"] is None
     assert set(data[0]) == set(data[1])
-    assert "dragonfly" in cost_text(answer, 80)
+    assert "dragonfly" in answer.text(80)
 
 
 def test_nothing_that_closes_is_an_error_with_both_ends() -> None:
@@ -117,7 +115,7 @@ def test_frame_has_a_row_a_line() -> None:
 @pytest.mark.parametrize("gpus", [8, 1024, 32_768, 4_194_304])
 def test_the_text_fits(gpus: int, width: int) -> None:
     names = ("rail-optimized", "rail-only", "fat-tree", "torus-3d", "dragonfly")
-    text = cost_text(cost(gpus=gpus, radix=256, fabrics=names, spares="2%"), width)
+    text = cost(gpus=gpus, radix=256, fabrics=names, spares="2%").text(width)
     assert max(len(line) for line in text.splitlines()) <= width
     assert "…" not in text
     assert "Not on the bill: storage" in text
@@ -138,10 +136,9 @@ def write_fabric(folder: Path, name: str) -> Path:
 def test_names_are_text_in_html_and_terminals(tmp_path: Path, name: str) -> None:
     path = write_fabric(tmp_path, name)
     answer = cost(gpus=1024, radix=64, fabrics=(str(path),))
-    html = cost_html(answer)
-    assert html == answer._repr_html_()
+    html = answer._repr_html_()
     assert "<script>" not in html
-    text = cost_text(answer, 80)
+    text = answer.text(80)
     assert "\x1b" not in text
     if "[bold]" in name:
         assert "[bold]x[/bold]" in text

@@ -27,6 +27,7 @@ def answer() -> CostAnswer:
         spares="2%",
         discount=0.1,
         currency="EUR",
+        prices="2026",
     )
 
 

@@ -32,7 +32,7 @@ def test_published_totals(published: Procurement) -> None:
 def test_answer_is_that_of_cost_and_compare() -> None:
     size = {"gpus": 1024, "radix": 64, "hb_size": 8, "accelerator": "h100-80gb", "fabrics": PAIR}
     answer = procurement(**size, batch=512).to_dict()  # type: ignore[arg-type]
-    assert answer["cost"] == cost(**size).to_dict()  # type: ignore[arg-type]
+    assert answer["cost"] == cost(**size, prices="2026").to_dict()  # type: ignore[arg-type]
     compared = compare(**size, batch=512, prices="2026")  # type: ignore[arg-type]
     assert answer["comparison"] == compared.to_dict()
 
