@@ -8,7 +8,7 @@ import netplan
 
 question = {"gpus": 4096, "accelerator": "h100-80gb", "model": "gpt-175b", "batch": 2048}
 answer = netplan.optimize(**question, hb_sizes=[8])
-columns = ["fabric", "radix", "oversubscription", "cost_usd.base", "iteration_time_s", "plan"]
+columns = ["fabric", "radix", "oversubscription", "cost_base", "iteration_time_s"]
 front = answer.to_frame().reset_index()
 print(front[[name for name in columns if name in front]])
 
@@ -17,5 +17,5 @@ print(answer.to_dict()["space"])
 
 # %% What a tolerance of one failed switch costs: the same question with that constraint.
 safe = netplan.optimize(**question, hb_sizes=[8], survives_switch=True)
-cheapest = [found.to_frame()["cost_usd.base"].iloc[0] for found in (answer, safe)]
+cheapest = [found.to_frame()["cost_base"].iloc[0] for found in (answer, safe)]
 print(f"cheapest design {cheapest[0]:,.0f} USD, {cheapest[1]:,.0f} USD if it survives a switch")

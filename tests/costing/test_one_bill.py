@@ -106,6 +106,7 @@ def test_an_optimization_prices_its_designs_like_a_comparison(switches: tuple[st
         hb_sizes=(8,),
         accelerator="h100-80gb",
         model="gpt-175b",
+        prices="2026",
         switches=switches,
         radices=() if switches else (64, 128),
     )
