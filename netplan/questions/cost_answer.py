@@ -217,7 +217,9 @@ class CostAnswer(Answer):
         money = self.scale.of_money
         columns: list[Column[tuple[FabricBill, Driver]]] = [
             column("fabric", lambda row: row[0].name),
-            column("part", lambda row: part_words(row[1].part)),
+            Column(
+                quantity("part", title="Part", form="prose"), lambda row: part_words(row[1].part)
+            ),
             Column(money("at_low", "total at low"), lambda row: row[1].at_low),
             Column(money("at_high", "at high"), lambda row: row[1].at_high),
             Column(money("swing", "swing"), lambda row: row[1].swing),
