@@ -15,6 +15,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "training_traffic": {"gpus": 512, "hb_size": 8, "model": "gpt-22b", "batch": 512},
     "loads": {"gpus": 512, "hb_size": 8, "model": "gpt-22b", "batch": 512},
     "cost": {"gpus": 512, "radix": 32, "fabrics": ("rail-only",)},
+    "cables": {"gpus": 64, "radix": 16, "hb_size": 8},
     "export": {"to": "dot", "gpus": 64, "radix": 8, "hb_size": 8},
     "verify": {"only": "Table 2"},
 }

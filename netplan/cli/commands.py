@@ -129,6 +129,7 @@ def option_of(question: type[Question[Any]], one: Field[Any], option: Option) ->
         [flag, one.name],
         type=kind,
         multiple=option.many,
+        nargs=option.values,
         required=needed,
         metavar=option.metavar or None,
         help=said,

@@ -26,16 +26,18 @@ SAFE = {
 CREATED = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-def check_ending(path: Path) -> None:
-    """Refuse a file whose name does not say which kind of table it is.
+def check_ending(path: Path) -> str:
+    """Ending of a table's name; refuse a file whose name does not say which kind of table it is.
 
     Raises
     ------
     InputError
         If the ending is neither ``.csv`` nor ``.xlsx``.
     """
-    if path.suffix.lower() not in ENDINGS:
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
         raise InputError(f"-o {path}: unknown kind of table: name it .csv or .xlsx")
+    return ending
 
 
 def sheet_csv(sheet: Sheet) -> Iterator[str]:

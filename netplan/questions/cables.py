@@ -1,10 +1,12 @@
 """Cable plans made and read back, and plan against as built."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
+from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -15,9 +17,13 @@ from netplan.costing.materials import switch_units
 from netplan.costing.switches import SWITCHES, SwitchModel, cage_links, check_switch
 from netplan.costing.wiring import Hardware
 from netplan.errors import CatalogError, InfeasibleError, InputError
-from netplan.questions.export import read_graph
-from netplan.questions.inputs import CatalogReader, sizing_on
-from netplan.reports.text import Cell
+from netplan.questions.cable_sheets import sheet_csv, sheet_xlsx
+from netplan.questions.export import FabricQuestion, read_graph
+from netplan.questions.inputs import CatalogReader
+from netplan.questions.question import asks, optional
+from netplan.reports.answer import Answer
+from netplan.reports.nomenclature import quantity
+from netplan.reports.sections import Column, Heading, Paragraph, Section, Table, column
 from netplan.topologies.as_built import (
     Cable,
     Difference,
@@ -38,13 +44,8 @@ from netplan.topologies.formats.edge_list import NEEDED
 from netplan.topologies.formats.ibnetdiscover import ibnetdiscover_draft
 from netplan.topologies.formats.netbox import netbox_cables, netbox_devices
 from netplan.topologies.formats.ufm import ufm_ethernet, ufm_hca, ufm_infiniband, ufm_racks
-from netplan.topologies.specs import FABRICS
 from netplan.units import gbps
 from netplan.version import __version__
-from netplan.workloads.accelerators import ACCELERATORS
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SHEETS: Mapping[str, Callable[[CablePlan], Sheet]] = {
     "plan": plan_sheet,
@@ -55,6 +56,7 @@ SHEETS: Mapping[str, Callable[[CablePlan], Sheet]] = {
 }
 LENGTHS, RACKS, UFM_RACKS, UFM_HCA = "lengths", "racks", "ufm-racks", "ufm-hca"
 ON_A_FLOOR = (LENGTHS, RACKS, UFM_RACKS)
+TABLES = ("plan", LENGTHS, RACKS, *tuple(SHEETS)[1:], UFM_HCA, UFM_RACKS)
 CABLING = "2026"
 LENGTH_COLUMNS = ("group", "length_m", "cables", "total_m", "medium")
 RACK_COLUMNS = ("rack", "what", "length_m", "count")
@@ -62,85 +64,141 @@ MEDIA = {"dac": "copper", "aec": "copper"} | dict.fromkeys(
     ("aoc", "multimode", "singlemode"), "fibre"
 )
 """Medium in a cable plan, by kind of cable."""
-COLUMNS = ("kind", "instruction", "planned", "built")
 
 
-def cables(  # noqa: PLR0913 - one keyword an input, as on the command line
-    *,
-    gpus: int,
-    radix: int,
-    fabric: str = "rail-only",
-    to: str = "plan",
-    hb_size: int | None = None,
-    accelerator: str = "gh200-96gb",
-    oversubscription: float | None = None,
-    floor_plan: str | None = None,
-    switch: str | None = None,
-    host_gpus: int | None = None,
-    catalog: str | Path | None = None,
-    overrides: Mapping[str, str] | None = None,
-) -> Sheet:
-    """Make the cable plan of a fabric, in our own columns or in another tool's.
+@dataclass(frozen=True, slots=True)
+class CableSheet(Answer):
+    """The answer of :func:`cables`: one table, whose rows are made when they are read."""
 
-    Parameters
-    ----------
-    to
-        ``plan``, ``lengths``, ``racks``, ``netbox-cables``, ``netbox-devices``, ``ufm-ethernet``,
-        ``ufm-infiniband``, ``ufm-hca`` or ``ufm-racks``.
-    floor_plan
-        Hall that gives racks, units and lengths, by catalog name or path; ``lengths``, ``racks``
-        and ``ufm-racks`` need one.
-    switch
-        Switch model whose ports at the link rate are the radix: ports are then named by cage.
-    host_gpus
-        GPUs of a server; the plan then names hosts instead of GPUs. ``ufm-hca`` takes the HB
-        domain for a host if absent [1].
-    gpus, radix, fabric, hb_size, accelerator, oversubscription, catalog, overrides
-        As in :func:`netplan.compare`, for one fabric.
+    inputs: dict[str, object]
+    sheet: Callable[[], Sheet]
+
+    def csv(self) -> str:
+        """The table in the columns of the tool that reads it."""
+        return "".join(sheet_csv(self.sheet()))
+
+    def xlsx(self) -> bytes:
+        """The same as a spreadsheet of one sheet."""
+        return sheet_xlsx(self.sheet())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan cables --format json``."""
+        sheet = self.sheet()
+        return {
+            "netplan_version": __version__,
+            "inputs": self.inputs,
+            "table": sheet.name,
+            "rows": [dict(zip(sheet.header, row, strict=True)) for row in sheet.rows],
+        }
+
+    def sections(self) -> Iterator[Section]:
+        """The table under its name."""
+        sheet = self.sheet()
+        yield Heading(f"{sheet.name} of {self.inputs['fabric']}")
+        columns = [
+            Column(quantity(name, title=name), itemgetter(at))
+            for at, name in enumerate(sheet.header)
+        ]
+        yield Table(sheet.name, columns, list(sheet.rows))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cables(FabricQuestion[Answer]):
+    """Write the cable plan of a fabric, or compare one with the cables as built.
+
+    The comparison names what is missing, extra, swapped, in a wrong port or at a wrong speed, and
+    what to do about it; it exits with 1 if anything differs. Where one file names ports by cage and
+    the other numbers them, --switch and --radix say how they match.
 
     Raises
     ------
     InputError
         If an input is not allowed.
+    CatalogError
+        If a file to compare is malformed or uses a port twice: file and line.
 
     Examples
     --------
-    >>> sheet = cables(gpus=64, radix=16, hb_size=8, fabric="rail-optimized")
-    >>> next(sheet.rows)[0]
-    'gpu-0:1--rail-0/leaf-0:1'
+    >>> print(cables(gpus=64, radix=16, hb_size=8, fabric="rail-optimized").csv().splitlines()[1])
+    gpu-0:1--rail-0/leaf-0:1,gpu-0,1,,,rail-0/leaf-0,1,,,400,fibre,row,,host
     """
-    reader = CatalogReader(catalog, overrides)
-    on, spec = reader.load(ACCELERATORS, accelerator), reader.load(FABRICS, fabric)
-    hall = reader.load(FLOOR_PLANS, floor_plan) if floor_plan else None
-    book = reader.load(CABLING_BOOKS, CABLING)
-    model = reader.load(SWITCHES, switch) if switch else None
-    reader.replaced()
-    _check_floor(to, hall, host_gpus)
-    sizing = sizing_on(
-        on, gpus=gpus, radix=radix, hb_size=hb_size, oversubscription=oversubscription
+
+    command: ClassVar[str] = "cables"
+    examples: ClassVar[tuple[str, ...]] = (
+        "netplan cables --gpus 32768 --radix 64 --fabric rail-optimized -o plan.xlsx",
+        "netplan cables --gpus 1024 --radix 64 --to netbox-cables -o cables.csv",
+        "netplan cables --gpus 32768 --radix 128 --floor-plan example-hall --to lengths",
+        "netplan cables --gpus 1024 --radix 64 --switch qm9700 --to ufm-infiniband -o p2p.xlsx",
+        "netplan cables --compare plan.csv fabric.ibnetdiscover",
     )
-    built = build_fabric(spec, sizing)
-    cage = _links_in_a_cage(model, built, reader.roots)
-    if hall is None:
-        plan = cable_plan(expand(spec, sizing), media=media_of(built), cage_links=cage)
-    else:
-        hardware = Hardware(book, model)
-        site = place(hall, spec, sizing, switch_units(hardware))
-        if to == UFM_RACKS:
-            return ufm_racks(site.layout)
-        cables = _cables(built, site, hardware)
-        if to in (LENGTHS, RACKS):
-            return (racks_sheet if to == RACKS else lengths_sheet)(site, cables)
-        plan = cable_plan(
-            site.network,
-            media=[MEDIA.get(kind, "") for kind in cables.kind],
-            places=site.layout.places(site.network),
-            length_m=cables.length_m,
-            cage_links=cage,
-        )
-    if to == UFM_HCA:
-        return ufm_hca(plan, built.sizing.hb_size if host_gpus is None else host_gpus)
-    return SHEETS[to](with_hosts(plan, host_gpus) if host_gpus is not None else plan)
+
+    to: str = optional("Which table.", "choice", choices=TABLES, default="plan")
+    floor_plan: str | None = optional(
+        "Hall that gives racks and lengths, such as example-hall, or a file."
+    )
+    switch: str | None = optional(
+        "Name ports by cage and half, as 1/2: qm9700, sn5600, ...", metavar="MODEL"
+    )
+    host_gpus: int | None = optional(
+        "Name hosts of so many GPUs instead of GPUs.", "whole", unit="GPUs"
+    )
+    compare: tuple[Path, Path] | None = optional(
+        "Say what differs between two tables or graphs instead.",
+        "path",
+        values=2,
+        metavar="PLAN AS_BUILT",
+    )
+
+    def ask(self) -> Answer:
+        """The table, or the comparison."""
+        if self.compare is not None:
+            for path in self.compare:
+                if not path.is_file():
+                    raise InputError(f"--compare: file '{path}' does not exist")
+            naming = {"switch": self.switch, "radix": self.radix, "catalog": self.catalog}
+            return compare_cables(*self.compare, **naming)  # type: ignore[arg-type]
+        if self.gpus is None:
+            raise InputError("Missing option '--gpus', or '--compare' with two files")
+        return CableSheet(self.inputs(), self.table())
+
+    def table(self) -> Callable[[], Sheet]:
+        """The plan, as a table that can be made more than once."""
+        if self.to not in TABLES:
+            raise InputError(f"unknown table {self.to!r}: use one of {', '.join(TABLES)}")
+        reader = CatalogReader(self.catalog, self.overrides)
+        spec, sizing = self.sized(reader)
+        hall = reader.load(FLOOR_PLANS, self.floor_plan) if self.floor_plan else None
+        book = reader.load(CABLING_BOOKS, CABLING)
+        model = reader.load(SWITCHES, self.switch) if self.switch else None
+        reader.replaced()
+        _check_floor(self.to, hall, self.host_gpus)
+        built = build_fabric(spec, sizing)
+        cage = _links_in_a_cage(model, built, reader.roots)
+        if hall is None:
+            plan = cable_plan(expand(spec, sizing), media=media_of(built), cage_links=cage)
+        else:
+            hardware = Hardware(book, model)
+            site = place(hall, spec, sizing, switch_units(hardware))
+            if self.to == UFM_RACKS:
+                return partial(ufm_racks, site.layout)
+            ordered = _ordered(built, site, hardware)
+            if self.to in (LENGTHS, RACKS):
+                return partial(racks_sheet if self.to == RACKS else lengths_sheet, site, ordered)
+            plan = cable_plan(
+                site.network,
+                media=[MEDIA.get(kind, "") for kind in ordered.kind],
+                places=site.layout.places(site.network),
+                length_m=ordered.length_m,
+                cage_links=cage,
+            )
+        if self.to == UFM_HCA:
+            members = built.sizing.hb_size if self.host_gpus is None else self.host_gpus
+            return partial(ufm_hca, plan, members)
+        named = plan if self.host_gpus is None else with_hosts(plan, self.host_gpus)
+        return partial(SHEETS[self.to], named)
+
+
+cables = asks(Cables)
 
 
 def _check_floor(to: str, hall: FloorPlan | None, host_gpus: int | None) -> None:
@@ -167,23 +225,23 @@ def _links_in_a_cage(model: SwitchModel | None, fabric: Fabric, roots: Sequence[
     return model.links_per_cage(sizing.speed_gbps)
 
 
-class Cables(NamedTuple):
+class Ordered(NamedTuple):
     """Cables of a fabric in a hall: their lengths as sold [m], and their kinds, where known."""
 
     length_m: Floats
     kind: Sequence[str]
 
 
-def _cables(fabric: Fabric, site: Site, hardware: Hardware) -> Cables:
+def _ordered(fabric: Fabric, site: Site, hardware: Hardware) -> Ordered:
     """The cables that the bill orders; those that no book has keep the length that they need."""
     try:
         installed = install(fabric, site, hardware)
     except (InfeasibleError, CatalogError):
-        return Cables(site.length_m, [""] * site.network.link_count)
-    return Cables(installed.length_m, installed.kinds)
+        return Ordered(site.length_m, [""] * site.network.link_count)
+    return Ordered(installed.length_m, installed.kinds)
 
 
-def racks_sheet(site: Site, cables: Cables) -> Sheet:
+def racks_sheet(site: Site, cables: Ordered) -> Sheet:
     """What stands in each rack, and the cables that begin there, by length: for installers."""
     network, places = site.network, site.layout.places(site.network)
     racks = [places[name].rack for name in network.node_names()]
@@ -198,7 +256,7 @@ def racks_sheet(site: Site, cables: Cables) -> Sheet:
     return Sheet("Racks", RACK_COLUMNS, rows)
 
 
-def lengths_sheet(site: Site, cables: Cables) -> Sheet:
+def lengths_sheet(site: Site, cables: Ordered) -> Sheet:
     """Cables by link group, length and kind, as on the bill."""
     groups = np.array(site.network.group_names, object)[site.network.group].tolist()
     counts = Counter(zip(groups, cables.length_m.tolist(), cables.kind, strict=True))
@@ -248,7 +306,7 @@ def _is_edge_list(path: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class CableComparison:
+class CableComparison(Answer):
     """The answer of :func:`compare_cables`.
 
     Parameters
@@ -280,6 +338,11 @@ class CableComparison:
         found = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "no difference"
         return f"{self.planned:,} cables planned, {self.built:,} built: {found}."
 
+    @property
+    def exit_code(self) -> int:
+        """1 if anything differs."""
+        return int(bool(self.differences))
+
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan cables --compare``."""
         return {
@@ -287,27 +350,23 @@ class CableComparison:
             "inputs": {"plan": self.plan, "as_built": self.as_built},
             "planned": self.planned,
             "built": self.built,
-            "differences": self.to_rows(),
+            "differences": [
+                {name: row[name] for name in DIFFERENCE} for row in map(asdict, self.differences)
+            ],
         }
 
-    def to_rows(self) -> list[dict[str, Cell]]:
-        """One flat row a difference."""
-        rows = [asdict(difference) for difference in self.differences]
-        return [{column: row[column] for column in COLUMNS} for row in rows]
+    def sections(self) -> Iterator[Section]:
+        """One row a difference, with what to do about it."""
+        columns = [
+            column(name, attrgetter(name), shown="always" if name in TO_DO else "never")
+            for name in DIFFERENCE
+        ]
+        yield Table("differences", columns, self.differences)
+        yield Paragraph(self.summary)
 
-    def to_sheet(self) -> Sheet:
-        """One row a difference, as a sheet."""
-        rows = (tuple(str(cell) for cell in row.values()) for row in self.to_rows())
-        return Sheet("Differences", COLUMNS, rows)
 
-    def to_frame(self) -> "pd.DataFrame":
-        """One row a difference."""
-        import pandas as pd
-
-        return pd.DataFrame(self.to_rows(), columns=list(COLUMNS))
-
-    def _repr_html_(self) -> str:
-        return str(self.to_frame().to_html(escape=True, index=False))
+TO_DO = ("kind", "instruction")
+DIFFERENCE = (*TO_DO, "planned", "built")
 
 
 def compare_cables(

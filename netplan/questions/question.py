@@ -61,6 +61,8 @@ class Option:
         ``input`` of the answer, or ``source`` (where it is read from).
     argument
         Whether its place on the command line says what it is, not a flag.
+    values
+        Values that follow the flag [1].
     """
 
     help: str
@@ -76,6 +78,7 @@ class Option:
     shared: bool = False
     role: Literal["input", "source"] = "input"
     argument: bool = False
+    values: int = 1
 
 
 def required(help_: str, kind: Kind = "text", **facts: Any) -> Any:  # noqa: ANN401 - a field of any type

@@ -7,7 +7,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from netplan.questions.cable_sheets import sheet_csv, sheet_xlsx
-from netplan.questions.cables import cables, compare_cables, read_cables
+from netplan.questions.cables import Cables, compare_cables, read_cables
 from netplan.topologies.as_built import Cable, differences
 from netplan.topologies.cable_plan import Sheet
 from tests.topologies.cable_faults import inject
@@ -16,7 +16,8 @@ CABLES = 3 * 32_768
 
 
 def large(switch: str | None = None) -> Sheet:
-    return cables(gpus=32_768, radix=64, hb_size=8, fabric="rail-optimized", switch=switch)
+    question = Cables(gpus=32_768, radix=64, hb_size=8, fabric="rail-optimized", switch=switch)
+    return question.table()()
 
 
 @pytest.fixture(scope="module")

@@ -146,7 +146,8 @@ def sheet(to: str, gpus: int, switch: str | None, fabric: str) -> list[dict[str,
     made = netplan.cables(
         gpus=gpus, radix=64, hb_size=8, fabric=fabric, floor_plan=HALL, switch=switch, to=to
     )
-    return [dict(zip(made.header, row, strict=True)) for row in made.rows]
+    rows: list[dict[str, str]] = made.to_dict()["rows"]
+    return rows
 
 
 def bill(gpus: int, switch: str | None, fabric: str) -> Bill:
@@ -195,8 +196,7 @@ def test_high_switches_take_more_racks_in_bill_and_plan_alike() -> None:
     question |= {"switch": "q3400", "floor_plan": HALL}
     made = netplan.cost(**question, fabrics=("rail-optimized",)).bills[0]
     plan = netplan.cables(**question, fabric="rail-optimized", to="racks")
-    rows = [dict(zip(plan.header, row, strict=True)) for row in plan.rows]
-    held = [int(row["count"]) for row in rows if row["what"] == "switch"]
+    held = [int(row["count"]) for row in plan.to_dict()["rows"] if row["what"] == "switch"]
     assert max(held) == made.racks.each == 10
     assert len(held) == made.racks.count
 

@@ -9,7 +9,7 @@ import pytest
 from netplan.costing.switches import SWITCHES, cage_links
 from netplan.errors import CatalogError, InputError
 from netplan.questions.cable_sheets import sheet_csv, sheet_xlsx
-from netplan.questions.cables import cables, compare_cables, read_cables
+from netplan.questions.cables import Cables, cables, compare_cables, read_cables
 from netplan.topologies.as_built import Cable, End, cables_of, differences
 from netplan.topologies.cable_plan import Sheet
 from netplan.topologies.cages import CableList, cage_port, named_alike
@@ -24,7 +24,9 @@ TABLES = ("plan", "netbox-cables", "ufm-ethernet", "ufm-infiniband")
 
 
 def sheet(to: str = "plan") -> Sheet:
-    return cables(gpus=512, radix=64, hb_size=8, fabric="rail-optimized", to=to, switch="qm9700")
+    return Cables(
+        gpus=512, radix=64, hb_size=8, fabric="rail-optimized", to=to, switch="qm9700"
+    ).table()()
 
 
 def saved(path: Path, written: Sheet) -> Path:
@@ -82,7 +84,7 @@ def test_every_table_reads_back_to_the_same_cables(
 
 def test_a_switch_of_single_ports_is_named_as_before() -> None:
     one, two = (
-        cables(gpus=64, radix=64, hb_size=8, accelerator="b200", switch=switch)
+        Cables(gpus=64, radix=64, hb_size=8, accelerator="b200", switch=switch).table()()
         for switch in ("sn5600", None)
     )
     assert list(one.rows) == list(two.rows)

@@ -9,7 +9,7 @@ import pytest
 from netplan.catalog import shipped_root
 from netplan.errors import InputError
 from netplan.questions.cable_sheets import sheet_csv
-from netplan.questions.cables import cables, read_cables
+from netplan.questions.cables import Cables, read_cables
 from netplan.topologies.cable_plan import Sheet
 
 HALL = "example-hall"
@@ -23,7 +23,7 @@ def table(sheet: Sheet) -> list[dict[str, str]]:
 
 def made(sheet: str, /, **options: object) -> Sheet:
     question = {"gpus": 1024, "radix": 64, "hb_size": 8, "fabric": "rail-only"} | options
-    return cables(to=sheet, **question)  # type: ignore[arg-type]
+    return Cables(to=sheet, **question).table()()  # type: ignore[arg-type]
 
 
 def test_hca_mapping_is_that_of_the_manual() -> None:
