@@ -88,6 +88,11 @@ class Plan:
         return shape_of(self.placement.totals)
 
     @property
+    def shape_inside(self) -> str:
+        """The same of what lies inside an HB domain."""
+        return shape_of(self.placement.levels[0])
+
+    @property
     def schedule(self) -> str:
         """Microbatches of one pipeline x sequences of one microbatch."""
         return f"{self.microbatches} x {self.microbatch}"
@@ -192,6 +197,10 @@ class SearchResult:
     seconds: float
     levels: tuple[Level, ...]
     settings: tuple[Setting, ...] = ()
+
+    def setting_of(self, timed: PlanTime) -> Setting:
+        """The setting under which a plan was found."""
+        return next(one for one in self.settings if one.strategy == timed.strategy)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON answer: inputs, size of the space, plans."""

@@ -2,14 +2,14 @@
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Literal, NotRequired, TypedDict, get_args
+from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from netplan.errors import InputError
 from netplan.performance.iteration_model import IterationModel
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import Model
-from netplan.workloads.operations import PLAIN, Mode, Recompute, Sharding, Strategy, Variant
+from netplan.workloads.operations import PLAIN, Mode, Sharding, Strategy, Variant
 from netplan.workloads.program import Program, TrainingMethod, Zero, training_program
 
 AnyStrategy = Literal["1d", "2d", "summa", "all"]
@@ -156,71 +156,6 @@ class Options:
 
 
 DEFAULT_OPTIONS = Options()
-
-
-class TrainingKeywords(TypedDict):
-    """Keywords of `TrainingOptions`, for questions that hand them on."""
-
-    strategy: NotRequired[AnyStrategy]
-    mode: NotRequired[Mode]
-    recompute: NotRequired[Recompute]
-    experts: NotRequired[int]
-    top_k: NotRequired[int]
-    expert_degree: NotRequired[int | None]
-    embedding: NotRequired[bool]
-    lm_head: NotRequired[bool]
-    zero_stage: NotRequired[Zero | None]
-    interleave: NotRequired[Literal["none", "whole", "any"] | None]
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingOptions:
-    """How a model is trained, as every question that trains one asks it.
-
-    Parameters
-    ----------
-    strategy
-        Tensor parallelism: ``1d``, ``2d`` (context), ``summa`` or ``all``.
-    mode
-        ``corrected``, or ``published-code`` with the slips of the 4D model's code.
-    recompute, experts, top_k, embedding, lm_head
-        As in `netplan.workloads.operations.Variant`.
-    expert_degree, zero_stage, interleave
-        As in :class:`Options`.
-
-    Examples
-    --------
-    >>> TrainingOptions(recompute="full").options().variant.recompute
-    'full'
-    """
-
-    strategy: AnyStrategy = "1d"
-    mode: Mode = "corrected"
-    recompute: Recompute = "selective"
-    experts: int = 1
-    top_k: int = 1
-    expert_degree: int | None = None
-    embedding: bool = False
-    lm_head: bool = False
-    zero_stage: Zero | None = None
-    interleave: Literal["none", "whole", "any"] | None = None
-
-    def options(self, fixed: Mapping[str, int] | None = None) -> Options:
-        """Choices of a search, with values that are given.
-
-        Raises
-        ------
-        InputError
-            If a name is unknown, or a value not allowed.
-        """
-        variant = Variant(self.recompute, self.experts, self.top_k, self.embedding, self.lm_head)
-        given = fixed_values(fixed or {})
-        return Options(variant, self.zero_stage, self.interleave, self.expert_degree, given)
-
-    def inputs(self, setting: "Setting") -> dict[str, object]:
-        """Return the options as an answer shows them: what was left open, as it was set."""
-        stages = {"zero_stage": setting.zero_stage, "interleave": setting.interleave}
-        return {**asdict(self), **stages}
 
 
 @dataclass(frozen=True, slots=True)

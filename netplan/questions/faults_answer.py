@@ -306,7 +306,7 @@ FAILURE: tuple[Column[Failure], ...] = (
     ),
 )
 SINGLE: tuple[Column[Failure], ...] = (
-    column("kind", lambda row: row.kind),
+    column("kind", lambda row: row.kind, title="failed"),
     column("parts", lambda row: row.parts),
     *(column(name, _impact(name)) for name in SHOWN),
 )
@@ -344,7 +344,13 @@ TIME: tuple[Column[FabricFaults], ...] = (
 )
 LOADS: tuple[Column[tuple[str, TrainingLoads]], ...] = (
     OF_PAIR,
-    *(_pair(name) for name in ("busiest_link", "busiest_s", "intact_busiest_s", "detour_bytes")),
+    _pair("busiest_link"),
+    Column(
+        quantity("busiest_s", title="needs", form="general", digits=4, suffix="ms", scale=1e-3),
+        _of("busiest_s"),
+    ),
+    _pair("intact_busiest_s"),
+    _pair("detour_bytes"),
     column("lost_bytes", _of("lost_bytes"), shown="never"),
     column("cut_bytes", _of("cut_bytes"), shown="never"),
 )

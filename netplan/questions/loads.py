@@ -1,34 +1,56 @@
-"""``netplan loads``: what every link carries in one iteration, and how near it is to the bound."""
+"""What every link carries in one iteration or of a given matrix, and how near that is to the bound.
+
+The traffic is that of a training run, placed by its best plan, or a saved matrix; the links are
+those of a fabric of the catalog, or of somebody's own graph.
+"""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
+from netplan.errors import InputError
 from netplan.levels import Level
-from netplan.performance.space import single_plan
-from netplan.questions.run import Workload, find_workload
-from netplan.reports.text import Cell
+from netplan.performance.iteration_model import CommunicationPart
+from netplan.questions.export import read_graph
+from netplan.questions.inputs import CatalogReader, sizing_on
+from netplan.questions.question import asks, optional, shared
+from netplan.questions.run import PlacedRun, RunQuestion
+from netplan.reports.answer import Answer
+from netplan.reports.nomenclature import quantity
+from netplan.reports.sections import (
+    Column,
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    column,
+)
 from netplan.topologies.expand import expand
 from netplan.topologies.graph import FabricGraph
+from netplan.topologies.specs import FABRICS
 from netplan.traffic.algorithms import Collective
 from netplan.traffic.bounds import lower_bound
+from netplan.traffic.cuts import collective_bound_s
 from netplan.traffic.groups import Network, group_of
 from netplan.traffic.loads import GroupLoad, HotLink, LinkLoads
 from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
+from netplan.traffic.matrix_files import load_csv, load_npz
 from netplan.traffic.patterns import both_ways
-from netplan.traffic.placement import DIMENSIONS
+from netplan.traffic.placement import DIMENSIONS, Placements
 from netplan.traffic.routing import Routing, link_loads
 from netplan.traffic.training import use_traffic
+from netplan.units import si
 from netplan.version import __version__
+from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.operations import CollectiveKind
 from netplan.workloads.program import CollectiveUse
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from netplan.questions.run_question import RunQuestion
+BOUND_BYTES = 1e9
+MAX_ALL_TO_ALL_GPUS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,67 +88,141 @@ class CollectiveLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadsAnswer:
-    """The answer of :func:`loads`."""
+class LoadsAnswer(Answer):
+    """The answer of :func:`loads`.
 
-    workload: Workload
-    routing: str
+    Parameters
+    ----------
+    inputs
+        The question.
+    graph, link_loads
+        What carries what.
+    groups, hottest
+        Loads by group of links, and the most loaded links.
+    run
+        The training run; None where a saved matrix was given.
+    collectives
+        Every collective of the run, alone on the fabric.
+    total_bytes
+        All traffic [B].
+    bounds_s
+        Least time of collectives of 1 GB over all GPUs, where they were asked for [s].
+    notes
+        What the numbers assume.
+    """
+
+    inputs: dict[str, object]
     graph: FabricGraph
     link_loads: LinkLoads
     groups: tuple[GroupLoad, ...]
     hottest: tuple[HotLink, ...]
-    collectives: tuple[CollectiveLoad, ...]
-    notes: tuple[str, ...]
+    total_bytes: float
+    run: PlacedRun | None = None
+    collectives: tuple[CollectiveLoad, ...] = ()
+    bounds_s: dict[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan loads --format json``."""
-        return {
+        found: dict[str, Any] = {
             "netplan_version": __version__,
-            "inputs": {**self.workload.inputs, "routing": self.routing},
-            "plan": self.workload.timed.plan.to_dict(),
+            "inputs": self.inputs,
+            "total_bytes": self.total_bytes,
             "links": self.graph.link_count,
             "unused_links": len(self.link_loads.unused_links),
             "busiest_s": self.link_loads.busiest_s,
-            "groups": self.to_rows(),
+            "groups": [asdict(group) for group in self.groups],
             "hottest": [asdict(link) for link in self.hottest],
+        }
+        if self.run is None:
+            return found | {"bounds_s": self.bounds_s}
+        return found | {
+            "plan": self.run.timed.plan.to_dict(),
             "collectives": [{**asdict(one), "ratio": one.ratio} for one in self.collectives],
             "notes": list(self.notes),
         }
 
-    def to_rows(self) -> list[dict[str, Cell]]:
-        """One flat row a group of links."""
-        return [asdict(group) for group in self.groups]
+    def sections(self) -> Iterator[Section]:
+        """Heading, loads by group, the hottest links, every collective or bound, notes."""
+        yield self.run.heading("Loads") if self.run else self._matrix_heading()
+        yield Table("groups", GROUPS, self.groups)
+        yield Paragraph(
+            f"The busiest link works for {si(self.link_loads.busiest_s, 's')};"
+            f" {len(self.link_loads.unused_links):,} of {self.graph.link_count:,} links carry"
+            " nothing."
+        )
+        yield Table("hottest", HOTTEST, self.hottest)
+        if self.run is None:
+            yield Table("bounds", BOUNDS, list(self.bounds_s.items()))
+        elif self.collectives:
+            title = "Time of one run: by the model, by its busiest link, and no less than the bound"
+            yield Table("collectives", COLLECTIVES, self.collectives, title=title)
+        else:
+            yield Paragraph("No collective crosses GPUs.")
+        yield Notes.of([("", self.notes)])
 
-    def to_frame(self) -> "pd.DataFrame":
-        """One row a group of links."""
-        import pandas as pd
+    def _matrix_heading(self) -> Heading:
+        inputs = self.inputs
+        where = inputs["graph"] or f"fabric {inputs['fabric']}"
+        return Heading(
+            f"Loads of {inputs['matrix']}, {si(self.total_bytes, 'B')}, on {where}",
+            (
+                (
+                    f"{self.graph.gpus:,} GPUs in HB domains of {self.graph.hb_size:,};"
+                    f" routing {inputs['routing']}"
+                ),
+            ),
+        )
 
-        return pd.DataFrame(self.to_rows()).set_index("group")
 
-    def _repr_html_(self) -> str:
-        return str(self.to_frame().to_html(escape=True))
+def _time(name: str, title: str) -> Column[CollectiveLoad]:
+    return column(name, lambda row: getattr(row, name), title=title)
 
 
-def loads(
-    *,
-    routing: Routing = "auto",
-    hot: int = 5,
-    seed: int = 0,
-    **question: Unpack["RunQuestion"],
-) -> LoadsAnswer:
-    """Find the load of every link in one training iteration.
+GROUPS: tuple[Column[GroupLoad], ...] = (
+    column("group", lambda row: row.group),
+    column("directions", lambda row: row.directions),
+    column("unused", lambda row: row.unused),
+    column("total_bytes", lambda row: row.total_bytes),
+    column("largest_bytes", lambda row: row.largest_bytes, shown="never"),
+    column("busiest_s", lambda row: row.busiest_s),
+    column("utilisation", lambda row: row.utilisation),
+)
+HOTTEST: tuple[Column[HotLink], ...] = (
+    column("hottest", lambda row: f"{row.sender} -> {row.receiver}", data=False),
+    column("link", lambda row: row.link, shown="never"),
+    column("sender", lambda row: row.sender, shown="never"),
+    column("receiver", lambda row: row.receiver, shown="never"),
+    column("group", lambda row: row.group),
+    column("load_bytes", lambda row: row.load_bytes),
+    column("time_s", lambda row: row.time_s),
+)
+COLLECTIVES: tuple[Column[CollectiveLoad], ...] = (
+    Column(quantity("collective"), lambda row: f"{row.kind} {row.collective}", data=False),
+    column("kind", lambda row: row.kind, shown="never"),
+    column("collective", lambda row: row.collective, shown="never"),
+    column("stage", lambda row: row.stage, shown="never"),
+    column("members", lambda row: row.members),
+    column("data_bytes", lambda row: row.data_bytes),
+    column("times", lambda row: row.times, shown="wide"),
+    _time("analytic_s", "model"),
+    _time("busiest_s", "by link"),
+    _time("bound_s", "bound"),
+    column("binding", lambda row: row.binding, shown="never"),
+    column("ratio", lambda row: row.ratio),
+)
+BOUNDS: tuple[Column[tuple[str, float]], ...] = (
+    column("collective", lambda row: row[0], title="collective of 1 GB"),
+    Column(quantity("bound_s", title="no less than", digits=4), lambda row: row[1]),
+)
 
-    Parameters
-    ----------
-    routing
-        ``auto`` (the fabric's own), ``ecmp``, ``hashed``, ``dimension-order``,
-        ``minimal-adaptive``, ``minimal`` or ``valiant``.
-    hot
-        Hottest links to name [1].
-    seed
-        Seed of ``hashed`` routing.
-    question
-        As in `netplan.questions.run.find_workload`.
+
+@dataclass(frozen=True, kw_only=True)
+class Loads(RunQuestion[LoadsAnswer]):
+    """Show what every link carries in one iteration, and every collective beside its bound.
+
+    The traffic is that of a training run, or a saved matrix; the links are those of a fabric, or of
+    a graph from a file.
 
     Raises
     ------
@@ -141,55 +237,157 @@ def loads(
     >>> [(group.group, group.unused == group.directions) for group in answer.groups]
     [('hb', False), ('host', False), ('leaf-spine', True)]
     """
-    workload = find_workload(**question)
-    graph = expand(workload.spec, workload.sizing)
-    matrix = _as_wired(workload, workload.matrix())
-    found = link_loads(graph, matrix, routing=routing, rng=np.random.default_rng(seed))
-    collectives = tuple(_collectives(workload, graph, routing))
-    return LoadsAnswer(
-        workload=workload,
-        routing=routing,
-        graph=graph,
-        link_loads=found,
-        groups=found.by_group(),
-        hottest=found.hottest(hot),
-        collectives=collectives,
-        notes=(*workload.fabric.notes, *_agreement(collectives)),
+
+    command: ClassVar[str] = "loads"
+    examples: ClassVar[tuple[str, ...]] = (
+        "netplan loads --gpus 32768 --radix 128",
+        "netplan loads --gpus 32768 --radix 128 --fabric rail-only",
+        "netplan loads --gpus 4096 --fabric torus-3d --hb-size 1 --routing minimal-adaptive",
+        "netplan loads --graph fabric.graphml --matrix matrix.npz",
     )
 
+    gpus: int = optional(  # None with --graph, which has its own number
+        "GPUs in the cluster.", "whole", unit="GPUs", low=8, high=4_194_304
+    )
+    routing: Routing = shared(
+        "How messages find their way; auto is the fabric's own.",
+        "choice",
+        choices=get_args(Routing),
+    )
+    hot: int = shared("Hottest links to name.", "whole", low=0)
+    seed: int = optional("Seed of hashed routing.", "whole", default=0)
+    matrix: Path | None = optional("This traffic (.npz, .csv), not a plan's.", "path")
+    graph: Path | None = optional(
+        "On this graph (.graphml, .csv, .topo, .ibnetdiscover); needs --matrix.", "path"
+    )
+    bounds: bool = optional(
+        "With --matrix: least time of collectives over all GPUs.", "flag", default=False
+    )
 
-def _collectives(
-    workload: Workload, graph: FabricGraph, routing: Routing
-) -> Iterator[CollectiveLoad]:
+    def ask(self) -> LoadsAnswer:
+        """Route the run's traffic, or that of the matrix."""
+        if self.graph is not None and self.matrix is None:
+            raise InputError("--graph needs --matrix: the traffic to route over it")
+        if self.graph is None and not self.gpus:
+            raise InputError("Missing option '--gpus'")
+        return self._of_run() if self.matrix is None else self._of_matrix(self.matrix)
+
+    def _of_run(self) -> LoadsAnswer:
+        run = self.place()
+        graph = expand(run.spec, run.fabric.sizing)
+        matrix = run.matrix()
+        found = self._routed(graph, _as_wired(run, matrix))
+        collectives = tuple(_collectives(run, graph, self.routing))
+        part = run.setting.assumptions.communication
+        return LoadsAnswer(
+            inputs=run.inputs | {"matrix": None, "graph": None},
+            graph=graph,
+            link_loads=found,
+            groups=found.by_group(),
+            hottest=found.hottest(self.hot),
+            total_bytes=matrix.total_bytes,
+            run=run,
+            collectives=collectives,
+            notes=(*run.fabric.notes, *_agreement(collectives, part)),
+        )
+
+    def _of_matrix(self, path: Path) -> LoadsAnswer:
+        graph, replaced = self._graph()
+        matrix = load_matrix(path, graph.gpus)
+        found = self._routed(graph, matrix)
+        asked = self.inputs(
+            hb_size=graph.hb_size,
+            matrix=str(path),
+            graph=str(self.graph) if self.graph else None,
+            set=replaced,
+        )
+        return LoadsAnswer(
+            inputs=asked,
+            graph=graph,
+            link_loads=found,
+            groups=found.by_group(),
+            hottest=found.hottest(self.hot),
+            total_bytes=matrix.total_bytes,
+            bounds_s=_bounds(graph) if self.bounds else {},
+        )
+
+    def _routed(self, graph: FabricGraph, matrix: TrafficMatrix) -> LinkLoads:
+        rng = np.random.default_rng(self.seed)
+        return link_loads(graph, matrix, routing=self.routing, rng=rng)
+
+    def _graph(self) -> tuple[FabricGraph, dict[str, object]]:
+        """Somebody's graph, or that of a fabric of the catalog; and the values replaced in it."""
+        if self.graph is not None:
+            return read_graph(self.graph, hb_size=self.hb_size), {}
+        reader = CatalogReader(self.catalog, self.overrides)
+        on, spec = reader.load(ACCELERATORS, self.accelerator), reader.load(FABRICS, self.fabric)
+        sizing = sizing_on(
+            on,
+            gpus=self.gpus,
+            radix=self.radix,
+            hb_size=self.hb_size,
+            oversubscription=self.oversubscription,
+        )
+        return expand(spec, sizing), reader.replaced()
+
+
+loads = asks(Loads)
+
+
+def load_matrix(path: Path, gpus: int) -> TrafficMatrix:
+    """Read a saved matrix.
+
+    Raises
+    ------
+    InputError
+        If the ending is unknown, or the matrix is for another number of GPUs.
+    """
+    if path.suffix == ".npz":
+        return load_npz(path, gpus)
+    if path.suffix == ".csv":
+        return load_csv(path, gpus)
+    raise InputError(f"--matrix {path}: name it .npz or .csv")
+
+
+def _bounds(graph: FabricGraph) -> dict[str, float]:
+    """Least time of collectives of 1 GB; an all_to_all only where its exact program is small."""
+    names: tuple[Collective, ...] = ("all_gather", "reduce_scatter", "all_reduce")
+    if graph.gpus <= MAX_ALL_TO_ALL_GPUS:
+        names += ("all_to_all",)
+    return {name: collective_bound_s(name, graph, BOUND_BYTES) for name in names}
+
+
+def _collectives(run: PlacedRun, graph: FabricGraph, routing: Routing) -> Iterator[CollectiveLoad]:
     """Every collective of the iteration, alone on the fabric."""
     network = Network(
-        workload.fabric.levels,
-        workload.setting.assumptions.communication.used,
-        workload.setting.mode,
+        run.fabric.levels,
+        run.setting.assumptions.communication.used,
+        run.setting.mode,
     )
-    placements = single_plan(workload.timed.plan).placements
-    for use in workload.collectives:
+    placements = Placements.of(run.placement)
+    for use in run.collectives:
         group = group_of(placements, *(DIMENSIONS.index(name) for name in use.dimensions))
         # An all_reduce of the iteration is a reduce_scatter and an all_gather.
         whole = use.collective == "all_reduce"
         kind: CollectiveKind = "all_gather" if whole else use.collective
         slope = (2 if whole else 1) * float(network.collective(kind, group).s_per_byte[0])
-        matrix = use_traffic(use, workload.placement, workload.patterns.of(use))
+        matrix = use_traffic(use, run.placement, run.patterns.of(use))
+        levels = _levels_of(run, use)
         bound = lower_bound(
             _BOUNDED_AS[use.collective],
-            _levels_of(workload, use),
+            levels,
             data_bytes=use.data_bytes,
-            fabric=_reach(workload),
+            fabric=_reach(run, levels),
         )
         yield CollectiveLoad(
             kind=use.kind,
             collective=use.collective,
-            members=workload.placement.degree(*use.dimensions),
+            members=run.placement.degree(*use.dimensions),
             data_bytes=use.data_bytes,
             times=use.times,
             stage=use.stage,
             analytic_s=slope * use.data_bytes,
-            busiest_s=link_loads(graph, _as_wired(workload, matrix), routing=routing).busiest_s,
+            busiest_s=link_loads(graph, _as_wired(run, matrix), routing=routing).busiest_s,
             bound_s=bound.bound_s,
             binding=bound.binding,
         )
@@ -206,9 +404,9 @@ _BOUNDED_AS: dict[CollectiveKind, Collective] = {
 """The roots of SUMMA panels take turns: together they gather, or reduce and scatter."""
 
 
-def _as_wired(workload: Workload, matrix: TrafficMatrix) -> TrafficMatrix:
+def _as_wired(run: PlacedRun, matrix: TrafficMatrix) -> TrafficMatrix:
     """Collectives of the rings of a torus use both links of a GPU, half of the bytes each."""
-    if not any(level.kind == "ring" for level in workload.fabric.levels):
+    if not any(level.kind == "ring" for level in run.fabric.levels):
         return matrix
     return combine(
         [
@@ -218,43 +416,49 @@ def _as_wired(workload: Workload, matrix: TrafficMatrix) -> TrafficMatrix:
     )
 
 
-def _levels_of(workload: Workload, use: CollectiveUse) -> list[Level]:
+def _levels_of(run: PlacedRun, use: CollectiveUse) -> list[Level]:
     """The levels as one group of the collective sees them."""
-    splits = workload.placement.splits(*use.dimensions)
+    splits = run.placement.splits(*use.dimensions)
     return [
         Level(level.kind, members, level.link_bytes_per_s)
-        for level, members in zip(workload.fabric.levels, splits, strict=True)
+        for level, members in zip(run.fabric.levels, splits, strict=True)
     ]
 
 
-def _reach(workload: Workload) -> Literal["rail-only", "rail-optimized"]:
-    """Whether the network joins all GPUs of a group, or those of a rail."""
-    any_to_any = workload.fabric.network == "any-to-any"
-    switched = workload.fabric.levels[-1].kind == "switch"
+def _reach(run: PlacedRun, levels: list[Level]) -> Literal["rail-only", "rail-optimized"]:
+    """Whether the outermost level of a group joins all of its GPUs, or those of a rail."""
+    any_to_any = run.fabric.network == "any-to-any"
+    switched = [level.kind for level in levels if level.size > 1][-1:] == ["switch"]
     return "rail-optimized" if any_to_any and switched else "rail-only"
 
 
-def _agreement(collectives: tuple[CollectiveLoad, ...]) -> Iterator[str]:
-    """Why the model's time and the busiest link differ, where they do."""
+def _agreement(collectives: tuple[CollectiveLoad, ...], part: CommunicationPart) -> Iterator[str]:
+    """Why the model's times and the busiest links differ, where they do."""
+    share = part.bandwidth_efficiency
+    if share < 1:
+        yield (
+            f"The model gives messages {100 * share:.0f} % of the links' bandwidth; times by link"
+            " and bounds have all of it."
+        )
+    less: dict[str, list[str]] = {}
     for one in collectives:
-        if one.busiest_s > one.analytic_s * (1 + 1e-9):
+        name, model_s = f"{one.kind} {one.collective}", share * one.analytic_s
+        if one.busiest_s > model_s * (1 + 1e-9):
             yield (
-                f"The {one.kind} {one.collective} needs {one.busiest_s:.3g} s on its busiest link,"
-                f" more than the model's {one.analytic_s:.3g} s: this pattern or routing shares"
-                " links that the model takes for separate."
+                f"The {name} needs {one.busiest_s:.3g} s on its busiest link, more than the"
+                f" model's {model_s:.3g} s: this pattern or routing shares links that the model"
+                " takes for separate."
             )
-        elif one.busiest_s < one.analytic_s * (1 - 1e-9) and one.collective in (
-            "broadcast",
-            "reduce",
-        ):
-            yield (
-                f"The model sends all panels of the {one.kind} {one.collective} over each link"
-                f" ({one.analytic_s:.3g} s); those that a GPU has itself it need not get"
-                f" ({one.busiest_s:.3g} s)."
-            )
-        elif one.busiest_s < one.analytic_s * (1 - 1e-9):
-            yield (
-                f"The model adds the phases of the {one.kind} {one.collective}"
-                f" ({one.analytic_s:.3g} s); the busiest link works in one of them"
-                f" ({one.busiest_s:.3g} s)."
-            )
+        elif one.busiest_s < model_s * (1 - 1e-9):
+            panels = one.collective in ("broadcast", "reduce")
+            less.setdefault(_MORE["panels" if panels else part.collectives], []).append(name)
+    for reason, names in less.items():
+        yield f"{', '.join(dict.fromkeys(names))}: {reason}."
+
+
+_MORE = {
+    "phased": "the model adds the phases; the busiest link works in one of them",
+    "ring": "the model runs one ring through all levels, of which the slowest counts",
+    "panels": "the model sends all panels over each link; a GPU need not get those it has itself",
+}
+"""Why a model takes longer than the busiest link."""

@@ -1,34 +1,47 @@
 """The best parallel plans of a model on one fabric, and why one plan or mode beats another."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, ClassVar
 
 from netplan.errors import InputError
 from netplan.performance.explain import Difference, explain, explain_modes
-from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import PlanTime, SearchResult
 from netplan.performance.search import search_plans
-from netplan.performance.setting import AnyStrategy, Setting, Training, TrainingOptions
-from netplan.questions.inputs import CatalogReader, sizing_on
-from netplan.reports.text import Cell
-from netplan.topologies.build import build_fabric
-from netplan.topologies.specs import FABRICS
+from netplan.questions.question import asks, optional, shared
+from netplan.questions.training import PlanQuestion
+from netplan.reports.answer import Answer
+from netplan.reports.nomenclature import Cell, quantity
+from netplan.reports.sections import (
+    Bars,
+    Column,
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    column,
+)
+from netplan.traffic.placement import DIMENSIONS
+from netplan.units import si
 from netplan.version import __version__
-from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.models import MODELS
-from netplan.workloads.operations import Mode, Recompute
-from netplan.workloads.program import Zero
 
-if TYPE_CHECKING:
-    import pandas as pd
+PARTS = {
+    "compute": "computing",
+    "memory": "waiting for memory",
+    "tensor_comm": "tensor parallel",
+    "data_comm": "data parallel",
+    "pipeline_comm": "pipeline transfers",
+    "expert_comm": "expert parallel",
+    "bubble": "pipeline bubble",
+}
+"""Parts of an iteration for people."""
 
-DEFAULT_RADIX = 64
+Ranked = tuple[int, PlanTime]
 
 
 @dataclass(frozen=True, slots=True)
-class SearchAnswer:
+class SearchAnswer(Answer):
     """The answer of :func:`search`.
 
     Parameters
@@ -53,77 +66,123 @@ class SearchAnswer:
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan search --format json``."""
-        answer = {"netplan_version": __version__, **self.found.to_dict(), "notes": list(self.notes)}
-        answer["inputs"] = self.inputs
+        answer = {
+            "netplan_version": __version__,
+            "inputs": self.inputs,
+            **self.found.to_dict(),
+            "notes": list(self.notes),
+        }
         if self.differences:
             answer["explanation"] = [difference.to_dict() for difference in self.differences]
         return answer
 
-    def to_rows(self) -> list[dict[str, Cell]]:
-        """One flat row a plan."""
-        return [_flat(rank, plan) for rank, plan in enumerate(self.found.plans, start=1)]
+    def sections(self) -> Iterator[Section]:
+        """Heading, the plans, where the best one's time and memory go, the explanation, notes."""
+        best = self.found.plans[0]
+        yield self._heading()
+        yield Table("plans", list(self._columns()), list(enumerate(self.found.plans, start=1)))
+        yield Bars(
+            "time",
+            f"Time of plan 1: {si(best.iteration_time_s, 's', 4)}",
+            quantity("seconds"),
+            tuple((PARTS[key], value) for key, value in best.breakdown_s.items()),
+            best.iteration_time_s,
+        )
+        used, room = best.memory_bytes, self.memory_bytes
+        yield Bars(
+            "memory",
+            f"Memory of plan 1: {si(used, 'B')} of {si(room, 'B')} ({100 * used / room:.0f} %)",
+            quantity("memory_bytes", form="si", digits=3, suffix="", scale=1.0),
+            tuple(best.memory_parts_bytes.items()),
+            room,
+        )
+        yield from self._explanation()
+        yield Notes.of([(self.inputs["fabric"], self.notes)])
 
-    def to_frame(self) -> "pd.DataFrame":
-        """One row a plan, one column a number."""
-        import pandas as pd
+    def _heading(self) -> Heading:
+        inputs, found = self.inputs, self.found
+        return Heading(
+            f"Best plans of {inputs['model']}, batch {inputs['batch']:,}, on {inputs['gpus']:,}"
+            f" {inputs['accelerator']}",
+            (
+                (
+                    f"HB domains of {inputs['hb_size']:,}, fabric {inputs['fabric']}; strategy"
+                    f" {inputs['strategy']}, model {inputs['iteration_model']} ({inputs['mode']})"
+                ),
+                (
+                    f"{found.enumerated:,} plans, {found.feasible:,} fit the memory; all were"
+                    f" evaluated ({si(found.seconds, 's', 2)})."
+                ),
+                *(f"with {key} = {value}" for key, value in inputs["set"].items()),
+            ),
+        )
 
-        return pd.DataFrame(self.to_rows()).set_index("rank")
+    def _columns(self) -> Iterator[Column[Ranked]]:
+        """Columns of the plans; panels and interleaved stages where a plan has them."""
+        plans = [timed.plan for timed in self.found.plans]
+        panels = any(timed.strategy == "summa" for timed in self.found.plans)
+        stages = any(plan.interleave > 1 for plan in plans)
+        yield column("rank", lambda row: row[0])
+        yield column("strategy", lambda row: row[1].strategy, shown="never")
+        seconds = quantity("iteration_time_s", form="si", digits=4)
+        yield Column(seconds, lambda row: row[1].iteration_time_s)
+        yield column("mfu", lambda row: row[1].mfu)
+        yield column("memory_bytes", lambda row: row[1].memory_bytes)
+        yield column("degrees", lambda row: row[1].plan.shape, data=False)
+        yield column("inside_hb", lambda row: row[1].plan.shape_inside, data=False)
+        yield column("schedule", lambda row: row[1].plan.schedule, data=False)
+        for name in (*DIMENSIONS, "microbatch", "microbatches"):
+            yield column(name, _of_plan(name), shown="never")
+        yield column("panels", _of_plan("panels"), shown="always" if panels else "never")
+        yield column("interleave", _of_plan("interleave"), shown="always" if stages else "never")
+        for at, name in enumerate(DIMENSIONS):
+            yield column(f"hb_{name}", _inside(at), shown="never")
+        for part in self.found.plans[0].breakdown_s:
+            yield column(f"breakdown_s.{part}", _part(part), shown="never")
 
-    def _repr_html_(self) -> str:
-        return str(self.to_frame().to_html(escape=True))
+    def _explanation(self) -> Iterator[Section]:
+        """The terms that differ, largest difference first, and their sum."""
+        if not self.differences:
+            return
+        kind = self.inputs["explain"]
+        first, second = (
+            ("published-code", "corrected")
+            if kind == "modes"
+            else (f"plan {int(rank)}" for rank in kind.split(","))
+        )
+        names: tuple[Column[Difference], ...] = (
+            column("operation", lambda row: row.operation),
+            column("direction", lambda row: row.direction),
+            column("part", lambda row: row.part),
+        )
+        times: tuple[Column[Difference], ...] = (
+            column("first_s", lambda row: row.first_s, title=first),
+            column("second_s", lambda row: row.second_s, title=second),
+            column("difference_s", lambda row: row.difference_s),
+        )
+        yield Table("explanation", [*names, *times], self.differences, only="programs")
+        changed = [row for row in self.differences if row.difference_s]
+        if not changed:
+            yield Paragraph(f"No term differs between {first} and {second}.")
+            return
+        changed.sort(key=lambda row: -abs(row.difference_s))
+        sums = [
+            sum(getattr(row, key) for row in self.differences)
+            for key in ("first_s", "second_s", "difference_s")
+        ]
+        yield Table(
+            "terms",
+            [column("term", _term), *times],
+            changed,
+            title=f"From {first} to {second}, terms of an iteration",
+            closing=[Difference("sum", "", "", *sums)],
+            only="people",
+        )
 
 
-def search(  # noqa: PLR0913 - one keyword an input, as on the command line
-    *,
-    gpus: int,
-    model: str = "gpt-1t",
-    accelerator: str = "gh200-96gb",
-    hb_size: int | None = None,
-    batch: int | None = None,
-    fabric: str = "rail-optimized",
-    radix: int = DEFAULT_RADIX,
-    oversubscription: float | None = None,
-    strategy: AnyStrategy = "1d",
-    iteration_model: str = "4d",
-    mode: Mode = "corrected",
-    top: int = 1,
-    recompute: Recompute = "selective",
-    experts: int = 1,
-    top_k: int = 1,
-    expert_degree: int | None = None,
-    embedding: bool = False,
-    lm_head: bool = False,
-    zero_stage: Zero | None = None,
-    interleave: Literal["none", "whole", "any"] | None = None,
-    fixed: Mapping[str, int] | None = None,
-    explain: str | None = None,
-    catalog: str | Path | None = None,
-    overrides: Mapping[str, str] | None = None,
-) -> SearchAnswer:
-    """Find the best parallel plans of a model on a cluster, proven over the whole space.
-
-    Parameters
-    ----------
-    gpus
-        GPUs in the cluster [1].
-    model, accelerator, fabric, iteration_model
-        Catalog names or paths to files.
-    hb_size
-        GPUs per HB domain; the accelerator's own if absent [1].
-    batch
-        Global batch; the model's own if absent [sequences].
-    radix, oversubscription
-        The fabric's switches, and bandwidth down over up at the leaves of Clos networks [1].
-    strategy, mode, recompute, experts, top_k, expert_degree, embedding, lm_head, zero_stage
-        As in `netplan.performance.setting.TrainingOptions`; so is ``interleave``.
-    top
-        Plans to return [1].
-    fixed
-        Values that the search leaves no choice of, such as ``{"pipeline": 64, "microbatch": 1}``.
-    explain
-        ``modes`` compares the modes on the best plan, ``1,2`` two plans by rank.
-    catalog, overrides
-        As in :func:`netplan.compare`.
+@dataclass(frozen=True, kw_only=True)
+class Search(PlanQuestion[SearchAnswer]):
+    """Find the best parallel plans of a model on a cluster; every plan is evaluated.
 
     Raises
     ------
@@ -138,63 +197,41 @@ def search(  # noqa: PLR0913 - one keyword an input, as on the command line
     >>> best.found.enumerated, best.found.feasible, round(best.found.plans[0].iteration_time_s, 4)
     (2544, 484, 9.039)
     """
-    reader = CatalogReader(catalog, overrides)
-    on, spec = reader.load(ACCELERATORS, accelerator), reader.load(FABRICS, fabric)
-    trained, assumptions = (
-        reader.load(MODELS, model),
-        reader.load(ITERATION_MODELS, iteration_model),
+
+    command: ClassVar[str] = "search"
+    examples: ClassVar[tuple[str, ...]] = (
+        "netplan search --gpus 16384 --accelerator b200 --model gpt-1t",
+        "netplan search --gpus 1024 --accelerator b200 --model vit-64k --strategy all",
+        "netplan search --gpus 4096 --accelerator h200 --explain 1,2",
+        "netplan search --gpus 16384 --accelerator b200 --fix pipeline=64 --fix microbatch=1",
     )
-    sizing = sizing_on(
-        on, gpus=gpus, radix=radix, hb_size=hb_size, oversubscription=oversubscription
+
+    top: int = shared("Plans to show.", "whole", low=1)
+    explain: str | None = optional(
+        "Difference term by term: between modes, or between two plans such as 1,2.",
+        metavar="modes|A,B",
     )
-    built = build_fabric(spec, sizing)
-    if not built.levels or built.sizing.full_domains * built.sizing.hb_size != gpus:
-        raise InputError(
-            f"{gpus:,} GPUs do not fill HB domains of {built.sizing.hb_size:,} on {spec.name}:"
-            " give a multiple, or another --hb-size"
+
+    def ask(self) -> SearchAnswer:
+        """Search the whole space."""
+        case = self.case()
+        wanted = max(self.top, *_ranks(self.explain)) if self.explain else self.top
+        found = search_plans(
+            case.training,
+            case.fabric.levels,
+            strategy=self.strategy,
+            mode=self.mode,
+            options=self.options(),
+            top=wanted,
         )
-    method = TrainingOptions(
-        strategy=strategy,
-        mode=mode,
-        recompute=recompute,
-        experts=experts,
-        top_k=top_k,
-        expert_degree=expert_degree,
-        embedding=embedding,
-        lm_head=lm_head,
-        zero_stage=zero_stage,
-        interleave=interleave,
-    )
-    options = method.options(fixed)
-    training = Training.on(on, trained, assumptions, batch=batch)
-    wanted = max(top, *_ranks(explain)) if explain else top
-    found = search_plans(
-        training,
-        built.levels,
-        strategy=method.strategy,
-        mode=method.mode,
-        options=options,
-        top=wanted,
-    )
-    differences = _explained(found, explain) if explain else ()
-    found = replace(found, plans=found.plans[:top])
-    inputs = {
-        "gpus": gpus,
-        "model": model,
-        "accelerator": accelerator,
-        "hb_size": built.sizing.hb_size,
-        "batch": training.batch,
-        "fabric": fabric,
-        "radix": radix,
-        "oversubscription": oversubscription,
-        "iteration_model": iteration_model,
-        "top": top,
-        **method.inputs(found.settings[0]),
-        "fixed": options.fixed.given,
-        "explain": explain,
-        "set": reader.replaced(),
-    }
-    return SearchAnswer(inputs, found, on.memory_bytes, built.notes, differences)
+        differences = _explained(found, self.explain) if self.explain else ()
+        found = replace(found, plans=found.plans[: self.top])
+        inputs = self.inputs_of(case, found.settings[0])
+        memory_bytes = case.training.memory_bytes
+        return SearchAnswer(inputs, found, memory_bytes, case.fabric.notes, differences)
+
+
+search = asks(Search)
 
 
 def _ranks(text: str) -> tuple[int, ...]:
@@ -220,23 +257,25 @@ def _explained(found: SearchResult, text: str) -> tuple[Difference, ...]:
     if max(ranks) > len(found.plans):
         raise InputError(f"--explain {text}: only {found.feasible:,} plans fit")
     chosen = [found.plans[rank - 1] for rank in ranks]
-    settings = [_setting(found, plan) for plan in chosen]
+    settings = [found.setting_of(plan) for plan in chosen]
     if text == "modes":
         return explain_modes(settings[0], found.levels, chosen[0].plan)
     first, second = ((setting, one.plan) for setting, one in zip(settings, chosen, strict=True))
     return explain(found.levels, first, second)
 
 
-def _setting(found: SearchResult, plan: PlanTime) -> Setting:
-    """The setting under which a plan was found."""
-    return next(setting for setting in found.settings if setting.strategy == plan.strategy)
+def _term(row: Difference) -> str:
+    """A term in words."""
+    return " ".join(filter(None, (row.operation, row.direction, PARTS.get(row.part, ""))))
 
 
-def _flat(rank: int, plan: PlanTime) -> dict[str, Cell]:
-    data = plan.to_dict(rank)
-    row: dict[str, Cell] = {"rank": rank, "strategy": plan.strategy}
-    row |= {key: data[key] for key in ("iteration_time_s", "mfu", "memory_bytes")}
-    row |= {key: value for key, value in data["plan"].items() if isinstance(value, int)}
-    row |= {f"hb_{key}": value for key, value in data["plan"]["hb"].items()}
-    row |= {f"{key}_s": value for key, value in plan.breakdown_s.items()}
-    return row
+def _of_plan(name: str) -> Callable[[Ranked], Cell]:
+    return lambda row: getattr(row[1].plan, name)
+
+
+def _inside(at: int) -> Callable[[Ranked], Cell]:
+    return lambda row: row[1].plan.placement.levels[0][at]
+
+
+def _part(name: str) -> Callable[[Ranked], Cell]:
+    return lambda row: row[1].breakdown_s.get(name)

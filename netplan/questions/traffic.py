@@ -1,13 +1,18 @@
-"""``netplan traffic``: who sends how much to whom in one training iteration."""
+"""Who sends how much to whom in one training iteration."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, ClassVar
 
 from netplan.errors import InputError
 from netplan.files import replacing
-from netplan.questions.run import Workload, find_workload
-from netplan.reports.text import Cell
+from netplan.questions.question import asks
+from netplan.questions.run import PlacedRun, RunQuestion
+from netplan.reports.answer import Answer
+from netplan.reports.html import html_page
+from netplan.reports.nomenclature import quantity
+from netplan.reports.sections import Heat, Paragraph, Section, Table, column
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.matrix_files import save_csv, save_npz
 from netplan.traffic.statistics import (
@@ -17,21 +22,17 @@ from netplan.traffic.statistics import (
     idle_pairs_share,
     kind_shares,
 )
+from netplan.units import si
 from netplan.version import __version__
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from netplan.questions.run_question import RunQuestion
 
 HEAT_BLOCKS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class TrafficAnswer:
-    """The answer of :func:`training_traffic`."""
+class TrafficAnswer(Answer):
+    """The answer of :func:`netplan.training_traffic`."""
 
-    workload: Workload
+    run: PlacedRun
     matrix: TrafficMatrix
     shares: tuple[KindShare, ...]
     idle_pairs_share: float
@@ -40,29 +41,55 @@ class TrafficAnswer:
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan traffic --format json``."""
+        kinds = [{**asdict(share), "pair_bytes": share.pair_bytes} for share in self.shares]
         return {
             "netplan_version": __version__,
-            "inputs": self.workload.inputs,
-            "plan": self.workload.timed.plan.to_dict(),
+            "inputs": self.run.inputs,
+            "plan": self.run.timed.plan.to_dict(),
             "total_bytes": self.matrix.total_bytes,
             "hb_share": self.hb_share,
             "idle_pairs_share": self.idle_pairs_share,
-            "kinds": self.to_rows(),
+            "kinds": kinds,
             "heat_map_bytes": [list(row) for row in self.heat_bytes],
         }
 
-    def to_rows(self) -> list[dict[str, Cell]]:
-        """One flat row a kind of traffic."""
-        return [{**asdict(share), "pair_bytes": share.pair_bytes} for share in self.shares]
+    def sections(self) -> Iterator[Section]:
+        """Heading, shares of every kind, the whole in words, the heat map."""
+        yield self.run.heading("Traffic")
+        yield Table(
+            "kinds",
+            [
+                column("kind", lambda row: row.kind),
+                column("total_bytes", lambda row: row.total_bytes),
+                column("bytes_share", lambda row: row.bytes_share),
+                column("pairs", lambda row: row.pairs),
+                column("pairs_share", lambda row: row.pairs_share),
+                column("pair_bytes", lambda row: row.pair_bytes),
+            ],
+            self.shares,
+        )
+        yield Paragraph(
+            f"{si(self.matrix.total_bytes, 'B')} an iteration; {100 * self.hb_share:.2f} % stay"
+            f" inside HB domains; {100 * self.idle_pairs_share:.2f} % of all pairs of GPUs"
+            " exchange nothing."
+        )
+        yield self._heat()
 
-    def to_frame(self) -> "pd.DataFrame":
-        """One row a kind of traffic."""
-        import pandas as pd
+    def _heat(self) -> Heat:
+        """Blocks of GPUs against blocks of GPUs."""
+        gpus, blocks = self.matrix.gpus, len(self.heat_bytes)
+        size = -(-gpus // blocks)
+        return Heat(
+            "heat_map",
+            f"Heat map: rows send, {size:,} GPUs a block, a shade is a factor of 100.",
+            quantity("total_bytes"),
+            tuple(f"GPU {at * size:,} to {(at + 1) * size - 1:,}" for at in range(blocks)),
+            self.heat_bytes,
+        )
 
-        return pd.DataFrame(self.to_rows()).set_index("kind")
-
-    def _repr_html_(self) -> str:
-        return str(self.to_frame().to_html(escape=True))
+    def heat_page(self) -> str:
+        """The heat map as one page that works offline; hovering shows amounts."""
+        return html_page([self.run.heading("Traffic"), self._heat()])
 
     def save(self, path: Path) -> None:
         """Save the matrix as ``.npz`` (any size) or ``.csv`` (listed flows).
@@ -79,13 +106,9 @@ class TrafficAnswer:
             writers[path.suffix](self.matrix, new)
 
 
-def training_traffic(**question: Unpack["RunQuestion"]) -> TrafficAnswer:
-    """Find the traffic matrix of a training run.
-
-    Parameters
-    ----------
-    question
-        As in `netplan.questions.run.find_workload`.
+@dataclass(frozen=True, kw_only=True)
+class Traffic(RunQuestion[TrafficAnswer]):
+    """Show the traffic matrix of a training run: shares, pairs, heat map.
 
     Raises
     ------
@@ -97,20 +120,32 @@ def training_traffic(**question: Unpack["RunQuestion"]) -> TrafficAnswer:
     GPT-1T as in Fig. 4 of arXiv:2307.12169: ring collectives, 8 x 64 x 6.
 
     >>> answer = training_traffic(
-    ...     gpus=3072, hb_size=8, batch=3072, algorithm="ring",
+    ...     gpus=3072, hb_size=8, batch=3072, algorithm="ring", iteration_model="ptd-p",
     ...     fixed={"tensor": 8, "pipeline": 64, "microbatch": 1, "interleave": 1})
     >>> [(share.kind, round(100 * share.bytes_share, 2)) for share in answer.shares]
     [('tensor', 97.44), ('data', 0.85), ('pipeline', 1.71)]
     """
-    workload = find_workload(**question)
-    matrix = workload.matrix()
-    domain = workload.sizing.hb_size
-    heat = heat_map(matrix, min(HEAT_BLOCKS, matrix.gpus))
-    return TrafficAnswer(
-        workload=workload,
-        matrix=matrix,
-        shares=kind_shares(matrix),
-        idle_pairs_share=idle_pairs_share(matrix),
-        hb_share=hb_share(matrix, domain),
-        heat_bytes=tuple(tuple(float(cell) for cell in row) for row in heat),
+
+    command: ClassVar[str] = "traffic"
+    examples: ClassVar[tuple[str, ...]] = (
+        "netplan traffic --gpus 32768 --radix 128",
+        "netplan traffic --gpus 3072 --hb-size 8 --batch 3072 --algorithm ring --fix tensor=8",
+        "netplan traffic --gpus 4096 --save matrix.npz --heat-map traffic.html",
     )
+
+    def ask(self) -> TrafficAnswer:
+        """Place the run and sum up its matrix."""
+        run = self.place()
+        matrix = run.matrix()
+        heat = heat_map(matrix, min(HEAT_BLOCKS, matrix.gpus))
+        return TrafficAnswer(
+            run=run,
+            matrix=matrix,
+            shares=kind_shares(matrix),
+            idle_pairs_share=idle_pairs_share(matrix),
+            hb_share=hb_share(matrix, run.fabric.sizing.hb_size),
+            heat_bytes=tuple(tuple(float(cell) for cell in row) for row in heat),
+        )
+
+
+training_traffic = asks(Traffic)

@@ -1,11 +1,27 @@
 """Inputs of all questions about a training run: model, batch, iteration model, parallelism."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from netplan.errors import InputError
+from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import PlanSearch
-from netplan.performance.setting import AnyStrategy, Fixed, Options, Training
-from netplan.questions.question import AnswerT_co, Question, optional, shared
+from netplan.performance.setting import (
+    AnyStrategy,
+    Fixed,
+    Options,
+    Setting,
+    Training,
+    fixed_values,
+)
+from netplan.questions.inputs import CatalogReader, sizing_on
+from netplan.questions.question import AnswerT_co, ClusterQuestion, Question, optional, shared
+from netplan.topologies.build import build_fabric
+from netplan.topologies.fabric import Fabric
+from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.models import MODELS
 from netplan.workloads.operations import Mode, Recompute, Variant
 
 
@@ -18,10 +34,8 @@ class TrainingQuestion(Question[AnswerT_co]):
         "Global batch.", "whole", unit="sequences", low=1, otherwise="the model's"
     )
     iteration_model: str = shared("How time is modelled: 4d, ptd-p, or a file.")
-    strategy: AnyStrategy = shared(
-        "Tensor parallelism.", "choice", choices=("1d", "2d", "summa", "all")
-    )
-    mode: Mode = shared("Of the 4d model.", "choice", choices=("corrected", "published-code"))
+    strategy: AnyStrategy = shared("Tensor parallelism: 1d, 2d, summa, all.")
+    mode: Mode = shared("Of the 4d model: corrected or published-code.")
     recompute: Recompute = shared(
         "Activations computed again in the backward pass.",
         "choice",
@@ -54,3 +68,84 @@ class TrainingQuestion(Question[AnswerT_co]):
     def search(self, training: Training) -> PlanSearch:
         """The search for the best plan of a training run."""
         return PlanSearch(training, self.strategy, self.mode, self.options())
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
+    """Inputs of all questions about the plans of a training run on one fabric."""
+
+    radix: int = shared("Ports per switch.", "whole", unit="ports", low=4, high=1024)
+    fabric: str = shared("On which fabric.")
+    embedding: bool = optional("Count the token embedding.", "flag", default=False)
+    lm_head: bool = optional("Count the output head.", "flag", default=False)
+    interleave: Literal["none", "whole", "any"] | None = optional(
+        "Interleaved schedules: none, in whole groups of microbatches, any.",
+        "choice",
+        choices=("none", "whole", "any"),
+        otherwise="the iteration model's",
+    )
+    fixed: Mapping[str, int] | None = optional(
+        "Give a value, such as pipeline=64 (repeatable).",
+        "numbers",
+        flag="--fix",
+        metavar="NAME=N",
+        many=True,
+    )
+
+    def options(self, fixed: Fixed | None = None) -> Options:
+        """What the search leaves open or not; errors as in :class:`TrainingQuestion`."""
+        whole = super().options(fixed or fixed_values(self.fixed or {}))
+        variant = replace(whole.variant, embedding=self.embedding, lm_head=self.lm_head)
+        return replace(whole, variant=variant, interleave=self.interleave)
+
+    def case(self) -> "TrainingCase":
+        """Read the files, and build the fabric.
+
+        Raises
+        ------
+        NetplanError
+            If an input is not allowed, or GPUs do not fill the HB domains.
+        """
+        reader = CatalogReader(self.catalog, self.overrides)
+        on, spec = reader.load(ACCELERATORS, self.accelerator), reader.load(FABRICS, self.fabric)
+        model, assumptions = (
+            reader.load(MODELS, self.model),
+            reader.load(ITERATION_MODELS, self.iteration_model),
+        )
+        sizing = sizing_on(
+            on,
+            gpus=self.gpus,
+            radix=self.radix,
+            hb_size=self.hb_size,
+            oversubscription=self.oversubscription,
+        )
+        fabric = build_fabric(spec, sizing)
+        domain = fabric.sizing.hb_size
+        if not fabric.levels or fabric.sizing.full_domains * domain != self.gpus:
+            raise InputError(
+                f"{self.gpus:,} GPUs do not fill HB domains of {domain:,} on {spec.name}:"
+                " give a multiple, or another --hb-size"
+            )
+        training = Training.on(on, model, assumptions, batch=self.batch)
+        return TrainingCase(spec, fabric, training, reader.replaced())
+
+    def inputs_of(self, case: "TrainingCase", setting: Setting) -> dict[str, object]:
+        """The inputs as the answer shows them, with what the best plan's setting made of them."""
+        return self.inputs(
+            hb_size=case.fabric.sizing.hb_size,
+            batch=case.training.batch,
+            zero_stage=setting.zero_stage,
+            interleave=setting.interleave,
+            fixed=setting.options.fixed.given,
+            set=case.replaced,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingCase:
+    """A fabric and what is trained on it, from their files; and the values that were replaced."""
+
+    spec: FabricSpec
+    fabric: Fabric
+    training: Training
+    replaced: dict[str, object]

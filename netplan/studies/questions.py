@@ -22,6 +22,7 @@ from netplan.errors import InputError
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.questions.compare import compare
 from netplan.questions.cost import cost
+from netplan.questions.question import default_of
 from netplan.questions.search import search
 from netplan.studies.points import Scalar
 from netplan.topologies.floor_plan import FLOOR_PLANS
@@ -52,7 +53,7 @@ _LEFT_TO_THE_STUDY = {"catalog", "overrides", "fixed", "fabrics", "top", "explai
 
 
 def _search_json(keywords: dict[str, Any]) -> Json:
-    data = search(**keywords).to_dict()
+    data = search(**keywords, top=1).to_dict()
     return {**data["plans"][0], "space": data["space"]}
 
 
@@ -83,13 +84,21 @@ def question_inputs(ask: str) -> dict[str, Any]:
     """
     parameters = inspect.signature(_ASK[ask][0]).parameters
     found = {
-        name: parameter.default
+        name: _shared(ask, name) if parameter.default is None else parameter.default
         for name, parameter in parameters.items()
         if name not in _LEFT_TO_THE_STUDY
     }
     if "fabrics" in parameters:
         found[ONE_FABRIC] = "rail-optimized"
     return found
+
+
+def _shared(ask: str, name: str) -> object:
+    """Default of the defaults file; None if it has none."""
+    try:
+        return default_of(ask, name)
+    except InputError:
+        return None
 
 
 def check_inputs(ask: str, names: Iterator[str]) -> None:

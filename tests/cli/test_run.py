@@ -8,8 +8,9 @@ import pytest
 from tests.cli.command import netplan, refused
 
 FIGURE_4 = ("--gpus", "3072", "--hb-size", "8", "--batch", "3072", "--algorithm", "ring")
+PTDP = ("--iteration-model", "ptd-p")
 PLAN = ("tensor=8", "pipeline=64", "microbatch=1", "interleave=1")
-FIXED = tuple(part for text in PLAN for part in ("--fix", text))
+FIXED = (*PTDP, *(part for text in PLAN for part in ("--fix", text)))
 
 
 def test_traffic_of_figure_4() -> None:
@@ -45,7 +46,8 @@ def test_heat_map_is_one_offline_page(tmp_path: Path) -> None:
     path = tmp_path / "heat.html"
     netplan("traffic", *FIGURE_4, *FIXED, "--heat-map", str(path))
     page = path.read_text(encoding="utf-8")
-    assert "gpt-1t on 3,072 GPUs" in page
+    assert "Traffic of gpt-1t, batch 3,072, on 3,072 gh200-96gb" in page
+    assert "GPU 0 to 95 to GPU 96 to 191" in page  # what hovering over a cell says
     assert "<script src=" not in page
     assert "<link " not in page
 
