@@ -119,6 +119,8 @@ def option_of(question: type[Question[Any]], one: Field[Any], option: Option) ->
     flag = option.flag or "--" + one.name.replace("_", "-")
     default = shown_default(question, one, option)
     said = f"{option.help}  [default: {default}]" if default else option.help
+    if option.kind == "flag" and "/" in flag:
+        return click.Option([flag, one.name], default=None, help=said)
     if option.kind == "flag":
         off = flag.startswith("--no-")
         return click.Option(

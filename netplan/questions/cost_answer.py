@@ -174,11 +174,11 @@ class CostAnswer(Answer):
     def _totals(self) -> Table[FabricBill | Unbuildable]:
         """Price, power and yearly cost of every fabric."""
         scale = self.scale
-        money, shown = scale.of_money, _of_bill
+        money, shown = scale.of_money, of_bill
         columns: list[Column[FabricBill | Unbuildable]] = [
             column("fabric", lambda row: row.name),
             column("currency", lambda _: self.currency, shown="never"),
-            Column(money("cost_base"), shown(lambda bill: bill.capital.base), mark=_incomplete),
+            Column(money("cost_base"), shown(lambda bill: bill.capital.base), mark=incomplete),
             Column(span_of(), shown(lambda bill: _span(scale, bill.capital)), data=False),
             column("cost_low", shown(lambda bill: bill.capital.low), shown="never"),
             column("cost_high", shown(lambda bill: bill.capital.high), shown="never"),
@@ -250,7 +250,9 @@ class BillRow(NamedTuple):
         return cls(bill.name, bill.quote.currency, item.line.item, total, item)
 
 
-def bill_table(bill: FabricBill, scale: Scale, title: str) -> Table[BillRow]:
+def bill_table(
+    bill: FabricBill, scale: Scale, title: str, *, places: bool = False
+) -> Table[BillRow]:
     """What to order for one fabric, for people; its total is the last row.
 
     Parameters
@@ -261,11 +263,13 @@ def bill_table(bill: FabricBill, scale: Scale, title: str) -> Table[BillRow]:
         Scale of the amounts.
     title
         Above the table.
+    places
+        Whether to say where each part goes.
     """
     spared = any(item.line.spares for item in bill.quote.items)
     columns: list[Column[BillRow]] = [
         column("item", lambda row: row.item),
-        column("specification", _line("specification"), shown="wide"),
+        column("specification", _place if places else _line("specification"), shown="wide"),
         column("order", _line("order")),
         *([column("spares", _line("spares"))] if spared else []),
         Column(quantity("unit", form="code"), _line("unit")),
@@ -299,12 +303,12 @@ def _span(scale: Scale, amount: Range) -> str:
     return scale.span(amount.low, amount.high)
 
 
-def _of_bill(get: Callable[[FabricBill], Cell]) -> Callable[[FabricBill | Unbuildable], Cell]:
+def of_bill(get: Callable[[FabricBill], Cell]) -> Callable[[FabricBill | Unbuildable], Cell]:
     """A value of a bill; none for a fabric without one."""
     return lambda row: get(row) if isinstance(row, FabricBill) else None
 
 
-def _incomplete(row: FabricBill | Unbuildable) -> tuple[str, str]:
+def incomplete(row: FabricBill | Unbuildable) -> tuple[str, str]:
     """The sign of a price that leaves lines out."""
     return ("≥ " if isinstance(row, FabricBill) and row.quote.unpriced else ""), ""
 
@@ -312,6 +316,12 @@ def _incomplete(row: FabricBill | Unbuildable) -> tuple[str, str]:
 def _line(name: str) -> Callable[[BillRow], Cell]:
     """A fact of the line; nothing for the total."""
     return lambda row: getattr(row.priced.line, name) if row.priced else ""
+
+
+def _place(row: BillRow) -> Cell:
+    """What it is, and where it goes."""
+    line = row.priced.line if row.priced else None
+    return "; ".join([line.specification, *line.notes]) if line else ""
 
 
 def _each(row: BillRow) -> Cell:

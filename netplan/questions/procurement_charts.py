@@ -12,9 +12,9 @@ from netplan.costing.materials import Category
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import Driver
 from netplan.questions.cost_answer import CostAnswer
-from netplan.questions.money import Money
 from netplan.reports.charts import ACCENT, GREY, PALE, Chart, Json, hover
 from netplan.reports.escape import chart_label
+from netplan.reports.nomenclature import Scale
 from netplan.reports.quantities import part_words
 
 TINTS = (ACCENT, "#74a0dd", "#a9c6ec", "#8a94a3", "#b4bcc8", "#5d6876", "#d0d5dd")
@@ -33,31 +33,31 @@ SCATTER_PX = 380
 
 def price_chart(answer: CostAnswer) -> Chart:
     """Price of every fabric by category, with its low and high."""
-    money, bills = Money.of(answer), answer.bills
+    money, bills = answer.scale, answer.bills
     data = [
         _stack(title, TINTS[number], [_category(bill, key) for bill in bills], bills, money)
         for number, (key, title) in enumerate(CATEGORIES.items())
         if any(_category(bill, key) for bill in bills)
     ]
     data.append(_whiskers([bill.capital for bill in bills], bills, money))
-    return _bars("price", "Price of the network by fabric", bills, data, money.unit)
+    return _bars("price", "Price of the network by fabric", bills, data, money.title)
 
 
 def running_chart(answer: CostAnswer) -> Chart:
     """Cost of a year: annuity of the price, and energy."""
-    money, bills = Money.of(answer), answer.bills
+    money, bills = answer.scale, answer.bills
     data = [
         _stack("Annuity", ACCENT, [b.life.annuity_per_year.base for b in bills], bills, money),
         _stack("Energy", GREY, [b.life.energy_per_year.base for b in bills], bills, money),
         _whiskers([bill.life.per_year for bill in bills], bills, money),
     ]
-    unit = f"{money.unit} a year"
+    unit = f"{money.title} a year"
     return _bars("running", "Yearly cost of the network by fabric", bills, data, unit)
 
 
 def driver_chart(answer: CostAnswer, bill: FabricBill, shown: int) -> Chart | None:
     """Tornado of one fabric: its price with one part at low and at high; None without spreads."""
-    money, drivers = Money.of(answer), bill.drivers[:shown]
+    money, drivers = answer.scale, bill.drivers[:shown]
     if not drivers:
         return None
     base = bill.capital.base
@@ -69,22 +69,22 @@ def driver_chart(answer: CostAnswer, bill: FabricBill, shown: int) -> Chart | No
                 "type": "bar",
                 "orientation": "h",
                 "name": name,
-                "base": base / money.scale,
-                "x": [(end - base) / money.scale for end in ends],
+                "base": base / money.factor,
+                "x": [(end - base) / money.factor for end in ends],
                 "y": list(range(len(drivers))),
                 "marker": {"color": colour},
                 "hoverinfo": "text",
                 "hovertext": [
-                    hover(part_words(driver.part), f"{name}: {money.one(end)} {money.unit}")
+                    hover(part_words(driver.part), f"{name}: {money.one(end)} {money.title}")
                     for driver, end in zip(drivers, ends, strict=True)
                 ],
             }
         )
     ticks = [_part_tick(driver) for driver in drivers]
-    title = f"Total, {money.unit} (base {money.one(base)})"
+    title = f"Total, {money.title} (base {money.one(base)})"
     # From end to end of the swings: from zero they would be specks on a large total.
     reach = max(abs(getattr(d, end) - base) for d in drivers for end in ("at_low", "at_high"))
-    span = [(base + side * reach) / money.scale for side in (-1.15, 1.15)]
+    span = [(base + side * reach) / money.factor for side in (-1.15, 1.15)]
     layout = _layout(ticks, title) | {"barmode": "overlay"}
     layout["xaxis"] = {"title": {"text": title}, "range": span}
     height = FRAME_PX + ROW_PX * len(drivers)
@@ -95,7 +95,7 @@ def speed_chart(
     answer: CostAnswer, times_s: Mapping[str, float], chosen: str, training: str
 ) -> Chart | None:
     """Iteration time against price; None if no fabric with a bill was timed."""
-    money = Money.of(answer)
+    money = answer.scale
     bills = [bill for bill in answer.bills if bill.name in times_s]
     if not bills:
         return None
@@ -109,7 +109,7 @@ def speed_chart(
     data: dict[str, object] = {
         "type": "scatter",
         "mode": "markers+text",
-        "x": [bill.capital.base / money.scale for bill in first],
+        "x": [bill.capital.base / money.factor for bill in first],
         "y": times,
         "text": [_names(shared, chosen) for shared in points],
         "textposition": places,
@@ -126,9 +126,9 @@ def speed_chart(
             for shared in points
         ],
     }
-    top = 1.25 * max(bill.capital.high for bill in first) / money.scale
+    top = 1.25 * max(bill.capital.high for bill in first) / money.factor
     layout: Json = {
-        "xaxis": {"title": {"text": f"Price, {money.unit}"}, "range": [0, top]},
+        "xaxis": {"title": {"text": f"Price, {money.title}"}, "range": [0, top]},
         "yaxis": {
             "title": {"text": f"Iteration of {chart_label(training)}, s"},
             "range": [min(times) - margin, max(times) + margin],
@@ -139,7 +139,7 @@ def speed_chart(
 
 
 def _points(
-    bills: Sequence[FabricBill], times_s: Mapping[str, float], money: Money
+    bills: Sequence[FabricBill], times_s: Mapping[str, float], money: Scale
 ) -> list[list[FabricBill]]:
     """Fabrics from left to right; those that look the same share a point."""
     found: dict[tuple[str, str], list[FabricBill]] = {}
@@ -162,31 +162,31 @@ def _category(bill: FabricBill, key: str) -> float:
 
 
 def _stack(
-    title: str, colour: str, values: Sequence[float], bills: Sequence[FabricBill], money: Money
+    title: str, colour: str, values: Sequence[float], bills: Sequence[FabricBill], money: Scale
 ) -> Json:
     """One layer of stacked bars over all fabrics."""
     return {
         "type": "bar",
         "orientation": "h",
         "name": title,
-        "x": [value / money.scale for value in values],
+        "x": [value / money.factor for value in values],
         "y": list(range(len(bills))),
         "marker": {"color": colour},
         "hoverinfo": "text",
         "hovertext": [
-            hover(bill.name, f"{title}: {money.one(value)} {money.unit}")
+            hover(bill.name, f"{title}: {money.one(value)} {money.title}")
             for bill, value in zip(bills, values, strict=True)
         ],
     }
 
 
-def _whiskers(amounts: Sequence[Range], bills: Sequence[FabricBill], money: Money) -> Json:
+def _whiskers(amounts: Sequence[Range], bills: Sequence[FabricBill], money: Scale) -> Json:
     """Low to high of each whole bar."""
     return {
         "type": "scatter",
         "mode": "markers",
         "name": "low to high",
-        "x": [amount.base / money.scale for amount in amounts],
+        "x": [amount.base / money.factor for amount in amounts],
         "y": list(range(len(bills))),
         "marker": {"color": "#5d6876", "size": 7, "symbol": "diamond"},
         "error_x": _error(amounts, money),
@@ -198,12 +198,12 @@ def _whiskers(amounts: Sequence[Range], bills: Sequence[FabricBill], money: Mone
     }
 
 
-def _error(amounts: Sequence[Range], money: Money) -> Json:
+def _error(amounts: Sequence[Range], money: Scale) -> Json:
     return {
         "type": "data",
         "symmetric": False,
-        "array": [(amount.high - amount.base) / money.scale for amount in amounts],
-        "arrayminus": [(amount.base - amount.low) / money.scale for amount in amounts],
+        "array": [(amount.high - amount.base) / money.factor for amount in amounts],
+        "arrayminus": [(amount.base - amount.low) / money.factor for amount in amounts],
         "thickness": 1.5,
         "width": 6,
         "color": "#5d6876",
@@ -239,6 +239,6 @@ def _part_tick(driver: Driver) -> str:
     return chart_label(what, 22) + (f"<br>{at.strip()} {chart_label(speed, 22)}" if at else "")
 
 
-def _amounts(amount: Range, money: Money) -> str:
-    spread = f" ({money.span(amount)})" if amount.spread else ""
-    return f"{money.one(amount.base)} {money.unit}{spread}"
+def _amounts(amount: Range, money: Scale) -> str:
+    spread = f" ({money.one(amount.low)} to {money.one(amount.high)})" if amount.spread else ""
+    return f"{money.one(amount.base)} {money.title}{spread}"

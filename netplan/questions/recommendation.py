@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from netplan.costing.fabric_bill import FabricBill
 from netplan.questions.comparison import NEARLY_AS_FAST
 from netplan.questions.cost_answer import CostAnswer
-from netplan.questions.money import Money
-from netplan.reports.text import number, percent
 
 SAME_PACE = 1e-3
 """A difference in iteration time that is not worth a word [1]."""
@@ -74,20 +72,24 @@ def _sentence(
     others: list[FabricBill],
     times_s: Mapping[str, float],
 ) -> str:
-    money = Money.of(answer)
+    money = answer.scale
     least = "at least " if chosen.quote.unpriced else ""
-    spread = f" ({money.span(chosen.capital)})" if chosen.capital.spread else ""
+    spread = (
+        f" ({money.one(chosen.capital.low)} to {money.one(chosen.capital.high)})"
+        if chosen.capital.spread
+        else ""
+    )
     text = (
         f"Order {chosen.name}: its network for {chosen.gpus:,} GPUs costs {least}"
-        f"{money.one(chosen.capital.base)} {money.unit}{spread}"
+        f"{money.one(chosen.capital.base)} {money.title}{spread}"
     )
     dearer = [bill for bill in others if bill.capital.base > chosen.capital.base]
     if dearer:
         near = min(dearer, key=lambda bill: (bill.capital.base, bill.name))
         less = near.capital.base - chosen.capital.base
-        share = percent(less / near.capital.base)
+        share = f"{100 * less / near.capital.base:.0f} %"
         text += (
-            f", {money.one(less)} {money.unit} ({share}) less than {near.name}, the next cheapest"
+            f", {money.one(less)} {money.title} ({share}) less than {near.name}, the next cheapest"
         )
     if chosen.name in times_s:
         slower = times_s[chosen.name] / min(times_s.values()) - 1
@@ -103,13 +105,13 @@ def _reasons(
     times_s: Mapping[str, float],
 ) -> Iterator[str]:
     """How firm the choice is: overlapping ranges, cheaper but slower fabrics, missing prices."""
-    money = Money.of(answer)
+    money = answer.scale
     for bill in others:
         if bill.capital.base < chosen.capital.base:
             less = money.one(chosen.capital.base - bill.capital.base)
             slow = times_s[bill.name] / min(times_s.values()) - 1
             yield (
-                f"{bill.name} costs {less} {money.unit} less but trains {100 * slow:.0f} % slower"
+                f"{bill.name} costs {less} {money.title} less but trains {100 * slow:.0f} % slower"
                 " than the fastest."
             )
     equal = [bill.name for bill in others if bill.capital.base == chosen.capital.base]
@@ -126,7 +128,7 @@ def _reasons(
             " you sign."
         )
     if chosen.quote.unpriced:
-        items = "; ".join(f"{number(line.order)} x {line.item}" for line in chosen.quote.unpriced)
+        items = "; ".join(f"{line.order:,} x {line.item}" for line in chosen.quote.unpriced)
         yield f"Without a price, so not in the sum: {items}."
     if answer.refused:
         yield f"Not compared: {', '.join(row.name for row in answer.refused)} (see the notes)."

@@ -22,8 +22,12 @@ Section = Literal[
 
 
 class ReportDefinition(Record):
-    """What a report holds; ``template`` is a file of the shipped ``reports/templates``."""
+    """What a report holds; ``template`` is a file of the shipped ``reports/templates``.
 
+    ``prices`` is the price book of a question that names none; that of all commands if empty.
+    """
+
+    prices: str = ""
     fabrics: Annotated[tuple[str, ...], Field(min_length=1)]
     drivers_shown: PositiveInt
     sections: Annotated[tuple[Section, ...], Field(min_length=1)]

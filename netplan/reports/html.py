@@ -4,8 +4,9 @@ Jinja2 escapes every text, and the page forbids itself every request (:mod:`netp
 Charts bring plotly into the page; an answer without charts is a few kilobytes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from markupsafe import Markup, escape
 
@@ -33,8 +34,31 @@ class Block:
     shown: object
 
 
-def html_page(sections: Iterable[Section]) -> str:
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """A heading with a key, and the blocks up to the next one."""
+
+    key: str
+    title: str
+    lines: tuple[str, ...]
+    blocks: list[Block]
+
+
+def html_page(
+    sections: Iterable[Section],
+    template: str = TEMPLATE,
+    values: Mapping[str, object] | None = None,
+) -> str:
     """A whole page.
+
+    Parameters
+    ----------
+    sections
+        What it shows; those from a heading with a key on stand in chapters.
+    template
+        File of the page.
+    values
+        What the template names besides ``blocks``, ``chapters`` and ``page_title``.
 
     Examples
     --------
@@ -43,8 +67,17 @@ def html_page(sections: Iterable[Section]) -> str:
     """
     known = list(sections)
     charts = [section for section in known if isinstance(section, Chart)]
-    values = {"blocks": blocks(known), "page_title": title_of(known)}
-    return page.framed(TEMPLATE, charts, values)
+    starts = [at for at, one in enumerate(known) if isinstance(one, Heading) and one.key]
+    shown = {
+        "blocks": blocks(known[: starts[0]] if starts else known),
+        "chapters": [
+            Chapter(head.key, head.title, head.lines, blocks(known[at + 1 : end]))
+            for at, end in pairwise([*starts, len(known)])
+            if isinstance(head := known[at], Heading)
+        ],
+        "page_title": title_of(known),
+    }
+    return page.framed(template, charts, shown | dict(values or {}))
 
 
 def html_fragment(sections: Iterable[Section]) -> str:
@@ -90,7 +123,10 @@ def drawn_table(table: TableSection[object]) -> page.Table:
         rows.append(tuple(one.text(row) for one in columns))
     rows += [tuple(one.text(row) for one in columns) for row in table.closing]
     titles = tuple(one.quantity.title + (">" if one.quantity.right else "") for one in columns)
-    return page.Table(titles, tuple(rows), -1 if table.closing else None)
+    chosen = -1 if table.closing else None
+    if table.chosen is not None:
+        chosen = next((at for at, row in enumerate(table.rows) if table.chosen(row)), chosen)
+    return page.Table(titles, tuple(rows), chosen)
 
 
 def _bars(bars: Bars) -> list[tuple[str, str, str, Markup]]:

@@ -8,6 +8,7 @@ from netplan.reports.sections import (
     Bars,
     Heading,
     Heat,
+    Inset,
     Notes,
     Paragraph,
     Section,
@@ -50,7 +51,7 @@ def escaped(text: str) -> str:
 
 def _lines(section: Section) -> Iterator[str]:
     if isinstance(section, Heading):
-        yield f"# {escaped(section.title)}"
+        yield f"{'##' if section.key else '#'} {escaped(section.title)}"
         if section.lines:
             yield ""
             yield "  \n".join(escaped(line) for line in section.lines)
@@ -67,7 +68,7 @@ def _lines(section: Section) -> Iterator[str]:
         yield from _drawing(section)
 
 
-def _drawing(section: Bars | Heat | Verbatim | Chart) -> Iterator[str]:
+def _drawing(section: Bars | Heat | Verbatim | Chart | Inset) -> Iterator[str]:
     """The numbers of what is drawn elsewhere; charts are for pages."""
     if isinstance(section, Bars):
         yield from _bars(section)

@@ -6,10 +6,13 @@ spreadsheet, frame) is made from them, and none of them knows a network.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from netplan.reports.charts import Chart
 from netplan.reports.nomenclature import Cell, Quantity, quantity
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 RowT = TypeVar("RowT")
 Shown = Literal["always", "wide", "never"]
@@ -91,6 +94,8 @@ class Table(Generic[RowT]):
         Rows that follow each other and have the same part stand under its name.
     only
         Whether the table is for ``people`` or for ``programs`` alone.
+    chosen
+        Which row is set off, such as the one to buy.
     """
 
     name: str
@@ -101,6 +106,7 @@ class Table(Generic[RowT]):
     closing: Sequence[RowT] = ()
     part: Callable[[RowT], str] | None = None
     only: Literal["people", "programs"] | None = None
+    chosen: Callable[[RowT], bool] | None = None
 
     def visible(self, *, wide: bool) -> list[Column[RowT]]:
         """Columns for people."""
@@ -111,10 +117,14 @@ class Table(Generic[RowT]):
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What the answer is about, and the defaults it used; the first line is the title."""
+    """What the answer is about, and the defaults it used; the first line is the title.
+
+    One with a key opens a chapter: what follows up to the next one belongs to it.
+    """
 
     title: str
     lines: tuple[str, ...] = ()
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +231,15 @@ class Verbatim:
     lines: tuple[str, ...]
 
 
-Section = Heading | Table[Any] | Paragraph | Notes | Bars | Heat | Verbatim | Chart
+@dataclass(frozen=True, slots=True)
+class Inset:
+    """Something that only a page shows, such as a drawing: markup whose texts are escaped."""
+
+    title: str
+    markup: "Markup"
+
+
+Section = Heading | Inset | Table[Any] | Paragraph | Notes | Bars | Heat | Verbatim | Chart
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from netplan.reports.sections import (
     Column,
     Heading,
     Heat,
+    Inset,
     Notes,
     Paragraph,
     Section,
@@ -110,7 +111,7 @@ def _block(section: Section, width: int) -> RenderableType | None:
     return _drawing(section)
 
 
-def _drawing(section: Bars | Heat | Verbatim | Chart) -> RenderableType | None:
+def _drawing(section: Bars | Heat | Verbatim | Chart | Inset) -> RenderableType | None:
     """What is drawn in letters; charts are for pages."""
     if isinstance(section, Bars):
         return _bars(section)
@@ -204,7 +205,9 @@ def _drawn(
                 drawn.add_row(_text(here))
         if number == count:
             drawn.add_section()
-        drawn.add_row(*(Text(column[number + 1]) for column in texts))
+        set_off = number < count and table.chosen is not None and table.chosen(table.rows[number])
+        cells = (Text(column[number + 1]) for column in texts)
+        drawn.add_row(*cells, style="bold" if set_off else None)
     return drawn
 
 

@@ -6,8 +6,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from netplan.costing.materials import SwitchRacks
-from netplan.questions.drawing import fabric_drawing
-from netplan.questions.racks import rack_drawing
+from netplan.questions.drawing import fabric_drawing, rack_drawing
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FABRICS

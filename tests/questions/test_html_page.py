@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from netplan.questions.procurement import Procurement, procurement
+from netplan.questions.procurement import procurement
+from netplan.questions.procurement_answer import Procurement
 from netplan.questions.procurement_charts import driver_chart, speed_chart
 from netplan.reports.page import content_hash
 

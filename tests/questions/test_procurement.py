@@ -9,7 +9,8 @@ import pytest
 from netplan.errors import CatalogError, InputError, NetplanError, UnknownNameError
 from netplan.questions.compare import compare
 from netplan.questions.cost import cost
-from netplan.questions.procurement import Procurement, procurement
+from netplan.questions.procurement import procurement
+from netplan.questions.procurement_answer import Procurement
 
 PAIR = ("rail-optimized", "rail-only")
 

@@ -1,0 +1,597 @@
+"""What a procurement report answers: verdict, chapters, and where every number is from."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+
+from netplan.catalog import Record
+from netplan.costing.cabling import CablingBook, Length
+from netplan.costing.fabric_bill import FabricBill, Unbuildable
+from netplan.costing.lifetime import EconomicsBook
+from netplan.costing.prices import Price, PriceBook, Rate
+from netplan.costing.pricing import PricedItem
+from netplan.costing.ranges import Range
+from netplan.errors import CatalogError
+from netplan.questions.comparison import Comparison, FabricRow
+from netplan.questions.cost_answer import CostAnswer, bill_table, incomplete, of_bill, span_of
+from netplan.questions.drawing import fabric_drawing, rack_drawing
+from netplan.questions.faults_answer import FaultsAnswer
+from netplan.questions.library import Library
+from netplan.questions.procurement_charts import (
+    driver_chart,
+    price_chart,
+    running_chart,
+    speed_chart,
+)
+from netplan.questions.recommendation import Recommendation, recommend
+from netplan.questions.report_definition import ReportDefinition
+from netplan.questions.training_run import TrainingRun, run_tokens, training_runs
+from netplan.reports.answer import Answer
+from netplan.reports.nomenclature import DASH, Form, Quantity, Scale, quantity
+from netplan.reports.quantities import part_words
+from netplan.reports.sections import (
+    Column,
+    Heading,
+    Inset,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    column,
+)
+from netplan.version import __version__
+from netplan.workloads.models import Model
+
+KILO = 1e3
+
+
+@dataclass(frozen=True, slots=True)
+class Procurement(Answer):
+    """The answer of :func:`netplan.procurement`.
+
+    Parameters
+    ----------
+    definition
+        Sections and template.
+    cost, comparison
+        Bills and prices; counts, levels and iteration times.
+    library
+        The catalog files in use.
+    date
+        Date on the report, empty if none was given.
+    """
+
+    definition: ReportDefinition
+    cost: CostAnswer
+    comparison: Comparison
+    library: Library
+    date: str = ""
+    tokens: float | None = None
+    faults: FaultsAnswer | None = None
+
+    @property
+    def run_tokens(self) -> tuple[float, str]:
+        """Tokens of one training run [1], and where the number comes from."""
+        return run_tokens(self.library.one(Model), self.tokens)
+
+    @property
+    def runs(self) -> tuple[TrainingRun, ...]:
+        """What the network costs one training run, by fabric; empty without timing."""
+        model, tokens = self.library.one(Model), self.run_tokens[0]
+        return tuple(training_runs(tokens, model, self.cost, self.comparison))
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The question with all defaults filled in."""
+        return {
+            "report": self.definition.name,
+            **self.comparison.inputs,
+            **self.cost.inputs,
+            "tokens": self.run_tokens[0],
+            "set": dict(self.library.replaced),
+        }
+
+    @property
+    def canonical_inputs(self) -> str:
+        """The inputs as the JSON that is hashed: keys in order, no spaces."""
+        return json.dumps(self.inputs, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+    @property
+    def input_sha256(self) -> str:
+        """SHA-256 of the canonical inputs, in hexadecimal."""
+        return hashlib.sha256(self.canonical_inputs.encode()).hexdigest()
+
+    @property
+    def times_s(self) -> dict[str, float]:
+        """Iteration time of each timed fabric [s]."""
+        return {row.name: row.best.iteration_time_s for row in self.comparison.rows if row.best}
+
+    @property
+    def recommendation(self) -> Recommendation:
+        """What to order."""
+        return recommend(self.cost, self.times_s)
+
+    @property
+    def chosen(self) -> FabricBill:
+        """Bill that the report shows in full: the recommended one, else the cheapest."""
+        name = self.recommendation.fabric
+        cheapest = min(self.cost.bills, key=lambda bill: (bill.capital.base, bill.name))
+        return next((bill for bill in self.cost.bills if bill.name == name), cheapest)
+
+    def row(self, name: str) -> FabricRow:
+        """Counts and timing of a fabric."""
+        return next(row for row in self.comparison.rows if row.name == name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan report procurement --format json``."""
+        recommended = self.recommendation
+        return {
+            "netplan_version": __version__,
+            "report": self.definition.name,
+            "date": self.date or None,
+            "inputs": self.inputs,
+            "input_sha256": self.input_sha256,
+            "recommended": recommended.fabric,
+            "verdict": recommended.sentence,
+            "reasons": list(recommended.reasons),
+            "faults": self.faults.to_dict() if self.faults else None,
+            "training_runs": [run.to_dict() for run in self.runs],
+            "cost": self.cost.to_dict(),
+            "comparison": self.comparison.to_dict(),
+        }
+
+    def sections(self) -> Iterator[Section]:
+        """The verdict, then the chapters of the report's definition."""
+        inputs = self.inputs
+        switch = f" ({inputs['switch']})" if inputs["switch"] else ""
+        less = f" less {100 * inputs['discount']:g} %" if inputs["discount"] else ""
+        trained = ""
+        if inputs["timing"]:
+            trained = f"; training {inputs['model']}, iteration model {inputs['iteration_model']}"
+        books = (
+            f"{inputs['accelerator']} in HB domains of {inputs['hb_size']:,}, switches of"
+            f" {inputs['radix']} ports at {inputs['link_gbps']:g} Gb/s{switch}; prices"
+            f" {inputs['prices']} in {self.cost.currency}{less}{trained}."
+        )
+        yield Heading(f"The network of {inputs['gpus']:,} GPUs", (books,))
+        yield Paragraph(self.recommendation.sentence, "strong")
+        yield Notes(tuple(("", reason) for reason in self.recommendation.reasons))
+        yield from chapters(self)
+
+    def html(self) -> str:
+        """The report as one HTML file that loads nothing from anywhere.
+
+        Raises
+        ------
+        CatalogError
+            If the definition names a template that is not shipped.
+        """
+        from netplan.reports.html import html_page
+        from netplan.reports.page import templates
+
+        name = self.definition.template
+        if not (templates() / name).is_file():
+            raise CatalogError(f"report {self.definition.name}: no template in {templates()}")
+        values = {
+            "definition": self.definition,
+            "gpus": self.inputs["gpus"],
+            "date": self.date,
+            "verdict": self.recommendation,
+            "input_sha256": self.input_sha256,
+        }
+        return html_page(self.sections(), name, values)
+
+    def xlsx(self) -> bytes:
+        """The bills as a spreadsheet with live formulas."""
+        return self.cost.xlsx()
+
+
+def chapters(answer: Procurement) -> Iterator[Section]:
+    """The chapters that the report's definition names, in its order."""
+    known: dict[str, Callable[[Procurement], Iterable[Section]]] = {
+        "comparison": _comparison,
+        "price": _price,
+        "drivers": _drivers,
+        "running": _running,
+        "speed": _speed,
+        "bill": _bill,
+        "fabric": _fabric,
+        "racks": _racks,
+        "faults": _faults,
+        "assumptions": _assumptions,
+        "sources": _sources,
+    }
+    for name in answer.definition.sections:
+        yield from known[name](answer)
+
+
+def _told(title: str, form: Form = "text", name: str = "", digits: int = 0) -> Quantity:
+    """A quantity of this report alone, by its title."""
+    return Quantity(name or title, title, form=form, digits=digits)
+
+
+def _comparison(answer: Procurement) -> Iterator[Section]:
+    """All fabrics side by side; the recommended one is set off."""
+    priced, scale = answer.cost, answer.cost.scale
+    said = (
+        "Price of the network, without servers and accelerators. ≥ marks a sum to which parts"
+        " without a price are still to be added."
+    )
+    yield Heading("Fabrics side by side", (said,), "comparison")
+    columns: list[Column[FabricBill | Unbuildable]] = [
+        column("fabric", lambda row: row.name),
+        Column(
+            scale.of_money("cost_base"), of_bill(lambda bill: bill.capital.base), mark=incomplete
+        ),
+        Column(
+            span_of("low to high"), of_bill(lambda bill: _span(scale, bill.capital)), data=False
+        ),
+        Column(
+            quantity("cost_per_gpu", title=f"{priced.currency}/GPU"),
+            of_bill(lambda bill: bill.per_gpu.base),
+        ),
+        column("switches", of_bill(lambda bill: bill.fabric.switches)),
+        Column(_told("modules", "count"), of_bill(lambda bill: _ordered(bill, "transceivers"))),
+        Column(_told("cables", "count"), of_bill(lambda bill: _ordered(bill, "cables"))),
+        Column(quantity("power_w", title="power, kW"), of_bill(lambda bill: bill.draw.typical_w)),
+    ]
+    if answer.times_s:
+        times, mfu = answer.times_s, {row.name: row.mfu for row in answer.comparison.rows}
+        columns.append(
+            Column(
+                quantity("iteration_time_s", title="iteration, s", suffix=""),
+                lambda row: times.get(row.name),
+            )
+        )
+        columns.append(column("mfu", lambda row: mfu.get(row.name)))
+    chosen = answer.recommendation.fabric
+    rows = (*priced.bills, *priced.refused)
+    yield Table("fabrics", columns, rows, chosen=lambda row: row.name == chosen)
+    for row in priced.refused:
+        yield Paragraph(f"{row.name}: {row.reason}", "quiet")
+
+
+def _price(answer: Procurement) -> Iterator[Section]:
+    said = "Bars: base prices by category. Whiskers: all prices at their low and all at their high."
+    yield Heading("What each fabric costs", (said,), "price")
+    yield price_chart(answer.cost)
+
+
+def _drivers(answer: Procurement) -> Iterator[Section]:
+    """What moves the price of the chosen fabric, and where the order of prices turns."""
+    yield Heading(f"What moves the price of {answer.chosen.name}", (), "drivers")
+    chart = driver_chart(answer.cost, answer.chosen, answer.definition.drivers_shown)
+    if chart is None:
+        yield Paragraph(
+            "The price book states no spread for the parts of this fabric; the price is one number."
+        )
+    else:
+        yield Paragraph(
+            "One part at a time at its lowest and highest price, all others at base: the top bar is"
+            " the price to negotiate first.",
+            "quiet",
+        )
+        yield chart
+    for statement in answer.cost.statements:
+        yield Paragraph(statement)
+
+
+def _running(answer: Procurement) -> Iterator[Section]:
+    """Energy and yearly cost of every fabric, and of one training run."""
+    inputs, scale = answer.cost.inputs, answer.cost.scale
+    money = scale.of_money
+    said = (
+        f"Annuity of the price over {inputs['years']} years, and energy at a PUE of"
+        f" {inputs['pue']:g} and {inputs['tariff_per_kwh']:.4g} {answer.cost.currency} per kWh."
+    )
+    yield Heading("Energy and yearly cost", (said,), "running")
+    yield running_chart(answer.cost)
+    columns: list[Column[FabricBill]] = [
+        column("fabric", lambda bill: bill.name),
+        Column(quantity("power_w", title="power, kW"), lambda bill: bill.draw.typical_w),
+        Column(
+            quantity("energy_kwh_per_year", title="MWh a year", scale=KILO),
+            lambda bill: bill.life.energy_kwh_per_year.base,
+        ),
+        Column(
+            money("energy_per_year", f"energy, {scale.title} a year"),
+            lambda bill: bill.life.energy_per_year.base,
+        ),
+        Column(
+            span_of("low to high"),
+            lambda bill: _span(scale, bill.life.energy_per_year),
+            data=False,
+        ),
+        Column(money("annuity_per_year", "annuity"), lambda bill: bill.life.annuity_per_year.base),
+        Column(money("cost_per_year", "cost a year"), lambda bill: bill.life.per_year.base),
+        Column(span_of("low to high"), lambda bill: _span(scale, bill.life.per_year), data=False),
+        Column(
+            money("cost_over_life", f"over {inputs['years']} years"),
+            lambda bill: bill.life.total.base,
+        ),
+    ]
+    chosen = answer.chosen.name
+    yield Table("years", columns, answer.cost.bills, chosen=lambda bill: bill.name == chosen)
+    yield from _training_run(answer)
+
+
+def _training_run(answer: Procurement) -> Iterator[Section]:
+    """What the network costs one training run, and a useful PFLOP/s; nothing without timing."""
+    unit, (tokens, whose) = answer.cost.currency, answer.run_tokens
+    whole = Scale(1.0, unit, 0)
+    columns: list[Column[TrainingRun]] = [
+        column("fabric", lambda run: run.fabric),
+        Column(_told("iterations", "count"), lambda run: run.iterations),
+        Column(_told("days", "fixed", digits=1), lambda run: run.days),
+        Column(_told(f"network, {unit} a run", "count", "run_cost"), lambda run: run.cost.base),
+        Column(span_of("low to high"), lambda run: _span(whole, run.cost), data=False),
+        Column(
+            _told(f"{unit} per useful PFLOP/s", "count", "cost_per_effective_pflops"),
+            lambda run: run.price_per_pflops.base,
+        ),
+        Column(span_of("low to high"), lambda run: _span(whole, run.price_per_pflops), data=False),
+    ]
+    said = (
+        f"{answer.inputs['model']} on {tokens / 1e9:,.3g} billion tokens ({whose}), without"
+        " interruptions; the network's annuity and energy in that time."
+    )
+    chosen = answer.chosen.name
+    yield Table(
+        "training run",
+        columns,
+        answer.runs,
+        title="One training run",
+        legend=(said,),
+        chosen=lambda run: run.fabric == chosen,
+    )
+
+
+def _speed(answer: Procurement) -> Iterator[Section]:
+    """Iteration time against price, where fabrics were timed."""
+    inputs, chosen = answer.inputs, answer.chosen.name
+    chart = speed_chart(answer.cost, answer.times_s, chosen, str(inputs["model"]))
+    if chart is None:
+        return
+    said = (
+        f"One iteration of {inputs['model']} at a global batch of {inputs['batch']:,}, each fabric"
+        " with its best parallel plan. Lower is faster, further left is cheaper."
+    )
+    yield Heading("Speed against price", (said,), "speed")
+    yield chart
+
+
+def _bill(answer: Procurement) -> Iterator[Section]:
+    """What to order, line by line, in whole units of the currency."""
+    bill, spares = answer.chosen, answer.cost.inputs["spares"]
+    said = f"{bill.title}. Every cable end has a port of the right speed and form."
+    if spares:
+        said += f" Spares of {', '.join(spares)} are included, rounded up line by line."
+    yield Heading(f"What to order: {bill.name}", (said,), "bill")
+    yield bill_table(bill, Scale(1.0, answer.cost.currency, 0), "", places=True)
+    yield Paragraph(f"Not on the bill: {'; '.join(answer.cost.left_out)}.", "quiet")
+
+
+def _fabric(answer: Procurement) -> Iterator[Section]:
+    """The chosen fabric drawn, and what to know about it."""
+    said = (
+        "Each row stands for all devices of its kind. Lines show which kinds are joined, not every"
+        " cable; dashed lines are copper."
+    )
+    yield Heading("The fabric", (said,), "fabric")
+    yield Inset("", fabric_drawing(answer.chosen.fabric))
+    for note in answer.chosen.notes:
+        yield Paragraph(note)
+
+
+def _racks(answer: Procurement) -> Iterator[Section]:
+    """Racks of the switches, as on the bill, and how long cables are taken to be."""
+    yield Heading("Racks and cable lengths", (), "racks")
+    racks, hall = answer.chosen.racks, answer.inputs["floor_plan"]
+    if racks.devices:
+        filled = (
+            f"The floor plan {racks.hall} puts {racks.each} switches into a rack of {racks.units} U"
+            if racks.hall
+            else f"Switches of {racks.switch_units} U fill racks of {racks.units} U one after the"
+            " other, as the bill counts them"
+        )
+        yield Paragraph(f"{filled}. Power and cooling may need more racks.", "quiet")
+        yield Inset("", rack_drawing(racks))
+    said = "There is no floor plan in the question, so no cable was measured: every link has the"
+    said += " length of its class."
+    if hall:
+        said = (
+            f"The cables of the fabric were measured on the floor plan {hall}, as the bill says"
+            " line by line; those of networks beside it have the length of their class."
+        )
+    columns: list[Column[Length]] = [
+        Column(_told("Links", name="group"), lambda row: row.group),
+        Column(_told("Medium", name="medium"), lambda row: row.medium),
+        Column(_told("m", "general", "length_m", 4), lambda row: row.length_m),
+        Column(_told("Source", "prose", "source"), lambda row: row.source),
+    ]
+    book = answer.library.one(CablingBook)
+    yield Table("length classes", columns, book.lengths, title="Length classes", legend=(said,))
+
+
+def _faults(answer: Procurement) -> Iterator[Section]:
+    """What breaks, as the question about failures answers it."""
+    if answer.faults is None:
+        return
+    yield Heading("What breaks, and what it costs", (), "faults")
+    for section in answer.faults.sections():
+        if isinstance(section, Heading):
+            yield from (Paragraph(line, "quiet") for line in (section.title, *section.lines))
+        else:
+            yield section
+
+
+def _assumptions(answer: Procurement) -> Iterator[Section]:
+    """Notes of the fabrics and of the books; the question, one row an input."""
+    yield Heading("Assumptions", (), "assumptions")
+    notes = Notes.of(((bill.name, bill.notes) for bill in answer.cost.bills), "All fabrics")
+    books = answer.library
+    told = [
+        (f"{title} {book.name}", note)
+        for title, book in (
+            ("Prices", books.one(PriceBook)),
+            ("Cabling", books.one(CablingBook)),
+            ("Economics", books.one(EconomicsBook)),
+        )
+        for note in book.notes
+    ]
+    ends = "All prices at their low and all at their high together; real offers vary less."
+    told.append(("Low and high", ends))
+    yield Notes((*notes.groups, *told))
+    hidden = ("running", "set")
+    rows = [
+        (key.replace("_", " "), _value(value))
+        for key, value in answer.inputs.items()
+        if key not in hidden
+    ]
+    rows += [(f"set {key}", _value(value)) for key, value in answer.inputs["set"].items()]
+    columns: list[Column[tuple[str, str]]] = [
+        Column(_told("Input", name="input"), lambda row: row[0]),
+        Column(_told("Value", "prose", "value"), lambda row: row[1]),
+    ]
+    yield Table("inputs", columns, rows)
+    hashed = "<details><summary>Inputs as they are hashed</summary><pre>{}</pre></details>"
+    yield Inset("", Markup(hashed).format(answer.canonical_inputs))  # noqa: S704 - formatted, escaped
+
+
+def _sources(answer: Procurement) -> Iterator[Section]:
+    """Where the numbers come from: every price, rate, estimate and file, with its date."""
+    yield Heading("Sources", (), "sources")
+    yield _prices(answer)
+    yield from _rates(answer)
+    book, inputs = answer.library.one(EconomicsBook), answer.cost.inputs
+    running = inputs["running"]
+    years = str(inputs["years"])
+    values = [_Value("Years of use", years, years, years, book.date, book.years_source)]
+    estimates = {"pue": book.pue, "tariff_per_kwh": book.tariff, "interest": book.interest}
+    for key, name in VALUES.items():
+        low, base, high = (f"{running[key][case]:.4g}" for case in ("low", "base", "high"))
+        estimate = estimates[key]
+        values.append(_Value(name, low, base, high, estimate.date, estimate.source))
+    columns: list[Column[_Value]] = [
+        Column(_told("Value", name="name"), lambda row: row.name),
+        Column(_told("low", "code"), lambda row: row.low),
+        Column(_told("base", "code"), lambda row: row.base),
+        Column(_told("high", "code"), lambda row: row.high),
+        Column(_told("Date", name="date"), lambda row: row.date),
+        Column(_told("Source in the book", "prose", "source"), lambda row: row.source),
+    ]
+    said = "A value given with the question replaces that of the book."
+    yield Table("running values", columns, values, title="Running cost", legend=(said,))
+    files: list[Column[tuple[str, Record]]] = [
+        Column(_told("Kind", name="kind"), lambda row: row[0].replace("-", " ")),
+        Column(_told("Name", name="name"), lambda row: row[1].name),
+        Column(_told("Title", "prose", "title"), lambda row: row[1].title),
+        Column(_told("Date", name="date"), lambda row: row[1].date),
+        Column(_told("Source", "prose", "source"), lambda row: row[1].source),
+    ]
+    yield Table("files", files, answer.library.records, title="Files")
+
+
+VALUES = {
+    "pue": "PUE, facility over equipment power",
+    "tariff_per_kwh": "Price of one kWh",
+    "interest": "Interest a year",
+}
+
+
+class _Value(NamedTuple):
+    """One value of the yearly cost, and where it is from."""
+
+    name: str
+    low: str
+    base: str
+    high: str
+    date: str
+    source: str
+
+
+def _prices(answer: Procurement) -> Table[tuple[PricedItem, list[str]]]:
+    """Every price in use, in the report's currency, with its source and the fabrics that use it."""
+    found: dict[tuple[str, Range], tuple[PricedItem, list[str]]] = {}
+    for bill in answer.cost.bills:
+        for item in bill.quote.items:
+            if item.price is not None:
+                users = found.setdefault((item.price.what, item.offer), (item, []))[1]
+                users += [] if bill.name in users else [bill.name]
+
+    def of_price(get: Callable[[PricedItem], str]) -> Callable[[tuple[PricedItem, list[str]]], str]:
+        return lambda row: get(row[0])
+
+    columns: list[Column[tuple[PricedItem, list[str]]]] = [
+        Column(_told("Part", "prose", "part"), of_price(lambda one: part_words(_row(one).what))),
+        Column(_told("Unit", name="unit"), of_price(lambda one: _row(one).unit.partition("/")[2])),
+        Column(
+            _told(f"low, {answer.cost.currency}", "code", "low"),
+            of_price(lambda one: _amount(one.offer.low)),
+        ),
+        Column(_told("base", "code"), of_price(lambda one: _amount(one.offer.base))),
+        Column(_told("high", "code"), of_price(lambda one: _amount(one.offer.high))),
+        Column(_told("Date", name="date"), of_price(lambda one: _row(one).date)),
+        Column(_told("Confidence", name="confidence"), of_price(lambda one: _row(one).confidence)),
+        Column(_told("Source", "prose", "source"), of_price(lambda one: _row(one).source)),
+        Column(_told("Used by", "prose", "used_by"), lambda row: ", ".join(row[1])),
+    ]
+    discount = answer.inputs["discount"]
+    less = f" and a discount of {100 * discount:g} %" if discount else ""
+    said = f"In {answer.cost.currency}, with quantity breaks{less} applied."
+    return Table("prices", columns, list(found.values()), title="Prices in use", legend=(said,))
+
+
+def _rates(answer: Procurement) -> Iterator[Section]:
+    """Exchange rates of the price book, where the report needs any."""
+    book, money = answer.library.one(PriceBook), answer.cost.currency
+    named = {price.currency for price in book.prices} | {book.currency, money}
+    rows = [
+        (currency, rate)
+        for currency, rate in book.rates.items()
+        if currency in named and len(named) > 1
+    ]
+    columns: list[Column[tuple[str, Rate]]] = [
+        Column(_told("Rate", name="rate"), lambda row: f"1 USD in {row[0]}"),
+        Column(_told("value", "general", digits=6), lambda row: row[1].per_usd),
+        Column(_told("Date", name="date"), lambda row: row[1].date),
+        Column(_told("Source", "prose", "source"), lambda row: row[1].source),
+    ]
+    yield Table("rates", columns, rows, title="Exchange rates")
+
+
+def _row(item: PricedItem) -> Price:
+    """Price row of a line that has one."""
+    if item.price is None:
+        raise ValueError(f"{item.line.item} has no price")
+    return item.price
+
+
+def _ordered(bill: FabricBill, category: str) -> int:
+    """Units of a category to order, spares included."""
+    return sum(item.line.order for item in bill.quote.items if item.line.category == category)
+
+
+def _span(scale: Scale, amount: Range) -> str:
+    return f"{scale.one(amount.low)} to {scale.one(amount.high)}" if amount.spread else DASH
+
+
+def _value(value: object) -> str:
+    """One input for people."""
+    if value is None or value in ([], ""):
+        return DASH
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(str(part) for part in value)
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
