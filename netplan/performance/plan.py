@@ -1,6 +1,6 @@
 """A parallel plan, its time and memory, and the answer of a search."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from netplan.levels import Level
@@ -163,6 +163,11 @@ class PlanTime:
             "rank": rank,
             "strategy": self.strategy,
             "iteration_time_s": self.iteration_time_s,
+            # No iteration model carries an error bar yet.
+            "iteration_time_low_s": None,
+            "iteration_time_high_s": None,
+            "error_basis": None,
+            "gpus_used": self.plan.gpus,
             "mfu": self.mfu,
             "memory_bytes": self.memory_bytes,
             "memory_parts_bytes": self.memory_parts_bytes,
@@ -203,34 +208,12 @@ class SearchResult:
         return next(one for one in self.settings if one.strategy == timed.strategy)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON answer: inputs, size of the space, plans."""
+        """Size of the space, and the plans, as in the JSON answer."""
         return {
-            "inputs": self._inputs(),
             "space": {
                 "enumerated": self.enumerated,
                 "feasible": self.feasible,
                 "seconds": self.seconds,
             },
             "plans": [plan.to_dict(rank) for rank, plan in enumerate(self.plans, start=1)],
-        }
-
-    def _inputs(self) -> dict[str, Any]:
-        if not self.settings:
-            return {}
-        first = self.settings[0]
-        training = first.training
-        return {
-            "model": training.model.name,
-            "batch": training.batch,
-            "flops_per_s": training.flops_per_s,
-            "vector_flops_per_s": training.vector_flops_per_s,
-            "memory_bytes": training.memory_bytes,
-            "memory_bytes_per_s": training.memory_bytes_per_s,
-            "levels": [asdict(level) for level in self.levels],
-            "iteration_model": first.assumptions.name,
-            "strategies": [setting.strategy for setting in self.settings],
-            "mode": first.mode,
-            "zero_stage": first.zero_stage,
-            "interleave": first.interleave,
-            **asdict(first.variant),
         }

@@ -6,7 +6,7 @@ that several questions share stand in one catalog file, `reports/defaults.yaml`.
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
 from pathlib import Path
@@ -133,9 +133,11 @@ class Question(Generic[AnswerT_co]):
 
     def __post_init__(self) -> None:
         """Fill in the defaults of the defaults file."""
+        layers: tuple[Mapping[str, object], ...] = ()
         for one, option in options_of(type(self)):
             if option.shared and getattr(self, one.name) is None:
-                value = default_of(self.command, one.name, self.catalog)
+                layers = layers or _layers(self.command, self.catalog)
+                value = _first(layers, self.command, one.name)
                 object.__setattr__(self, one.name, value)
 
     def ask(self) -> AnswerT_co:
@@ -187,14 +189,25 @@ def default_of(command: str, name: str, catalog: str | Path | None = None) -> ob
     >>> default_of("compare", "model"), default_of("search", "top")
     ('gpt-1t', 5)
     """
+    return _first(_layers(command, catalog), command, name)
+
+
+def _first(layers: Sequence[Mapping[str, object]], command: str, name: str) -> object:
+    for values in layers:
+        if name in values:
+            return values[name]
+    raise InputError(f"{DEFAULTS} has no default of {name} for netplan {command}")
+
+
+def _layers(command: str, catalog: str | Path | None) -> tuple[Mapping[str, object], ...]:
+    """Defaults of a question, those that go first: of a user's files, then of ours."""
+    found = []
     for root in (*user_roots(catalog), shipped_root()):
         path = root / DEFAULTS
         if path.is_file():
             known = _defaults(path, path.stat().st_mtime_ns)
-            for part in (command, COMMON):
-                if name in known.get(part, {}):
-                    return known[part][name]
-    raise InputError(f"{DEFAULTS} has no default of {name} for netplan {command}")
+            found += [known[part] for part in (command, COMMON) if part in known]
+    return tuple(found)
 
 
 @cache

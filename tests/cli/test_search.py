@@ -45,6 +45,10 @@ def test_published_plans_from_the_command_line(row: dict[str, str]) -> None:
 def test_json_contract() -> None:
     answer = json.loads(netplan(*MAIN, "--top", "3", "--format", "json").stdout)
     assert set(answer["space"]) == {"enumerated", "feasible", "seconds"}
+    inputs = answer["inputs"]
+    assert (inputs["accelerator"], inputs["gpus"], inputs["hb_size"]) == ("b200", 16_384, 8)
+    assert (inputs["strategy"], inputs["zero_stage"], inputs["interleave"]) == ("1d", 1, "none")
+    assert inputs["fixed"] == inputs["set"] == {}
     assert [plan["rank"] for plan in answer["plans"]] == [1, 2, 3]
     times = [plan["iteration_time_s"] for plan in answer["plans"]]
     assert times == sorted(times)
