@@ -23,10 +23,7 @@ MAX_PACKAGE_LINES = 38_000
 MAX_ROOM_LINES = MAX_PACKAGE_LINES // 5
 
 # What is still to be mended: imports against the order, rooms with circles, sizes.
-OPEN_UPWARD = {
-    "netplan.costing.fabric_bill",
-    "netplan.reports.quantities",
-}
+OPEN_UPWARD = {"netplan.reports.quantities"}
 OPEN_CIRCLES = {"questions", "studies"}
 OPEN_SIZES = {"questions", "netplan"}
 

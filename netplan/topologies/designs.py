@@ -333,8 +333,8 @@ class RackPods(CountedDesign):
     --------
     >>> from netplan.topologies.designs import DESIGNS
     >>> cluster = DESIGNS.load("meta-24k-roce")
-    >>> cluster.pod_gpus, cluster.gpus, cluster.tors, round(cluster.far_share, 4)
-    (3072, 24576, 1536, 0.1429)
+    >>> cluster.pod_gpus, cluster.gpus, cluster.tors
+    (3072, 24576, 1536)
     """
 
     family: Literal["rack-pods"]
@@ -357,11 +357,6 @@ class RackPods(CountedDesign):
     def tors(self) -> int:
         """ToR switches, one a rack [1]."""
         return self.racks_per_pod * self.pods
-
-    @property
-    def far_share(self) -> float:
-        """Share of a GPU's port rate that reaches other pods when all send there [1]."""
-        return 1 / self.top_oversubscription
 
     def multiplied_out(self, size: DesignSize) -> Counts:  # noqa: ARG002 - the file says it all
         """Counts of the cluster; switches above the ToRs are not published."""

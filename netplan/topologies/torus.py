@@ -10,7 +10,6 @@ come first, plus direction before minus. A GPU that the last, partly filled doma
 rings open.
 """
 
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 
@@ -22,7 +21,7 @@ from netplan.levels import Level
 from netplan.topologies.assembly import Links, Wired
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, hb_level
-from netplan.topologies.graph import HALL, RACK, FabricGraph
+from netplan.topologies.graph import HALL, RACK
 from netplan.topologies.specs import FabricSpec, Medium
 
 MAX_ELONGATION = 4
@@ -212,88 +211,3 @@ def _ring(
     target = np.add.outer(following * rails, rank).ravel()
     there = (source < fabric.sizing.gpus) & (target < fabric.sizing.gpus)
     return source[there], target[there], np.repeat(place[leaves], rails)[there]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OpticalCircuits:
-    """Which optical circuit switch each link between cubes passes through.
-
-    The switch is a patch panel with mirrors: it forwards light, not packets, so it is no node of
-    the graph. Rearranged, the same fibres join any set of whole cubes into a torus.
-
-    Parameters
-    ----------
-    link
-        Numbers of the optical links, shape (circuits,).
-    switch
-        Number of the optical switch [1], shape (circuits,).
-    source_port, target_port
-        Its ports that carry the link, shape (circuits,): 2 q for the upper face of cube q, 2 q + 1
-        for the lower face.
-    switches, ports_per_switch
-        Optical switches, and ports in use on each [1].
-    """
-
-    link: AnyInts
-    switch: AnyInts
-    source_port: AnyInts
-    target_port: AnyInts
-    switches: int
-    ports_per_switch: int
-
-
-def optical_circuits(graph: FabricGraph, sizes: tuple[int, int, int], cube: int) -> OpticalCircuits:
-    """Assign the links between cubes to optical circuit switches, as in TPU v4.
-
-    Opposite faces of all cubes meet, position by position, on one switch: cube^2 positions on each
-    of 3 axes give 3 cube^2 switches with 2 ports a cube. The 4,096 chips of TPU v4 have 64 cubes of
-    4 x 4 x 4, hence 48 switches with 128 ports in use.
-
-    Parameters
-    ----------
-    graph
-        Torus of single chips whose copper block is the cube.
-    sizes
-        Chips along each axis, all multiples of ``cube`` and larger than it [1].
-    cube
-        Side of a cube [1].
-
-    Raises
-    ------
-    InputError
-        If the torus is not made of whole cubes.
-
-    References
-    ----------
-    Jouppi et al., TPU v4 (ISCA 2023, arXiv:2304.01433), section 2.
-    """
-    if any(size % cube or size == cube for size in sizes) or prod(sizes) != graph.gpus:
-        shape = " x ".join(map(str, sizes))
-        raise InputError(
-            f"a torus of {shape} chips is not made of cubes of side {cube}: every size must be a"
-            " multiple of it, at least twice"
-        )
-    strides = (1, sizes[0], sizes[0] * sizes[1])
-    cubes = tuple(size // cube for size in sizes)
-
-    def cube_of(chip: AnyInts) -> AnyInts:
-        x, y, z = (chip // strides[axis] % sizes[axis] // cube for axis in range(3))
-        return x + cubes[0] * (y + cubes[1] * z)
-
-    links, switches = [], []
-    for axis in range(3):
-        link = graph.links_of(f"ring {axis + 1} optical")
-        chip = graph.source[link]
-        first, second = (a for a in range(3) if a != axis)
-        row, column = (chip // strides[a] % sizes[a] % cube for a in (first, second))
-        links.append(link)
-        switches.append(axis * cube**2 + column * cube + row)
-    link = np.concatenate(links)
-    return OpticalCircuits(
-        link=link,
-        switch=np.concatenate(switches),
-        source_port=2 * cube_of(graph.source[link]),
-        target_port=2 * cube_of(graph.target[link]) + 1,
-        switches=3 * cube**2,
-        ports_per_switch=2 * prod(cubes),
-    )

@@ -17,7 +17,6 @@ from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import GPU, FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.topologies.torus import optical_circuits
 
 
 def sizing(gpus: int, radix: int = 64, hb_size: int = 1, ratio: float | None = None) -> Sizing:
@@ -167,22 +166,6 @@ def test_torus_is_networkx_grid(sizes: tuple[int, ...], rings: str) -> None:
         if a != b
     )
     assert edges == expected
-
-
-def test_tpu_v4_optical_switches() -> None:
-    # Jouppi et al., TPU v4 (ISCA 2023): 64 cubes of 4 x 4 x 4 chips, 96 optical links a cube, 48
-    # optical switches with 128 ports in use.
-    graph = expand(FABRICS.load("torus-3d"), sizing(4096))
-    circuits = optical_circuits(graph, (16, 16, 16), 4)
-    assert (circuits.switches, circuits.ports_per_switch) == (48, 128)
-    # Each link between cubes is two fibres, one from either cube: 64 x 96 fibres.
-    assert 2 * len(circuits.link) == 64 * 96
-    assert set(np.bincount(circuits.switch).tolist()) == {64}
-    ports = circuits.source_port.tolist() + circuits.target_port.tolist()
-    used = [128 * ocs + port for ocs, port in zip(2 * circuits.switch.tolist(), ports, strict=True)]
-    assert sorted(used) == list(range(48 * 128))
-    with pytest.raises(InputError, match="not made of cubes"):
-        optical_circuits(graph, (16, 16, 16), 5)
 
 
 @pytest.mark.parametrize("arrangement", ["absolute", "relative", "circulant"])
