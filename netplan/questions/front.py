@@ -7,10 +7,10 @@ from typing import Any
 from netplan.faults.survival import SwitchLoss
 from netplan.performance.pareto import knee
 from netplan.performance.plan import PlanTime
+from netplan.performance.proof import Searches
 from netplan.questions.comparison import DOLLAR, FabricRow
 from netplan.questions.constraints import Verdict
 from netplan.questions.designs import Design, Objective, counted, label, money, ports, ratio, watts
-from netplan.questions.proof import Searches
 from netplan.reports.answer import Answer
 from netplan.reports.nomenclature import Cell, Scale, quantity
 from netplan.reports.sections import Column, Heading, Notes, Paragraph, Section, Table, column

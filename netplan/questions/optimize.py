@@ -15,6 +15,7 @@ from netplan.faults.survival import switch_loss
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.pareto import comparable, pareto_front
 from netplan.performance.plan import SearchResult
+from netplan.performance.proof import Found, Levels, time_designs
 from netplan.performance.search import PlanSearch
 from netplan.performance.setting import Training, check_name
 from netplan.questions.compare import timed_row
@@ -31,7 +32,6 @@ from netplan.questions.designs import (
 from netplan.questions.front import FrontRow, Optimization, Tally
 from netplan.questions.inputs import CatalogReader, sizing_on
 from netplan.questions.optimize_notes import notes_of, other_domains
-from netplan.questions.proof import Found, Levels, time_designs
 from netplan.questions.question import GpusQuestion, asks, optional, shared
 from netplan.questions.training import TrainingQuestion
 from netplan.topologies.specs import FABRICS, FabricSpec

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from netplan.costing.fabric_bill import BillBooks
+from netplan.performance.proof import Found, Levels
 from netplan.questions.constraints import unpriced_parts
 from netplan.questions.designs import Design, Objective, Space, book_name, counted
-from netplan.questions.proof import Found, Levels
 from netplan.topologies.specs import FabricSpec
 
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from netplan.errors import InfeasibleError, InputError
 from netplan.levels import Level, LevelKind
-from netplan.performance.best_case import best_case, is_never_slower, search_best_case
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
+from netplan.performance.proof import best_case, is_never_slower, search_best_case
 from netplan.performance.search import PlanSearch, search_plans
 from netplan.performance.setting import Training
 from netplan.questions.inputs import sizing_on

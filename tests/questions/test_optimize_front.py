@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.pareto import Point, comparable, knee, pareto_front
 from netplan.performance.plan import SearchResult
+from netplan.performance.proof import Found, Levels, time_designs
 from netplan.performance.search import PlanSearch
 from netplan.performance.setting import Training
 from netplan.questions.inputs import sizing_on
-from netplan.questions.proof import Found, Levels, time_designs
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
