@@ -5,7 +5,8 @@ a design that is known to cost no more, and worse in at least one of the two. A 
 time on a network that is nowhere slower, or else one search on the best case of all designs with HB
 domains of that size. Designs with equal levels share one search.
 
-The best case bounds many fabrics at once. Take fabrics whose HB domains have equal sizes and which join equally many GPUs. Their *best case*
+The best case bounds many fabrics at once, whose HB domains have equal sizes and which join equally
+many GPUs. Their *best case*
 has two levels: a non-blocking HB domain and one non-blocking network, each at the highest rate that
 a GPU has there on any of the fabrics, and at every level the lowest latency of all. No plan of any
 of the fabrics is faster than the best plan of the best case:
