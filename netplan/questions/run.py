@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from netplan.performance.plan import PlanTime
-from netplan.performance.search import search_plans
 from netplan.performance.setting import Setting
 from netplan.questions.question import AnswerT_co, shared
 from netplan.questions.training import PlanQuestion
@@ -111,10 +110,7 @@ class RunQuestion(PlanQuestion[AnswerT_co]):
         training = case.training
         if options.fixed.given:
             training = replace(training, memory_bytes=inf)
-        levels = case.fabric.levels
-        found = search_plans(
-            training, levels, strategy=self.strategy, mode=self.mode, options=options
-        )
+        found = self.search(training).whole(case.fabric.levels)
         timed = found.plans[0]
         setting = found.setting_of(timed)
         patterns = Patterns(tensor=self.algorithm, context=self.algorithm, data=self.algorithm)

@@ -10,8 +10,8 @@ With m microbatches, p stages of n = l/p layers and v interleaved stages a GPU r
 a layer                 m n times forward and backward; under full recomputation forward once more
                         before each backward pass, collectives included
 an end                  m times, on the first (embedding) or the last stage (head) only
-a transfer to the next  m v times, and as often back; v - 1 of the v go from the last stage to the
-stage                   first for the GPUs between which the chain wraps around
+a transfer to the next  m v times each way; where v > 1 the last stage also hands on to the first,
+stage                   m (v - 1) times each way
 weights of a stage      r times, by ZeRO stage (arXiv:1910.02054, Sec. 7):
 ======================  ==========================================================================
 
