@@ -20,7 +20,7 @@ from netplan.errors import CatalogError, InfeasibleError, InputError
 from netplan.questions.cable_sheets import sheet_csv, sheet_xlsx
 from netplan.questions.export import FabricQuestion, read_graph
 from netplan.questions.inputs import CatalogReader
-from netplan.questions.question import asks, optional
+from netplan.questions.question import asks, optional, shared
 from netplan.reports.answer import Answer
 from netplan.reports.nomenclature import quantity
 from netplan.reports.sections import Column, Heading, Paragraph, Section, Table, column
@@ -57,7 +57,6 @@ SHEETS: Mapping[str, Callable[[CablePlan], Sheet]] = {
 LENGTHS, RACKS, UFM_RACKS, UFM_HCA = "lengths", "racks", "ufm-racks", "ufm-hca"
 ON_A_FLOOR = (LENGTHS, RACKS, UFM_RACKS)
 TABLES = ("plan", LENGTHS, RACKS, *tuple(SHEETS)[1:], UFM_HCA, UFM_RACKS)
-CABLING = "2026"
 LENGTH_COLUMNS = ("group", "length_m", "cables", "total_m", "medium")
 RACK_COLUMNS = ("rack", "what", "length_m", "count")
 MEDIA = {"dac": "copper", "aec": "copper"} | dict.fromkeys(
@@ -139,6 +138,7 @@ class Cables(FabricQuestion[Answer]):
     switch: str | None = optional(
         "Name ports by cage and half, as 1/2: qm9700, sn5600, ...", metavar="MODEL"
     )
+    cabling: str = shared("Modules and cables.")
     host_gpus: int | None = optional(
         "Name hosts of so many GPUs instead of GPUs.", "whole", unit="GPUs"
     )
@@ -168,7 +168,7 @@ class Cables(FabricQuestion[Answer]):
         reader = CatalogReader(self.catalog, self.overrides)
         spec, sizing = self.sized(reader)
         hall = reader.load(FLOOR_PLANS, self.floor_plan) if self.floor_plan else None
-        book = reader.load(CABLING_BOOKS, CABLING)
+        book = reader.load(CABLING_BOOKS, self.cabling)
         model = reader.load(SWITCHES, self.switch) if self.switch else None
         reader.replaced()
         _check_floor(self.to, hall, self.host_gpus)

@@ -139,10 +139,12 @@ def _rows(
 
 
 def _baseline(sizing: Sizing, books: BillBooks) -> float:
-    """Base price of the fabric that savings are counted against; 0 if it cannot be built."""
+    """Base price of the fabric that savings are counted against; 0 if it cannot be wired."""
+    spec = FABRICS.load(BASELINE)
+    fabric = build_fabric(spec, sizing)
     try:
-        return make_bill(FABRICS.load(BASELINE), sizing, books).capital.base
-    except InfeasibleError:
+        return make_bill(spec, sizing, books, fabric=fabric).capital.base
+    except (InputError, InfeasibleError):
         return 0.0
 
 

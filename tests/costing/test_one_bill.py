@@ -4,6 +4,7 @@ import csv
 import random
 from collections import Counter
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -213,6 +214,43 @@ def test_twin_port_cages_take_copper_where_it_reaches() -> None:
     assert twin.capital.base - any_switch.capital.base == 12 * (50_000 - 64 * 781)
     kinds = Counter(row["medium"] for row in sheet("plan", 256, "qm9700", "rail-optimized"))
     assert kinds == {"fibre": 256, "copper": 256}
+
+
+def test_a_fabric_is_compared_in_a_hall_that_is_too_small_for_the_baseline(tmp_path: Path) -> None:
+    # 2,048 GPUs in 64 racks: rail-optimized has 96 switches in 6 racks, dgx-superpod as many, and
+    # a torus none.
+    shipped = (shipped_root() / "topologies" / "floor-plans" / f"{HALL}.yaml").read_text("utf-8")
+    hall = tmp_path / "small.yaml"
+    hall.write_text(
+        shipped.replace("\nrows: 40\nracks_per_row: 40", "\nrows: 1\nracks_per_row: 64")
+    )
+    rows = netplan.compare(
+        gpus=2048,
+        radix=64,
+        hb_size=8,
+        fabrics=("torus-3d", "rail-optimized"),
+        floor_plan=str(hall),
+        timing=False,
+    ).rows
+    assert rows[0].bill is not None
+    assert rows[0].cost_reduction is None
+    assert rows[1].notes[0].startswith("Cannot be built: floor plan example-hall holds 64 racks")
+
+
+def test_cables_that_no_book_has_keep_their_length_without_a_medium() -> None:
+    # Four links of 200G in a cage: the cabling book has no module for that.
+    made = netplan.cables(
+        gpus=256,
+        radix=256,
+        hb_size=8,
+        accelerator="a100-80gb",
+        switch="sn5600",
+        floor_plan=HALL,
+        to="lengths",
+    )
+    rows = made.to_dict()["rows"]
+    assert {row["medium"] for row in rows} == {""}
+    assert sum(int(row["cables"]) for row in rows) == 256
 
 
 def test_splitters_serve_cards_within_their_reach() -> None:
