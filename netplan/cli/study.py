@@ -7,14 +7,13 @@ import click
 
 from netplan.cli.heartbeat import Heartbeat
 from netplan.cli.options import WHOLE
-from netplan.cli.output import emit, emit_answer
+from netplan.cli.output import emit, emit_declared
+from netplan.reports.answer import FORMATS
 
 if TYPE_CHECKING:
-    from netplan.studies.answer import StudyAnswer
     from netplan.studies.run import Progress, Resources
     from netplan.studies.study import Study
 
-FORMATS = ("table", "json", "csv", "markdown", "html")
 GIB = 1 << 30
 BAR = 24
 ESTIMATED_FROM = 200
@@ -82,8 +81,8 @@ def run_command(  # noqa: PLR0913 - one parameter an option
       netplan study run hb-size --vary gpus=131072 --store large.study -o large.html --format html
       netplan study run topology-design-space --workers 2
     """
-    from netplan.studies.changes import parse_changes
     from netplan.studies.sessions import default_store, load_study
+    from netplan.studies.study import parse_changes
 
     study = load_study(name, parse_changes(vary), catalog)
     resources = _resources(workers, scheduler, memory_gib)
@@ -226,14 +225,4 @@ def _show(path: Path, format_: str, output: Path | None, catalog: str | None) ->
 
     if format_ == "html" and output is None and sys.stdout.isatty():
         raise InputError("a page is no text for a terminal: say where it goes with -o FILE")
-    answer: StudyAnswer = read_study(path, catalog)
-    if format_ == "html":
-        emit(answer.html(), output)
-    elif format_ == "markdown":
-        from netplan.studies.study_markdown import study_markdown
-
-        emit(study_markdown(answer), output)
-    else:
-        from netplan.studies.study_table import study_text
-
-        emit_answer(answer, format_, output, lambda width, _colour: study_text(answer, width))
+    emit_declared(read_study(path, catalog), format_, output)

@@ -17,13 +17,31 @@ HOVER_LENGTH = 60
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One chart: where it goes on the page, how high it is [px], what plotly draws."""
+    """One chart.
+
+    Parameters
+    ----------
+    key
+        Where it goes on the page.
+    label
+        Its title.
+    height_px
+        How high it is [px].
+    data, layout
+        What plotly draws.
+    said
+        What it leaves out, in sentences.
+    zoom
+        Whether a mouse zooms in by dragging.
+    """
 
     key: str
     label: str
     height_px: int
     data: tuple[Json, ...]
     layout: Json
+    said: tuple[str, ...] = ()
+    zoom: bool = False
 
 
 def hover(*lines: str) -> str:

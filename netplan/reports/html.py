@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from netplan.reports import page
 from netplan.reports.charts import Chart
 from netplan.reports.escape import plain
-from netplan.reports.sections import Bars, Heading, Heat, Section
+from netplan.reports.sections import Bars, Heading, Heat, Section, is_for
 from netplan.reports.sections import Table as TableSection
 
 TEMPLATE = "answer.html.j2"
@@ -96,10 +96,12 @@ def blocks(sections: Iterable[Section]) -> list[Block]:
     """Sections as the template draws them."""
     found = []
     for section in sections:
+        if not is_for(getattr(section, "only", None), "pages"):
+            continue
         kind = type(section).__name__.lower()
         shown: object = section
         if isinstance(section, TableSection):
-            if section.only == "programs" or not section.rows:
+            if not section.rows:
                 continue
             shown = (section.title, drawn_table(section), section.legend)
         elif isinstance(section, Bars):

@@ -14,6 +14,7 @@ from netplan.reports.sections import (
     Section,
     Table,
     Verbatim,
+    is_for,
 )
 
 
@@ -31,7 +32,8 @@ def markdown_text(sections: Iterable[Section]) -> str:
     |---|--:|
     | a\|b | 3 |
     """
-    blocks = ["\n".join(lines) for section in sections if (lines := list(_lines(section)))]
+    shown = (one for one in sections if is_for(getattr(one, "only", None), "texts"))
+    blocks = ["\n".join(lines) for section in shown if (lines := list(_lines(section)))]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -56,7 +58,7 @@ def _lines(section: Section) -> Iterator[str]:
             yield ""
             yield "  \n".join(escaped(line) for line in section.lines)
     elif isinstance(section, Table):
-        if section.only != "programs" and section.rows:
+        if section.rows:
             yield from _table(section)
     elif isinstance(section, Paragraph):
         text = escaped(section.text)

@@ -21,16 +21,13 @@ from netplan.reports.escape import plain
 from netplan.version import __version__
 
 TEMPLATES = "reports/templates"
-STYLES, SCRIPTS = ("report.css",), ("report.js",)
+STYLE, SCRIPT = "report.css", "report.js"
 
 
 def framed(
     template: str,
     charts: Sequence[Chart],
     values: Mapping[str, object],
-    *,
-    styles: Sequence[str] = STYLES,
-    scripts: Sequence[str] = SCRIPTS,
 ) -> str:
     """Write a page.
 
@@ -42,12 +39,10 @@ def framed(
         Charts in order; the template finds each by its key.
     values
         What the template names besides.
-    styles, scripts
-        Files that the page takes in, one after the other.
     """
     folder = templates()
-    script, plotly = (_joined(scripts), _plotly()) if charts else ("", "")
-    drawn = [{"key": c.key, "data": c.data, "layout": c.layout} for c in charts]
+    script, plotly = (_read(SCRIPT), _plotly()) if charts else ("", "")
+    drawn = [{"key": c.key, "data": c.data, "layout": c.layout, "zoom": c.zoom} for c in charts]
     return (
         _environment(folder)
         .get_template(template)
@@ -56,7 +51,7 @@ def framed(
             version=__version__,
             charts={chart.key: chart for chart in charts},
             chart_data=drawn,
-            style=Markup(_joined(styles)),  # noqa: S704 - shipped
+            style=Markup(_read(STYLE)),  # noqa: S704 - shipped
             script=Markup(script),  # noqa: S704 - shipped
             plotly=Markup(plotly),  # noqa: S704 - plotly's own file
             hashes=[content_hash(plotly), content_hash(script)] if charts else [],
@@ -93,8 +88,8 @@ def _plotly() -> str:
     return str(get_plotlyjs())
 
 
-def _joined(names: Sequence[str]) -> str:
-    return "".join((templates() / name).read_text(encoding="utf-8") for name in names)
+def _read(name: str) -> str:
+    return (templates() / name).read_text(encoding="utf-8")
 
 
 def _environment(folder: Path) -> Environment:

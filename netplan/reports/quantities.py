@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from math import isfinite
 
-from netplan.studies.points import Scalar
+from netplan.reports.nomenclature import Scalar
 from netplan.units import si
 
 

@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 RowT = TypeVar("RowT")
 Shown = Literal["always", "wide", "never"]
 Style = Literal["plain", "strong", "quiet"]
+Form = Literal["texts", "pages", "programs"]
+"""What reads an answer: terminals and Markdown, pages of HTML, and programs."""
+
+Only = Literal["people", "texts", "pages", "programs"]
+
+
+def is_for(only: Only | None, form: Form) -> bool:
+    """Whether a section that is only for some is for this form; people read texts and pages."""
+    return only in (None, form) or (only == "people" and form != "programs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +102,8 @@ class Table(Generic[RowT]):
     part
         Rows that follow each other and have the same part stand under its name.
     only
-        Whether the table is for ``people`` or for ``programs`` alone.
+        Whether the table is for ``people`` or for ``programs`` alone, or of what people read only
+        for ``texts`` (terminal, Markdown) or ``pages``, where a chart may stand for it.
     chosen
         Which row is set off, such as the one to buy.
     """
@@ -105,7 +115,7 @@ class Table(Generic[RowT]):
     legend: tuple[str, ...] = ()
     closing: Sequence[RowT] = ()
     part: Callable[[RowT], str] | None = None
-    only: Literal["people", "programs"] | None = None
+    only: Only | None = None
     chosen: Callable[[RowT], bool] | None = None
 
     def visible(self, *, wide: bool) -> list[Column[RowT]]:
@@ -133,6 +143,7 @@ class Paragraph:
 
     text: str
     style: Style = "plain"
+    only: Only | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +288,7 @@ def data_tables(sections: Iterable[Section]) -> list[Data]:
     joined: dict[str, _Joined] = {}
     extra: dict[str, Data] = {}
     for section in sections:
-        if isinstance(section, Table) and section.only != "people":
+        if isinstance(section, Table) and is_for(section.only, "programs"):
             found = joined.setdefault(section.name, _Joined(section.rows))
             for one in section.columns:
                 if one.data:

@@ -28,6 +28,7 @@ from netplan.reports.sections import (
     Style,
     Table,
     Verbatim,
+    is_for,
 )
 
 WIDE = 120
@@ -56,7 +57,8 @@ def terminal_text(sections: Iterable[Section], width: int, *, colour: bool = Fal
     ────────────────────
     rail-only          9
     """
-    blocks = [block for section in sections if (block := _block(section, width)) is not None]
+    shown = (one for one in sections if is_for(getattr(one, "only", None), "texts"))
+    blocks = [block for section in shown if (block := _block(section, width)) is not None]
     spaced: list[RenderableType] = []
     for block in blocks:
         spaced += [Text(""), block] if spaced else [block]
@@ -101,7 +103,7 @@ def shade(cell: float, largest: float) -> str:
 def _block(section: Section, width: int) -> RenderableType | None:
     """One section as rich draws it; None if it has nothing for a terminal."""
     if isinstance(section, Table):
-        return None if section.only == "programs" else _table_block(section, width)
+        return _table_block(section, width)
     if isinstance(section, Notes):
         return Group(*(_note(*group) for group in section.groups)) if section.groups else None
     if isinstance(section, Heading):

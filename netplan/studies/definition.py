@@ -5,8 +5,8 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from netplan.catalog import Record, Shelf
-from netplan.studies.axes import Axis, Given
 from netplan.studies.expressions import require_expression
+from netplan.studies.grid import Axis, Given
 
 Ask = Literal["search", "compare", "cost"]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.@-]*$")]

@@ -16,6 +16,7 @@ import numpy as np
 
 from netplan.catalog import unknown_name
 from netplan.errors import InputError
+from netplan.reports.nomenclature import Scalar
 
 MAX_LENGTH = 500
 Value = Any
@@ -73,6 +74,12 @@ class Expression:
                 return _evaluate(ast.parse(self.text, mode="eval").body, values)
         except (TypeError, ZeroDivisionError, FloatingPointError) as error:
             raise InputError(f"{self.text!r} cannot be computed: {error}") from None
+
+    def scalar(self, values: Mapping[str, Scalar]) -> Scalar:
+        """Evaluate on single values; the result is a plain one."""
+        found = self(values)
+        scalar: Scalar = found.item() if hasattr(found, "item") else found
+        return scalar
 
 
 def parse_expression(text: str) -> Expression:

@@ -1,24 +1,162 @@
-"""From axes and conditions to points: a table of positions, one row a point.
+"""The axes of a study, and the points that they span: a table of positions, one row a point.
 
-A point is found by its index without making the others: the grid holds for every point the step of
-every axis, as small integers, and makes the values when they are asked for.
+An axis says which inputs vary, over which values, under which condition. A point is found by its
+index without making the others: the grid holds for every point the step of every axis, as small
+integers, and makes the values when they are asked for.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from math import isfinite, prod
+from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, model_validator
 
+from netplan.arrays import Bools, Indices
 from netplan.catalog import unknown_name
 from netplan.errors import InputError
-from netplan.studies.axes import Axis, grid_size, shorter
-from netplan.studies.expressions import parse_expression
-from netplan.studies.points import Point, Scalar
+from netplan.reports.nomenclature import Scalar
+from netplan.studies.expressions import parse_expression, require_expression
+from netplan.studies.points import Point
 
 MAX_POINTS = 5_000_000
 OFF = -1
 """Step of an axis whose condition does not hold."""
+Given = bool | int | float | str | None
+"""A value as a study file has it."""
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True
+    )
+
+
+class Steps(_Row):
+    """A range by the number of its values, both ends included."""
+
+    start: float = Field(alias="from")
+    to: float
+    steps: Annotated[int, Field(ge=2, le=1_000_000)]
+
+
+class LogSteps(_Row):
+    """A range with equal ratios between its values, both ends included."""
+
+    start: PositiveFloat = Field(alias="from")
+    to: PositiveFloat
+    steps: Annotated[int, Field(ge=2, le=1_000_000)]
+
+
+class Factor(_Row):
+    """A range by a factor: 8, 16, 32 and so on, up to the end at the most."""
+
+    start: PositiveFloat = Field(alias="from")
+    to: PositiveFloat
+    factor: Annotated[float, Field(gt=1)]
+
+
+class Axis(_Row):
+    """One axis: an input with its values, or several inputs that vary together (``zip``).
+
+    With ``when`` the axis varies only where the condition holds; elsewhere its input is
+    ``otherwise``. With ``whole`` the values of a range are rounded, and each is taken once.
+    """
+
+    input: str | None = None
+    values: tuple[Given, ...] | None = None
+    linear: Steps | None = None
+    log: LogSteps | None = None
+    times: Factor | None = None
+    zip: dict[str, tuple[Given, ...]] | None = None
+    whole: bool = False
+    when: str | None = None
+    otherwise: Given = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        kinds = ("values", "linear", "log", "times", "zip")
+        given = [kind for kind in kinds if getattr(self, kind) is not None]
+        if len(given) != 1:
+            raise ValueError(f"an axis has one of {', '.join(kinds)}; got {given or 'none'}")
+        if (self.zip is None) == (self.input is None):
+            raise ValueError("an axis names its input, or several under zip")
+        if self.zip is not None:
+            lengths = {name: len(values) for name, values in self.zip.items()}
+            if len(set(lengths.values())) != 1:
+                raise ValueError(f"lists under zip have one length, got {lengths}")
+            if self.when is not None:
+                raise ValueError("when belongs to an axis of one input, not to zip")
+        if not self.rows:
+            raise ValueError(f"axis {self.title} has no values: give at least one")
+        if len(set(self.rows)) != len(self.rows):
+            raise ValueError(f"axis {self.title} has a value twice")
+        if self.when is not None:
+            require_expression(self.when)
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Inputs that the axis sets."""
+        return tuple(self.zip) if self.zip is not None else (str(self.input),)
+
+    @property
+    def title(self) -> str:
+        """The axis in a message."""
+        return " with ".join(self.names)
+
+    @cached_property
+    def rows(self) -> tuple[tuple[Scalar, ...], ...]:
+        """Values of the inputs at each step of the axis.
+
+        Examples
+        --------
+        >>> Axis(input="hb_size", times={"from": 2, "to": 10, "factor": 2}, whole=True).rows
+        ((2,), (4,), (8,))
+        """
+        if self.zip is not None:
+            return tuple(zip(*self.zip.values(), strict=True))
+        if self.values is not None:
+            return tuple((value,) for value in self.values)
+        return tuple((value,) for value in self._range())
+
+    def _range(self) -> list[float] | list[int]:
+        values: list[float] = []
+        if self.linear is not None:
+            values = np.linspace(self.linear.start, self.linear.to, self.linear.steps).tolist()
+        elif self.log is not None:
+            values = np.geomspace(self.log.start, self.log.to, self.log.steps).tolist()
+        elif self.times is not None:
+            value = self.times.start
+            # A hair beyond the end: 1.1 ** 10 is no binary fraction.
+            while value <= self.times.to * (1 + 1e-12) and isfinite(value):
+                values.append(value)
+                value *= self.times.factor
+        if not self.whole:
+            return values
+        whole = [round(value) for value in values]
+        return whole[:1] + [two for one, two in pairwise(whole) if one != two]
+
+
+def grid_size(axes: tuple[Axis, ...]) -> int:
+    """Points of a full grid, before any condition [1].
+
+    Examples
+    --------
+    >>> grid_size((Axis(input="gpus", values=(512, 1024)), Axis(input="radix", values=(32, 64))))
+    4
+    """
+    return prod(len(axis.rows) for axis in axes)
+
+
+def shorter(axes: tuple[Axis, ...]) -> Mapping[str, int]:
+    """Values of each axis, the longest first: what to thin."""
+    lengths = {axis.title: len(axis.rows) for axis in axes}
+    return dict(sorted(lengths.items(), key=lambda item: -item[1]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +177,7 @@ class Grid:
 
     axes: tuple[Axis, ...]
     fixed: Mapping[str, Scalar]
-    steps: NDArray[np.int32]
+    steps: Indices
     conditions: tuple[str, ...] = ()
 
     def __reduce__(self) -> tuple[Callable[..., "Grid"], tuple[object, ...]]:
@@ -107,8 +245,8 @@ def make_grid(
 
 
 def _extend(
-    steps: NDArray[np.int32], axes: tuple[Axis, ...], axis: Axis, fixed: Mapping[str, Scalar]
-) -> NDArray[np.int32]:
+    steps: Indices, axes: tuple[Axis, ...], axis: Axis, fixed: Mapping[str, Scalar]
+) -> Indices:
     """Cross the points so far with one more axis; where its condition fails it has one step."""
     holds = np.ones(len(steps), bool)
     if axis.when is not None:
@@ -122,7 +260,7 @@ def _extend(
 
 
 def _columns(
-    axes: tuple[Axis, ...], steps: NDArray[np.int32], fixed: Mapping[str, Scalar]
+    axes: tuple[Axis, ...], steps: Indices, fixed: Mapping[str, Scalar]
 ) -> Iterator[tuple[str, Scalar | NDArray[np.generic]]]:
     """Every input as a column or a single value."""
     yield from fixed.items()
@@ -139,9 +277,7 @@ def _columns(
             yield name, table[steps[:, at]]
 
 
-def _holds(
-    text: str, columns: Mapping[str, Scalar | NDArray[np.generic]], count: int
-) -> NDArray[np.bool_]:
+def _holds(text: str, columns: Mapping[str, Scalar | NDArray[np.generic]], count: int) -> Bools:
     """Whether a condition holds, point by point."""
     expression = parse_expression(text)
     for name in sorted(expression.names):

@@ -14,7 +14,8 @@ from typing import Protocol
 
 import numpy as np
 
-Scalar = int | float | str | bool | None
+from netplan.reports.nomenclature import Scalar
+
 ERROR_CHARACTERS = 500
 CHUNK_S = 0.25
 """Time after which a chunk of points comes back with what is done of it [s]."""

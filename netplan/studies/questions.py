@@ -1,14 +1,16 @@
 """From a point to its answer: the question that a study puts, its inputs, its outputs.
 
 A study asks what the commands ask: ``search``, ``compare`` (one fabric a point) or ``cost`` (one
-fabric a point). Inputs are the keywords of that question; names with a dot are catalog values or,
-under ``fixed.``, values that the plan search leaves no choice of. Outputs are keys of the answer's
-JSON, with dots; one that is a whole plan becomes a short label.
+fabric a point). Its inputs are those of the question's class; names with a dot are catalog values
+or, under ``fixed.``, values that the plan search leaves no choice of. Outputs are keys of the
+answer's JSON, with dots; one that is a whole plan becomes a short label.
 """
 
 import hashlib
-import inspect
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +20,14 @@ from netplan.costing.lifetime import ECONOMICS_BOOKS
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
-from netplan.errors import InputError
+from netplan.errors import InputError, NetplanError
 from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.questions.compare import compare
-from netplan.questions.cost import cost
-from netplan.questions.question import default_of
-from netplan.questions.search import search
-from netplan.studies.points import Scalar
+from netplan.questions.compare import Compare
+from netplan.questions.cost import Cost
+from netplan.questions.question import Question, default_of, options_of
+from netplan.questions.search import Search
+from netplan.reports.nomenclature import Scalar
+from netplan.studies.definition import StudyDefinition
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
@@ -32,8 +35,7 @@ from netplan.workloads.models import MODELS
 
 Json = Mapping[str, Any]
 FIXED = "fixed."
-ONE_FABRIC = "fabric"
-
+ONE_FABRIC, FABRICS_INPUT = "fabric", "fabrics"
 SHELVES: dict[str, Shelf[Any]] = {
     "accelerator": ACCELERATORS,
     "model": MODELS,
@@ -49,56 +51,62 @@ SHELVES: dict[str, Shelf[Any]] = {
 }
 """Shelf of each input that names a catalog file."""
 
-_LEFT_TO_THE_STUDY = {"catalog", "overrides", "fixed", "fabrics", "top", "explain"}
+LEFT_TO_THE_STUDY = {"catalog", "overrides", "fixed", FABRICS_INPUT, "top", "explain"}
 
 
-def _search_json(keywords: dict[str, Any]) -> Json:
-    data = search(**keywords, top=1).to_dict()
-    return {**data["plans"][0], "space": data["space"]}
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question that studies put.
+
+    Parameters
+    ----------
+    question
+        Its class.
+    says
+        What each point does, in words.
+    part
+        Key of the answer's JSON whose first entry is the answer of a point.
+    """
+
+    question: type[Question[Any]]
+    says: str
+    part: str
 
 
-def _compare_json(keywords: dict[str, Any]) -> Json:
-    found: Json = compare(**keywords).to_dict()["fabrics"][0]
-    return found
-
-
-def _cost_json(keywords: dict[str, Any]) -> Json:
-    found: Json = cost(**keywords).to_dict()["fabrics"][0]
-    return found
-
-
-_ASK: dict[str, tuple[Callable[..., Any], Callable[[dict[str, Any]], Json]]] = {
-    "search": (search, _search_json),
-    "compare": (compare, _compare_json),
-    "cost": (cost, _cost_json),
+ASKED = {
+    "search": Asked(Search, "asks for the fastest parallel plan.", "plans"),
+    "compare": Asked(
+        Compare,
+        "asks what one fabric is made of, what it costs and how fast it trains.",
+        "fabrics",
+    ),
+    "cost": Asked(Cost, "asks what one fabric costs to buy and to run.", "fabrics"),
 }
 
 
-def question_inputs(ask: str) -> dict[str, Any]:
-    """Inputs of a question with their defaults; ``inspect.Parameter.empty`` where one is needed.
+def question_inputs(ask: str, catalog: str | None = None) -> dict[str, Any]:
+    """Inputs of a question with their defaults; ``MISSING`` where one is needed.
 
     Examples
     --------
     >>> question_inputs("search")["strategy"], "fabric" in question_inputs("compare")
     ('1d', True)
     """
-    parameters = inspect.signature(_ASK[ask][0]).parameters
-    found = {
-        name: _shared(ask, name) if parameter.default is None else parameter.default
-        for name, parameter in parameters.items()
-        if name not in _LEFT_TO_THE_STUDY
-    }
-    if "fabrics" in parameters:
-        found[ONE_FABRIC] = "rail-optimized"
-    return found
+    return _inputs(ask, user_roots(catalog), catalog)
 
 
-def _shared(ask: str, name: str) -> object:
-    """Default of the defaults file; None if it has none."""
-    try:
-        return default_of(ask, name)
-    except InputError:
-        return None
+@lru_cache(maxsize=8)
+def _inputs(ask: str, roots: tuple[Path, ...], catalog: str | None) -> dict[str, Any]:
+    del roots  # of the key: the environment may name one more
+    question = ASKED[ask].question
+    found: dict[str, Any] = {}
+    for one, option in options_of(question):
+        if one.name not in LEFT_TO_THE_STUDY:
+            shared = option.shared
+            found[one.name] = (
+                default_of(question.command, one.name, catalog) if shared else one.default
+            )
+    return {ONE_FABRIC: default_of(ask, ONE_FABRIC, catalog)} | found
 
 
 def check_inputs(ask: str, names: Iterator[str]) -> None:
@@ -120,7 +128,7 @@ def check_inputs(ask: str, names: Iterator[str]) -> None:
         roles = {shelf.role for shelf in SHELVES.values()} | {FIXED.rstrip(".")}
         if "." in name and role not in roles:
             raise unknown_name(f"input {name}: role", role, sorted(roles))
-    needed = {name for name, value in known.items() if value is inspect.Parameter.empty}
+    needed = {name for name, value in known.items() if value is MISSING}
     if not needed <= given:
         missing = ", ".join(sorted(needed - given))
         raise InputError(f"{ask} needs {missing}: put it under inputs or on an axis")
@@ -150,7 +158,10 @@ def answer(ask: str, inputs: Mapping[str, Scalar], catalog: str | None = None) -
     >>> output(found, "plan.tensor"), output(found, "plan")
     (2, 'TP2 x PP4 x DP128, 8 x 1')
     """
-    keywords: dict[str, Any] = {"catalog": catalog}
+    asked = ASKED[ask]
+    # Defaults are looked up once, not at every point.
+    known = question_inputs(ask, catalog)
+    keywords = {name: value for name, value in known.items() if value is not MISSING}
     overrides: dict[str, str] = {}
     fixed: dict[str, int] = {}
     for name, value in inputs.items():
@@ -160,13 +171,17 @@ def answer(ask: str, inputs: Mapping[str, Scalar], catalog: str | None = None) -
             fixed[name.removeprefix(FIXED)] = int(value)
         elif "." in name:
             overrides[name] = str(value)
-        elif name == ONE_FABRIC and ask != "search":
-            keywords["fabrics"] = (value,)
         else:
             keywords[name] = value
-    if fixed:
-        keywords["fixed"] = fixed
-    return _ASK[ask][1](keywords | {"overrides": overrides})
+    if ask == "search":
+        keywords |= {"top": 1, "fixed": fixed}
+    else:
+        keywords[FABRICS_INPUT] = (keywords.pop(ONE_FABRIC),)
+    data: dict[str, Any] = (
+        asked.question(**keywords, catalog=catalog, overrides=overrides).ask().to_dict()
+    )
+    found: dict[str, Any] = data[asked.part][0]
+    return found | {key: data[key] for key in ("space",) if key in data}
 
 
 def output(found: Json, name: str) -> Scalar:
@@ -202,8 +217,21 @@ def plan_label(plan: Json) -> str:
     return f"{' x '.join(shown)}, {plan['microbatches']} x {plan['microbatch']}{stages}"
 
 
+def currency_of(spec: StudyDefinition, catalog: str | None = None) -> str:
+    """Currency of a study's amounts; empty where they need none, or its points do not share one."""
+    if spec.ask != "cost" or {"currency", "prices"} & {*spec.axis_names}:
+        return ""
+    asked = {**question_inputs(spec.ask, catalog), **spec.inputs}
+    if asked["currency"]:
+        return str(asked["currency"])
+    try:
+        return PRICE_BOOKS.load(str(asked["prices"]), user_roots(catalog)).currency
+    except NetplanError:  # the book is gone since the study ran
+        return ""
+
+
 def catalog_sha256(ask: str, named: Mapping[str, set[Scalar]], catalog: str | None) -> str:
-    """Hash of all catalog files that a study reads.
+    """Hash of all that a study reads beside its definition: catalog files, and defaults.
 
     Parameters
     ----------
@@ -215,8 +243,9 @@ def catalog_sha256(ask: str, named: Mapping[str, set[Scalar]], catalog: str | No
         Folder of the user's own catalogs.
     """
     roots = (*user_roots(catalog),)
-    digest = hashlib.sha256()
-    defaults = question_inputs(ask)
+    known = question_inputs(ask, catalog)
+    defaults = {name: value for name, value in known.items() if name not in named}
+    digest = hashlib.sha256(json.dumps(defaults, sort_keys=True, default=str).encode())
     for name, shelf in SHELVES.items():
         values = named.get(name, {defaults.get(name)})
         for value in sorted(str(value) for value in values if value not in (None, "")):

@@ -8,17 +8,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from netplan.documents import read_scalar
 from netplan.errors import InfeasibleError, InputError
+from netplan.reports.nomenclature import Scalar
+from netplan.studies.charts import OK, STATUS
 from netplan.studies.definition import Formula, StudyDefinition
 from netplan.studies.expressions import parse_expression
 from netplan.studies.grid import Grid, make_grid
-from netplan.studies.points import Point, Scalar
+from netplan.studies.points import Point
 from netplan.studies.questions import answer, catalog_sha256, check_inputs, output
-
-STATUS = "status"
-"""Output that every point has: ``ok``, or why the question has no answer there."""
-
-OK = "ok"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +84,7 @@ def _computed(out: Formula, values: Mapping[str, Scalar]) -> Scalar:
     expression = parse_expression(out.formula)
     if any(values.get(name, 0) is None for name in expression.names):
         return None
-    found = expression(values)
-    scalar: Scalar = found.item() if hasattr(found, "item") else found
-    return scalar
+    return expression.scalar(values)
 
 
 def canonical(spec: StudyDefinition) -> str:
@@ -170,3 +166,34 @@ def change(spec: StudyDefinition, changes: Mapping[str, Any]) -> StudyDefinition
         fault = error.errors(include_url=False)[0]
         message = str(fault["msg"]).removeprefix("Value error, ")
         raise InputError(f"study {spec.name} with the values of this run: {message}") from None
+
+
+def parse_changes(texts: Sequence[str]) -> dict[str, Scalar | list[Scalar]]:
+    """Read ``INPUT=VALUE`` and ``INPUT=VALUE,VALUE`` texts.
+
+    Raises
+    ------
+    InputError
+        If a text has another form.
+
+    Examples
+    --------
+    >>> parse_changes(["gpus=1024,2048", "accelerator=b200"])
+    {'gpus': [1024, 2048], 'accelerator': 'b200'}
+    """
+    found: dict[str, Scalar | list[Scalar]] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        parts = [part.strip() for part in values.split(",")]
+        if not (name.strip() and equals and all(parts)):
+            raise InputError(
+                f"--vary {text!r}: write INPUT=VALUE, or INPUT=VALUE,VALUE such as gpus=1024,2048"
+            )
+        scalars = [_scalar(part) for part in parts]
+        found[name.strip()] = scalars if len(scalars) > 1 else scalars[0]
+    return found
+
+
+def _scalar(text: str) -> Scalar:
+    value = read_scalar(text)
+    return value if isinstance(value, (bool, int, float)) else text

@@ -27,6 +27,11 @@
     layout.xaxis = { ...axis, ...chart.layout.xaxis };
     layout.yaxis = { ...axis, ...chart.layout.yaxis };
     layout.height = place.clientHeight;
+    // A mouse zooms in by dragging; a finger must be left to scroll the page.
+    if (chart.zoom && window.matchMedia("(pointer: fine)").matches) {
+      layout.dragmode = "zoom";
+      layout.xaxis.fixedrange = layout.yaxis.fixedrange = false;
+    }
     place.textContent = "";
     Plotly.newPlot(place, chart.data, layout, { responsive: true, displayModeBar: false }).then(() => {
       scalable(place);

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from netplan.errors import CatalogError, InputError, NetplanError
-from netplan.studies.axes import Axis, grid_size
 from netplan.studies.definition import STUDIES
-from netplan.studies.grid import make_grid
+from netplan.studies.grid import Axis, grid_size, make_grid
 
 SIZES = st.lists(st.integers(1, 64), min_size=1, max_size=6, unique=True)
 

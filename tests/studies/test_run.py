@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
+from netplan.reports.nomenclature import Scalar
 from netplan.studies.points import (
     CHUNK_S,
     Outcome,
     Point,
-    Scalar,
     attempt,
     attempt_some,
     error_line,

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
-from netplan.studies.points import Outcome, Scalar, point_sha256
+from netplan.reports.nomenclature import Scalar
+from netplan.studies.points import Outcome, point_sha256
 from netplan.studies.store import Store
 from tests.studies.toys import ROOT, Toy
 

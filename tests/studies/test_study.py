@@ -1,6 +1,7 @@
 """Studies by name: their answers against the engine, published values, kept Markdown results."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,6 @@ from netplan.studies.points import Outcome, Point
 from netplan.studies.questions import question_inputs
 from netplan.studies.sessions import load_study, seconds_a_point, study
 from netplan.studies.study import make_study
-from netplan.studies.study_markdown import study_markdown
-from netplan.studies.study_table import study_text
 
 RESULTS = Path(__file__).parents[2] / "reports" / "results"
 OF_PAPERS = (
@@ -40,7 +39,7 @@ def test_every_shipped_study_has_points_and_no_failures(name: str) -> None:
     assert answer.complete
     assert answer.failures == ()
     assert len(answer.rows) > 20
-    assert study_text(answer, 100)
+    assert answer.text(100)
 
 
 def test_hb_size_against_the_specification(hb_size: StudyAnswer) -> None:
@@ -117,9 +116,10 @@ def test_failed_points_stand_with_their_inputs() -> None:
     outcomes = [Outcome(0, None, "MemoryError: too large", 0.1)]
     answer = study_answer(made, outcomes)
     assert answer.failures[0]["batch"] == 256
-    text = study_text(answer, 80)
-    assert "Failed: 1 points\n  point 0 (batch 256, hb_size 8): failed: MemoryError" in text
-    assert "1 of 35 points, 1 failed" in text
+    text = answer.text(80)
+    assert "Failed: 1 points\npoint   global batch, sequences   HB domain, GPUs   reason" in text
+    assert re.search(r"\n +0 +256 +8 +MemoryError: too large\n", text)
+    assert "1 of 35 points are done; these are shown. 1 failed." in text
 
 
 def test_changes_of_a_run() -> None:
@@ -185,7 +185,7 @@ def test_answer_in_every_form(hb_size: StudyAnswer) -> None:
 
 @pytest.mark.parametrize("name", OF_PAPERS)
 def test_kept_results_of_the_paper_studies(name: str) -> None:
-    path, text = RESULTS / f"{name}.md", study_markdown(study(name))
+    path, text = RESULTS / f"{name}.md", study(name).markdown()
     if os.environ.get("NETPLAN_UPDATE_GOLDEN"):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -10,15 +10,14 @@ import pytest
 
 import netplan
 from netplan.errors import InputError
+from netplan.reports.axes import finite
+from netplan.reports.charts import Chart
+from netplan.reports.nomenclature import Scalar
 from netplan.studies.answer import StudyAnswer, study_answer
-from netplan.studies.definition import StudyDefinition
-from netplan.studies.points import Outcome, Point, Scalar
-from netplan.studies.study import OK, STATUS, make_study
-from netplan.studies.study_charts import study_charts
-from netplan.studies.study_marks import Mark
-from netplan.studies.study_page import study_page
-from netplan.studies.study_reader import Reader, finite
-from netplan.studies.study_scatter import front
+from netplan.studies.charts import OK, STATUS, front_of
+from netplan.studies.definition import ChartSpec, StudyDefinition
+from netplan.studies.points import Outcome, Point
+from netplan.studies.study import make_study
 from tests.questions.test_html_page import HOSTILE, Page, parsed
 
 Inputs = dict[str, Scalar]
@@ -71,7 +70,7 @@ def _outcome(point: Point, evaluate: Callable[[Inputs], Inputs]) -> Outcome:
 
 def drawn(answer: StudyAnswer) -> list[Any]:
     """Charts as the page holds them."""
-    return chart_data(parsed(study_page(answer)))
+    return chart_data(parsed(answer.html()))
 
 
 def chart_data(page: Page) -> list[Any]:
@@ -84,7 +83,7 @@ def chart_data(page: Page) -> list[Any]:
 
 def words(answer: StudyAnswer) -> str:
     """Text of the page."""
-    return " ".join(" ".join(parsed(study_page(answer)).text).split())
+    return " ".join(" ".join(parsed(answer.html()).text).split())
 
 
 @pytest.mark.parametrize(
@@ -109,7 +108,7 @@ def test_shipped_studies_have_their_charts(name: str, charts: int) -> None:
 
 def test_same_answer_gives_the_same_bytes() -> None:
     answer = netplan.study("batch-size")
-    assert study_page(answer) == study_page(answer)
+    assert answer.html() == answer.html()
 
 
 def test_head_says_what_was_asked_and_what_came_of_it() -> None:
@@ -134,7 +133,7 @@ def test_head_says_what_was_asked_and_what_came_of_it() -> None:
 def test_unfinished_study_shows_what_is_there() -> None:
     whole = answered(LINES)
     half = StudyAnswer(whole.study, whole.rows[:3])
-    assert "3 of 8 points are done; the page shows these." in words(half)
+    assert "3 of 8 points are done; these are shown." in words(half)
     none = StudyAnswer(whole.study, ())
     assert "None of 8 points is done." in words(none)
     assert "No point is done yet." in words(none)
@@ -231,17 +230,19 @@ def test_point_without_answer_keeps_its_place_on_a_computed_axis() -> None:
 
 def test_front_is_that_of_brute_force() -> None:
     random = np.random.default_rng(7)
+    spec = ChartSpec(kind="scatter", title="Points", x="x", y="y", front=True)
     for count in (1, 2, 40, 300):
         # Few distinct values, so that there are ties.
         xs, ys = random.integers(0, 25, (2, count)).tolist()
-        found = front([Mark(x, y, {}) for x, y in zip(xs, ys, strict=True)])
+        rows = [{"x": x, "y": y} for x, y in zip(xs, ys, strict=True)]
+        found = [rows[at] for at in front_of(rows, spec)]
         points = set(zip(xs, ys, strict=True))
         best = {
             (x, y)
             for x, y in points
             if not any(a <= x and b <= y and (a, b) != (x, y) for a, b in points)
         }
-        assert [(mark.x, mark.y) for mark in found] == sorted(best)
+        assert [(row["x"], row["y"]) for row in found] == sorted(best)
 
 
 def test_front_is_drawn_as_steps_only_where_asked() -> None:
@@ -275,7 +276,7 @@ def test_hostile_text_stays_text(chart: dict[str, Any], text: str) -> None:
     charts = ({**chart, "title": text}, {**chart, "each": "strategy"})
     fields = {"title": text, "notes": [text], "source": text, "inputs": inputs}
     answer = answered(*charts, axes=axes, evaluate=hostile, **fields)
-    page = parsed(study_page(answer))
+    page = parsed(answer.html())
     assert page.tags.count("script") == 3
     assert page.handlers == []
     assert "b" not in page.tags
@@ -315,7 +316,7 @@ def large() -> StudyAnswer:
 
 
 def test_large_study_makes_a_page_that_can_be_sent(large: StudyAnswer) -> None:
-    html = study_page(large)
+    html = large.html()
     assert len(html.encode()) < 20_000_000
     text = " ".join(parsed(html).text)
     assert "The first 100 of 20,000 points." in text
@@ -325,11 +326,12 @@ def test_large_study_makes_a_page_that_can_be_sent(large: StudyAnswer) -> None:
 
 
 def test_thinning_keeps_the_front_and_the_ends(large: StudyAnswer) -> None:
-    lines, *_, scatter = study_charts(large, Reader.of(large))
-    traces: list[Trace] = [dict(trace) for trace in scatter.parts[0].drawn.chart.data]
+    charts = [section for section in large.sections() if isinstance(section, Chart)]
+    lines, scatter = charts[0], charts[-1]
+    traces: list[Trace] = [dict(trace) for trace in scatter.data]
     marks = {mark for trace in traces[1:] for mark in zip(trace["x"], trace["y"], strict=True)}
     assert len(marks) <= 5_000
     assert set(zip(traces[0]["x"], traces[0]["y"], strict=True)) <= marks
     values = [(finite(row["memory_bytes"]), finite(row["iteration_time_s"])) for row in large.rows]
     assert min(values) in marks
-    assert len(lines.parts[0].drawn.chart.data) == 60
+    assert len(lines.data) == 60

@@ -1,16 +1,14 @@
-"""Axes of a study's charts: where a value stands, and its ticks in people's words."""
+"""Axes of charts: where a value stands, and its ticks in people's words."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import floor, log10
+from math import floor, isfinite, log10
 from typing import TypeVar
 
 from netplan.reports.charts import Json
 from netplan.reports.escape import chart_label
+from netplan.reports.nomenclature import Scalar
 from netplan.reports.quantities import PREFIXED, Words, shown
-from netplan.studies.points import Scalar
-from netplan.studies.study_panels import in_order
-from netplan.studies.study_reader import finite
 
 Value = TypeVar("Value")
 
@@ -18,14 +16,74 @@ MAX_TICKS = 9
 """Ticks with a text that fit a narrow screen [1]."""
 
 STEPS = 24
-"""Values up to which the ticks of a logarithmic axis are the study's own [1]."""
-
+"""Values up to which the ticks of a logarithmic axis are the values themselves [1]."""
 
 ONE_DECADE, THREE_DECADES = 0.8, 2.5
 """Widths of an axis between which 1, 2 and 5 times a power of ten are its ticks [1]."""
 
 LADDERS = ((1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
 FEWEST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What an axis shows.
+
+    Parameters
+    ----------
+    words
+        Its name and unit.
+    log
+        Whether it is logarithmic.
+    steps
+        Whether its values are chosen steps, and so the ticks of a logarithmic axis if they are few.
+    """
+
+    words: Words
+    log: bool = False
+    steps: bool = False
+
+
+def finite(value: Scalar, *, log: bool = False) -> float | None:
+    """A number that can be drawn; None for all else.
+
+    Examples
+    --------
+    >>> finite(10), finite("rail-only"), finite(float("inf")), finite(0, log=True)
+    (10.0, None, None, None)
+    """
+    if isinstance(value, (str, bool)) or value is None or not isfinite(value):
+        return None
+    return float(value) if value > 0 or not log else None
+
+
+def in_order(values: Iterable[Scalar]) -> list[Scalar]:
+    """Values once each: numbers by size, anything else as they come.
+
+    Examples
+    --------
+    >>> in_order([64, 8, 64]), in_order(["torus-3d", "fat-tree"])
+    ([8, 64], ['torus-3d', 'fat-tree'])
+    """
+    found = list(dict.fromkeys(values))
+    numbers = [value for value in found if finite(value) is not None]
+    if len(numbers) < len(found):
+        return found
+    return sorted(numbers, key=lambda value: float(value or 0))
+
+
+def spread(values: Sequence[Value], count: int) -> list[Value]:
+    """At most ``count`` of the values, first and last among them, evenly apart.
+
+    Examples
+    --------
+    >>> spread(range(9), 3), spread("ab", 5), spread(range(5), 1)
+    ([0, 4, 8], ['a', 'b'], [0])
+    """
+    if len(values) <= count or count < 2:  # noqa: PLR2004 - first and last are two
+        return list(values[: max(count, 1)])
+    last = len(values) - 1
+    return [values[round(place * last / (count - 1))] for place in range(count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,44 +109,31 @@ class Scale:
         return finite(value, log=self.log) if self.places is None else self.places.get(value)
 
 
-def number_scale(
-    words: Words, values: Iterable[Scalar], *, log: bool = False, steps: bool = False
-) -> Scale:
+def number_scale(axis: Axis, values: Iterable[Scalar]) -> Scale:
     """Axis of numbers.
-
-    Parameters
-    ----------
-    words
-        Its name and unit.
-    values
-        What stands on it.
-    log
-        Whether it is logarithmic.
-    steps
-        Whether the values are chosen steps, and so the ticks of a logarithmic axis if they are few.
 
     Examples
     --------
-    >>> scale = number_scale(Words("batch"), [8, 16, 0], log=True, steps=True)
+    >>> scale = number_scale(Axis(Words("batch"), log=True, steps=True), [8, 16, 0])
     >>> scale.layout["ticktext"], scale.place(0)
     (['8', '16'], None)
     """
-    si = words.unit in PREFIXED
+    si = axis.words.unit in PREFIXED
     layout: dict[str, object] = {
-        "title": {"text": chart_label(words.title, 60)},
-        "type": "log" if log else "linear",
+        "title": {"text": chart_label(axis.words.title, 60)},
+        "type": "log" if axis.log else "linear",
         "exponentformat": "SI" if si else "B",
         "separatethousands": True,
     }
-    if log:
+    if axis.log:
         own = [value for value in in_order(values) if finite(value, log=True) is not None]
         # Else plotly writes only the first digit between powers of ten.
         layout |= {"tickformat": "~s" if si else ",.6~g", "nticks": MAX_TICKS}
-        if steps and 0 < len(own) <= STEPS:
+        if axis.steps and 0 < len(own) <= STEPS:
             layout |= _ticks([(finite(value), shown(value)) for value in _every(own, MAX_TICKS)])
         elif own and ONE_DECADE < _decades(own) < THREE_DECADES:
             layout["dtick"] = "D2"  # 1, 2 and 5
-    return Scale(None, log, layout)
+    return Scale(None, axis.log, layout)
 
 
 def category_scale(words: Words, values: Iterable[Scalar]) -> Scale:
@@ -102,26 +147,24 @@ def category_scale(words: Words, values: Iterable[Scalar]) -> Scale:
     """
     found = in_order(values)
     prefixed = words.unit in PREFIXED
+    unit = words.unit if prefixed else ""
+    texts = [(place, shown(value, unit)) for place, value in enumerate(found)]
     layout: dict[str, object] = {
         "title": {"text": chart_label(words.quantity if prefixed else words.title, 60)},
         "type": "linear",
         "showgrid": False,
         "range": [-0.5, len(found) - 0.5],
+        **_ticks(_every(texts, STEPS)),
     }
-    unit = words.unit if prefixed else ""
-    texts = [(place, shown(value, unit)) for place, value in enumerate(found)]
-    layout |= _ticks(_every(texts, STEPS))
     return Scale({value: place for place, value in enumerate(found)}, log=False, layout=layout)
 
 
-def fitting_scale(
-    words: Words, values: Iterable[Scalar], *, log: bool, steps: bool = False
-) -> Scale:
+def fitting_scale(axis: Axis, values: Iterable[Scalar]) -> Scale:
     """Axis of numbers where all values are numbers, else of categories."""
     found = list(dict.fromkeys(values))
     if any(isinstance(value, (str, bool)) for value in found):
-        return category_scale(words, found)
-    return number_scale(words, found, log=log, steps=steps)
+        return category_scale(axis.words, found)
+    return number_scale(axis, found)
 
 
 def log_ticks(low: float, high: float) -> list[float]:

@@ -1,0 +1,430 @@
+"""Lines, points and heat over two axes as plotly draws them, from plain series of values.
+
+Every mark carries its hover box, a few hundred bytes: a drawing has room for so many and no more,
+however many points there are, and says what it leaves out.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, log10
+
+from netplan.reports.axes import (
+    Axis,
+    Scale,
+    category_scale,
+    finite,
+    fitting_scale,
+    in_order,
+    log_ticks,
+    number_scale,
+    spread,
+)
+from netplan.reports.charts import GREY, Chart, Json
+from netplan.reports.escape import chart_label
+from netplan.reports.nomenclature import Scalar
+from netplan.reports.quantities import PREFIXED, Words, shown
+
+Key = tuple[Scalar, ...]
+
+COLOURS = (
+    *("#3b74c9", "#d9702b", "#2f9e73", "#b4558f"),
+    *("#8468cf", "#b8962a", "#2c9cb0", "#8a94a3"),
+)
+"""Fit for the light and the dark page."""
+
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
+SIGNS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
+HOVER_BOX: Json = {"align": "left", "font": {"size": 12}}
+HEIGHT_PX, LEGEND_PX = 400, 12
+NAMED_SERIES = 24
+"""Series up to which a legend names them [1]."""
+
+MAX_LINES = 60
+"""Lines of one drawing [1]."""
+
+FEW = 40
+"""Points of a line up to which each has a visible mark [1]."""
+
+FINEST = 512
+"""Cells of a drawing, each way, in which marks of one series count as one [1]."""
+
+WRITTEN_COLUMNS, WRITTEN_CELLS = 12, 240
+"""Cells up to which the value is written into each [1]."""
+
+WIDE = 4.0
+"""Ratio of the greatest to the least value from which colours go by the logarithm [1]."""
+
+BAR_PX, FRAME_PX, ROW_PX, LEAST_PX, MOST_PX = 60, 130, 30, 320, 720
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """The points of one drawing.
+
+    Parameters
+    ----------
+    key, label
+        Its place on the page, and its title.
+    x, y
+        The axes.
+    xs, ys
+        Values on them, one a point; None where a point has none.
+    series
+        What tells the lines or colours of the points apart, one key a point.
+    name
+        Name of a series from its key; empty if there is only one.
+    box
+        Hover box of a point by its number.
+    """
+
+    key: str
+    label: str
+    x: Axis
+    y: Axis
+    xs: Sequence[Scalar]
+    ys: Sequence[Scalar]
+    series: Sequence[Key]
+    name: Callable[[Key], str]
+    box: Callable[[int], str]
+
+    @property
+    def named(self) -> bool:
+        """Whether there are series to name."""
+        return any(self.series)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A point on a drawing: where it stands, None where it has no value, and its number."""
+
+    x: float | None
+    y: float | None
+    at: int
+
+
+def series_styles(keys: Sequence[Key]) -> dict[Key, tuple[str, int]]:
+    """Colour of each series by its first value, number of its dash or sign by the others.
+
+    Examples
+    --------
+    >>> list(series_styles([("a100", 4), ("a100", 8), ("b200", 4)]).values())
+    [('#3b74c9', 0), ('#3b74c9', 1), ('#d9702b', 0)]
+    """
+    first = {value: at for at, value in enumerate(dict.fromkeys(key[:1] for key in keys))}
+    rest = {value: at for at, value in enumerate(dict.fromkeys(key[1:] for key in keys))}
+    found = {}
+    for key in keys:
+        turn, colour = divmod(first[key[:1]], len(COLOURS))
+        found[key] = (COLOURS[colour], turn + rest[key[1:]])
+    return found
+
+
+def _marks(points: Points, x_scale: Scale, y_scale: Scale) -> list[Mark]:
+    return [
+        Mark(x_scale.place(x), y_scale.place(y), at)
+        for at, (x, y) in enumerate(zip(points.xs, points.ys, strict=True))
+    ]
+
+
+def _framed(scales: tuple[Scale, Scale], series: int, *, legend: bool) -> tuple[int, Json]:
+    """Height [px] and layout of a drawing with so many series."""
+    height = HEIGHT_PX + (LEGEND_PX * series if series <= NAMED_SERIES else 0)
+    return height, {
+        "xaxis": scales[0].layout,
+        "yaxis": scales[1].layout,
+        "showlegend": legend and series <= NAMED_SERIES,
+        "hoverlabel": HOVER_BOX,
+    }
+
+
+def line_chart(points: Points, room: int) -> Chart:
+    """Draw one line a series, with a gap where a point has no value.
+
+    Parameters
+    ----------
+    points
+        What to draw.
+    room
+        Points that the drawing may hold [1].
+    """
+    x_scale, y_scale = fitting_scale(points.x, points.xs), number_scale(points.y, points.ys)
+    lines: dict[Key, list[Mark]] = {}
+    for mark in _marks(points, x_scale, y_scale):
+        line = lines.setdefault(points.series[mark.at], [])
+        if mark.x is not None:
+            line.append(mark)
+    for line in lines.values():
+        line.sort(key=lambda mark: mark.x or 0.0)
+    keys = spread(list(lines), MAX_LINES)
+    drawn = {key: thinned(lines[key], max(room // len(keys), 2)) for key in keys}
+    styles = series_styles(keys)
+    data = tuple(_line(points, key, marks, styles[key]) for key, marks in drawn.items())
+    height, layout = _framed((x_scale, y_scale), len(keys), legend=points.named)
+    said = tuple(_said_of_lines(points, lines, drawn))
+    return Chart(points.key, points.label, height, data, layout, said, zoom=True)
+
+
+def thinned(marks: Sequence[Mark], room: int) -> list[Mark]:
+    """Marks of a line, of each part the least, the greatest and a gap if they are too many.
+
+    Examples
+    --------
+    >>> marks = [Mark(x, abs(x - 50), x) for x in range(100)]
+    >>> len(thinned(marks, 20)), min(mark.y for mark in thinned(marks, 20))
+    (20, 0)
+    """
+    if len(marks) <= room:
+        return list(marks)
+    parts = room // 2
+    kept: list[Mark] = []
+    for part in range(parts):
+        piece = marks[len(marks) * part // parts : len(marks) * (part + 1) // parts]
+        values = [(mark.y, at) for at, mark in enumerate(piece) if mark.y is not None]
+        stay = {min(values)[1], max(values)[1]} if values else set()
+        gaps = [at for at, mark in enumerate(piece) if mark.y is None]
+        kept += [piece[at] for at in sorted({*stay, *gaps[:1]})]
+    return kept
+
+
+def _line(points: Points, key: Key, marks: Sequence[Mark], style: tuple[str, int]) -> Json:
+    """One line as plotly draws it."""
+    colour, dash = style
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": chart_label(points.name(key), 40),
+        "x": [mark.x for mark in marks],
+        "y": [mark.y for mark in marks],
+        "connectgaps": False,
+        "line": {"color": colour, "width": 2, "dash": DASHES[dash % len(DASHES)]},
+        "marker": {"color": colour, "size": 7 if len(marks) <= FEW else 3},
+        "hoverinfo": "text",
+        "hovertext": ["" if mark.y is None else points.box(mark.at) for mark in marks],
+    }
+
+
+def _said_of_lines(
+    points: Points, lines: Mapping[Key, list[Mark]], drawn: Mapping[Key, list[Mark]]
+) -> Iterator[str]:
+    """What the drawing leaves out."""
+    alike: dict[tuple[tuple[float | None, float | None], ...], list[Key]] = {}
+    for key, marks in drawn.items():
+        alike.setdefault(tuple((mark.x, mark.y) for mark in marks), []).append(key)
+    for line, keys in alike.items():
+        if len(keys) > 1 and any(y is not None for _, y in line):
+            names = ", ".join(points.name(key) for key in keys)
+            yield f"These lines lie on one another: {names}."
+    if len(drawn) < len(lines):
+        yield f"{len(drawn)} of {len(lines):,} lines are drawn, taken evenly."
+    if len(drawn) > NAMED_SERIES:
+        yield "The lines are too many for a legend: point at one to see which it is."
+    if any(len(marks) < len(lines[key]) for key, marks in drawn.items()):
+        yield "The lines are thinned out: of every part the least and the greatest value stay."
+    placeless = len(points.xs) - sum(len(line) for line in lines.values())
+    if placeless:
+        where = points.x.words.quantity
+        yield f"{placeless:,} points have no place over {where} and are not drawn."
+
+
+def scatter_chart(points: Points, front: Sequence[int] | None, room: int) -> Chart:
+    """Draw one mark a point, coloured by its series, and rings around those of a front.
+
+    Parameters
+    ----------
+    points
+        What to draw.
+    front
+        Numbers of the points of the Pareto front, by rising x; None draws none.
+    room
+        Marks that the drawing may hold [1].
+    """
+    scales = fitting_scale(points.x, points.xs), fitting_scale(points.y, points.ys)
+    marks = [mark for mark in _marks(points, *scales) if None not in (mark.x, mark.y)]
+    drawn = _apart(points, marks, frozenset(front or ()), room)
+    series: dict[Key, list[Mark]] = {}
+    for mark in drawn:
+        series.setdefault(points.series[mark.at], []).append(mark)
+    styles = series_styles(list(series))
+    data = [_cloud(points, key, found, styles[key]) for key, found in series.items()]
+    if front:
+        data.insert(0, _rings([points.xs[at] for at in front], [points.ys[at] for at in front]))
+    legend = points.named or front is not None
+    height, layout = _framed(scales, len(series), legend=legend)
+    said = []
+    if front is not None:
+        said.append("Rings mark the Pareto front: nothing to the left of a ring is as low.")
+    if len(drawn) < len(marks):
+        said.append(
+            f"{len(drawn):,} of {len(marks):,} points are drawn: of those that would cover each"
+            " other one stays, and all of the front."
+        )
+    if len(series) > NAMED_SERIES:
+        said.append("The series are too many for a legend: point at a mark to see which it is.")
+    if len(marks) < len(points.xs):
+        said.append(f"{len(points.xs) - len(marks):,} points lack a value and are not drawn.")
+    return Chart(points.key, points.label, height, tuple(data), layout, tuple(said), zoom=True)
+
+
+def _apart(points: Points, marks: list[Mark], front: frozenset[int], room: int) -> list[Mark]:
+    """Marks that can be told from each other: one for each cell and series, and all of the front.
+
+    Cells grow until the marks find room. To take every n-th point instead would drop whole values
+    of an axis.
+    """
+    cells, drawn = FINEST, marks
+    xs = _along([mark.x for mark in marks], log_scale=points.x.log)
+    ys = _along([mark.y for mark in marks], log_scale=points.y.log)
+    while len(drawn) > room and cells > 1:
+        found: dict[tuple[Key, int, int], Mark] = {}
+        for mark, x, y in zip(marks, xs, ys, strict=True):
+            found.setdefault((points.series[mark.at], int(x * cells), int(y * cells)), mark)
+        kept = {mark.at for mark in found.values()} | front
+        drawn = [mark for mark in marks if mark.at in kept]
+        cells = cells * 3 // 4
+    return drawn
+
+
+def _along(values: Sequence[float | None], *, log_scale: bool) -> list[float]:
+    """How far along its axis each value stands, from 0 to 1 [1]."""
+    places = [
+        (log10(value) if log_scale and value > 0 else value) if value is not None else 0.0
+        for value in values
+    ]
+    low, high = min(places, default=0.0), max(places, default=0.0)
+    span = (high - low) or inf
+    return [(place - low) / span for place in places]
+
+
+def _cloud(points: Points, key: Key, marks: Sequence[Mark], style: tuple[str, int]) -> Json:
+    """Marks of one series as plotly draws them."""
+    colour, sign = style
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": chart_label(points.name(key), 40) or "points",
+        "x": [mark.x for mark in marks],
+        "y": [mark.y for mark in marks],
+        "marker": {"color": colour, "size": 8, "opacity": 0.8, "symbol": SIGNS[sign % len(SIGNS)]},
+        "hoverinfo": "text",
+        "hovertext": [points.box(mark.at) for mark in marks],
+    }
+
+
+def _rings(xs: Sequence[Scalar], ys: Sequence[Scalar]) -> Json:
+    """The front: from each of its marks level to the next, then down to it."""
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": "Pareto front",
+        "x": list(xs),
+        "y": list(ys),
+        "line": {"color": GREY, "width": 2, "shape": "hv"},
+        "marker": {"color": GREY, "size": 14, "symbol": "circle-open"},
+        "hoverinfo": "skip",
+    }
+
+
+def heat_chart(points: Points, zs: Sequence[Scalar], words: Words, room: int) -> Chart:
+    """Draw a cell for every pair of values of the two axes, coloured by a third value.
+
+    Parameters
+    ----------
+    points
+        What to draw; the first point of a cell stands for it.
+    zs
+        Values that give the colours, one a point.
+    words
+        Their name and unit.
+    room
+        Cells that the drawing may hold [1].
+    """
+    cells: dict[tuple[Scalar, Scalar], int] = {}
+    for at, place in enumerate(zip(points.xs, points.ys, strict=True)):
+        cells.setdefault(place, at)
+    every_x, every_y = in_order(x for x, _ in cells), in_order(y for _, y in cells)
+    xs, ys = _fitting(every_x, every_y, room)
+    grid = [[cells.get((x, y)) for x in xs] for y in ys]
+    layout: Json = {
+        "xaxis": category_scale(points.x.words, xs).layout,
+        "yaxis": category_scale(points.y.words, ys).layout,
+        "showlegend": False,
+        "hoverlabel": HOVER_BOX,
+        "margin": {"l": 8, "r": 16, "t": BAR_PX, "b": 48},
+    }
+    height = min(max(FRAME_PX + ROW_PX * len(ys), LEAST_PX), MOST_PX)
+    said = []
+    if (len(xs), len(ys)) != (len(every_x), len(every_y)):
+        said.append(
+            f"{len(xs)} of {len(every_x):,} columns and {len(ys)} of {len(every_y):,} rows are"
+            " drawn, taken evenly."
+        )
+    if len(cells) < len(points.xs):
+        said.append(f"{len(points.xs) - len(cells):,} points share a cell with one that is shown.")
+    data = (_cells(points, grid, zs, words),)
+    return Chart(points.key, points.label, height, data, layout, tuple(said), zoom=True)
+
+
+def _fitting(
+    xs: Sequence[Scalar], ys: Sequence[Scalar], room: int
+) -> tuple[list[Scalar], list[Scalar]]:
+    """Columns and rows, taken evenly where the cells are too many."""
+    if len(xs) * len(ys) <= room:
+        return list(xs), list(ys)
+    side = int(room**0.5)
+    columns = max(side, room // max(len(ys), 1))
+    shown_xs = spread(xs, columns)
+    return shown_xs, spread(ys, room // len(shown_xs))
+
+
+def _cells(
+    points: Points, grid: Sequence[Sequence[int | None]], zs: Sequence[Scalar], words: Words
+) -> Json:
+    """Cells as plotly draws them; blank, and without a hover box, where there is no value."""
+    values = [[None if at is None else finite(zs[at]) for at in line] for line in grid]
+    found = [value for line in values for value in line if value is not None]
+    log = bool(found) and min(found) > 0 and max(found) > WIDE * min(found)
+    trace: dict[str, object] = {
+        "type": "heatmap",
+        "z": [[log10(one) if log and one else one for one in line] for line in values],
+        "hovertext": [
+            ["" if at is None or finite(zs[at]) is None else points.box(at) for at in line]
+            for line in grid
+        ],
+        "hoverinfo": "text",
+        "hoverongaps": False,
+        "colorscale": "Viridis",
+        "xgap": 1,
+        "ygap": 1,
+        "colorbar": _colour_bar(words, found, log=log),
+    }
+    width = max((len(line) for line in grid), default=0)
+    if width <= WRITTEN_COLUMNS and width * len(grid) <= WRITTEN_CELLS:
+        trace["text"] = [
+            ["" if one is None else shown(float(f"{one:.3g}")) for one in line] for line in values
+        ]
+        trace["texttemplate"] = "%{text}"
+    return trace
+
+
+def _colour_bar(words: Words, found: Sequence[float], *, log: bool) -> Json:
+    """Colour bar above the drawing, so that it takes no width on a phone."""
+    bar: dict[str, object] = {
+        "orientation": "h",
+        "yref": "container",
+        "y": 1,
+        "yanchor": "top",
+        "ypad": 0,
+        "thickness": 12,
+        "outlinewidth": 0,
+        "title": {"text": chart_label(words.title, 60), "side": "top"},
+        "exponentformat": "SI" if words.unit in PREFIXED else "B",
+    }
+    if log:
+        ticks = log_ticks(min(found), max(found))
+        unit = words.unit if words.unit in PREFIXED else ""
+        bar |= {
+            "tickmode": "array",
+            "tickvals": [log10(tick) for tick in ticks],
+            "ticktext": [chart_label(shown(tick, unit)) for tick in ticks],
+        }
+    return bar

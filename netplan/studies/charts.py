@@ -1,0 +1,259 @@
+"""The charts of a study: which points each drawing shows, under what names and hover boxes.
+
+A study may vary more than its chart names. Lines are then told apart by what is left, and a heat
+chart becomes one drawing for each value of it, so that no two points share a place.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from netplan.performance.pareto import pareto_front
+from netplan.reports.axes import Axis, finite
+from netplan.reports.charts import Chart, hover
+from netplan.reports.escape import short
+from netplan.reports.nomenclature import Scalar
+from netplan.reports.plots import (
+    Key,
+    Points,
+    heat_chart,
+    line_chart,
+    scatter_chart,
+)
+from netplan.reports.quantities import Words, shown, words
+from netplan.reports.sections import Paragraph
+from netplan.studies.definition import ChartSpec, Formula, StudyDefinition
+from netplan.studies.expressions import parse_expression
+
+Row = Mapping[str, Scalar]
+STATUS = "status"
+"""Output that every point has: ``ok``, or why the question has no answer there."""
+
+OK = "ok"
+PLAN = "plan"
+LINE_LENGTH = 48
+"""Signs of a line in a hover box that fit a phone [1]."""
+
+OTHER_OUTPUTS = 6
+"""Outputs in a hover box besides those of the chart [1]."""
+
+MAX_PANELS = 12
+"""Drawings of one chart [1]; the page says how many more there are."""
+
+PAGE_MARKS = 30_000
+"""Marks of a whole page [1]: about 12 MB."""
+
+MARKS = {"lines": 6_000, "heat": 20_000, "scatter": 5_000}
+"""Marks with which one drawing of each kind still answers quickly [1]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Values of a study's rows, by name and for people.
+
+    Parameters
+    ----------
+    spec
+        The study; an input that stays is not in its rows.
+    currency
+        Of amounts whose names do not say it.
+    """
+
+    spec: StudyDefinition
+    currency: str
+
+    def value(self, row: Row, name: str) -> Scalar:
+        """Value of an input or output at a point.
+
+        A point without an answer has no outputs, but still has a place on axes that its inputs
+        alone decide.
+        """
+        found = row[name] if name in row else self.spec.inputs.get(name)
+        if found is None and row.get(STATUS) != OK:
+            return self._from_inputs(row, name)
+        return found
+
+    def words(self, name: str) -> Words:
+        """Name of an input or output for people."""
+        return _words(name, self.currency)
+
+    def texts(self, values: Iterable[tuple[str, Scalar]]) -> str:
+        """Names and values in one line, such as ``HB domain 8 GPUs``; a text stands for itself."""
+        found = []
+        for name, value in values:
+            known = self.words(name)
+            text = value if isinstance(value, str) else None
+            found.append(text or f"{known.quantity} {shown(value, known.unit)}")
+        return ", ".join(found)
+
+    def box(self, row: Row, names: Sequence[str]) -> str:
+        """Hover box: one line for each name that has a value at this point."""
+        found = [(self.words(name), self.value(row, name)) for name in names]
+        return hover(
+            *(
+                short(f"{name.quantity}: {shown(value, name.unit)}", LINE_LENGTH)
+                for name, value in found
+                if value is not None
+            )
+        )
+
+    def _from_inputs(self, row: Row, name: str) -> Scalar:
+        """Value of a formula of inputs; None for all else."""
+        formulas = {out.name: out.formula for out in self.spec.outputs if isinstance(out, Formula)}
+        if name not in formulas or inputs_behind(self.spec, name) is None:
+            return None
+        expression = parse_expression(formulas[name])
+        values = {part: self.value(row, part) for part in expression.names}
+        return None if None in values.values() else expression.scalar(values)
+
+
+@cache
+def _words(name: str, currency: str) -> Words:
+    return words(name, currency)
+
+
+def inputs_behind(spec: StudyDefinition, name: str) -> frozenset[str] | None:
+    """Inputs that alone decide a value; None where the question's answer decides it.
+
+    Examples
+    --------
+    >>> from netplan.studies.definition import STUDIES
+    >>> spec = STUDIES.load("hb-bandwidth")
+    >>> sorted(inputs_behind(spec, "hb_tbps")), inputs_behind(spec, "mfu")
+    (['accelerator.hb_bytes_per_s'], None)
+    """
+    if name in spec.inputs or name in spec.axis_names:
+        return frozenset((name,))
+    formulas = {out.name: out.formula for out in spec.outputs if isinstance(out, Formula)}
+    if name not in formulas:
+        return None
+    behind: set[str] = set()
+    for part in parse_expression(formulas[name]).names:
+        found = inputs_behind(spec, part)
+        if found is None:
+            return None
+        behind |= found
+    return frozenset(behind)
+
+
+def study_charts(rows: Sequence[Row], reader: Reader) -> Iterator[Chart | Paragraph]:
+    """Draw the charts of a study, and say which drawings are left out.
+
+    Parameters
+    ----------
+    rows
+        Its points that are done.
+    reader
+        Of its rows.
+    """
+    specs = reader.spec.charts
+    panels = [_panels(rows, spec, reader) for spec in specs]
+    room = PAGE_MARKS // max(sum(len(found[:MAX_PANELS]) for found in panels), 1)
+    for number, (spec, found) in enumerate(zip(specs, panels, strict=True), start=1):
+        for place, panel in enumerate(found[:MAX_PANELS], start=1):
+            yield _drawn(spec, panel, f"{number}-{place}", min(room, MARKS[spec.kind]))
+        if len(found) > MAX_PANELS:
+            more = len(found) - MAX_PANELS
+            text = f"The first {MAX_PANELS} drawings are shown; {more:,} more are not."
+            yield Paragraph(text, "quiet", only="pages")
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One drawing: its points, and the names of what they share and what tells them apart."""
+
+    rows: Sequence[Row]
+    heading: str
+    shared: tuple[str, ...]
+    series: tuple[str, ...]
+    reader: Reader
+
+
+def _panels(rows: Sequence[Row], spec: ChartSpec, reader: Reader) -> list[Panel]:
+    """Split the points of a chart."""
+    left = _left_open(reader.spec, spec)
+    names = ((spec.each,) if spec.each else ()) + (left if spec.kind == "heat" else ())
+    series = spec.series + (left if spec.kind == "lines" else ())
+    groups: dict[Key, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(reader.value(row, name) for name in names), []).append(row)
+    return [
+        Panel(found, reader.texts(zip(names, values, strict=True)), names, series, reader)
+        for values, found in groups.items()
+    ]
+
+
+def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int) -> Chart:
+    """Draw one panel of a chart."""
+    reader, rows = panel.reader, panel.rows
+    xs, ys = ([reader.value(row, name) for row in rows] for name in (spec.x, spec.y))
+    steps = spec.kind == "lines" and inputs_behind(reader.spec, spec.x) is not None
+    names = (*panel.series, spec.x, spec.y) if spec.z is None else (spec.x, spec.y, spec.z)
+    boxed = _box_names(reader.spec, names, panel.shared)
+    points = Points(
+        key=key,
+        label=f"{spec.title}: {panel.heading}" if panel.heading else spec.title,
+        x=Axis(reader.words(spec.x), spec.x_log, steps),
+        y=Axis(reader.words(spec.y), spec.y_log),
+        xs=xs,
+        ys=ys,
+        series=[tuple(reader.value(row, name) for name in panel.series) for row in rows],
+        name=lambda one: reader.texts(zip(panel.series, one, strict=True)),
+        box=lambda at: reader.box(rows[at], boxed),
+    )
+    if spec.z is not None:
+        zs = [reader.value(row, spec.z) for row in rows]
+        return heat_chart(points, zs, reader.words(spec.z), room)
+    if spec.kind == "lines":
+        return line_chart(points, room)
+    return scatter_chart(points, front_of(rows, spec) if spec.front else None, room)
+
+
+def front_of(rows: Sequence[Row], spec: ChartSpec) -> list[int]:
+    """Numbers of the rows that no other beats in both x and y, by rising x.
+
+    Of rows equal in both the first stands for all; rows without numbers are left out.
+    """
+    values = [
+        (at, finite(row[spec.x], log=spec.x_log), finite(row[spec.y], log=spec.y_log))
+        for at, row in enumerate(rows)
+    ]
+    found = [(at, (x, y)) for at, x, y in values if x is not None and y is not None]
+    return [found[group[0]][0] for group in pareto_front([point for _, point in found])]
+
+
+def _left_open(study: StudyDefinition, spec: ChartSpec) -> tuple[str, ...]:
+    """Inputs that vary though the chart names none of their axis.
+
+    Over an output nothing is left open: its values are as many as the points.
+    """
+    places = (spec.x, spec.y) if spec.kind == "heat" else (spec.x,)
+    if any(inputs_behind(study, name) is None for name in places):
+        return ()
+    each = (spec.each,) if spec.each else ()
+    return _open_axes(study, (*places, *each, *spec.series))
+
+
+def _open_axes(spec: StudyDefinition, names: Iterable[str]) -> tuple[str, ...]:
+    """First input of every axis that varies while these inputs and outputs stay."""
+    settled: set[str] = set()
+    for name in names:
+        settled |= inputs_behind(spec, name) or frozenset()
+    return tuple(
+        axis.names[0]
+        for axis in spec.axes
+        if len(axis.rows) > 1 and not settled.intersection(axis.names)
+    )
+
+
+def _box_names(
+    spec: StudyDefinition, names: Sequence[str], shared: Sequence[str]
+) -> tuple[str, ...]:
+    """What a hover box names: the chart's own values, the plan, open inputs, other outputs.
+
+    What all points of a drawing share, its title says.
+    """
+    outputs = [name for name in spec.output_names if name not in (*names, PLAN)]
+    others = [name for name in outputs if inputs_behind(spec, name) is None][:OTHER_OUTPUTS]
+    plan = [PLAN] if PLAN in spec.output_names else []
+    return tuple(dict.fromkeys((*names, *plan, *_open_axes(spec, (*names, *shared)), *others)))
