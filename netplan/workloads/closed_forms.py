@@ -3,7 +3,7 @@
 The rail-only paper (arXiv:2307.12169, Eq. 10) counts only matrix products, 2 FLOPs a multiply-add,
 and no bytes. Attention and the feed-forward part each gather their input and scatter their result
 over the tensor GPUs, forward and backward (Eq. 6: eight collectives a layer). Stored activations
-and weights are the sums of `netplan.workloads.closed_forms`. The logits are spread over all layers.
+and weights are sums for a whole layer. The logits are spread over all layers.
 """
 
 from dataclasses import dataclass, replace
@@ -17,6 +17,7 @@ from netplan.workloads.operations import (
     ELEMENT_BYTES,
     PLAIN,
     Collective,
+    CollectiveKind,
     Layer,
     Operation,
     Sharding,
@@ -26,32 +27,68 @@ from netplan.workloads.operations import (
     Work,
 )
 
-BYTES_PER_ELEMENT = 2
-"""Weights, activations and gradients are 16-bit numbers [B]."""
-
 
 @dataclass(frozen=True, slots=True)
 class IterationFlops:
-    """FLOPs of one training iteration over the global batch, backward pass included.
+    """FLOPs of one iteration: of the model alone, and with what is computed again [FLOP]."""
+
+    model: float
+    hardware: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """FLOPs of training on some sequences: feed-forward parts with logits, projections, scores."""
+
+    feed_forward: int
+    projections: int
+    scores: int
+
+    @property
+    def attention(self) -> int:
+        """Projections and score products: 6 for training, 2 for one recomputed forward pass."""
+        return self.projections + 8 * self.scores
+
+
+def iteration_flops(model: Model, batch: int, variant: Variant = PLAIN) -> IterationFlops:
+    """FLOPs of one iteration over the global batch, the numerators of MFU and HFU.
+
+    For the standard layer: feed-forward 48 B s h^2 l + 6 B s h V, attention 24 B s h^2 l +
+    16 B s^2 h l (12 for training, 4 for one recomputed forward pass of the two score products).
+    Every expert that a token visits counts like one feed-forward part. Hardware FLOPs contain the
+    attention scores once more under selective recomputation, and the whole forward pass (a third
+    of the training) under full recomputation.
 
     Parameters
     ----------
-    feed_forward
-        Feed-forward parts and the output logits [FLOP].
-    attention
-        Projections and score products, scores recomputed once [FLOP].
     model
-        All of it without recomputation, the numerator of MFU [FLOP].
+        The transformer.
+    batch
+        Global batch, B [sequences].
+    variant
+        Recomputation and experts.
+
+    References
+    ----------
+    Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models
+    (arXiv:2205.05198), Eq. 8 and appendix A; Wang et al., arXiv:2307.12169, Eq. 10.
     """
+    sums, tokens = _sums(model, batch), batch * model.sequence_length
+    training = float(sums.feed_forward + sums.projections + 6 * sums.scores)
+    visits = variant.top_k - 1
+    useful = training + 6.0 * tokens * model.layers * _feed_forward_size(model) * visits
+    selective = float(sums.feed_forward) + float(sums.attention) - training
+    again = {"none": 0.0, "selective": selective, "full": useful / 3}
+    return IterationFlops(useful, useful + again[variant.recompute])
 
-    feed_forward: float
-    attention: float
-    model: float
 
-    @property
-    def hardware(self) -> float:
-        """All of it with recomputation, the numerator of HFU [FLOP]."""
-        return self.feed_forward + self.attention
+def _sums(model: Model, batch: int) -> _Sums:
+    tokens, hidden, layers = batch * model.sequence_length, model.hidden_size, model.layers
+    return _Sums(
+        6 * tokens * (layers * _feed_forward_size(model) + hidden * model.vocabulary),
+        6 * tokens * layers * _projections_size(model),
+        2 * tokens * model.sequence_length * hidden * layers,
+    )
 
 
 def layer_parameters(model: Model) -> int:
@@ -64,59 +101,22 @@ def layer_parameters(model: Model) -> int:
     >>> layer_parameters(model) == 12 * model.hidden_size**2
     True
     """
-    hidden = model.hidden_size
-    projections = 2 * hidden * hidden + 2 * hidden * _kv_size(model)
-    return projections + _matrices(model) * hidden * _ffn_size(model)
+    return _projections_size(model) + _feed_forward_size(model)
 
 
-def iteration_flops(model: Model, batch: int) -> IterationFlops:
-    """FLOPs of one iteration with selective recomputation.
-
-    For the standard layer: feed-forward 48 B s h^2 l + 6 B s h V, attention 24 B s h^2 l +
-    16 B s^2 h l (12 for training, 4 for one recomputed forward pass of the two score products).
-
-    Parameters
-    ----------
-    model
-        The transformer.
-    batch
-        Global batch, B [sequences].
-
-    References
-    ----------
-    Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models
-    (arXiv:2205.05198), Eq. 8 and appendix A; Wang et al., arXiv:2307.12169, Eq. 10.
-    """
-    tokens = batch * model.sequence_length
-    hidden, layers = model.hidden_size, model.layers
-    matrices = _matrices(model) * hidden * _ffn_size(model)
-    logits = 6 * tokens * hidden * model.vocabulary
-    projections = 2 * hidden * hidden + 2 * hidden * _kv_size(model)
-    scores = 2 * tokens * model.sequence_length * hidden * layers
-    feed_forward = 6 * tokens * layers * matrices + logits
-    training = feed_forward + 6 * tokens * layers * projections + 6 * scores
-    return IterationFlops(
-        feed_forward=float(feed_forward),
-        attention=float(6 * tokens * layers * projections + 8 * scores),
-        model=float(training),
-    )
+def _projections_size(model: Model) -> int:
+    return 2 * model.hidden_size * (model.hidden_size + _kv_size(model))
 
 
-def layer_activation_bytes(model: Model) -> int:
+def _feed_forward_size(model: Model) -> int:
+    return _matrices(model) * model.hidden_size * _ffn_size(model)
+
+
+def _activation_bytes(model: Model) -> int:
     """Activations that one layer stores for one sequence, scores recomputed [B].
 
-    34 s h for the standard layer: attention 11, feed-forward 19, norms 4.
-
-    References
-    ----------
-    Korthikanti et al., arXiv:2205.05198, section 4.
-
-    Examples
-    --------
-    >>> from netplan.workloads.models import MODELS
-    >>> model = MODELS.load("gpt-1t")
-    >>> layer_activation_bytes(model) == 34 * model.sequence_length * model.hidden_size
-    True
+    34 s h for the standard layer: attention 11, feed-forward 19, norms 4 (Korthikanti et al.,
+    arXiv:2205.05198, section 4).
     """
     hidden, width = model.hidden_size, _ffn_size(model)
     attention = 7 * hidden + 4 * _kv_size(model)
@@ -178,19 +178,19 @@ def counted_layer(
         )
     b, t = sharding.microbatch.astype(np.float64), sharding.tensor.astype(np.float64)
     tokens = b * model.sequence_length
-    flops = iteration_flops(model, 1)
+    sums = _sums(model, 1)
     sequences = b / (t * model.layers)
     score_flops = 2.0 * model.sequence_length**2 * model.hidden_size * sequences * model.layers
     logits = 6.0 * model.sequence_length * model.hidden_size * model.vocabulary * sequences
-    attention = flops.attention * sequences - 2 * score_flops  # without the second scores
+    attention = sums.attention * sequences - 2 * score_flops  # without the second scores
     again = 2 * score_flops if variant.recompute == "selective" else 0.0
     message = ELEMENT_BYTES * tokens * model.hidden_size
-    stored = layer_activation_bytes(model) * b / t
+    stored = _activation_bytes(model) * b / t
     if variant.recompute == "none":
         stored += SCORE_BYTES * b * model.heads * float(model.sequence_length) ** 2 / t
     parts = (
         _operation("attention", attention, again, message),
-        _operation("feed-forward", flops.feed_forward * sequences - logits, 0.0, message),
+        _operation("feed-forward", sums.feed_forward * sequences - logits, 0.0, message),
         _operation("logits", logits, 0.0, None),
     )
     boundary = message / t
@@ -206,14 +206,8 @@ def _operation(
     name: str, training: Floats, again: Floats | float, message: Floats | None
 ) -> Operation:
     """One sum of products: a third of its training FLOPs forward, the rest backward."""
-    collectives = (
-        ()
-        if message is None
-        else (
-            Collective("all_gather", message, "tensor"),
-            Collective("reduce_scatter", message, "tensor"),
-        )
-    )
+    kinds: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter")
+    collectives = tuple(Collective(one, message, "tensor") for one in kinds if message is not None)
     return Operation(
         name,
         "attention" if name == "attention" else "mlp",

@@ -39,7 +39,6 @@ import numpy as np
 from netplan.arrays import Amount, Floats
 from netplan.errors import InputError
 from netplan.workloads.closed_forms import counted_layer
-from netplan.workloads.embedding_and_head import embedding, lm_head
 from netplan.workloads.models import Model
 from netplan.workloads.operations import (
     PLAIN,
@@ -54,7 +53,7 @@ from netplan.workloads.operations import (
     Work,
     total_bytes,
 )
-from netplan.workloads.transformer import transformer_layer
+from netplan.workloads.transformer import embedding, lm_head, transformer_layer
 
 Zero = Literal[0, 1, 2, 3]
 Counting = Literal["detailed", "counted"]

@@ -1,19 +1,46 @@
-"""One transformer layer under each strategy of tensor parallelism.
+"""A transformer under each strategy of tensor parallelism: its layer, and the ends of the network.
 
 In both modes the layer has the operations of arXiv:2410.00273: the feed-forward part, then
 attention. Mode ``published-code`` repeats two slips of that paper's code, which `corrected` mends:
 the SUMMA norm is l // n1 wide instead of e // n1, and the biases of fc2 and vproj act on rows that
 were scattered before. Left out, as there: the qkv bias, residual sums, loss and optimizer.
+
+A mixture of experts may take the place of the feed-forward part. Every token visits ``top_k`` of
+the experts, which are spread over ``expert`` GPUs of the data parallel group; within one expert the
+weights are cut over the tensor GPUs. Tokens leave from where the sequence is cut, travel by
+all_to_all to their experts, and are gathered over the tensor GPUs there; the results take the way
+back. Tokens are spread evenly: capacity factors, dropped tokens and imbalance are left out.
+Sources: Lepikhin et al., GShard (arXiv:2006.16668), Sec. 3 for the exchange; Singh et al.
+(arXiv:2303.06318) for experts under tensor parallelism.
+
+Token embedding (at the first stage) and head with loss (at the last) hold the vocabulary cut over
+the tensor GPUs, whatever the strategy, and see the tokens of their context GPU (Shoeybi et al.,
+arXiv:1909.08053, Sec. 3). Their weights are counted apart; a model that ties them saves one of the
+two.
 """
+
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
-from netplan.workloads.experts import expert_operations
+from netplan.workloads.kernels import (
+    Product,
+    activation,
+    bias,
+    block_norm,
+    column_product,
+    dropout,
+    layer_norm,
+    row_product,
+    summa_product,
+)
 from netplan.workloads.models import Model
 from netplan.workloads.operations import (
     ELEMENT_BYTES,
+    INPUT,
     MASK_BYTES,
     PLAIN,
     Collective,
@@ -30,11 +57,18 @@ from netplan.workloads.operations import (
     Work,
     local_sizes,
 )
-from netplan.workloads.products import Product, column_product, row_product, summa_product
-from netplan.workloads.vector_operations import activation, bias, block_norm, dropout, layer_norm
+
+ROUTER_FLOPS = 5
+"""Softmax over the experts and choice of the best: vector work [FLOP a token and expert]."""
+
+LOSS_FLOPS = 5
+"""Shift, exponential, sum, quotient and logarithm of the loss [FLOP a logit]."""
+
+STATISTIC_BYTES = 4.0
+"""Largest logit and sum of a token travel as 32-bit numbers [B]."""
 
 
-def attention(local: Local, recompute: Recompute) -> Operation:
+def _attention(local: Local, recompute: Recompute) -> Operation:
     """Attention of all local heads.
 
     Symbols: X = b H lk l scores, Y = b H lk (l - 1) sums; softmax and its dropout take 3X + Y
@@ -137,14 +171,14 @@ def transformer_layer(
         return _summa_layer(model, sharding, local, mode, variant)
     feed_forward = _feed_forward(local, strategy, mode)
     if variant.sparse:
-        feed_forward = tuple(expert_operations(local, variant, sharding.expert.astype(float)))
+        feed_forward = tuple(_expert_operations(local, variant, sharding.expert.astype(float)))
     norm = layer_norm("ln1", local)
     operations = (
         *feed_forward,
         dropout("drop2", local.dropped),
         norm,
         column_product(Product("qkv", "attention", local.rows, local.hidden, local.qkv_local)),
-        attention(local, variant.recompute),
+        _attention(local, variant.recompute),
         row_product(
             Product("vproj", "attention", local.rows, local.hidden_local, local.hidden),
             local.scattered_rows,
@@ -210,10 +244,160 @@ def _summa_layer(
         dropout("drop2", block),
         norm,
         summa_product("qkv", "attention", local, e, local.qkv_local),
-        attention(local, variant.recompute),
+        _attention(local, variant.recompute),
         summa_product("vproj", "attention", local, e, local.hidden_local),
         bias("vproj-bias", rows, local.hidden_local),
         dropout("drop_v", block),
         block_norm("ln2", local, width, gradients),
     )
     return Layer(operations, norm.activation_bytes)
+
+
+def _expert_operations(local: Local, variant: Variant, expert_gpus: Floats) -> Sequence[Operation]:
+    """Router, dispatch, the experts' own operations, and the combination of their results."""
+    visits, scattered = variant.top_k * local.rows, variant.top_k * local.scattered_rows
+    copies = variant.experts / expert_gpus
+    columns = (2 if local.gated else 1) * local.ffn_local
+    experts = (
+        column_product(Product("fc1", "mlp", visits, local.hidden, columns, copies)),
+        bias("fc1-bias", visits, columns, copies),
+        activation(local, visits),
+        dropout("drop1", visits * local.ffn_local),
+        row_product(
+            Product("fc2", "mlp", visits, local.ffn_local, local.hidden, copies), scattered
+        ),
+        bias("fc2-bias", scattered, local.hidden, copies),
+    )
+    return (
+        _router(local, variant),
+        _dispatch(local, variant),
+        *(replace(operation, expert_weights=True) for operation in experts),
+        _combine(local, variant),
+    )
+
+
+def _router(local: Local, variant: Variant) -> Operation:
+    """A product of the local tokens with one column an expert, and a softmax; not cut."""
+    product = Product("router", "mlp", local.scattered_rows, local.hidden, float(variant.experts))
+    whole = product.operation(forward=(), backward=())
+    choices = local.scattered_rows * variant.experts
+    softmax = ROUTER_FLOPS * choices
+    return replace(
+        whole,
+        activation_bytes=whole.activation_bytes + ELEMENT_BYTES * choices,
+        forward=replace(whole.forward, vector_flops=softmax),
+        backward=replace(whole.backward, vector_flops=softmax),
+    )
+
+
+def _sent_bytes(local: Local, variant: Variant) -> Floats:
+    """What one GPU sends to the experts: its scattered tokens, ``top_k`` times [B]."""
+    return ELEMENT_BYTES * variant.top_k * local.scattered_rows * local.hidden
+
+
+def _gathered_bytes(local: Local, variant: Variant) -> Floats:
+    """All tokens that the tensor GPUs of one expert have received together [B]."""
+    return ELEMENT_BYTES * variant.top_k * local.rows * local.hidden
+
+
+def _dispatch(local: Local, variant: Variant) -> Operation:
+    """Copy the tokens in the order of their experts, send them, gather them there."""
+    sent = _sent_bytes(local, variant)
+    send = Collective("all_to_all", sent, "expert")
+    gather = Collective("all_gather", _gathered_bytes(local, variant), "tensor")
+    # The conjugate of the gather is the reduce_scatter of the first product's gradients.
+    return Operation(
+        "dispatch",
+        "mlp",
+        0.0,
+        0.0,
+        Work(moved_bytes=2 * sent, collectives=(send, gather)),
+        Work(moved_bytes=2 * sent, collectives=(send,)),
+        result=Tensor(variant.top_k * local.rows, local.hidden),
+        inputs=(INPUT, "router"),
+    )
+
+
+def _combine(local: Local, variant: Variant) -> Operation:
+    """Send the results back and add them up, weighted by the router."""
+    sent = _sent_bytes(local, variant)
+    back = Collective("all_to_all", sent, "expert")
+    gather = Collective("all_gather", _gathered_bytes(local, variant), "tensor")
+    work = Work(
+        vector_flops=2 * sent / ELEMENT_BYTES,
+        moved_bytes=sent + sent / variant.top_k,
+        collectives=(back,),
+    )
+    return Operation(
+        "combine",
+        "mlp",
+        0.0,
+        sent,
+        work,
+        replace(work, collectives=(back, gather)),
+        result=Tensor(local.scattered_rows, local.hidden),
+        inputs=("fc2-bias", "router"),
+    )
+
+
+def embedding(model: Model, sharding: Sharding) -> Operation:
+    """Look up the local part of the vocabulary; rows found elsewhere come by reduce_scatter.
+
+    Raises
+    ------
+    InputError
+        If the model has no vocabulary.
+
+    Examples
+    --------
+    >>> from netplan.workloads.models import MODELS
+    >>> embedding(MODELS.load("gpt-1t"), Sharding.of(1, tensor=8)).weight_bytes
+    array([3.2768e+08])
+    """
+    local = local_sizes(model, sharding)
+    words = _local_words(model, sharding)
+    message = ELEMENT_BYTES * local.rows * local.hidden
+    return Operation(
+        "embedding",
+        "head",
+        ELEMENT_BYTES * words * local.hidden,
+        0.0,
+        Work(
+            moved_bytes=2 * message, collectives=(Collective("reduce_scatter", message, "tensor"),)
+        ),
+        Work(moved_bytes=2 * message, collectives=(Collective("all_gather", message, "tensor"),)),
+        result=Tensor(local.rows / local.tensor, local.hidden),
+    )
+
+
+def lm_head(model: Model, sharding: Sharding) -> Operation:
+    """Multiply by the vocabulary and take the loss over the local words.
+
+    Raises
+    ------
+    InputError
+        If the model has no vocabulary.
+    """
+    local = local_sizes(model, sharding)
+    words = _local_words(model, sharding)
+    logits = local.rows * words
+    message = ELEMENT_BYTES * local.rows * local.hidden
+    statistics = Collective("all_reduce", 2 * STATISTIC_BYTES * local.rows, "tensor")
+    product = Product("lm-head", "head", local.rows, local.hidden, words)
+    whole = product.operation(
+        forward=(Collective("all_gather", message, "tensor"), statistics),
+        backward=(Collective("reduce_scatter", message, "tensor"),),
+    )
+    return replace(
+        whole,
+        activation_bytes=whole.activation_bytes + ELEMENT_BYTES * logits,
+        forward=replace(whole.forward, vector_flops=LOSS_FLOPS * logits),
+        backward=replace(whole.backward, vector_flops=2 * logits),
+    )
+
+
+def _local_words(model: Model, sharding: Sharding) -> Floats:
+    """Words on one GPU; the vocabulary is padded to a multiple of the tensor GPUs."""
+    if not model.vocabulary:
+        raise InputError(f"{model.name} has no vocabulary: leave out the embedding and the head")
+    return (-(-model.vocabulary // sharding.tensor)).astype(np.float64)

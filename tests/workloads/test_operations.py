@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from netplan.workloads.closed_forms import counted_layer, layer_parameters
-from netplan.workloads.embedding_and_head import embedding, lm_head
 from netplan.workloads.models import MODELS, Model
 from netplan.workloads.operations import Layer, Operation, Sharding, Strategy, Variant
-from netplan.workloads.transformer import transformer_layer
+from netplan.workloads.transformer import embedding, lm_head, transformer_layer
 
 # e = 512, h = 8 (q = 64), l = 256, b = 2, n1 = 4: L = 512 rows, e/n1 = 128, 2 heads a GPU.
 VALUES: dict[str, object] = {
