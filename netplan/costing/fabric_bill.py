@@ -20,7 +20,6 @@ from netplan.costing.circuits import circuit_layer
 from netplan.costing.materials import (
     BillItem,
     Category,
-    SwitchRacks,
     bill_items,
     switch_racks,
     switch_units,
@@ -35,11 +34,11 @@ from netplan.costing.switches import SwitchModel, check_switch
 from netplan.costing.wiring import Hardware, wire
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.floor_plan import FloorPlan, SwitchRacks
 from netplan.topologies.specs import FabricSpec
 
 if TYPE_CHECKING:
     from netplan.costing.lifetime import Lifetime
-    from netplan.topologies.floor_plan import FloorPlan
     from netplan.topologies.site_networks import SiteNetwork
 
 
@@ -64,7 +63,7 @@ class BillBooks:
     cabling: CablingBook
     switch: SwitchModel | None = None
     ocs: SwitchModel | None = None
-    hall: "FloorPlan | None" = None
+    hall: FloorPlan | None = None
     networks: "tuple[tuple[SiteNetwork, FabricSpec], ...]" = ()
 
     @property
@@ -267,9 +266,7 @@ def _counted(fabric: Fabric, hardware: Hardware) -> _Materials:
 
 
 @lru_cache(maxsize=64)
-def _measured(
-    spec: FabricSpec, sizing: Sizing, hardware: Hardware, hall: "FloorPlan"
-) -> _Materials:
+def _measured(spec: FabricSpec, sizing: Sizing, hardware: Hardware, hall: FloorPlan) -> _Materials:
     from netplan.costing.installation import install, place  # noqa: PLC0415 - needs the graph
 
     fabric = build_fabric(spec, sizing)

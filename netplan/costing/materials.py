@@ -10,18 +10,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from netplan.catalog import unknown_name
 from netplan.costing.ports import Plug, Run, plugs_needed
 from netplan.costing.prices import Part
 from netplan.costing.wiring import BARE_FIBRE, Hardware, Wiring
 from netplan.errors import InputError
-from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric
-
-if TYPE_CHECKING:
-    from netplan.topologies.floor_plan import Layout
+from netplan.topologies.floor_plan import Layout, SwitchRacks
 
 Category = Literal["switches", "transceivers", "cables", "cards", "circuits", "hb-gear", "racks"]
 SITE_NETWORKS_LEFT_OUT = {
@@ -101,57 +98,6 @@ class BillItem:
         return self.quantity + self.spares
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchRacks:
-    """Racks of a network's switches, filled one after the other.
-
-    Parameters
-    ----------
-    devices
-        Switches, and hosts of the fabric manager that stand with them [1].
-    units, switch_units
-        Rack units of a rack and of a switch [1].
-    each
-        Devices of a full rack [1].
-    hall
-        Floor plan that says where the racks stand; empty without one.
-
-    Examples
-    --------
-    42 units hold 21 switches of 2 units; 256 = 12 x 21 + 4.
-
-    >>> racks = SwitchRacks(256, 42, 2, 21)
-    >>> racks.count, racks.full, racks.last
-    (13, 12, 4)
-    """
-
-    devices: int
-    units: int
-    switch_units: int
-    each: int
-    hall: str = ""
-
-    @property
-    def pitch(self) -> int:
-        """Rack units from one switch to the next: a floor plan spreads them over the rack [1]."""
-        return self.units // self.each if self.hall else self.switch_units
-
-    @property
-    def count(self) -> int:
-        """Racks [1]."""
-        return ceil_div(self.devices, self.each)
-
-    @property
-    def full(self) -> int:
-        """Full racks [1]."""
-        return self.devices // self.each
-
-    @property
-    def last(self) -> int:
-        """Devices of the last rack that is not full [1]."""
-        return self.devices % self.each
-
-
 def switch_units(hardware: Hardware) -> int:
     """Height of the switch model, else of the cabling book's switch without a model [U]."""
     model = hardware.switch
@@ -159,7 +105,7 @@ def switch_units(hardware: Hardware) -> int:
     return hardware.cabling.racks.switch_units if known is None else known
 
 
-def switch_racks(fabric: Fabric, hardware: Hardware, layout: "Layout | None" = None) -> SwitchRacks:
+def switch_racks(fabric: Fabric, hardware: Hardware, layout: Layout | None = None) -> SwitchRacks:
     """Racks of a fabric's switches: those of the floor plan, else as many as the units need.
 
     Examples
@@ -186,7 +132,7 @@ def switch_racks(fabric: Fabric, hardware: Hardware, layout: "Layout | None" = N
 
 
 def bill_items(
-    fabric: Fabric, wiring: Wiring, hardware: Hardware, layout: "Layout | None" = None
+    fabric: Fabric, wiring: Wiring, hardware: Hardware, layout: Layout | None = None
 ) -> tuple[BillItem, ...]:
     """All lines of a fabric's bill, without spares.
 

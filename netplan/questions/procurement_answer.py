@@ -18,7 +18,6 @@ from netplan.costing.ranges import Range
 from netplan.errors import CatalogError
 from netplan.questions.comparison import Comparison, FabricRow
 from netplan.questions.cost_answer import CostAnswer, bill_table, incomplete, of_bill, span_of
-from netplan.questions.drawing import fabric_drawing, rack_drawing
 from netplan.questions.faults_answer import FaultsAnswer
 from netplan.questions.library import Library
 from netplan.questions.procurement_charts import (
@@ -43,6 +42,7 @@ from netplan.reports.sections import (
     Table,
     column,
 )
+from netplan.topologies.drawing import fabric_drawing, rack_drawing
 from netplan.version import __version__
 from netplan.workloads.models import Model
 

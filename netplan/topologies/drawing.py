@@ -11,10 +11,10 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from netplan.costing.materials import SwitchRacks
 from netplan.reports import svg
 from netplan.reports.escape import TIMES, short
 from netplan.topologies.fabric import Fabric, LinkGroup, SwitchTier
+from netplan.topologies.floor_plan import SwitchRacks
 
 WIDTH, LABEL_WIDTH = 760.0, 210.0
 BOX_WIDTH, BOX_HEIGHT = 102.0, 40.0

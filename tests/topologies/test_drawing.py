@@ -5,10 +5,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from netplan.costing.materials import SwitchRacks
-from netplan.questions.drawing import fabric_drawing, rack_drawing
 from netplan.topologies.build import build_fabric
+from netplan.topologies.drawing import fabric_drawing, rack_drawing
 from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.floor_plan import SwitchRacks
 from netplan.topologies.specs import FABRICS
 
 
