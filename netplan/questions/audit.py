@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from netplan.errors import CatalogError
-from netplan.questions.audit_cables import (
-    Claims,
-    audit_cables,
-    audit_simulator,
-    is_simulator_topology,
-)
-from netplan.questions.audit_designs import Finding, audit_designs, is_design_table
 from netplan.questions.cables import read_cables
 from netplan.questions.export import READERS
 from netplan.questions.question import Question, absent, asks, optional, required
 from netplan.reports.answer import Answer
 from netplan.reports.sections import Paragraph, Section, Table, column
 from netplan.topologies.as_built import Cable, End
+from netplan.topologies.audit_cables import (
+    Claims,
+    audit_cables,
+    audit_simulator,
+    is_simulator_topology,
+)
+from netplan.topologies.audit_designs import Finding, audit_designs, is_design_table
 from netplan.topologies.formats.cable_tables import is_cable_table, read_table
 from netplan.topologies.formats.reading import read_lines
 from netplan.topologies.formats.spreadsheet import Row

@@ -147,9 +147,15 @@ class CostAnswer(Answer):
 
     def xlsx(self) -> bytes:
         """A spreadsheet with live formulas: change a price, and all totals follow."""
-        from netplan.questions.cost_xlsx import cost_xlsx
+        from netplan.questions.cost_xlsx import PricedBills, cost_xlsx
 
-        return cost_xlsx(self)
+        notes = (
+            *(("Break-even", statement) for statement in self.statements),
+            *((bill.name, note) for bill in self.bills for note in bill.notes),
+            *((row.name, row.reason) for row in self.refused),
+            *(("Not on the bill", item) for item in self.left_out),
+        )
+        return cost_xlsx(PricedBills(self.inputs, self.currency, self.bills, notes))
 
     def _heading(self) -> Heading:
         inputs = self.inputs

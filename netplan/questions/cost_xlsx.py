@@ -7,7 +7,9 @@ numbers as the JSON. Text from users' files is written as text: never a formula,
 import io
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import xlsxwriter
 from xlsxwriter.utility import xl_rowcol_to_cell
@@ -18,7 +20,6 @@ from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.prices import Price
 from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
-from netplan.questions.cost_answer import CostAnswer
 from netplan.reports.quantities import part_words
 
 CASES = ("low", "base", "high")
@@ -28,14 +29,18 @@ WIDE_COLUMN, TEXT_COLUMN, NUMBER_COLUMN = 44, 26, 15
 CREATED = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-def cost_xlsx(answer: CostAnswer) -> bytes:
-    """The workbook as bytes: Summary, Prices, one bill a fabric, Drivers, Notes.
+@dataclass(frozen=True, slots=True)
+class PricedBills:
+    """What the workbook shows: bills, the question with its defaults, and notes by subject."""
 
-    Parameters
-    ----------
-    answer
-        Bills of :func:`netplan.questions.cost.cost`.
-    """
+    inputs: dict[str, Any]
+    currency: str
+    bills: tuple[FabricBill, ...]
+    notes: tuple[tuple[str, str], ...]
+
+
+def cost_xlsx(answer: PricedBills) -> bytes:
+    """The workbook as bytes: Summary, Prices, one bill a fabric, Drivers, Notes."""
     buffer = io.BytesIO()
     safe = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
     with xlsxwriter.Workbook(buffer, {"in_memory": True, **safe}) as book:
@@ -62,7 +67,7 @@ def sheet_names(bills: Sequence[FabricBill]) -> list[str]:
 class _Sheets:
     """The sheets of one workbook, and where the numbers stand that formulas refer to."""
 
-    def __init__(self, book: Workbook, answer: CostAnswer) -> None:
+    def __init__(self, book: Workbook, answer: PricedBills) -> None:
         self.answer = answer
         self.summary = book.add_worksheet("Summary")
         self.prices = book.add_worksheet("Prices")
@@ -84,7 +89,7 @@ class _Sheets:
         return f"Prices!{_fixed(row, 2 + CASES.index(case))}"
 
 
-def _parts(answer: CostAnswer) -> dict[tuple[str, Range], tuple[Price, list[str]]]:
+def _parts(answer: PricedBills) -> dict[tuple[str, Range], tuple[Price, list[str]]]:
     """Price rows in use and the fabrics that use them; a quantity break makes a row of its own."""
     found: dict[tuple[str, Range], tuple[Price, list[str]]] = {}
     for bill in answer.bills:
@@ -267,10 +272,6 @@ def _notes(sheets: _Sheets) -> None:
     sheet, answer = sheets.notes, sheets.answer
     sheet.set_column(0, 0, TEXT_COLUMN)
     sheet.set_column(1, 1, 3 * WIDE_COLUMN)
-    rows = [("Break-even", sentence) for sentence in answer.statements]
-    rows += [(bill.name, note) for bill in answer.bills for note in bill.notes]
-    rows += [(row.name, row.reason) for row in answer.refused]
-    rows += [("Not on the bill", item) for item in sheets.answer.left_out]
-    rows += [("Input", f"{key}: {value}") for key, value in answer.inputs.items()]
+    rows = [*answer.notes, *(("Input", f"{key}: {value}") for key, value in answer.inputs.items())]
     for row, cells in enumerate(rows):
         _text(sheet, row, cells)

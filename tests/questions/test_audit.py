@@ -10,9 +10,9 @@ from netplan.catalog import shipped_root
 from netplan.errors import CatalogError
 from netplan.published.checks import published
 from netplan.questions.audit import Audit, audit
-from netplan.questions.audit_cables import audit_simulator, is_simulator_topology
-from netplan.questions.audit_designs import COLUMNS, audit_designs
 from netplan.questions.cable_sheets import sheet_csv
+from netplan.topologies.audit_cables import audit_simulator, is_simulator_topology
+from netplan.topologies.audit_designs import COLUMNS, audit_designs
 from netplan.topologies.cable_plan import cable_plan, plan_sheet
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing

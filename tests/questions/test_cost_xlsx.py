@@ -11,7 +11,7 @@ from openpyxl import Workbook, load_workbook
 
 from netplan.questions.cost import cost
 from netplan.questions.cost_answer import CostAnswer
-from netplan.questions.cost_xlsx import CASES, cost_xlsx
+from netplan.questions.cost_xlsx import CASES
 from tests.questions.spreadsheet import evaluate
 
 START = 11  # first row of the fabrics on the sheet Summary
@@ -33,7 +33,7 @@ def answer() -> CostAnswer:
 
 def opened(answer: CostAnswer, *, cached: bool = False) -> Workbook:
     """Read the spreadsheet back, as formulas or as the values written with them."""
-    return load_workbook(io.BytesIO(cost_xlsx(answer)), data_only=cached)
+    return load_workbook(io.BytesIO(answer.xlsx()), data_only=cached)
 
 
 def formulas(book: Workbook) -> list[tuple[str, str]]:
@@ -142,7 +142,7 @@ def test_text_of_users_is_never_live(tmp_path: Path, name: str) -> None:
         formula = live[sheet][cell].value
         assert formula.startswith(ours)
         assert name not in re.sub(r"'[^']*'!", "", formula)
-    files = ZipFile(io.BytesIO(cost_xlsx(answer))).namelist()
+    files = ZipFile(io.BytesIO(answer.xlsx())).namelist()
     assert not any("hyperlink" in file.lower() or "external" in file.lower() for file in files)
 
 
@@ -157,4 +157,4 @@ def test_two_fabrics_of_one_long_name_have_a_sheet_each(tmp_path: Path) -> None:
 
 
 def test_the_same_answer_gives_the_same_bytes(answer: CostAnswer) -> None:
-    assert cost_xlsx(answer) == cost_xlsx(answer)
+    assert answer.xlsx() == answer.xlsx()

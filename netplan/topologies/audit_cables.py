@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 
-from netplan.questions.audit_designs import Finding
 from netplan.topologies.as_built import Cable, ports_twice
+from netplan.topologies.audit_designs import Finding
 
 HOST = re.compile(r"(gpu|node|host|server|manager|dgx|hgx|nic|hca|worker)", re.IGNORECASE)
 DIGITS = re.compile(r"\d+")
