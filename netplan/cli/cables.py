@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from netplan.cli.commands import command_of
-from netplan.cli.output import emit_declared, emit_lines
+from netplan.cli.output import emit_answer, emit_lines
 from netplan.files import write_atomically
 from netplan.questions.cable_sheets import check_ending, sheet_csv
 from netplan.questions.cables import Cables, CableSheet
@@ -13,7 +13,7 @@ from netplan.reports.answer import Answer
 def _write(answer: Answer, format_: str, path: Path | None) -> None:
     """A plan is a file for other tools: CSV, or a spreadsheet by the ending of its name."""
     if not isinstance(answer, CableSheet) or format_ != "table":
-        emit_declared(answer, format_, path)
+        emit_answer(answer, format_, path)
     elif path is not None and check_ending(path) == ".xlsx":
         write_atomically(path, answer.xlsx())
     else:

@@ -6,7 +6,7 @@ import click
 
 from netplan.catalog import user_roots
 from netplan.cli.commands import answer_options, command_of
-from netplan.cli.output import emit, emit_declared
+from netplan.cli.output import emit, emit_answer
 from netplan.questions.shelves import CatalogCheck, CheckRecords, ListRecords, find_record
 from netplan.reports.answer import to_json
 from netplan.studies import definition as _definition  # noqa: F401 - makes the shelf of studies
@@ -29,7 +29,7 @@ def _check(answer: CatalogCheck, format_: str, path: Path | None) -> None:
     """Every fault on stderr, the rest as it is asked for."""
     for fault in answer.faults:
         click.echo(fault.error, err=True)
-    emit_declared(answer, format_, path)
+    emit_answer(answer, format_, path)
 
 
 SHOW = click.Command(

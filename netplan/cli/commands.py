@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from netplan.cli.options import PERCENT, RATIO, WHOLE, parse_numbers
-from netplan.cli.output import emit_declared
+from netplan.cli.output import emit_answer
 from netplan.questions.inputs import parse_overrides
 from netplan.questions.question import (
     Option,
@@ -63,7 +63,7 @@ def command_of(
         format_, path = given.pop("format_", ""), given.pop("output")
         asked = {name: value for name, value in given.items() if name not in names}
         answer = question(**read_inputs(question, asked)).ask()
-        (show or emit_declared)(answer, format_, path)
+        (show or emit_answer)(answer, format_, path)
         finish(answer)
 
     options = [option_of(question, one, option) for one, option in options_of(question)]

@@ -1,15 +1,9 @@
 """Options that several commands share."""
 
 import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
 import click
-
-from netplan.reports.text import FORMATS
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class WholeNumber(click.ParamType[int]):
@@ -99,45 +93,6 @@ def parse_numbers(flag: str, texts: Sequence[str]) -> dict[str, int]:
         except ValueError:
             raise click.UsageError(f"{flag} {text!r}: write NAME=N, such as pipeline=64") from None
     return found
-
-
-def answer_options(command: F) -> F:
-    """Add the options of every command that gives an answer: format, file, catalogs, overrides."""
-    return answer_options_in(FORMATS)(command)
-
-
-def answer_options_in(formats: Sequence[str]) -> Callable[[F], F]:
-    """Make the decorator for a command whose answer has these formats."""
-    options = (
-        click.option(
-            "--format",
-            "format_",
-            type=click.Choice(formats),
-            default="table",
-            help="Form of the answer.",
-            show_default=True,
-        ),
-        click.option(
-            "-o", "--output", type=click.Path(path_type=Path), help="Write to a file, not stdout."
-        ),
-        click.option(
-            "--catalog", metavar="DIR", help="Your own catalog folder; it goes before ours."
-        ),
-        click.option(
-            "--set",
-            "overrides",
-            multiple=True,
-            metavar="ROLE.KEY=VALUE",
-            help="Replace one catalog value, such as accelerator.memory_bytes=96e9.",
-        ),
-    )
-
-    def add(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
 
 
 def _suggestion(text: str) -> str:

@@ -3,9 +3,9 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,8 +13,7 @@ from netplan.errors import InputError
 from netplan.files import write_atomically
 
 if TYPE_CHECKING:
-    from netplan.reports.answer import Answer as Declared
-    from netplan.reports.text import Cell
+    from netplan.reports.answer import Answer
 
 PLAIN_WIDTH = 80
 
@@ -33,45 +32,8 @@ def emit(text: str, path: Path | None) -> None:
         write_atomically(path, text.encode())
 
 
-class Answer(Protocol):
-    """What every question returns."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON."""
-
-    def to_rows(self) -> "list[dict[str, Cell]]":
-        """Flat rows."""
-
-
-def emit_answer(
-    answer: Answer, format_: str, path: Path | None, table: Callable[[int, bool], str]
-) -> None:
-    """Print an answer in one of the four formats, or write it to a file.
-
-    Parameters
-    ----------
-    answer
-        What to print.
-    format_
-        ``table``, ``json``, ``csv`` or ``markdown``.
-    path
-        Where to; stdout if None.
-    table
-        Makes the text for people from a width and whether colours may be used.
-    """
-    from netplan.reports.text import to_csv, to_json, to_markdown
-
-    if format_ == "table":
-        emit(table(*terminal_width(path)), path)
-    elif format_ == "json":
-        emit(to_json(answer.to_dict()), path)
-    else:
-        rows = answer.to_rows()
-        emit(to_csv(rows) if format_ == "csv" else to_markdown(rows), path)
-
-
-def emit_declared(answer: "Declared", format_: str, path: Path | None) -> None:
-    """Print a declared answer in one of its forms, or write it to a file.
+def emit_answer(answer: "Answer", format_: str, path: Path | None) -> None:
+    """Print an answer in one of its forms, or write it to a file.
 
     Raises
     ------

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from netplan.cli.commands import command_of
-from netplan.cli.output import emit_declared
+from netplan.cli.output import emit_answer
 from netplan.errors import InputError
 from netplan.files import write_atomically
 from netplan.questions.procurement import Report
@@ -38,7 +38,7 @@ def write_report(answer: Procurement, format_: str, output: Path | None) -> None
         raise InputError(f"-o and --xlsx are both {output}: give two files")
     # Both are made before either is written: a report that fails leaves no half behind.
     made = answer.xlsx() if sheet is not None else b""
-    emit_declared(answer, format_, output)
+    emit_answer(answer, format_, output)
     if sheet is not None:
         write_atomically(sheet, made)
 

@@ -7,7 +7,7 @@ import click
 
 from netplan.cli.heartbeat import Heartbeat
 from netplan.cli.options import WHOLE
-from netplan.cli.output import emit, emit_declared
+from netplan.cli.output import emit, emit_answer
 from netplan.reports.answer import FORMATS
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def resume_command(  # noqa: PLR0913 - one parameter an option
 )
 def status_command(store: Path, format_: str) -> None:
     """Say how far the study in STORE is; a run may be at work on it."""
-    from netplan.reports.text import to_json
+    from netplan.reports.answer import to_json
     from netplan.studies.sessions import study_status
 
     found = study_status(_existing(store))
@@ -225,4 +225,4 @@ def _show(path: Path, format_: str, output: Path | None, catalog: str | None) ->
 
     if format_ == "html" and output is None and sys.stdout.isatty():
         raise InputError("a page is no text for a terminal: say where it goes with -o FILE")
-    emit_declared(read_study(path, catalog), format_, output)
+    emit_answer(read_study(path, catalog), format_, output)

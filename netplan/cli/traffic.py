@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from netplan.cli.commands import command_of
-from netplan.cli.output import emit_declared
+from netplan.cli.output import emit_answer
 from netplan.files import write_atomically
 from netplan.questions.traffic import Traffic, TrafficAnswer
 
@@ -17,7 +17,7 @@ def _show(answer: TrafficAnswer, format_: str, path: Path | None) -> None:
         answer.save(beside["save"])
     if beside["heat_map"] is not None:
         write_atomically(beside["heat_map"], answer.heat_page().encode())
-    emit_declared(answer, format_, path)
+    emit_answer(answer, format_, path)
 
 
 FILE = click.Path(path_type=Path)

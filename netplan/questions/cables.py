@@ -22,7 +22,7 @@ from netplan.questions.export import FabricQuestion, read_graph
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import asks, optional, shared
 from netplan.reports.answer import Answer
-from netplan.reports.nomenclature import quantity
+from netplan.reports.quantities import quantity
 from netplan.reports.sections import Column, Heading, Paragraph, Section, Table, column
 from netplan.topologies.as_built import (
     Cable,

@@ -9,7 +9,7 @@ from netplan.costing.fabric_bill import Bill
 from netplan.costing.ranges import Range
 from netplan.performance.search import PlanTime, SearchResult
 from netplan.reports.answer import Answer
-from netplan.reports.nomenclature import Cell, Scale, quantity
+from netplan.reports.quantities import Cell, Scale, quantity
 from netplan.reports.sections import Column, Heading, Notes, Paragraph, Section, Table, column
 from netplan.topologies.fabric import Fabric
 from netplan.version import __version__

@@ -11,8 +11,7 @@ from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import BreakEven, Driver, break_even
 from netplan.reports.answer import Answer
-from netplan.reports.nomenclature import Cell, Quantity, Scale, quantity
-from netplan.reports.quantities import part_words
+from netplan.reports.quantities import Cell, Quantity, Scale, part_words, quantity
 from netplan.reports.sections import Column, Heading, Notes, Paragraph, Section, Table, column
 from netplan.version import __version__
 

@@ -11,7 +11,7 @@ from netplan.faults.rerouting import TrainingLoads
 from netplan.reports.answer import Answer
 from netplan.reports.charts import Chart, Json, hover
 from netplan.reports.escape import chart_label
-from netplan.reports.nomenclature import Cell, quantity
+from netplan.reports.quantities import Cell, quantity
 from netplan.reports.sections import Column, Heading, Notes, Section, Table, column
 from netplan.version import __version__
 

@@ -12,7 +12,7 @@ from netplan.questions.comparison import DOLLAR, FabricRow
 from netplan.questions.constraints import Verdict
 from netplan.questions.designs import Design, Objective, counted, label, money, ports, ratio, watts
 from netplan.reports.answer import Answer
-from netplan.reports.nomenclature import Cell, Scale, quantity
+from netplan.reports.quantities import Cell, Scale, quantity
 from netplan.reports.sections import Column, Heading, Notes, Paragraph, Section, Table, column
 from netplan.version import __version__
 

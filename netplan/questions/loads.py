@@ -19,7 +19,7 @@ from netplan.questions.inputs import CatalogReader, sizing_on
 from netplan.questions.question import asks, optional, shared
 from netplan.questions.run import PlacedRun, RunQuestion
 from netplan.reports.answer import Answer
-from netplan.reports.nomenclature import quantity
+from netplan.reports.quantities import quantity
 from netplan.reports.sections import (
     Column,
     Heading,

@@ -30,8 +30,7 @@ from netplan.questions.recommendation import Recommendation, recommend
 from netplan.questions.report_definition import ReportDefinition
 from netplan.questions.training_run import TrainingRun, run_tokens, training_runs
 from netplan.reports.answer import Answer
-from netplan.reports.nomenclature import DASH, Form, Quantity, Scale, quantity
-from netplan.reports.quantities import part_words
+from netplan.reports.quantities import DASH, Form, Quantity, Scale, part_words, quantity
 from netplan.reports.sections import (
     Column,
     Heading,

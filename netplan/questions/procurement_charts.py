@@ -14,8 +14,7 @@ from netplan.costing.sensitivity import Driver
 from netplan.questions.cost_answer import CostAnswer
 from netplan.reports.charts import ACCENT, GREY, PALE, Chart, Json, hover
 from netplan.reports.escape import chart_label
-from netplan.reports.nomenclature import Scale
-from netplan.reports.quantities import part_words
+from netplan.reports.quantities import Scale, part_words
 
 TINTS = (ACCENT, "#74a0dd", "#a9c6ec", "#8a94a3", "#b4bcc8", "#5d6876", "#d0d5dd")
 CATEGORIES: dict[Category, str] = {

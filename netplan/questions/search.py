@@ -11,7 +11,7 @@ from netplan.performance.search import search_plans
 from netplan.questions.question import asks, optional, shared
 from netplan.questions.training import PlanQuestion
 from netplan.reports.answer import Answer
-from netplan.reports.nomenclature import Cell, quantity
+from netplan.reports.quantities import Cell, quantity
 from netplan.reports.sections import (
     Bars,
     Column,

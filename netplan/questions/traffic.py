@@ -11,7 +11,7 @@ from netplan.questions.question import asks
 from netplan.questions.run import PlacedRun, RunQuestion
 from netplan.reports.answer import Answer
 from netplan.reports.html import html_page
-from netplan.reports.nomenclature import quantity
+from netplan.reports.quantities import quantity
 from netplan.reports.sections import Heat, Paragraph, Section, Table, column
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.matrix_files import save_csv, save_npz

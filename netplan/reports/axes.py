@@ -7,8 +7,7 @@ from typing import TypeVar
 
 from netplan.reports.charts import Json
 from netplan.reports.escape import chart_label
-from netplan.reports.nomenclature import Scalar
-from netplan.reports.quantities import PREFIXED, Words, shown
+from netplan.reports.quantities import PREFIXED, Scalar, Words, shown
 
 Value = TypeVar("Value")
 

@@ -21,8 +21,7 @@ from netplan.reports.axes import (
 )
 from netplan.reports.charts import GREY, Chart, Json
 from netplan.reports.escape import chart_label
-from netplan.reports.nomenclature import Scalar
-from netplan.reports.quantities import PREFIXED, Words, shown
+from netplan.reports.quantities import PREFIXED, Scalar, Words, shown
 
 Key = tuple[Scalar, ...]
 

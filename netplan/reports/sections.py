@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from netplan.reports.charts import Chart
-from netplan.reports.nomenclature import Cell, Quantity, quantity
+from netplan.reports.quantities import Cell, Quantity, quantity
 
 if TYPE_CHECKING:
     from markupsafe import Markup

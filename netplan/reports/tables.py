@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from netplan.reports.nomenclature import Cell
+from netplan.reports.quantities import Cell
 from netplan.reports.sections import Section, data_tables, flat_records
 
 if TYPE_CHECKING:

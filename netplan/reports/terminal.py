@@ -15,7 +15,7 @@ from rich.text import Text
 
 from netplan.reports.charts import Chart
 from netplan.reports.escape import plain
-from netplan.reports.nomenclature import Quantity
+from netplan.reports.quantities import Quantity
 from netplan.reports.sections import (
     Bars,
     Column,

@@ -13,7 +13,7 @@ from xlsxwriter.workbook import Workbook
 from xlsxwriter.worksheet import Worksheet
 
 from netplan.reports.escape import plain
-from netplan.reports.nomenclature import Cell, Quantity
+from netplan.reports.quantities import Cell, Quantity
 from netplan.reports.sections import Data, Heading, Notes, Paragraph, Section, data_tables
 
 SAFE = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
@@ -63,7 +63,7 @@ def number_format(quantity: Quantity) -> str:
 
     Examples
     --------
-    >>> from netplan.reports.nomenclature import quantity
+    >>> from netplan.reports.quantities import quantity
     >>> number_format(quantity("switches")), number_format(quantity("mfu"))
     ('#,##0', '0%')
     """

@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from netplan.reports.answer import Answer
 from netplan.reports.escape import short
-from netplan.reports.nomenclature import Quantity, Scalar
-from netplan.reports.quantities import PREFIXED, shown
+from netplan.reports.quantities import PREFIXED, Quantity, Scalar, shown
 from netplan.reports.sections import Column, Heading, Notes, Paragraph, Section, Table, column
 from netplan.studies.charts import OK, STATUS, Reader, Row, front_of, study_charts
 from netplan.studies.definition import ChartSpec, Formula, Relative, StudyDefinition

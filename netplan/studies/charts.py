@@ -12,7 +12,6 @@ from netplan.performance.pareto import pareto_front
 from netplan.reports.axes import Axis, finite
 from netplan.reports.charts import Chart, hover
 from netplan.reports.escape import short
-from netplan.reports.nomenclature import Scalar
 from netplan.reports.plots import (
     Key,
     Points,
@@ -20,7 +19,7 @@ from netplan.reports.plots import (
     line_chart,
     scatter_chart,
 )
-from netplan.reports.quantities import Words, shown, words
+from netplan.reports.quantities import Scalar, Words, shown, words
 from netplan.reports.sections import Paragraph
 from netplan.studies.definition import ChartSpec, Formula, StudyDefinition
 from netplan.studies.expressions import parse_expression

@@ -16,7 +16,7 @@ import numpy as np
 
 from netplan.catalog import unknown_name
 from netplan.errors import InputError
-from netplan.reports.nomenclature import Scalar
+from netplan.reports.quantities import Scalar
 
 MAX_LENGTH = 500
 Value = Any

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, model_validato
 from netplan.arrays import Bools, Indices
 from netplan.catalog import unknown_name
 from netplan.errors import InputError
-from netplan.reports.nomenclature import Scalar
+from netplan.reports.quantities import Scalar
 from netplan.studies.expressions import parse_expression, require_expression
 from netplan.studies.points import Point
 

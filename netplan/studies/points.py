@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from netplan.reports.nomenclature import Scalar
+from netplan.reports.quantities import Scalar
 
 ERROR_CHARACTERS = 500
 CHUNK_S = 0.25

@@ -10,7 +10,7 @@ from typing import Any
 
 from netplan.published.checks import published as table
 from netplan.published.rail_only_figures import Figure, figure_9, figure_10, figure_11
-from netplan.reports.nomenclature import Scalar
+from netplan.reports.quantities import Scalar
 from netplan.units import gbps
 
 Row = Mapping[str, Scalar]

@@ -26,7 +26,7 @@ from netplan.questions.compare import Compare
 from netplan.questions.cost import Cost
 from netplan.questions.question import Question, default_of, options_of
 from netplan.questions.search import Search
-from netplan.reports.nomenclature import Scalar
+from netplan.reports.quantities import Scalar
 from netplan.studies.definition import StudyDefinition
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.specs import FABRICS

@@ -13,7 +13,7 @@ from typing import Any
 
 from netplan.catalog import user_roots
 from netplan.errors import InputError
-from netplan.reports.nomenclature import Scalar
+from netplan.reports.quantities import Scalar
 from netplan.studies.answer import StudyAnswer, study_answer
 from netplan.studies.definition import STUDIES, StudyDefinition
 from netplan.studies.run import IN_PROCESS, Progress, Report, Resources, run

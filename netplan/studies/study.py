@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from netplan.documents import read_scalar
 from netplan.errors import InfeasibleError, InputError
-from netplan.reports.nomenclature import Scalar
+from netplan.reports.quantities import Scalar
 from netplan.studies.charts import OK, STATUS
 from netplan.studies.definition import Formula, StudyDefinition
 from netplan.studies.expressions import parse_expression

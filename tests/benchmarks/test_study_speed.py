@@ -13,7 +13,7 @@ from time import perf_counter
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from netplan.reports.nomenclature import Scalar
+from netplan.reports.quantities import Scalar
 from netplan.studies.points import Outcome, Point, point_sha256
 from netplan.studies.run import Resources, run
 from netplan.studies.store import Store

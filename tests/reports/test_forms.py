@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netplan.reports.answer import Answer
-from netplan.reports.nomenclature import Cell, Quantity, Scale, nomenclature, quantity
+from netplan.reports.quantities import Cell, Quantity, Scale, nomenclature, quantity
 from netplan.reports.sections import (
     Bars,
     Column,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
-from netplan.reports.nomenclature import Scalar
+from netplan.reports.quantities import Scalar
 from netplan.studies.points import (
     CHUNK_S,
     Outcome,

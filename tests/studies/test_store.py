@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
-from netplan.reports.nomenclature import Scalar
+from netplan.reports.quantities import Scalar
 from netplan.studies.points import Outcome, point_sha256
 from netplan.studies.store import Store
 from tests.studies.toys import ROOT, Toy

@@ -12,7 +12,7 @@ import netplan
 from netplan.errors import InputError
 from netplan.reports.axes import finite
 from netplan.reports.charts import Chart
-from netplan.reports.nomenclature import Scalar
+from netplan.reports.quantities import Scalar
 from netplan.studies.answer import StudyAnswer, study_answer
 from netplan.studies.charts import OK, STATUS, front_of
 from netplan.studies.definition import ChartSpec, StudyDefinition

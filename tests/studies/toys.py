@@ -12,7 +12,7 @@ from signal import SIGKILL
 import numpy as np
 
 from netplan.errors import InputError
-from netplan.reports.nomenclature import Scalar
+from netplan.reports.quantities import Scalar
 from netplan.studies.points import Outcome, Point
 from netplan.studies.run import Progress, Resources, run
 from netplan.studies.store import Store
