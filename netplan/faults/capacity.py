@@ -51,7 +51,7 @@ from netplan.errors import InputError
 from netplan.faults.damage import Damage, network_links, no_damage
 from netplan.faults.groups import domain_of_node
 from netplan.topologies.graph import GPU, HB_SWITCH, SWITCH, FabricGraph
-from netplan.traffic.products import sum_by
+from netplan.traffic.matrix import sum_by
 from netplan.traffic.routing import forwarding_nodes
 
 MAX_CAPACITY = (1 << 31) - 1

@@ -25,7 +25,7 @@ from itertools import islice
 
 import numpy as np
 
-from netplan.arrays import Bools, Floats, Indices, Ints
+from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
 from netplan.faults.damage import (
     Damage,
@@ -38,20 +38,9 @@ from netplan.faults.damage import (
 from netplan.faults.pod_batch import PodBatch, endpoints, pod_batch
 from netplan.faults.rerouting import live_fabric
 from netplan.topologies.graph import SWITCH, FabricGraph
-from netplan.traffic.products import sum_by
+from netplan.traffic.matrix import TrafficMatrix, flows_matrix, sum_by
 from netplan.traffic.routing import joins_all
 from netplan.traffic.routing_dragonfly import GLOBAL
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PodFlows:
-    """Flows of a pod-level all-to-all in which every pod sends 1 byte to every other one."""
-
-    gpus: int
-    source: Indices
-    destination: Indices
-    flow_bytes: Floats
-    groups: tuple[()] = ()
 
 
 def pods_of(graph: FabricGraph) -> Ints:
@@ -131,7 +120,7 @@ def stranded(graph: FabricGraph, damage: Damage, pods: Ints, attached: Bools) ->
     return bool(np.any((alive > 0) & (np.bincount(pods, weights=attached) == 0)))
 
 
-def pod_flows(graph: FabricGraph, damage: Damage, pods: Ints | None = None) -> PodFlows:
+def pod_flows(graph: FabricGraph, damage: Damage, pods: Ints | None = None) -> TrafficMatrix:
     """Flows between GPUs, written out: for fabrics of up to some thousand GPUs.
 
     Parameters
@@ -166,7 +155,12 @@ def pod_flows(graph: FabricGraph, damage: Damage, pods: Ints | None = None) -> P
     senders = np.flatnonzero(share).astype(np.int32)
     first, second = np.nonzero(pods[senders][:, None] != pods[senders][None])
     source, destination = senders[first], senders[second]
-    return PodFlows(graph.gpus, source, destination, share[source] * share[destination])
+    return flows_matrix(
+        graph.gpus,
+        source=source,
+        destination=destination,
+        flow_bytes=share[source] * share[destination],
+    )
 
 
 def gpu_seconds(graph: FabricGraph, pods: Ints, share: Floats) -> float:

@@ -20,7 +20,7 @@ import numpy as np
 from netplan.arrays import Bools, Floats, Ints
 from netplan.faults.damage import Damage, find_islands, network_links, no_damage
 from netplan.topologies.graph import FabricGraph
-from netplan.traffic.demand import Demand, check_demand, split_demand
+from netplan.traffic.demand import check_demand, split_demand
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.routing import forwarding_nodes, has_domains, joins_all
@@ -59,7 +59,7 @@ class Rerouted:
 
 
 def reroute(
-    graph: FabricGraph, damage: Damage, demand: Demand, *, forwarding: bool | None = None
+    graph: FabricGraph, damage: Damage, demand: TrafficMatrix, *, forwarding: bool | None = None
 ) -> Rerouted:
     """Route a demand over what is left of a fabric.
 

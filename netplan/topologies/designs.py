@@ -190,13 +190,6 @@ class UnevenDragonfly(CountedDesign):
         """Bandwidth of those links, one direction [B/s]."""
         return self.global_links(one, two) * bytes_per_s(self.link_gbps)
 
-    def global_ports(self, kind: str) -> int:
-        """Global links of one group of a kind [1]."""
-        return sum(
-            self.links_per_pair(kind, other) * (group.groups - (kind == other))
-            for other, group in self.kinds.items()
-        )
-
     def taper(self, kind: str) -> float:
         """Links from one group to the others of its kind over its hosts [1].
 
@@ -293,11 +286,6 @@ class SegmentedPod(CountedDesign):
             self.tors * self.tor_up,
             self.aggregations * self.core_up,
         )
-
-    @property
-    def tor_oversubscription(self) -> float:
-        """Bandwidth down over up at a ToR [1]."""
-        return self.tor_down * self.down_gbps / (self.tor_up * self.up_gbps)
 
     @property
     def core_oversubscription(self) -> float:

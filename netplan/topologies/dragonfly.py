@@ -98,37 +98,14 @@ class DragonflyShape:
         return (self.groups - 1) * self.links_per_pair / self.hosts_per_group
 
 
-def balanced_shape(hosts: int, radix: int) -> DragonflyShape:
-    """Balanced dragonfly (a = 2p = 2h) that uses the radix, with as many groups as needed.
-
-    Raises
-    ------
-    InputError
-        If no such dragonfly holds the hosts.
-
-    Examples
-    --------
-    >>> shape = balanced_shape(32_768, 128)
-    >>> shape.groups, shape.switches, round(shape.taper, 3)
-    (16, 1024, 0.996)
-    """
+def _balanced_shape(hosts: int, radix: int) -> DragonflyShape:
+    """Balanced dragonfly (a = 2p = 2h) that uses the radix, with as many groups as needed."""
     half = (radix + 1) // 4
-    return sized_shape(hosts, radix, (half, 2 * half, half))
+    return _sized_shape(hosts, radix, (half, 2 * half, half))
 
 
-def sized_shape(hosts: int, radix: int, shape: tuple[int, int, int]) -> DragonflyShape:
-    """Dragonfly of given p, a and h with as many groups as the hosts need.
-
-    Raises
-    ------
-    InputError
-        If a switch would need more ports than the radix, or the groups do not reach each other.
-
-    Examples
-    --------
-    >>> sized_shape(1056, 15, (4, 8, 4)).switches
-    264
-    """
+def _sized_shape(hosts: int, radix: int, shape: tuple[int, int, int]) -> DragonflyShape:
+    """Dragonfly of given p, a and h with as many groups as the hosts need."""
     per_switch, per_group, global_links = shape
     if hosts <= per_switch:
         per_group = 1
@@ -162,9 +139,9 @@ def dragonfly_shape(spec: FabricSpec, sizing: Sizing) -> DragonflyShape:
     per_switch, per_group = spec.hosts_per_switch, spec.switches_per_group
     global_links = spec.global_links_per_switch
     if per_switch is None or per_group is None or global_links is None:
-        return balanced_shape(sizing.gpus, sizing.radix)
+        return _balanced_shape(sizing.gpus, sizing.radix)
     if spec.groups is None:
-        shape = sized_shape(sizing.gpus, sizing.radix, (per_switch, per_group, global_links))
+        shape = _sized_shape(sizing.gpus, sizing.radix, (per_switch, per_group, global_links))
         if shape.groups > 1:
             shape = replace(shape, pair_links=spec.links_per_pair)
     else:

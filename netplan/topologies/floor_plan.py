@@ -138,11 +138,6 @@ class Layout:
     network_devices: int
     per_rack: int
 
-    @property
-    def racks_used(self) -> int:
-        """Racks that hold anything [1]."""
-        return len(np.unique(self.rack))
-
     def racks(self) -> list[Rack]:
         """Racks that hold anything, row by row."""
         return [self._rack(number) for number in np.unique(self.rack).tolist()]
@@ -206,7 +201,7 @@ def lay_out(plan: FloorPlan, graph: FabricGraph, *, switch_units: int = 1) -> La
     >>> from netplan.topologies.specs import FABRICS
     >>> graph = expand(FABRICS.load("rail-only"), Sizing(1024, 64, 8, 450e9, 50e9))
     >>> layout = lay_out(FLOOR_PLANS.load("example-hall"), graph)
-    >>> layout.racks_used, layout.place(0), layout.place(1023)
+    >>> len(layout.racks()), layout.place(0), layout.place(1023)
     (35, Place(rack='01-01', unit='1'), Place(rack='01-35', unit='41'))
     """
     compute = ceil_div(graph.gpus, plan.gpus_per_rack)

@@ -189,10 +189,6 @@ class FabricGraph:
         """Names of all nodes."""
         return list(self.names)
 
-    def port_name(self, node: int, port: int) -> str:
-        """Name of one port: ``rail-17/leaf-0/port-5``."""
-        return f"{self.names[node]}/port-{port}"
-
     def to_networkx(self) -> "nx.MultiGraph[str]":
         """Copy a small graph into networkx: an edge a link, with ports, rate, length and group.
 

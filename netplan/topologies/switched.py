@@ -182,22 +182,8 @@ class ClosWiring:
         return tuple(int(np.prod(shape)) for shape in self.shapes)
 
 
-def wire_clos(endpoints: int, radix: int, *, oversubscription: float = 1.0) -> ClosWiring:
-    """Wire one Clos network.
-
-    Parameters
-    ----------
-    endpoints, radix, oversubscription
-        As in :func:`netplan.topologies.clos.wireable_clos`, whose counts it matches.
-
-    Examples
-    --------
-    >>> wiring = wire_clos(768, 64)
-    >>> wiring.shapes, len(wiring.stages[1].lower)
-    (((24,), (16,)), 768)
-    >>> wire_clos(65_536, 64).shapes
-    ((2048,), (32, 64), (32, 32))
-    """
+def _wire_clos(endpoints: int, radix: int, *, oversubscription: float = 1.0) -> ClosWiring:
+    """Wire one Clos network."""
     ports = leaf_ports(radix, oversubscription)
     tiers = tiers_needed(endpoints, radix, ports)
     if tiers == 0:
@@ -213,7 +199,7 @@ def wire_clos(endpoints: int, radix: int, *, oversubscription: float = 1.0) -> C
     if tiers == 2:  # noqa: PLR2004 - leaves and spines
         spines, each = equal_uplinks(leaves, uplinks, radix, radix - hosts)
         return ClosWiring(((leaves,), (spines,)), (bottom, _complete(leaves, spines, each, hosts)))
-    plane = wire_clos(leaves, radix)
+    plane = _wire_clos(leaves, radix)
     return ClosWiring(
         ((leaves,), *((uplinks, *shape) for shape in plane.shapes)),
         (bottom, *_planes(plane, uplinks, hosts)),
@@ -331,10 +317,10 @@ def wire_any_to_any(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> 
     hosts = np.arange(sizing.gpus + spec.management_links)
     if spec.family == "scalable-units":
         room = sizing.hb_size * (sizing.radix // 2)
-        wiring = wire_clos(ceil_div(len(hosts), room) * room, sizing.radix)
+        wiring = _wire_clos(ceil_div(len(hosts), room) * room, sizing.radix)
     else:
         ratio = sizing.oversubscription or spec.oversubscription
-        wiring = wire_clos(len(hosts), sizing.radix, oversubscription=ratio)
+        wiring = _wire_clos(len(hosts), sizing.radix, oversubscription=ratio)
     end = endpoints(spec, sizing, hosts)
     bottom, leaves = wiring.stages[0], wiring.switches_per_tier[0]
     plane = np.repeat(np.arange(spec.planes), len(hosts))
@@ -399,14 +385,14 @@ def wire_rail_only(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> W
         return _wire(fabric, [network], attachment, (first, port))
     ratio = sizing.oversubscription or spec.oversubscription
     long_rails = sizing.gpus - (hosts - 1) * sizing.hb_size
-    long = wire_clos(hosts, sizing.radix, oversubscription=ratio)
+    long = _wire_clos(hosts, sizing.radix, oversubscription=ratio)
     networks = [Network(long, long_rails, "rail-{}/")]
     leaves = long.switches_per_tier[0]
     is_long = rank < long_rails
     leaf = rank * leaves + long.stages[0].upper[domain]
     leaf_port = long.stages[0].upper_port[domain]
     if long_rails < sizing.hb_size:
-        short = wire_clos(hosts - 1, sizing.radix, oversubscription=ratio)
+        short = _wire_clos(hosts - 1, sizing.radix, oversubscription=ratio)
         networks.append(Network(short, sizing.hb_size - long_rails, "rail-{}/", long_rails))
         # The last domain has no GPU on the short rails: its index is never looked up there.
         within = np.minimum(domain, hosts - 2)

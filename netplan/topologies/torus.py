@@ -68,7 +68,7 @@ def torus_shape(spec: FabricSpec, sizing: Sizing) -> tuple[int, ...]:
     InputError
         If the spec gives sizes whose product is not the number of HB domains.
     """
-    sizes = spec.sizes or torus_sizes(sizing.domains, spec.dimensions)
+    sizes = spec.sizes or _torus_sizes(sizing.domains, spec.dimensions)
     if prod(sizes) != sizing.domains:
         shape = " x ".join(str(size) for size in sizes)
         raise InputError(
@@ -78,16 +78,8 @@ def torus_shape(spec: FabricSpec, sizing: Sizing) -> tuple[int, ...]:
     return sizes
 
 
-def torus_sizes(positions: int, dimensions: int) -> tuple[int, ...]:
-    """Sizes of the torus nearest to a cube with exactly this many positions, largest first.
-
-    Nearest means the shortest average path, which for rings of even size is the smallest sum.
-
-    Examples
-    --------
-    >>> torus_sizes(32_768, 3), torus_sizes(32_768, 2), torus_sizes(97, 3)
-    ((32, 32, 32), (256, 128), (97, 1, 1))
-    """
+def _torus_sizes(positions: int, dimensions: int) -> tuple[int, ...]:
+    """Sizes of the torus nearest to a cube with exactly this many positions, largest first."""
     return tuple(sorted(_smallest_sum(positions, dimensions), reverse=True))
 
 

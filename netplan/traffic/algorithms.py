@@ -282,16 +282,9 @@ class LevelTime(NamedTuple):
 
 
 def level_span_time(kind: CollectiveKind, span: Span, method: AnyMethod) -> LevelTime:
-    """Time of a collective where a group spans a level: the one place that knows it.
+    """Time of a collective where a group spans a level, for an all_reduce both phases.
 
-    Parameters
-    ----------
-    kind
-        The collective; an all_reduce takes both phases.
-    span
-        How the group lies in the level.
-    method
-        Algorithm, forwarding, reductions and efficiency; a ring through all levels has no choice.
+    The one place that knows it. A ring through all levels leaves no choice of the algorithm.
 
     Raises
     ------
@@ -450,38 +443,10 @@ def _accesses(span: Span, name: Algorithm, charge: ReductionCharge) -> Amount:
     return 3 * (m - 1) / m
 
 
-def level_affine(
+def _level_affine(
     collective: CollectiveKind, level: AnyLevel, *, algorithm: AnyMethod = None
 ) -> Affine:
-    """Seconds per byte and fixed seconds of one collective in one level (table of this module).
-
-    Parameters
-    ----------
-    collective
-        ``all_gather``, ``reduce_scatter``, ``all_reduce``, ``all_to_all``, ``broadcast`` or
-        ``reduce``.
-    level
-        A `Level`, or `LevelArrays` for many plans at once.
-    algorithm
-        A name, a `Method`, or None for the default: ``direct`` on a switch or mesh,
-        ``bidirectional_ring`` on a ring.
-
-    Returns
-    -------
-    Affine
-        Both of the shape that size, bandwidth and latencies broadcast to [s/B], [s].
-
-    Raises
-    ------
-    InputError
-        If a name is unknown or the algorithm does not fit the level or the collective.
-
-    Examples
-    --------
-    >>> time = level_affine("all_gather", Level("switch", 8, 50e9, step_latency_s=2e-6))
-    >>> float(time.s_per_byte), float(time.fixed_s)
-    (1.75e-11, 2e-06)
-    """
+    """Seconds per byte and fixed seconds of one collective in one level (table of this module)."""
     check_choice("collective", collective, get_args(CollectiveKind))
     s_per_byte, fixed_s, _ = level_span_time(
         collective, Span(level, np.asarray(level.size, dtype=np.float64)), algorithm
@@ -494,7 +459,8 @@ def level_time_s(
 ) -> Amount:
     """Time of one collective of `data_bytes` (the full message D) in one level [s].
 
-    Parameters, shapes and errors as in `level_affine`; `data_bytes` may be an array too [B].
+    All numbers may be arrays that broadcast; ``algorithm`` is a name, a `Method`, or None for the
+    default: ``direct`` on a switch or mesh, ``bidirectional_ring`` on a ring.
 
     Examples
     --------
@@ -503,4 +469,4 @@ def level_time_s(
     0.035007014
     """
     check_number("data_bytes", data_bytes)
-    return plain(level_affine(collective, level, algorithm=algorithm).seconds(data_bytes))
+    return plain(_level_affine(collective, level, algorithm=algorithm).seconds(data_bytes))

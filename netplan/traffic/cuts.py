@@ -97,25 +97,12 @@ def collective_bound_s(collective: Collective, graph: FabricGraph, data_bytes: f
     if collective == "all_reduce":
         return _all_reduce_s(graph, data_bytes)
     if collective == "all_to_all":
-        return all_to_all_flow_s(graph, data_bytes)
-    return all_gather_cut(graph, data_bytes).time_s
+        return _all_to_all_flow_s(graph, data_bytes)
+    return _all_gather_cut(graph, data_bytes).time_s
 
 
-def all_gather_cut(graph: FabricGraph, data_bytes: float) -> CutBound:
-    """Optimal time of an all_gather, with the cut that proves it.
-
-    Parameters
-    ----------
-    graph
-        The fabric, of at most 1,024 GPUs.
-    data_bytes
-        Gathered result D [B].
-
-    Raises
-    ------
-    InputError
-        If the graph is too large, or its links do not join all GPUs.
-    """
+def _all_gather_cut(graph: FabricGraph, data_bytes: float) -> CutBound:
+    """Optimal time of an all_gather, with the cut that proves it."""
     network = _network(graph)
     gpus = graph.gpus
     # All but one GPU is a cut; start from it, and let Newton's method find worse ones.
@@ -136,24 +123,8 @@ def all_gather_cut(graph: FabricGraph, data_bytes: float) -> CutBound:
     return CutBound(shard * len(inside) / out_bytes_per_s, inside, out_bytes_per_s)
 
 
-def all_to_all_flow_s(graph: FabricGraph, data_bytes: float) -> float:
-    """Optimal time of an all_to_all, as a maximum concurrent flow.
-
-    Every GPU is a source of one commodity, which all others take at the same rate. HiGHS finds the
-    largest rate that the links carry.
-
-    Parameters
-    ----------
-    graph
-        The fabric; GPUs times links at most 150,000.
-    data_bytes
-        Input of one GPU D; each pair exchanges D/N [B].
-
-    Raises
-    ------
-    InputError
-        If the graph is too large, or its links do not join all GPUs.
-    """
+def _all_to_all_flow_s(graph: FabricGraph, data_bytes: float) -> float:
+    """Optimal time of an all_to_all, as a maximum concurrent flow."""
     gpus, nodes, arcs = graph.gpus, graph.node_count, 2 * graph.link_count
     if gpus * arcs > MAX_FLOW_VARIABLES:
         raise InputError(

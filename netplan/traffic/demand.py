@@ -1,62 +1,104 @@
 """What a fabric is asked to carry, split into its ways: inside HB domains, and over the network.
 
-Traffic comes as flows (source, destination, bytes) and as uniform groups, whose members all send
-alike to each other. Any object with the right arrays will do; `netplan.traffic` has one.
-
 Between two GPUs of one HB domain traffic takes the links of the domain. All else takes the network.
 Where the network joins GPUs of equal rank only (rail-only, tori of HB domains) a message between
 rails is forwarded: inside its own domain to the GPU of the destination's rank, and from there along
 the rail (arXiv:2307.12169, section 4). If a partly filled domain has no such GPU, the message
 crosses first and changes rails at its destination.
 
-Uniform groups stay compact on both ways (`netplan.traffic.products`).
+Uniform groups stay whole on both ways, so that no pair is ever listed. In an all_to_all every
+member sends alike to every other, and what a sends to b is one constant. It stays a product of two
+factors on every part of the way, also where GPUs forward for others: ends that a sends for, times
+ends that lie behind b. The load of a link is then a difference of sums over groups, not a sum over
+pairs: 67 million pairs of 8,192 GPUs cost as much as 8,192 numbers.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from netplan.arrays import AnyInts, Floats, Indices, Ints
+from netplan.arrays import AnyInts, Floats, Ints
 from netplan.errors import InputError
-from netplan.traffic.products import Products, sum_by
+from netplan.traffic.matrix import MAX_LISTED_PAIRS, TrafficMatrix, UniformGroups, sum_by
 
 
-class UniformDemand(Protocol):
-    """Disjoint groups, shape (groups, size), whose members send ``pair_bytes`` to each other."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Products:
+    """Traffic within labels: entry a sends b ``pair_bytes * out_share[a] * in_share[b]`` bytes.
 
-    @property
-    def members(self) -> Indices:
-        """GPUs of each group."""
+    Parameters
+    ----------
+    label
+        Entries with the same number exchange traffic, shape (entries,).
+    apart
+        Two entries with the same number here exchange nothing (same GPU, or same HB domain).
+    gpu
+        GPU of each entry.
+    out_share, in_share
+        Two whole numbers: ends that a sends for, ends that lie behind b [1].
+    pair_bytes
+        From one end to another [B].
+    """
 
-    @property
-    def pair_bytes(self) -> float:
-        """From each member to each other one [B]."""
+    label: AnyInts
+    apart: AnyInts
+    gpu: AnyInts
+    out_share: Floats
+    in_share: Floats
+    pair_bytes: float
+
+    def sent_beyond(self, *places: AnyInts) -> Floats:
+        """Bytes that each entry sends to entries that differ from it in every one of ``places``."""
+        ends = _beyond(self.in_share, self.label, (self.apart, *places))
+        return self.pair_bytes * self.out_share * ends
+
+    def received_beyond(self, *places: AnyInts) -> Floats:
+        """Bytes that each entry receives from entries that differ in every one of ``places``."""
+        ends = _beyond(self.out_share, self.label, (self.apart, *places))
+        return self.pair_bytes * self.in_share * ends
+
+    def listed(self) -> tuple[AnyInts, AnyInts, Floats]:
+        """Write the pairs out: sources, destinations, bytes.
+
+        Raises
+        ------
+        InputError
+            If there are more than 67 million.
+        """
+        order = np.argsort(self.label, kind="stable")
+        _, starts, counts = np.unique(self.label[order], return_index=True, return_counts=True)
+        pairs = int((counts.astype(np.float64) ** 2).sum())
+        if pairs > MAX_LISTED_PAIRS:
+            raise InputError(
+                f"uniform groups of {pairs:,} pairs cannot be routed one by one, at most"
+                f" {MAX_LISTED_PAIRS:,}: take a routing that keeps groups whole, or smaller groups"
+            )
+        size, start = (np.repeat(values, counts) for values in (counts, starts))
+        first = np.repeat(np.arange(len(order)), size)
+        second = np.arange(len(first)) - np.repeat(np.cumsum(size) - size - start, size)
+        a, b = order[first], order[second]
+        amount = self.pair_bytes * self.out_share[a] * self.in_share[b]
+        keep = (self.apart[a] != self.apart[b]) & (amount > 0)
+        return self.gpu[a[keep]], self.gpu[b[keep]], amount[keep]
 
 
-class Demand(Protocol):
-    """Flows between GPUs, and uniform groups besides."""
+def _beyond(values: Floats, label: AnyInts, places: Sequence[AnyInts]) -> Floats:
+    """Sum, for each entry, the values of its label that differ from it in every place.
 
-    @property
-    def gpus(self) -> int:
-        """GPUs of the cluster that the demand is for [1]."""
-
-    @property
-    def source(self) -> Indices:
-        """Sending GPU of each flow."""
-
-    @property
-    def destination(self) -> Indices:
-        """Receiving GPU of each flow."""
-
-    @property
-    def flow_bytes(self) -> Floats:
-        """Size of each flow [B]."""
-
-    @property
-    def groups(self) -> Sequence[UniformDemand]:
-        """Traffic that is uniform within groups."""
+    Inclusion and exclusion over the places: all, less those that agree in one, plus those that
+    agree in two, and so on. The values are whole numbers, so that what cancels leaves exactly 0.
+    """
+    total = np.zeros(len(values))
+    for subset in range(1 << len(places)):
+        chosen = [place for bit, place in enumerate(places) if subset >> bit & 1]
+        sign = -1.0 if len(chosen) % 2 else 1.0
+        key = label.astype(np.int64)
+        for place in chosen:
+            key = np.unique(key, return_inverse=True)[1] * (int(place.max()) + 1) + place
+        _, same = np.unique(key, return_inverse=True)
+        total += sign * sum_by(same, values, int(same.max()) + 1)[same]
+    return total
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,7 +158,7 @@ def no_leg(*products: Products) -> Leg:
     return Leg(nothing, nothing, np.empty(0), products)
 
 
-def check_demand(demand: Demand, gpus: int) -> None:
+def check_demand(demand: TrafficMatrix, gpus: int) -> None:
     """Refuse a demand that is not for this fabric.
 
     Raises
@@ -131,7 +173,7 @@ def check_demand(demand: Demand, gpus: int) -> None:
         )
 
 
-def split_demand(demand: Demand, hb_size: int, *, forwarding: bool = False) -> Legs:
+def split_demand(demand: TrafficMatrix, hb_size: int, *, forwarding: bool = False) -> Legs:
     """Split a demand into its ways.
 
     Parameters
@@ -145,30 +187,30 @@ def split_demand(demand: Demand, hb_size: int, *, forwarding: bool = False) -> L
 
     Examples
     --------
-    >>> from types import SimpleNamespace
-    >>> demand = SimpleNamespace(gpus=4, source=np.array([0]), destination=np.array([3]),
-    ...                          flow_bytes=np.array([1e9]), groups=())
+    >>> from netplan.traffic.matrix import flows_matrix
+    >>> demand = flows_matrix(4, source=[0], destination=[3], flow_bytes=[1e9])
     >>> legs = split_demand(demand, 2, forwarding=True)
     >>> [(leg.source.tolist(), leg.destination.tolist()) for leg in (legs.inside, legs.network)]
     [([0], [1]), ([1], [3])]
     """
-    legs = _split_flows(demand, hb_size, forwarding=forwarding)
+    flows = Leg(demand.source, demand.destination, demand.flow_bytes)
+    legs = _split_flows(flows, demand.gpus, hb_size, forwarding=forwarding)
     for groups in demand.groups:
         if not forwarding or hb_size == 1:
             legs = legs.plus(_direct_groups(groups, hb_size))
         elif demand.gpus % hb_size == 0:
             legs = legs.plus(_forwarded_groups(groups, hb_size))
         else:  # the partly filled domain breaks the symmetry of the group
-            flows = _listed(groups, demand.gpus)
-            legs = legs.plus(_split_flows(flows, hb_size, forwarding=True))
+            flows = _direct_groups(groups, 1).network.listed()
+            legs = legs.plus(_split_flows(flows, demand.gpus, hb_size, forwarding=True))
     return legs
 
 
-def _split_flows(demand: Demand, hb_size: int, *, forwarding: bool) -> Legs:
+def _split_flows(flows: Leg, gpus: int, hb_size: int, *, forwarding: bool) -> Legs:
     """Split the flows; a forwarded one appears on both ways."""
-    source, destination, amount = demand.source, demand.destination, demand.flow_bytes
     if hb_size == 1:
-        return Legs(no_leg(), Leg(source, destination, amount))
+        return Legs(no_leg(), flows)
+    source, destination, amount = flows.source, flows.destination, flows.flow_bytes
     domain, target = source // hb_size, destination // hb_size
     same = domain == target
     network = Leg(source[~same], destination[~same], amount[~same])
@@ -177,8 +219,8 @@ def _split_flows(demand: Demand, hb_size: int, *, forwarding: bool) -> Legs:
         return Legs(inside, network)
     rank, turn = network.source % hb_size, network.destination % hb_size
     relay = domain[~same] * hb_size + turn
-    early = (relay < demand.gpus) & (rank != turn)
-    late = (relay >= demand.gpus) & (rank != turn)
+    early = (relay < gpus) & (rank != turn)
+    late = (relay >= gpus) & (rank != turn)
     last = target[~same] * hb_size + rank
     first = Leg(network.source[early], relay[early], network.flow_bytes[early])
     final = Leg(last[late], network.destination[late], network.flow_bytes[late])
@@ -190,7 +232,7 @@ def _split_flows(demand: Demand, hb_size: int, *, forwarding: bool) -> Legs:
     return Legs(inside.plus(first).plus(final), rails)
 
 
-def _direct_groups(groups: UniformDemand, hb_size: int) -> Legs:
+def _direct_groups(groups: UniformGroups, hb_size: int) -> Legs:
     """Groups on a network that joins all GPUs."""
     row, gpu = _entries(groups)
     domain = gpu // hb_size
@@ -202,7 +244,7 @@ def _direct_groups(groups: UniformDemand, hb_size: int) -> Legs:
     return Legs(no_leg(Products(label, gpu, gpu, ones, ones, groups.pair_bytes)), network)
 
 
-def _forwarded_groups(groups: UniformDemand, hb_size: int) -> Legs:
+def _forwarded_groups(groups: UniformGroups, hb_size: int) -> Legs:
     """Groups on rails: each member hands its domain's GPU of rank q all that is for rail q.
 
     An entry is a place (group, domain D, rank q), whether or not its GPU is a member. Inside D it
@@ -231,25 +273,7 @@ def _forwarded_groups(groups: UniformDemand, hb_size: int) -> Legs:
     return Legs(no_leg(inside), no_leg(along))
 
 
-def _entries(groups: UniformDemand) -> tuple[Ints, Ints]:
+def _entries(groups: UniformGroups) -> tuple[Ints, Ints]:
     """Group and GPU of every member."""
     rows, size = groups.members.shape
     return np.repeat(np.arange(rows), size), groups.members.ravel().astype(np.int64)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Flows:
-    """A demand of flows alone."""
-
-    gpus: int
-    source: Indices
-    destination: Indices
-    flow_bytes: Floats
-    groups: tuple[UniformDemand, ...] = ()
-
-
-def _listed(groups: UniformDemand, gpus: int) -> _Flows:
-    """Groups as flows, where a partly filled domain breaks their symmetry."""
-    leg = _direct_groups(groups, 1).network.listed()
-    ends = leg.source.astype(np.int32), leg.destination.astype(np.int32)
-    return _Flows(gpus, *ends, leg.flow_bytes)

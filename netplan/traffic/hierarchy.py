@@ -1,4 +1,4 @@
-"""Time of one collective, or of one message, on several levels: the one engine.
+"""Time of one collective on several levels: the one engine.
 
 A collective is carried out by a group of GPUs that has m_1, ..., m_k members in levels 1 to k, from
 the inside to the outside; g is their product and M_i = m_1 ... m_(i-1). The message D is cut into c
@@ -35,16 +35,13 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from netplan.arrays import Amount, Counts, Floats, Ints
+from netplan.arrays import Amount, Counts, Ints
 from netplan.errors import InputError
-from netplan.levels import LINKS_PER_STEP
 from netplan.traffic.algorithms import (
     Affine,
     AnyLevel,
     AnyMethod,
-    Forwarding,
     LevelTime,
     Method,
     Span,
@@ -151,112 +148,6 @@ def _level_times(
             inside = inside * here
 
 
-def per_dimension_s(times_s: Floats, chunks: Counts = 1, stations: Counts | Floats = 1) -> Amount:
-    """Time of `chunks` chunks that follow each other through all levels [s].
-
-    Parameters
-    ----------
-    times_s
-        Time of one chunk in each level, shape (levels, ...) [s].
-    chunks
-        Chunks of the message, a number or an array that broadcasts with one row of `times_s` [1].
-    stations
-        Equal parts of each level that serve a chunk each, as in a chain; shape as `times_s` [1].
-
-    Returns
-    -------
-    float or array
-        sum_i t_i + (c-1) * max_i t_i / stations_i [s].
-
-    Examples
-    --------
-    >>> per_dimension_s(np.array([1.0, 2.0]), 3)
-    7.0
-    """
-    slowest_s = (times_s / stations).max(axis=0)
-    return plain(times_s.sum(axis=0) + (np.asarray(chunks) - 1) * slowest_s)
-
-
-def hierarchical_s(times_s: Floats, chunks: Counts = 1) -> Amount:
-    """Time of `chunks` chunks that climb all levels and come back, in an all_reduce [s].
-
-    Parameters
-    ----------
-    times_s
-        Time of one chunk in each level, both phases, shape (levels, ...) [s].
-    chunks
-        Chunks of the message, a number or an array that broadcasts with one row of `times_s` [1].
-
-    Returns
-    -------
-    float or array
-        max_i (c*t_i + t_1 + ... + t_{i-1}) [s].
-
-    Examples
-    --------
-    >>> hierarchical_s(np.array([1.0, 2.0]), 3)
-    7.0
-    >>> hierarchical_s(np.array([2.0, 1.0]), 3)
-    6.0
-    """
-    below_s = np.cumsum(times_s, axis=0) - times_s
-    return plain((np.asarray(chunks) * times_s + below_s).max(axis=0))
-
-
-def chunk_times_s(
-    collective: CollectiveKind,
-    levels: Sequence[AnyLevel],
-    *,
-    data_bytes: Amount,
-    algorithm: AnyMethod | Sequence[AnyMethod] = None,
-    schedule: Schedule = "hierarchical",
-) -> Floats:
-    """Time of one chunk in each level: the largest one names the bottleneck.
-
-    Parameters
-    ----------
-    collective, levels, algorithm, schedule
-        As in `collective_s`.
-    data_bytes
-        Message D of the one chunk [B].
-
-    Returns
-    -------
-    array
-        Shape (levels, ...): both phases of an all_reduce together [s].
-
-    Raises
-    ------
-    InputError
-        As in `collective_s`.
-
-    Examples
-    --------
-    >>> from netplan.levels import Level
-    >>> domain, network = Level("switch", 8, 450e9), Level("switch", 8, 50e9)
-    >>> chunk_times_s("all_gather", [domain, network], data_bytes=1e9)
-    array([0.00194444, 0.0021875 ])
-    """
-    return _chunk_times(collective, levels, data_bytes, _methods(levels, algorithm), schedule)[0]
-
-
-def _chunk_times(
-    collective: CollectiveKind,
-    levels: Sequence[AnyLevel],
-    data_bytes: Amount,
-    methods: Sequence[AnyMethod],
-    schedule: Schedule,
-) -> tuple[Floats, Floats]:
-    """Time of one chunk in each level, and the stations of each, shape (levels, ...)."""
-    check_choice("collective", collective, get_args(CollectiveKind))
-    check_choice("schedule", schedule, get_args(Schedule))
-    times = list(_level_times(collective, levels, None, methods, schedule))
-    rows = [time.s_per_byte * data_bytes + time.fixed_s for time in times]
-    stations = [np.asarray(time.stations, dtype=np.float64) for time in times]
-    both = np.broadcast_arrays(*rows, *stations)
-    return np.stack(both[: len(rows)]), np.stack(both[len(rows) :])
-
-
 def collective_s(
     collective: CollectiveKind,
     levels: Sequence[AnyLevel],
@@ -306,89 +197,21 @@ def collective_s(
     check_number("data_bytes", data_bytes)
     check_number("chunks", chunks, minimum=1, whole=True)
     methods = _methods(levels, algorithm)
+    check_choice("collective", collective, get_args(CollectiveKind))
+    check_choice("schedule", schedule, get_args(Schedule))
     if schedule == "flat_ring":
         one = group_time(collective, levels, None, methods=methods, schedule=schedule)
         return plain(one.s_per_byte * data_bytes + chunks * one.fixed_s)
+    times = list(_level_times(collective, levels, None, methods, schedule))
     chunk_bytes = plain(np.divide(data_bytes, chunks))
-    times_s, stations = _chunk_times(collective, levels, chunk_bytes, methods, schedule)
+    rows = [time.s_per_byte * chunk_bytes + time.fixed_s for time in times]
+    both = np.broadcast_arrays(*rows, *(np.asarray(time.stations, float) for time in times))
+    times_s, stations = np.stack(both[: len(rows)]), np.stack(both[len(rows) :])
     if collective == "all_reduce" and schedule == "hierarchical":
-        return hierarchical_s(times_s, chunks)
-    return per_dimension_s(times_s, chunks, stations)
-
-
-def point_to_point_s(
-    level: AnyLevel,
-    *,
-    data_bytes: Amount,
-    links: Counts | None = None,
-    forwarding: Forwarding = "cut_through",
-) -> Amount:
-    """Time of one message of D bytes over H links: H*L + d + D/B [s].
-
-    With ``store_and_forward`` every link waits for the whole message: H*(L + D/B) + d.
-
-    Parameters
-    ----------
-    level
-        Gives bandwidth and latencies; its size does not matter.
-    data_bytes
-        Bytes of the message D [B].
-    links
-        Links H on the way [1], 0 within one GPU; None takes neighbours: 2 on a switch, else 1.
-    forwarding
-        ``cut_through`` or ``store_and_forward``.
-
-    Raises
-    ------
-    InputError
-        If a number or name is not allowed.
-
-    Examples
-    --------
-    >>> from netplan.levels import Level
-    >>> torus = Level("ring", 8, 50e9, link_latency_s=1e-6)
-    >>> point_to_point_s(torus, data_bytes=1e6, links=torus_links([0, 0], [3, 7], [8, 8]))
-    2.4e-05
-    """
-    check_choice("forwarding", forwarding, get_args(Forwarding))
-    check_number("data_bytes", data_bytes)
-    hops = np.asarray(LINKS_PER_STEP[level.kind] if links is None else links, dtype=np.float64)
-    check_number("links", hops, whole=True)
-    sends = hops if forwarding == "store_and_forward" else np.minimum(hops, 1)
-    delay_s = np.minimum(hops, 1) * level.step_latency_s
-    wire_s = sends * data_bytes / level.link_bytes_per_s
-    return plain(hops * level.link_latency_s + delay_s + wire_s)
-
-
-def torus_links(source: ArrayLike, target: ArrayLike, sizes: ArrayLike) -> Counts:
-    """Links on the shortest way through a torus: sum of min(abs(i-j), n - abs(i-j)) [1].
-
-    Parameters
-    ----------
-    source, target
-        Coordinates, shape (..., dimensions) [1].
-    sizes
-        GPUs of each ring, shape (dimensions,) [1].
-
-    Raises
-    ------
-    InputError
-        If a coordinate lies outside its ring.
-
-    Examples
-    --------
-    >>> torus_links([0, 0, 0], [3, 1, 2], [4, 4, 4])
-    4
-    """
-    here, there, n = np.asarray(source), np.asarray(target), np.asarray(sizes)
-    check_number("sizes", n, minimum=1, whole=True)
-    for name, point in (("source", here), ("target", there)):
-        check_number(name, point, whole=True)
-        if np.any(point >= n):
-            raise InputError(f"{name}: got {point.tolist()}, use coordinates below {n.tolist()}")
-    apart = np.abs(here - there)
-    links = np.minimum(apart, n - apart).sum(axis=-1)
-    return int(links) if links.ndim == 0 else links
+        below_s = np.cumsum(times_s, axis=0) - times_s
+        return plain((np.asarray(chunks) * times_s + below_s).max(axis=0))
+    slowest_s = (times_s / stations).max(axis=0)
+    return plain(times_s.sum(axis=0) + (np.asarray(chunks) - 1) * slowest_s)
 
 
 def _methods(

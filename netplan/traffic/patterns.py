@@ -55,26 +55,8 @@ PASSES: dict[CollectiveKind, int] = {
 """An all_reduce is a reduce_scatter and an all_gather."""
 
 
-def ring_traffic(members: Indices, edge_bytes: float, gpus: int, kind: str) -> TrafficMatrix:
-    """Every member sends the same amount to the next one of its group.
-
-    Parameters
-    ----------
-    members
-        GPUs of each group in ring order, shape (groups, size); groups of one are silent.
-    edge_bytes
-        From a member to the next [B].
-    gpus
-        GPUs of the cluster [1].
-    kind
-        One of ``KINDS``.
-
-    Examples
-    --------
-    >>> ring = ring_traffic(np.array([[0, 1, 2]], dtype=np.int32), 1e9, gpus=4, kind="tensor")
-    >>> ring.source.tolist(), ring.destination.tolist()
-    ([0, 1, 2], [1, 2, 0])
-    """
+def _ring_traffic(members: Indices, edge_bytes: float, gpus: int, kind: str) -> TrafficMatrix:
+    """Every member sends the same amount to the next one of its group."""
     if members.shape[1] == 1:
         return no_traffic(gpus)
     following = np.roll(members, -1, axis=1)
@@ -94,7 +76,7 @@ def both_ways(matrix: TrafficMatrix) -> TrafficMatrix:
 
     Examples
     --------
-    >>> ring = ring_traffic(np.array([[0, 1, 2]], dtype=np.int32), 1e9, gpus=3, kind="data")
+    >>> ring = _ring_traffic(np.array([[0, 1, 2]], dtype=np.int32), 1e9, gpus=3, kind="data")
     >>> both_ways(ring).flow_bytes.tolist()
     [500000000.0, 500000000.0, 500000000.0, 500000000.0, 500000000.0, 500000000.0]
     """
@@ -222,7 +204,7 @@ def _flat(
         return no_traffic(gpus)
     if pattern == "ring":
         share = (n - 1) / 2 if collective == "all_to_all" else PASSES[collective] * (n - 1) / n
-        return ring_traffic(members, share * data_bytes, gpus, kind)
+        return _ring_traffic(members, share * data_bytes, gpus, kind)
     pair_bytes = PASSES[collective] * data_bytes / n
     groups = UniformGroups(members, pair_bytes, KINDS.index(kind))
     silent = no_traffic(gpus)

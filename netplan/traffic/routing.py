@@ -21,9 +21,10 @@ import numpy as np
 from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
 from netplan.topologies.graph import GPU, HB_SWITCH, FabricGraph, connected_parts
-from netplan.traffic.demand import Demand, Leg, check_demand, split_demand
+from netplan.traffic.demand import Leg, check_demand, split_demand
 from netplan.traffic.loads import LinkLoads
-from netplan.traffic.routing_clos import graph_clos_loads, tree_of_graph
+from netplan.traffic.matrix import TrafficMatrix
+from netplan.traffic.routing_clos import clos_loads, tree_of_graph
 from netplan.traffic.routing_dragonfly import GLOBAL, HOST, LOCAL, dragonfly_loads, dragonfly_map
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
 from netplan.traffic.routing_torus import RING, torus_loads
@@ -36,18 +37,8 @@ def has_domains(graph: FabricGraph) -> bool:
     return HB_GROUP in graph.group_names
 
 
-def domain_loads(graph: FabricGraph, leg: Leg, rng: np.random.Generator | None = None) -> Floats:
-    """Load of the links inside HB domains [B], shape (2, links); all others are 0.
-
-    Parameters
-    ----------
-    graph
-        The fabric.
-    leg
-        Traffic between GPUs of the same domain.
-    rng
-        As in :func:`netplan.traffic.routing_ecmp.ecmp_loads`.
-    """
+def _domain_loads(graph: FabricGraph, leg: Leg, rng: np.random.Generator | None = None) -> Floats:
+    """Load of the links inside HB domains [B], shape (2, links); all others are 0."""
     loads = np.zeros((2, graph.link_count))
     links = graph.links_of(HB_GROUP)
     if rng is None and _is_star(graph, links):
@@ -81,7 +72,7 @@ Routing = Literal[
 
 def link_loads(
     graph: FabricGraph,
-    demand: Demand,
+    demand: TrafficMatrix,
     *,
     routing: Routing = "auto",
     forwarding: bool | None = None,
@@ -94,7 +85,7 @@ def link_loads(
     graph
         The fabric.
     demand
-        Traffic between its GPUs; a `netplan.traffic.matrix.TrafficMatrix` is one.
+        Traffic between its GPUs.
     routing
         How messages find their way (table of this module).
     forwarding
@@ -111,14 +102,13 @@ def link_loads(
 
     Examples
     --------
-    >>> from types import SimpleNamespace
     >>> from netplan.topologies.expand import expand
     >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
+    >>> from netplan.traffic.matrix import flows_matrix
     >>> sizing = Sizing(64, 8, 4, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
     >>> graph = expand(FABRICS.load("rail-only"), sizing)
-    >>> demand = SimpleNamespace(gpus=64, source=np.array([0]), destination=np.array([5]),
-    ...                          flow_bytes=np.array([50e9]), groups=())
+    >>> demand = flows_matrix(64, source=[0], destination=[5], flow_bytes=[50e9])
     >>> loads = link_loads(graph, demand)
     >>> loads.busiest_s
     1.0
@@ -137,7 +127,7 @@ def link_loads(
     rng = (rng or np.random.default_rng(0)) if routing == "hashed" else None
     loads = np.zeros((2, graph.link_count))
     if has_domains(graph):
-        loads += domain_loads(graph, legs.inside, rng)
+        loads += _domain_loads(graph, legs.inside, rng)
     if len(links):
         loads += _network_loads(graph, links, legs.network, routing, rng)
     return LinkLoads(graph, loads)
@@ -164,7 +154,7 @@ def _network_loads(
         return loads
     tree = tree_of_graph(graph, links) if rng is None else None
     if tree is not None:
-        return graph_clos_loads(tree, leg, graph.link_count)
+        return clos_loads(tree, leg, graph.link_count)
     arcs = make_arcs(graph.source, graph.target, forwarding_nodes(graph, links), links)
     flows = leg.listed()
     routed = ecmp_loads(arcs, flows.source, flows.destination, flows.flow_bytes, rng)

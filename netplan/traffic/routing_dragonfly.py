@@ -28,8 +28,7 @@ from scipy.sparse import coo_array, csr_array, diags_array
 from netplan.arrays import AnyInts, Floats, Ints
 from netplan.errors import InputError
 from netplan.topologies.graph import SWITCH, FabricGraph, connected_parts
-from netplan.traffic.demand import Leg
-from netplan.traffic.products import Products
+from netplan.traffic.demand import Leg, Products
 
 Matrix = Any
 """A sparse matrix of scipy, which has no types."""

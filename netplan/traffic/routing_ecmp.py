@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components
 
 from netplan.arrays import AnyInts, Bools, Floats, Ints
 from netplan.errors import InputError
-from netplan.traffic.products import sum_by
+from netplan.traffic.matrix import sum_by
 
 UNSEEN = np.int16(-1)
 BATCH_CELLS = 1 << 20

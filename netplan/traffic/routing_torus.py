@@ -3,11 +3,11 @@
 A flow moves along each axis the shorter way round its ring; if both are equally long, half goes
 each way. An axis that is not closed into a ring has one way only.
 
-``dimension_order``   all of axis 1 first, then axis 2, and so on. On one axis a flow covers a run
+``dimension order``   all of axis 1 first, then axis 2, and so on. On one axis a flow covers a run
                       of consecutive links, so it adds its bytes where the run begins and takes
                       them off where it ends; a running sum over the ring gives all loads. The
                       cost is that of the flows plus that of the links, however long the runs.
-``minimal_adaptive``  at every node evenly over all links that lead nearer (what fluid ECMP does on
+``minimal adaptive``  at every node evenly over all links that lead nearer (what fluid ECMP does on
                       the graph). The pattern of one flow depends on its offset only, so it is
                       worked out once an offset, in a box as large as the offset.
 
@@ -27,8 +27,8 @@ import numpy as np
 from netplan.arrays import AnyInts, Bools, Floats, Ints
 from netplan.errors import InputError
 from netplan.topologies.graph import FabricGraph
-from netplan.traffic.demand import Leg, no_leg
-from netplan.traffic.products import Products, sum_by
+from netplan.traffic.demand import Leg, Products, no_leg
+from netplan.traffic.matrix import sum_by
 
 PLUS, MINUS = range(2)
 """Directions along an axis, the second index of torus loads."""
@@ -80,34 +80,10 @@ class Torus:
         return steps, 2 * steps == -size
 
 
-def dimension_order(
+def _dimension_order(
     torus: Torus, source: AnyInts, destination: AnyInts, flow_bytes: Floats
 ) -> Floats:
-    """Loads under dimension-order routing.
-
-    Parameters
-    ----------
-    torus
-        The torus.
-    source, destination
-        Positions, shape (flows,).
-    flow_bytes
-        Size of each flow [B].
-
-    Returns
-    -------
-    array
-        Bytes that leave each position along each axis, plus and minus [B], shape
-        (axes, 2, positions).
-
-    Examples
-    --------
-    On a ring of 4, 0 sends to 2: half goes each way.
-
-    >>> dimension_order(Torus((4,)), np.array([0]), np.array([2]), np.array([8.0]))[0]
-    array([[4., 4., 0., 0.],
-           [4., 0., 0., 4.]])
-    """
+    """Bytes that leave each position along each axis, plus and minus, (axes, 2, positions)."""
     loads = np.zeros((len(torus.sizes), 2, torus.positions))
     here = source
     for axis, size in enumerate(torus.sizes):
@@ -151,25 +127,10 @@ def _runs(
     return np.where(busy, loads, 0.0).ravel()
 
 
-def minimal_adaptive(
+def _minimal_adaptive(
     torus: Torus, source: AnyInts, destination: AnyInts, flow_bytes: Floats
 ) -> Floats:
-    """Loads under minimal-adaptive routing, as `dimension_order`.
-
-    Raises
-    ------
-    InputError
-        If the flows are so many and so long that they would take more than 2^28 steps.
-
-    Examples
-    --------
-    From one corner of a square to the other half goes each way round.
-
-    >>> corner = np.array([0]), np.array([3]), np.array([8.0])
-    >>> minimal_adaptive(Torus((2, 2)), *corner)[:, PLUS]
-    array([[4., 0., 4., 0.],
-           [4., 4., 0., 0.]])
-    """
+    """Loads under minimal-adaptive routing, as `_dimension_order`."""
     axes = range(len(torus.sizes))
     moves = [torus.moves(source, destination, axis) for axis in axes]
     offset = np.stack([steps for steps, _ in moves], axis=1)
@@ -248,33 +209,10 @@ def _lay(
 MAX_GROUP_CELLS = 1 << 26
 
 
-def group_dimension_order(torus: Torus, products: Products, rails: int) -> Floats | None:
-    """Loads of uniform groups, as :func:`netplan.traffic.routing_torus.dimension_order`.
+def _group_dimension_order(torus: Torus, products: Products, rails: int) -> Floats | None:
+    """Loads of uniform groups, shape (axes, 2, gpus); None where listing their pairs is cheaper.
 
-    Parameters
-    ----------
-    torus
-        Torus of one rail.
-    products
-        Groups; the entries of a label are GPUs of one rail, GPU d x rails + r at position d of r.
-    rails
-        Rails side by side [1].
-
-    Returns
-    -------
-    array or None
-        Bytes that leave each GPU along each axis, plus and minus [B], shape (axes, 2, gpus); None
-        if the groups are so many that listing their pairs is cheaper.
-
-    Examples
-    --------
-    All to all on a ring of 4: 1 + 2 x 1/2 of the messages pass a link each way, from 2 sources.
-
-    >>> one, gpus = np.ones(4), np.arange(4)
-    >>> everyone = Products(0 * gpus, gpus, gpus, one, one, 1.0)
-    >>> group_dimension_order(Torus((4,)), everyone, 1)
-    array([[[2., 2., 2., 2.],
-            [2., 2., 2., 2.]]])
+    The entries of a label are GPUs of one rail; GPU d x rails + r stands at position d of rail r.
     """
     order = np.argsort(products.label, kind="stable")
     _, starts = np.unique(products.label[order], return_index=True)
@@ -336,16 +274,8 @@ def _axis_loads(torus: Torus, axis: int, shares: tuple[Floats, Floats], table: F
 RING = "ring "
 
 
-def torus_of_graph(graph: FabricGraph) -> tuple[Torus, Ints]:
-    """Torus that a graph's rings form over all GPUs; axis of every link, -1 for others.
-
-    The rails are the innermost axis of the returned torus, whose rings nobody travels.
-
-    Raises
-    ------
-    InputError
-        If the graph has no link groups ``ring 1 ...``, or its rings are not those of a torus.
-    """
+def _torus_of_graph(graph: FabricGraph) -> tuple[Torus, Ints]:
+    """Torus that a graph's rings form over all GPUs; axis of every link, -1 for others."""
     names = [int(n.split()[1]) if n.startswith(RING) else 0 for n in graph.group_names]
     axis_of_link = np.array([*names, 0], np.int64)[graph.group]
     if not axis_of_link.any():
@@ -390,14 +320,14 @@ def torus_loads(graph: FabricGraph, leg: Leg, *, adaptive: bool = False) -> Floa
     Raises
     ------
     InputError
-        As in :func:`torus_of_graph`, or as the routing does.
+        As in `_torus_of_graph`, or as the routing does.
     """
-    torus, axis_of_link = torus_of_graph(graph)
-    route = minimal_adaptive if adaptive else dimension_order
+    torus, axis_of_link = _torus_of_graph(graph)
+    route = _minimal_adaptive if adaptive else _dimension_order
     passed = np.zeros((len(torus.sizes), 2, graph.gpus))
     rail = Torus(torus.sizes[1:], torus.closed)
     for products in leg.products:
-        whole = None if adaptive else group_dimension_order(rail, products, graph.hb_size)
+        whole = None if adaptive else _group_dimension_order(rail, products, graph.hb_size)
         if whole is None:
             leg = leg.plus(no_leg(products).listed())
         else:

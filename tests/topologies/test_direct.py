@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from netplan.errors import InputError
 from netplan.topologies.build import build_fabric
-from netplan.topologies.dragonfly import balanced_shape, sized_shape
+from netplan.topologies.dragonfly import _balanced_shape, _sized_shape
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS
-from netplan.topologies.torus import torus_sizes
+from netplan.topologies.torus import _torus_sizes
 
 
 def sizing(gpus: int, radix: int = 64, hb_size: int = 1) -> Sizing:
@@ -28,7 +28,7 @@ def test_torus_sizes_have_the_smallest_sum(positions: int, dimensions: int) -> N
         for sizes in product(divisors, repeat=dimensions - 1)
         if positions % prod(sizes) == 0
     )
-    found = torus_sizes(positions, dimensions)
+    found = _torus_sizes(positions, dimensions)
     assert prod(found) == positions
     assert sum(found) == brute
 
@@ -64,7 +64,7 @@ def test_published_dragonflies(
     radix: int, hosts: int, switches: int, copper: int, fibre: int
 ) -> None:
     # ATOP/ZCube (SIGCOMM 2025), appendix: balanced p = 4 and p = 6; host cables at full capacity.
-    shape = balanced_shape(hosts, radix)
+    shape = _balanced_shape(hosts, radix)
     assert shape.switches == switches
     assert shape.local_links + hosts == copper
     assert shape.global_links == fibre
@@ -74,7 +74,7 @@ def test_published_dragonflies(
 
 def test_dragonfly_with_few_groups_spreads_its_global_links() -> None:
     # p = h = 32, a = 64: 16 groups of 2,048 hosts; 2,048 global ports over 15 others: 136 each.
-    shape = balanced_shape(32_768, 128)
+    shape = _balanced_shape(32_768, 128)
     assert (shape.groups, shape.links_per_pair) == (16, 136)
     assert shape.taper == pytest.approx(15 * 136 / 2048)
 
@@ -101,12 +101,12 @@ def test_dragonfly_of_single_gpus_is_switch_by_mesh_by_mesh() -> None:
 def test_dragonfly_too_small_a_radix() -> None:
     # h = 2: 2 hosts, 4 switches, 4*2 + 1 = 9 groups: 72 hosts.
     with pytest.raises(InputError, match="holds at most 72 GPUs, got 100"):
-        balanced_shape(100, 8)
+        _balanced_shape(100, 8)
 
 
 def test_dragonfly_needs_its_ports() -> None:
     with pytest.raises(InputError, match="needs 71 ports, got radix 64"):
-        sized_shape(10_000, 64, (20, 32, 20))
+        _sized_shape(10_000, 64, (20, 32, 20))
 
 
 def test_torus_of_given_sizes_must_hold_the_gpus() -> None:

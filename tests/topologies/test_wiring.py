@@ -168,6 +168,14 @@ def test_torus_is_networkx_grid(sizes: tuple[int, ...], rings: str) -> None:
     assert edges == expected
 
 
+def test_tpu_v4_cubes_have_96_optical_links() -> None:
+    # Jouppi et al., TPU v4 (ISCA 2023): 64 cubes of 4 x 4 x 4 chips, 96 optical links a cube. Each
+    # link between cubes is two fibres, one from either cube.
+    graph = expand(FABRICS.load("torus-3d"), sizing(4096))
+    between = [len(graph.links_of(f"ring {axis} optical")) for axis in (1, 2, 3)]
+    assert 2 * sum(between) == 64 * 96
+
+
 @pytest.mark.parametrize("arrangement", ["absolute", "relative", "circulant"])
 @pytest.mark.parametrize(
     ("gpus", "radix", "hb_size"), [(1056, 15 + 1, 4), (264, 16, 1), (72, 8, 1)]

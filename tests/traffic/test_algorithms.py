@@ -17,7 +17,7 @@ from netplan.traffic.algorithms import (
     Collective,
     LevelArrays,
     Method,
-    level_affine,
+    _level_affine,
     level_time_s,
 )
 
@@ -152,16 +152,16 @@ def test_direct_shares_the_port_of_a_switch_but_not_the_links_of_a_mesh(
 
 @pytest.mark.parametrize("algorithm", ["ring", "halving_doubling"])
 def test_a_storing_switch_doubles_the_bytes_but_not_the_latencies(algorithm: Algorithm) -> None:
-    cut = level_affine("all_reduce", level("switch", 8), algorithm=algorithm)
-    stored = level_affine(
+    cut = _level_affine("all_reduce", level("switch", 8), algorithm=algorithm)
+    stored = _level_affine(
         "all_reduce", level("switch", 8), algorithm=Method(algorithm, "store_and_forward")
     )
     assert stored.s_per_byte == pytest.approx(2 * cut.s_per_byte, rel=1e-12)
     assert stored.fixed_s == cut.fixed_s
     # A ring of cables has no switch that could store.
-    plain = level_affine("all_reduce", level("ring", 8), algorithm="ring")
+    plain = _level_affine("all_reduce", level("ring", 8), algorithm="ring")
     method = Method("ring", "store_and_forward")
-    stored = level_affine("all_reduce", level("ring", 8), algorithm=method)
+    stored = _level_affine("all_reduce", level("ring", 8), algorithm=method)
     assert (stored.s_per_byte, stored.fixed_s) == (plain.s_per_byte, plain.fixed_s)
 
 
@@ -201,12 +201,12 @@ def test_reductions_load_the_memory_once_in_each_reduce_scatter(
     ]
     phases: dict[Collective, int] = {"reduce_scatter": 1, "all_reduce": 1, "all_gather": 0}
     for collective, reductions in phases.items():
-        free = level_affine(collective, level(kind, 8), algorithm=algorithm).s_per_byte
+        free = _level_affine(collective, level(kind, 8), algorithm=algorithm).s_per_byte
         for accesses, method in charges:
-            charged = level_affine(collective, level(kind, 8), algorithm=method).s_per_byte
+            charged = _level_affine(collective, level(kind, 8), algorithm=method).s_per_byte
             expected = reductions * accesses / memory
             assert charged - free == pytest.approx(expected, rel=1e-9, abs=1e-20)
-            assert level_affine(collective, level(kind, 1), algorithm=method).s_per_byte == 0.0
+            assert _level_affine(collective, level(kind, 1), algorithm=method).s_per_byte == 0.0
 
 
 @pytest.mark.parametrize("kind", get_args(LevelKind))

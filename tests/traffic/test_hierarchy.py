@@ -17,10 +17,7 @@ from netplan.levels import Level
 from netplan.traffic.algorithms import Collective, LevelArrays, Method
 from netplan.traffic.hierarchy import (
     Schedule,
-    chunk_times_s,
     collective_s,
-    point_to_point_s,
-    torus_links,
 )
 
 PUBLISHED = Path(__file__).parents[1] / "published"
@@ -256,43 +253,6 @@ def test_many_plans_at_once(collective: Collective, schedule: Schedule) -> None:
         assert times_s[i] == pytest.approx(one_s, rel=1e-12)
 
 
-def test_chunk_times_name_the_bottleneck() -> None:
-    times_s = chunk_times_s("all_gather", [DOMAIN, NETWORK], data_bytes=1e9)
-    assert times_s == pytest.approx([1.944444e-3, 2.1875e-3], rel=1e-6)
-
-
-def test_point_to_point_by_hand() -> None:
-    torus = Level("ring", 8, 50e9, 1e-6, 3e-6)
-    # 3 back along the first ring of 8, 2 along the second of 5, 0 along the third.
-    hops = torus_links([1, 0, 2], [6, 2, 2], [8, 5, 4])
-    assert hops == 5
-    # 5 * 1e-6 + 3e-6 + 1e6/50e9 (2e-5) s; stored at every GPU: 5 * 2.1e-5 + 3e-6 s.
-    cut_s = point_to_point_s(torus, data_bytes=1e6, links=hops)
-    assert cut_s == pytest.approx(28e-6, rel=1e-12)
-    stored_s = point_to_point_s(torus, data_bytes=1e6, links=hops, forwarding="store_and_forward")
-    assert stored_s == pytest.approx(108e-6, rel=1e-12)
-    assert point_to_point_s(torus, data_bytes=1e6, links=0) == 0.0
-    # Neighbours: two links at a switch, one on a ring.
-    assert point_to_point_s(torus, data_bytes=0.0) == pytest.approx(4e-6, rel=1e-12)
-    switch = Level("switch", 8, 50e9, 1e-6, 3e-6)
-    assert point_to_point_s(switch, data_bytes=0.0) == pytest.approx(5e-6, rel=1e-12)
-
-
-def test_torus_links_count_the_shortest_way() -> None:
-    # Breadth-first search on a 5 x 4 torus.
-    sizes = (5, 4)
-    distance, frontier = {(0, 0): 0}, deque([(0, 0)])
-    while frontier:
-        i, j = frontier.popleft()
-        for near in (((i + 1) % 5, j), ((i - 1) % 5, j), (i, (j + 1) % 4), (i, (j - 1) % 4)):
-            if near not in distance:
-                distance[near] = distance[i, j] + 1
-                frontier.append(near)
-    points = np.array(sorted(distance))
-    expected = [distance[i, j] for i, j in points.tolist()]
-    assert np.asarray(torus_links((0, 0), points, sizes)).tolist() == expected
-
-
 def test_what_is_not_allowed_is_refused() -> None:
     both = [DOMAIN, NETWORK]
     with pytest.raises(InputError, match="at least one level"):
@@ -307,9 +267,3 @@ def test_what_is_not_allowed_is_refused() -> None:
         collective_s("all_gather", both, data_bytes=1.0, schedule="flat")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="unknown collective 'scan'"):
         collective_s("scan", both, data_bytes=1.0)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"links: got 1\.5"):
-        point_to_point_s(DOMAIN, data_bytes=1.0, links=1.5)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="unknown forwarding"):
-        point_to_point_s(DOMAIN, data_bytes=1.0, forwarding="slow")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"target: got \[4\], use coordinates below \[4\]"):
-        torus_links([0], [4], [4])

@@ -17,7 +17,7 @@ from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.demand import split_demand
 from netplan.traffic.matrix import TrafficMatrix, UniformGroups, flows_matrix, no_traffic
 from netplan.traffic.routing import Routing, link_loads
-from netplan.traffic.routing_clos import graph_clos_loads, tree_of_graph
+from netplan.traffic.routing_clos import clos_loads, tree_of_graph
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
 from tests.oracles.router import (
     Flow,
@@ -218,7 +218,7 @@ def test_closed_form_and_search_agree_wherever_both_apply(name: str) -> None:
     ).network
     arcs = make_arcs(graph.source, graph.target, graph.node_kind != GPU, links)
     searched = ecmp_loads(arcs, leg.source, leg.destination, leg.flow_bytes)
-    closed = graph_clos_loads(tree, leg, graph.link_count)
+    closed = clos_loads(tree, leg, graph.link_count)
     np.testing.assert_allclose(closed, searched.reshape(2, -1), rtol=1e-9, atol=1e-9)
 
 

@@ -139,7 +139,7 @@ def number_draft(draft: Draft, name: str, hb_size: int = 1) -> FabricGraph:
         If there are no GPUs or links, a link ends on an unknown node, a port is used twice, or the
         graph is not connected.
     """
-    names = sorted(draft.nodes, key=natural_order)
+    names = sorted(draft.nodes, key=_natural_order)
     kind = np.array([draft.nodes[node].kind for node in names], np.int8)
     gpus = int(np.count_nonzero(kind == GPU))
     if not gpus or not draft.links:
@@ -180,14 +180,8 @@ def number_draft(draft: Draft, name: str, hb_size: int = 1) -> FabricGraph:
     )
 
 
-def natural_order(name: str) -> list[str | int]:
-    """Sorting key that compares digits as numbers.
-
-    Examples
-    --------
-    >>> sorted(["gpu-10", "gpu-2"], key=natural_order)
-    ['gpu-2', 'gpu-10']
-    """
+def _natural_order(name: str) -> list[str | int]:
+    """Sorting key that compares digits as numbers."""
     parts = re.split(r"([0-9]+)", name)
     return [int(part) if i % 2 else part for i, part in enumerate(parts)]
 

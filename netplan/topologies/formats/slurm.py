@@ -56,7 +56,7 @@ def slurm_lines(graph: FabricGraph, *, node: str = "node") -> Iterator[str]:
         children, first = np.unique(below, return_index=True)
         parents = part[first]
         for parent in range(int(parents.max()) + 1):
-            members = hostlist(children[parents == parent])
+            members = _hostlist(children[parents == parent])
             yield f"SwitchName={label}{parent} {kind}={label_below}{members}\n"
         below, label_below, kind = part, label, "Switches"
 
@@ -71,14 +71,8 @@ def _parts(graph: FabricGraph, tier: int) -> Ints:
     return np.unique(label[: graph.gpus : graph.hb_size], return_inverse=True)[1].reshape(-1)
 
 
-def hostlist(numbers: Ints) -> str:
-    """Ascending numbers as a Slurm host list.
-
-    Examples
-    --------
-    >>> hostlist(np.array([0, 1, 2, 7])), hostlist(np.array([5]))
-    ('[0-2,7]', '5')
-    """
+def _hostlist(numbers: Ints) -> str:
+    """Ascending numbers as a Slurm host list."""
     values = numbers.tolist()
     breaks = [i for i, (a, b) in enumerate(pairwise(values), 1) if b != a + 1]
     ranges = [values[a:b] for a, b in pairwise((0, *breaks, len(values)))]

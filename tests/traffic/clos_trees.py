@@ -1,0 +1,63 @@
+"""Trees of Clos networks by their counts alone, against those that are read off a graph."""
+
+import numpy as np
+
+from netplan.arrays import Indices, Ints
+from netplan.topologies.clos import ceil_div, equal_uplinks, leaf_ports, tiers_needed
+from netplan.traffic.routing_clos import ClosTree
+
+
+def clos_tree(endpoints: int, radix: int, *, oversubscription: float = 1.0) -> ClosTree:
+    """Tree of :func:`netplan.topologies.clos.wireable_clos`, without its graph."""
+    ports = leaf_ports(radix, oversubscription)
+    tiers = tiers_needed(endpoints, radix, ports)
+    one = np.ones(endpoints, np.int32)
+    if tiers <= 1:
+        return ClosTree((0 * one,) * tiers, (one,) * tiers)
+    leaves = ceil_div(endpoints, ports.down)
+    hosts = ceil_div(endpoints, leaves)
+    uplinks = ceil_div(hosts * ports.up, ports.down)
+    starts = np.arange(leaves + 1, dtype=np.int64) * endpoints // leaves
+    leaf = np.repeat(np.arange(leaves, dtype=np.int32), np.diff(starts))
+    if tiers == 2:
+        spines, each = equal_uplinks(leaves, uplinks, radix, radix - hosts)
+        top = np.zeros(leaves, np.int32)
+        return ClosTree((leaf, top), (one, np.full(leaves, spines * each, np.int32)))
+    plane = clos_tree(leaves, radix)
+    above = tuple(uplinks * links for links in plane.links_above)
+    return ClosTree((leaf, *plane.parents), (one, *above))
+
+
+def rail_order(gpus: int, hb_size: int) -> Ints:
+    """Endpoint of every GPU under rail wiring: by rank, then by HB domain, shape (gpus,)."""
+    domain, rank = np.divmod(np.arange(gpus), hb_size)
+    full, extra = divmod(gpus, hb_size)
+    return rank * full + np.minimum(rank, extra) + domain
+
+
+def attached(tree: ClosTree, endpoint: Ints) -> ClosTree:
+    """Tree whose lowest positions are GPUs, each on the given endpoint."""
+    leaf, *rest = tree.parents
+    links, *above = tree.links_above
+    return ClosTree((leaf[endpoint], *rest), (links[endpoint], *above))
+
+
+def side_by_side(tree: ClosTree, copies: int) -> ClosTree:
+    """As many separate copies, copy after copy: rail-only is one copy a rail."""
+    copy = np.arange(copies, dtype=np.int64)
+    parents: list[Indices] = []
+    for above in tree.parents:
+        numbers = copy[:, None] * (int(above.max()) + 1) + above
+        parents.append(numbers.astype(np.int32).ravel())
+    links_above: list[Indices] = [np.tile(links, copies) for links in tree.links_above]
+    return ClosTree(tuple(parents), tuple(links_above))
+
+
+def rail_only_tree(
+    gpus: int, radix: int, hb_size: int, *, oversubscription: float = 1.0
+) -> ClosTree:
+    """Tree of the rails of a rail-only network, each a Clos network of its own."""
+    hosts = gpus // hb_size
+    rails = side_by_side(clos_tree(hosts, radix, oversubscription=oversubscription), hb_size)
+    domain, rank = np.divmod(np.arange(gpus), hb_size)
+    return attached(rails, rank * hosts + domain)
