@@ -34,10 +34,10 @@ import numpy as np
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.faults.damage import Damage, no_damage
+from netplan.topologies.assembly import NameBlock, StructuralNames
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.floor_plan import Layout
 from netplan.topologies.graph import GPU, HB_SWITCH, INSIDE, RACK, SWITCH, FabricGraph
-from netplan.topologies.naming import NameBlock, StructuralNames
 from netplan.traffic.routing import HB_GROUP
 
 NUMBERED = re.compile(r"(.*[^0-9-])-?[0-9]+")

@@ -43,8 +43,8 @@ from netplan.faults.groups import (
     switch_groups,
     transceiver_ends,
 )
+from netplan.topologies.assembly import StructuralNames
 from netplan.topologies.graph import GPU, HB_SWITCH, MANAGER, SWITCH, FabricGraph
-from netplan.topologies.naming import StructuralNames
 from netplan.traffic.routing import HB_GROUP
 
 Space = Literal["node", "link", "end", "group"]

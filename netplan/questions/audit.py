@@ -20,9 +20,8 @@ from netplan.topologies.audit_cables import (
     is_simulator_topology,
 )
 from netplan.topologies.audit_designs import Finding, audit_designs, is_design_table
-from netplan.topologies.formats.cable_tables import is_cable_table, read_table
 from netplan.topologies.formats.reading import read_lines
-from netplan.topologies.formats.spreadsheet import Row
+from netplan.topologies.formats.tables import Row, is_cable_table, read_table
 from netplan.version import __version__
 
 HB_SWITCH_NAME = "nvswitch"

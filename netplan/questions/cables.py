@@ -26,24 +26,38 @@ from netplan.reports.quantities import quantity
 from netplan.reports.sections import Column, Heading, Paragraph, Section, Table, column
 from netplan.topologies.as_built import (
     Cable,
+    CableList,
     Difference,
     End,
     cables_of,
     differences,
+    named_alike,
     require_free_ports,
 )
 from netplan.topologies.build import build_fabric
-from netplan.topologies.cable_hosts import with_hosts
-from netplan.topologies.cable_plan import ROLES, CablePlan, Sheet, cable_plan, media_of, plan_sheet
-from netplan.topologies.cages import CableList, named_alike
+from netplan.topologies.cable_plan import (
+    ROLES,
+    CablePlan,
+    Sheet,
+    cable_plan,
+    media_of,
+    plan_sheet,
+    with_hosts,
+)
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.floor_plan import FLOOR_PLANS, FloorPlan
-from netplan.topologies.formats.cable_tables import is_cable_table, read_cable_table, read_table
 from netplan.topologies.formats.edge_list import NEEDED
 from netplan.topologies.formats.ibnetdiscover import ibnetdiscover_draft
-from netplan.topologies.formats.netbox import netbox_cables, netbox_devices
-from netplan.topologies.formats.ufm import ufm_ethernet, ufm_hca, ufm_infiniband, ufm_racks
+from netplan.topologies.formats.sheets import (
+    netbox_cables,
+    netbox_devices,
+    ufm_ethernet,
+    ufm_hca,
+    ufm_infiniband,
+    ufm_racks,
+)
+from netplan.topologies.formats.tables import is_cable_table, read_cable_table, read_table
 from netplan.units import gbps
 from netplan.version import __version__
 

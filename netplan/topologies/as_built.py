@@ -11,16 +11,26 @@ cables with the same two ends are the same cable; what is left over is explained
 A cable at another rate than planned is ``wrong speed``, also where it must be moved; where a file
 gives no rate, none is compared. Each difference says what to do, so that a technician can work
 through the list.
+
+Ports of switches can be named by cage: ``1/2`` is the second one of cage 1. A twin-port cage (OSFP)
+takes one module with two links, so two cables whose ports lie in one cage share a module. Cages
+count as on the front panel, the ports of a cage from 1. Tools such as ``ibnetdiscover`` number the
+ports of a switch on from cage to cage, as Quantum-2 does at its full rate: with two a cage, ``1/2``
+is port 2 and ``2/1`` port 3. That switches number on likewise when cages are split into more ports,
+at a lower rate, is assumed.
 """
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from typing import Literal, NamedTuple
 
-from netplan.errors import CatalogError
+from netplan.errors import CatalogError, InputError
 from netplan.topologies.graph import FabricGraph, network_only
 from netplan.units import gbps
+
+CAGE_PORT = re.compile(r"[1-9]\d{0,4}/([1-9]\d{0,2})")
 
 Kind = Literal["swapped", "wrong port", "wrong speed", "missing", "extra"]
 
@@ -55,17 +65,7 @@ class Cable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing to put right.
-
-    Parameters
-    ----------
-    kind
-        What differs.
-    planned, built
-        Cables concerned, as text; empty where there is none.
-    instruction
-        What to do.
-    """
+    """One thing to put right: cables concerned, as text or empty, and what to do."""
 
     kind: Kind
     planned: str
@@ -87,11 +87,8 @@ def cables_of(graph: FabricGraph) -> Iterator[Cable]:
     """
     network = network_only(graph) if "hb" in graph.group_names else graph
     names = network.node_names()
-    columns = (network.source, network.source_port, network.target, network.target_port)
-    rates = (gbps(rate) for rate in network.bytes_per_s.tolist())
-    for a, a_port, z, z_port, rate in zip(*(c.tolist() for c in columns), rates, strict=True):
-        a_end, z_end = End(names[a], str(a_port + 1)), End(names[z], str(z_port + 1))
-        yield Cable(a_end, z_end, rate)
+    for a, a_port, z, z_port, rate, *_ in network.link_rows():
+        yield Cable(End(names[a], str(a_port + 1)), End(names[z], str(z_port + 1)), gbps(rate))
 
 
 def ports_twice(cables: Iterable[Cable]) -> Iterator[tuple[End, Cable, Cable]]:
@@ -248,3 +245,104 @@ def _wrong_speed(plan: Cable, built: Cable) -> Difference:
         f"replace the cable from {plan.a} to {plan.z}: it runs at {built.gbps:g} Gb/s, planned"
         f" are {plan.gbps:g} Gb/s",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CableList:
+    """Cables of one file; its path is for errors."""
+
+    path: str
+    cables: Sequence[Cable]
+
+    def ends(self) -> Iterator[tuple[End, Cable]]:
+        """Both ends of every cable."""
+        for cable in self.cables:
+            yield cable.a, cable
+            yield cable.z, cable
+
+    def by_cage(self) -> set[str]:
+        """Devices with a port that is named by its cage."""
+        ends = (end for end, _ in self.ends() if "/" in end.port)
+        return {end.device for end in ends if CAGE_PORT.fullmatch(end.port)}
+
+    def by_number(self) -> set[str]:
+        """Devices with a port that is numbered."""
+        return {end.device for end, _ in self.ends() if end.port.isdigit()}
+
+    def in_cages(self, devices: set[str], links: int) -> list[Cable]:
+        """Cables with the numbered ports of some devices named by their cages."""
+        numbers = {end.port for end, _ in self.ends() if end.port.isdigit()}
+        names = {number: cage_port(int(number), links) for number in numbers}
+
+        def named(end: End) -> End:
+            return End(end.device, names.get(end.port, end.port)) if end.device in devices else end
+
+        return [Cable(named(c.a), named(c.z), c.gbps, c.line) for c in self.cables]
+
+    def require_cages_of(self, devices: set[str], links: int) -> None:
+        """Refuse a port that no cage of so many links has: file and line."""
+        for end, cable in self.ends():
+            match = CAGE_PORT.fullmatch(end.port) if end.device in devices else None
+            if match and int(match[1]) > links:
+                raise CatalogError(
+                    f"{self.path}:{cable.line}: port {end.port} of {end.device}: a cage of this"
+                    f" --switch with this --radix has {links}: give those that the plan is made for"
+                )
+
+
+def cage_port(port: int, links: int) -> str:
+    """Name of a switch port, from 1, in cages of so many links; its number where a cage holds one.
+
+    Examples
+    --------
+    >>> [cage_port(port, 2) for port in (1, 2, 3, 64)], cage_port(3, 1)
+    (['1/1', '1/2', '2/1', '32/2'], '3')
+    """
+    if links == 1:
+        return str(port)
+    cage, place = divmod(port - 1, links)
+    return f"{cage + 1}/{place + 1}"
+
+
+def named_alike(
+    plan: CableList, built: CableList, links: int | None = None
+) -> tuple[Sequence[Cable], Sequence[Cable]]:
+    """Name ports by cage in both lists where one of them does and the other has numbers.
+
+    A device whose names are mixed in one list is left as it is: what a number means there is not
+    known. ``links`` are those of a cage, None if nobody says.
+
+    Raises
+    ------
+    InputError
+        If a device is named in both ways, and nobody says how many links a cage has.
+    CatalogError
+        If a port cannot be in a cage of so many links: file and line.
+
+    Examples
+    --------
+    >>> plan = CableList("plan", [Cable(End("gpu-0", "1"), End("sw01", "2/1"))])
+    >>> built = CableList("hall", [Cable(End("gpu-0", "1"), End("sw01", "3"))])
+    >>> _, found = named_alike(plan, built, 2)
+    >>> print(found[0])
+    gpu-0/1 - sw01:2/1
+    """
+    lists = (plan, built)
+    by_cage = [listed.by_cage() for listed in lists]
+    if not any(by_cage):
+        return plan.cables, built.cables
+    by_number = [listed.by_number() for listed in lists]
+    named: list[Sequence[Cable]] = []
+    for here, there in ((0, 1), (1, 0)):
+        devices = (by_number[here] - by_cage[here]) & (by_cage[there] - by_number[there])
+        if not devices:
+            named.append(lists[here].cables)
+            continue
+        if links is None:
+            raise InputError(
+                f"{lists[there].path} names the ports of {min(devices)} by cage,"
+                f" {lists[here].path} by number: say --switch and --radix, such as --switch qm9700"
+            )
+        lists[there].require_cages_of(devices, links)
+        named.append(lists[here].in_cages(devices, links))
+    return named[0], named[1]

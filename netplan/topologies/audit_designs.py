@@ -21,7 +21,7 @@ from itertools import pairwise
 from math import ceil, isnan, nan
 from statistics import median
 
-from netplan.topologies.formats.spreadsheet import Row
+from netplan.topologies.formats.tables import Row
 
 
 @dataclass(frozen=True, slots=True)

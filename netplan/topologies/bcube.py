@@ -12,7 +12,7 @@ import numpy as np
 
 from netplan.errors import InputError
 from netplan.levels import Level
-from netplan.topologies.assembly import Links, Nodes, Wired
+from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.fabric import (
     Fabric,
     LinkGroup,
@@ -22,7 +22,6 @@ from netplan.topologies.fabric import (
     network_level,
 )
 from netplan.topologies.graph import HALL, RACK, ROW, SWITCH
-from netplan.topologies.naming import NameBlock
 from netplan.topologies.specs import FabricSpec
 
 
@@ -89,17 +88,7 @@ def _levels(spec: FabricSpec, sizing: Sizing, side: int) -> tuple[Level, ...]:
 
 
 def wire_bcube(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> Wired:
-    """Wire all levels, each ordered by GPU; port i of a GPU, after its HB ports, goes to level i.
-
-    Parameters
-    ----------
-    spec, fabric
-        The spec and its sized fabric (family ``bcube``).
-    first
-        Number of the first switch.
-    port
-        First port of a GPU that the network takes.
-    """
+    """Wire all levels, each by GPU; port i of a GPU, after its HB ports, goes to level i."""
     sizing = fabric.sizing
     side = bcube_ports(spec, sizing)
     switches = sizing.gpus // side

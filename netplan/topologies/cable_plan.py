@@ -5,6 +5,11 @@ from 1, as on a front panel; where the switch model is known, its ports are name
 A label says both ends, so that it stays the same when the plan is made again. What nobody has said
 is left empty: racks and units without a floor plan, and lengths.
 
+A plan can name servers and their ports instead of GPUs, as management tools know them. Host h holds
+the GPUs from h x n on, n GPUs a host. Ports are numbered through a host: those of its first GPU,
+then those of the next, so that port p of its GPU r is port r x ports + p. On machines with one
+network adapter a GPU, this is the order of the adapters.
+
 ==========================  =================================================================
 ``label``                   ``device:port--device:port``, A end first
 ``a_device``, ``z_device``  node names of the fabric; A is the end nearer to the GPUs
@@ -19,13 +24,14 @@ is left empty: racks and units without a floor plan, and lengths.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netplan.arrays import Floats, Indices
-from netplan.topologies.cages import cage_port
+from netplan.errors import InputError
+from netplan.topologies.as_built import cage_port
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.floor_plan import Place
 from netplan.topologies.graph import (
@@ -46,6 +52,7 @@ PLAN_COLUMNS = (
 )
 
 ROLES = {GPU: "gpu", SWITCH: "switch", MANAGER: "manager", HB_SWITCH: "hb-switch"}
+HOST = "host"
 MEDIA = {"optical": "fibre", "copper": "copper"}
 
 
@@ -196,16 +203,7 @@ def cable_plan(
 
 
 def media_of(fabric: Fabric) -> dict[str, str]:
-    """Medium of every link group, as the fabric plans it.
-
-    Examples
-    --------
-    >>> from netplan.topologies.build import build_fabric
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> media_of(build_fabric(FABRICS.load("bcube"), Sizing(64, 8, 1, 450e9, 50e9)))
-    {'level 0': 'copper', 'level 1': 'fibre'}
-    """
+    """Medium of every link group, as the fabric plans it."""
     return {group.name: MEDIA[group.medium] for group in fabric.links}
 
 
@@ -245,3 +243,61 @@ def _gather(values: Sequence[str], index: NDArray[np.integer]) -> list[str]:
     """Text by number, for every cable."""
     gathered: list[str] = np.array(values, object)[index].tolist()
     return gathered
+
+
+def host_ports(plan: CablePlan, host_gpus: int) -> int:
+    """Network ports of a host, its GPUs with the most that any has [1].
+
+    Raises
+    ------
+    InputError
+        If a host would hold no GPU, or more than there are.
+    """
+    gpus = _gpus(plan)
+    if not 1 <= host_gpus <= gpus:
+        raise InputError(f"a host of {host_gpus:,} GPUs is out of range: give 1 to {gpus:,}")
+    ends = ((plan.a, plan.a_port), (plan.z, plan.z_port))
+    return host_gpus * max(int(port[device < gpus].max(initial=0)) for device, port in ends)
+
+
+def with_hosts(plan: CablePlan, host_gpus: int) -> CablePlan:
+    """Name hosts of so many GPUs instead of GPUs; a host stands where its first GPU does.
+
+    Raises
+    ------
+    InputError
+        As :func:`host_ports`.
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(32, 16, 8, 450e9, 50e9))
+    >>> plan = cable_plan(graph)
+    >>> list(with_hosts(plan, 8).labels())[9], host_ports(plan, 8)
+    ('host-1:2--leaf-1:2', 8)
+    """
+    gpus, ports = _gpus(plan), host_ports(plan, host_gpus) // host_gpus
+    hosts = [
+        Device(f"{HOST}-{number}", HOST, first.place)
+        for number, first in enumerate(plan.devices[:gpus:host_gpus])
+    ]
+    others = len(hosts) - gpus  # what the numbers of the other devices change by
+
+    def moved(device: Indices, port: Indices) -> tuple[Indices, Indices]:
+        host, rank = np.divmod(device, np.int32(host_gpus))
+        gpu = device < gpus
+        return (
+            np.where(gpu, host, device + np.int32(others)),
+            np.where(gpu, rank * np.int32(ports) + port, port),
+        )
+
+    (a, a_port), (z, z_port) = moved(plan.a, plan.a_port), moved(plan.z, plan.z_port)
+    devices = [*hosts, *plan.devices[gpus:]]
+    return replace(plan, devices=devices, a=a, z=z, a_port=a_port, z_port=z_port)
+
+
+def _gpus(plan: CablePlan) -> int:
+    """GPUs of a plan, which are its first devices [1]."""
+    return sum(device.role == ROLES[GPU] for device in plan.devices)

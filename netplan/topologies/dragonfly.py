@@ -23,7 +23,7 @@ import numpy as np
 from netplan.arrays import AnyInts
 from netplan.errors import InputError
 from netplan.levels import Level
-from netplan.topologies.assembly import Links, Nodes, Wired
+from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import (
     Fabric,
@@ -34,7 +34,6 @@ from netplan.topologies.fabric import (
     network_level,
 )
 from netplan.topologies.graph import HALL, RACK, ROW, SWITCH
-from netplan.topologies.naming import NameBlock
 from netplan.topologies.specs import Arrangement, FabricSpec
 
 
@@ -249,17 +248,7 @@ def _mesh(sizing: Sizing, size: int, gpu_bytes_per_s: float) -> Level:
 
 
 def wire_dragonfly(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> Wired:
-    """Wire hosts (by GPU), local links (by group, then pair), global links (by pair of groups).
-
-    Parameters
-    ----------
-    spec, fabric
-        The spec and its sized fabric (family ``dragonfly``).
-    first
-        Number of the first switch.
-    port
-        Port of a GPU that the network takes.
-    """
+    """Wire hosts (by GPU), local links (by group, then pair), global links (by pair of groups)."""
     sizing = fabric.sizing
     shape = dragonfly_shape(spec, sizing)
     rate = sizing.network_bytes_per_s

@@ -11,13 +11,12 @@ import numpy as np
 
 from netplan.arrays import AnyInts
 from netplan.errors import InputError
-from netplan.topologies.assembly import Links, Nodes, Wired, assemble
+from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired, assemble
 from netplan.topologies.bcube import wire_bcube
 from netplan.topologies.build import build_fabric
 from netplan.topologies.dragonfly import wire_dragonfly
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.graph import GPU, HB_SWITCH, INSIDE, MAX_LINKS, FabricGraph
-from netplan.topologies.naming import NameBlock
 from netplan.topologies.specs import FabricSpec
 from netplan.topologies.switched import wire_any_to_any, wire_rail_only
 from netplan.topologies.torus import wire_torus

@@ -11,7 +11,7 @@ ring, the member whose next neighbour is the target.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -38,6 +38,7 @@ INSIDE, RACK, ROW, HALL = range(4)
 
 MAX_LINKS = 1 << 27
 MAX_NETWORKX_LINKS = 200_000
+LINKS_AT_A_TIME = 1 << 16
 
 
 def connected_parts(node_count: int, source: AnyInts, target: AnyInts) -> Ints:
@@ -189,6 +190,23 @@ class FabricGraph:
         """Names of all nodes."""
         return list(self.names)
 
+    def link_rows(self) -> Iterator[tuple[int, int, int, int, float, str, str]]:
+        """Source and its port, target and its port, rate [B/s], length, group, link by link."""
+        lengths, groups = (np.array(n, object) for n in (LENGTH_CLASSES, self.group_names))
+        # A slice at a time: lists of Python numbers take ten times the memory of the arrays.
+        for begin in range(0, self.link_count, LINKS_AT_A_TIME):
+            part = slice(begin, begin + LINKS_AT_A_TIME)
+            yield from zip(
+                self.source[part].tolist(),
+                self.source_port[part].tolist(),
+                self.target[part].tolist(),
+                self.target_port[part].tolist(),
+                self.bytes_per_s[part].tolist(),
+                lengths[self.length_class[part]].tolist(),
+                groups[self.group[part]].tolist(),
+                strict=True,
+            )
+
     def to_networkx(self) -> "nx.MultiGraph[str]":
         """Copy a small graph into networkx: an edge a link, with ports, rate, length and group.
 
@@ -208,32 +226,17 @@ class FabricGraph:
         names = self.node_names()
         nodes = zip(names, self.node_kind.tolist(), self.node_tier.tolist(), strict=True)
         view.add_nodes_from((n, {"kind": NODE_KINDS[k], "tier": t}) for n, k, t in nodes)
-        columns = (
-            self.source.tolist(),
-            self.target.tolist(),
-            self.source_port.tolist(),
-            self.target_port.tolist(),
-            self.bytes_per_s.tolist(),
-            self.length_class.tolist(),
-            self.group.tolist(),
-        )
-        view.add_edges_from(
-            (
-                names[source],
-                names[target],
-                {
-                    "source": names[source],
-                    "source_port": source_port,
-                    "target_port": target_port,
-                    "bytes_per_s": rate,
-                    "length": LENGTH_CLASSES[length],
-                    "group": self.group_names[group],
-                },
+        for a, a_port, b, b_port, rate, length, group in self.link_rows():
+            view.add_edge(
+                names[a],
+                names[b],
+                source=names[a],
+                source_port=a_port,
+                target_port=b_port,
+                bytes_per_s=rate,
+                length=length,
+                group=group,
             )
-            for source, target, source_port, target_port, rate, length, group in zip(
-                *columns, strict=True
-            )
-        )
         return view
 
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from netplan.arrays import AnyInts, Ints
 from netplan.levels import Level
-from netplan.topologies.assembly import Links, Nodes, Wired
+from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.clos import (
     ClosCounts,
     ceil_div,
@@ -40,7 +40,6 @@ from netplan.topologies.clos import (
 )
 from netplan.topologies.fabric import Fabric, Sizing, clos_parts, hb_level, network_level
 from netplan.topologies.graph import HALL, MANAGER, ROW, SWITCH
-from netplan.topologies.naming import NameBlock
 from netplan.topologies.specs import FabricSpec
 
 
@@ -302,17 +301,7 @@ class Attachment:
 
 
 def wire_any_to_any(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> Wired:
-    """Wire one Clos network over all GPUs, and over management hosts if there are any.
-
-    Parameters
-    ----------
-    spec, fabric
-        The spec and its sized fabric (family ``clos`` or ``scalable-units``).
-    first
-        Number of the first switch.
-    port
-        Port of a GPU that the network takes.
-    """
+    """Wire one Clos network over all GPUs, and over management hosts if there are any."""
     sizing = fabric.sizing
     hosts = np.arange(sizing.gpus + spec.management_links)
     if spec.family == "scalable-units":
@@ -365,10 +354,7 @@ def _leaf_names(spec: FabricSpec, fabric: Fabric, leaves: int) -> NameBlock | No
 
 
 def wire_rail_only(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> Wired:
-    """Wire a network for every rail, none between rails; small rails share switches.
-
-    Parameters as in :func:`wire_any_to_any`.
-    """
+    """Wire a network for every rail, none between rails; small rails share switches."""
     sizing = fabric.sizing
     hosts = sizing.domains
     if hosts <= 1:

@@ -155,15 +155,7 @@ def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int, *, closed: bool) 
 
 
 def wire_torus(spec: FabricSpec, fabric: Fabric, port: int) -> Wired:
-    """Wire all rings, ordered by axis, then copper before optical, then the domain they leave.
-
-    Parameters
-    ----------
-    spec, fabric
-        The spec and its sized fabric (family ``torus``).
-    port
-        First port of a GPU that the torus takes.
-    """
+    """Wire all rings, ordered by axis, then copper before optical, then the domain they leave."""
     sizes = torus_shape(spec, fabric.sizing)
     block = spec.copper_block if fabric.sizing.hb_size == 1 else 0
     links = []

@@ -18,7 +18,7 @@ from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.edge_list import edge_list_lines
 from netplan.topologies.formats.graphml import graphml_lines
-from netplan.topologies.formats.simulators import simai_lines
+from netplan.topologies.formats.writers import simai_lines
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS
 

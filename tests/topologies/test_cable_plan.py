@@ -17,8 +17,14 @@ from netplan.topologies.cable_plan import (
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.floor_plan import Place
-from netplan.topologies.formats.netbox import CABLE_COLUMNS, netbox_cables, netbox_devices
-from netplan.topologies.formats.ufm import ETHERNET_COLUMNS, ufm_ethernet, ufm_infiniband
+from netplan.topologies.formats.sheets import (
+    CABLE_COLUMNS,
+    ETHERNET_COLUMNS,
+    netbox_cables,
+    netbox_devices,
+    ufm_ethernet,
+    ufm_infiniband,
+)
 from netplan.topologies.specs import FABRICS
 
 

@@ -10,9 +10,16 @@ from netplan.costing.switches import SWITCHES, cage_links
 from netplan.errors import CatalogError, InputError
 from netplan.questions.cable_sheets import sheet_csv, sheet_xlsx
 from netplan.questions.cables import Cables, cables, compare_cables, read_cables
-from netplan.topologies.as_built import Cable, End, cables_of, differences
+from netplan.topologies.as_built import (
+    Cable,
+    CableList,
+    End,
+    cables_of,
+    cage_port,
+    differences,
+    named_alike,
+)
 from netplan.topologies.cable_plan import Sheet
-from netplan.topologies.cages import CableList, cage_port, named_alike
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS

@@ -15,13 +15,16 @@ from netplan.levels import Level
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.formats.dot import dot_lines
 from netplan.topologies.formats.edge_list import edge_list_lines, read_edge_list
 from netplan.topologies.formats.graphml import graphml_lines, read_graphml
 from netplan.topologies.formats.ibnetdiscover import read_ibnetdiscover
 from netplan.topologies.formats.infiniband_topo import read_topo, topo_lines
-from netplan.topologies.formats.simulators import astra_sim_network, simai_lines
-from netplan.topologies.formats.slurm import slurm_lines
+from netplan.topologies.formats.writers import (
+    astra_sim_network,
+    dot_lines,
+    simai_lines,
+    slurm_lines,
+)
 from netplan.topologies.graph import GPU, HB_SWITCH, SWITCH, FabricGraph, network_only
 from netplan.topologies.specs import FABRICS, FabricSpec
 

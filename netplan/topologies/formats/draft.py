@@ -29,6 +29,9 @@ from netplan.topologies.graph import (
 from netplan.units import gbps
 
 MAX_NODES, MAX_DRAFT_LINKS, MAX_PORT = 4_000_000, 16_000_000, 65_535
+End = tuple[str, int]
+"""Node and port of one end of a link."""
+
 NAME = re.compile(r"[0-9A-Za-z_][^\s\"<>&\\\x00-\x1f\x7f-\x9f]{0,199}")
 
 
@@ -57,19 +60,12 @@ class DraftLink:
 
 @dataclass(slots=True)
 class Draft:
-    """Nodes and links of one file.
-
-    Parameters
-    ----------
-    path
-        The file, for errors.
-    nodes, links
-        What has been read.
-    """
+    """Nodes and links of one file, whose path is for errors."""
 
     path: Path
     nodes: dict[str, DraftNode] = field(default_factory=dict)
     links: list[DraftLink] = field(default_factory=list)
+    _seen: set[tuple[End, End]] = field(default_factory=set)
 
     def error(self, line: int, message: str) -> CatalogError:
         """Build an error that begins with the file and the line."""
@@ -109,6 +105,18 @@ class Draft:
         if len(self.links) >= MAX_DRAFT_LINKS:
             raise self.error(link.line, f"more than {MAX_DRAFT_LINKS:,} links")
         self.links.append(link)
+
+    def add_seen(self, here: End, there: End, bytes_per_s: float, line: int) -> None:
+        """Add, once, a link that stands in the blocks of both its ends; it begins at its host."""
+        if (there, here) in self._seen:
+            return
+        self._seen.add((here, there))
+        if self.nodes[there[0]].kind != SWITCH:
+            here, there = there, here
+        (source, port), (target, peer_port) = here, there
+        self.add_link(
+            DraftLink(source, target, bytes_per_s, line, source_port=port, target_port=peer_port)
+        )
 
 
 def node_kind(draft: Draft, line: int, text: str) -> int:

@@ -20,22 +20,14 @@ from pathlib import Path
 
 from netplan.topologies.formats.draft import Draft, DraftLink, node_kind, number_draft
 from netplan.topologies.formats.reading import read_lines
-from netplan.topologies.graph import GPU, HB_SWITCH, LENGTH_CLASSES, NODE_KINDS, SWITCH, FabricGraph
+from netplan.topologies.graph import GPU, HB_SWITCH, NODE_KINDS, SWITCH, FabricGraph
 from netplan.units import BITS_PER_BYTE, GIGA, bytes_per_s
 
 COLUMNS = (
-    "source",
-    "source_kind",
-    "source_port",
-    "target",
-    "target_kind",
-    "target_port",
-    "gbps",
-    "length",
-    "group",
+    *("source", "source_kind", "source_port", "target", "target_kind", "target_port"),
+    *("gbps", "length", "group"),
 )
 NEEDED = ("source", "target", "gbps")
-SLICE = 65_536
 
 
 def edge_list_lines(graph: FabricGraph) -> Iterator[str]:
@@ -53,46 +45,17 @@ def edge_list_lines(graph: FabricGraph) -> Iterator[str]:
     yield ",".join(COLUMNS) + "\n"
     names = graph.node_names()
     kinds = [NODE_KINDS[kind] for kind in graph.node_kind.tolist()]
-    # A slice at a time: lists of Python numbers take ten times the memory of the arrays.
-    for begin in range(0, graph.link_count, SLICE):
-        part = slice(begin, begin + SLICE)
-        columns: Sequence[list[float]] = [
-            array[part].tolist()
-            for array in (
-                graph.source,
-                graph.source_port,
-                graph.target,
-                graph.target_port,
-                graph.bytes_per_s * BITS_PER_BYTE / GIGA,
-                graph.length_class,
-                graph.group,
-            )
-        ]
-        for a, a_port, b, b_port, rate, length, group in zip(*columns, strict=True):
-            i, j = int(a), int(b)
-            fields = (
-                *(_quoted(names[i]), kinds[i], str(a_port)),
-                *(_quoted(names[j]), kinds[j], str(b_port)),
-                *(repr(rate), LENGTH_CLASSES[int(length)], _quoted(graph.group_names[int(group)])),
-            )
-            yield ",".join(fields) + "\n"
+    for a, a_port, b, b_port, rate, length, group in graph.link_rows():
+        fields = (
+            *(_quoted(names[a]), kinds[a], str(a_port)),
+            *(_quoted(names[b]), kinds[b], str(b_port)),
+            *(repr(rate * BITS_PER_BYTE / GIGA), length, _quoted(group)),
+        )
+        yield ",".join(fields) + "\n"
 
 
 def read_edge_list(path: Path, *, hb_size: int = 1) -> FabricGraph:
-    """Read an edge list.
-
-    Parameters
-    ----------
-    path
-        The CSV file.
-    hb_size
-        GPUs per HB domain, in the order of the GPUs' names [1].
-
-    Raises
-    ------
-    CatalogError
-        If the file is malformed, or its links make no fabric; the message has file and line.
-    """
+    """Read an edge list."""
     draft = Draft(path)
     reader = csv.DictReader(read_lines(path), strict=True)
     try:

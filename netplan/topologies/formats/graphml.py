@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from netplan.topologies.formats.draft import Draft, DraftLink, node_kind, number_draft
 from netplan.topologies.formats.reading import read_bounded
-from netplan.topologies.graph import LENGTH_CLASSES, NODE_KINDS, FabricGraph
+from netplan.topologies.graph import NODE_KINDS, FabricGraph
 from netplan.units import bytes_per_s
 
 NODE_KEYS = {"kind": "string", "tier": "int"}
@@ -31,18 +31,7 @@ MAX_DEPTH = 16
 
 
 def graphml_lines(graph: FabricGraph) -> Iterator[str]:
-    """Write a graph as GraphML, line by line.
-
-    Examples
-    --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(8, 16, 1, 450e9, 50e9))
-    >>> lines = list(graphml_lines(graph))
-    >>> lines[11].strip()
-    '<node id="gpu-0"><data key="kind">gpu</data><data key="tier">0</data></node>'
-    """
+    """Write a graph as GraphML, line by line."""
     yield '<?xml version="1.0" encoding="utf-8"?>\n'
     yield f'<graphml xmlns="{NAMESPACE}">\n'
     for place, keys in (("graph", {"hb_size": "int"}), ("node", NODE_KEYS), ("edge", EDGE_KEYS)):
@@ -57,40 +46,19 @@ def graphml_lines(graph: FabricGraph) -> Iterator[str]:
         names, graph.node_kind.tolist(), graph.node_tier.tolist(), strict=True
     ):
         yield f"<node id={name}>{_data('kind', NODE_KINDS[kind])}{_data('tier', tier)}</node>\n"
-    for link in range(graph.link_count):
-        values = (
-            int(graph.source_port[link]),
-            int(graph.target_port[link]),
-            float(graph.bytes_per_s[link]),
-            LENGTH_CLASSES[graph.length_class[link]],
-            graph.group_names[graph.group[link]],
-        )
-        data = "".join(_data(key, value) for key, value in zip(EDGE_KEYS, values, strict=True))
-        source, target = names[graph.source[link]], names[graph.target[link]]
-        yield f'<edge id="{link}" source={source} target={target}>{data}</edge>\n'
+    for link, (a, a_port, b, b_port, *rest) in enumerate(graph.link_rows()):
+        values = zip(EDGE_KEYS, (a_port, b_port, *rest), strict=True)
+        data = "".join(_data(key, value) for key, value in values)
+        yield f'<edge id="{link}" source={names[a]} target={names[b]}>{data}</edge>\n'
     yield "</graph>\n</graphml>\n"
 
 
-def _data(key: str, value: str | float) -> str:
+def _data(key: str, value: object) -> str:
     return f'<data key="{key}">{escape(str(value))}</data>'
 
 
 def read_graphml(path: Path, *, hb_size: int | None = None) -> FabricGraph:
-    """Read a graph from GraphML.
-
-    Parameters
-    ----------
-    path
-        The file.
-    hb_size
-        GPUs per HB domain, in the order of the GPUs' names; else the file's own, else 1 [1].
-
-    Raises
-    ------
-    CatalogError
-        If the file is malformed, has a document type, or its graph is no fabric; the message has
-        file and line.
-    """
+    """Read a graph from GraphML; without ``hb_size`` the file's own stands, else 1."""
     reader = _Reader(path)
     reader.parse(read_bounded(path))
     size = hb_size or _whole(reader.draft, 1, "hb_size", reader.graph_data.get("hb_size", "1"))

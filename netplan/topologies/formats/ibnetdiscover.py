@@ -8,10 +8,10 @@ own aggregation nodes, which are managers.
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from netplan.topologies.formats.draft import Draft, DraftLink, number_draft
+from netplan.topologies.formats.draft import Draft, number_draft
 from netplan.topologies.formats.reading import read_lines
 from netplan.topologies.graph import GPU, MANAGER, SWITCH, FabricGraph
 from netplan.units import bytes_per_s
@@ -39,8 +39,7 @@ PORT_LINE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
+class _Node(NamedTuple):
     """A block's first line: GUID, kind, description, line number."""
 
     guid: str
@@ -49,8 +48,7 @@ class _Node:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Port:
+class _Port(NamedTuple):
     """A port's line: whose it is, its number, the peer and its port, the rate [B/s]."""
 
     guid: str
@@ -62,21 +60,7 @@ class _Port:
 
 
 def read_ibnetdiscover(path: Path, *, hb_size: int = 1) -> FabricGraph:
-    """Read the output of ``ibnetdiscover``.
-
-    Parameters
-    ----------
-    path
-        The file.
-    hb_size
-        GPUs per HB domain, in the order of the adapters' names [1].
-
-    Raises
-    ------
-    CatalogError
-        If a line is malformed, a link has no rate or leads to a node without a block, or the whole
-        is no fabric.
-    """
+    """Read the output of ``ibnetdiscover``; a node without a block is an error too."""
     return number_draft(ibnetdiscover_draft(path), path.stem, hb_size)
 
 
@@ -93,26 +77,11 @@ def ibnetdiscover_draft(path: Path) -> Draft:
     names = _names(list(nodes.values()))
     for node in nodes.values():
         draft.add_node(names[node.guid], node.kind, node.line)
-    seen = set[tuple[str, int, str, int]]()
     for port in ports:
         if port.peer not in nodes:
             raise draft.error(port.line, f"unknown node {port.peer}: it has no block of its own")
-        if (port.peer, port.peer_port, port.guid, port.port) in seen:
-            continue  # the same cable, seen from its other end
-        seen.add((port.guid, port.port, port.peer, port.peer_port))
-        here, there = (port.guid, port.port - 1), (port.peer, port.peer_port - 1)
-        if nodes[port.peer].kind != SWITCH:
-            here, there = there, here  # a link begins at its host
-        draft.add_link(
-            DraftLink(
-                names[here[0]],
-                names[there[0]],
-                port.bytes_per_s,
-                port.line,
-                source_port=here[1],
-                target_port=there[1],
-            )
-        )
+        here, there = (names[port.guid], port.port - 1), (names[port.peer], port.peer_port - 1)
+        draft.add_seen(here, there, port.bytes_per_s, port.line)
     return draft
 
 

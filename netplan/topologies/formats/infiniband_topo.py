@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from netplan.topologies.formats.draft import Draft, DraftLink, number_draft
+from netplan.topologies.formats.draft import Draft, number_draft
 from netplan.topologies.formats.reading import read_lines
 from netplan.topologies.graph import GPU, SWITCH, FabricGraph, network_only
 from netplan.units import bytes_per_s, gbps
@@ -31,22 +31,7 @@ BLOCK_LINE = re.compile(r"(\S+)\s+(\S+)(?:\s+CFG:.*)?\s*")
 def topo_lines(graph: FabricGraph, *, switch_type: str = "MQM9700") -> Iterator[str]:
     """Write the network of a fabric as an ibdiagnet topology file.
 
-    Parameters
-    ----------
-    graph
-        The fabric; links inside HB domains are left out.
-    switch_type
-        Type of the switches, as ibdiagnet calls it.
-
-    Examples
-    --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(8, 16, 1, 450e9, 50e9))
-    >>> print("".join(list(topo_lines(graph))[:2]), end="")
-    MQM9700 leaf-0
-     P1 -4x-100G-> HCA gpu-0 P1
+    Links inside HB domains are left out; ``switch_type`` is what ibdiagnet calls the switches.
     """
     network = network_only(graph)
     adjacency = network.adjacency
@@ -65,20 +50,7 @@ def topo_lines(graph: FabricGraph, *, switch_type: str = "MQM9700") -> Iterator[
 
 
 def read_topo(path: Path, *, hb_size: int = 1) -> FabricGraph:
-    """Read an ibdiagnet topology file.
-
-    Parameters
-    ----------
-    path
-        The file.
-    hb_size
-        GPUs per HB domain, in the order of the hosts' names [1].
-
-    Raises
-    ------
-    CatalogError
-        If a line is malformed, a link has no rate, or the whole is no fabric.
-    """
+    """Read an ibdiagnet topology file."""
     draft = Draft(path)
     lines = read_lines(path)
     blocks = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
@@ -88,7 +60,7 @@ def read_topo(path: Path, *, hb_size: int = 1) -> FabricGraph:
             if not match:
                 raise draft.error(number, "expected a switch: TYPE NAME")
             draft.add_node(match[2], SWITCH, number)
-    switch, seen = "", set[tuple[str, int, str, int]]()
+    switch = ""
     for number, line in blocks:
         if line.startswith("#"):
             continue
@@ -99,20 +71,8 @@ def read_topo(path: Path, *, hb_size: int = 1) -> FabricGraph:
         if not match or not switch:
             raise draft.error(number, "expected a port: P1 -4x-100G-> TYPE NAME P1")
         here, peer, there = int(match[1]) - 1, match[5], int(match[6]) - 1
-        if (peer, there, switch, here) in seen:
-            continue  # the same cable, seen from its other end
-        seen.add((switch, here, peer, there))
         if peer not in draft.nodes:
             draft.add_node(peer, GPU, number)
         rate = bytes_per_s(float(match[2]) * float(match[3])) if match[2] else 0.0
-        draft.add_link(_upward(draft, (switch, here), (peer, there), rate, number))
+        draft.add_seen((switch, here), (peer, there), rate, number)
     return number_draft(draft, path.stem, hb_size)
-
-
-def _upward(
-    draft: Draft, here: tuple[str, int], there: tuple[str, int], rate: float, line: int
-) -> DraftLink:
-    """Link whose source is the host, if it has one."""
-    if draft.nodes[there[0]].kind == GPU:
-        here, there = there, here
-    return DraftLink(here[0], there[0], rate, line, source_port=here[1], target_port=there[1])

@@ -1,0 +1,128 @@
+"""Sheets for other tools: NetBox bulk imports, and UFM cable validation.
+
+NetBox: the header of cables is that of its import form, one termination a side. Devices, their
+types, roles and the site must exist before cables are imported; interfaces are named as the plan's
+ports. Lengths stand only where a floor plan gives them, for NetBox takes an empty one as unknown.
+
+UFM: Ethernet P2P has one row a cable with node name, type and port of either end. InfiniBand P2P
+has rack, unit, name and port of either end; its port is ``1/2`` for the second half of cage 1. The
+vendor's sample of the InfiniBand sheet repeats column names: the A side comes first, then the Z
+side. Hosts of several GPUs are named where the plan names hosts; else every GPU is a host.
+
+The other two of UFM are CSV files beside a P2P sheet, known from the tool's manual (NVIDIA UFM
+Cable Validation Tool 1.5, optional files), which shows the HCA mapping in full. Of the rack layout
+it says that racks are mapped to columns of the user's choice, such as hall and row; the name of the
+column of racks stands only in a picture that we have not seen, so ``Rack`` is our choice too.
+"""
+
+from netplan.topologies.cable_plan import CablePlan, Device, Sheet, host_ports
+from netplan.topologies.floor_plan import Layout
+
+CABLE_COLUMNS = (
+    *("side_a_device", "side_a_type", "side_a_name"),
+    *("side_b_device", "side_b_type", "side_b_name"),
+    *("type", "status", "label", "color", "length", "length_unit"),
+)
+DEVICE_COLUMNS = (
+    *("name", "role", "manufacturer", "device_type", "site"),
+    *("rack", "face", "position", "status"),
+)
+INTERFACE = "dcim.interface"
+# Multimode or singlemode is decided with the modules: a fibre gets no type here, not a guess.
+CABLE_TYPES = {"copper": "dac-passive"}
+MANUFACTURER = "netplan"
+
+ETHERNET_COLUMNS = ("A-Node Name", "A-Type", "A-Port", "Z-Node Name", "Z-Type", "Z-Port")
+INFINIBAND_COLUMNS = ("Rack", "U", "Name", "HCA/Port", "Rack", "U", "Name", "Port")
+HCA_COLUMNS = ("port", "hca-name")
+RACK_COLUMNS = ("Rack", "Hall", "Row", "Position")
+
+
+def netbox_cables(plan: CablePlan) -> Sheet:
+    """Cables, for NetBox's import form (Cables, Import)."""
+    rows = (
+        (
+            *(a.name, INTERFACE, a_port, z.name, INTERFACE, z_port),
+            *(CABLE_TYPES.get(medium, ""), "planned", label, ""),
+            *(length, "m" if length else ""),
+        )
+        for (a, a_port, z, z_port), medium, label, length in zip(
+            plan.ends(), plan.medium, plan.labels(), plan.length_m, strict=True
+        )
+    )
+    return Sheet("NetBox cables", CABLE_COLUMNS, rows)
+
+
+def netbox_devices(plan: CablePlan, *, site: str = "hall-1") -> Sheet:
+    """Devices, for NetBox's import form (Devices, Import); types are generic ones by role.
+
+    The site must exist in NetBox.
+    """
+    rows = (
+        (
+            *(device.name, device.role, MANUFACTURER, f"generic-{device.role}", site),
+            *(device.place.rack, "front" if device.place.unit else "", device.place.unit),
+            "planned",
+        )
+        for device in plan.devices
+    )
+    return Sheet("NetBox devices", DEVICE_COLUMNS, rows)
+
+
+def ufm_ethernet(plan: CablePlan) -> Sheet:
+    """Sheet for UFM cable validation on Ethernet.
+
+    Examples
+    --------
+    >>> from netplan.topologies.cable_plan import cable_plan
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> plan = cable_plan(expand(FABRICS.load("fat-tree"), Sizing(32, 16, 8, 450e9, 50e9)))
+    >>> next(ufm_ethernet(plan).rows), next(netbox_cables(plan).rows)[:3]
+    (('gpu-0', 'Host', '1', 'leaf-0', 'Switch', '1'), ('gpu-0', 'dcim.interface', '1'))
+    >>> list(ufm_hca(plan, 2).rows)
+    [('1', 'mlx5_0'), ('2', 'mlx5_1')]
+    """
+    rows = (
+        (a.name, _type(a), a_port, z.name, _type(z), z_port) for a, a_port, z, z_port in plan.ends()
+    )
+    return Sheet("P2P", ETHERNET_COLUMNS, rows)
+
+
+def ufm_infiniband(plan: CablePlan) -> Sheet:
+    """Sheet for UFM cable validation on InfiniBand; racks and units as far as the plan has them."""
+    rows = (
+        (*_place(a), a.name, a_port, *_place(z), z.name, z_port)
+        for a, a_port, z, z_port in plan.ends()
+    )
+    return Sheet("P2P", INFINIBAND_COLUMNS, rows)
+
+
+def ufm_hca(plan: CablePlan, host_gpus: int) -> Sheet:
+    """HCA mapping: the adapter behind each network port of a host, the same for all hosts.
+
+    The names are those that the tool takes without this file: adapters in the order of the ports.
+    Where a host's PCI slots are numbered otherwise, the names are the user's to change.
+    """
+    ports = range(host_ports(plan, host_gpus))
+    return Sheet("HCA mapping", HCA_COLUMNS, ((str(port + 1), f"mlx5_{port}") for port in ports))
+
+
+def ufm_racks(layout: Layout) -> Sheet:
+    """Rack layout for UFM on Ethernet: hall, row and position of every rack in use.
+
+    Racks are named as in the plan on the same floor plan; the hall is the floor plan's name.
+    """
+    rows = (
+        (rack.name, layout.plan.name, str(rack.row), str(rack.position)) for rack in layout.racks()
+    )
+    return Sheet("Rack layout", RACK_COLUMNS, rows)
+
+
+def _type(device: Device) -> str:
+    return "Switch" if device.role == "switch" else "Host"
+
+
+def _place(device: Device) -> tuple[str, str]:
+    return device.place.rack, device.place.unit

@@ -1,0 +1,205 @@
+"""Fabrics for tools that only read: Graphviz, Slurm, and network simulators.
+
+DOT as Graphviz and cabling checkers read it: ``"leaf01":"swp1s0" -- "host01":"eth0"``.
+
+Slurm's ``topology.conf`` is the tree of switches that its scheduler keeps jobs together under. A
+Slurm node is a server, that is, an HB domain. Slurm wants a tree, and a fabric with several leaves
+a server, or several spines, is none. So a line stands for all switches up to one tier that hang
+together over links of that tier and below: under rail wiring the leaves of one unit, in a fat tree
+one leaf, then one pod. A tier that joins nothing further gets no line.
+
+Simulators: ASTRA-sim's analytical network, and SimAI's ns-3 topology.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise
+
+import numpy as np
+
+from netplan.arrays import Ints
+from netplan.errors import InputError
+from netplan.levels import LINKS_PER_STEP, Level
+from netplan.topologies.graph import (
+    HB_SWITCH,
+    MANAGER,
+    NODE_KINDS,
+    SWITCH,
+    FabricGraph,
+    connected_parts,
+)
+from netplan.units import gbps
+
+ASTRA_KINDS = {"ring": "Ring", "mesh": "FullyConnected", "switch": "Switch"}
+ASTRA_GB = 2.0**30
+"""What ASTRA-sim's analytical network calls a gigabyte: 2^30 bytes."""
+
+NANOSECONDS = 1e9
+MILLISECONDS = 1e3
+
+
+def dot_lines(graph: FabricGraph) -> Iterator[str]:
+    """Write a graph as DOT: nodes with their role and tier, then one line a link."""
+    names = [_quoted(name) for name in graph.names]
+    yield f"graph {_quoted(graph.name)} {{\n"
+    for name, kind, tier in zip(
+        names, graph.node_kind.tolist(), graph.node_tier.tolist(), strict=True
+    ):
+        yield f'  {name} [role="{NODE_KINDS[kind]}", tier={tier}];\n'
+    for a, a_port, b, b_port, rate, length, _ in graph.link_rows():
+        # The switch, which is the target, comes first.
+        ends = f'{names[b]}:"port-{b_port}" -- {names[a]}:"port-{a_port}"'
+        yield f'  {ends} [gbps={gbps(rate):g}, length="{length}"];\n'
+    yield "}\n"
+
+
+def _quoted(text: str) -> str:
+    """DOT string; a backslash or quote inside would end it early."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def slurm_lines(graph: FabricGraph, *, node: str = "node") -> Iterator[str]:
+    """Write the tree of a fabric's switches as Slurm's ``topology.conf``.
+
+    ``node`` is the name of the servers before their number.
+
+    Raises
+    ------
+    InputError
+        If the fabric has no network switches.
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(64, 16, 4, 450e9, 50e9))
+    >>> print(list(slurm_lines(graph))[-1], list(dot_lines(graph))[-2], sep="", end="")
+    SwitchName=s2-0 Switches=s1-[0-7]
+      "spine-3":"port-15" -- "leaf-7":"port-15" [gbps=400, length="hall"];
+    """
+    tiers = sorted(set(graph.node_tier[graph.node_kind == SWITCH].tolist()))
+    if not tiers:
+        raise InputError(f"{graph.name} has no switches: Slurm's tree topology needs some")
+    below: Ints = np.arange(graph.domains)
+    label_below, kind = node, "Nodes"
+    for tier in tiers:
+        part = _parts(graph, tier)
+        if len(np.unique(part)) == len(np.unique(below)) and tier > tiers[0]:
+            continue
+        label = f"s{tier}-"
+        # One child of each kind: the numbers of the parts below, and the part each lies in.
+        children, first = np.unique(below, return_index=True)
+        parents = part[first]
+        for parent in range(int(parents.max()) + 1):
+            members = _hostlist(children[parents == parent])
+            yield f"SwitchName={label}{parent} {kind}={label_below}{members}\n"
+        below, label_below, kind = part, label, "Switches"
+
+
+def _parts(graph: FabricGraph, tier: int) -> Ints:
+    """Number of the part that each HB domain lies in, over switches up to one tier."""
+    used = np.maximum(graph.node_tier[graph.source], graph.node_tier[graph.target]) <= tier
+    gpu = np.arange(graph.gpus, dtype=np.int32)
+    source = np.concatenate((graph.source[used], gpu))
+    target = np.concatenate((graph.target[used], gpu - gpu % np.int32(graph.hb_size)))
+    label = connected_parts(graph.node_count, source, target)
+    return np.unique(label[: graph.gpus : graph.hb_size], return_inverse=True)[1].reshape(-1)
+
+
+def _hostlist(numbers: Ints) -> str:
+    """Ascending numbers as a Slurm host list."""
+    values = numbers.tolist()
+    breaks = [i for i, (a, b) in enumerate(pairwise(values), 1) if b != a + 1]
+    ranges = [values[a:b] for a, b in pairwise((0, *breaks, len(values)))]
+    texts = [f"{r[0]}-{r[-1]}" if len(r) > 1 else str(r[0]) for r in ranges]
+    return texts[0] if len(values) == 1 else f"[{','.join(texts)}]"
+
+
+def astra_sim_network(levels: Sequence[Level]) -> str:
+    """Write levels as ASTRA-sim's analytical network (YAML), a dimension a level.
+
+    The bandwidth is that of one link in one direction, in 2^30 bytes a second. The latency is that
+    of one link; a level's fixed delay per step is spread over the links of the step.
+
+    Parameters
+    ----------
+    levels
+        From the inside out; levels of one member are left out.
+
+    Raises
+    ------
+    InputError
+        If no level joins anything.
+
+    Examples
+    --------
+    >>> nvlink, rail = Level("switch", 8, 450e9, 1e-6), Level("ring", 32, 2.0**30 * 50)
+    >>> print(astra_sim_network([nvlink, rail]), end="")
+    topology: [ Switch, Ring ]
+    npus_count: [ 8, 32 ]
+    bandwidth: [ 419.09515857696533, 50.0 ]  # GB/s
+    latency: [ 1000.0, 0.0 ]  # ns
+    """
+    dimensions = [level for level in levels if level.size > 1]
+    if not dimensions:
+        raise InputError("ASTRA-sim needs at least one level that joins 2 members or more")
+    rows: dict[str, tuple[Sequence[str | float], str]] = {
+        "topology": ([ASTRA_KINDS[level.kind] for level in dimensions], ""),
+        "npus_count": ([level.size for level in dimensions], ""),
+        "bandwidth": ([level.link_bytes_per_s / ASTRA_GB for level in dimensions], "  # GB/s"),
+        "latency": (
+            [NANOSECONDS * level.step_s / LINKS_PER_STEP[level.kind] for level in dimensions],
+            "  # ns",
+        ),
+    }
+    return "".join(
+        f"{key}: [ {', '.join(map(str, values))} ]{unit}\n" for key, (values, unit) in rows.items()
+    )
+
+
+def simai_lines(
+    graph: FabricGraph,
+    *,
+    gpu_type: str = "H100",
+    hb_latency_s: float = 2.5e-8,
+    network_latency_s: float = 5e-7,
+    gpus_per_node_field: bool = False,
+    split_switches: bool = False,
+) -> Iterator[str]:
+    """Write a graph as a SimAI (ns-3) topology.
+
+    Nodes keep their numbers: GPUs, then HB switches, then network switches. The defaults of the
+    latencies are those of SimAI's own topology generator.
+
+    Parameters
+    ----------
+    graph
+        The fabric, without management hosts.
+    gpu_type
+        Name of the GPU, the last field of the first line.
+    hb_latency_s, network_latency_s
+        Latency of a link inside and outside HB domains [s].
+    gpus_per_node_field
+        Add the seventh field of the first line that some versions read.
+    split_switches
+        Give HB switches and network switches a line each, as some versions read them.
+
+    Raises
+    ------
+    InputError
+        If the graph has management hosts, which SimAI would take for GPUs.
+    """
+    kinds = graph.node_kind
+    if np.any(kinds == MANAGER):
+        raise InputError(f"{graph.name}: SimAI has no management hosts: set management_links to 0")
+    hb_switches, switches = (np.flatnonzero(kinds == kind).tolist() for kind in (HB_SWITCH, SWITCH))
+    head = [graph.node_count, graph.hb_size, len(hb_switches), len(switches), graph.link_count]
+    seventh = [graph.hb_size] if gpus_per_node_field else []
+    yield " ".join(map(str, (*head, gpu_type, *seventh))) + "\n"
+    lines = (hb_switches, switches) if split_switches else (list(chain(hb_switches, switches)),)
+    for ids in lines:
+        yield " ".join(map(str, ids)) + "\n"
+    for a, _, b, _, rate, _, group in graph.link_rows():
+        latency_ms = MILLISECONDS * (hb_latency_s if group == "hb" else network_latency_s)
+        yield f"{a} {b} {gbps(rate):.10g}Gbps {latency_ms:.10g}ms 0\n"
