@@ -5,24 +5,31 @@
 
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import inf
+from operator import itemgetter
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from netplan.catalog import user_roots
 from netplan.errors import InputError
-from netplan.reports.quantities import Scalar
+from netplan.questions.question import AnswerT_co, Question, absent, optional, required
+from netplan.reports.answer import Answer
+from netplan.reports.quantities import Cell, Quantity, Scalar
+from netplan.reports.sections import Column, Paragraph, Section, Table, Verbatim
 from netplan.studies.answer import StudyAnswer, study_answer
 from netplan.studies.definition import STUDIES, StudyDefinition
 from netplan.studies.run import IN_PROCESS, Progress, Report, Resources, run
 from netplan.studies.store import Store
-from netplan.studies.study import Study, make_study
+from netplan.studies.study import Study, make_study, parse_changes
 from netplan.studies.workers import require_dask
+from netplan.units import duration
 from netplan.version import __version__
 
 SUFFIX = ".study"
+GIB = 1 << 30
 SAMPLE = 3
 """Points that an estimate of the time evaluates [1]."""
 
@@ -127,8 +134,77 @@ def stored_study(path: Path, catalog: str | Path | None = None) -> Study:
     return make_study(spec, None, str(catalog) if catalog else None)
 
 
+def read_study(path: Path, catalog: str | Path | None = None) -> StudyAnswer:
+    """What a store holds, complete or not; errors as :func:`stored_study`."""
+    made = stored_study(path, catalog)
+    with Store.open(path) as store:
+        return study_answer(made, list(store.outcomes()), store.meta.netplan_version)
+
+
+def existing(store: Path) -> Path:
+    """A results file by its path, or by the name of its study in this folder."""
+    named = default_store(str(store))
+    return named if not store.exists() and named.exists() else store
+
+
+def seconds_a_point(made: Study) -> float:
+    """Time that one point takes in this process, from a few of them [s].
+
+    The first evaluation pays for imports, so the least time counts. Points that fail count too:
+    the run will say so.
+    """
+    count = made.point_count
+    sample = sorted({0, count // 2, count - 1})[:SAMPLE]
+    times = []
+    for point in made.points([*sample[:1], *sample]):
+        start = perf_counter()
+        try:
+            made.evaluate(point)
+        except Exception:  # noqa: BLE001, S112 - the run records it with its inputs
+            continue
+        finally:
+            times.append(perf_counter() - start)
+    return sum(times[1:]) / len(times[1:])
+
+
 @dataclass(frozen=True, slots=True)
-class StudyStatus:
+class StudyEstimate(Answer):
+    """How large a study is, and about how long it takes: the answer of ``--dry-run``."""
+
+    study: str
+    points: int
+    seconds_a_point: float
+    workers: int
+    scheduler: str | None
+
+    @classmethod
+    def of(cls, made: Study, resources: Resources) -> Self:
+        """Evaluate a few points."""
+        each = seconds_a_point(made)
+        return cls(made.name, made.point_count, each, resources.workers, resources.scheduler)
+
+    @property
+    def line(self) -> str:
+        """All of it in one line."""
+        at_once = max(1, self.workers)
+        where = f"with {at_once} workers" if self.workers else "in this process"
+        where = "by the scheduler's workers together" if self.scheduler else where
+        total = duration(self.points * self.seconds_a_point / at_once)
+        each_ms = 1e3 * self.seconds_a_point
+        return f"{self.study}: {self.points:,} points at about {each_ms:.3g} ms: {total} {where}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan study run --dry-run``."""
+        return asdict(self)
+
+    def sections(self) -> Iterator[Section]:
+        """One line."""
+        yield Paragraph(self.line)
+        yield facts_table("estimate", self.to_dict())
+
+
+@dataclass(frozen=True, slots=True)
+class StudyStatus(Answer):
     """How far the study in a store is."""
 
     store: str
@@ -143,9 +219,8 @@ class StudyStatus:
         """Exactly the JSON of ``netplan study status``."""
         return asdict(self) | {"examples": list(self.examples)}
 
-    @property
-    def text(self) -> str:
-        """The same for people."""
+    def sections(self) -> Iterator[Section]:
+        """How far it is, some failures, how to go on."""
         share = 100 * self.done / self.points
         state = "complete" if self.done == self.points else f"{share:.1f} % done"
         head = f"{self.study}: {state}, {self.done:,} of {self.points:,} points"
@@ -153,7 +228,17 @@ class StudyStatus:
         lines += [f"  {example}" for example in self.examples]
         if self.done < self.points:
             lines.append(f"Go on with: netplan study resume {self.store}")
-        return "\n".join(lines) + "\n"
+        yield Verbatim(tuple(lines))
+        facts = {key: value for key, value in asdict(self).items() if key != "examples"}
+        yield facts_table("status", facts)
+
+
+def facts_table(name: str, facts: Mapping[str, Cell]) -> Table[Mapping[str, Cell]]:
+    """A table of one row, for programs."""
+    columns: list[Column[Mapping[str, Cell]]] = [
+        Column(Quantity(key, key), itemgetter(key)) for key in facts
+    ]
+    return Table(name, columns, [facts], only="programs")
 
 
 def study_status(path: Path) -> StudyStatus:
@@ -178,28 +263,106 @@ def study_status(path: Path) -> StudyStatus:
     )
 
 
-def read_study(path: Path, catalog: str | Path | None = None) -> StudyAnswer:
-    """What a store holds, complete or not; errors as :func:`stored_study`."""
-    made = stored_study(path, catalog)
-    with Store.open(path) as store:
-        return study_answer(made, list(store.outcomes()), store.meta.netplan_version)
+@dataclass(frozen=True, kw_only=True)
+class _StoreQuestion(Question[AnswerT_co]):
+    """A question about a results file."""
+
+    store: Path = required("Results file, or the name of its study.", "path", argument=True)
+    overrides: None = absent()
 
 
-def seconds_a_point(made: Study) -> float:
-    """Time that one point takes in this process, from a few of them [s].
+@dataclass(frozen=True, kw_only=True)
+class ShowStudy(_StoreQuestion[StudyAnswer]):
+    """Show what STORE holds, complete or not."""
 
-    The first evaluation pays for imports, so the least time counts. Points that fail count too:
-    the run will say so.
-    """
-    count = made.point_count
-    sample = sorted({0, count // 2, count - 1})[:SAMPLE]
-    times = []
-    for point in made.points([*sample[:1], *sample]):
-        start = perf_counter()
-        try:
-            made.evaluate(point)
-        except Exception:  # noqa: BLE001, S112 - the run records it with its inputs
-            continue
-        finally:
-            times.append(perf_counter() - start)
-    return sum(times[1:]) / len(times[1:])
+    command: ClassVar[str] = "study show"
+
+    def ask(self) -> StudyAnswer:
+        """Read it."""
+        return read_study(existing(self.store), self.catalog)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusOfStudy(_StoreQuestion[StudyStatus]):
+    """Say how far the study in STORE is; a run may be at work on it."""
+
+    command: ClassVar[str] = "study status"
+
+    def ask(self) -> StudyStatus:
+        """Count its points."""
+        return study_status(existing(self.store))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluating(Question[Answer]):
+    """What evaluates the points of a study, and who is told of it."""
+
+    workers: int = optional("Worker processes here.", "whole", default=0, otherwise="none")
+    scheduler: str | None = optional("A Dask scheduler instead.", metavar="tcp://HOST:PORT")
+    memory_gib: float | None = optional("Memory one process may take, in GiB.", "real")
+    overrides: None = absent()
+
+    @property
+    def resources(self) -> Resources:
+        """The same, checked.
+
+        Raises
+        ------
+        InputError
+            If a value is out of range.
+        """
+        given = self.memory_gib
+        if given is not None and not 0 < given < inf:
+            raise InputError(f"--memory-gib {given:g} is out of range: give more than 0")
+        return Resources(self.workers, self.scheduler, None if given is None else int(given * GIB))
+
+    def evaluate(self, made: Study, path: Path) -> Answer:
+        """Finish the study, and read its answer; the command line tells how far it is."""
+        run_study(made, path, self.resources)
+        return read_study(path, self.catalog)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStudy(Evaluating):
+    """Run STUDY (a name or a file), or finish it, and show its answer."""
+
+    command: ClassVar[str] = "study run"
+    examples: ClassVar[tuple[str, ...]] = (
+        "netplan study run hb-size",
+        "netplan study run hb-size --vary gpus=131072 --store large.study",
+        "netplan study run price-flip --format html -o flip.html",
+        "netplan study run topology-design-space --workers 2",
+    )
+
+    study: str = required("Name of the study, or its file.", argument=True)
+    vary: Sequence[str] = optional(
+        "Another value, or values to vary (repeatable).",
+        many=True,
+        metavar="INPUT=VALUE,...",
+        default=(),
+    )
+    store: Path | None = optional("Results file.", "path", otherwise="NAME.study")
+    dry_run: bool = optional(
+        "Only say how large it is and how long it may take.", "flag", default=False
+    )
+
+    def ask(self) -> Answer:
+        """Run what is missing."""
+        made = load_study(self.study, parse_changes(self.vary), self.catalog)
+        if self.dry_run:
+            return StudyEstimate.of(made, self.resources)
+        return self.evaluate(made, self.store or default_store(made.name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResumeStudy(Evaluating):
+    """Finish the study in STORE, a results file, and show its answer."""
+
+    command: ClassVar[str] = "study resume"
+
+    store: Path = required("Results file, or the name of its study.", "path", argument=True)
+
+    def ask(self) -> Answer:
+        """Run what is missing."""
+        path = existing(self.store)
+        return self.evaluate(stored_study(path, self.catalog), path)

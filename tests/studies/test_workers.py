@@ -49,6 +49,7 @@ def test_bad_points(path: Path) -> None:
         check_innocent(store, 400)
 
 
+@pytest.mark.slow
 def test_points_that_kill_the_driver(path: Path) -> None:
     """The first run dies; the second finds every guilty point, and dies no more."""
     arguments = (300, 0.0001, 0, "40=kill", "41=end", "250=kill", "260=fail")
@@ -74,6 +75,7 @@ def test_processes_that_do_not_start(path: Path, monkeypatch: pytest.MonkeyPatch
         assert store.suspects() == {}  # nobody is accused
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_all_processes_and_keeps_what_is_done(path: Path) -> None:
     driver = start_driver(path, 2000, 0.002, 2)
     while not rows(path):
@@ -92,6 +94,7 @@ def test_ctrl_c_ends_all_processes_and_keeps_what_is_done(path: Path) -> None:
         check_innocent(store, 2000)
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_runs_once(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
@@ -118,3 +121,29 @@ def test_a_message_stays_short(monkeypatch: pytest.MonkeyPatch) -> None:
     message = evaluate(pickle.dumps(Toy(9999)), __version__, range(9999), None)
     assert MESSAGE_BYTES < len(message) < MESSAGE_BYTES + 1000
     assert [outcome.index for outcome in unpacked(message)] == list(range(len(unpacked(message))))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_the_command_says_how_to_go_on_after_ctrl_c(tmp_path: Path, workers: str) -> None:
+    vary = "hb_size=" + ",".join(map(str, range(1, 4000)))
+    store = tmp_path / "mine.study"
+    with subprocess.Popen(
+        [
+            *(sys.executable, "-m", "netplan", "study", "run", "batch-size", "--vary", vary),
+            *("--store", str(store), "--workers", workers),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run_:
+        while not rows(store):
+            assert run_.poll() is None
+            time.sleep(0.02)
+        run_.send_signal(signal.SIGINT)
+        _, said = run_.communicate()
+    assert run_.returncode == 130
+    assert "batch-size: 19,995 points at about " in said  # 5 batches
+    assert f"\nstopped; what is done is kept: netplan study resume {store}\n" in said
+    assert "Traceback" not in said
