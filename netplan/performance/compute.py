@@ -61,12 +61,8 @@ class Timing:
 
     def __add__(self, other: "Timing") -> "Timing":
         """Part by part."""
-        return Timing(
-            self.compute_s + other.compute_s,
-            self.memory_s + other.memory_s,
-            self.tensor_s + other.tensor_s,
-            self.expert_s + other.expert_s,
-        )
+        names = [part.name for part in fields(self)]
+        return Timing(*(getattr(self, name) + getattr(other, name) for name in names))
 
     @property
     def total_s(self) -> Floats:
@@ -98,20 +94,8 @@ class LayerGroups:
         return self.known[key].seconds(message)
 
 
-def work_time(work: Work, setting: Setting, groups: LayerGroups, slowdown: float = 1.0) -> Timing:
-    """Time of one direction of one operation.
-
-    Parameters
-    ----------
-    work
-        FLOPs, bytes and collectives.
-    setting
-        Rates and efficiencies.
-    groups
-        Who communicates with whom, and how fast.
-    slowdown
-        Factor on the FLOPs [1].
-    """
+def _work_time(work: Work, setting: Setting, groups: LayerGroups, slowdown: float = 1.0) -> Timing:
+    """Time of one direction of one operation, its FLOPs taking ``slowdown`` times as long."""
     part, training = setting.assumptions.compute, setting.training
     zero = np.zeros(len(groups.index))
     compute_s, memory_s = zero + part.kernel_latency_s, zero
@@ -150,8 +134,8 @@ def operation_times(
     """Forward and backward time of one operation, with what is computed again."""
     slow = operation.module == "attention"
     slowdown = setting.assumptions.compute.attention_slowdown if slow else 1.0
-    forward = work_time(operation.forward, setting, groups, slowdown)
-    backward = work_time(operation.backward, setting, groups, slowdown)
+    forward = _work_time(operation.forward, setting, groups, slowdown)
+    backward = _work_time(operation.backward, setting, groups, slowdown)
     if operation.recomputed:
         backward = backward + forward
     return forward, backward
@@ -203,17 +187,7 @@ class LayerTable:
 
 
 def layer_table(setting: Setting, program: Program, groups: LayerGroups) -> LayerTable:
-    """Add up the operations of one layer, for many shardings at once.
-
-    Parameters
-    ----------
-    setting
-        Training, strategy, mode and options.
-    program
-        What runs, for shardings of shape (shardings,).
-    groups
-        Where the GPUs of each sharding lie.
-    """
+    """Add up the operations of one layer, for many shardings at once."""
     count, layer = len(groups.index), program.layer
     forward = backward = Timing.none(count)
     for operation in layer.operations:

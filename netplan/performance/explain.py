@@ -11,18 +11,15 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from netplan.levels import Level
-from netplan.performance.compute import (
-    LayerGroups,
-    Timing,
-    operation_times,
-)
-from netplan.performance.evaluation import evaluate_plan
+from netplan.performance.compute import LayerGroups, Timing, operation_times
 from netplan.performance.plan import Plan
+from netplan.performance.search import evaluate_plan
 from netplan.performance.setting import Setting
 from netplan.performance.space import single_plan
 from netplan.traffic.groups import Network
 from netplan.workloads.operations import Operation
 
+OPERATION_PARTS = ("compute", "memory", "tensor_comm", "expert_comm")
 WHOLE = ("data_comm", "pipeline_comm", "bubble")
 """Parts that belong to no operation."""
 
@@ -59,17 +56,7 @@ class Difference:
 
 
 def plan_terms(setting: Setting, levels: Sequence[Level], plan: Plan) -> tuple[Term, ...]:
-    """All terms of one plan, which add up to its iteration time.
-
-    Parameters
-    ----------
-    setting
-        Training, strategy, mode and options.
-    levels
-        The fabric, innermost level first.
-    plan
-        The plan.
-    """
+    """All terms of one plan, which add up to its iteration time."""
     timed = evaluate_plan(
         setting.training,
         levels,
@@ -97,8 +84,8 @@ def explain(
     Returns
     -------
     tuple of Difference
-        One row a term that either has, in the order of execution; all differences add up to that
-        of the iteration times.
+        One row a term that either has, in the order of execution; their differences add up to
+        that of the iteration times.
     """
     before = {term.key: term.seconds for term in plan_terms(first[0], levels, first[1])}
     after = {term.key: term.seconds for term in plan_terms(second[0], levels, second[1])}
@@ -164,12 +151,7 @@ def _operation_terms(setting: Setting, levels: tuple[Level, ...], plan: Plan) ->
 
 def _terms(operation: Operation, times: tuple[Timing, Timing], passes: float) -> Iterator[Term]:
     for direction, time in zip(("forward", "backward"), times, strict=True):
-        parts = {
-            "compute": time.compute_s,
-            "memory": time.memory_s,
-            "tensor_comm": time.tensor_s,
-            "expert_comm": time.expert_s,
-        }
-        for part, seconds in parts.items():
-            if seconds[0] != 0:
-                yield Term(operation.name, direction, part, passes * float(seconds[0]))
+        seconds = (time.compute_s, time.memory_s, time.tensor_s, time.expert_s)
+        for part, one in zip(OPERATION_PARTS, seconds, strict=True):
+            if one[0] != 0:
+                yield Term(operation.name, direction, part, passes * float(one[0]))

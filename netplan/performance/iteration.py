@@ -38,62 +38,32 @@ from netplan.workloads.program import Repetition
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ScheduleTerms:
-    """What depends on the schedule only, each of shape (schedules,).
+class _ScheduleTerms:
+    """What depends on the schedule only, each of shape (schedules,)."""
 
-    Parameters
-    ----------
-    passes
-        Passes through a layer, m n [1].
-    bubble
-        Layers in the bubble, (p - 1) n / v [1].
-    transfers, transfer_bytes
-        Transfers of the steady state, 2 m v [1], and their bytes [B].
-    fill_bytes
-        Bytes of the two transfers that every hop of the bubble makes [B].
-    microbatches
-        m [1].
-    forward_rest, backward_rest
-        Data parallel collectives behind the first one, r n - 1 [1].
-    """
-
-    passes: Floats
-    bubble: Floats
-    transfers: Floats
-    transfer_bytes: Floats
-    fill_bytes: Floats
-    microbatches: Floats
-    forward_rest: Floats
+    passes: Floats  # through a layer, m n [1]
+    bubble: Floats  # layers in it, (p - 1) n / v [1]
+    transfers: Floats  # of the steady state, 2 m v [1]
+    transfer_bytes: Floats  # of all of them [B]
+    fill_bytes: Floats  # of the two transfers that every hop of the bubble makes [B]
+    microbatches: Floats  # m [1]
+    forward_rest: Floats  # data parallel collectives behind the first one, r n - 1 [1]
     backward_rest: Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PlacementTerms:
-    """What depends on the placement only, each of shape (placements,).
+class _PlacementTerms:
+    """What depends on the placement only, each of shape (placements,)."""
 
-    Parameters
-    ----------
-    hop
-        One transfer of the steady state.
-    fill
-        All hops from the first stage to the last.
-    forward_s, backward_s
-        Data parallel collectives of one layer (of the whole stage if nothing overlaps) [s].
-    ends_s
-        Those of embedding and head [s].
-    alone
-        Whether there is only one stage.
-    """
-
-    hop: Affine
-    fill: Affine
-    forward_s: Floats
+    hop: Affine  # one transfer of the steady state
+    fill: Affine  # all hops from the first stage to the last
+    forward_s: Floats  # data parallel collectives of one layer (of the stage if nothing overlaps)
     backward_s: Floats
-    ends_s: Floats
-    alone: Floats
+    ends_s: Floats  # those of embedding and head
+    alone: Floats  # whether there is only one stage
 
 
-def schedule_terms(space: PlanSpace, table: LayerTable) -> ScheduleTerms:
+def _schedule_terms(space: PlanSpace, table: LayerTable) -> _ScheduleTerms:
     """Multiplicities of every schedule."""
     schedules = space.schedules
     totals = space.totals[:, schedules.totals]
@@ -103,7 +73,7 @@ def schedule_terms(space: PlanSpace, table: LayerTable) -> ScheduleTerms:
     runs = table.repetition.runs(stages=stages, microbatches=m, interleave=v)
     boundary = table.boundary_bytes[space.example_sharding]
     transfers = 2 * runs.transfers
-    return ScheduleTerms(
+    return _ScheduleTerms(
         passes=runs.layers,
         bubble=(stages - 1) * layers / v,
         transfers=transfers,
@@ -115,9 +85,9 @@ def schedule_terms(space: PlanSpace, table: LayerTable) -> ScheduleTerms:
     )
 
 
-def placement_terms(
+def _placement_terms(
     setting: Setting, network: Network, space: PlanSpace, table: LayerTable
-) -> PlacementTerms:
+) -> _PlacementTerms:
     """Transfers and data parallel collectives of every placement."""
     placements = space.placements
     stages = real(placements.totals[PIPELINE])
@@ -144,7 +114,7 @@ def placement_terms(
         sum((each_s[name] for name in names), np.zeros_like(gather))
         for names in (rule.forward, rule.backward)
     )
-    return PlacementTerms(hop, fill, forward, backward, ends_s, alone=real(stages == 1))
+    return _PlacementTerms(hop, fill, forward, backward, ends_s, alone=real(stages == 1))
 
 
 def _synchronisation(
@@ -165,12 +135,12 @@ def _group(placements: Placements, dimensions: Sequence[str]) -> Group:
     return group_of(placements, *(DIMENSIONS.index(name) for name in dimensions))
 
 
-def exposed_s(collective_s: Floats, pass_s: Floats, rest: Floats) -> Floats:
+def _exposed_s(collective_s: Floats, pass_s: Floats, rest: Floats) -> Floats:
     """Exposed time of 1 + ``rest`` collectives, all but the first behind a pass each [s].
 
     Examples
     --------
-    >>> exposed_s(np.array([3.0]), np.array([2.0]), np.array([4.0]))
+    >>> _exposed_s(np.array([3.0]), np.array([2.0]), np.array([4.0]))
     array([7.])
     """
     exposed: Floats = collective_s + rest * np.maximum(collective_s - pass_s, 0)
@@ -183,8 +153,8 @@ class IterationTerms:
 
     setting: Setting
     table: LayerTable
-    schedule: ScheduleTerms
-    placement: PlacementTerms
+    schedule: _ScheduleTerms
+    placement: _PlacementTerms
     layer_s: Floats
     bubble_s: Floats
     forward_s: Floats
@@ -200,8 +170,8 @@ class IterationTerms:
         return cls(
             setting=setting,
             table=table,
-            schedule=schedule_terms(space, table),
-            placement=placement_terms(setting, network, space, table),
+            schedule=_schedule_terms(space, table),
+            placement=_placement_terms(setting, network, space, table),
             layer_s=both.total_s,
             bubble_s=both.total_s if whole else both.compute_s,
             forward_s=table.forward.total_s,
@@ -228,8 +198,8 @@ class IterationTerms:
         if self.setting.assumptions.overlap.data == "exposed":
             return self._exposed_data_s(place, schedule)
         forward, backward = placed.forward_s[place], placed.backward_s[place]
-        ahead = exposed_s(forward, self.forward_s[row], terms.forward_rest[schedule])
-        back = exposed_s(backward, self.backward_s[row], terms.backward_rest[schedule])
+        ahead = _exposed_s(forward, self.forward_s[row], terms.forward_rest[schedule])
+        back = _exposed_s(backward, self.backward_s[row], terms.backward_rest[schedule])
         return ahead + back + placed.ends_s[place]
 
     def _exposed_data_s(self, place: Ints, schedule: Ints) -> Floats:

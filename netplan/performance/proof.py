@@ -5,11 +5,10 @@ a design that is known to cost no more, and worse in at least one of the two. A 
 time on a network that is nowhere slower, or else one search on the best case of all designs with HB
 domains of that size. Designs with equal levels share one search.
 
-The best case bounds many fabrics at once, whose HB domains have equal sizes and which join equally
-many GPUs. Their *best case*
+The *best case* of many fabrics, whose HB domains have equal sizes and which join equally many GPUs,
 has two levels: a non-blocking HB domain and one non-blocking network, each at the highest rate that
-a GPU has there on any of the fabrics, and at every level the lowest latency of all. No plan of any
-of the fabrics is faster than the best plan of the best case:
+a GPU has there on any of them, and at every level the lowest latency of all. No plan of any of them
+is faster than the best plan of the best case:
 
 * Every plan has a twin there, with the same degrees inside HB domains and, beyond them, the
   products of its degrees over the outer levels. Microbatches and memory are the same.
@@ -171,17 +170,7 @@ def _time_s(found: Found) -> float:
 
 
 def best_case(fabrics: Sequence[Sequence[Level]]) -> Levels:
-    """Two levels on which every plan is at least as fast as on any of the fabrics.
-
-    Parameters
-    ----------
-    fabrics
-        Levels of each fabric, innermost first; all with HB domains of one size and as many GPUs.
-
-    Raises
-    ------
-    InputError
-        If there is no fabric, or their HB domains or GPUs differ in number.
+    """Two levels on which every plan is at least as fast as on any of the fabrics, innermost first.
 
     Examples
     --------
@@ -212,13 +201,6 @@ def search_best_case(search: PlanSearch, fabrics: Sequence[Sequence[Level]]) -> 
 
     If no plan divides over all GPUs the fabrics may use different parts of themselves, which
     nothing bounds; if none fits the memory, none fits on any of the fabrics.
-
-    Parameters
-    ----------
-    search
-        What is trained, and how.
-    fabrics
-        As in :func:`best_case`.
     """
     try:
         return search.whole(best_case(fabrics))
@@ -232,11 +214,6 @@ def is_never_slower(one: Sequence[Level], other: Sequence[Level]) -> bool:
     That is so for one switch beyond the HB domains whose rate is as high as any of the other
     fabric's beyond them, and whose latency is as low, but no lower than that of the HB domain: then
     the slowest hop of a pipeline, which is the one of the lowest rate, does not gain latency.
-
-    Parameters
-    ----------
-    one, other
-        Levels of two fabrics that join equally many GPUs.
 
     Examples
     --------

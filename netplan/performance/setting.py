@@ -217,17 +217,7 @@ def fixed_values(values: Mapping[str, int]) -> Fixed:
 
 
 def check_name(role: str, name: str, known: tuple[str, ...]) -> None:
-    """Refuse a name that is none of the known ones, and offer the nearest.
-
-    Raises
-    ------
-    InputError
-        Always, if the name is unknown.
-
-    Examples
-    --------
-    >>> check_name("mode", "corrected", ("corrected", "published-code"))
-    """
+    """Refuse a name that is none of the known ones, and offer the nearest."""
     if name in known:
         return
     near = difflib.get_close_matches(str(name), known, n=1)
@@ -236,12 +226,6 @@ def check_name(role: str, name: str, known: tuple[str, ...]) -> None:
 
 
 def check_setting(strategy: str, mode: str) -> None:
-    """Refuse unknown strategies and modes.
-
-    Raises
-    ------
-    InputError
-        With the nearest name.
-    """
+    """Refuse unknown strategies and modes, and offer the nearest name."""
     check_name("strategy", strategy, get_args(AnyStrategy))
     check_name("mode", mode, get_args(Mode))

@@ -11,7 +11,7 @@ arXiv:2410.00273, Sec. III (S3).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from math import gcd, prod
 
 import numpy as np
@@ -38,38 +38,17 @@ LAYER_DIMENSIONS = [TENSOR, CONTEXT, EXPERT]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schedules:
-    """Schedules of all distinct totals, one entry each, those of equal totals side by side.
+    """Schedules of all distinct totals, one entry each, those of equal totals side by side."""
 
-    Parameters
-    ----------
-    totals
-        Which totals they belong to [index].
-    offset
-        Place of the sharding among those of its placement [index].
-    microbatch, interleave, microbatches
-        b, v and m [1].
-    """
+    totals: Ints  # index of the totals that they belong to
+    offset: Ints  # place of the sharding among those of its placement
+    microbatch: Ints  # b [1]
+    interleave: Ints  # v [1]
+    microbatches: Ints  # m [1]
 
-    totals: Ints
-    offset: Ints
-    microbatch: Ints
-    interleave: Ints
-    microbatches: Ints
-
-    @property
-    def count(self) -> int:
-        """Schedules [1]."""
-        return len(self.totals)
-
-    def take(self, chosen: Bools) -> "Schedules":
+    def take(self, chosen: Bools | Ints) -> "Schedules":
         """Some of the schedules."""
-        return Schedules(
-            self.totals[chosen],
-            self.offset[chosen],
-            self.microbatch[chosen],
-            self.interleave[chosen],
-            self.microbatches[chosen],
-        )
+        return Schedules(*(getattr(self, column.name)[chosen] for column in fields(self)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,15 +101,7 @@ class PlanSpace:
 
 
 def degree_limits(setting: Setting, gpus: int) -> tuple[list[int], list[int]]:
-    """What each total degree must divide, and how large it may be, in the order of dimensions.
-
-    Parameters
-    ----------
-    setting
-        Model, batch, strategy and rules.
-    gpus
-        GPUs in all [1].
-    """
+    """What each total degree must divide, and how large it may be, in the order of dimensions."""
     model, rules = setting.training.model, setting.assumptions.space
     cut = model.heads if rules.tensor == "heads" else model.sequence_length
     tensor = gcd(cut, model.hidden_size)
@@ -168,15 +139,7 @@ def placements_of(setting: Setting, sizes: Sequence[int]) -> Placements:
 
 
 def enumerate_plans(setting: Setting, sizes: Sequence[int]) -> PlanSpace:
-    """The whole space on levels of these sizes.
-
-    Parameters
-    ----------
-    setting
-        Model, batch, strategy, rules and options.
-    sizes
-        Size of each level, innermost first [1].
-    """
+    """The whole space on levels of these sizes, innermost first."""
     placements = placements_of(setting, sizes)
     all_totals = placements.totals
     totals_at, totals_of = distinct(all_totals)
@@ -291,13 +254,7 @@ def _interleaved(setting: Setting, totals: Ints, plain: Schedules) -> Schedules:
     start = np.cumsum(count) - count
     index, owner, _ = _expand(start[plain.totals], count[plain.totals])
     interleave = flat[index]
-    found = Schedules(
-        plain.totals[owner],
-        plain.offset[owner],
-        plain.microbatch[owner],
-        interleave,
-        plain.microbatches[owner],
-    )
+    found = replace(plain.take(owner), interleave=interleave)
     if setting.interleave == "any":
         return found
     # Narayanan et al. (arXiv:2104.04473, Sec. 2.2.2): microbatches run in groups of the pipeline.
@@ -307,13 +264,7 @@ def _interleaved(setting: Setting, totals: Ints, plain: Schedules) -> Schedules:
 
 
 def _expand(first: Ints, count: Ints) -> tuple[Ints, Ints, Ints]:
-    """Concatenate the ranges first ... first + count - 1.
-
-    Returns
-    -------
-    index, owner, start
-        The numbers, the range that each comes from, and where each range begins.
-    """
+    """The ranges first ... first + count - 1 in a row, whose each number is, where each begins."""
     start = np.cumsum(count) - count
     owner = np.repeat(np.arange(len(count)), count)
     index = np.arange(len(owner)) + np.repeat(first - start, count)
