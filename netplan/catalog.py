@@ -26,10 +26,17 @@ MAX_NAME = 40
 """Texts of a row up to this length are names; longer ones are prose [characters]."""
 
 
-class Record(BaseModel):
-    """A validated catalog file: frozen, with no unknown keys and no infinite numbers."""
+class Entry(BaseModel):
+    """A part of a catalog file: frozen, with no unknown keys and no infinite numbers.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=False)
+    Its schema is built when the first file asks for it: a question loads few kinds of files.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
+
+
+class Record(Entry):
+    """A validated catalog file."""
 
     name: str
     title: str

@@ -2,16 +2,9 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PositiveFloat,
-    PositiveInt,
-    model_validator,
-)
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Entry, Record, Shelf
 from netplan.errors import CatalogError
 from netplan.topologies.specs import Medium
 
@@ -23,11 +16,7 @@ CableKind = Literal["dac", "aec", "aoc"]
 LinkKind = Literal["host", "leaf-spine", "upper", "local", "global", "ring"]
 
 
-class _Row(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Length(_Row):
+class Length(Entry):
     """Length that a kind of link is taken to have where no floor plan says so."""
 
     group: LinkKind
@@ -36,7 +25,7 @@ class Length(_Row):
     source: str
 
 
-class Card(_Row):
+class Card(Entry):
     """Network card with one port of a rate, and what its cage takes."""
 
     item: str
@@ -47,7 +36,7 @@ class Card(_Row):
     source: str
 
 
-class Module(_Row):
+class Module(Entry):
     """Transceiver: the cage that it fits and the links that it carries.
 
     Without ``speed_gbps`` it stands for modules of any rate.
@@ -64,7 +53,7 @@ class Module(_Row):
     source: str
 
 
-class Cable(_Row):
+class Cable(Entry):
     """Cable with fixed plugs: one at its first end, ``split`` at its second."""
 
     item: str
@@ -85,7 +74,7 @@ class Cable(_Row):
         return self
 
 
-class Racks(_Row):
+class Racks(Entry):
     """Rack units of a rack, and of a switch without a model [1]."""
 
     units: Annotated[int, Field(ge=1, le=60)]

@@ -2,16 +2,14 @@
 
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, PositiveFloat, model_validator
+from pydantic import NonNegativeFloat, PositiveFloat, model_validator
 
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Entry, Record, Shelf
 from netplan.costing.prices import Part
 
 
-class Draw(BaseModel):
+class Draw(Entry):
     """Power of one part at one speed, typical and at most [W]."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     part: Part
     speed_gbps: PositiveFloat

@@ -9,17 +9,9 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    NonNegativeFloat,
-    PositiveFloat,
-    PositiveInt,
-    model_validator,
-)
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Entry, Record, Shelf
 from netplan.costing.ranges import Range
 from netplan.errors import CatalogError
 
@@ -75,34 +67,28 @@ US_DOLLAR = "USD"
 Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
 
 
-class Rate(BaseModel):
+class Rate(Entry):
     """Exchange rate of a currency: how many units one US dollar buys, on a date."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     per_usd: PositiveFloat
     date: str
     source: str
 
 
-class Break(BaseModel):
+class Break(Entry):
     """Quantity break: the base price of a unit from this quantity on, for the whole order."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     quantity: PositiveInt
     price: NonNegativeFloat
 
 
-class Price(BaseModel):
+class Price(Entry):
     """Price of one part at one speed.
 
     ``unit`` is a currency per basis, for example ``USD/port``. ``low`` and ``high`` are left out
     where no source states a spread; the answer then has none. ``model`` names one product, such
     as a switch of the catalog; without it the row stands for all makes.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     part: Part
     model: str = ""
@@ -210,7 +196,7 @@ class PriceBook(Record):
             raise ValueError(f"{price.what} {verb} speed_gbps")
 
     def price(self, part: str, speed_gbps: float | None = None, model: str = "") -> Price | None:
-        """Row of a part at exactly this speed, or None if the book does not have it."""
+        """Entry of a part at exactly this speed, or None if the book does not have it."""
         rows, found = self._found
         if rows is not self.prices:  # a copy with other rows
             found = _by_key(self.prices)

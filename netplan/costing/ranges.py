@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, model_validator
+from pydantic import NonNegativeFloat, model_validator
+
+from netplan.catalog import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,8 @@ class Range:
         return self.low < self.high
 
 
-class Estimate(BaseModel):
+class Estimate(Entry):
     """An uncertain value in a catalog file, with date and source."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     base: NonNegativeFloat
     low: NonNegativeFloat | None = None

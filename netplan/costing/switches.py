@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt
+from pydantic import PositiveFloat, PositiveInt
 
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Entry, Record, Shelf
 from netplan.errors import InputError
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FabricSpec
@@ -18,10 +18,8 @@ from netplan.topologies.specs import FabricSpec
 Delivery = Literal["shipping", "announced"]
 
 
-class Breakout(BaseModel):
+class Breakout(Entry):
     """How many links of one rate a cage carries."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     speed_gbps: PositiveFloat
     links: PositiveInt

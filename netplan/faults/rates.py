@@ -11,8 +11,6 @@ from functools import cache
 from typing import Literal, Self
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     NonNegativeFloat,
     NonNegativeInt,
@@ -21,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from netplan.catalog import Record, Shelf, unknown_name
+from netplan.catalog import Entry, Record, Shelf, unknown_name
 from netplan.costing.lifetime import HOURS_PER_YEAR
 from netplan.costing.ranges import Estimate, Range
 from netplan.errors import InputError
@@ -90,10 +88,8 @@ GROUPED: frozenset[Unit] = frozenset({"server", "rack", "power_feed"})
 """Units that hold a number of GPUs, which the row states."""
 
 
-class Observed(BaseModel):
+class Observed(Entry):
     """Counts that a source prints: events of a number of units in a number of days."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     events: NonNegativeInt
     units: PositiveInt
@@ -108,15 +104,13 @@ class Observed(BaseModel):
         return Range(per_event * low, per_event * self.events, per_event * high)
 
 
-class FailureRate(BaseModel):
+class FailureRate(Entry):
     """How often one unit fails.
 
     The rate is ``low``, ``base``, ``high`` [1/year], or ``observed`` counts. ``interrupts`` is the
     share of the failures that stop a job which uses the unit; ``down`` the probability that a unit
     is down at a moment, where a source states it.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     cause: str
     kind: Kind
@@ -236,7 +230,7 @@ class FailureBook(Record):
         return self
 
     def rate(self, cause: str) -> FailureRate:
-        """Row of a cause.
+        """Entry of a cause.
 
         Raises
         ------

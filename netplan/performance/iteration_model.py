@@ -8,21 +8,15 @@ the parts in any other way.
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Entry, Record, Shelf
 from netplan.traffic.groups import Communication
 from netplan.traffic.hierarchy import Schedule
 from netplan.workloads.program import Counting, Zero
 
 
-class _Part(BaseModel):
-    """One part of an iteration model: frozen, with no unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class ComputePart(_Part):
+class ComputePart(Entry):
     """How long the operations take.
 
     ``detailed`` operations follow the roofline, ``counted`` ones are closed forms of matrix
@@ -37,7 +31,7 @@ class ComputePart(_Part):
     attention_slowdown: PositiveFloat
 
 
-class CommunicationPart(_Part):
+class CommunicationPart(Entry):
     """How long messages take.
 
     A ``ring`` runs through all levels at once, its slowest level counts; ``phased`` collectives
@@ -54,7 +48,7 @@ class CommunicationPart(_Part):
         return Communication(schedule, self.bandwidth_efficiency)
 
 
-class OverlapPart(_Part):
+class OverlapPart(Entry):
     """What happens at the same time, and what is stored meanwhile.
 
     ``bubble`` is a number of whole layers or of their computation only; ``hop`` says whether a
@@ -73,7 +67,7 @@ class OverlapPart(_Part):
     optimizer_bytes: PositiveFloat
 
 
-class SpacePart(_Part):
+class SpacePart(Entry):
     """Which plans exist.
 
     ``tensor`` degrees divide the hidden size and the ``heads`` or the ``sequence``. Blocks stay at

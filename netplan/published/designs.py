@@ -8,8 +8,7 @@ else, as the reason says.
 
 from collections.abc import Callable, Iterator, Mapping
 
-from pydantic import BaseModel, ConfigDict
-
+from netplan.catalog import Entry
 from netplan.costing.circuits import circuit_layer
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InputError
@@ -25,11 +24,7 @@ from netplan.units import bytes_per_s
 SERVER_GPUS = 8
 
 
-class _Inputs(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class SpecInputs(_Inputs):
+class SpecInputs(Entry):
     """A fabric spec and its size; ``links_per_cable`` for tables that count twin-port cables."""
 
     fabric: str
@@ -49,7 +44,7 @@ class SpecInputs(_Inputs):
         return spec, build_fabric(spec, sizing)
 
 
-class CountedInputs(_Inputs):
+class CountedInputs(Entry):
     """A design that is counted, and what its file leaves open."""
 
     design: str

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Entry, Record, Shelf
 from netplan.studies.expressions import require_expression
 from netplan.studies.grid import Axis, Given
 
@@ -12,11 +12,7 @@ Ask = Literal["search", "compare", "cost"]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.@-]*$")]
 
 
-class _Row(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Formula(_Row):
+class Formula(Entry):
     """An output computed from inputs and other outputs of the same point."""
 
     name: Name
@@ -28,7 +24,7 @@ class Formula(_Row):
         return self
 
 
-class Relative(_Row):
+class Relative(Entry):
     """An output compared across points: the reference point's value over the point's own.
 
     The reference is the point with the same inputs but for those under ``to``.
@@ -39,7 +35,7 @@ class Relative(_Row):
     to: dict[str, Given]
 
 
-class ChartSpec(_Row):
+class ChartSpec(Entry):
     """One chart of the study's report; ``each`` makes one for every value of an input.
 
     ``lines``: y over x, one line for all values of ``series`` together. ``heat``: z by colour over

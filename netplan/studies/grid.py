@@ -14,10 +14,10 @@ from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, model_validator
+from pydantic import ConfigDict, Field, PositiveFloat, model_validator
 
 from netplan.arrays import Bools, Indices
-from netplan.catalog import unknown_name
+from netplan.catalog import Entry, unknown_name
 from netplan.errors import InputError
 from netplan.reports.quantities import Scalar
 from netplan.studies.expressions import parse_expression, require_expression
@@ -30,10 +30,8 @@ Given = bool | int | float | str | None
 """A value as a study file has it."""
 
 
-class _Row(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, allow_inf_nan=False, populate_by_name=True
-    )
+class _Row(Entry):
+    model_config = ConfigDict(populate_by_name=True)
 
 
 class Steps(_Row):

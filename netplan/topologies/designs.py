@@ -17,17 +17,9 @@ from dataclasses import dataclass
 from math import isqrt
 from typing import Annotated, ClassVar, Literal, get_args
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    model_validator,
-)
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from netplan.catalog import Record, Shelf, unknown_name
+from netplan.catalog import Entry, Record, Shelf, unknown_name
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError
 from netplan.topologies.clos import ceil_div, check_radix
@@ -100,11 +92,7 @@ class CountedDesign(Record):
 BOTH_DIRECTIONS = 2
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class GroupKind(_Part):
+class GroupKind(Entry):
     """Groups that are alike: how many, their fully connected switches, the hosts of a switch."""
 
     groups: PositiveInt
@@ -117,7 +105,7 @@ class GroupKind(_Part):
         return self.groups * self.switches * (self.switches - 1) // 2
 
 
-class KindLinks(_Part):
+class KindLinks(Entry):
     """Links between two groups, by the names of their kinds [1]."""
 
     between: tuple[str, str]

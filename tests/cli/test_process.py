@@ -46,6 +46,22 @@ def test_the_installed_command() -> None:
     assert done.stdout.startswith("netplan, version ")
 
 
+def test_a_comparison_loads_nothing_that_it_does_not_need() -> None:
+    needless = {
+        *("pandas", "networkx", "scipy", "plotly", "jinja2", "openpyxl", "xlsxwriter"),
+        *("dask", "distributed", "sqlite3"),
+        *("netplan.studies", "netplan.published", "netplan.simulation"),
+    }
+    script = "import sys\nfrom netplan.cli.main import run\nrun({})\nprint(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script.format((*SMALL[:5], "--radix", "64"))],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert needless & set(done.stdout.splitlines()[-1].split()) == set()
+
+
 def test_no_command_shows_the_help() -> None:
     done = netplan_process()
     assert (done.returncode, done.stderr) == (0, "")
