@@ -24,7 +24,7 @@ Sources: Zhao and Krishnamurthy, Bandwidth Optimal Pipeline Schedule for Collect
 from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 from scipy.optimize import linprog
@@ -34,8 +34,7 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.topologies.graph import FabricGraph
-
-Collective = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all"]
+from netplan.traffic.algorithms import Collective, check_choice
 
 MAX_CAPACITY = (1 << 31) - 1
 """scipy's max-flow counts in 32 bits."""
@@ -44,41 +43,11 @@ MAX_CUT_GPUS = 1024
 MAX_FLOW_VARIABLES = 300_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CutBound:
-    """The binding cut of an all_gather.
-
-    Parameters
-    ----------
-    time_s
-        Time that no algorithm can beat, and an optimal one reaches [s].
-    inside
-        GPUs on the sending side of the cut.
-    out_bytes_per_s
-        Capacity that leaves it [B/s].
-    """
-
-    time_s: float
-    inside: Ints
-    out_bytes_per_s: float
-
-
 def collective_bound_s(collective: Collective, graph: FabricGraph, data_bytes: float) -> float:
     """Lower bound on the time of a collective over all GPUs of a graph [s].
 
-    Parameters
-    ----------
-    collective
-        ``all_gather``, ``reduce_scatter``, ``all_reduce`` or ``all_to_all``.
-    graph
-        The fabric.
-    data_bytes
-        Full message D [B].
-
-    Raises
-    ------
-    InputError
-        If the collective is unknown, the graph is too large for an exact answer, or not connected.
+    The full message D counts in bytes. An error says if the collective is unknown, the graph is too
+    large for an exact answer, or not connected.
 
     Examples
     --------
@@ -91,18 +60,16 @@ def collective_bound_s(collective: Collective, graph: FabricGraph, data_bytes: f
     >>> collective_bound_s("all_gather", graph, 1e9)
     0.00625
     """
-    if collective not in get_args(Collective):
-        names = ", ".join(get_args(Collective))
-        raise InputError(f"unknown collective {collective!r}: use one of {names}")
+    check_choice("collective", collective, get_args(Collective))
     if collective == "all_reduce":
         return _all_reduce_s(graph, data_bytes)
     if collective == "all_to_all":
         return _all_to_all_flow_s(graph, data_bytes)
-    return _all_gather_cut(graph, data_bytes).time_s
+    return _all_gather_s(graph, data_bytes)
 
 
-def _all_gather_cut(graph: FabricGraph, data_bytes: float) -> CutBound:
-    """Optimal time of an all_gather, with the cut that proves it."""
+def _all_gather_s(graph: FabricGraph, data_bytes: float) -> float:
+    """Optimal time of an all_gather [s]: that of the worst cut."""
     network = _network(graph)
     gpus = graph.gpus
     # All but one GPU is a cut; start from it, and let Newton's method find worse ones.
@@ -118,9 +85,8 @@ def _all_gather_cut(graph: FabricGraph, data_bytes: float) -> CutBound:
         if out == 0:
             raise InputError(f"{graph.name}: its links do not join all GPUs, no all_gather ends")
         best, inside, proven = Fraction(len(members), out), members, 0
-    shard = data_bytes / gpus
     out_bytes_per_s = len(inside) / float(best) * network.unit
-    return CutBound(shard * len(inside) / out_bytes_per_s, inside, out_bytes_per_s)
+    return data_bytes / gpus * len(inside) / out_bytes_per_s
 
 
 def _all_to_all_flow_s(graph: FabricGraph, data_bytes: float) -> float:
@@ -181,17 +147,7 @@ def _all_reduce_s(graph: FabricGraph, data_bytes: float) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Network:
-    """Capacities in whole numbers of a unit, parallel links added up.
-
-    Parameters
-    ----------
-    gpus, nodes
-        GPUs, and nodes of all kinds [1].
-    tail, head, capacity
-        Arcs, shape (arcs,).
-    unit
-        Rate that a capacity of 1 stands for [B/s].
-    """
+    """Arcs with capacities in whole numbers of a unit [B/s], parallel links added up."""
 
     gpus: int
     nodes: int

@@ -159,13 +159,7 @@ def no_leg(*products: Products) -> Leg:
 
 
 def check_demand(demand: TrafficMatrix, gpus: int) -> None:
-    """Refuse a demand that is not for this fabric.
-
-    Raises
-    ------
-    InputError
-        If it is for another number of GPUs.
-    """
+    """Refuse a demand that is for another number of GPUs."""
     if demand.gpus != gpus:
         raise InputError(
             f"the traffic matrix is for {demand.gpus:,} GPUs, the fabric has {gpus:,}: make both"
@@ -176,14 +170,9 @@ def check_demand(demand: TrafficMatrix, gpus: int) -> None:
 def split_demand(demand: TrafficMatrix, hb_size: int, *, forwarding: bool = False) -> Legs:
     """Split a demand into its ways.
 
-    Parameters
-    ----------
-    demand
-        Flows and uniform groups.
-    hb_size
-        GPUs per HB domain, K; 1 sends everything over the network [1].
-    forwarding
-        Whether the network joins equal ranks only, so that HB domains forward between rails.
+    ``hb_size`` K are the GPUs per HB domain, 1 sends everything over the network [1].
+    ``forwarding`` says that the network joins equal ranks only, so that HB domains forward between
+    rails.
 
     Examples
     --------

@@ -21,15 +21,7 @@ from netplan.workloads.operations import CollectiveKind, Mode
 
 @dataclass(frozen=True, slots=True)
 class Communication:
-    """How an iteration model communicates.
-
-    Parameters
-    ----------
-    schedule
-        How the levels of a collective are composed.
-    bandwidth_efficiency
-        Share of the links' bandwidth that messages get [1].
-    """
+    """How an iteration model composes levels, and the share of the bandwidth that messages get."""
 
     schedule: Schedule
     bandwidth_efficiency: float = 1.0

@@ -64,13 +64,7 @@ _SHARED: dict[Schedule, tuple[CollectiveKind, ...]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """Members of one communicator at each level, and the distance between neighbours there.
-
-    Parameters
-    ----------
-    members, stride
-        Of shape (levels, groups) [1]. Members at one level lie ``stride`` positions apart.
-    """
+    """Members of one communicator at each level, ``stride`` apart; (levels, groups) [1]."""
 
     members: Ints
     stride: Ints
@@ -88,26 +82,17 @@ def group_time(
 
     Parameters
     ----------
-    kind
-        The collective.
-    levels
-        Levels from the inside to the outside.
+    kind, levels, schedule
+        The collective, the levels from the inside to the outside, and how they are composed.
     group
         Its members at each level; entries lie in different ways. None takes all members.
     methods
         One for each level.
-    schedule
-        How the levels are composed.
 
     Returns
     -------
     Affine
         Of shape (groups,): s per byte of the full message D, and fixed seconds.
-
-    Raises
-    ------
-    InputError
-        If an algorithm does not fit its level, the collective or the schedule.
 
     Examples
     --------

@@ -36,14 +36,8 @@ def sum_by(index: NDArray[np.integer], amounts: Floats, size: int) -> Floats:
 class UniformGroups:
     """Disjoint groups of equal size in which every member sends alike to every other member.
 
-    Parameters
-    ----------
-    members
-        GPUs of each group, shape (groups, size).
-    pair_bytes
-        What one member sends to one other [B].
-    kind
-        Code into ``KINDS``.
+    ``members`` are the GPUs of each group, shape (groups, size); one sends ``pair_bytes`` to one
+    other [B]; ``kind`` is a code into ``KINDS``.
 
     Examples
     --------
@@ -143,15 +137,14 @@ class TrafficMatrix:
     def of_kind(self, kind: str) -> "TrafficMatrix":
         """Only the traffic of one kind."""
         code = KINDS.index(kind)
-        keep = self.kind == code
-        return TrafficMatrix(
-            self.gpus,
-            self.source[keep],
-            self.destination[keep],
-            self.flow_bytes[keep],
-            self.kind[keep],
-            tuple(groups for groups in self.groups if groups.kind == code),
-        )
+        groups = tuple(groups for groups in self.groups if groups.kind == code)
+        return self._kept(self.kind == code, groups)
+
+    def _kept(self, keep: Bools, groups: tuple[UniformGroups, ...]) -> "TrafficMatrix":
+        """Some of the flows, with these groups."""
+        source, destination = self.source[keep], self.destination[keep]
+        amounts = self.flow_bytes[keep], self.kind[keep]
+        return TrafficMatrix(self.gpus, source, destination, *amounts, groups)
 
     def among(self, gpus: Bools) -> "TrafficMatrix":
         """Only what is sent by some of the GPUs, whole groups of which are chosen.
@@ -162,18 +155,10 @@ class TrafficMatrix:
         >>> matrix.among(np.array([True, True, False, False])).total_bytes
         5000000000.0
         """
-        keep = gpus[self.source]
-        groups = tuple(
+        groups = (
             replace(each, members=each.members[gpus[each.members[:, 0]]]) for each in self.groups
         )
-        return TrafficMatrix(
-            self.gpus,
-            self.source[keep],
-            self.destination[keep],
-            self.flow_bytes[keep],
-            self.kind[keep],
-            tuple(each for each in groups if len(each.members)),
-        )
+        return self._kept(gpus[self.source], tuple(each for each in groups if len(each.members)))
 
     def scaled(self, factor: float) -> "TrafficMatrix":
         """Every amount times ``factor``."""
@@ -216,11 +201,6 @@ def flows_matrix(
 ) -> TrafficMatrix:
     """Matrix of flows of one kind, from any sequences of numbers.
 
-    Raises
-    ------
-    InputError
-        If the kind is unknown, or as in :class:`TrafficMatrix`.
-
     Examples
     --------
     >>> flows_matrix(2, source=[0], destination=[1], flow_bytes=[1e9], kind="data").total_bytes
@@ -235,23 +215,12 @@ def flows_matrix(
 
 
 def no_traffic(gpus: int) -> TrafficMatrix:
-    """Matrix without traffic.
-
-    Examples
-    --------
-    >>> no_traffic(8).total_bytes
-    0.0
-    """
+    """Matrix without traffic."""
     return flows_matrix(gpus, source=(), destination=(), flow_bytes=())
 
 
 def combine(matrices: Iterable[TrafficMatrix]) -> TrafficMatrix:
     """Sum of several matrices over the same GPUs, with one flow for each pair and kind.
-
-    Raises
-    ------
-    InputError
-        If there is no matrix, or they differ in size.
 
     Examples
     --------

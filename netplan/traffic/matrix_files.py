@@ -50,14 +50,7 @@ def save_csv(matrix: TrafficMatrix, path: Path) -> None:
 
 
 def load_csv(path: Path, gpus: int) -> TrafficMatrix:
-    """Read a matrix from CSV.
-
-    Parameters
-    ----------
-    path
-        The file.
-    gpus
-        GPUs of the cluster it is for [1].
+    """Read a matrix from CSV, for a cluster of so many GPUs.
 
     Raises
     ------
@@ -131,14 +124,7 @@ def save_npz(matrix: TrafficMatrix, path: Path) -> None:
 
 
 def load_npz(path: Path, gpus: int | None = None) -> TrafficMatrix:
-    """Read a matrix from npz.
-
-    Parameters
-    ----------
-    path
-        The file.
-    gpus
-        GPUs of the cluster it is for; None takes the file's own number [1].
+    """Read a matrix from npz, for a cluster of so many GPUs if given.
 
     Raises
     ------

@@ -36,13 +36,7 @@ SAME_NEIGHBOURS = 2
 
 @dataclass(frozen=True, slots=True)
 class PathStatistics:
-    """Shortest paths over all ordered pairs of different GPUs.
-
-    Parameters
-    ----------
-    pairs
-        Ordered pairs at each distance; entry d counts the pairs d links apart [1].
-    """
+    """Ordered pairs of different GPUs by distance: entry d counts those d links apart [1]."""
 
     pairs: tuple[int, ...]
 

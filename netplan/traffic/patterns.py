@@ -73,12 +73,6 @@ def both_ways(matrix: TrafficMatrix) -> TrafficMatrix:
     """Send half of every flow the other way, as rings with two links a GPU do.
 
     Uniform groups are symmetric and stay as they are.
-
-    Examples
-    --------
-    >>> ring = _ring_traffic(np.array([[0, 1, 2]], dtype=np.int32), 1e9, gpus=3, kind="data")
-    >>> both_ways(ring).flow_bytes.tolist()
-    [500000000.0, 500000000.0, 500000000.0, 500000000.0, 500000000.0, 500000000.0]
     """
     flows = replace(matrix, groups=(), flow_bytes=matrix.flow_bytes / 2)
     back = replace(flows, source=flows.destination, destination=flows.source)
@@ -89,18 +83,9 @@ def chain_traffic(members: Indices, step_bytes: float, gpus: int, wraps: int = 0
     """Activations forward and gradients back between neighbouring pipeline stages.
 
     With v interleaved stages on a GPU a microbatch runs v times through the chain. In between it
-    returns v - 1 times from the last member to the first (the wrap-around edge).
-
-    Parameters
-    ----------
-    members
-        GPUs of each pipeline from the first stage to the last, shape (pipelines, stages).
-    step_bytes
-        One way over one edge in one run, all microbatches together [B].
-    gpus
-        GPUs of the cluster [1].
-    wraps
-        Returns from the last to the first member, v - 1 [1].
+    returns v - 1 times from the last member to the first, the wrap-around edge (``wraps``). Members
+    are the GPUs of each pipeline from the first stage to the last, shape (pipelines, stages);
+    ``step_bytes`` go one way over one edge in one run, all microbatches together [B].
 
     Examples
     --------
@@ -140,19 +125,14 @@ def collective_traffic(
 
     Parameters
     ----------
-    collective
-        ``all_gather``, ``reduce_scatter``, ``all_reduce``, ``broadcast``, ``reduce`` or
-        ``all_to_all``.
-    placement
-        The placement.
+    collective, placement, pattern
+        What runs, where the ranks lie, and which pairs of a group talk.
     dimensions
         Dimensions in which the members of one group differ.
     data_bytes
         Full message D [B].
     kind
         One of ``KINDS``.
-    pattern
-        ``ring``, ``direct`` or ``hierarchical``.
 
     Raises
     ------

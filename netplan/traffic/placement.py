@@ -160,13 +160,7 @@ class Placement:
         )
 
     def check_covers(self, gpus: int) -> None:
-        """Refuse a cluster that the placement does not fill.
-
-        Raises
-        ------
-        InputError
-            If the placement has more or fewer GPUs.
-        """
+        """Refuse a cluster that has more or fewer GPUs than the placement."""
         if self.gpus != gpus:
             shape = " x ".join(str(prod(level)) for level in self.levels)
             raise InputError(
@@ -175,20 +169,10 @@ class Placement:
             )
 
     def groups(self, *dimensions: str, snake: bool = False) -> Indices:
-        """Members of all groups over these dimensions, in rising order of their coordinates.
+        """Members of all groups over these dimensions, in rising order, shape (groups, degree).
 
-        Parameters
-        ----------
-        dimensions
-            Dimensions in which the members of a group differ.
-        snake
-            Turn back at every border of an outer level instead of starting over, so that the step
-            across the border joins GPUs of equal place (and so of one rail).
-
-        Returns
-        -------
-        array
-            GPUs, shape (groups, degree).
+        ``snake`` turns back at every border of an outer level instead of starting over, so that the
+        step across the border joins GPUs of equal place (and so of one rail).
         """
         names = [name for _ in self.levels for name in DIMENSIONS]
         radices = [n for level in self.levels for n in level]
@@ -252,14 +236,8 @@ def all_placements(
 ) -> Placements:
     """Every placement whose total degree in each dimension divides that dimension's limit.
 
-    Parameters
-    ----------
-    sizes
-        Size of each level, innermost first [1].
-    limits
-        What the total degree of each dimension must divide [1].
-    caps
-        Largest total degree of each dimension; none if absent [1].
+    Sizes of the levels come innermost first; caps are the largest total degrees, none if absent
+    [1].
 
     Examples
     --------
@@ -302,17 +280,9 @@ def _splits(size: int, limits: tuple[int, ...]) -> Ints:
 
 
 def distinct(columns: Ints) -> tuple[Ints, Ints]:
-    """Distinct columns of a table of small positive numbers.
+    """Distinct columns of a table of small positive numbers, shape (rows, n).
 
-    Parameters
-    ----------
-    columns
-        Shape (rows, n).
-
-    Returns
-    -------
-    first, inverse
-        Where each distinct column stands first, and which distinct column each one is.
+    Where each distinct column stands first, and which distinct column each one is.
 
     Examples
     --------

@@ -182,15 +182,7 @@ def joins_all(graph: FabricGraph, links: Ints) -> bool:
 
 
 def forwarding_nodes(graph: FabricGraph, links: Ints) -> Bools:
-    """Whether each node passes on traffic of others: all switches, GPUs only where they must.
-
-    Parameters
-    ----------
-    graph
-        The intact fabric.
-    links
-        Numbers of its network links.
-    """
+    """Whether each node of an intact fabric passes on traffic of others: GPUs where they must."""
     forwards: Bools = graph.node_kind != GPU
     return forwards | (not _switches_suffice(graph, links))
 

@@ -48,20 +48,10 @@ class ClosTree:
 
 
 def tree_of_graph(graph: FabricGraph, links: Ints) -> ClosTree | None:
-    """Tree of a graph's network, if it is a Clos network on which even splitting is symmetric.
+    """Tree of a graph's network, given by its links; None where even splitting is not symmetric.
 
-    Parameters
-    ----------
-    graph
-        The fabric.
-    links
-        Numbers of its network links.
-
-    Returns
-    -------
-    ClosTree or None
-        None if a GPU has no single network link, a link does not join neighbouring tiers, or the
-        switches of one position differ in their links.
+    So it is if a GPU has no single network link, a link does not join neighbouring tiers, or the
+    switches of one position differ in their links.
     """
     low, high = graph.source[links], graph.target[links]
     tier = graph.node_tier.astype(np.int64)

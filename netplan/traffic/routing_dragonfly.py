@@ -40,14 +40,8 @@ LOCAL, GLOBAL, HOST = "local", "global", "host"
 class PairLinks:
     """Links between switches, to be found by the switches that they join.
 
-    Parameters
-    ----------
-    key
-        Ordered pair ``from x switches + to`` of each arc, rising, shape (2 x links,).
-    code
-        Place of the arc in loads of shape (2, links of the graph), flattened.
-    switches
-        Switches of the dragonfly [1].
+    ``key`` is the ordered pair ``from x switches + to`` of each arc, rising, shape (2 x links,);
+    ``code`` its place in loads of shape (2, links of the graph), flattened.
     """
 
     key: Ints
@@ -122,12 +116,7 @@ class DragonflyMap:
 
 
 def dragonfly_map(graph: FabricGraph) -> DragonflyMap:
-    """Read the structure of a dragonfly off its graph.
-
-    Parameters
-    ----------
-    graph
-        A fabric with link groups ``host``, ``local`` and ``global``.
+    """Read the structure of a dragonfly off the links ``host``, ``local``, ``global`` of its graph.
 
     Raises
     ------
@@ -202,17 +191,6 @@ def dragonfly_loads(
 ) -> Floats:
     """Load of the local and global links of a dragonfly [B], shape (2, links); others are 0.
 
-    Parameters
-    ----------
-    dragonfly
-        Its structure.
-    leg
-        Traffic over the network.
-    link_count
-        Links of the graph [1].
-    routing
-        ``minimal`` or ``valiant``.
-
     Raises
     ------
     InputError
@@ -224,8 +202,9 @@ def dragonfly_loads(
     if routing == "valiant" and dragonfly.groups > 1:
         _valiant(dragonfly, demand, loads)
         return loads.reshape(2, -1)
-    _add_local(dragonfly, loads, _to_gateways(dragonfly, demand.to_group))
-    _add_local(dragonfly, loads, _from_gateways(dragonfly, demand.from_group))
+    # From each switch to the gateways of its destinations' groups, and from those of its sources.
+    _add_local(dragonfly, loads, _by_pair(dragonfly, demand.to_group) @ dragonfly.sends)
+    _add_local(dragonfly, loads, (_by_pair(dragonfly, demand.from_group) @ dragonfly.receives).T)
     _add_global(dragonfly, loads, demand.between)
     return loads.reshape(2, -1)
 
@@ -305,16 +284,6 @@ def _product_demand(dragonfly: DragonflyMap, products: Products) -> tuple[Matrix
         by_group(out, into, out_close, into_close),
         by_group(into, out, into_close, out_close),
     )
-
-
-def _to_gateways(dragonfly: DragonflyMap, to_group: Matrix) -> Matrix:
-    """Traffic from each switch to those of its group that lead to its destinations' groups."""
-    return _by_pair(dragonfly, to_group) @ dragonfly.sends
-
-
-def _from_gateways(dragonfly: DragonflyMap, from_group: Matrix) -> Matrix:
-    """Traffic from the switches where other groups arrive to the switches of its destinations."""
-    return (_by_pair(dragonfly, from_group) @ dragonfly.receives).T
 
 
 def _by_pair(dragonfly: DragonflyMap, amounts: Matrix) -> Matrix:

@@ -63,14 +63,8 @@ class Arcs:
 def make_arcs(source: AnyInts, target: AnyInts, forwards: Bools, links: Ints | None = None) -> Arcs:
     """Arcs of a graph, or of some of its links.
 
-    Parameters
-    ----------
-    source, target
-        The ends of all links, shape (links,).
-    forwards
-        Whether a node passes on traffic of others, shape (nodes,).
-    links
-        Numbers of the links to use; None uses all.
+    ``source`` and ``target`` are the ends of all links; ``forwards`` says whether a node passes on
+    traffic of others, shape (nodes,).
     """
     nodes = len(forwards)
     chosen = np.arange(len(source)) if links is None else links
@@ -99,20 +93,9 @@ def ecmp_loads(
 ) -> Floats:
     """Load of every arc under ECMP [B], shape (2 x links,).
 
-    Parameters
-    ----------
-    arcs
-        The graph.
-    source, destination, flow_bytes
-        Flows between nodes [B], shape (flows,).
-    rng
-        None splits every flow evenly; a generator sends each flow over one link at every hop, as
-        hashing does.
-
-    Raises
-    ------
-    InputError
-        If no path joins the ends of a flow.
+    Flows are of shape (flows,) [B]. Without ``rng`` every flow splits evenly; a generator sends
+    each flow over one link at every hop, as hashing does. That no path joins the ends of a flow is
+    an error.
 
     Examples
     --------

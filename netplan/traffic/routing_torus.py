@@ -38,14 +38,7 @@ MAX_ADAPTIVE_STEPS = 1 << 28
 
 @dataclass(frozen=True, slots=True)
 class Torus:
-    """Positions of a torus: position d = c0 + s0 (c1 + s1 (c2 + ...)).
-
-    Parameters
-    ----------
-    sizes
-        Members along each axis [1].
-    closed
-        Whether the rings are closed; else the torus is a mesh.
+    """Positions of a torus, or of a mesh if its rings are open: d = c0 + s0 (c1 + s1 (c2 + ...)).
 
     Examples
     --------
@@ -308,19 +301,7 @@ def _torus_of_graph(graph: FabricGraph) -> tuple[Torus, Ints]:
 def torus_loads(graph: FabricGraph, leg: Leg, *, adaptive: bool = False) -> Floats:
     """Load of the ring links of a torus [B], shape (2, links); all others are 0.
 
-    Parameters
-    ----------
-    graph
-        The fabric.
-    leg
-        Traffic over the network, along rails.
-    adaptive
-        Minimal-adaptive instead of dimension order.
-
-    Raises
-    ------
-    InputError
-        As in `_torus_of_graph`, or as the routing does.
+    The leg runs along rails. Errors as in `_torus_of_graph`, or as the routing has them.
     """
     torus, axis_of_link = _torus_of_graph(graph)
     route = _minimal_adaptive if adaptive else _dimension_order

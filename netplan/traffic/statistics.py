@@ -20,18 +20,9 @@ GROUPS_AT_A_TIME = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class KindShare:
-    """One kind of traffic.
+    """One kind of traffic: all its bytes [B], the ordered pairs of GPUs that carry it [1].
 
-    Parameters
-    ----------
-    kind
-        One of ``KINDS``.
-    total_bytes
-        All bytes of the kind [B].
-    pairs
-        Ordered pairs of GPUs that carry it [1].
-    bytes_share, pairs_share
-        Part of all bytes; part of all N (N - 1) pairs [1].
+    The shares are those of all bytes, and of all N (N - 1) pairs [1].
     """
 
     kind: str
@@ -96,11 +87,6 @@ def idle_pairs_share(matrix: TrafficMatrix) -> float:
 def hb_share(matrix: TrafficMatrix, hb_size: int) -> float:
     """Part of the bytes that stays inside HB domains of ``hb_size`` consecutive GPUs [1].
 
-    Raises
-    ------
-    InputError
-        If the HB domain has no GPU.
-
     Examples
     --------
     >>> from netplan.traffic.matrix import flows_matrix
@@ -123,25 +109,10 @@ def hb_share(matrix: TrafficMatrix, hb_size: int) -> float:
 
 
 def heat_map(matrix: TrafficMatrix, blocks: int) -> Floats:
-    """Sum the matrix into ``blocks`` x ``blocks`` cells of consecutive GPUs.
+    """Sum the matrix into ``blocks`` x ``blocks`` cells of consecutive GPUs [B].
 
-    Parameters
-    ----------
-    matrix
-        The traffic.
-    blocks
-        Cells a side, at most 4,096; every block holds ceil(N / blocks) GPUs, the last ones less
-        [1].
-
-    Returns
-    -------
-    array
-        Bytes from the row's GPUs to the column's [B], shape (blocks, blocks).
-
-    Raises
-    ------
-    InputError
-        If there are no blocks, more than GPUs, or more than 4,096.
+    At most 4,096 cells a side; every block holds ceil(N / blocks) GPUs, the last ones less. A row's
+    GPUs send, a column's receive.
 
     Examples
     --------

@@ -55,19 +55,8 @@ RINGS = Patterns()
 def microbatches_of(batch: int, placement: Placement, microbatch: int = 1) -> int:
     """Microbatches of one pipeline in an iteration, m = B / (d e b) [1].
 
-    Parameters
-    ----------
-    batch
-        Global batch, B [sequences].
-    placement
-        Where the ranks lie.
-    microbatch
-        Sequences of one microbatch, b [1].
-
-    Raises
-    ------
-    InputError
-        If the batch cannot be split so.
+    The global batch B and the microbatch b count sequences; a batch that cannot be split so is an
+    error.
 
     Examples
     --------
@@ -91,14 +80,7 @@ def collectives_of(
 ) -> tuple[CollectiveUse, ...]:
     """Collectives of one iteration that several GPUs take part in.
 
-    Parameters
-    ----------
-    program
-        What runs, for one sharding.
-    placement
-        Where the ranks lie.
-    microbatches
-        Microbatches of one pipeline, m [1].
+    The program is for one sharding; one pipeline runs ``microbatches`` m.
 
     Raises
     ------
@@ -130,17 +112,7 @@ def collectives_of(
 
 
 def use_traffic(use: CollectiveUse, placement: Placement, pattern: Pattern) -> TrafficMatrix:
-    """Traffic of one run of a collective, in all groups of the stages that run it.
-
-    Parameters
-    ----------
-    use
-        The collective.
-    placement
-        Where the ranks lie.
-    pattern
-        Which pairs of a group talk.
-    """
+    """Traffic of one run of a collective, in all groups of the stages that run it."""
     matrix = collective_traffic(
         use.collective,
         placement,
