@@ -40,7 +40,6 @@ Damage high in a network (cores) leaves every egress whole: then only the sample
 from dataclasses import dataclass
 from itertools import combinations
 from math import gcd
-from typing import Literal
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -289,7 +288,7 @@ def _unit(graph: FabricGraph, outer: Bools) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attachments:
-    """Live network links of owners (domains or GPUs), those of an owner to one node added up.
+    """Live network links of owners (HB domains), those of an owner to one node added up.
 
     Parameters
     ----------
@@ -335,19 +334,8 @@ class Attachments:
         return sum_by(pair, least, len(first))
 
 
-def attachments(
-    graph: FabricGraph, damage: Damage, *, of: Literal["domain", "gpu"] = "domain"
-) -> Attachments:
-    """Live network links of every HB domain, or of every GPU.
-
-    Parameters
-    ----------
-    graph
-        The fabric.
-    damage
-        What has failed.
-    of
-        Whether owners are HB domains or single GPUs.
+def attachments(graph: FabricGraph, damage: Damage) -> Attachments:
+    """Live network links of every HB domain.
 
     Raises
     ------
@@ -358,8 +346,7 @@ def attachments(
     live = np.flatnonzero(network & ~damage.links_out(graph))
     forwards = forwarding_nodes(graph, np.flatnonzero(network))
     forwards &= (graph.node_kind == SWITCH) | (graph.node_kind == GPU)
-    size = graph.hb_size if of == "domain" else 1
-    owners = -(-graph.gpus // size)
+    size, owners = graph.hb_size, graph.domains
     tail = np.concatenate([graph.source[live], graph.target[live]]).astype(np.int64)
     head = np.concatenate([graph.target[live], graph.source[live]]).astype(np.int64)
     rate = np.tile(graph.bytes_per_s[live], 2)
@@ -375,30 +362,6 @@ def attachments(
     at_gpu = node < graph.gpus
     up_ = np.where(at_gpu, np.inf, up[node])
     return Attachments(owners, owner, node, own, up_, np.where(at_gpu, np.inf, total[node] - own))
-
-
-def egress_bytes_per_s(
-    graph: FabricGraph, damage: Damage, *, of: Literal["domain", "gpu"] = "domain"
-) -> Floats:
-    """Bandwidth that can leave every HB domain, or every GPU, one way [B/s].
-
-    Parameters and errors as :func:`attachments`.
-
-    Examples
-    --------
-    Two planes: a GPU whose leaf in one of them fails keeps half of its bandwidth.
-
-    >>> from netplan.topologies.designs import DESIGNS
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.faults.scenario import parse_faults
-    >>> graph = expand(DESIGNS.load("twin-plane"), Sizing(256, 16, 8, 900e9, 100e9))
-    >>> lost = parse_faults(["plane-1/leaf-0"], graph)
-    >>> left = egress_bytes_per_s(graph, lost, of="gpu")
-    >>> float(left[0]), float(left[1])
-    (50000000000.0, 100000000000.0)
-    """
-    return attachments(graph, damage, of=of).egress_bytes_per_s
 
 
 def _same_owner(tail: Ints, head: Ints, gpus: int, size: int) -> Bools:

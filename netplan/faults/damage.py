@@ -15,8 +15,7 @@ its own. There a failed leaf or host link cuts off the same GPUs as in a rail-op
 et al., arXiv:2307.12169, section 4.1).
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -66,41 +65,6 @@ def no_damage(graph: FabricGraph) -> Damage:
     return Damage(np.zeros(graph.node_count, bool), np.zeros(graph.link_count, bool))
 
 
-def damage_to(
-    graph: FabricGraph, *, nodes: Iterable[int] | Ints = (), links: Iterable[int] | Ints = ()
-) -> Damage:
-    """Damage of some nodes and links, by number.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range.
-
-    Examples
-    --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(32, 16, 8, 450e9, 50e9))
-    >>> damage = damage_to(graph, nodes=[0], links=[40])
-    >>> damage.links_out(graph).nonzero()[0].tolist()  # the GPU's two links, and link 40
-    [0, 32, 40]
-    """
-    found = no_damage(graph)
-    for mask, numbers, what in (
-        (found.node_down, nodes, "nodes"),
-        (found.link_down, links, "links"),
-    ):
-        chosen = np.asarray(numbers if isinstance(numbers, np.ndarray) else list(numbers), np.int64)
-        wrong = chosen[(chosen < 0) | (chosen >= len(mask))]
-        if len(wrong):
-            raise InputError(
-                f"{graph.name} has {len(mask):,} {what}, numbered from 0; got number {wrong[0]:,}"
-            )
-        mask[chosen] = True
-    return found
-
-
 def check_damage(graph: FabricGraph, damage: Damage) -> None:
     """Refuse the damage of another graph.
 
@@ -115,33 +79,6 @@ def check_damage(graph: FabricGraph, damage: Damage) -> None:
             f"the damage is that of a fabric of {found[0]:,} nodes and {found[1]:,} links,"
             f" {graph.name} has {graph.node_count:,} and {graph.link_count:,}: make it for this one"
         )
-
-
-def damaged_graph(graph: FabricGraph, damage: Damage) -> FabricGraph:
-    """The graph without the links that are out; nodes keep their numbers, failed ones lose all.
-
-    The links keep their order, so that link i of the result is the i-th live one of the graph.
-
-    Examples
-    --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(32, 16, 8, 450e9, 50e9))
-    >>> damaged_graph(graph, damage_to(graph, nodes=[0])).links_per_group()
-    {'hb': 31, 'host': 31, 'leaf-spine': 32}
-    """
-    live = ~damage.links_out(graph)
-    return replace(
-        graph,
-        source=graph.source[live],
-        target=graph.target[live],
-        source_port=graph.source_port[live],
-        target_port=graph.target_port[live],
-        bytes_per_s=graph.bytes_per_s[live],
-        length_class=graph.length_class[live],
-        group=graph.group[live],
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

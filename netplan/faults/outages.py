@@ -241,19 +241,6 @@ class Mean:
         ratio = self.relative / relative
         return max(1, ceil(self.years * ratio * ratio - 1e-9)) if ratio < inf else inf
 
-    @property
-    def convergence(self) -> str:
-        """How precise the mean is, and what 1 % takes, in one sentence.
-
-        Examples
-        --------
-        >>> Mean(10.0, 0.2, 100).convergence
-        '10 +- 0.2 (95 %) after 100 years; 400 years give 1 %.'
-        """
-        wanted = self.years_for(0.01)
-        needs = f"{wanted:,} years give 1 %" if wanted < inf else "give more years for an interval"
-        return f"{self} (95 %) after {self.years:,} years; {needs}."
-
     def __contains__(self, value: float) -> bool:
         """Whether a value lies in the interval."""
         return self.low <= value <= self.high

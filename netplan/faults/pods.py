@@ -38,7 +38,7 @@ from netplan.faults.damage import (
 from netplan.faults.pod_batch import PodBatch, endpoints, pod_batch
 from netplan.faults.rerouting import live_fabric
 from netplan.topologies.graph import SWITCH, FabricGraph
-from netplan.traffic.matrix import TrafficMatrix, flows_matrix, sum_by
+from netplan.traffic.matrix import sum_by
 from netplan.traffic.routing import joins_all
 from netplan.traffic.routing_dragonfly import GLOBAL
 
@@ -118,49 +118,6 @@ def stranded(graph: FabricGraph, damage: Damage, pods: Ints, attached: Bools) ->
     """Whether a pod has live GPUs, but none that is attached."""
     alive = np.bincount(pods, weights=~damage.node_down[: graph.gpus])
     return bool(np.any((alive > 0) & (np.bincount(pods, weights=attached) == 0)))
-
-
-def pod_flows(graph: FabricGraph, damage: Damage, pods: Ints | None = None) -> TrafficMatrix:
-    """Flows between GPUs, written out: for fabrics of up to some thousand GPUs.
-
-    Parameters
-    ----------
-    graph
-        The fabric.
-    damage
-        What has failed.
-    pods
-        Pod of each GPU, shape (gpus,); None takes those of the network.
-
-    Raises
-    ------
-    InputError
-        If the fabric has no pods.
-
-    Examples
-    --------
-    Two pods of 16 GPUs; one GPU has failed, and 15 share what it sent and received.
-
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.faults.scenario import parse_faults
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(32, 8, 1, 450e9, 50e9))
-    >>> flows = pod_flows(graph, parse_faults(["gpu-3"], graph), np.arange(32) // 16)
-    >>> len(flows.source), round(1 / flows.flow_bytes[0]), round(float(flows.flow_bytes.sum()), 9)
-    (480, 240, 2.0)
-    """
-    pods = pods_of(graph) if pods is None else check_pods(graph, pods)
-    share = pod_shares(pods, attached_gpus(graph, damage))
-    senders = np.flatnonzero(share).astype(np.int32)
-    first, second = np.nonzero(pods[senders][:, None] != pods[senders][None])
-    source, destination = senders[first], senders[second]
-    return flows_matrix(
-        graph.gpus,
-        source=source,
-        destination=destination,
-        flow_bytes=share[source] * share[destination],
-    )
 
 
 def gpu_seconds(graph: FabricGraph, pods: Ints, share: Floats) -> float:

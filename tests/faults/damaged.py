@@ -1,13 +1,15 @@
 """Small fabrics of every family, and what networkx says of their damaged graphs."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import combinations, islice
 
 import networkx as nx
 import numpy as np
 
-from netplan.faults.damage import Damage, damage_to
+from netplan.arrays import Floats, Indices, Ints
+from netplan.faults.damage import Damage, no_damage
+from netplan.faults.pods import attached_gpus, check_pods, pod_shares, pods_of
 from netplan.topologies.designs import DESIGNS
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
@@ -129,3 +131,49 @@ def max_flow(case: Case, damage: Damage, pair: tuple[int, int], *, through: bool
     if not domains[0] or not domains[1]:
         return 0.0
     return float(nx.maximum_flow_value(flows, -1, -2))
+
+
+def damage_to(
+    graph: FabricGraph, *, nodes: Iterable[int] | Ints = (), links: Iterable[int] | Ints = ()
+) -> Damage:
+    """Damage of some nodes and links, by number."""
+    found = no_damage(graph)
+    for mask, numbers in ((found.node_down, nodes), (found.link_down, links)):
+        mask[np.asarray(list(numbers), np.int64)] = True
+    return found
+
+
+def damaged_graph(graph: FabricGraph, damage: Damage) -> FabricGraph:
+    """The graph without the links that are out; nodes keep their numbers, failed ones lose all."""
+    live = ~damage.links_out(graph)
+    return replace(
+        graph,
+        source=graph.source[live],
+        target=graph.target[live],
+        source_port=graph.source_port[live],
+        target_port=graph.target_port[live],
+        bytes_per_s=graph.bytes_per_s[live],
+        length_class=graph.length_class[live],
+        group=graph.group[live],
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PodFlows:
+    """Flows of a pod-level all-to-all in which every pod sends 1 byte to every other one."""
+
+    gpus: int
+    source: Indices
+    destination: Indices
+    flow_bytes: Floats
+    groups: tuple[()] = ()
+
+
+def pod_flows(graph: FabricGraph, damage: Damage, pods: Ints | None = None) -> PodFlows:
+    """Flows between GPUs, written out: for fabrics of up to some thousand GPUs."""
+    pods = pods_of(graph) if pods is None else check_pods(graph, pods)
+    share = pod_shares(pods, attached_gpus(graph, damage))
+    senders = np.flatnonzero(share).astype(np.int32)
+    first, second = np.nonzero(pods[senders][:, None] != pods[senders][None])
+    source, destination = senders[first], senders[second]
+    return PodFlows(graph.gpus, source, destination, share[source] * share[destination])

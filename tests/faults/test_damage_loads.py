@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from netplan.errors import InputError
-from netplan.faults.damage import Damage, damage_to, damaged_graph, no_damage
+from netplan.faults.damage import Damage, no_damage
 from netplan.faults.inventory import Inventory
 from netplan.faults.pod_batch import levels_to
 from netplan.faults.pods import (
     attached_gpus,
-    pod_flows,
     pod_throughput,
     pod_throughput_alone,
     pods_of,
@@ -28,7 +27,15 @@ from netplan.topologies.graph import FabricGraph
 from netplan.traffic.matrix import TrafficMatrix, UniformGroups, flows_matrix, no_traffic
 from netplan.traffic.routing import link_loads
 from netplan.traffic.routing_ecmp import make_arcs
-from tests.faults.damaged import Case, fabric, random_damage, small_cases
+from tests.faults.damaged import (
+    Case,
+    damage_to,
+    damaged_graph,
+    fabric,
+    pod_flows,
+    random_damage,
+    small_cases,
+)
 from tests.oracles.router import Flow, as_array, ecmp, net_outflow, network_of
 
 CASES = small_cases()
