@@ -7,7 +7,7 @@ from itertools import combinations, islice
 import networkx as nx
 import numpy as np
 
-from netplan.arrays import Floats, Indices, Ints
+from netplan.arrays import Ints
 from netplan.faults.damage import Damage, no_damage
 from netplan.faults.pods import attached_gpus, check_pods, pod_shares, pods_of
 from netplan.topologies.designs import DESIGNS
@@ -15,6 +15,7 @@ from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import GPU, HB_SWITCH, INSIDE, SWITCH, FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.traffic.matrix import TrafficMatrix, flows_matrix
 
 
 @dataclass(frozen=True)
@@ -158,22 +159,16 @@ def damaged_graph(graph: FabricGraph, damage: Damage) -> FabricGraph:
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PodFlows:
-    """Flows of a pod-level all-to-all in which every pod sends 1 byte to every other one."""
-
-    gpus: int
-    source: Indices
-    destination: Indices
-    flow_bytes: Floats
-    groups: tuple[()] = ()
-
-
-def pod_flows(graph: FabricGraph, damage: Damage, pods: Ints | None = None) -> PodFlows:
+def pod_flows(graph: FabricGraph, damage: Damage, pods: Ints | None = None) -> TrafficMatrix:
     """Flows between GPUs, written out: for fabrics of up to some thousand GPUs."""
     pods = pods_of(graph) if pods is None else check_pods(graph, pods)
     share = pod_shares(pods, attached_gpus(graph, damage))
     senders = np.flatnonzero(share).astype(np.int32)
     first, second = np.nonzero(pods[senders][:, None] != pods[senders][None])
     source, destination = senders[first], senders[second]
-    return PodFlows(graph.gpus, source, destination, share[source] * share[destination])
+    return flows_matrix(
+        graph.gpus,
+        source=source,
+        destination=destination,
+        flow_bytes=share[source] * share[destination],
+    )
