@@ -1,6 +1,6 @@
 """What a comparison answers: one row a fabric, two tables, a verdict, notes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any
@@ -9,8 +9,18 @@ from netplan.costing.fabric_bill import Bill
 from netplan.costing.ranges import Range
 from netplan.performance.search import PlanTime, SearchResult
 from netplan.reports.answer import Answer
-from netplan.reports.quantities import Cell, Scale, quantity
-from netplan.reports.sections import Column, Heading, Notes, Paragraph, Section, Table, column
+from netplan.reports.quantities import Scale, quantity
+from netplan.reports.sections import (
+    Column,
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    column,
+    columns,
+    value_at,
+)
 from netplan.topologies.fabric import Fabric
 from netplan.version import __version__
 
@@ -85,22 +95,22 @@ class FabricRow:
     def to_dict(self, currency: str = DOLLAR) -> dict[str, Any]:
         """The row as the command line prints it in JSON; dollars where that is the currency."""
         fabric, cost, best = self.fabric, self.cost, self.best
-        price = {"low": cost.low, "base": cost.base, "high": cost.high} if cost else None
+        price = asdict(cost) if cost else None
         dollars = price if currency == DOLLAR else None
         return {
             "fabric": self.name,
             "tiers": len(fabric.tiers) if fabric else None,
-            "switches": fabric.switches if fabric else None,
-            "links": fabric.link_count if fabric else None,
-            "transceivers": fabric.transceivers if fabric else None,
-            "copper_cables": fabric.copper_cables if fabric else None,
-            "nic_ports": fabric.nic_ports if fabric else None,
-            "spare_ports": fabric.spare_ports if fabric else None,
+            "switches": value_at(fabric, "switches"),
+            "links": value_at(fabric, "link_count"),
+            **{
+                name: value_at(fabric, name)
+                for name in ("transceivers", "copper_cables", "nic_ports", "spare_ports")
+            },
             "count_status": self.count_status,
-            "switches_lower_bound": fabric.switches_lower_bound if fabric else None,
+            "switches_lower_bound": value_at(fabric, "switches_lower_bound"),
             "switch_tiers": [asdict(tier) for tier in fabric.tiers] if fabric else [],
             "link_groups": [asdict(group) for group in fabric.links] if fabric else [],
-            "hb_size": fabric.sizing.hb_size if fabric else None,
+            "hb_size": value_at(fabric, "sizing.hb_size"),
             "cost": {"currency": currency, **price} if price else None,
             "cost_usd": dollars,
             "cost_per_gpu": self.cost_per_gpu,
@@ -110,13 +120,13 @@ class FabricRow:
             "cost_complete": self.cost_complete,
             "cost_reduction": self.cost_reduction,
             "power_w": self.power_w,
-            "iteration_time_s": best.iteration_time_s if best else None,
+            "iteration_time_s": value_at(best, "iteration_time_s"),
             "mfu": self.mfu,
             "effective_flops_per_s": self.effective_flops_per_s,
-            "memory_bytes": best.memory_bytes if best else None,
-            "breakdown_s": best.breakdown_s if best else None,
+            "memory_bytes": value_at(best, "memory_bytes"),
+            "breakdown_s": value_at(best, "breakdown_s"),
             "plan": best.plan.to_dict() if best else None,
-            "gpus_used": best.plan.gpus if best else None,
+            "gpus_used": value_at(best, "plan.gpus"),
             "space": _space(self.timed) if self.timed else None,
             "levels": [asdict(level) for level in fabric.levels] if fabric else [],
             "notes": list(self.notes),
@@ -183,18 +193,14 @@ class Comparison(Answer):
         yield from COUNTS
         costs = [row.cost for row in self.rows if row.cost]
         scale = Scale(1e6, f"M {self.currency}", 1)
-        yield Column(quantity("currency"), lambda _: self.currency, shown="never")
-        yield Column(scale.of_money("cost_base"), _cost("base"), mark=_incomplete)
+        yield column("currency", lambda _: self.currency, shown="never")
+        yield column(scale.of_money("cost_base"), "cost.base", mark=_incomplete)
         if any(cost.low < cost.high for cost in costs):
-            yield Column(quantity("range", title="low-high", form="code"), _span, data=False)
-        yield Column(quantity("cost_low"), _cost("low"), shown="never")
-        yield Column(quantity("cost_high"), _cost("high"), shown="never")
-        each = quantity("cost_per_gpu", title=f"{self.currency}/GPU")
-        yield Column(each, lambda row: row.cost_per_gpu)
-        if self.currency == DOLLAR:
-            for case in ("low", "base", "high"):
-                yield Column(quantity(f"cost_{case}_usd"), _cost(case), shown="never")
-            yield Column(quantity("cost_per_gpu_usd"), lambda row: row.cost_per_gpu, shown="never")
+            yield column("range", _span, title="low-high", form="code", data=False)
+        yield column("cost_low", "cost.low", shown="never")
+        yield column("cost_high", "cost.high", shown="never")
+        yield column("cost_per_gpu", title=f"{self.currency}/GPU")
+        yield from dollar_columns(self.currency)
         yield from AFTER_MONEY
 
     def _legend(self) -> Iterator[str]:
@@ -257,75 +263,65 @@ def _uneven(row: FabricRow) -> tuple[str, str]:
     return "", ("" if row.fabric is None or row.fabric.exact else "*")
 
 
-def _cost(case: str) -> Callable[[FabricRow], float | None]:
-    """Price at its low, base or high."""
-    return lambda row: getattr(row.cost, case) if row.cost else None
-
-
 def _span(row: FabricRow) -> str | None:
     """Low to high in millions."""
     return f"{row.cost.low / 1e6:,.0f}-{row.cost.high / 1e6:,.0f}" if row.cost else None
 
 
-def _built(name: str) -> Callable[[FabricRow], Cell]:
-    """A count of the built fabric."""
-    return lambda row: getattr(row.fabric, name) if row.fabric else None
+def dollar_columns(currency: str, row: str = "") -> Iterator[Column[Any]]:
+    """Prices whose name says dollars, for programs; nothing in another currency."""
+    if currency == DOLLAR:
+        for case in CASES:
+            yield column(f"cost_{case}_usd", f"{row}cost.{case}", shown="never")
+        yield column("cost_per_gpu_usd", f"{row}cost_per_gpu", shown="never")
 
 
-def _plan(name: str) -> Callable[[FabricRow], Cell]:
-    """A number of the best plan."""
-    return lambda row: getattr(row.best.plan, name) if row.best else None
-
-
-def _best(name: str) -> Callable[[FabricRow], Cell]:
-    """A number of the best plan's time."""
-    return lambda row: getattr(row.best, name) if row.best else None
-
-
-def _part(name: str) -> Callable[[FabricRow], Cell]:
-    """A part of the iteration time."""
-    return lambda row: row.best.breakdown_s.get(name) if row.best else None
-
-
-NAME: Column[FabricRow] = column("fabric", lambda row: row.name)
+CASES = ("low", "base", "high")
+NAME: Column[FabricRow] = column("fabric", "name")
 COUNTS: tuple[Column[FabricRow], ...] = (
     NAME,
     column("tiers", lambda row: len(row.fabric.tiers) if row.fabric else None, shown="wide"),
-    column("switches", _built("switches"), mark=_uneven),
-    column("switches_lower_bound", _built("switches_lower_bound"), shown="never"),
-    column("count_status", lambda row: row.count_status, shown="never"),
-    column("spare_ports", _built("spare_ports"), shown="wide"),
-    column("links", _built("link_count"), shown="wide"),
-    column("copper_cables", _built("copper_cables"), shown="wide"),
-    column("transceivers", _built("transceivers")),
-    column("nic_ports", _built("nic_ports"), shown="never"),
+    column("switches", "fabric.switches", mark=_uneven),
+    column("switches_lower_bound", "fabric.switches_lower_bound", shown="never"),
+    column("count_status", shown="never"),
+    column("spare_ports", "fabric.spare_ports", shown="wide"),
+    column("links", "fabric.link_count", shown="wide"),
+    column("copper_cables", "fabric.copper_cables", shown="wide"),
+    column("transceivers", "fabric.transceivers"),
+    column("nic_ports", "fabric.nic_ports", shown="never"),
 )
 AFTER_MONEY: tuple[Column[FabricRow], ...] = (
-    column("cost_complete", lambda row: row.cost_complete, shown="never"),
-    column("cost_reduction", lambda row: row.cost_reduction),
-    column("power_w", lambda row: row.power_w),
+    column("cost_complete", shown="never"),
+    *columns("cost_reduction", "power_w"),
 )
+PARTS = tuple(
+    f"breakdown_s.{part}"
+    for part in ("compute", "tensor_comm", "pipeline_comm", "data_comm", "bubble")
+)
+
+
+def plan_columns(row: str = "") -> list[Column[Any]]:
+    """Time, memory and best plan of the timed fabric that stands at a path of each row."""
+    return [
+        column("iteration_time_s", f"{row}best.iteration_time_s"),
+        column("mfu", f"{row}mfu"),
+        column("memory_bytes", f"{row}best.memory_bytes"),
+        column("degrees", f"{row}best.plan.shape", data=False),
+        column("schedule", f"{row}best.plan.schedule", data=False),
+        column("interleave", f"{row}best.plan.interleave"),
+    ]
+
+
 TRAINING: tuple[Column[FabricRow], ...] = (
-    column("iteration_time_s", _best("iteration_time_s")),
-    column("mfu", lambda row: row.mfu),
-    column("memory_bytes", _best("memory_bytes")),
-    column("degrees", lambda row: row.best.plan.shape if row.best else None, data=False),
-    column("schedule", lambda row: row.best.plan.schedule if row.best else None, data=False),
-    column("interleave", _plan("interleave")),
-    column("breakdown_s.compute", _part("compute"), shown="wide"),
-    column("breakdown_s.tensor_comm", _part("tensor_comm"), shown="wide"),
-    column("breakdown_s.pipeline_comm", _part("pipeline_comm"), shown="wide"),
-    column("breakdown_s.data_comm", _part("data_comm"), shown="wide"),
-    column("breakdown_s.bubble", _part("bubble"), shown="wide"),
-    column("breakdown_s.memory", _part("memory"), shown="never"),
-    column("breakdown_s.expert_comm", _part("expert_comm"), shown="never"),
-    column("gpus_used", lambda row: row.best.plan.gpus if row.best else None, shown="never"),
-    *(
-        column(name, _plan(name), shown="never")
-        for name in ("tensor", "context", "expert", "pipeline", "data")
+    *plan_columns(),
+    *columns(*PARTS, of="best", shown="wide"),
+    *columns("breakdown_s.memory", "breakdown_s.expert_comm", of="best", shown="never"),
+    column("gpus_used", "best.plan.gpus", shown="never"),
+    *columns(
+        *("tensor", "context", "expert", "pipeline", "data", "microbatch", "microbatches"),
+        of="best.plan",
+        shown="never",
     ),
-    column("microbatch", _plan("microbatch"), shown="never"),
-    column("microbatches", _plan("microbatches"), shown="never"),
 )
 NOTES: tuple[Column[FabricRow], ...] = (column("notes", lambda row: " ".join(row.notes)),)
 

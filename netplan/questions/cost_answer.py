@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from netplan.costing.fabric_bill import FabricBill, Unbuildable
@@ -12,7 +13,17 @@ from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import BreakEven, Driver, break_even
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import Cell, Quantity, Scale, part_words, quantity
-from netplan.reports.sections import Column, Heading, Notes, Paragraph, Section, Table, column
+from netplan.reports.sections import (
+    Column,
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    column,
+    columns,
+    value_at,
+)
 from netplan.version import __version__
 
 TRAINING = "training"
@@ -179,38 +190,29 @@ class CostAnswer(Answer):
     def _totals(self) -> Table[FabricBill | Unbuildable]:
         """Price, power and yearly cost of every fabric."""
         scale = self.scale
-        money, shown = scale.of_money, of_bill
+        money = scale.of_money
+        energy, life = (
+            money("energy_per_year", "energy/year"),
+            money("cost_over_life", "cost over life"),
+        )
         columns: list[Column[FabricBill | Unbuildable]] = [
-            column("fabric", lambda row: row.name),
+            column("fabric", "name"),
             column("currency", lambda _: self.currency, shown="never"),
-            Column(money("cost_base"), shown(lambda bill: bill.capital.base), mark=incomplete),
-            Column(span_of(), shown(lambda bill: _span(scale, bill.capital)), data=False),
-            column("cost_low", shown(lambda bill: bill.capital.low), shown="never"),
-            column("cost_high", shown(lambda bill: bill.capital.high), shown="never"),
-            Column(
-                quantity("cost_per_gpu", title=f"{self.currency}/GPU"),
-                shown(lambda bill: bill.per_gpu.base),
-            ),
-            column("power_w", shown(lambda bill: bill.power_w)),
-            Column(
-                money("cost_per_year", "cost/year"), shown(lambda bill: bill.life.per_year.base)
-            ),
-            Column(
+            column(money("cost_base"), of_bill("capital.base"), mark=incomplete),
+            column(span_of(), of_bill("capital", partial(_span, scale)), data=False),
+            column("cost_low", of_bill("capital.low"), shown="never"),
+            column("cost_high", of_bill("capital.high"), shown="never"),
+            column("cost_per_gpu", of_bill("per_gpu.base"), title=f"{self.currency}/GPU"),
+            column("power_w", of_bill("power_w")),
+            column(money("cost_per_year", "cost/year"), of_bill("life.per_year.base")),
+            column(
                 span_of("low-high/year"),
-                shown(lambda bill: _span(scale, bill.life.per_year)),
-                "wide",
+                of_bill("life.per_year", partial(_span, scale)),
+                shown="wide",
                 data=False,
             ),
-            Column(
-                money("energy_per_year", "energy/year"),
-                shown(lambda bill: bill.life.energy_per_year.base),
-                "wide",
-            ),
-            Column(
-                money("cost_over_life", "cost over life"),
-                shown(lambda bill: bill.life.total.base),
-                "wide",
-            ),
+            column(energy, of_bill("life.energy_per_year.base"), shown="wide"),
+            column(life, of_bill("life.total.base"), shown="wide"),
         ]
         legend = [f"cost/year in {scale.title}: annuity of the price, and energy."]
         if any(bill.quote.unpriced for bill in self.bills):
@@ -221,13 +223,11 @@ class CostAnswer(Answer):
         """Tornado: each part alone at its low and high price, the largest swing first."""
         money = self.scale.of_money
         columns: list[Column[tuple[FabricBill, Driver]]] = [
-            column("fabric", lambda row: row[0].name),
-            Column(
-                quantity("part", title="Part", form="prose"), lambda row: part_words(row[1].part)
-            ),
-            Column(money("at_low", "total at low"), lambda row: row[1].at_low),
-            Column(money("at_high", "at high"), lambda row: row[1].at_high),
-            Column(money("swing", "swing"), lambda row: row[1].swing),
+            column("fabric", "0.name"),
+            column("part", lambda row: part_words(row[1].part), title="Part", form="prose"),
+            column(money("at_low", "total at low"), "1.at_low"),
+            column(money("at_high", "at high"), "1.at_high"),
+            column(money("swing", "swing"), "1.swing"),
         ]
         rows = [(bill, driver) for bill in self.bills for driver in bill.drivers]
         first = [(bill, one) for bill in self.bills for one in bill.drivers[:DRIVERS_SHOWN]]
@@ -246,13 +246,14 @@ class BillRow(NamedTuple):
     currency: str
     item: str
     total: Range | None
+    each: Range | None = None
     priced: PricedItem | None = None
 
     @classmethod
     def of(cls, bill: FabricBill, item: PricedItem) -> "BillRow":
         """A line of a bill."""
-        total = item.total if item.price else None
-        return cls(bill.name, bill.quote.currency, item.line.item, total, item)
+        total, each = (item.total, item.unit_price) if item.price else (None, None)
+        return cls(bill.name, bill.quote.currency, item.line.item, total, each, item)
 
 
 def bill_table(
@@ -273,14 +274,14 @@ def bill_table(
     """
     spared = any(item.line.spares for item in bill.quote.items)
     columns: list[Column[BillRow]] = [
-        column("item", lambda row: row.item),
+        column("item"),
         column("specification", _place if places else _line("specification"), shown="wide"),
         column("order", _line("order")),
         *([column("spares", _line("spares"))] if spared else []),
-        Column(quantity("unit", form="code"), _line("unit")),
+        column("unit", _line("unit"), form="code"),
         column("unit_price_base", _each),
-        Column(scale.of_money("total_base"), _total("base")),
-        Column(span_of(), lambda row: _span(scale, row.total) if row.total else ""),
+        column(scale.of_money("total_base"), lambda row: row.total.base if row.total else ""),
+        column(span_of(), lambda row: _span(scale, row.total) if row.total else ""),
     ]
     return Table(
         f"bill of {bill.name}",
@@ -308,9 +309,11 @@ def _span(scale: Scale, amount: Range) -> str:
     return scale.span(amount.low, amount.high)
 
 
-def of_bill(get: Callable[[FabricBill], Cell]) -> Callable[[FabricBill | Unbuildable], Cell]:
-    """A value of a bill; none for a fabric without one."""
-    return lambda row: get(row) if isinstance(row, FabricBill) else None
+def of_bill(
+    path: str, write: Callable[[Any], Cell] = lambda value: value
+) -> Callable[[FabricBill | Unbuildable], Cell]:
+    """What stands at a path in a bill, as it is or written; none for a fabric without one."""
+    return lambda row: write(value_at(row, path)) if isinstance(row, FabricBill) else None
 
 
 def incomplete(row: FabricBill | Unbuildable) -> tuple[str, str]:
@@ -330,47 +333,20 @@ def _place(row: BillRow) -> Cell:
 
 
 def _each(row: BillRow) -> Cell:
-    if row.priced is None:
-        return ""
-    return row.priced.unit_price.base if row.priced.price else "no price"
-
-
-def _total(case: str) -> Callable[[BillRow], Cell]:
-    return lambda row: getattr(row.total, case) if row.total else ""
-
-
-def _data(key: str) -> Callable[[BillRow], Cell]:
-    """A value of the line as in JSON."""
-
-    def get(row: BillRow) -> Cell:
-        found: Cell = _item_dict(row.priced)[key] if row.priced else None
-        return found
-
-    return get
-
-
-def _amount(key: str, case: str) -> Callable[[BillRow], Cell]:
-    """Low, base or high of an amount of the line."""
-
-    def get(row: BillRow) -> Cell:
-        item = row.priced
-        return getattr(getattr(item, key), case) if item and item.price else None
-
-    return get
+    if row.each:
+        return row.each.base
+    return "no price" if row.priced else ""
 
 
 CASES = ("low", "base", "high")
 ITEM_DATA: tuple[Column[BillRow], ...] = (
-    column("fabric", lambda row: row.fabric),
-    column("currency", lambda row: row.currency),
-    *(column(key, _data(key)) for key in ("category", "item", "specification")),
-    *(column(key, _data(key)) for key in ("quantity", "spares", "order", "unit", "network")),
-    *(
-        column(f"unit_price_{case}", _amount("unit_price", case))
-        for case in ("low", "base", "high")
-    ),
-    *(column(f"total_{case}", _amount("total", case)) for case in CASES),
-    *(column(key, _data(key)) for key in ("price_date", "price_confidence", "price_source")),
+    *columns("fabric", "currency"),
+    *columns("category", "item", "specification", of="priced.line"),
+    *columns("quantity", "spares", "order", "unit", of="priced.line"),
+    column("network", lambda row: row.priced.line.network or TRAINING if row.priced else None),
+    *(column(f"unit_price_{case}", f"each.{case}") for case in CASES),
+    *(column(f"total_{case}", f"total.{case}") for case in CASES),
+    *(column(f"price_{key}", f"priced.price.{key}") for key in ("date", "confidence", "source")),
     column("notes", lambda row: "; ".join(row.priced.line.notes) if row.priced else ""),
 )
 

@@ -1,6 +1,6 @@
 """What an optimization answers: the front, what its steps cost, how it was proven, what to know."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,12 +8,21 @@ from netplan.faults.survival import SwitchLoss
 from netplan.performance.pareto import knee
 from netplan.performance.plan import PlanTime
 from netplan.performance.proof import Searches
-from netplan.questions.comparison import DOLLAR, FabricRow
+from netplan.questions.comparison import FabricRow, dollar_columns, plan_columns
 from netplan.questions.constraints import Verdict
 from netplan.questions.designs import Design, Objective, counted, label, money, ports, ratio, watts
 from netplan.reports.answer import Answer
-from netplan.reports.quantities import Cell, Scale, quantity
-from netplan.reports.sections import Column, Heading, Notes, Paragraph, Section, Table, column
+from netplan.reports.quantities import Scale
+from netplan.reports.sections import (
+    Column,
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    column,
+    columns,
+)
 from netplan.version import __version__
 
 NAMED_EQUALS = 3
@@ -190,9 +199,9 @@ class Optimization(Answer):
         """Heading, networks, training runs, the knee, the proof, notes."""
         yield self._heading()
         yield Table("front", list(self._network()), self.rows)
-        training = [NUMBER, *TRAINING]
+        training = [NUMBER, *plan_columns("row.")]
         if self.inputs["survives_switch"]:
-            training.append(column("worst_switch_share", lambda row: row.loss.share))
+            training.append(column("worst_switch_share", "loss.share"))
         yield Table("front", training, self.rows, legend=tuple(self._equals()))
         yield Table("front", FOR_PROGRAMS, self.rows, only="programs")
         yield Paragraph(self._verdict(), "strong")
@@ -222,35 +231,28 @@ class Optimization(Answer):
         """Columns of the networks, with cost or power as the objective asks."""
         title = "switch" if self.inputs["switches"] else "radix"
         yield NUMBER
-        yield column("fabric", lambda row: row.design.choice.spec.name, title="fabric")
-        yield column("hb_size", lambda row: row.design.fabric.sizing.hb_size)
+        yield column("fabric", "row.name", title="fabric")
+        yield column("hb_size", "row.fabric.sizing.hb_size")
         yield column("ports", lambda row: ports(row.design), title=title, data=False)
-        yield column("radix", lambda row: row.design.radix, shown="never")
-        yield column("switch", lambda row: _model(row.design), shown="never")
+        yield column("radix", "design.radix", shown="never")
+        yield column("switch", "design.switch.name", shown="never")
         yield column("oversub", lambda row: ratio(row.design.oversubscription), data=False)
-        yield column("oversubscription", lambda row: row.design.oversubscription, shown="never")
-        yield column("switches", lambda row: row.design.fabric.switches)
+        yield column("oversubscription", "design.oversubscription", shown="never")
+        yield column("switches", "row.fabric.switches")
         cost = self.objective == "cost"
         costs = [row.row.cost for row in self.rows if row.row.cost]
         scale = Scale.of(max((one.base for one in costs), default=0.0), self.currency)
-        yield Column(quantity("currency"), lambda _: self.currency, shown="never")
-        yield Column(
-            scale.of_money("cost_base"), _cost("base"), shown="always" if cost else "never"
-        )
+        yield column("currency", lambda _: self.currency, shown="never")
+        base = scale.of_money("cost_base")
+        yield column(base, "row.cost.base", shown="always" if cost else "never")
         if cost and any(one.low < one.high for one in costs):
-            span = quantity("range", title="low-high", form="code")
-            yield Column(span, lambda row: _span(row, scale), data=False)
-        for case in ("low", "high"):
-            yield Column(quantity(f"cost_{case}"), _cost(case), shown="never")
-        if self.currency == DOLLAR:
-            for case in ("low", "base", "high"):
-                yield Column(quantity(f"cost_{case}_usd"), _cost(case), shown="never")
-            yield column("cost_per_gpu_usd", lambda row: row.row.cost_per_gpu, shown="never")
-        yield Column(
-            quantity("power_w", digits=1),
-            lambda row: row.row.power_w,
-            shown="never" if cost else "always",
-        )
+            yield column(
+                "range", lambda row: _span(row, scale), title="low-high", form="code", data=False
+            )
+        yield column("cost_low", "row.cost.low", shown="never")
+        yield column("cost_high", "row.cost.high", shown="never")
+        yield from dollar_columns(self.currency, "row.")
+        yield column("power_w", "row.power_w", digits=1, shown="never" if cost else "always")
 
     def _equals(self) -> Iterator[str]:
         """Designs that are exactly as good as one of the front."""
@@ -311,53 +313,21 @@ class Optimization(Answer):
         )
 
 
-def _model(design: Design) -> str | None:
-    return design.switch.name if design.switch else None
-
-
 def _span(row: FrontRow, scale: Scale) -> str | None:
     cost = row.row.cost
     return scale.span(cost.low, cost.high, 0) if cost else None
 
 
-def _cost(case: str) -> Callable[[FrontRow], float | None]:
-    """Price at its low, base or high."""
-    return lambda row: getattr(row.row.cost, case) if row.row.cost else None
-
-
-def _built(name: str) -> Callable[[FrontRow], Cell]:
-    """A count of the built fabric."""
-    return lambda row: getattr(row.design.fabric, name)
-
-
-def _plan(name: str) -> Callable[[FrontRow], Cell]:
-    """A number of the best plan."""
-    return lambda row: getattr(row.best.plan, name)
-
-
-NUMBER: Column[FrontRow] = column("design", lambda row: row.number, title="")
-TRAINING: tuple[Column[FrontRow], ...] = (
-    column("iteration_time_s", lambda row: row.best.iteration_time_s),
-    column("mfu", lambda row: row.row.mfu),
-    column("memory_bytes", lambda row: row.best.memory_bytes),
-    column("degrees", lambda row: row.best.plan.shape, data=False),
-    column("schedule", lambda row: row.best.plan.schedule, data=False),
-    column("interleave", _plan("interleave")),
-)
+NUMBER: Column[FrontRow] = column("design", "number", title="")
 FOR_PROGRAMS: tuple[Column[FrontRow], ...] = (
     column("tiers", lambda row: len(row.design.fabric.tiers)),
-    column("links", _built("link_count")),
-    column("transceivers", _built("transceivers")),
-    column("copper_cables", _built("copper_cables")),
-    column("nic_ports", _built("nic_ports")),
-    column("cost_complete", lambda row: row.row.cost_complete),
-    column("gpus_used", _plan("gpus")),
-    column("survives_switch", lambda row: row.loss.survives),
-    column("worst_switch_share", lambda row: row.loss.share),
-    *(
-        column(name, _plan(name))
-        for name in ("tensor", "pipeline", "data", "microbatch", "microbatches")
-    ),
+    column("links", "row.fabric.link_count"),
+    *columns("transceivers", "copper_cables", "nic_ports", of="row.fabric"),
+    column("cost_complete", "row.cost_complete"),
+    column("gpus_used", "best.plan.gpus"),
+    column("survives_switch", "loss.survives"),
+    column("worst_switch_share", "loss.share"),
+    *columns("tensor", "pipeline", "data", "microbatch", "microbatches", of="best.plan"),
     column("equal", lambda row: "; ".join(label(design) for design in row.equal)),
     column("notes", lambda row: " ".join(row.row.notes)),
 )

@@ -4,20 +4,27 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
-from netplan.catalog import Record
-from netplan.costing.cabling import CablingBook, Length
+from netplan.costing.cabling import CablingBook
 from netplan.costing.fabric_bill import FabricBill, Unbuildable
 from netplan.costing.lifetime import EconomicsBook
-from netplan.costing.prices import Price, PriceBook, Rate
+from netplan.costing.prices import PriceBook
 from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
 from netplan.errors import CatalogError
 from netplan.questions.comparison import Comparison, FabricRow
-from netplan.questions.cost_answer import CostAnswer, bill_table, incomplete, of_bill, span_of
+from netplan.questions.cost_answer import (
+    CASES,
+    CostAnswer,
+    bill_table,
+    incomplete,
+    of_bill,
+    span_of,
+)
 from netplan.questions.faults_answer import FaultsAnswer
 from netplan.questions.library import Library
 from netplan.questions.procurement_charts import (
@@ -30,7 +37,7 @@ from netplan.questions.recommendation import Recommendation, recommend
 from netplan.questions.report_definition import ReportDefinition
 from netplan.questions.training_run import TrainingRun, run_tokens, training_runs
 from netplan.reports.answer import Answer
-from netplan.reports.quantities import DASH, Form, Quantity, Scale, part_words, quantity
+from netplan.reports.quantities import DASH, Cell, Form, Quantity, Scale, part_words, quantity
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -208,9 +215,16 @@ def chapters(answer: Procurement) -> Iterator[Section]:
         yield from known[name](answer)
 
 
-def _told(title: str, form: Form = "text", name: str = "", digits: int = 0) -> Quantity:
-    """A quantity of this report alone, by its title."""
-    return Quantity(name or title, title, form=form, digits=digits)
+def _told(
+    title: str,
+    name: str = "",
+    get: Callable[[Any], Cell] | str = "",
+    *,
+    form: Form = "text",
+    digits: int = 0,
+) -> Column[Any]:
+    """A column of this report alone, by its title."""
+    return column(Quantity(name or title.lower(), title, form=form, digits=digits), get)
 
 
 def _comparison(answer: Procurement) -> Iterator[Section]:
@@ -222,31 +236,22 @@ def _comparison(answer: Procurement) -> Iterator[Section]:
     )
     yield Heading("Fabrics side by side", (said,), "comparison")
     columns: list[Column[FabricBill | Unbuildable]] = [
-        column("fabric", lambda row: row.name),
-        Column(
-            scale.of_money("cost_base"), of_bill(lambda bill: bill.capital.base), mark=incomplete
-        ),
-        Column(
-            span_of("low to high"), of_bill(lambda bill: _span(scale, bill.capital)), data=False
-        ),
-        Column(
-            quantity("cost_per_gpu", title=f"{priced.currency}/GPU"),
-            of_bill(lambda bill: bill.per_gpu.base),
-        ),
-        column("switches", of_bill(lambda bill: bill.fabric.switches)),
-        Column(_told("modules", "count"), of_bill(lambda bill: _ordered(bill, "transceivers"))),
-        Column(_told("cables", "count"), of_bill(lambda bill: _ordered(bill, "cables"))),
-        Column(quantity("power_w", title="power, kW"), of_bill(lambda bill: bill.draw.typical_w)),
+        column("fabric", "name"),
+        column(scale.of_money("cost_base"), of_bill("capital.base"), mark=incomplete),
+        column(span_of("low to high"), of_bill("capital", partial(_span, scale)), data=False),
+        column("cost_per_gpu", of_bill("per_gpu.base"), title=f"{priced.currency}/GPU"),
+        column("switches", of_bill("fabric.switches")),
+        _told("modules", get=of_bill("quote.items", _ordered("transceivers")), form="count"),
+        _told("cables", get=of_bill("quote.items", _ordered("cables")), form="count"),
+        column("power_w", of_bill("draw.typical_w"), title="power, kW"),
     ]
     if answer.times_s:
-        times, mfu = answer.times_s, {row.name: row.mfu for row in answer.comparison.rows}
-        columns.append(
-            Column(
-                quantity("iteration_time_s", title="iteration, s", suffix=""),
-                lambda row: times.get(row.name),
-            )
-        )
-        columns.append(column("mfu", lambda row: mfu.get(row.name)))
+        timed = {row.name: row for row in answer.comparison.rows}
+        time = quantity("iteration_time_s", title="iteration, s", suffix="")
+        columns += [
+            column(time, lambda row: answer.times_s.get(row.name)),
+            column("mfu", lambda row: timed[row.name].mfu),
+        ]
     chosen = answer.recommendation.fabric
     rows = (*priced.bills, *priced.refused)
     yield Table("fabrics", columns, rows, chosen=lambda row: row.name == chosen)
@@ -289,29 +294,19 @@ def _running(answer: Procurement) -> Iterator[Section]:
     )
     yield Heading("Energy and yearly cost", (said,), "running")
     yield running_chart(answer.cost)
+    span, energy = span_of("low to high"), money("energy_per_year", f"energy, {scale.title} a year")
     columns: list[Column[FabricBill]] = [
-        column("fabric", lambda bill: bill.name),
-        Column(quantity("power_w", title="power, kW"), lambda bill: bill.draw.typical_w),
-        Column(
-            quantity("energy_kwh_per_year", title="MWh a year", scale=KILO),
-            lambda bill: bill.life.energy_kwh_per_year.base,
+        column("fabric", "name"),
+        column("power_w", "draw.typical_w", title="power, kW"),
+        column(
+            "energy_kwh_per_year", "life.energy_kwh_per_year.base", title="MWh a year", scale=KILO
         ),
-        Column(
-            money("energy_per_year", f"energy, {scale.title} a year"),
-            lambda bill: bill.life.energy_per_year.base,
-        ),
-        Column(
-            span_of("low to high"),
-            lambda bill: _span(scale, bill.life.energy_per_year),
-            data=False,
-        ),
-        Column(money("annuity_per_year", "annuity"), lambda bill: bill.life.annuity_per_year.base),
-        Column(money("cost_per_year", "cost a year"), lambda bill: bill.life.per_year.base),
-        Column(span_of("low to high"), lambda bill: _span(scale, bill.life.per_year), data=False),
-        Column(
-            money("cost_over_life", f"over {inputs['years']} years"),
-            lambda bill: bill.life.total.base,
-        ),
+        column(energy, "life.energy_per_year.base"),
+        column(span, lambda bill: _span(scale, bill.life.energy_per_year), data=False),
+        column(money("annuity_per_year", "annuity"), "life.annuity_per_year.base"),
+        column(money("cost_per_year", "cost a year"), "life.per_year.base"),
+        column(span, lambda bill: _span(scale, bill.life.per_year), data=False),
+        column(money("cost_over_life", f"over {inputs['years']} years"), "life.total.base"),
     ]
     chosen = answer.chosen.name
     yield Table("years", columns, answer.cost.bills, chosen=lambda bill: bill.name == chosen)
@@ -321,18 +316,20 @@ def _running(answer: Procurement) -> Iterator[Section]:
 def _training_run(answer: Procurement) -> Iterator[Section]:
     """What the network costs one training run, and a useful PFLOP/s; nothing without timing."""
     unit, (tokens, whose) = answer.cost.currency, answer.run_tokens
-    whole = Scale(1.0, unit, 0)
+    whole, span = Scale(1.0, unit, 0), span_of("low to high")
     columns: list[Column[TrainingRun]] = [
-        column("fabric", lambda run: run.fabric),
-        Column(_told("iterations", "count"), lambda run: run.iterations),
-        Column(_told("days", "fixed", digits=1), lambda run: run.days),
-        Column(_told(f"network, {unit} a run", "count", "run_cost"), lambda run: run.cost.base),
-        Column(span_of("low to high"), lambda run: _span(whole, run.cost), data=False),
-        Column(
-            _told(f"{unit} per useful PFLOP/s", "count", "cost_per_effective_pflops"),
-            lambda run: run.price_per_pflops.base,
+        column("fabric"),
+        _told("iterations", form="count"),
+        _told("days", form="fixed", digits=1),
+        _told(f"network, {unit} a run", "run_cost", "cost.base", form="count"),
+        column(span, lambda run: _span(whole, run.cost), data=False),
+        _told(
+            f"{unit} per useful PFLOP/s",
+            "cost_per_effective_pflops",
+            "price_per_pflops.base",
+            form="count",
         ),
-        Column(span_of("low to high"), lambda run: _span(whole, run.price_per_pflops), data=False),
+        column(span, lambda run: _span(whole, run.price_per_pflops), data=False),
     ]
     said = (
         f"{answer.inputs['model']} on {tokens / 1e9:,.3g} billion tokens ({whose}), without"
@@ -406,11 +403,11 @@ def _racks(answer: Procurement) -> Iterator[Section]:
             f"The cables of the fabric were measured on the floor plan {hall}, as the bill says"
             " line by line; those of networks beside it have the length of their class."
         )
-    columns: list[Column[Length]] = [
-        Column(_told("Links", name="group"), lambda row: row.group),
-        Column(_told("Medium", name="medium"), lambda row: row.medium),
-        Column(_told("m", "general", "length_m", 4), lambda row: row.length_m),
-        Column(_told("Source", "prose", "source"), lambda row: row.source),
+    columns = [
+        _told("Links", "group"),
+        _told("Medium"),
+        _told("m", "length_m", form="general", digits=4),
+        SOURCE,
     ]
     book = answer.library.one(CablingBook)
     yield Table("length classes", columns, book.lengths, title="Length classes", legend=(said,))
@@ -452,11 +449,7 @@ def _assumptions(answer: Procurement) -> Iterator[Section]:
         if key not in hidden
     ]
     rows += [(f"set {key}", _value(value)) for key, value in answer.inputs["set"].items()]
-    columns: list[Column[tuple[str, str]]] = [
-        Column(_told("Input", name="input"), lambda row: row[0]),
-        Column(_told("Value", "prose", "value"), lambda row: row[1]),
-    ]
-    yield Table("inputs", columns, rows)
+    yield Table("inputs", [_told("Input", get="0"), _told("Value", get="1", form="prose")], rows)
     hashed = "<details><summary>Inputs as they are hashed</summary><pre>{}</pre></details>"
     yield Inset("", Markup(hashed).format(answer.canonical_inputs))  # noqa: S704 - formatted, escaped
 
@@ -472,25 +465,23 @@ def _sources(answer: Procurement) -> Iterator[Section]:
     values = [_Value("Years of use", years, years, years, book.date, book.years_source)]
     estimates = {"pue": book.pue, "tariff_per_kwh": book.tariff, "interest": book.interest}
     for key, name in VALUES.items():
-        low, base, high = (f"{running[key][case]:.4g}" for case in ("low", "base", "high"))
+        low, base, high = (f"{running[key][case]:.4g}" for case in CASES)
         estimate = estimates[key]
         values.append(_Value(name, low, base, high, estimate.date, estimate.source))
-    columns: list[Column[_Value]] = [
-        Column(_told("Value", name="name"), lambda row: row.name),
-        Column(_told("low", "code"), lambda row: row.low),
-        Column(_told("base", "code"), lambda row: row.base),
-        Column(_told("high", "code"), lambda row: row.high),
-        Column(_told("Date", name="date"), lambda row: row.date),
-        Column(_told("Source in the book", "prose", "source"), lambda row: row.source),
+    columns = [
+        _told("Value", "name"),
+        *(_told(case, form="code") for case in CASES),
+        _told("Date"),
+        _told("Source in the book", "source", form="prose"),
     ]
     said = "A value given with the question replaces that of the book."
     yield Table("running values", columns, values, title="Running cost", legend=(said,))
-    files: list[Column[tuple[str, Record]]] = [
-        Column(_told("Kind", name="kind"), lambda row: row[0].replace("-", " ")),
-        Column(_told("Name", name="name"), lambda row: row[1].name),
-        Column(_told("Title", "prose", "title"), lambda row: row[1].title),
-        Column(_told("Date", name="date"), lambda row: row[1].date),
-        Column(_told("Source", "prose", "source"), lambda row: row[1].source),
+    files = [
+        _told("Kind", get=lambda row: row[0].replace("-", " ")),
+        _told("Name", get="1.name"),
+        _told("Title", get="1.title", form="prose"),
+        _told("Date", get="1.date"),
+        _told("Source", get="1.source", form="prose"),
     ]
     yield Table("files", files, answer.library.records, title="Files")
 
@@ -522,22 +513,17 @@ def _prices(answer: Procurement) -> Table[tuple[PricedItem, list[str]]]:
                 users = found.setdefault((item.price.what, item.offer), (item, []))[1]
                 users += [] if bill.name in users else [bill.name]
 
-    def of_price(get: Callable[[PricedItem], str]) -> Callable[[tuple[PricedItem, list[str]]], str]:
-        return lambda row: get(row[0])
-
-    columns: list[Column[tuple[PricedItem, list[str]]]] = [
-        Column(_told("Part", "prose", "part"), of_price(lambda one: part_words(_row(one).what))),
-        Column(_told("Unit", name="unit"), of_price(lambda one: _row(one).unit.partition("/")[2])),
-        Column(
-            _told(f"low, {answer.cost.currency}", "code", "low"),
-            of_price(lambda one: _amount(one.offer.low)),
-        ),
-        Column(_told("base", "code"), of_price(lambda one: _amount(one.offer.base))),
-        Column(_told("high", "code"), of_price(lambda one: _amount(one.offer.high))),
-        Column(_told("Date", name="date"), of_price(lambda one: _row(one).date)),
-        Column(_told("Confidence", name="confidence"), of_price(lambda one: _row(one).confidence)),
-        Column(_told("Source", "prose", "source"), of_price(lambda one: _row(one).source)),
-        Column(_told("Used by", "prose", "used_by"), lambda row: ", ".join(row[1])),
+    low = f"low, {answer.cost.currency}"
+    columns = [
+        _told("Part", get=lambda row: part_words(row[0].price.what), form="prose"),
+        _told("Unit", get=lambda row: row[0].price.unit.partition("/")[2]),
+        _told(low, "low", lambda row: _amount(row[0].offer.low), form="code"),
+        _told("base", get=lambda row: _amount(row[0].offer.base), form="code"),
+        _told("high", get=lambda row: _amount(row[0].offer.high), form="code"),
+        _told("Date", get="0.price.date"),
+        _told("Confidence", get="0.price.confidence"),
+        _told("Source", get="0.price.source", form="prose"),
+        _told("Used by", "used_by", lambda row: ", ".join(row[1]), form="prose"),
     ]
     discount = answer.inputs["discount"]
     less = f" and a discount of {100 * discount:g} %" if discount else ""
@@ -554,25 +540,21 @@ def _rates(answer: Procurement) -> Iterator[Section]:
         for currency, rate in book.rates.items()
         if currency in named and len(named) > 1
     ]
-    columns: list[Column[tuple[str, Rate]]] = [
-        Column(_told("Rate", name="rate"), lambda row: f"1 USD in {row[0]}"),
-        Column(_told("value", "general", digits=6), lambda row: row[1].per_usd),
-        Column(_told("Date", name="date"), lambda row: row[1].date),
-        Column(_told("Source", "prose", "source"), lambda row: row[1].source),
+    columns = [
+        _told("Rate", get=lambda row: f"1 USD in {row[0]}"),
+        _told("value", get="1.per_usd", form="general", digits=6),
+        _told("Date", get="1.date"),
+        _told("Source", get="1.source", form="prose"),
     ]
     yield Table("rates", columns, rows, title="Exchange rates")
 
 
-def _row(item: PricedItem) -> Price:
-    """Price row of a line that has one."""
-    if item.price is None:
-        raise ValueError(f"{item.line.item} has no price")
-    return item.price
-
-
-def _ordered(bill: FabricBill, category: str) -> int:
+def _ordered(category: str) -> Callable[[Iterable[PricedItem]], int]:
     """Units of a category to order, spares included."""
-    return sum(item.line.order for item in bill.quote.items if item.line.category == category)
+    return lambda items: sum(one.line.order for one in items if one.line.category == category)
+
+
+SOURCE = _told("Source", form="prose")
 
 
 def _span(scale: Scale, amount: Range) -> str:

@@ -6,6 +6,7 @@ spreadsheet, frame) is made from them, and none of them knows a network.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from netplan.reports.charts import Chart
@@ -62,24 +63,52 @@ class Column(Generic[RowT]):
         return f"{before}{value}{behind}"
 
 
-def column(
-    name: str,
-    get: Callable[[RowT], Cell],
-    *,
-    title: str | None = None,
-    shown: Shown = "always",
-    data: bool = True,
-    mark: Callable[[RowT], tuple[str, str]] | None = None,
-) -> Column[RowT]:
-    """Make a column of a quantity of the nomenclature.
+def value_at(found: Any, path: str) -> Any:  # noqa: ANN401 - whatever stands there
+    """What stands at a dotted path of attributes, keys and places; None where the path ends early.
 
     Examples
     --------
-    >>> column("switches", len).text("abc"), column("mfu", lambda row: row["mfu"]).quantity.title
-    ('3', 'MFU')
+    >>> value_at({"plan": (8, 1j)}, "plan.1.imag"), value_at({"plan": None}, "plan.tensor")
+    (1.0, None)
     """
-    named = quantity(name) if title is None else quantity(name, title=title)
-    return Column(named, get, shown=shown, data=data, mark=mark)
+    for step in path.split("."):
+        if found is None:
+            return None
+        if isinstance(found, Mapping):
+            found = found.get(step)
+        else:
+            found = found[int(step)] if step.isdecimal() else getattr(found, step)
+    return found
+
+
+def column(
+    name: str | Quantity,
+    get: Callable[[RowT], Cell] | str = "",
+    *,
+    shown: Shown = "always",
+    data: bool = True,
+    mark: Callable[[RowT], tuple[str, str]] | None = None,
+    **changes: object,
+) -> Column[RowT]:
+    """Make a column of a quantity of the nomenclature, some of whose facts may be changed.
+
+    Its values come from a function of the row, or stand at a path in it; the name is one.
+
+    Examples
+    --------
+    >>> column("switches", len).text("abc"), column("mfu").quantity.title
+    ('3', 'MFU')
+    >>> column("price", "1.real", title="paid").text(("rail-only", 8 + 1j))
+    '8'
+    """
+    named = quantity(name, **changes) if isinstance(name, str) else name
+    found = get if callable(get) else partial(value_at, path=get or named.name)
+    return Column(named, found, shown=shown, data=data, mark=mark)
+
+
+def columns(*names: str, of: str = "", shown: Shown = "always") -> list[Column[Any]]:
+    """Columns of quantities that have the same names in the row, or in what stands there."""
+    return [column(name, f"{of}.{name}" if of else name, shown=shown) for name in names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,17 +361,3 @@ def flat_records(tables: Sequence[Data]) -> list[dict[str, Cell]]:
         for table in tables
         for record in table.records()
     ]
-
-
-def value_of(record: Mapping[str, Any], path: str) -> Cell:
-    """A value inside nested mappings by its dotted name; None where it ends early.
-
-    Examples
-    --------
-    >>> value_of({"plan": {"tensor": 8}}, "plan.tensor"), value_of({"plan": None}, "plan.tensor")
-    (8, None)
-    """
-    found: Any = record
-    for step in path.split("."):
-        found = found.get(step) if isinstance(found, Mapping) else None
-    return found if isinstance(found, (str, int, float, bool)) else None
