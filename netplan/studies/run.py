@@ -272,14 +272,7 @@ class Driver:
         self._backlog = Backlog(np.setdiff1d(store.missing(), doubtful))
 
     def drive(self) -> None:
-        """Work through all that is missing.
-
-        Raises
-        ------
-        InputError
-            If the workers are gone, or cannot run the study, or the store cannot be written;
-            what came back before is recorded.
-        """
+        """Work through all that is missing; what came back before an error is recorded."""
         try:
             while self._give_out():
                 self._take_in(wait(self._under_way, POLL_S, FIRST_COMPLETED)[0])
@@ -310,8 +303,7 @@ class Driver:
         outcomes: list[Outcome] = []
         tried: list[int] = []
         try:
-            # What is there comes before what is lost.
-            for future in sorted(ready, key=lambda one: one.exception() is not None):
+            for future in sorted(ready, key=_is_lost):  # what is there comes first
                 chunk = self._under_way[future]
                 found, settled = self._come_back(chunk, future)
                 del self._under_way[future]
@@ -324,24 +316,28 @@ class Driver:
         self, chunk: list[int], future: Future[bytes]
     ) -> tuple[list[Outcome], list[int]]:
         """Outcomes of a chunk, and the points that no doubt is left about."""
-        error = future.exception()
-        if error is None:
-            outcomes = unpacked(future.result())
-            self._backlog.come_back(chunk, len(outcomes))
-            return outcomes, chunk
-        if isinstance(error, WorkerDiedError):
+        try:
+            outcomes = unpacked(self._workers.result(future))
+        except WorkerDiedError as death:
             if self._trials[chunk[0]] == DEATHS_ALONE:
-                return [killed(self._work, chunk[0], str(error))], chunk
+                return [killed(self._work, chunk[0], str(death))], chunk
             self._suspects += chunk
             return [], []
-        if isinstance(error, NetplanError):
-            raise error
-        raise InputError(
-            f"the workers cannot run the study: {error_line(error)}: install there what this "
-            "process has"
-        )
+        except NetplanError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a foreign worker may raise
+            raise InputError(
+                f"the workers cannot run the study: {error_line(error)}: install there what this "
+                "process has"
+            ) from None
+        self._backlog.come_back(chunk, len(outcomes))
+        return outcomes, chunk
 
     def _record(self, outcomes: list[Outcome], tried: list[int]) -> None:
         if outcomes or tried:
             self._store.record(outcomes, tried)
         self._tracker.count(outcomes)
+
+
+def _is_lost(future: Future[bytes]) -> bool:
+    return future.cancelled() or future.exception() is not None

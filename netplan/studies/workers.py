@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import lru_cache, partial
+from functools import lru_cache
 from io import BytesIO
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -45,7 +45,7 @@ LOOK_S = 2.0
 NO_WORKERS_S = 120.0
 
 
-class WorkerDiedError(BrokenExecutor):
+class WorkerDiedError(Exception):
     """The process that evaluated a chunk has ended; the message says how."""
 
 
@@ -130,64 +130,54 @@ class LocalWorkers:
         machine_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self._limit_bytes = limit_bytes or machine_bytes // count
         self.slots, self._failed_starts = count, 0
-        self._all = [_Process() for _ in range(count)]
-        self._idle = self._all.copy()
+        self._idle: list[_Process] = []
+        self._busy: dict[Future[bytes], _Process] = {}
 
     def free(self) -> int:
-        """Processes that wait for a chunk; those that died are replaced first [1].
-
-        Raises
-        ------
-        InputError
-            If processes end time and again before their first point.
-        """
-        while dead := [process for process in self._idle if not process.ready()]:
-            self._replace(dead[0])
-        self._failed_starts = 0
-        return len(self._idle)
+        """Processes that wait for a chunk; those that are missing or died are started first [1]."""
+        while True:
+            for process in [one for one in self._idle if not one.ready()]:
+                self._failed_starts += process.started.exception() is not None
+                process.end()
+                self._idle.remove(process)
+                if self._failed_starts == FAILED_STARTS:
+                    raise InputError(
+                        f"--workers: {FAILED_STARTS} processes in turn ended before their first "
+                        f"point ({process.cause_of_death()}): check that memory is free; {KEPT}"
+                    )
+            missing = self.slots - len(self._idle) - len(self._busy)
+            if not missing:
+                self._failed_starts = 0
+                return len(self._idle)
+            for _ in range(missing):
+                self._idle.append(_Process())
 
     def submit(self, work: bytes, indices: Sequence[int], *, alone: bool) -> Future[bytes]:
         """Give a chunk to an idle process."""
         del alone  # it is so in its process at any rate
-        process, outer = self._idle.pop(), Future[bytes]()
+        process = self._idle.pop()
         try:
-            inner = process.pool.submit(evaluate, work, __version__, indices, self._limit_bytes)
-        except BrokenExecutor:  # killed in this very moment
-            inner = Future()
-            inner.set_exception(BrokenExecutor())
-        inner.add_done_callback(partial(self._come_back, process, outer))
-        return outer
+            future = process.pool.submit(evaluate, work, __version__, indices, self._limit_bytes)
+        except BrokenExecutor as error:  # killed in this very moment
+            future = Future()
+            future.set_exception(error)
+        self._busy[future] = process
+        return future
+
+    def result(self, future: Future[bytes]) -> bytes:
+        """What came of a chunk."""
+        process = self._busy.pop(future)
+        self._idle.append(process)
+        try:
+            return future.result()
+        except (BrokenExecutor, MemoryError):
+            process.kill()  # nothing happens to one that is dead
+            raise WorkerDiedError(process.cause_of_death()) from None
 
     def close(self) -> None:
         """End all processes at once."""
-        for process in self._all:
+        for process in (*self._idle, *self._busy.values()):
             process.end()
-
-    def _come_back(self, process: "_Process", outer: Future[bytes], inner: Future[bytes]) -> None:
-        """Pass on what came of a chunk."""
-        error = inner.exception()
-        if isinstance(error, MemoryError):  # beside the points: what holds the memory must go
-            process.kill()
-        if isinstance(error, (BrokenExecutor, MemoryError)):
-            error = WorkerDiedError(process.cause_of_death())
-        self._idle.append(process)
-        if error is None:
-            outer.set_result(inner.result())
-        else:
-            outer.set_exception(error)
-
-    def _replace(self, process: "_Process") -> None:
-        self._failed_starts += process.started.exception() is not None
-        if self._failed_starts == FAILED_STARTS:
-            raise InputError(
-                f"--workers: {FAILED_STARTS} processes in turn ended before their first point "
-                f"({process.cause_of_death()}): check that memory is free; {KEPT}"
-            )
-        process.end()
-        fresh = _Process()
-        for processes in (self._all, self._idle):
-            processes.remove(process)
-            processes.append(fresh)
 
 
 class _Process:
@@ -197,8 +187,13 @@ class _Process:
         before = set(multiprocessing.active_children())
         spawn = multiprocessing.get_context("spawn")
         self.pool = ProcessPoolExecutor(1, mp_context=spawn, initializer=_begin)
-        with _apart():
-            self.started = self.pool.submit(os.getpid)
+        try:
+            with _apart():
+                self.started = self.pool.submit(os.getpid)
+        except OSError as error:
+            raise InputError(
+                f"--workers: no process can be started ({error.strerror}): end others; {KEPT}"
+            ) from None
         self._process = next(iter(set(multiprocessing.active_children()) - before), None)
 
     def ready(self) -> bool:
@@ -282,17 +277,11 @@ class DaskWorkers:
     def __init__(self, client: "Client", address: str, limit_bytes: int | None) -> None:
         self._client, self._address, self._limit_bytes = client, address, limit_bytes
         self._executor = client.get_executor(pure=False)
-        self._under_way: set[Future[bytes]] = set()
-        self.slots, self._next_look_s, self._seen_s = 1, 0.0, monotonic()
+        self._under_way, self.slots = 0, 1
+        self._next_look_s, self._seen_s = 0.0, monotonic()
 
     def free(self) -> int:
-        """Chunks that the workers could take, one or two each, as it was two seconds ago [1].
-
-        Raises
-        ------
-        InputError
-            If the scheduler has gone, or has had no worker for two minutes.
-        """
+        """Chunks that the workers could take, one or two each, as it was two seconds ago [1]."""
         if self._client.status != "running":
             raise self._gone()
         now = monotonic()
@@ -305,32 +294,29 @@ class DaskWorkers:
                 f"--scheduler {self._address}: no worker has been there for two minutes: start "
                 f"some with `dask worker {self._address}`; {KEPT}"
             )
-        return CHUNKS_PER_SLOT * self.slots - len(self._under_way)
+        return CHUNKS_PER_SLOT * self.slots - self._under_way
 
     def submit(self, work: bytes, indices: Sequence[int], *, alone: bool) -> Future[bytes]:
         """Send a chunk to the scheduler; a point alone may take no more memory than it is given."""
-        task = evaluate_alone if alone else evaluate
-        limit_bytes = self._limit_bytes if alone else None
-        inner = self._executor.submit(task, work, __version__, indices, limit_bytes)
-        outer = Future[bytes]()
-        self._under_way.add(outer)
-        inner.add_done_callback(partial(self._come_back, outer))
-        return outer
+        self._under_way += 1
+        if alone:
+            task = (evaluate_alone, work, __version__, indices, self._limit_bytes)
+        else:
+            task = (evaluate, work, __version__, indices, None)
+        future: Future[bytes] = self._executor.submit(*task)
+        return future
 
-    def _come_back(self, outer: Future[bytes], inner: Future[bytes]) -> None:
-        """Pass on what came of a chunk; Dask gives up on one with which several workers died."""
+    def result(self, future: Future[bytes]) -> bytes:
+        """What came of a chunk."""
         from distributed import KilledWorker  # the extra `cluster`
 
-        self._under_way.discard(outer)
-        error = CancelledError() if inner.cancelled() else inner.exception()
-        if isinstance(error, (KilledWorker, MemoryError)):
-            error = WorkerDiedError(KILLED)
-        elif isinstance(error, (OSError, CancelledError)):
-            error = self._gone()
-        if error is None:
-            outer.set_result(inner.result())
-        else:
-            outer.set_exception(error)
+        self._under_way -= 1
+        try:
+            return future.result()
+        except (KilledWorker, MemoryError):
+            raise WorkerDiedError(KILLED) from None
+        except (CancelledError, OSError):
+            raise self._gone() from None
 
     def _gone(self) -> InputError:
         return InputError(
@@ -351,13 +337,7 @@ def evaluate_alone(
 
 @contextmanager
 def dask_workers(address: str, limit_bytes: int | None) -> Iterator[DaskWorkers]:
-    """Connect to a Dask scheduler, without Dask's own log lines.
-
-    Raises
-    ------
-    InputError
-        If Dask is not installed, or nobody answers at the address.
-    """
+    """Connect to a Dask scheduler, without Dask's own log lines."""
     require_dask()
     import dask  # the extra `cluster`
     from distributed import Client
@@ -383,12 +363,6 @@ def dask_workers(address: str, limit_bytes: int | None) -> Iterator[DaskWorkers]
 
 
 def require_dask() -> None:
-    """Refuse a scheduler where Dask is not installed.
-
-    Raises
-    ------
-    InputError
-        With what to install.
-    """
+    """Refuse a scheduler where Dask is not installed."""
     if importlib.util.find_spec("distributed") is None:
         raise InputError("--scheduler needs Dask: pip install 'netplan-toolkit[cluster]'")

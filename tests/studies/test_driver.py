@@ -58,6 +58,9 @@ class DeadlyWorkers:
             self.alone.append(chunk[0])
         return future
 
+    def result(self, future: Future[bytes]) -> bytes:
+        return future.result()
+
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:

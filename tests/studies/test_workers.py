@@ -75,6 +75,19 @@ def test_processes_that_do_not_start(path: Path, monkeypatch: pytest.MonkeyPatch
         assert store.suspects() == {}  # nobody is accused
 
 
+def test_a_machine_without_room_for_a_process(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("multiprocessing.util.spawnv_passfds", full)
+    message = r"^--workers: no process can be started \(Resource temporarily unavailable\): end "
+    with (
+        Store.begin(path, Toy(9), __version__) as store,
+        pytest.raises(InputError, match=message),
+    ):
+        run(Toy(9), store, Resources(1))
+
+
 @pytest.mark.slow
 def test_ctrl_c_ends_all_processes_and_keeps_what_is_done(path: Path) -> None:
     driver = start_driver(path, 2000, 0.002, 2)
