@@ -1,6 +1,10 @@
-"""The order of all tests."""
+"""The order of all tests; examples have no deadline, since a busy machine is no failure."""
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("netplan", deadline=None)
+settings.load_profile("netplan")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
