@@ -38,13 +38,20 @@ Operation = Collective | Literal["broadcast", "point_to_point"]
 
 @dataclass(frozen=True, slots=True)
 class LowerBound:
-    """A lower bound with all its terms, name and time of each [s]; at least one.
+    """A lower bound with all its terms.
+
+    Parameters
+    ----------
+    terms_s
+        Name and time of each term [s]; at least one.
 
     Examples
     --------
     >>> bound = LowerBound((("network", 0.002), ("joint", 0.003)))
-    >>> print(bound.bound_s, bound.binding, bound, sep="; ")
-    0.003; joint; 0.003 s, bound by joint (network 0.002 s, joint 0.003 s)
+    >>> bound.bound_s, bound.binding
+    (0.003, 'joint')
+    >>> print(bound)
+    0.003 s, bound by joint (network 0.002 s, joint 0.003 s)
     """
 
     terms_s: tuple[tuple[str, float], ...]
@@ -89,6 +96,12 @@ def lower_bound(
     fabric
         ``rail-only``: the product of the levels. ``rail-optimized``: the outermost level is one
         non-blocking switch for all GPUs.
+
+    Returns
+    -------
+    LowerBound
+        Terms are named by the levels as counted from 1: ``level 2``, ``levels 1+2``,
+        ``bisection of level 3``, or ``links of one GPU``.
 
     Raises
     ------
@@ -138,19 +151,37 @@ def all_gather_bound(
     network_bytes_per_s: float,
     fabric: Fabric = "rail-only",
 ) -> LowerBound:
-    """Optimal time of an all_gather over x GPUs per HB domain and y domains, bandwidth only.
+    """Optimal time of an all_gather over x GPUs per HB domain and y domains.
 
     ::
 
         T = D/(x*y) * max( (y-1)/C_S, (x*y-1)/(C_F+C_S) )              rail-optimized
         T = D/(x*y) * max( (y-1)/C_S, (x*y-1)/(C_F+C_S), (x-1)/C_F )   rail-only
 
-    The terms are named network, joint and domain; with one GPU a domain, or one domain, the other
-    tier stands alone. The network term binds, as Appendix A of the rail-only paper
-    (arXiv:2307.12169) postulates, if and only if C_F/C_S >= y*(x-1)/(y-1). The two fabrics are
-    equal if C_S/C_F <= x*(y-1)/(x-1), so whenever C_F >= C_S. Symbols as in
-    `netplan.traffic.collectives`: D is the gathered result [B], C_F and C_S the one-way bandwidths
-    of one GPU [B/s].
+    The terms are named network, joint and domain. The network term binds, as Appendix A of the
+    rail-only paper (arXiv:2307.12169) postulates, if and only if C_F/C_S >= y*(x-1)/(y-1). The two
+    fabrics are equal if C_S/C_F <= x*(y-1)/(x-1), so whenever C_F >= C_S.
+
+    Parameters
+    ----------
+    data_bytes
+        Gathered result D [B].
+    hb_size, hb_count
+        GPUs per HB domain x and domains y [1]; if one of them is 1, the other tier stands alone.
+    hb_bytes_per_s, network_bytes_per_s
+        One-way bandwidth of one GPU into its domain C_F and into the network C_S [B/s].
+    fabric
+        ``rail-only`` or ``rail-optimized``.
+
+    Returns
+    -------
+    LowerBound
+        Its ``bound_s`` is the time of an optimal schedule, bandwidth only [s].
+
+    Raises
+    ------
+    InputError
+        If the fabric is unknown or a number is not allowed.
 
     Examples
     --------

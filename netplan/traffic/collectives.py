@@ -11,8 +11,7 @@ C_S     one-way bandwidth of one GPU into the network: network_bytes_per_s [B/s]
 
 The forms of two tiers are `netplan.traffic.hierarchy` with direct exchange at both switches and
 one chunk. Source: rail-only paper (arXiv:2307.12169), Eq. 1 and 20-22. Left out: contention,
-protocol overhead. A number or name that is not allowed is an ``InputError``; times have the shape
-that all numbers broadcast to, and are floats where none is an array.
+protocol overhead.
 """
 
 from typing import get_args
@@ -54,9 +53,28 @@ def all_gather_s(
     """Time of an all_gather, first in the rails, then in the HB domains (Eq. 1) [s].
 
     ``(y-1)*D/(x*y*C_S) + (x-1)*D/(x*C_F) + latency*[y>1] + latency*[x>1]``; a reduce_scatter takes
-    as long, an all_reduce twice. At C_F >= C_S it is at most twice `all_gather_bound_s`. The data
-    are the gathered result D [B]; the latency is that of one operation in one tier, and a tier of
-    one member has none [s].
+    as long, an all_reduce twice. At C_F >= C_S it is at most twice `all_gather_bound_s`.
+
+    Parameters
+    ----------
+    data_bytes
+        Gathered result D [B].
+    hb_size, hb_count
+        GPUs per HB domain x and domains y [1].
+    hb_bytes_per_s, network_bytes_per_s
+        One-way bandwidth of one GPU, C_F and C_S [B/s].
+    latency_s
+        Latency of one operation in one tier; a tier of one member has none [s].
+
+    Returns
+    -------
+    float or array
+        Time of the broadcast shape of the arguments [s].
+
+    Raises
+    ------
+    InputError
+        If a number is not allowed.
 
     Examples
     --------
@@ -77,7 +95,10 @@ def all_gather_bound_s(
     network_bytes_per_s: float,
     fabric: Fabric = "rail-only",
 ) -> float:
-    """Optimal time of an all_gather, bandwidth only [s]: `netplan.traffic.bounds.all_gather_bound`.
+    """Optimal time of an all_gather, bandwidth only [s].
+
+    `netplan.traffic.bounds.all_gather_bound` names the terms and the one that binds; parameters,
+    source and errors stand there.
 
     Examples
     --------
@@ -103,9 +124,30 @@ def all_to_all_s(
         max( (x-1)*D/C_F , x*(y-1)*D/C_S )       rail-optimized: both tiers at once   (Eq. 20)
         y*(x-1)*D/C_F + x*(y-1)*D/C_S            rail-only: domain, then rail         (Eq. 21)
 
-    On rail-only each domain first hands the y*D bytes for every rail to the GPU on that rail (the
-    text of the paper says x*D). A rail-optimized fabric has full bisection between all GPUs. The
-    message of `netplan.traffic.hierarchy` is x*y times D.
+    On rail-only each domain first hands the y*D bytes for every rail to the GPU on that rail
+    (the text of the paper says x*D).
+
+    Parameters
+    ----------
+    pair_bytes
+        Bytes D from one GPU to each other GPU, in all x*y times less than the message of
+        `netplan.traffic.hierarchy` [B].
+    hb_size, hb_count
+        GPUs per HB domain x and domains y [1].
+    hb_bytes_per_s, network_bytes_per_s
+        One-way bandwidth of one GPU, C_F and C_S [B/s].
+    fabric
+        ``rail-only`` or ``rail-optimized`` (full bisection between all GPUs).
+
+    Returns
+    -------
+    float or array
+        Time of the broadcast shape of the arguments [s].
+
+    Raises
+    ------
+    InputError
+        If a number or the fabric is not allowed.
 
     Examples
     --------
@@ -129,12 +171,28 @@ def all_to_all_s(
 def all_to_all_slowdown(
     hb_size: Counts, hb_count: Counts, hb_bytes_per_s: Amount, network_bytes_per_s: Amount
 ) -> Amount:
-    """Relative loss of an all_to_all on rail-only: Eq. 21 over Eq. 20, minus 1 [1].
+    """Relative loss of an all_to_all on rail-only: Eq. 21 over Eq. 20, minus 1.
 
     Where the network binds Eq. 20, this is ``y*(x-1)*C_S / (x*(y-1)*C_F)``, about C_S/C_F for large
     x and y. Eq. 22 of the paper prints the ratio inverted, as C_F/C_S; the abstract of its version
-    5 (8.2 to 11.2 %) agrees with the form used here. A single domain, or domains of one GPU, lose
-    0.
+    5 (8.2 to 11.2 %) agrees with the form used here.
+
+    Parameters
+    ----------
+    hb_size, hb_count
+        GPUs per HB domain x and domains y [1].
+    hb_bytes_per_s, network_bytes_per_s
+        One-way bandwidth of one GPU, C_F and C_S [B/s].
+
+    Returns
+    -------
+    float or array
+        Fraction by which rail-only takes longer [1]; 0 for a single domain or domains of one GPU.
+
+    Raises
+    ------
+    InputError
+        If a number is not allowed.
 
     Examples
     --------
@@ -150,12 +208,28 @@ def all_to_all_slowdown(
 
 
 def hb_bandwidth_ratio(hb_size: Counts, hb_count: Counts, chunks: Counts = 1) -> Amount:
-    """Best C_F/C_S of a fixed sum C_F + C_S, for the hierarchical all_reduce in c chunks [1].
+    """Best C_F/C_S of a fixed sum C_F + C_S, for the hierarchical all_reduce in c chunks.
 
     ``max(R0*(1 - 1/c), sqrt(R0/c))`` with ``R0 = y*(x-1)/(y-1)``, the ratio at which domain and
-    network take equally long. It minimises max(a, e + a/c) with a = 2*(x-1)/x*D/C_F and e =
-    2*(y-1)/(x*y)*D/C_S (`netplan.traffic.hierarchy`, latency neglected). A single domain (y = 1) is
-    an error: it needs no network, whatever the split.
+    network take equally long. It minimises max(a, e + a/c) with a = 2*(x-1)/x*D/C_F and
+    e = 2*(y-1)/(x*y)*D/C_S (`netplan.traffic.hierarchy`, latency neglected).
+
+    Parameters
+    ----------
+    hb_size, hb_count
+        GPUs per HB domain x, and domains y >= 2 [1].
+    chunks
+        Chunks c of the message [1].
+
+    Returns
+    -------
+    float or array
+        C_F/C_S [1].
+
+    Raises
+    ------
+    InputError
+        If a number is not allowed; a single domain needs no network, whatever the split.
 
     Examples
     --------
@@ -182,7 +256,21 @@ def broadcast_s(
     scatter_all_gather   both direct: 2*((n-1)/n*D/B + tau) on a switch, 2*(D/(n*B) + tau) on a mesh
     ===================  ===================================================================
 
-    The chains alone take chunks: equal parts c of the message.
+    Parameters
+    ----------
+    level
+        A `Level`, or `LevelArrays` for many plans at once.
+    data_bytes
+        Message D of the root [B].
+    algorithm
+        One of the table.
+    chunks
+        Equal parts c of the message, for the chains only [1].
+
+    Raises
+    ------
+    InputError
+        If a number or name is not allowed, or the algorithm does not fit the level or the chunks.
 
     Examples
     --------
@@ -206,7 +294,13 @@ def _tiers(
     network_bytes_per_s: Amount,
     latency_s: Amount = 0.0,
 ) -> tuple[LevelArrays, LevelArrays]:
-    """HB domain and network as two switches, or an error for what these cannot be."""
+    """HB domain and network as two switches.
+
+    Raises
+    ------
+    InputError
+        For sizes below 1 and bandwidths that are not above 0.
+    """
     check_number("hb_size", hb_size, minimum=1, whole=True)
     check_number("hb_count", hb_count, minimum=1, whole=True)
     check_number("hb_bytes_per_s", hb_bytes_per_s, minimum=None)
