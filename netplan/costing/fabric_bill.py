@@ -16,7 +16,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from netplan.costing.cabling import CablingBook
-from netplan.costing.circuits import circuit_layer
 from netplan.costing.materials import (
     BillItem,
     Category,
@@ -30,7 +29,7 @@ from netplan.costing.prices import PriceBook
 from netplan.costing.pricing import PowerDraw, Quote, power_of, price_bill
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import Driver, drivers
-from netplan.costing.switches import SwitchModel, check_switch
+from netplan.costing.switches import SwitchModel, check_switch, circuit_layer
 from netplan.costing.wiring import Hardware, wire
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing

@@ -27,10 +27,10 @@ from netplan.costing.wiring import (
     Hardware,
     Link,
     Wiring,
-    cable_between,
     checked,
     connect,
     copper_note,
+    first_that_closes,
     group_ends,
     port_banks,
 )
@@ -120,15 +120,6 @@ def place(hall: FloorPlan, spec: FabricSpec, sizing: Sizing, switch_units: int =
 def install(fabric: Fabric, site: Site, hardware: Hardware) -> Installation:
     """Choose plugs and cables for every link, and check that the ports close.
 
-    Parameters
-    ----------
-    fabric
-        The counts of the fabric.
-    site
-        The same fabric in its hall.
-    hardware
-        Switch model and cabling book.
-
     Raises
     ------
     InfeasibleError
@@ -166,24 +157,12 @@ def _links_of(network: FabricGraph, title: str) -> Ints:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Batches:
-    """Links of one group, told apart by what their cables depend on, shape (links,).
+    """Links of one group, told apart by what their cables depend on, shape (links,)."""
 
-    Parameters
-    ----------
-    length_m
-        Length that a cable for all links of the cage needs [m].
-    own_m
-        Length that the link needs by itself [m].
-    parallel
-        Links of the cage that a cable with fixed plugs would carry; 0 where none can [1].
-    shared
-        Whether the group has cages of several links.
-    """
-
-    length_m: Floats
-    own_m: Floats
-    parallel: Ints
-    shared: bool
+    length_m: Floats  # that a cable for all links of the cage needs
+    own_m: Floats  # that the link needs by itself
+    parallel: Ints  # links of the cage that a cable with fixed plugs would carry; 0 where none can
+    shared: bool  # whether the group has cages of several links
 
 
 def _group_runs(
@@ -202,7 +181,7 @@ def _group_runs(
         set(zip(batches.length_m.tolist(), batches.parallel.tolist(), strict=True))
     ):
         link = Link(hardware.cabling, kinds, length_m, parallel)
-        run = cable_between(near, far, link) if parallel else None
+        run = first_that_closes(near, far, link, optics=False) if parallel else None
         if run is not None:
             members = (batches.length_m == length_m) & (batches.parallel == parallel)
             left &= ~members
@@ -221,23 +200,13 @@ def _group_runs(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Cages:
-    """The cage at both ends of every link.
+    """The cages at a run's first and second end, of every link: shape (links,)."""
 
-    Parameters
-    ----------
-    near, far
-        Number of the cage at a run's first and second end, shape (links,).
-    held_near, held_far
-        Links in that cage [1], shape (links,).
-    size_near, size_far
-        Links that it can hold [1], shape (links,).
-    """
-
-    near: Ints
+    near: Ints  # number of the cage
     far: Ints
-    held_near: Ints
+    held_near: Ints  # links in it [1]
     held_far: Ints
-    size_near: Ints
+    size_near: Ints  # links that it can hold [1]
     size_far: Ints
 
     @classmethod
@@ -248,29 +217,14 @@ class _Cages:
         switch = network.node_kind == SWITCH
         # A run begins at the switch of a host link; between equals, where the graph's link does.
         turned = switch[network.target] & ~switch[network.source]
-        stride = 1 + int(
-            max(network.source_port.max(initial=0), network.target_port.max(initial=0))
-        )
-        ends = []
-        for node, port in (
-            (network.source, network.source_port),
-            (network.target, network.target_port),
-        ):
-            size = np.where(switch[node], each, 1).astype(np.int64)
-            ends.append((node.astype(np.int64) * stride + port // size, size))
-        (source, source_size), (target, target_size) = ends
-        _, which, held = np.unique(
-            np.concatenate((source, target)), return_inverse=True, return_counts=True
-        )
-        held_source, held_target = np.split(held[which], 2)
-        return cls(
-            near=np.where(turned, target, source),
-            far=np.where(turned, source, target),
-            held_near=np.where(turned, held_target, held_source),
-            held_far=np.where(turned, held_source, held_target),
-            size_near=np.where(turned, target_size, source_size),
-            size_far=np.where(turned, source_size, target_size),
-        )
+        node = np.stack((network.source, network.target)).astype(np.int64)
+        port = np.stack((network.source_port, network.target_port))
+        size = np.where(switch[node], each, 1).astype(np.int64)
+        cage = node * (1 + int(port.max(initial=0))) + port // size
+        _, which, held = np.unique(cage, return_inverse=True, return_counts=True)
+        ends = (cage, held[which].reshape(cage.shape), size)
+        columns = [np.where(turned, end[::-1], end) for end in ends]
+        return cls(*(side for column in columns for side in column))
 
     def batches(self, site: Site, links: Ints) -> _Batches:
         """What the cables of some links of one group depend on."""

@@ -145,8 +145,6 @@ def lifetime(capital: Range, power_w: float, running: Running) -> Lifetime:
     kwh = (power_w / WATTS_PER_KILOWATT * HOURS_PER_YEAR) * running.pue
     interest, years = running.interest, running.years
     factors = Range(
-        annuity_factor(interest.low, years),
-        annuity_factor(interest.base, years),
-        annuity_factor(interest.high, years),
+        *(annuity_factor(one, years) for one in (interest.low, interest.base, interest.high))
     )
     return Lifetime(kwh, kwh.product(running.tariff), capital.product(factors), years)

@@ -6,6 +6,7 @@ Spares are a share of every line by its category, rounded up to whole units.
 """
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -36,12 +37,7 @@ ALWAYS_LEFT_OUT = (
 
 
 def left_out(networks: Collection[str] = ()) -> tuple[str, ...]:
-    """What the bill does not hold.
-
-    Parameters
-    ----------
-    networks
-        Site networks on the bill, by name.
+    """What the bill does not hold, with these site networks on it.
 
     Examples
     --------
@@ -136,13 +132,6 @@ def bill_items(
 ) -> tuple[BillItem, ...]:
     """All lines of a fabric's bill, without spares.
 
-    Parameters
-    ----------
-    fabric, wiring, hardware
-        What is built, and from what.
-    layout
-        Where it stands, if a floor plan says so.
-
     Examples
     --------
     >>> from netplan.costing.cabling import CABLING_BOOKS
@@ -211,8 +200,8 @@ def _circuits(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
 def _transceivers(wiring: Wiring) -> Iterator[BillItem]:
     """Modules by type; equal modules of a device share cages across its link groups."""
     plugs: dict[str, Plug] = {}
-    ends: dict[str, dict[str, int]] = {}
-    counted: dict[str, dict[str, int]] = {}
+    ends: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    counted: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for run in wiring.runs:
         if run.medium != "fibre":
             continue
@@ -220,19 +209,21 @@ def _transceivers(wiring: Wiring) -> Iterator[BillItem]:
             if plug.item == BARE_FIBRE:
                 continue
             plugs[plug.item] = plug
-            into, count = (ends, run.links) if run.counted is None else (counted, run.counted[side])
-            found = into.setdefault(plug.item, {})
-            found[bank] = found.get(bank, 0) + count
+            if run.counted is None:
+                ends[plug.item][bank] += run.links
+            else:
+                counted[plug.item][bank] += run.counted[side]
     for item, plug in plugs.items():
         where = counted.get(item) or {
             bank: plugs_needed(count, wiring.bank(bank).devices, plug.links)
             for bank, count in ends[item].items()
         }
         twin = f"{plug.links} links of" if plug.links > 1 else "1 link of"
+        form = plug.form if plug.form != "any" else "form as the switch and card ask"
         yield BillItem(
             category="transceivers",
             item=item if plug.form != "any" else f"{item}, {plug.speed_gbps:g}G",
-            specification=f"{_form(plug.form)}, {twin} {plug.speed_gbps:g} Gb/s, {plug.fibre}",
+            specification=f"{form}, {twin} {plug.speed_gbps:g} Gb/s, {plug.fibre}",
             quantity=sum(where.values()),
             unit="each",
             part="transceiver",
@@ -240,10 +231,6 @@ def _transceivers(wiring: Wiring) -> Iterator[BillItem]:
             price_units=plug.links,
             notes=(", ".join(f"{count:,} {bank}" for bank, count in where.items()),),
         )
-
-
-def _form(form: str) -> str:
-    return "form as the switch and card ask" if form == "any" else form
 
 
 CABLE_PARTS: dict[str, Part] = {
@@ -257,11 +244,13 @@ FIBRE_NAMES = {"multimode": "Multimode fibre cable", "singlemode": "Single-mode 
 
 def _cables(wiring: Wiring) -> Iterator[BillItem]:
     """Cables by type and length class; equal ones of several link groups are one line."""
-    lines: dict[tuple[str, float], BillItem] = {}
+    lines: dict[str, BillItem] = {}
     for run in wiring.runs:
         fibre = run.medium == "fibre"
         name = FIBRE_NAMES[run.plugs[0].fibre or "multimode"] if fibre else run.cable
-        quantity, links = _cable_count(run, wiring), max(plug.links for plug in run.plugs)
+        # One a link of fibre; one for all links of a cable with fixed plugs.
+        quantity = run.links if fibre else run.plugs_at(0, wiring.bank(run.ends[0]).devices)
+        links = max(plug.links for plug in run.plugs)
         line = BillItem(
             category="cables",
             item=f"{name}, {run.length_m:g} m",
@@ -273,23 +262,12 @@ def _cables(wiring: Wiring) -> Iterator[BillItem]:
             price_units=1 if fibre else links,
             notes=(f"{quantity:,} {run.name}",),
         )
-        key = (name, run.length_m)
-        if key in lines:
-            before = lines[key]
-            line = replace(
-                before,
-                quantity=before.quantity + quantity,
-                notes=(", ".join([*before.notes, *line.notes]),),
-            )
-        lines[key] = line
+        before = lines.get(line.item)
+        if before is not None:
+            notes = (", ".join([*before.notes, *line.notes]),)
+            line = replace(before, quantity=before.quantity + quantity, notes=notes)
+        lines[line.item] = line
     yield from lines.values()
-
-
-def _cable_count(run: Run, wiring: Wiring) -> int:
-    """Cables of a run: one a link of fibre; one for all links of a cable with fixed plugs."""
-    if run.medium == "fibre":
-        return run.links
-    return run.plugs_at(0, wiring.bank(run.ends[0]).devices)
 
 
 def _cable_words(run: Run) -> str:
@@ -397,14 +375,7 @@ def _share(text: str, amount: str) -> Fraction:
 def with_spares(
     lines: Sequence[BillItem], shares: Mapping[Category, Fraction]
 ) -> tuple[BillItem, ...]:
-    """The lines with spares by their category, rounded up.
-
-    Parameters
-    ----------
-    lines
-        A bill without spares.
-    shares
-        Spares over units of the build, at least 0 [1].
+    """The lines with spares by their category: shares of the build [1], rounded up.
 
     Examples
     --------

@@ -6,6 +6,7 @@ a network of four million GPUs closes in microseconds. Ends are taken to be spre
 the devices of a bank, as the builders of :mod:`netplan.topologies` spread them.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -148,19 +149,7 @@ def plugs_needed(ends: int, devices: int, links: int) -> int:
 
 
 def closure(banks: Sequence[PortBank], runs: Sequence[Run]) -> tuple[Violation, ...]:
-    """All cable ends that have no port to land on.
-
-    Parameters
-    ----------
-    banks
-        Devices with their cages.
-    runs
-        Links between them.
-
-    Returns
-    -------
-    tuple of Violation
-        Empty if the ports close.
+    """All cable ends that have no port to land on; none if the ports close.
 
     Examples
     --------
@@ -239,11 +228,10 @@ def _room(bank: PortBank, runs: Sequence[Run]) -> Iterator[Violation]:
     sides = [(run, side) for run in runs for side in (0, 1) if run.ends[side] == bank.name]
     if not sides:
         return
-    partner: dict[str, int] = {}
+    partner: Counter[str] = Counter()
     for run, side in sides:
-        partner[run.ends[1 - side]] = partner.get(run.ends[1 - side], 0) + run.links
-    total = sum(partner.values())
-    far = max(partner, key=lambda name: partner[name])
+        partner[run.ends[1 - side]] += run.links
+    total, far = partner.total(), max(partner, key=lambda name: partner[name])
     if total > bank.ports:
         detail = f"{total:,} cable ends on {bank.ports:,} ports"
         yield Violation("room", "all links", bank.name, far, detail)
@@ -253,22 +241,19 @@ def _room(bank: PortBank, runs: Sequence[Run]) -> Iterator[Violation]:
     if not counted:
         needed, there = _cages_of_a_device(bank, sides), bank.cages
     if needed > there:
-        who = "all devices need" if counted else "a device needs"
-        they = "they have" if counted else "it has"
-        detail = (
-            f"{who} {needed:,} cages for {'their' if counted else 'its'} plugs, {they} {there:,}"
-        )
+        detail = f"a device needs {needed:,} cages for its plugs, it has {there:,}"
+        if counted:
+            detail = f"all devices need {needed:,} cages for their plugs, they have {there:,}"
         yield Violation("room", "all links", bank.name, far, detail)
 
 
 def _cages_of_a_device(bank: PortBank, sides: Sequence[tuple[Run, int]]) -> int:
     """Cages that one device needs for its share of the links; equal modules share a cage [1]."""
-    ends: dict[tuple[str, int], int] = {}
+    ends: Counter[tuple[str, int]] = Counter()
     for run, side in sides:
         # A fixed plug belongs to its run; a module may carry links of several runs.
         plug = run.plugs[side]
         # A plug of one link takes one cage, whichever it is.
         kind = f"{run.name} {run.cable}" if run.cable else plug.item
-        key = ("any" if plug.links == 1 else kind, plug.links)
-        ends[key] = ends.get(key, 0) + run.links
+        ends["any" if plug.links == 1 else kind, plug.links] += run.links
     return sum(ceil_div(ceil_div(count, bank.devices), links) for (_, links), count in ends.items())

@@ -150,17 +150,7 @@ PASSIVE = frozenset({"fibre", "rack", "hb_gear"})
 def power_of(
     lines: Sequence[BillItem], book: PowerBook, models: Sequence[SwitchModel]
 ) -> PowerDraw:
-    """Typical power of a bill: a switch model's own where its file has it, else by the part.
-
-    Parameters
-    ----------
-    lines
-        The bill.
-    book
-        Power of parts.
-    models
-        Switch models on the bill.
-    """
+    """Typical power of a bill: a switch model's own where its file has it, else by the part."""
     own = {model.name: model.typical_w for model in models}
     total, unknown, known = 0.0, [], False
     for line in lines:

@@ -27,23 +27,13 @@ class Driver:
 
 
 def drivers(quote: Quote) -> tuple[Driver, ...]:
-    """Parts that move the total, the largest swing first; parts without a spread are left out.
-
-    Parameters
-    ----------
-    quote
-        A priced bill.
-    """
+    """Parts that move the total, the largest swing first; parts without a spread are left out."""
     total = quote.total.base
-    found = [
-        Driver(
-            part,
-            total + units * (offer.low - offer.base),
-            total + units * (offer.high - offer.base),
-        )
-        for part, (units, offer) in quote.priced_parts.items()
-        if offer.spread and units
-    ]
+    found = []
+    for part, (units, offer) in quote.priced_parts.items():
+        if offer.spread and units:
+            low, high = (units * (end - offer.base) for end in (offer.low, offer.high))
+            found.append(Driver(part, total + low, total + high))
     return tuple(sorted(found, key=lambda driver: (-driver.swing, driver.part)))
 
 
@@ -115,8 +105,6 @@ def break_even(cheaper: Quote, dearer: Quote, part: str) -> BreakEven:
     rest_dearer = dearer.total.base - units_dearer * base
     price = (rest_dearer - rest_cheaper) / more
     # At the base price the first is no dearer: with more units it loses above, with fewer below.
-    if more > 0:
-        return BreakEven(part, base, price, "above")
-    return (
-        BreakEven(part, base, price, "below") if price > 0 else BreakEven(part, base, None, "never")
-    )
+    if more < 0 and price <= 0:
+        return BreakEven(part, base, None, "never")
+    return BreakEven(part, base, price, "above" if more > 0 else "below")

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 
-from netplan.costing.cabling import ANY, Cable, CableKind, CablingBook, LinkKind, Module
-from netplan.costing.circuits import CircuitLayer
+from netplan.costing.cabling import ANY, Cable, CableKind, CablingBook, LinkKind
 from netplan.costing.ports import Cage, Plug, PortBank, Run, Violation, closure, run_violations
-from netplan.costing.switches import SwitchModel
+from netplan.costing.switches import CircuitLayer, SwitchModel
 from netplan.errors import InfeasibleError, NetplanError
 from netplan.topologies.fabric import Fabric, LinkGroup
 
@@ -36,14 +35,7 @@ Ends = tuple[str, str]
 class Hardware:
     """What a fabric is built from.
 
-    Parameters
-    ----------
-    cabling
-        Modules, cables, cards and length classes.
-    switch
-        Switch model; without one the cages take any plug.
-    circuits
-        Optical circuit switches between the cubes of a torus.
+    Without a switch model the cages take any plug; circuits join the cubes of a torus.
     """
 
     cabling: CablingBook
@@ -72,13 +64,6 @@ class Wiring:
 def wire(fabric: Fabric, hardware: Hardware) -> Wiring:
     """Choose plugs and cables for every link of a fabric, and check that the ports close.
 
-    Parameters
-    ----------
-    fabric
-        A sized fabric.
-    hardware
-        Switch model, optical circuit switches and cabling book.
-
     Raises
     ------
     InfeasibleError
@@ -105,7 +90,8 @@ def wire(fabric: Fabric, hardware: Hardware) -> Wiring:
     runs: list[Run] = []
     notes: list[str] = []
     for group, ends in group_ends(fabric, hardware):
-        length_m = _length(group, hardware.cabling)
+        kind = _link_kind(group.name.removeprefix(MANAGEMENT))
+        length_m = hardware.cabling.length(kind, group.medium).length_m
         copper = COPPER if group.medium == "copper" else ()
         run = connect(group, ends, banks, Link(hardware.cabling, copper, length_m))
         runs.append(run)
@@ -123,25 +109,20 @@ def copper_note(group: LinkGroup, runs: Sequence[Run]) -> Iterator[str]:
         )
 
 
-def link_kind(group: str) -> LinkKind:
+def _link_kind(group: str) -> LinkKind:
     """Kind of a link group, by its name in the fabric.
 
     Examples
     --------
-    >>> [link_kind(name) for name in ("host", "leaf-spine", "spine-core", "ring 2 copper")]
+    >>> [_link_kind(name) for name in ("host", "leaf-spine", "spine-core", "ring 2 copper")]
     ['host', 'leaf-spine', 'upper', 'ring']
     """
     if group.startswith("ring"):
         return "ring"
     if group.startswith("level"):
         return "host"  # in a BCube every level of switches takes ports of the GPUs
-    plain: dict[str, LinkKind] = {
-        "host": "host",
-        "leaf-spine": "leaf-spine",
-        "local": "local",
-        "global": "global",
-    }
-    return plain.get(group, "upper")
+    named: tuple[LinkKind, ...] = ("host", "leaf-spine", "local", "global")
+    return next((kind for kind in named if kind == group), "upper")
 
 
 def port_banks(fabric: Fabric, hardware: Hardware) -> Iterator[PortBank]:
@@ -172,7 +153,7 @@ def group_ends(fabric: Fabric, hardware: Hardware) -> Iterator[tuple[LinkGroup, 
     """Each link group with the names of the two banks that it joins, the lower tier first."""
     tiers = [tier.name for tier in fabric.tiers]
     for group in fabric.links:
-        kind = link_kind(group.name)
+        kind = _link_kind(group.name)
         if kind == "ring" and hardware.circuits is not None and group.medium == "optical":
             # A link between cubes becomes two fibres, one from each face to the circuit switch.
             yield replace(group, links=2 * group.links), (CARD, CIRCUITS)
@@ -194,14 +175,8 @@ def group_ends(fabric: Fabric, hardware: Hardware) -> Iterator[tuple[LinkGroup, 
 
 def _management_links(fabric: Fabric) -> int:
     """Host links beyond the GPUs' own: those of management servers [1]."""
-    hosts = sum(group.links for group in fabric.links if link_kind(group.name) == "host")
+    hosts = sum(group.links for group in fabric.links if _link_kind(group.name) == "host")
     return max(0, hosts - fabric.nic_ports)
-
-
-def _length(group: LinkGroup, cabling: CablingBook) -> float:
-    """Length of one cable of a group, by its class [m]."""
-    name = group.name.removeprefix(MANAGEMENT)
-    return cabling.length(link_kind(name), group.medium).length_m
 
 
 COPPER: tuple[CableKind, ...] = ("dac", "aec", "aoc")
@@ -233,15 +208,6 @@ class Link:
 def connect(group: LinkGroup, ends: Ends, banks: dict[str, PortBank], link: Link) -> Run:
     """The first connection of a length that closes between two banks.
 
-    Parameters
-    ----------
-    group, ends
-        The links, and the banks that they join.
-    banks
-        Banks by name.
-    link
-        What the choice depends on.
-
     Raises
     ------
     InfeasibleError
@@ -251,7 +217,7 @@ def connect(group: LinkGroup, ends: Ends, banks: dict[str, PortBank], link: Link
     if missing:
         raise NetplanError(f"{group.name}: cables end on {missing[0]}, which the fabric lacks")
     near, far = (banks[end].cage for end in ends)
-    found = _first_that_closes(near, far, link, optics=True)
+    found = first_that_closes(near, far, link)
     if found is not None:
         return replace(found, name=group.name, links=group.links, ends=ends)
     nearest: list[Violation] = []
@@ -269,24 +235,13 @@ def connect(group: LinkGroup, ends: Ends, banks: dict[str, PortBank], link: Link
     )
 
 
-def cable_between(near: Cage, far: Cage, link: Link) -> Run | None:
-    """The first cable with fixed plugs that closes between two cages; its names are left empty."""
-    return _first_that_closes(near, far, link, optics=False)
-
-
 # Designs by the thousand are joined by the same few connections.
 @lru_cache(maxsize=1024)
-def _first_that_closes(near: Cage, far: Cage, link: Link, *, optics: bool) -> Run | None:
+def first_that_closes(near: Cage, far: Cage, link: Link, *, optics: bool = True) -> Run | None:
     """The first connection without a fault between two cages, its names still to be filled in."""
     banks = {"near": PortBank("near", 1, 1, near), "far": PortBank("far", 1, 1, far)}
-    return next(
-        (
-            run
-            for run in _candidates(near, far, link, optics=optics)
-            if not any(run_violations(run, banks))
-        ),
-        None,
-    )
+    runs = _candidates(near, far, link, optics=optics)
+    return next((run for run in runs if not any(run_violations(run, banks))), None)
 
 
 def _candidates(near: Cage, far: Cage, link: Link, *, optics: bool) -> Iterator[Run]:
@@ -308,8 +263,10 @@ def _candidates(near: Cage, far: Cage, link: Link, *, optics: bool) -> Iterator[
     for fibre in ("multimode", "singlemode") if optics else ():
         for one, two in product(_modules(near, link.cabling), _modules(far, link.cabling)):
             if one.fibre == fibre:
-                hops = 2 if BARE_FIBRE in (one.item, two.item) else 1
-                reach_m = _reach(one, two, link.cabling)
+                items = (one.item, two.item)
+                # The weaker of two modules.
+                reach_m = min(m.reach_m for m in link.cabling.modules if m.item in items)
+                hops = 2 if BARE_FIBRE in items else 1
                 yield replace(base, plugs=(one, two), reach_m=reach_m, hops=hops)
 
 
@@ -317,30 +274,18 @@ def _modules(cage: Cage, cabling: CablingBook) -> list[Plug]:
     """Modules for a cage; a circuit switch takes the fibre itself."""
     if cage.form.endswith("-fibre"):
         return [_bare(cage)]
+    speed_gbps = cage.speed_gbps
     return [
-        _module_plug(module, cage)
-        for module in cabling.modules
-        if module.form == cage.form
-        and module.links == cage.links
-        and module.speed_gbps in (None, cage.speed_gbps)
+        Plug(one.item, one.form, speed_gbps, one.links, one.lane_gbps, one.fibre)
+        for one in cabling.modules
+        if (one.form, one.links) == (cage.form, cage.links) and one.speed_gbps in (None, speed_gbps)
     ]
-
-
-def _module_plug(module: Module, cage: Cage) -> Plug:
-    name, links = module.item, module.links
-    return Plug(name, module.form, cage.speed_gbps, links, module.lane_gbps, module.fibre)
 
 
 def _bare(cage: Cage) -> Plug:
     """A fibre without a module."""
     fibre = cage.form.removesuffix("-fibre")
     return Plug(BARE_FIBRE, cage.form, cage.speed_gbps, fibre=fibre)
-
-
-def _reach(one: Plug, two: Plug, cabling: CablingBook) -> float:
-    """Reach of the weaker of two modules [m]."""
-    reaches = [module.reach_m for module in cabling.modules if module.item in (one.item, two.item)]
-    return min(reaches)
 
 
 def _cable_run(base: Run, cable: Cable, speed_gbps: float) -> Run:

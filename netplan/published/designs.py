@@ -9,8 +9,7 @@ else, as the reason says.
 from collections.abc import Callable, Iterator, Mapping
 
 from netplan.catalog import Entry
-from netplan.costing.circuits import circuit_layer
-from netplan.costing.switches import SWITCHES
+from netplan.costing.switches import SWITCHES, circuit_layer
 from netplan.errors import InputError
 from netplan.published.checks import Check, check, known, published
 from netplan.topologies.build import build_fabric

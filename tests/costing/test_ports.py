@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.costing.cabling import CABLING_BOOKS
-from netplan.costing.circuits import circuit_layer
 from netplan.costing.ports import Cage, Plug, PortBank, Run, closure, plugs_needed
-from netplan.costing.switches import SWITCHES, check_switch
+from netplan.costing.switches import SWITCHES, check_switch, circuit_layer
 from netplan.costing.wiring import CARD, CIRCUITS, Hardware, wire
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.topologies.build import build_fabric
