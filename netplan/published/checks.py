@@ -1,12 +1,15 @@
 """What a check is: one published number, netplan's own, and the verdict."""
 
 import csv
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from netplan.catalog import shipped_root
 
 Verdict = Literal["pass", "fail", "known"]
+Measured = tuple[str, float | str]
+"""Name of a published number, and netplan's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +73,6 @@ def check_close(
     )
 
 
-def check_within(
-    name: str, source: str, limits: tuple[float, float], got: float, expected: str
-) -> Check:
-    """Check a number that the source states as a range or an order of magnitude.
-
-    Examples
-    --------
-    >>> check_within("days", "Fig. 5", (3, 5), 4.46, "3 to 5").verdict
-    'pass'
-    """
-    inside = limits[0] <= got <= limits[1]
-    return Check(name, source, expected, f"{got:.3g}", "pass" if inside else "fail")
-
-
 def known(name: str, source: str, expected: str, got: str, reason: str) -> Check:
     """List a published number that does not reproduce, with the reason."""
     return Check(name, source, expected, got, "known", reason)
@@ -94,3 +83,28 @@ def published(name: str) -> list[dict[str, str]]:
     path = shipped_root() / "reports" / "published" / f"{name}.csv"
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def stated(values: Iterable[Measured]) -> Iterator[Check]:
+    """Values against what the papers state of them in ``reports/published/statements.csv``.
+
+    A row gives a number as printed, or the limits between which a range or an order of magnitude
+    holds; one with ``known`` is known not to reproduce.
+
+    Examples
+    --------
+    >>> [(check.expected, check.verdict) for check in stated([("taper, %", 57.02)])]
+    [('57', 'pass')]
+    """
+    rows = {row["name"]: row for row in published("statements")}
+    for name, value in values:
+        row = rows[name]
+        digits = len(row["expected"].partition(".")[2])
+        style = row["format"] or (".3g" if row["low"] else f".{digits}f")
+        got = value if isinstance(value, str) else format(value, style)
+        holds = got == row["expected"]
+        if row["low"]:
+            holds = float(row["low"]) <= float(value) <= float(row["high"])
+        verdict: Verdict = "pass" if holds else "known" if row["known"] else "fail"
+        reason = "" if holds and row["known"] else row["reason"]
+        yield Check(name, row["source"], row["expected"], got, verdict, reason)
