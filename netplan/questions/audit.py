@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,7 +10,7 @@ from netplan.questions.cables import read_cables
 from netplan.questions.export import READERS
 from netplan.questions.question import Question, absent, asks, optional, required
 from netplan.reports.answer import Answer
-from netplan.reports.sections import Paragraph, Section, Table, column
+from netplan.reports.sections import Paragraph, Section, Table, column, columns
 from netplan.topologies.as_built import Cable, End
 from netplan.topologies.audit_cables import (
     Claims,
@@ -65,13 +64,13 @@ class Audit(Answer):
 
     def sections(self) -> Iterator[Section]:
         """One row a finding; for people the file is named once, below."""
-        columns = [
-            column("what", attrgetter("what")),
+        shown = [
+            *columns("what"),
             column("where", self._place, data=False),
-            column("where", attrgetter("where"), shown="never"),
-            *(column(name, attrgetter(name)) for name in ("got", "expected", "why")),
+            *columns("where", shown="never"),
+            *columns("got", "expected", "why"),
         ]
-        yield Table("findings", columns, self.findings)
+        yield Table("findings", shown, self.findings)
         yield Paragraph(self.summary)
 
     def _place(self, finding: Finding) -> str:

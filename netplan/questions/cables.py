@@ -22,8 +22,7 @@ from netplan.questions.export import FabricQuestion, read_graph
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import asks, optional, shared
 from netplan.reports.answer import Answer
-from netplan.reports.quantities import quantity
-from netplan.reports.sections import Column, Heading, Paragraph, Section, Table, column
+from netplan.reports.sections import Heading, Paragraph, Section, Table, column
 from netplan.topologies.as_built import (
     Cable,
     CableList,
@@ -108,11 +107,8 @@ class CableSheet(Answer):
         """The table under its name."""
         sheet = self.sheet()
         yield Heading(f"{sheet.name} of {self.inputs['fabric']}")
-        columns = [
-            Column(quantity(name, title=name), itemgetter(at))
-            for at, name in enumerate(sheet.header)
-        ]
-        yield Table(sheet.name, columns, list(sheet.rows))
+        shown = [column(name, itemgetter(at), title=name) for at, name in enumerate(sheet.header)]
+        yield Table(sheet.name, shown, list(sheet.rows))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -371,11 +367,11 @@ class CableComparison(Answer):
 
     def sections(self) -> Iterator[Section]:
         """One row a difference, with what to do about it."""
-        columns = [
+        shown = [
             column(name, attrgetter(name), shown="always" if name in TO_DO else "never")
             for name in DIFFERENCE
         ]
-        yield Table("differences", columns, self.differences)
+        yield Table("differences", shown, self.differences)
         yield Paragraph(self.summary)
 
 

@@ -12,11 +12,9 @@ from netplan.costing.prices import PART_NAMES, PRICE_BOOKS
 from netplan.costing.switches import SWITCHES, require_switch
 from netplan.errors import InfeasibleError, InputError
 from netplan.levels import gpu_count
-from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import PlanSearch, SearchResult
-from netplan.performance.setting import Training
 from netplan.questions.comparison import BASELINE, Comparison, FabricRow
-from netplan.questions.inputs import CatalogReader, sizing_on
+from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import ClusterQuestion, asks, optional, shared
 from netplan.questions.training import TrainingQuestion
 from netplan.topologies.build import build_fabric
@@ -24,7 +22,6 @@ from netplan.topologies.fabric import Sizing
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.models import MODELS
 
 FABRIC_ORDER = (
     "rail-optimized",
@@ -80,7 +77,7 @@ class Compare(TrainingQuestion[Comparison], ClusterQuestion[Comparison]):
         """Size, price and time every fabric."""
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.accelerator)
-        trained = reader.load(MODELS, self.model)
+        search = self.search(self.training(reader, on))
         books = BillBooks(
             prices=reader.load(PRICE_BOOKS, self.prices),
             power=reader.load(POWER_BOOKS, self.power),
@@ -88,17 +85,9 @@ class Compare(TrainingQuestion[Comparison], ClusterQuestion[Comparison]):
             switch=reader.load(SWITCHES, self.switch) if self.switch else None,
             hall=reader.load(FLOOR_PLANS, self.floor_plan) if self.floor_plan else None,
         )
-        assumptions = reader.load(ITERATION_MODELS, self.iteration_model)
         specs = [reader.load(FABRICS, name) for name in self.fabrics or FABRIC_ORDER]
-        sizing = sizing_on(
-            on,
-            gpus=self.gpus,
-            radix=self.radix,
-            hb_size=self.hb_size,
-            oversubscription=self.oversubscription,
-        )
+        sizing = self.sized(on)
         require_switch(books.switch, specs, sizing, reader.roots)
-        search = self.search(Training.on(on, trained, assumptions, batch=self.batch))
         inputs = self.inputs(
             hb_size=sizing.hb_size,
             batch=search.training.batch,

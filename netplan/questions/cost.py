@@ -12,7 +12,7 @@ from netplan.costing.materials import parse_spares
 from netplan.costing.switches import require_switch
 from netplan.errors import InfeasibleError, InputError
 from netplan.questions.cost_answer import CostAnswer
-from netplan.questions.inputs import CatalogReader, sizing_on
+from netplan.questions.inputs import CatalogReader
 from netplan.questions.pricing import PricingQuestion, running_inputs
 from netplan.questions.question import asks
 from netplan.topologies.specs import FABRICS
@@ -56,13 +56,7 @@ class Cost(PricingQuestion[CostAnswer]):
         running = self.running(reader, books.prices, money)
         specs = [reader.load(FABRICS, name) for name in self.fabrics or DEFAULT_FABRICS]
         replaced = reader.replaced()
-        sizing = sizing_on(
-            chosen,
-            gpus=self.gpus,
-            radix=self.radix,
-            hb_size=self.hb_size,
-            oversubscription=self.oversubscription,
-        )
+        sizing = self.sized(chosen)
         require_switch(books.switch, specs, sizing, reader.roots)
         if books.ocs is not None and not any(spec.family == "torus" for spec in specs):
             raise InputError(

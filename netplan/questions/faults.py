@@ -14,19 +14,16 @@ from netplan.costing.switches import SWITCHES
 from netplan.errors import InputError, NetplanError
 from netplan.faults.forecast import SPARED_KINDS, CheckpointPolicy, ForecastOptions
 from netplan.faults.rates import FAILURE_BOOKS
-from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.performance.setting import Training
 from netplan.questions.cost import cost
 from netplan.questions.fabric_faults import FabricQuestion, Racks, fabric_faults
 from netplan.questions.faults_answer import FabricFaults, FaultsAnswer
-from netplan.questions.inputs import CatalogReader, sizing_on
+from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import ClusterQuestion, asks, default_of, optional, shared
 from netplan.questions.training import TrainingQuestion
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.models import MODELS
 
 DEFAULT_FABRICS = ("rail-optimized", "rail-only", "dragonfly", "torus-3d")
 MINUTES_PER_HOUR = 60.0
@@ -121,8 +118,8 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
         """Fail single parts, those asked for, and years of them, fabric by fabric."""
         self._check()
         reader = CatalogReader(self.catalog, self.overrides)
-        on, trained = reader.load(ACCELERATORS, self.accelerator), reader.load(MODELS, self.model)
-        assumptions = reader.load(ITERATION_MODELS, self.iteration_model)
+        on = reader.load(ACCELERATORS, self.accelerator)
+        search = self.search(self.training(reader, on))
         book, priced = (
             reader.load(FAILURE_BOOKS, self.failures),
             reader.load(PRICE_BOOKS, self.prices),
@@ -131,20 +128,11 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
         specs = [reader.load(FABRICS, name) for name in named]
         hall = reader.load(FLOOR_PLANS, self.floor_plan) if self.floor_plan else None
         circuit = reader.load(SWITCHES, CIRCUIT_SWITCH)
-        sizing = sizing_on(
-            on,
-            gpus=self.gpus,
-            radix=self.radix,
-            hb_size=self.hb_size,
-            oversubscription=self.oversubscription,
-        )
-        search = None
-        if self.timing:
-            search = self.search(Training.on(on, trained, assumptions, batch=self.batch))
+        sizing = self.sized(on)
         inputs = self.inputs(
             hb_size=sizing.hb_size,
             model=self.model if self.timing else None,
-            batch=search.training.batch if search else None,
+            batch=search.training.batch if self.timing else None,
             fabrics=[spec.name for spec in specs],
             switches_per_rack=self.switches_per_rack if self.gpus_per_rack else None,
             groups=str(self.groups) if self.groups else None,
@@ -154,7 +142,7 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
         given = dict(zip((spec.name for spec in specs), named, strict=True))
         question = FabricQuestion(
             sizing=sizing,
-            search=search,
+            search=search if self.timing else None,
             spare_domains=self.spare_domains,
             racks=Racks(
                 hall,

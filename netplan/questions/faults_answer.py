@@ -1,7 +1,8 @@
 """What a faults question answers: failures, recoveries and years of them, fabric by fabric."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from math import exp
 from typing import Any
 
@@ -9,10 +10,10 @@ from netplan.faults.forecast import CauseShare, ReliabilityForecast, Spares
 from netplan.faults.impact import Impact, Recovery, Single
 from netplan.faults.rerouting import TrainingLoads
 from netplan.reports.answer import Answer
-from netplan.reports.charts import Chart, Json, hover
+from netplan.reports.charts import Chart, Json, hover, marks, named_ticks
 from netplan.reports.escape import chart_label
 from netplan.reports.quantities import Cell, quantity
-from netplan.reports.sections import Column, Heading, Notes, Section, Table, column
+from netplan.reports.sections import Column, Heading, Notes, Section, Table, column, columns
 from netplan.version import __version__
 
 CAUSES_SHOWN = 8
@@ -150,7 +151,7 @@ class FaultsAnswer(Answer):
     def sections(self) -> Iterator[Section]:
         """Heading, years, the scenario, single failures, recoveries, causes, spares, notes."""
         yield self._heading()
-        yield Table("failures", [FABRIC, *FAILURE], self.failures, only="programs")
+        yield Table("failures", FAILURE, self.failures, only="programs")
         yield from self._years()
         yield _survival(self.fabrics)
         yield from self._scenario()
@@ -187,8 +188,8 @@ class FaultsAnswer(Answer):
         yield Table("years", YEARS, self.fabrics, years, YEARS_LEGEND)
         price = quantity("network_cost_per_effective_gpu_hour", title=f"{self.currency}/h")
         money: tuple[Column[FabricFaults], ...] = (
-            Column(quantity("currency"), lambda _: self.currency, shown="never"),
-            Column(price, _forecast("network_cost_per_effective_gpu_hour")),
+            column("currency", lambda _: self.currency, shown="never"),
+            column(price, f"forecast.{price.name}"),
         )
         each = "the network's annuity and energy for an hour of useful work of a GPU."
         legend = (*TIME_LEGEND, f"{self.currency}/h: {each}")
@@ -201,9 +202,9 @@ class FaultsAnswer(Answer):
             for fabric in self.fabrics
             if isinstance(fabric.scenario, ScenarioImpact)
         ]
-        columns = [*SCENARIO, *(DRAWN if any(one.draws > 1 for _, one in found) else ())]
+        drawn = [*SCENARIO, *(DRAWN if any(one.draws > 1 for _, one in found) else ())]
         title = f"Failed together: {' '.join(self.inputs['fail'])}"
-        yield Table("scenario", columns, found, title, only="people")
+        yield Table("scenario", drawn, found, title, only="people")
         yield Table("scenario", [*SCENARIO[:1], *DRAWS], found, only="programs")
         routed = [(name, one.loads) for name, one in found if one.loads is not None]
         yield Table("loads", LOADS, routed, "Its training traffic, rerouted")
@@ -239,11 +240,11 @@ class FaultsAnswer(Answer):
         self, first: str, rows: list[str], cells: Mapping[tuple[str, str], str], title: str
     ) -> Table[str]:
         """Texts of rows, one column a fabric."""
-        columns: list[Column[str]] = [Column(quantity(first, form="text"), lambda row: row)]
-        for fabric in self.fabrics:
-            named = quantity(fabric.name, title=fabric.name, form="text")
-            columns.append(Column(named, _cell_of(cells, fabric.name)))
-        return Table(first, columns, rows, title, only="people")
+        shown: list[Column[str]] = [column(first, str, form="text")]
+        for name in (fabric.name for fabric in self.fabrics):
+            cell = partial(_cell_of, cells, name)
+            shown.append(column(name, cell, title=name, form="text"))
+        return Table(first, shown, rows, title, only="people")
 
     def _notes(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Why a fabric is not there or did not fail; assumptions."""
@@ -254,9 +255,9 @@ class FaultsAnswer(Answer):
             yield fabric.name, (*said, *fabric.notes)
 
 
-def _cell_of(cells: Mapping[tuple[str, str], str], fabric: str) -> Callable[[str], Cell]:
+def _cell_of(cells: Mapping[tuple[str, str], str], fabric: str, row: str) -> Cell:
     """Text of a row in the column of a fabric."""
-    return lambda row: cells.get((fabric, row))
+    return cells.get((fabric, row))
 
 
 def _delivery(one: Spares) -> str:
@@ -264,120 +265,73 @@ def _delivery(one: Spares) -> str:
     return f"{one.kind}, {one.lead_h / HOURS_PER_WEEK:.2g} weeks"
 
 
-def _forecast(name: str) -> Callable[[FabricFaults], Cell]:
-    """A number of the forecast."""
-    return lambda row: getattr(row.forecast, name)
-
-
-def _impact(name: str) -> Callable[[Failure], Cell]:
-    """A number of a failure's impact."""
-    return lambda row: getattr(row.impact, name)
-
-
-def _of(name: str) -> Callable[[tuple[str, Any]], Cell]:
-    """A number of what stands beside the name of a fabric."""
-    return lambda row: getattr(row[1], name)
-
-
-def _together(name: str) -> Callable[[tuple[str, ScenarioImpact]], Cell]:
-    """A number of the impact of a scenario."""
-    return lambda row: getattr(row[1].impact, name)
-
-
-def _pair(name: str) -> Column[Any]:
-    return column(name, _of(name))
-
-
-FABRIC: Column[Failure] = column("fabric", lambda row: row.fabric)
-OF_PAIR: Column[tuple[str, Any]] = column("fabric", lambda row: row[0])
+FABRIC: Column[Any] = column("fabric", "0")
 SHOWN = ("gpus_down", "gpus_cut_off", "bandwidth_share", "pod_share", "slowdown", "way")
 """What people see of an impact."""
 
 FAILURE: tuple[Column[Failure], ...] = (
-    column("kind", lambda row: row.kind),
-    column("part", lambda row: row.part),
-    column("parts", lambda row: row.parts),
-    *(
-        column(name, _impact(name))
-        for name in (
-            *("gpus_down", "gpus_cut_off", "gpus_unreachable", "domains_hit", "bandwidth_share"),
-            *("mean_bandwidth_share", "pod_share", "iteration_time_s", "way", "slowdown"),
-        )
-    ),
+    *columns("fabric", "kind", "part", "parts"),
+    *columns("gpus_down", "gpus_cut_off", "gpus_unreachable", "domains_hit", of="impact"),
+    *columns("bandwidth_share", "mean_bandwidth_share", "pod_share", of="impact"),
+    *columns("iteration_time_s", "way", "slowdown", of="impact"),
 )
 SINGLE: tuple[Column[Failure], ...] = (
-    column("kind", lambda row: row.kind, title="failed"),
-    column("parts", lambda row: row.parts),
-    *(column(name, _impact(name)) for name in SHOWN),
+    column("kind", title="failed"),
+    column("parts"),
+    *columns(*SHOWN, of="impact"),
 )
 SCENARIO: tuple[Column[tuple[str, ScenarioImpact]], ...] = (
-    OF_PAIR,
-    *(column(name, _together(name)) for name in SHOWN),
+    FABRIC,
+    *columns(*SHOWN, of="1.impact"),
 )
 DRAWN: tuple[Column[tuple[str, ScenarioImpact]], ...] = (
-    column("mean_iteration_time_s", _of("mean_iteration_time_s")),
+    column("mean_iteration_time_s", "1.mean_iteration_time_s"),
     column("stopped_of_draws", lambda row: f"{row[1].stopped} of {row[1].draws}"),
 )
-DRAWS: tuple[Column[tuple[str, ScenarioImpact]], ...] = tuple(
-    _pair(name) for name in ("draws", "mean_iteration_time_s", "stopped")
-)
+DRAWS = columns("draws", "mean_iteration_time_s", "stopped", of="1")
+HALF_WIDTH, CLOSED_FORM = "interruptions_half_width", "interruptions_closed_form"
 YEARS: tuple[Column[FabricFaults], ...] = (
-    column("fabric", lambda row: row.name),
-    column("switches", lambda row: row.switches),
-    column("links", lambda row: row.links),
-    column("interruptions_per_year", _forecast("interruptions_per_year")),
-    column("interruptions_half_width", _forecast("interruptions_half_width"), shown="never"),
-    column("interruptions_closed_form", _forecast("interruptions_closed_form"), shown="never"),
-    column("network_interruptions_per_year", _forecast("network_interruptions_per_year")),
-    column("gpus_cut_off_per_year", lambda row: row.gpus_cut_off_per_year),
+    column("fabric", "name"),
+    *columns("switches", "links"),
+    column("interruptions_per_year", "forecast.interruptions_per_year"),
+    *columns(HALF_WIDTH, CLOSED_FORM, of="forecast", shown="never"),
+    column("network_interruptions_per_year", "forecast.network_interruptions_per_year"),
+    column("gpus_cut_off_per_year"),
 )
 TIME: tuple[Column[FabricFaults], ...] = (
-    column("fabric", lambda row: row.name),
-    column("mtbf_h", _forecast("mtbf_h")),
-    column("interval_h", _forecast("interval_h")),
-    column("young_h", _forecast("young_h"), shown="never"),
-    column("daly_h", _forecast("daly_h"), shown="never"),
-    column("effective_time_ratio", _forecast("effective_time_ratio")),
-    column("goodput", _forecast("goodput"), shown="never"),
-    column("waiting_h", lambda row: row.forecast.lost_h["waiting"], shown="wide"),
-    column("no_switch_down", _forecast("no_switch_down")),
+    column("fabric", "name"),
+    *columns("mtbf_h", "interval_h", of="forecast"),
+    *columns("young_h", "daly_h", of="forecast", shown="never"),
+    column("effective_time_ratio", "forecast.effective_time_ratio"),
+    column("goodput", "forecast.goodput", shown="never"),
+    column("waiting_h", "forecast.lost_h.waiting", shown="wide"),
+    column("no_switch_down", "forecast.no_switch_down"),
+)
+MILLISECONDS = quantity(
+    "busiest_s", title="needs", form="general", digits=4, suffix="ms", scale=1e-3
 )
 LOADS: tuple[Column[tuple[str, TrainingLoads]], ...] = (
-    OF_PAIR,
-    _pair("busiest_link"),
-    Column(
-        quantity("busiest_s", title="needs", form="general", digits=4, suffix="ms", scale=1e-3),
-        _of("busiest_s"),
-    ),
-    _pair("intact_busiest_s"),
-    _pair("detour_bytes"),
-    column("lost_bytes", _of("lost_bytes"), shown="never"),
-    column("cut_bytes", _of("cut_bytes"), shown="never"),
+    FABRIC,
+    column("busiest_link", "1.busiest_link"),
+    column(MILLISECONDS, "1.busiest_s"),
+    *columns("intact_busiest_s", "detour_bytes", of="1"),
+    *columns("lost_bytes", "cut_bytes", of="1", shown="never"),
 )
+MATERIAL = ("circuit_switches", "extra_gpus", "extra_switches", "extra_links")
 RECOVERIES: tuple[Column[tuple[str, Recovery]], ...] = (
-    OF_PAIR,
-    column("recovery", _of("way")),
-    column("hardware", _of("hardware")),
-    *(
-        column(name, _of(name), shown="never")
-        for name in ("circuit_switches", "extra_gpus", "extra_switches", "extra_links")
-    ),
-    column("price", _of("price")),
-    column("iteration_time_s", _of("iteration_time_s")),
+    FABRIC,
+    column("recovery", "1.way"),
+    column("hardware", "1.hardware"),
+    *columns(*MATERIAL, of="1", shown="never"),
+    *columns("price", "iteration_time_s", of="1"),
 )
 CAUSES: tuple[Column[tuple[str, CauseShare]], ...] = (
-    OF_PAIR,
-    *(
-        _pair(name)
-        for name in ("cause", "failures_per_year", "interruptions_per_year", "half_width")
-    ),
+    FABRIC,
+    *columns("cause", "failures_per_year", "interruptions_per_year", "half_width", of="1"),
 )
 SPARES: tuple[Column[tuple[str, Spares]], ...] = (
-    OF_PAIR,
-    *(
-        _pair(name)
-        for name in ("kind", "units", "failures_per_year", "lead_h", "spares", "service_level")
-    ),
+    FABRIC,
+    *columns("kind", "units", "failures_per_year", "lead_h", "spares", "service_level", of="1"),
 )
 YEARS_LEGEND = (
     (
@@ -410,19 +364,18 @@ def _survival(fabrics: tuple[FabricFaults, ...]) -> Chart:
     for number, fabric in enumerate(fabrics):
         chances = [exp(-hour / _between_h(fabric)) for hour in hours]
         data.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": chart_label(fabric.name),
-                "x": hours,
-                "y": [100 * chance for chance in chances],
-                "line": {"color": COLOURS[number % len(COLOURS)], "width": 2},
-                "hoverinfo": "text",
-                "hovertext": [
+            marks(
+                "scatter",
+                hours,
+                [100 * chance for chance in chances],
+                [
                     hover(fabric.name, f"{hour:.3g} h: {100 * chance:.1f} %")
                     for hour, chance in zip(hours, chances, strict=True)
                 ],
-            }
+                name=chart_label(fabric.name),
+                mode="lines",
+                line={"color": COLOURS[number % len(COLOURS)], "width": 2},
+            )
         )
     layout: Json = {
         "xaxis": {"title": {"text": "hours"}, "rangemode": "tozero"},
@@ -446,27 +399,21 @@ def _slowdowns(fabrics: tuple[FabricFaults, ...]) -> Chart:
         found = {one.kind: one.impact for one in fabric.singles}
         slow = [found[kind].slowdown if kind in found else None for kind in kinds]
         data.append(
-            {
-                "type": "bar",
-                "name": chart_label(fabric.name),
-                "x": list(range(len(kinds))),
-                "y": [None if share is None else 100 * share for share in slow],
-                "marker": {"color": COLOURS[number % len(COLOURS)]},
-                "hoverinfo": "text",
-                "hovertext": [
+            marks(
+                "bar",
+                range(len(kinds)),
+                [None if share is None else 100 * share for share in slow],
+                [
                     hover(fabric.name, kind, _words(found[kind])) if kind in found else ""
                     for kind in kinds
                 ],
-            }
+                name=chart_label(fabric.name),
+                marker={"color": COLOURS[number % len(COLOURS)]},
+            )
         )
     layout: Json = {
         "barmode": "group",
-        "xaxis": {
-            "tickmode": "array",
-            "tickvals": list(range(len(kinds))),
-            "ticktext": [chart_label(kind, 16) for kind in kinds],
-            "showgrid": False,
-        },
+        "xaxis": named_ticks([chart_label(kind, 16) for kind in kinds]),
         "yaxis": {"title": {"text": "slower, %"}, "rangemode": "tozero"},
         "showlegend": True,
     }

@@ -1,16 +1,28 @@
 """What an optimization answers: the front, what its steps cost, how it was proven, what to know."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from netplan.costing.fabric_bill import BillBooks
 from netplan.faults.survival import SwitchLoss
 from netplan.performance.pareto import knee
 from netplan.performance.plan import PlanTime
-from netplan.performance.proof import Searches
+from netplan.performance.proof import Found, Levels, Searches
 from netplan.questions.comparison import FabricRow, dollar_columns, plan_columns
-from netplan.questions.constraints import Verdict
-from netplan.questions.designs import Design, Objective, counted, label, money, ports, ratio, watts
+from netplan.questions.constraints import Verdict, unpriced_parts
+from netplan.questions.designs import (
+    Design,
+    Objective,
+    Space,
+    book_name,
+    counted,
+    label,
+    money,
+    ports,
+    ratio,
+    watts,
+)
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import Scale
 from netplan.reports.sections import (
@@ -23,6 +35,7 @@ from netplan.reports.sections import (
     column,
     columns,
 )
+from netplan.topologies.specs import FabricSpec
 from netplan.version import __version__
 
 NAMED_EQUALS = 3
@@ -331,3 +344,96 @@ FOR_PROGRAMS: tuple[Column[FrontRow], ...] = (
     column("equal", lambda row: "; ".join(label(design) for design in row.equal)),
     column("notes", lambda row: " ".join(row.row.notes)),
 )
+
+
+def notes_of(
+    space: Space,
+    feasible: Sequence[Design],
+    found: Mapping[Levels, Found],
+    valued: tuple[Objective, BillBooks],
+) -> tuple[str, ...]:
+    """What was left out of a space and why, and what its costs do not hold."""
+    return (
+        *_domain_gear(feasible, *valued),
+        *_incomplete(space.designs, *valued),
+        *_without_time(feasible, found),
+        *_unbuildable(space),
+    )
+
+
+def other_domains(specs: Sequence[FabricSpec]) -> tuple[str, ...]:
+    """Name the fabrics that are not in the space, since their HB domains have another size."""
+    if not specs:
+        return ()
+    names = ", ".join(f"{spec.name} ({spec.hb_size:,})" for spec in specs)
+    return (f"Not in the space, since they bring HB domains of other sizes: {names}.",)
+
+
+def _domain_gear(
+    designs: Sequence[Design], objective: Objective, books: BillBooks
+) -> Iterator[str]:
+    """Say that larger HB domains look free where they do."""
+    if len({design.fabric.sizing.hb_size for design in designs}) == 1:
+        return
+    if objective == "power":
+        yield (
+            "The power of gear inside HB domains is not counted, so that larger domains look free:"
+            " compare sizes one by one (--hb-size), with what their gear draws."
+        )
+        return
+    gear = books.prices.price("hb_gear")
+    if gear is None:
+        yield (
+            "Larger HB domains look free here: these are prices of the network, and"
+            f" {books.prices.name} has none for the gear inside HB domains. To weigh it, optimize"
+            " one --hb-size at a time and add the price of its gear, which netplan cost does for"
+            " you if a copy of the book has a row hb_gear (USD/GPU)."
+        )
+    else:
+        yield (
+            "Gear inside HB domains is not in these prices of the network."
+            f" {books.prices.name} has one price for it, {gear.base:,.0f} {gear.unit}, whatever the"
+            " size of the domain: if larger domains cost more, they look too cheap here."
+        )
+
+
+def _incomplete(designs: Sequence[Design], objective: Objective, books: BillBooks) -> Iterator[str]:
+    """Name the parts without which designs could not be compared."""
+    left_out = [design for design in designs if not design.complete(objective)]
+    if left_out:
+        what = "price" if objective == "cost" else "power"
+        yield (
+            f"Left out, {counted(len(left_out), 'design')} of {_fabrics(left_out)}: no {what} in"
+            f" {book_name(books, objective)} for {unpriced_parts(left_out, objective)}, so they"
+            f" cannot be proven {'cheaper' if objective == 'cost' else 'to draw less'}."
+        )
+
+
+def _without_time(designs: Sequence[Design], found: Mapping[Levels, Found]) -> Iterator[str]:
+    """Say of which designs there is no time, reason by reason."""
+    groups: dict[str, list[Design]] = {}
+    for design in designs:
+        levels = design.fabric.levels
+        reason = found.get(levels) if levels else _NOT_FULL
+        if isinstance(reason, str):
+            groups.setdefault(reason, []).append(design)
+    for reason, members in groups.items():
+        yield f"Without a time, {counted(len(members), 'design')} of {_fabrics(members)}: {reason}"
+
+
+_NOT_FULL = "their rings are open, or HB domains do not fill them."
+
+
+def _unbuildable(space: Space) -> Iterator[str]:
+    """Say which fabrics lack designs, with the first reason of each."""
+    reasons: dict[str, list[str]] = {}
+    for choice, reason in space.unbuildable:
+        reasons.setdefault(choice.spec.name, []).append(reason)
+    built = {design.choice.spec.name for design in space.designs}
+    for name, told in reasons.items():
+        which = f"{counted(len(told), 'choice')} of {name}" if name in built else f"{name} at all"
+        yield f"Cannot be built, {which}: {told[0]}."
+
+
+def _fabrics(designs: Sequence[Design]) -> str:
+    return ", ".join(dict.fromkeys(design.choice.spec.name for design in designs))

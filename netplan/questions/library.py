@@ -1,8 +1,10 @@
-"""The catalog files behind one report: read once, so that their sources can be printed."""
+"""What a report is made from: its definition, and the catalog files that its sources name."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import Field, PositiveInt
 
 from netplan.catalog import Record, Shelf
 from netplan.questions.inputs import CatalogReader
@@ -63,3 +65,34 @@ def read_library(reader: CatalogReader, wanted: Iterable[tuple[Shelf[Any], str |
         (shelf.role, reader.load(shelf, name)) for shelf, name in wanted if name is not None
     ]
     return Library(tuple(records), reader.replaced())
+
+
+Section = Literal[
+    "comparison",
+    "price",
+    "drivers",
+    "running",
+    "speed",
+    "bill",
+    "fabric",
+    "racks",
+    "faults",
+    "assumptions",
+    "sources",
+]
+
+
+class ReportDefinition(Record):
+    """What a report holds; ``template`` is a file of the shipped ``reports/templates``.
+
+    ``prices`` is the price book of a question that names none; that of all commands if empty.
+    """
+
+    prices: str = ""
+    fabrics: Annotated[tuple[str, ...], Field(min_length=1)]
+    drivers_shown: PositiveInt
+    sections: Annotated[tuple[Section, ...], Field(min_length=1)]
+    template: Annotated[str, Field(pattern=r"^[\w-]+\.html\.j2$")]
+
+
+REPORTS = Shelf("report", "reports/definitions", ReportDefinition)

@@ -15,11 +15,10 @@ from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.performance.iteration_model import CommunicationPart
 from netplan.questions.export import read_graph
-from netplan.questions.inputs import CatalogReader, sizing_on
+from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import asks, optional, shared
 from netplan.questions.run import PlacedRun, RunQuestion
 from netplan.reports.answer import Answer
-from netplan.reports.quantities import quantity
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -28,6 +27,7 @@ from netplan.reports.sections import (
     Section,
     Table,
     column,
+    columns,
 )
 from netplan.topologies.expand import expand
 from netplan.topologies.graph import FabricGraph
@@ -175,45 +175,30 @@ class LoadsAnswer(Answer):
         )
 
 
-def _time(name: str, title: str) -> Column[CollectiveLoad]:
-    return column(name, lambda row: getattr(row, name), title=title)
-
-
 GROUPS: tuple[Column[GroupLoad], ...] = (
-    column("group", lambda row: row.group),
-    column("directions", lambda row: row.directions),
-    column("unused", lambda row: row.unused),
-    column("total_bytes", lambda row: row.total_bytes),
-    column("largest_bytes", lambda row: row.largest_bytes, shown="never"),
-    column("busiest_s", lambda row: row.busiest_s),
-    column("utilisation", lambda row: row.utilisation),
+    *columns("group", "directions", "unused", "total_bytes"),
+    column("largest_bytes", shown="never"),
+    *columns("busiest_s", "utilisation"),
 )
 HOTTEST: tuple[Column[HotLink], ...] = (
     column("hottest", lambda row: f"{row.sender} -> {row.receiver}", data=False),
-    column("link", lambda row: row.link, shown="never"),
-    column("sender", lambda row: row.sender, shown="never"),
-    column("receiver", lambda row: row.receiver, shown="never"),
-    column("group", lambda row: row.group),
-    column("load_bytes", lambda row: row.load_bytes),
-    column("time_s", lambda row: row.time_s),
+    *columns("link", "sender", "receiver", shown="never"),
+    *columns("group", "load_bytes", "time_s"),
 )
 COLLECTIVES: tuple[Column[CollectiveLoad], ...] = (
-    Column(quantity("collective"), lambda row: f"{row.kind} {row.collective}", data=False),
-    column("kind", lambda row: row.kind, shown="never"),
-    column("collective", lambda row: row.collective, shown="never"),
-    column("stage", lambda row: row.stage, shown="never"),
-    column("members", lambda row: row.members),
-    column("data_bytes", lambda row: row.data_bytes),
-    column("times", lambda row: row.times, shown="wide"),
-    _time("analytic_s", "model"),
-    _time("busiest_s", "by link"),
-    _time("bound_s", "bound"),
-    column("binding", lambda row: row.binding, shown="never"),
-    column("ratio", lambda row: row.ratio),
+    column("collective", lambda row: f"{row.kind} {row.collective}", data=False),
+    *columns("kind", "collective", "stage", shown="never"),
+    *columns("members", "data_bytes"),
+    column("times", shown="wide"),
+    column("analytic_s", title="model"),
+    column("busiest_s", title="by link"),
+    column("bound_s", title="bound"),
+    column("binding", shown="never"),
+    column("ratio"),
 )
 BOUNDS: tuple[Column[tuple[str, float]], ...] = (
-    column("collective", lambda row: row[0], title="collective of 1 GB"),
-    Column(quantity("bound_s", title="no less than", digits=4), lambda row: row[1]),
+    column("collective", "0", title="collective of 1 GB"),
+    column("bound_s", "1", title="no less than", digits=4),
 )
 
 
@@ -321,13 +306,7 @@ class Loads(RunQuestion[LoadsAnswer]):
             return read_graph(self.graph, hb_size=self.hb_size), {}
         reader = CatalogReader(self.catalog, self.overrides)
         on, spec = reader.load(ACCELERATORS, self.accelerator), reader.load(FABRICS, self.fabric)
-        sizing = sizing_on(
-            on,
-            gpus=self.gpus,
-            radix=self.radix,
-            hb_size=self.hb_size,
-            oversubscription=self.oversubscription,
-        )
+        sizing = self.sized(on)
         return expand(spec, sizing), reader.replaced()
 
 

@@ -12,12 +12,11 @@ from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES, SwitchModel
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.survival import switch_loss
-from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.pareto import comparable, pareto_front
 from netplan.performance.plan import SearchResult
 from netplan.performance.proof import Found, Levels, time_designs
 from netplan.performance.search import PlanSearch
-from netplan.performance.setting import Training, check_name
+from netplan.performance.setting import check_name
 from netplan.questions.compare import timed_row
 from netplan.questions.constraints import Limits, constraints_of, judge
 from netplan.questions.designs import (
@@ -29,15 +28,13 @@ from netplan.questions.designs import (
     SwitchChoice,
     build_space,
 )
-from netplan.questions.front import FrontRow, Optimization, Tally
+from netplan.questions.front import FrontRow, Optimization, Tally, notes_of, other_domains
 from netplan.questions.inputs import CatalogReader, sizing_on
-from netplan.questions.optimize_notes import notes_of, other_domains
 from netplan.questions.question import GpusQuestion, asks, optional, shared
 from netplan.questions.training import TrainingQuestion
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.units import gbps
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
-from netplan.workloads.models import MODELS
 
 DEFAULT_RADICES = (64, 128)
 
@@ -141,8 +138,7 @@ class Optimize(TrainingQuestion[Optimization], GpusQuestion[Optimization]):
         )
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.accelerator)
-        trained = reader.load(MODELS, self.model)
-        assumptions = reader.load(ITERATION_MODELS, self.iteration_model)
+        training = self.training(reader, on)
         books = BillBooks(
             prices=reader.load(PRICE_BOOKS, self.prices),
             power=reader.load(POWER_BOOKS, self.power),
@@ -158,7 +154,7 @@ class Optimize(TrainingQuestion[Optimization], GpusQuestion[Optimization]):
             oversubscriptions=tuple(dict.fromkeys(self.oversubscriptions)),
         )
         _check(axes, on, self.gpus)
-        search = self.search(Training.on(on, trained, assumptions, batch=self.batch))
+        search = self.search(training)
         inputs = self.inputs(
             batch=search.training.batch,
             fabrics=[spec.name for spec in axes.specs],

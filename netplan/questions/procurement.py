@@ -21,11 +21,17 @@ from netplan.questions.compare import Compare
 from netplan.questions.cost import Cost
 from netplan.questions.faults import Faults
 from netplan.questions.inputs import CatalogReader
-from netplan.questions.library import COMPARE_ROLES, COST_ROLES, FAULT_ROLES, read_library
+from netplan.questions.library import (
+    COMPARE_ROLES,
+    COST_ROLES,
+    FAULT_ROLES,
+    REPORTS,
+    ReportDefinition,
+    read_library,
+)
 from netplan.questions.pricing import PricingQuestion
 from netplan.questions.procurement_answer import Procurement
 from netplan.questions.question import Question, asks, default_of, optional
-from netplan.questions.report_definition import REPORTS, ReportDefinition
 from netplan.questions.training import TrainingQuestion
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS

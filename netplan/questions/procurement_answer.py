@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from netplan.questions.cost_answer import (
     span_of,
 )
 from netplan.questions.faults_answer import FaultsAnswer
-from netplan.questions.library import Library
+from netplan.questions.library import Library, ReportDefinition
 from netplan.questions.procurement_charts import (
     driver_chart,
     price_chart,
@@ -34,7 +34,6 @@ from netplan.questions.procurement_charts import (
     speed_chart,
 )
 from netplan.questions.recommendation import Recommendation, recommend
-from netplan.questions.report_definition import ReportDefinition
 from netplan.questions.training_run import TrainingRun, run_tokens, training_runs
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import DASH, Cell, Form, Quantity, Scale, part_words, quantity
@@ -421,6 +420,9 @@ def _faults(answer: Procurement) -> Iterator[Section]:
     for section in answer.faults.sections():
         if isinstance(section, Heading):
             yield from (Paragraph(line, "quiet") for line in (section.title, *section.lines))
+        elif isinstance(section, Table):
+            # The report has tables of the same names, of other rows.
+            yield replace(section, name=f"faults: {section.name}")
         else:
             yield section
 

@@ -12,7 +12,7 @@ from netplan.costing.materials import Category
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import Driver
 from netplan.questions.cost_answer import CostAnswer
-from netplan.reports.charts import ACCENT, GREY, PALE, Chart, Json, hover
+from netplan.reports.charts import ACCENT, GREY, PALE, Chart, Json, hover, marks, named_ticks
 from netplan.reports.escape import chart_label
 from netplan.reports.quantities import Scale, part_words
 
@@ -64,20 +64,19 @@ def driver_chart(answer: CostAnswer, bill: FabricBill, shown: int) -> Chart | No
     for name, colour, case in (("at its low", PALE, "at_low"), ("at its high", ACCENT, "at_high")):
         ends = [getattr(driver, case) for driver in drivers]
         data.append(
-            {
-                "type": "bar",
-                "orientation": "h",
-                "name": name,
-                "base": base / money.factor,
-                "x": [(end - base) / money.factor for end in ends],
-                "y": list(range(len(drivers))),
-                "marker": {"color": colour},
-                "hoverinfo": "text",
-                "hovertext": [
+            marks(
+                "bar",
+                [(end - base) / money.factor for end in ends],
+                range(len(drivers)),
+                [
                     hover(part_words(driver.part), f"{name}: {money.one(end)} {money.title}")
                     for driver, end in zip(drivers, ends, strict=True)
                 ],
-            }
+                name=name,
+                orientation="h",
+                base=base / money.factor,
+                marker={"color": colour},
+            )
         )
     ticks = [_part_tick(driver) for driver in drivers]
     title = f"Total, {money.title} (base {money.one(base)})"
@@ -105,18 +104,11 @@ def speed_chart(
     # Neighbours carry their names above and below in turn, so that these do not meet.
     places = ["top center" if number % 2 else "bottom center" for number in range(len(points))]
     marked = [any(bill.name == chosen for bill in shared) for shared in points]
-    data: dict[str, object] = {
-        "type": "scatter",
-        "mode": "markers+text",
-        "x": [bill.capital.base / money.factor for bill in first],
-        "y": times,
-        "text": [_names(shared, chosen) for shared in points],
-        "textposition": places,
-        "cliponaxis": False,
-        "marker": {"size": 13, "color": [ACCENT if mark else GREY for mark in marked]},
-        "error_x": _error([bill.capital for bill in first], money),
-        "hoverinfo": "text",
-        "hovertext": [
+    data = marks(
+        "scatter",
+        [bill.capital.base / money.factor for bill in first],
+        times,
+        [
             hover(
                 *(bill.name for bill in shared),
                 f"{times_s[shared[0].name]:.3f} s an iteration",
@@ -124,7 +116,13 @@ def speed_chart(
             )
             for shared in points
         ],
-    }
+        mode="markers+text",
+        text=[_names(shared, chosen) for shared in points],
+        textposition=places,
+        cliponaxis=False,
+        marker={"size": 13, "color": [ACCENT if mark else GREY for mark in marked]},
+        error_x=_error([bill.capital for bill in first], money),
+    )
     top = 1.25 * max(bill.capital.high for bill in first) / money.factor
     layout: Json = {
         "xaxis": {"title": {"text": f"Price, {money.title}"}, "range": [0, top]},
@@ -164,37 +162,27 @@ def _stack(
     title: str, colour: str, values: Sequence[float], bills: Sequence[FabricBill], money: Scale
 ) -> Json:
     """One layer of stacked bars over all fabrics."""
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": title,
-        "x": [value / money.factor for value in values],
-        "y": list(range(len(bills))),
-        "marker": {"color": colour},
-        "hoverinfo": "text",
-        "hovertext": [
-            hover(bill.name, f"{title}: {money.one(value)} {money.title}")
-            for bill, value in zip(bills, values, strict=True)
-        ],
-    }
+    boxes = (
+        hover(bill.name, f"{title}: {money.one(value)} {money.title}")
+        for bill, value in zip(bills, values, strict=True)
+    )
+    ends = [value / money.factor for value in values]
+    at, marker = range(len(bills)), {"color": colour}
+    return marks("bar", ends, at, boxes, name=title, orientation="h", marker=marker)
 
 
 def _whiskers(amounts: Sequence[Range], bills: Sequence[FabricBill], money: Scale) -> Json:
     """Low to high of each whole bar."""
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "low to high",
-        "x": [amount.base / money.factor for amount in amounts],
-        "y": list(range(len(bills))),
-        "marker": {"color": "#5d6876", "size": 7, "symbol": "diamond"},
-        "error_x": _error(amounts, money),
-        "hoverinfo": "text",
-        "hovertext": [
-            hover(bill.name, _amounts(amount, money))
-            for bill, amount in zip(bills, amounts, strict=True)
-        ],
-    }
+    return marks(
+        "scatter",
+        [amount.base / money.factor for amount in amounts],
+        range(len(bills)),
+        [hover(bill.name, _amounts(one, money)) for bill, one in zip(bills, amounts, strict=True)],
+        name="low to high",
+        mode="markers",
+        marker={"color": "#5d6876", "size": 7, "symbol": "diamond"},
+        error_x=_error(amounts, money),
+    )
 
 
 def _error(amounts: Sequence[Range], money: Scale) -> Json:
@@ -218,16 +206,9 @@ def _bars(
 
 
 def _layout(ticks: Sequence[str], unit: str) -> dict[str, object]:
-    count = len(ticks)
     return {
         "xaxis": {"title": {"text": unit}, "rangemode": "tozero"},
-        "yaxis": {
-            "tickmode": "array",
-            "tickvals": list(range(count)),
-            "ticktext": list(ticks),
-            "range": [count - 0.4, -0.6],
-            "showgrid": False,
-        },
+        "yaxis": named_ticks(ticks) | {"range": [len(ticks) - 0.4, -0.6]},
         "showlegend": True,
     }
 

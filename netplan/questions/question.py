@@ -15,7 +15,10 @@ from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeVar, cast
 from netplan.catalog import shipped_root, unknown_name, user_roots
 from netplan.documents import read_yaml
 from netplan.errors import CatalogError, InputError
+from netplan.questions.inputs import sizing_on
 from netplan.reports.answer import Answer
+from netplan.topologies.fabric import Sizing
+from netplan.workloads.accelerators import Accelerator
 
 AnswerT_co = TypeVar("AnswerT_co", bound=Answer, covariant=True)
 P = ParamSpec("P")
@@ -313,3 +316,13 @@ class ClusterQuestion(GpusQuestion[AnswerT_co]):
     oversubscription: float | None = optional(
         "Down over up at Clos leaves, such as 3:1.", "ratio", low=1
     )
+
+    def sized(self, on: Accelerator) -> Sizing:
+        """The cluster of such GPUs."""
+        return sizing_on(
+            on,
+            gpus=self.gpus,
+            radix=self.radix,
+            hb_size=self.hb_size,
+            oversubscription=self.oversubscription,
+        )

@@ -1,6 +1,6 @@
 """The best parallel plans of a model on one fabric, and why one plan or mode beats another."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ from netplan.performance.search import search_plans
 from netplan.questions.question import asks, optional, shared
 from netplan.questions.training import PlanQuestion
 from netplan.reports.answer import Answer
-from netplan.reports.quantities import Cell, quantity
+from netplan.reports.quantities import quantity
 from netplan.reports.sections import (
     Bars,
     Column,
@@ -21,6 +21,7 @@ from netplan.reports.sections import (
     Section,
     Table,
     column,
+    columns,
 )
 from netplan.traffic.placement import DIMENSIONS
 from netplan.units import si
@@ -122,23 +123,20 @@ class SearchAnswer(Answer):
         plans = [timed.plan for timed in self.found.plans]
         panels = any(timed.strategy == "summa" for timed in self.found.plans)
         stages = any(plan.interleave > 1 for plan in plans)
-        yield column("rank", lambda row: row[0])
-        yield column("strategy", lambda row: row[1].strategy, shown="never")
-        seconds = quantity("iteration_time_s", form="si", digits=4)
-        yield Column(seconds, lambda row: row[1].iteration_time_s)
-        yield column("mfu", lambda row: row[1].mfu)
-        yield column("memory_bytes", lambda row: row[1].memory_bytes)
-        yield column("degrees", lambda row: row[1].plan.shape, data=False)
-        yield column("inside_hb", lambda row: row[1].plan.shape_inside, data=False)
-        yield column("schedule", lambda row: row[1].plan.schedule, data=False)
-        for name in (*DIMENSIONS, "microbatch", "microbatches"):
-            yield column(name, _of_plan(name), shown="never")
-        yield column("panels", _of_plan("panels"), shown="always" if panels else "never")
-        yield column("interleave", _of_plan("interleave"), shown="always" if stages else "never")
+        yield column("rank", "0")
+        yield column("strategy", "1.strategy", shown="never")
+        yield column("iteration_time_s", "1.iteration_time_s", form="si", digits=4)
+        yield from columns("mfu", "memory_bytes", of="1")
+        yield column("degrees", "1.plan.shape", data=False)
+        yield column("inside_hb", "1.plan.shape_inside", data=False)
+        yield column("schedule", "1.plan.schedule", data=False)
+        yield from columns(*DIMENSIONS, "microbatch", "microbatches", of="1.plan", shown="never")
+        yield column("panels", "1.plan.panels", shown="always" if panels else "never")
+        yield column("interleave", "1.plan.interleave", shown="always" if stages else "never")
         for at, name in enumerate(DIMENSIONS):
-            yield column(f"hb_{name}", _inside(at), shown="never")
-        for part in self.found.plans[0].breakdown_s:
-            yield column(f"breakdown_s.{part}", _part(part), shown="never")
+            yield column(f"hb_{name}", f"1.plan.placement.levels.0.{at}", shown="never")
+        parts = (f"breakdown_s.{part}" for part in self.found.plans[0].breakdown_s)
+        yield from columns(*parts, of="1", shown="never")
 
     def _explanation(self) -> Iterator[Section]:
         """The terms that differ, largest difference first, and their sum."""
@@ -150,15 +148,11 @@ class SearchAnswer(Answer):
             if kind == "modes"
             else (f"plan {int(rank)}" for rank in kind.split(","))
         )
-        names: tuple[Column[Difference], ...] = (
-            column("operation", lambda row: row.operation),
-            column("direction", lambda row: row.direction),
-            column("part", lambda row: row.part),
-        )
+        names = columns("operation", "direction", "part")
         times: tuple[Column[Difference], ...] = (
-            column("first_s", lambda row: row.first_s, title=first),
-            column("second_s", lambda row: row.second_s, title=second),
-            column("difference_s", lambda row: row.difference_s),
+            column("first_s", title=first),
+            column("second_s", title=second),
+            column("difference_s"),
         )
         yield Table("explanation", [*names, *times], self.differences, only="programs")
         changed = [row for row in self.differences if row.difference_s]
@@ -267,15 +261,3 @@ def _explained(found: SearchResult, text: str) -> tuple[Difference, ...]:
 def _term(row: Difference) -> str:
     """A term in words."""
     return " ".join(filter(None, (row.operation, row.direction, PARTS.get(row.part, ""))))
-
-
-def _of_plan(name: str) -> Callable[[Ranked], Cell]:
-    return lambda row: getattr(row[1].plan, name)
-
-
-def _inside(at: int) -> Callable[[Ranked], Cell]:
-    return lambda row: row[1].plan.placement.levels[0][at]
-
-
-def _part(name: str) -> Callable[[Ranked], Cell]:
-    return lambda row: row[1].breakdown_s.get(name)

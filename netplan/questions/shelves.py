@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,10 +15,10 @@ from netplan.documents import read_yaml
 from netplan.errors import InputError
 from netplan.faults.rates import FAILURE_BOOKS
 from netplan.performance.iteration_model import ITERATION_MODELS
+from netplan.questions.library import REPORTS
 from netplan.questions.question import Question, absent, asks, optional
-from netplan.questions.report_definition import REPORTS
 from netplan.reports.answer import Answer
-from netplan.reports.sections import Heading, Paragraph, Section, Table, column
+from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
 from netplan.topologies.designs import DESIGNS
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
@@ -80,9 +79,8 @@ class CatalogRecords(Answer):
     def sections(self) -> Iterator[Section]:
         """One table."""
         yield Heading("Records of the catalogs")
-        shown = [column(name, attrgetter(name)) for name in ("role", "name", "title", "date")]
-        source = column("source", attrgetter("source"), shown="wide")
-        yield Table("records", [*shown, source], self.records)
+        shown = [*columns("role", "name", "title", "date"), *columns("source", shown="wide")]
+        yield Table("records", shown, self.records)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,12 +142,8 @@ class CatalogCheck(Answer):
 
     def sections(self) -> Iterator[Section]:
         """The faults, for programs; people read them on stderr. How many files are sound."""
-        columns = [
-            column("role", attrgetter("role")),
-            column("path", lambda row: str(row.path)),
-            column("error", attrgetter("error")),
-        ]
-        yield Table("faults", columns, self.faults, only="programs")
+        shown = [*columns("role"), column("path", lambda row: str(row.path)), *columns("error")]
+        yield Table("faults", shown, self.faults, only="programs")
         count = len(self.verdicts)
         yield Paragraph(f"{count - len(self.faults)} of {count} files are sound.")
 

@@ -12,7 +12,7 @@ from netplan.questions.run import PlacedRun, RunQuestion
 from netplan.reports.answer import Answer
 from netplan.reports.html import html_page
 from netplan.reports.quantities import quantity
-from netplan.reports.sections import Heat, Paragraph, Section, Table, column
+from netplan.reports.sections import Heat, Paragraph, Section, Table, columns
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.matrix_files import save_csv, save_npz
 from netplan.traffic.statistics import (
@@ -58,14 +58,7 @@ class TrafficAnswer(Answer):
         yield self.run.heading("Traffic")
         yield Table(
             "kinds",
-            [
-                column("kind", lambda row: row.kind),
-                column("total_bytes", lambda row: row.total_bytes),
-                column("bytes_share", lambda row: row.bytes_share),
-                column("pairs", lambda row: row.pairs),
-                column("pairs_share", lambda row: row.pairs_share),
-                column("pair_bytes", lambda row: row.pair_bytes),
-            ],
+            columns("kind", "total_bytes", "bytes_share", "pairs", "pairs_share", "pair_bytes"),
             self.shares,
         )
         yield Paragraph(

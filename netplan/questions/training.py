@@ -15,12 +15,12 @@ from netplan.performance.setting import (
     Training,
     fixed_values,
 )
-from netplan.questions.inputs import CatalogReader, sizing_on
+from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import AnswerT_co, ClusterQuestion, Question, optional, shared
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import MODELS
 from netplan.workloads.operations import Mode, Recompute, Variant
 
@@ -65,6 +65,12 @@ class TrainingQuestion(Question[AnswerT_co]):
             fixed=fixed or Fixed(),
         )
 
+    def training(self, reader: CatalogReader, on: Accelerator) -> Training:
+        """What is trained on such GPUs, from its files."""
+        model = reader.load(MODELS, self.model)
+        assumptions = reader.load(ITERATION_MODELS, self.iteration_model)
+        return Training.on(on, model, assumptions, batch=self.batch)
+
     def search(self, training: Training) -> PlanSearch:
         """The search for the best plan of a training run."""
         return PlanSearch(training, self.strategy, self.mode, self.options())
@@ -108,17 +114,8 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
         """
         reader = CatalogReader(self.catalog, self.overrides)
         on, spec = reader.load(ACCELERATORS, self.accelerator), reader.load(FABRICS, self.fabric)
-        model, assumptions = (
-            reader.load(MODELS, self.model),
-            reader.load(ITERATION_MODELS, self.iteration_model),
-        )
-        sizing = sizing_on(
-            on,
-            gpus=self.gpus,
-            radix=self.radix,
-            hb_size=self.hb_size,
-            oversubscription=self.oversubscription,
-        )
+        training = self.training(reader, on)
+        sizing = self.sized(on)
         fabric = build_fabric(spec, sizing)
         domain = fabric.sizing.hb_size
         if not fabric.levels or fabric.sizing.full_domains * domain != self.gpus:
@@ -126,7 +123,6 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
                 f"{self.gpus:,} GPUs do not fill HB domains of {domain:,} on {spec.name}:"
                 " give a multiple, or another --hb-size"
             )
-        training = Training.on(on, model, assumptions, batch=self.batch)
         return TrainingCase(spec, fabric, training, reader.replaced())
 
     def inputs_of(self, case: "TrainingCase", setting: Setting) -> dict[str, object]:

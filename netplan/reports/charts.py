@@ -4,7 +4,7 @@ Text of users goes in through :func:`netplan.reports.escape.chart_label` alone, 
 reads a small markup inside labels.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from netplan.reports.escape import chart_label
@@ -42,6 +42,24 @@ class Chart:
     layout: Json
     said: tuple[str, ...] = ()
     zoom: bool = False
+
+
+def marks(
+    kind: str,
+    x: Iterable[float | None],
+    y: Iterable[float | None],
+    boxes: Iterable[str],
+    **facts: object,
+) -> Json:
+    """Marks of one series as plotly draws them, each with its hover box."""
+    drawn = {"type": kind, "x": list(x), "y": list(y)}
+    return drawn | {"hoverinfo": "text", "hovertext": list(boxes)} | facts
+
+
+def named_ticks(labels: Sequence[str]) -> dict[str, object]:
+    """An axis of names at 0, 1, 2, ...: a name that looks like a date stays a name."""
+    places = list(range(len(labels)))
+    return {"tickmode": "array", "tickvals": places, "ticktext": list(labels), "showgrid": False}
 
 
 def hover(*lines: str) -> str:
