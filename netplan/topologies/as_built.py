@@ -74,17 +74,7 @@ class Difference:
 
 
 def cables_of(graph: FabricGraph) -> Iterator[Cable]:
-    """Cables of a graph; those inside HB domains are left out, ports count from 1.
-
-    Examples
-    --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(8, 16, 1, 450e9, 50e9))
-    >>> print(next(cables_of(graph)))
-    gpu-0/1 - leaf-0/1
-    """
+    """Cables of a graph; those inside HB domains are left out, ports count from 1."""
     network = network_only(graph) if "hb" in graph.group_names else graph
     names = network.node_names()
     for a, a_port, z, z_port, rate, *_ in network.link_rows():
@@ -109,13 +99,7 @@ def ports_twice(cables: Iterable[Cable]) -> Iterator[tuple[End, Cable, Cable]]:
 
 
 def require_free_ports(path: str, cables: Iterable[Cable]) -> None:
-    """Refuse a list in which a port holds two cables.
-
-    Raises
-    ------
-    CatalogError
-        With the line of the second cable.
-    """
+    """Refuse a list in which a port holds two cables, with the line of the second one."""
     for end, first, cable in ports_twice(cables):
         raise CatalogError(
             f"{path}:{cable.line}: port {end} is in use by the cable on line {first.line}"

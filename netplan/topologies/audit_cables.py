@@ -28,15 +28,7 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What the one who hands a file over says about it.
-
-    Parameters
-    ----------
-    radix
-        Ports of a switch, None if nobody says [1].
-    oversubscription
-        Bandwidth below over above, at most [1].
-    """
+    """What is said about a file: ports of a switch, bandwidth below over above at most [1]."""
 
     radix: int | None = None
     oversubscription: float = 1.0

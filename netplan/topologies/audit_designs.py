@@ -26,19 +26,7 @@ from netplan.topologies.formats.tables import Row
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that does not add up.
-
-    Parameters
-    ----------
-    what
-        Kind of finding, in a few words.
-    where
-        File and line, and the design, device or port.
-    got, expected
-        What stands there, and what the rest of the file makes it.
-    why
-        How the expected value follows.
-    """
+    """Something that does not add up: its kind, file and line, what is found, expected, and why."""
 
     what: str
     where: str

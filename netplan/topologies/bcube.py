@@ -26,13 +26,7 @@ from netplan.topologies.specs import FabricSpec
 
 
 def bcube_ports(spec: FabricSpec, sizing: Sizing) -> int:
-    """Ports in use on every switch, n [1].
-
-    Raises
-    ------
-    InputError
-        If the GPUs are no whole power n^k, or n exceeds the radix.
-    """
+    """Ports in use on every switch, n [1]; GPUs that are no power n^k are an error."""
     levels = spec.dimensions
     side: int = round(sizing.gpus ** (1 / levels))
     if side**levels != sizing.gpus:

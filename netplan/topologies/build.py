@@ -23,12 +23,7 @@ BUILDERS: dict[str, Callable[[FabricSpec, Sizing], Fabric]] = {
 def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
     """Size a fabric: its counts, its levels and what to know about them.
 
-    Parameters
-    ----------
-    spec
-        The fabric's catalog file. Its own HB domain, if it has one, replaces the sizing's.
-    sizing
-        GPUs, radix and link rates.
+    The spec's own HB domain, if it has one, replaces the sizing's.
 
     Raises
     ------

@@ -76,24 +76,10 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CablePlan:
-    """Cables of a fabric, as columns of one length.
+    """Cables of a fabric, as columns of one length; the devices with switches after GPUs.
 
-    Parameters
-    ----------
-    devices
-        All devices, switches after GPUs.
-    a, z
-        Device numbers of both ends, shape (cables,).
-    a_port, z_port
-        Ports, from 1, shape (cables,).
-    gbps
-        Rate of every cable, one direction [Gb/s], shape (cables,).
-    medium, length_class, group
-        As the columns of a plan, one text a cable.
-    length_m
-        Lengths where known [m], one text a cable.
-    cage_links
-        Links in a cage of a switch; with several, its ports are named by cage [1].
+    Ends are numbers of devices with ports from 1. Rates count one direction [Gb/s], lengths are
+    known or empty [m]. With several links in a cage of a switch, its ports are named by cage.
     """
 
     devices: Sequence[Device]
@@ -170,10 +156,10 @@ def cable_plan(
     >>> from netplan.topologies.specs import FABRICS
     >>> graph = expand(FABRICS.load("fat-tree"), Sizing(32, 16, 8, 450e9, 50e9))
     >>> plan = cable_plan(graph, media={"host": "copper", "leaf-spine": "fibre"})
-    >>> len(plan), next(plan.labels())
-    (64, 'gpu-0:1--leaf-0:1')
-    >>> next(plan_sheet(plan).rows)[9:]
-    ('400', 'copper', 'row', '', 'host')
+    >>> len(plan), next(plan.labels()), next(plan_sheet(plan).rows)[9:]
+    (64, 'gpu-0:1--leaf-0:1', ('400', 'copper', 'row', '', 'host'))
+    >>> list(with_hosts(plan, 8).labels())[9], host_ports(plan, 8)
+    ('host-1:2--leaf-1:2', 8)
     """
     # A graph without HB links was read from a file: its GPU ports are as that file says.
     network = network_only(graph) if "hb" in graph.group_names else graph
@@ -246,13 +232,7 @@ def _gather(values: Sequence[str], index: NDArray[np.integer]) -> list[str]:
 
 
 def host_ports(plan: CablePlan, host_gpus: int) -> int:
-    """Network ports of a host, its GPUs with the most that any has [1].
-
-    Raises
-    ------
-    InputError
-        If a host would hold no GPU, or more than there are.
-    """
+    """Network ports of a host, its GPUs with the most that any has [1]."""
     gpus = _gpus(plan)
     if not 1 <= host_gpus <= gpus:
         raise InputError(f"a host of {host_gpus:,} GPUs is out of range: give 1 to {gpus:,}")
@@ -261,23 +241,7 @@ def host_ports(plan: CablePlan, host_gpus: int) -> int:
 
 
 def with_hosts(plan: CablePlan, host_gpus: int) -> CablePlan:
-    """Name hosts of so many GPUs instead of GPUs; a host stands where its first GPU does.
-
-    Raises
-    ------
-    InputError
-        As :func:`host_ports`.
-
-    Examples
-    --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(32, 16, 8, 450e9, 50e9))
-    >>> plan = cable_plan(graph)
-    >>> list(with_hosts(plan, 8).labels())[9], host_ports(plan, 8)
-    ('host-1:2--leaf-1:2', 8)
-    """
+    """Name hosts of so many GPUs instead of GPUs; a host stands where its first GPU does."""
     gpus, ports = _gpus(plan), host_ports(plan, host_gpus) // host_gpus
     hosts = [
         Device(f"{HOST}-{number}", HOST, first.place)

@@ -36,14 +36,8 @@ def ceil_div(numerator: int, denominator: int) -> int:
 class ClosCounts:
     """Switches and links of a folded Clos network, from the leaves up.
 
-    Parameters
-    ----------
-    radix
-        Ports per switch [1].
-    switches_per_tier
-        Switches in each tier; the first entry counts leaves [1].
-    links_per_tier
-        Links below each tier; the first entry counts endpoint links [1].
+    The radix are the ports of a switch; the first tier counts leaves, the first links those of the
+    endpoints [1].
     """
 
     radix: int
@@ -115,11 +109,6 @@ class LeafPorts:
 def leaf_ports(radix: int, oversubscription: float = 1.0) -> LeafPorts:
     """Split a leaf's ports for an oversubscription of at most ``oversubscription`` to 1.
 
-    Raises
-    ------
-    InputError
-        If the radix is odd or outside 4 to 1,024, or the ratio is below 1 or leaves no uplink.
-
     Examples
     --------
     >>> leaf_ports(64), leaf_ports(64, 3.0)
@@ -136,13 +125,7 @@ def leaf_ports(radix: int, oversubscription: float = 1.0) -> LeafPorts:
 
 
 def check_radix(radix: int) -> None:
-    """Refuse a radix that no switch tier can use.
-
-    Raises
-    ------
-    InputError
-        If the radix is odd or outside 4 to 1,024.
-    """
+    """Refuse a radix that no switch tier can use: odd, or outside 4 to 1,024."""
     if radix % 2 or not MIN_RADIX <= radix <= MAX_RADIX:
         raise InputError(
             f"switch radix {radix} cannot be used: give an even number of ports from {MIN_RADIX}"
@@ -210,21 +193,14 @@ def wireable_clos(endpoints: int, radix: int, *, oversubscription: float = 1.0) 
     """Folded Clos network with equal uplinks: every leaf sees every spine above it alike.
 
     Endpoints are spread evenly over ceil(n/d) leaves. Above two tiers each uplink of a leaf leads
-    to a plane of its own, a Clos network over the leaves.
-
-    Parameters
-    ----------
-    endpoints, radix, oversubscription
-        As in :func:`clos_counts`.
+    to a plane of its own, a Clos network over the leaves. Parameters as in :func:`clos_counts`.
 
     Examples
     --------
     A published two-tier build: 24 leaves of radix 64 need 16 spines, not 12.
 
-    >>> wireable_clos(768, 64).switches_per_tier
-    (24, 16)
-    >>> clos_counts(768, 64).switches_per_tier
-    (24, 12)
+    >>> wireable_clos(768, 64).switches_per_tier, clos_counts(768, 64).switches_per_tier
+    ((24, 16), (24, 12))
     """
     ports = leaf_ports(radix, oversubscription)
     tiers = tiers_needed(endpoints, radix, ports)
@@ -274,21 +250,10 @@ def rail_only_counts(
 ) -> ClosCounts:
     """Separate networks, one a rail: GPUs of equal rank in all HB domains.
 
-    Rails of n = ceil(N/K) hosts that fit a switch share it, floor(r/n) to a switch; a rail is
-    never split. Larger rails each have a Clos network of their own.
-
-    Parameters
-    ----------
-    gpus
-        GPUs, N [1].
-    radix
-        Ports per switch, r, even [1].
-    hb_size
-        GPUs per HB domain, K, which is the number of rails [1].
-    oversubscription
-        Bandwidth down over bandwidth up at the leaves of rails with two tiers or more [1].
-    wireable
-        Count equal uplinks instead of the port lower bound.
+    Rails of n = ceil(N/K) hosts that fit a switch share it, floor(r/n) to a switch; a rail is never
+    split. Larger rails each have a Clos network of their own. HB domains of K GPUs make K rails;
+    only rails with two tiers or more are oversubscribed. ``wireable`` counts equal uplinks instead
+    of the port lower bound.
 
     References
     ----------

@@ -32,15 +32,7 @@ Counts = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class DesignSize:
-    """What a question adds to a design's file; 0 or empty where it adds nothing.
-
-    Parameters
-    ----------
-    gpus, radix
-        GPUs of the cluster, and ports of a switch [1].
-    partition
-        Kind of groups that is asked about.
-    """
+    """What a question adds to a design's file: GPUs, ports of a switch [1], kind of groups."""
 
     gpus: int = 0
     radix: int = 0
@@ -57,12 +49,7 @@ class CountedDesign(Record):
     notes: tuple[str, ...] = ()
 
     def counts(self, size: DesignSize | None = None) -> Counts:
-        """Count switches, links and what else is published.
-
-        Parameters
-        ----------
-        size
-            What the file leaves open.
+        """Count switches, links and what else is published, for what the file leaves open.
 
         Raises
         ------
@@ -343,26 +330,6 @@ class RackPods(CountedDesign):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class PlaneCounts:
-    """Switches and links of several planes, all of them added [1]."""
-
-    leaves: int
-    spines: int
-    host_links: int
-    uplinks: int
-
-    @property
-    def switches(self) -> int:
-        """Leaves and spines [1]."""
-        return self.leaves + self.spines
-
-    @property
-    def transceivers(self) -> int:
-        """Optical modules, two a link [1]."""
-        return 2 * (self.host_links + self.uplinks)
-
-
 class WideUplinkPlanes(CountedDesign):
     """Non-blocking planes of two tiers whose uplinks are faster than the ports of GPUs.
 
@@ -382,15 +349,8 @@ class WideUplinkPlanes(CountedDesign):
     planes: PositiveInt
     uplink_width: PositiveInt
 
-    def plane_counts(self, gpus: int, radix: int) -> PlaneCounts:
-        """Count all planes.
-
-        Parameters
-        ----------
-        gpus
-            GPUs, each with one port a plane [1].
-        radix
-            Ports of a switch at the rate of a host port [1].
+    def multiplied_out(self, size: DesignSize) -> Counts:
+        """Counts of all planes; all links are optical.
 
         Raises
         ------
@@ -401,10 +361,11 @@ class WideUplinkPlanes(CountedDesign):
         Examples
         --------
         >>> from netplan.topologies.designs import DESIGNS
-        >>> counts = DESIGNS.load("hpn-non-blocking").plane_counts(1024, 64)
-        >>> counts.switches, counts.host_links + counts.uplinks, counts.transceivers
+        >>> counts = DESIGNS.load("hpn-non-blocking").counts(DesignSize(gpus=1024, radix=64))
+        >>> counts["total_switches"], counts["fibre_links"], counts["transceivers"]
         (96, 3072, 6144)
         """
+        gpus, radix = size.gpus, size.radix
         check_radix(radix)
         down, spine_radix = radix // 2, radix // self.uplink_width
         leaves, rest = divmod(gpus, down)
@@ -414,19 +375,13 @@ class WideUplinkPlanes(CountedDesign):
                 f" give a multiple of {down}, at most {down * spine_radix:,}"
             )
         uplinks = gpus // self.uplink_width
-        spines = ceil_div(uplinks, spine_radix)
-        per_plane = (leaves, spines, gpus, uplinks)
-        return PlaneCounts(*(self.planes * count for count in per_plane))
-
-    def multiplied_out(self, size: DesignSize) -> Counts:
-        """Counts of all planes; all links are optical."""
-        counts = self.plane_counts(size.gpus, size.radix)
+        links = self.planes * (gpus + uplinks)
         return {
-            "gpus": size.gpus,
-            "total_switches": counts.switches,
+            "gpus": gpus,
+            "total_switches": self.planes * (leaves + ceil_div(uplinks, spine_radix)),
             "copper_links": 0,
-            "fibre_links": counts.host_links + counts.uplinks,
-            "transceivers": counts.transceivers,
+            "fibre_links": links,
+            "transceivers": 2 * links,
         }
 
 

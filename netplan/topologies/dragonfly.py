@@ -39,16 +39,9 @@ from netplan.topologies.specs import Arrangement, FabricSpec
 
 @dataclass(frozen=True, slots=True)
 class DragonflyShape:
-    """Parameters of a dragonfly with groups of one kind.
+    """Parameters of a dragonfly with groups of one kind: p, a, h and g [1].
 
-    Parameters
-    ----------
-    hosts_per_switch, switches_per_group, global_links_per_switch
-        p, a and h [1].
-    groups
-        g [1].
-    pair_links
-        Links between two groups, if fewer than the global ports allow [1].
+    ``pair_links`` are the links between two groups, if fewer than the global ports allow [1].
     """
 
     hosts_per_switch: int
@@ -128,13 +121,7 @@ def _sized_shape(hosts: int, radix: int, shape: tuple[int, int, int]) -> Dragonf
 
 
 def dragonfly_shape(spec: FabricSpec, sizing: Sizing) -> DragonflyShape:
-    """Shape that a spec takes in this size: its own, or balanced for the radix.
-
-    Raises
-    ------
-    InputError
-        If the spec's groups do not hold the GPUs, or ports do not suffice.
-    """
+    """Shape that a spec takes in this size: its own, or balanced for the radix."""
     per_switch, per_group = spec.hosts_per_switch, spec.switches_per_group
     global_links = spec.global_links_per_switch
     if per_switch is None or per_group is None or global_links is None:

@@ -96,18 +96,8 @@ def _pattern(spec: FabricSpec, size: int) -> tuple[AnyInts, AnyInts, AnyInts, An
 def expand(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
     """Expand a fabric to its graph.
 
-    Parameters
-    ----------
-    spec
-        The fabric's catalog file.
-    sizing
-        GPUs, radix and link rates; the spec's own HB domain replaces the sizing's.
-
-    Returns
-    -------
-    FabricGraph
-        GPUs, HB switches and network switches; link groups ``hb`` and those of the fabric's
-        counts, each with exactly as many links.
+    The spec's own HB domain replaces the sizing's. Link groups are ``hb`` and those of the fabric's
+    counts, each with exactly as many links.
 
     Raises
     ------

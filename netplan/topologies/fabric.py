@@ -49,13 +49,7 @@ class Sizing:
     oversubscription: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse sizes outside what netplan plans.
-
-        Raises
-        ------
-        InputError
-            If the GPUs, the radix or the HB domain are out of range.
-        """
+        """Refuse sizes outside what netplan plans."""
         if not MIN_GPUS <= self.gpus <= MAX_GPUS:
             raise InputError(
                 f"{self.gpus:,} GPUs are out of range: give {MIN_GPUS} to {MAX_GPUS:,}"

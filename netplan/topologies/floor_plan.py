@@ -116,20 +116,10 @@ class SwitchRacks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Where every node of a graph stands.
+    """Rack of every node of a graph, and its lowest rack unit, from 1, shape (nodes,).
 
-    Parameters
-    ----------
-    plan
-        The hall.
-    rack
-        Rack of each node, shape (nodes,).
-    unit
-        Lowest rack unit of each node, from 1, shape (nodes,).
-    network_devices
-        Switches, and hosts of the fabric manager, which stand in racks of their own [1].
-    per_rack
-        How many of them a rack takes [1].
+    Switches, and hosts of the fabric manager, stand in racks of their own, ``per_rack`` to a rack
+    [1].
     """
 
     plan: FloorPlan
@@ -155,8 +145,8 @@ class Layout:
         """Length of a cable between two nodes, before rounding up [m]."""
         plan = self.plan
         height = plan.unit_height_m * (self.unit - 0.5)
-        rows = np.abs(self._row(first) - self._row(second))
-        racks = np.abs(self._column(first) - self._column(second))
+        row, column = np.divmod(self.rack, plan.racks_per_row)
+        rows, racks = (np.abs(one[first] - one[second]) for one in (row, column))
         across = rows * plan.row_pitch_m + racks * plan.rack_width_m
         over = 2 * plan.tray_height_m - height[first] - height[second] + across
         inside = np.abs(height[first] - height[second])
@@ -168,26 +158,11 @@ class Layout:
         row, position = divmod(number, self.plan.racks_per_row)
         return Rack(f"{row + 1:02}-{position + 1:02}", row + 1, position + 1)
 
-    def _row(self, node: NDArray[np.integer]) -> Ints:
-        row: Ints = self.rack[node] // self.plan.racks_per_row
-        return row
-
-    def _column(self, node: NDArray[np.integer]) -> Ints:
-        column: Ints = self.rack[node] % self.plan.racks_per_row
-        return column
-
 
 def lay_out(plan: FloorPlan, graph: FabricGraph, *, switch_units: int = 1) -> Layout:
-    """Put every node of a fabric into a rack.
+    """Put every node of a fabric into a rack of a hall.
 
-    Parameters
-    ----------
-    plan
-        The hall.
-    graph
-        The fabric.
-    switch_units
-        Height of a switch: a rack takes as many as the plan says and its units allow [rack units].
+    A rack takes as many switches as the plan says and its units allow, of ``switch_units`` each.
 
     Raises
     ------
@@ -219,7 +194,9 @@ def lay_out(plan: FloorPlan, graph: FabricGraph, *, switch_units: int = 1) -> La
             f"floor plan {plan.name}: {plan.switches_per_rack} switches do not fit"
             f" {plan.rack_units} rack units: lower switches_per_rack"
         )
-    order = _network_racks(plan, compute, network)
+    # The middle of the racks that are used, so that small clusters are not spread out.
+    begin = compute if plan.network == "end" else compute // 2
+    order = np.arange(begin, begin + network)
     racks = np.setdiff1d(np.arange(held), order)[:compute]
     rack = np.zeros(graph.node_count, np.int64)
     unit = np.ones(graph.node_count, np.int64)
@@ -247,12 +224,3 @@ def stock_length_m(plan: FloorPlan, length_m: Floats) -> Floats:
         place < len(stock), stock[np.minimum(place, len(stock) - 1)], np.ceil(length_m)
     )
     return rounded
-
-
-def _network_racks(plan: FloorPlan, compute: int, network: int) -> Ints:
-    """Racks that the switches take, in rising order."""
-    if plan.network == "end":
-        return np.arange(compute, compute + network)
-    # The middle of the racks that are used, so that small clusters are not spread out.
-    first = compute // 2
-    return np.arange(first, first + network)

@@ -42,19 +42,7 @@ LINKS_AT_A_TIME = 1 << 16
 
 
 def connected_parts(node_count: int, source: AnyInts, target: AnyInts) -> Ints:
-    """Part of each node of a graph: the parts are numbered by their lowest nodes.
-
-    Parameters
-    ----------
-    node_count
-        Nodes [1].
-    source, target
-        Ends of each link, shape (links,).
-
-    Returns
-    -------
-    array
-        Shape (nodes,) [1].
+    """Part of each node of a graph, shape (nodes,): the parts are numbered by their lowest nodes.
 
     Examples
     --------
@@ -78,13 +66,6 @@ class Adjacency:
     The neighbours of node i are ``neighbor[indptr[i]:indptr[i + 1]]``, reached over the links
     ``link[indptr[i]:indptr[i + 1]]``: first the links that begin at i, then those that end there,
     each in order.
-
-    Parameters
-    ----------
-    indptr
-        Where each node's row begins, shape (nodes + 1,).
-    neighbor, link
-        Node at the other end, and the link's number, shape (2 links,).
     """
 
     indptr: Ints

@@ -37,14 +37,7 @@ class SiteNetwork(Record):
     notes: tuple[str, ...] = ()
 
     def ports(self, gpus: int, switches: int) -> int:
-        """Ports that the network joins [1].
-
-        Parameters
-        ----------
-        gpus
-            GPUs of the cluster [1].
-        switches
-            Switches of the other networks [1].
+        """Ports that the network joins, for so many GPUs and switches of the other networks [1].
 
         Examples
         --------
@@ -65,19 +58,9 @@ SITE_NETWORKS = Shelf("network", "topologies/networks", SiteNetwork)
 
 
 def build_site_network(network: SiteNetwork, spec: FabricSpec, gpus: int, switches: int) -> Fabric:
-    """Size a site network for a cluster.
+    """Size a site network, on the fabric spec that it names.
 
-    Parameters
-    ----------
-    network, spec
-        The network, and the fabric spec that it names.
-    gpus, switches
-        GPUs of the cluster, and switches of its other networks [1].
-
-    Raises
-    ------
-    InputError
-        If the fabric cannot be built in this size.
+    The cluster has so many GPUs, and so many switches in its other networks [1].
 
     Examples
     --------

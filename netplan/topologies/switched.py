@@ -163,13 +163,9 @@ class Stage:
 class ClosWiring:
     """One Clos network, its switches numbered within each tier.
 
-    Parameters
-    ----------
-    shapes
-        Switches of each tier as a grid: ``(leaves,)``, and above it ``(spines,)`` or
-        ``(planes, spines)``, with one more index for planes inside planes.
-    stages
-        Links below each tier; in the first, ``lower`` counts endpoints in order.
+    The shape of a tier is a grid: ``(leaves,)``, and above it ``(spines,)`` or ``(planes,
+    spines)``, with one more index for planes inside planes. Stages are the links below each tier;
+    in the first, ``lower`` counts endpoints in order.
     """
 
     shapes: tuple[tuple[int, ...], ...]
@@ -250,18 +246,9 @@ TIER_NAMES = ("leaf", "spine", "core")
 class Network:
     """Equal copies of one Clos network.
 
-    Parameters
-    ----------
-    wiring
-        The network.
-    copies
-        How many there are [1].
-    prefix
-        Pattern before a switch's own name, with ``{}`` for the copy; empty for a single network.
-    first
-        Number of the first copy in names [1].
-    leaf_names
-        Names of the leaves, if they stand for more than their number.
+    ``prefix`` is the pattern before a switch's own name, with ``{}`` for the copy from ``first``
+    on; it is empty for a single network. The leaves have names of their own if these stand for more
+    than a number.
     """
 
     wiring: ClosWiring

@@ -28,13 +28,7 @@ MAX_ELONGATION = 4
 
 
 def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
-    """Torus over all HB domains, as near to a cube as the factors of their number allow.
-
-    Raises
-    ------
-    InputError
-        If the spec gives sizes whose product is not the number of HB domains.
-    """
+    """Torus over all HB domains, as near to a cube as the factors of their number allow."""
     sizes = torus_shape(spec, sizing)
     block = spec.copper_block if sizing.hb_size == 1 else 0
     links = tuple(
@@ -61,13 +55,7 @@ def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
 
 
 def torus_shape(spec: FabricSpec, sizing: Sizing) -> tuple[int, ...]:
-    """Sizes along each axis: the spec's own, or the nearest to a cube.
-
-    Raises
-    ------
-    InputError
-        If the spec gives sizes whose product is not the number of HB domains.
-    """
+    """Sizes along each axis: the spec's own, if they hold the HB domains, or nearest to a cube."""
     sizes = spec.sizes or _torus_sizes(sizing.domains, spec.dimensions)
     if prod(sizes) != sizing.domains:
         shape = " x ".join(str(size) for size in sizes)

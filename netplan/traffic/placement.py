@@ -17,7 +17,7 @@ so tensor-parallel neighbours are neighbours in the cluster. The members of one 
 differ only in the digits of its dimensions; listing them is a transposition, not a search.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, isqrt, prod
@@ -123,8 +123,8 @@ class Placement:
     [[0, 1], [2, 3], [4, 5], [6, 7]]
     >>> placement.groups("pipeline").tolist()
     [[0, 4], [1, 5], [2, 6], [3, 7]]
-    >>> placement.coordinates([6]), placement.gpu_at([[0, 0, 0, 1, 1]])
-    (array([[0, 0, 0, 1, 1]]), array([6]))
+    >>> placement.coordinates([6])
+    array([[0, 0, 0, 1, 1]])
     """
 
     levels: tuple[Degrees, ...]
@@ -197,27 +197,13 @@ class Placement:
         if rest.size and not 0 <= rest.min() <= rest.max() < self.gpus:
             raise InputError(f"a GPU is out of range: the placement has {self.gpus:,}")
         found = np.zeros((*rest.shape, len(DIMENSIONS)), dtype=np.int64)
-        for axis, n, weight in self._digits():
-            rest, digit = np.divmod(rest, n)
-            found[..., axis] += digit * weight
-        return found
-
-    def gpu_at(self, coordinates: ArrayLike) -> Ints:
-        """GPUs at coordinates of shape (..., dimensions); the inverse of :meth:`coordinates`."""
-        place = np.asarray(coordinates, dtype=np.int64)
-        gpu, weight_of_gpu = np.zeros(place.shape[:-1], dtype=np.int64), 1
-        for axis, n, weight in self._digits():
-            gpu += place[..., axis] // weight % n * weight_of_gpu
-            weight_of_gpu *= n
-        return gpu
-
-    def _digits(self) -> Iterable[tuple[int, int, int]]:
-        """Digits of a GPU's number, lowest first: dimension, radix, weight in its coordinate."""
         weights = [1] * len(DIMENSIONS)
         for level in self.levels:
             for axis, n in enumerate(level):
-                yield axis, n, weights[axis]
+                rest, digit = np.divmod(rest, n)
+                found[..., axis] += digit * weights[axis]
                 weights[axis] *= n
+        return found
 
 
 def _turned(members: Indices, splits: Sequence[int]) -> Indices:

@@ -103,13 +103,13 @@ def test_hpn_pod_closes_on_its_ports() -> None:
 def test_planes_with_wide_uplinks() -> None:
     planes = DESIGNS.load("hpn-non-blocking")
     assert isinstance(planes, WideUplinkPlanes)
-    counts = planes.plane_counts(1024, 64)
+    counts = planes.counts(DesignSize(gpus=1024, radix=64))
     # a plane: 1024/32 = 32 leaves, 512 uplinks at the double rate, 512/32 = 16 spines
-    assert (counts.leaves, counts.spines, counts.host_links, counts.uplinks) == (64, 32, 2048, 1024)
+    assert (counts["total_switches"], counts["fibre_links"]) == (2 * (32 + 16), 2 * (1024 + 512))
     with pytest.raises(InputError, match="multiple of 32"):
-        planes.plane_counts(1025, 64)
+        planes.counts(DesignSize(gpus=1025, radix=64))
     with pytest.raises(InputError, match="switch radix 1 cannot be used"):
-        planes.plane_counts(1024, 1)
+        planes.counts(DesignSize(gpus=1024, radix=1))
 
 
 FRONTIER = """\

@@ -132,20 +132,9 @@ UNKNOWN_TIER = 127
 def number_draft(draft: Draft, name: str, hb_size: int = 1) -> FabricGraph:
     """Check a draft as a whole and turn it into a graph.
 
-    Parameters
-    ----------
-    draft
-        Nodes and links as read.
-    name
-        Name of the fabric.
-    hb_size
-        GPUs per HB domain, in the order of the GPUs' names [1].
-
-    Raises
-    ------
-    CatalogError
-        If there are no GPUs or links, a link ends on an unknown node, a port is used twice, or the
-        graph is not connected.
+    HB domains hold so many GPUs in the order of their names. That there are no GPUs or links, a
+    link ends on an unknown node, a port is used twice, or the graph is not connected, is a
+    ``CatalogError``.
     """
     names = sorted(draft.nodes, key=_natural_order)
     kind = np.array([draft.nodes[node].kind for node in names], np.int8)

@@ -31,17 +31,7 @@ NEEDED = ("source", "target", "gbps")
 
 
 def edge_list_lines(graph: FabricGraph) -> Iterator[str]:
-    r"""Write a graph as an edge list, line by line.
-
-    Examples
-    --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(8, 16, 1, 450e9, 50e9))
-    >>> list(edge_list_lines(graph))[1]
-    'gpu-0,gpu,0,leaf-0,switch,0,400.0,row,host\n'
-    """
+    """Write a graph as an edge list, line by line."""
     yield ",".join(COLUMNS) + "\n"
     names = graph.node_names()
     kinds = [NODE_KINDS[kind] for kind in graph.node_kind.tolist()]

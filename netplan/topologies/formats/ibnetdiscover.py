@@ -65,13 +65,7 @@ def read_ibnetdiscover(path: Path, *, hb_size: int = 1) -> FabricGraph:
 
 
 def ibnetdiscover_draft(path: Path) -> Draft:
-    """Nodes and links as discovered, also where cables are missing and the whole is no fabric yet.
-
-    Raises
-    ------
-    CatalogError
-        If a line is malformed, or a link has no rate or leads to a node without a block.
-    """
+    """Nodes and links as discovered, also where the whole is no fabric yet."""
     draft = Draft(path)
     nodes, ports = _parse(draft, read_lines(path))
     names = _names(list(nodes.values()))

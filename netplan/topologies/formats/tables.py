@@ -54,13 +54,7 @@ TABLES = (
 
 
 def read_cable_table(path: Path) -> list[Cable]:
-    """Read the cables of a CSV or XLSX table.
-
-    Raises
-    ------
-    CatalogError
-        If the file is malformed: file and line.
-    """
+    """Read the cables of a CSV or XLSX table; errors have file and line."""
     rows = read_table(path)
     line, header = next(rows, (1, []))
     place = _places(path, line, header)
@@ -76,13 +70,7 @@ def read_cable_table(path: Path) -> list[Cable]:
 
 
 def read_table(path: Path) -> Iterator[Row]:
-    """Rows of a CSV or XLSX file with their lines; empty ones are left out.
-
-    Raises
-    ------
-    CatalogError
-        If the file cannot be read, is no table, or has more than a million rows.
-    """
+    """Rows of a CSV or XLSX file with their lines, a million at most; empty ones are left out."""
     if path.suffix.lower() == ".xlsx":
         rows = _read_spreadsheet(path)
         _check_size(path, len(rows))

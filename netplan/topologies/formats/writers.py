@@ -117,20 +117,11 @@ def _hostlist(numbers: Ints) -> str:
 
 
 def astra_sim_network(levels: Sequence[Level]) -> str:
-    """Write levels as ASTRA-sim's analytical network (YAML), a dimension a level.
+    """Write levels, from the inside out, as ASTRA-sim's analytical network (YAML).
 
     The bandwidth is that of one link in one direction, in 2^30 bytes a second. The latency is that
-    of one link; a level's fixed delay per step is spread over the links of the step.
-
-    Parameters
-    ----------
-    levels
-        From the inside out; levels of one member are left out.
-
-    Raises
-    ------
-    InputError
-        If no level joins anything.
+    of one link; a level's fixed delay per step is spread over the links of the step. Levels of one
+    member are left out; that none is left is an error.
 
     Examples
     --------
@@ -170,25 +161,10 @@ def simai_lines(
     """Write a graph as a SimAI (ns-3) topology.
 
     Nodes keep their numbers: GPUs, then HB switches, then network switches. The defaults of the
-    latencies are those of SimAI's own topology generator.
-
-    Parameters
-    ----------
-    graph
-        The fabric, without management hosts.
-    gpu_type
-        Name of the GPU, the last field of the first line.
-    hb_latency_s, network_latency_s
-        Latency of a link inside and outside HB domains [s].
-    gpus_per_node_field
-        Add the seventh field of the first line that some versions read.
-    split_switches
-        Give HB switches and network switches a line each, as some versions read them.
-
-    Raises
-    ------
-    InputError
-        If the graph has management hosts, which SimAI would take for GPUs.
+    latencies, those of a link inside and outside HB domains [s], are those of SimAI's own topology
+    generator. Some versions read a seventh field of the first line, the GPUs a node, or HB switches
+    and network switches on a line each. Management hosts are refused: SimAI would take them for
+    GPUs.
     """
     kinds = graph.node_kind
     if np.any(kinds == MANAGER):
