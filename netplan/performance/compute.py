@@ -20,8 +20,7 @@ import numpy as np
 from netplan.arrays import Amount, Floats, Ints
 from netplan.performance.setting import Setting
 from netplan.traffic.algorithms import Affine
-from netplan.traffic.groups import Network, group_of
-from netplan.traffic.hierarchy import Group
+from netplan.traffic.hierarchy import Group, Network, group_of
 from netplan.traffic.placement import CONTEXT, EXPERT, TENSOR, Placements
 from netplan.workloads.operations import (
     CollectiveKind,

@@ -16,7 +16,7 @@ from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan
 from netplan.performance.setting import Setting
 from netplan.performance.space import single_plan
-from netplan.traffic.groups import Network
+from netplan.traffic.hierarchy import Network
 from netplan.workloads.operations import Operation
 
 OPERATION_PARTS = ("compute", "memory", "tensor_comm", "expert_comm")

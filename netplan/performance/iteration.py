@@ -31,8 +31,7 @@ from netplan.performance.compute import LayerTable, Timing
 from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace, real
 from netplan.traffic.algorithms import Affine
-from netplan.traffic.groups import Network, group_of
-from netplan.traffic.hierarchy import Group
+from netplan.traffic.hierarchy import Group, Network, group_of
 from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placements
 from netplan.workloads.program import Repetition
 

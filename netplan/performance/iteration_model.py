@@ -11,8 +11,7 @@ from typing import Literal
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from netplan.catalog import Entry, Record, Shelf
-from netplan.traffic.groups import Communication
-from netplan.traffic.hierarchy import Schedule
+from netplan.traffic.hierarchy import Communication, Schedule
 from netplan.workloads.program import Counting, Zero
 
 

@@ -38,7 +38,7 @@ from netplan.performance.space import (
     placements_of,
     single_plan,
 )
-from netplan.traffic.groups import Network
+from netplan.traffic.hierarchy import Network
 from netplan.traffic.placement import DATA, PIPELINE, TENSOR, divisors
 from netplan.units import si
 from netplan.workloads.closed_forms import iteration_flops

@@ -47,7 +47,7 @@ from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.floor_plan import FLOOR_PLANS, FloorPlan
 from netplan.topologies.formats.edge_list import NEEDED
-from netplan.topologies.formats.ibnetdiscover import ibnetdiscover_draft
+from netplan.topologies.formats.infiniband import ibnetdiscover_draft
 from netplan.topologies.formats.sheets import (
     netbox_cables,
     netbox_devices,

@@ -35,7 +35,7 @@ from netplan.topologies.specs import FABRICS
 from netplan.traffic.algorithms import Collective
 from netplan.traffic.bounds import lower_bound
 from netplan.traffic.cuts import collective_bound_s
-from netplan.traffic.groups import Network, group_of
+from netplan.traffic.hierarchy import Network, group_of
 from netplan.traffic.loads import GroupLoad, HotLink, LinkLoads
 from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
 from netplan.traffic.matrix_files import load_csv, load_npz

@@ -34,20 +34,9 @@ class HotLink:
 class GroupLoad:
     """Load of the links of one group (``hb``, ``host``, ``leaf-spine``, ...), directions apart.
 
-    Parameters
-    ----------
-    group
-        Name of the group.
-    directions
-        Link directions: twice the links [1].
-    unused
-        Directions that carry nothing [1].
-    total_bytes, largest_bytes
-        Bytes on all of them, and on the most loaded one [B].
-    busiest_s
-        Time of the busiest one [s].
-    utilisation
-        Bytes over what all of them could carry while the busiest link of the fabric works [1].
+    Twice the links are its directions, of which some carry nothing [1]. Bytes are those on all of
+    them and on the most loaded one [B], the time that of the busiest [s]. The utilisation are the
+    bytes over what all could carry while the busiest link of the fabric works [1].
     """
 
     group: str
@@ -61,14 +50,7 @@ class GroupLoad:
 
 @dataclass(frozen=True, eq=False)
 class LinkLoads:
-    """Bytes on every link of a fabric, both directions.
-
-    Parameters
-    ----------
-    graph
-        The fabric.
-    link_bytes
-        Loads [B], shape (2, links): row 0 from source to target, row 1 back.
+    """Bytes on every link of a fabric [B], shape (2, links): from source to target, and back.
 
     Raises
     ------

@@ -30,13 +30,7 @@ BATCH_DIMENSIONS = ("expert", "data")
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """Which pairs of a group the collectives of each kind use.
-
-    Examples
-    --------
-    >>> Patterns(data="hierarchical").tensor
-    'ring'
-    """
+    """Which pairs of a group the collectives of each kind use."""
 
     tensor: Pattern = "ring"
     context: Pattern = "ring"
@@ -140,16 +134,8 @@ def training_traffic(
 ) -> TrafficMatrix:
     """Traffic matrix of one training iteration.
 
-    Parameters
-    ----------
-    program, placement, microbatches
-        As in :func:`collectives_of`.
-    gpus
-        GPUs of the cluster, all of which the placement must cover [1].
-    interleave
-        Interleaved stages of one GPU, v [1].
-    patterns
-        Which pairs of its groups each kind of collectives uses.
+    The placement covers all GPUs of the cluster; one pipeline runs ``microbatches`` m, a GPU has
+    ``interleave`` interleaved stages v [1].
 
     Raises
     ------

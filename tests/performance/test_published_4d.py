@@ -9,7 +9,7 @@ from netplan.performance.compute import LayerGroups, operation_times
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import evaluate_plan, search_plans
 from netplan.performance.setting import Setting
-from netplan.traffic.groups import Network
+from netplan.traffic.hierarchy import Network
 from netplan.traffic.placement import Placements
 from netplan.workloads.operations import Mode, Operation, Sharding
 from tests.performance.cases import (

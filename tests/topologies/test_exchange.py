@@ -17,8 +17,7 @@ from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.edge_list import edge_list_lines, read_edge_list
 from netplan.topologies.formats.graphml import graphml_lines, read_graphml
-from netplan.topologies.formats.ibnetdiscover import read_ibnetdiscover
-from netplan.topologies.formats.infiniband_topo import read_topo, topo_lines
+from netplan.topologies.formats.infiniband import read_ibnetdiscover, read_topo, topo_lines
 from netplan.topologies.formats.writers import (
     astra_sim_network,
     dot_lines,

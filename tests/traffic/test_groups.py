@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netplan.levels import Level, LevelKind
-from netplan.traffic.groups import Communication, Network, group_of
+from netplan.traffic.hierarchy import Communication, Network, group_of
 from netplan.traffic.placement import DATA, PIPELINE, TENSOR, Placements
 from netplan.workloads.operations import CollectiveKind
 

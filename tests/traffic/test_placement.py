@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netplan.traffic.groups import group_of
+from netplan.traffic.hierarchy import group_of
 from netplan.traffic.placement import DIMENSIONS, Degrees, Placement, Placements
 
 DEGREES = st.sampled_from([1, 2, 3, 4])
