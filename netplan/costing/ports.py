@@ -18,24 +18,12 @@ Rule = Literal["port", "speed", "form", "breakout", "lanes", "fibre", "pairs", "
 
 @dataclass(frozen=True, slots=True)
 class Cage:
-    """One cage: what it takes, and how many links of which rate it carries.
+    """One cage: what it takes, and how many links of which rate it carries."""
 
-    Parameters
-    ----------
-    form
-        Form factor that fits, such as ``osfp-finned``.
-    speed_gbps
-        Rate of one link [Gb/s].
-    links
-        Links that the cage carries at this rate: 2 for 800G as 2 x 400G [1].
-    lane_gbps
-        Rate of one electrical lane, None if not known [Gb/s].
-    """
-
-    form: str
-    speed_gbps: float
-    links: int = 1
-    lane_gbps: float | None = None
+    form: str  # form factor that fits, such as ``osfp-finned``
+    speed_gbps: float  # of one link [Gb/s]
+    links: int = 1  # that the cage carries at this rate: 2 for 800G as 2 x 400G [1]
+    lane_gbps: float | None = None  # of one electrical lane, None if not known [Gb/s]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,48 +55,20 @@ class Plug:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """All links of one kind between two banks.
+    """All links of one kind between two banks."""
 
-    Parameters
-    ----------
-    name
-        Link group of the fabric, such as ``leaf-spine``.
-    links
-        Number of links [1].
-    ends
-        Names of the two banks.
-    plugs
-        Plug at each end.
-    medium
-        ``fibre`` between two modules, or the kind of a cable with fixed plugs.
-    length_m
-        Length of one cable [m].
-    reach_m
-        How far the plugs carry [m].
-    cable
-        Name of the cable with fixed plugs; empty for fibre.
-    hops
-        Cables in a row between the two modules: 2 through a circuit switch [1].
-    parallel
-        Links between the same two devices, as far as is known [1].
-    measured
-        Whether the length comes from a floor plan, not from a length class.
-    counted
-        Plugs at either end that no other run counts, where every port is known [1].
-    """
-
-    name: str
-    links: int
-    ends: tuple[str, str]
-    plugs: tuple[Plug, Plug]
-    medium: Literal["fibre", "dac", "aec", "aoc"]
-    length_m: float
-    reach_m: float
-    cable: str = ""
-    hops: int = 1
-    parallel: int = 1
-    measured: bool = False
-    counted: tuple[int, int] | None = None
+    name: str  # link group of the fabric, such as ``leaf-spine``
+    links: int  # number of links [1]
+    ends: tuple[str, str]  # names of the two banks
+    plugs: tuple[Plug, Plug]  # plug at each end
+    medium: Literal["fibre", "dac", "aec", "aoc"]  # ``fibre`` or a cable
+    length_m: float  # of one cable [m]
+    reach_m: float  # how far the plugs carry [m]
+    cable: str = ""  # name of the cable with fixed plugs; empty for fibre
+    hops: int = 1  # cables in a row between the two modules: 2 through a circuit switch [1]
+    parallel: int = 1  # links between the same two devices, as far as is known [1]
+    measured: bool = False  # whether the length comes from a floor plan, not from a length class
+    counted: tuple[int, int] | None = None  # plugs that no other run counts, if known
 
     def plugs_at(self, side: int, devices: int) -> int:
         """Plugs at one end, on so many devices: as counted, else with links spread evenly [1]."""

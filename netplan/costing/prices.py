@@ -31,18 +31,11 @@ Part = Literal[
 
 BASIS: dict[str, str] = {
     "switch_port": "port",
-    "switch": "each",
-    "transceiver": "each",
-    "copper_cable": "each",
-    "active_copper_cable": "each",
-    "optical_cable": "each",
-    "fibre": "each",
     "nic_port": "port",
     "ocs_port": "port",
     "hb_gear": "GPU",
-    "rack": "each",
 }
-"""What one unit of each part is."""
+"""What one unit of a part is; each one, of the others."""
 
 PART_NAMES: dict[str, str] = {
     "switch_port": "switch ports",
@@ -182,7 +175,7 @@ class PriceBook(Record):
 
     def _check_row(self, price: Price) -> None:
         """Refuse a row whose unit, currency or speed does not go with its part."""
-        basis = BASIS[price.part]
+        basis = BASIS.get(price.part, "each")
         unit = f"{self.currency}/{basis}"
         if price.unit.partition("/")[2] != basis:
             raise ValueError(f"{price.what}: unit must be {unit!r}, got {price.unit!r}")

@@ -42,24 +42,12 @@ Direction = Literal["below", "above", "never"]
 
 @dataclass(frozen=True, slots=True)
 class BreakEven:
-    """When the cheaper of two networks stops being the cheaper one, by the price of one part.
-
-    Parameters
-    ----------
-    part
-        The part whose price moves.
-    base
-        Its base price.
-    price
-        The price at which both cost the same; None if there is none above zero.
-    direction
-        On which side of it the cheaper network turns the dearer one.
-    """
+    """When the cheaper of two networks stops being the cheaper one, by the price of one part."""
 
     part: str
-    base: float
-    price: float | None
-    direction: Direction
+    base: float  # its base price
+    price: float | None  # at which both cost the same; None if there is none above zero
+    direction: Direction  # side of it on which the cheaper network turns the dearer one
 
 
 def break_even(cheaper: Quote, dearer: Quote, part: str) -> BreakEven:

@@ -185,24 +185,12 @@ COPPER: tuple[CableKind, ...] = ("dac", "aec", "aoc")
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What a connection between two cages depends on, besides the cages.
+    """What a connection between two cages depends on, besides the cages."""
 
-    Parameters
-    ----------
-    cabling
-        Modules and cables that there are.
-    cables
-        Kinds of cables with fixed plugs that may serve, the cheapest first.
-    length_m
-        Length [m].
-    parallel
-        Links between the same two devices, in one cage at either end, as far as is known [1].
-    """
-
-    cabling: CablingBook
-    cables: tuple[CableKind, ...]
-    length_m: float
-    parallel: int = 1
+    cabling: CablingBook  # modules and cables that there are
+    cables: tuple[CableKind, ...]  # kinds with fixed plugs that may serve, the cheapest first
+    length_m: float  # [m]
+    parallel: int = 1  # links between the same two devices, in one cage at either end [1]
 
 
 def connect(group: LinkGroup, ends: Ends, banks: dict[str, PortBank], link: Link) -> Run:

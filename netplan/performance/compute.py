@@ -151,33 +151,17 @@ class End:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerTable:
-    """One layer and one microbatch, every entry of shape (shardings,).
+    """One layer and one microbatch, every entry of shape (shardings,)."""
 
-    Parameters
-    ----------
-    repetition
-        How often an iteration runs them.
-    forward, backward
-        Time of both directions.
-    weight_bytes, expert_bytes
-        16-bit weights that all data parallel GPUs share, and those of experts [B].
-    activation_bytes
-        What the backward pass needs [B].
-    boundary_bytes
-        What goes to the next stage [B].
-    first, last
-        Embedding and head.
-    """
-
-    repetition: Repetition
+    repetition: Repetition  # how often an iteration runs them
     forward: Timing
     backward: Timing
-    weight_bytes: Floats
-    expert_bytes: Floats
-    activation_bytes: Floats
-    boundary_bytes: Floats
-    first: End
-    last: End
+    weight_bytes: Floats  # 16-bit weights that all data parallel GPUs share [B]
+    expert_bytes: Floats  # those of experts [B]
+    activation_bytes: Floats  # what the backward pass needs [B]
+    boundary_bytes: Floats  # what goes to the next stage [B]
+    first: End  # embedding
+    last: End  # head
 
     @property
     def has_ends(self) -> bool:

@@ -162,11 +162,7 @@ class PlanSearch:
     def whole(self, levels: Sequence[Level]) -> SearchResult:
         """Best plan on all GPUs of some levels; errors as :func:`search_plans`."""
         return search_plans(
-            self.training,
-            levels,
-            strategy=self.strategy,
-            mode=self.mode,
-            options=self.options,
+            self.training, levels, strategy=self.strategy, mode=self.mode, options=self.options
         )
 
 
@@ -175,11 +171,7 @@ class PlanSearch:
 def _search(search: PlanSearch, levels: tuple[Level, ...]) -> SearchResult:
     """Best plan on some levels."""
     return search_largest(
-        search.training,
-        levels,
-        strategy=search.strategy,
-        mode=search.mode,
-        options=search.options,
+        search.training, levels, strategy=search.strategy, mode=search.mode, options=search.options
     )
 
 

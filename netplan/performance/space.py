@@ -53,33 +53,17 @@ class Schedules:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanSpace:
-    """All plans of one setting on some levels.
+    """All plans of one setting on some levels."""
 
-    Parameters
-    ----------
-    placements
-        Shape (levels, dimensions, placements).
-    totals, totals_of
-        Distinct total degrees, shape (dimensions, distinct); which of them each placement has.
-    layer_placements, layer_of
-        Placements with distinct tensor, expert and context degrees; which of them each has.
-    sharding, sharding_layer
-        Shardings of all layer placements, one after the other; to which of them each belongs.
-    first_sharding
-        Where the shardings of each layer placement begin.
-    schedules
-        Schedules of all totals.
-    """
-
-    placements: Placements
-    totals: Ints
-    totals_of: Ints
-    layer_placements: Placements
-    layer_of: Ints
-    sharding: Sharding
-    sharding_layer: Ints
-    first_sharding: Ints
-    schedules: Schedules
+    placements: Placements  # shape (levels, dimensions, placements)
+    totals: Ints  # distinct total degrees, shape (dimensions, distinct)
+    totals_of: Ints  # which of them each placement has
+    layer_placements: Placements  # those with distinct tensor, expert and context degrees
+    layer_of: Ints  # which of them each placement has
+    sharding: Sharding  # of all layer placements, one after the other
+    sharding_layer: Ints  # to which of them each belongs
+    first_sharding: Ints  # where those of each layer placement begin
+    schedules: Schedules  # of all totals
 
     @property
     def schedule_counts(self) -> Ints:

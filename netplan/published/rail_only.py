@@ -77,18 +77,13 @@ def _table_4() -> Iterator[Check]:
         model = MODELS.load(row["model"])
         timed = _table_4_time(row, model)
         where = f"{model.name} on {timed.plan.gpus:,} A100"
-        yield check(
-            f"{where}: iteration s",
-            f"{PAPER}, Table 4",
-            f"{float(row['computed_s']):.2f}",
-            f"{timed.iteration_time_s:.2f}",
-        )
+        printed_s, got_s = f"{float(row['computed_s']):.2f}", f"{timed.iteration_time_s:.2f}"
+        yield check(f"{where}: iteration s", f"{PAPER}, Table 4", printed_s, got_s)
     rows = {row["model"]: row for row in published("rail-only-table4")}
     for name, printed, digits in (("gpt-22b", 15.7, 1), ("gpt-1t", 0.15, 2)):
-        model = MODELS.load(name)
-        row = rows[name]
+        model, row = MODELS.load(name), rows[name]
         timed = _table_4_time(row, model)
-        computed = 100 * hfu(model, timed, int(row["batch"]))
+        computed = 100 * _hfu(model, timed, int(row["batch"]))
         gap = computed - float(row["measured_hfu_percent"])
         yield check(
             f"{name}: HFU above the measured one, points",
@@ -126,7 +121,7 @@ def _table_4_time(row: dict[str, str], model: Model) -> PlanTime:
     return evaluate_plan(Training(model, batch, A100_FLOPS_PER_S, inf, assumptions), levels, plan)
 
 
-def hfu(model: Model, timed: PlanTime, batch: int) -> float:
+def _hfu(model: Model, timed: PlanTime, batch: int) -> float:
     """Hardware FLOP utilisation with 72 B l s h^2 (1 + 2s/(9h) + V/(12hl)) FLOPs."""
     s, h, layers = model.sequence_length, model.hidden_size, model.layers
     factor = 1 + 2 * s / (9 * h) + model.vocabulary / (12 * h * layers)
@@ -160,10 +155,11 @@ def _appendix_d() -> Iterator[Check]:
     rail = float(all_to_all_s(pair, x, y, fast, slow, fabric="rail-only"))
     case = f"all-to-all, {x} x {y}"
     # 8 * 31 * 1e6 / 50e9 = 4.96e-3; 32 * 7 * 1e6 / 900e9 = 0.24889e-3
-    name, expected = f"{case}: full bisection s", 4.96e-3
-    yield check_close(name, f"{PAPER}, Eq. 20", expected, full, tolerance=1e-9)
-    name, expected = f"{case}: rail-only s", 4.96e-3 + 32 * 7e6 / 900e9
-    yield check_close(name, f"{PAPER}, Eq. 21", expected, rail, tolerance=1e-9)
+    for name, where, expected, got in (
+        ("full bisection", "Eq. 20", 4.96e-3, full),
+        ("rail-only", "Eq. 21", 4.96e-3 + 32 * 7e6 / 900e9, rail),
+    ):
+        yield check_close(f"{case}: {name} s", f"{PAPER}, {where}", expected, got, tolerance=1e-9)
     yield known(
         f"{case}: slow-down of rail-only",
         f"{PAPER}, Eq. 22",

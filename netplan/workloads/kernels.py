@@ -24,24 +24,14 @@ from netplan.workloads.operations import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Product:
-    """One local product, (rows x width) times (width x columns).
-
-    Parameters
-    ----------
-    name, module
-        As in `Operation`.
-    rows, width, columns
-        Local sizes [1].
-    copies
-        Matrices that share the rows: the experts of one GPU, else 1 [1].
-    """
+    """One local product, (rows x width) times (width x columns)."""
 
     name: str
     module: Module
-    rows: Floats
+    rows: Floats  # local sizes [1]
     width: Amount
     columns: Amount
-    copies: Amount = 1.0
+    copies: Amount = 1.0  # matrices that share the rows: the experts of one GPU, else 1 [1]
 
     def operation(
         self, *, forward: tuple[Collective, ...], backward: tuple[Collective, ...]

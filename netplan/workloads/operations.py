@@ -186,21 +186,10 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tensor:
-    """What one GPU holds of a result: ``rows`` of ``columns`` 16-bit numbers [1].
-
-    Examples
-    --------
-    >>> Tensor(512.0, 1024.0).tensor_bytes
-    1048576.0
-    """
+    """What one GPU holds of a result: ``rows`` of ``columns`` 16-bit numbers [1]."""
 
     rows: Amount
     columns: Amount = 1.0
-
-    @property
-    def tensor_bytes(self) -> Amount:
-        """The whole of it [B]."""
-        return ELEMENT_BYTES * self.rows * self.columns
 
 
 @dataclass(frozen=True, slots=True, eq=False)

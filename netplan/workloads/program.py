@@ -50,7 +50,6 @@ from netplan.workloads.operations import (
     Sharding,
     Strategy,
     Variant,
-    Work,
     total_bytes,
 )
 from netplan.workloads.transformer import embedding, lm_head, transformer_layer
@@ -119,25 +118,13 @@ T = TypeVar("T", float, Floats)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Runs(Generic[T]):
-    """How often the parts of a program run on one GPU in one iteration [1].
+    """How often the parts of a program run on one GPU in one iteration [1]."""
 
-    Parameters
-    ----------
-    layers
-        Passes through a layer, m n.
-    ends
-        Passes through the embedding or the head, m.
-    transfers
-        Transfers to the next stage, m v.
-    forward_weights, backward_weights
-        Forward and backward collectives of the weights of a stage, r.
-    """
-
-    layers: T
-    ends: T
-    transfers: T
-    forward_weights: Amount
-    backward_weights: Amount
+    layers: T  # passes through a layer, m n
+    ends: T  # passes through the embedding or the head, m
+    transfers: T  # transfers to the next stage, m v
+    forward_weights: Amount  # forward collectives of the weights of a stage, r
+    backward_weights: Amount  # backward ones, r
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,16 +363,11 @@ def training_program(
 
 def _work_uses(operation: Operation, passes: float, stage: Stage) -> Iterator[CollectiveUse]:
     """Collectives of one operation that runs so often forward and backward."""
-    works = (operation.forward, *operation.backward_works)
-    for work in works:
-        panels = _panels(work)
+    for work in (operation.forward, *operation.backward_works):
+        panels = 1.0 if work.panels is None else _number(work.panels)
         for one in work.collectives:
             message = _number(one.message_bytes) / panels
             yield CollectiveUse(one.group, one.kind, (one.group,), message, passes * panels, stage)
-
-
-def _panels(work: Work) -> float:
-    return 1.0 if work.panels is None else _number(work.panels)
 
 
 def _number(amount: Amount) -> float:
