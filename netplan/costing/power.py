@@ -34,10 +34,8 @@ class PowerBook(Record):
 
     def draw(self, part: str, speed_gbps: float) -> Draw | None:
         """Power of a part at exactly this speed, or None if the book does not have it."""
-        for draw in self.draws:
-            if draw.part == part and draw.speed_gbps == speed_gbps:
-                return draw
-        return None
+        key = part, speed_gbps
+        return next((one for one in self.draws if (one.part, one.speed_gbps) == key), None)
 
 
 POWER_BOOKS = Shelf("power", "costing/power", PowerBook)

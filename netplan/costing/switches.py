@@ -57,10 +57,7 @@ class SwitchModel(Record):
 
     def links_per_cage(self, speed_gbps: float) -> int:
         """Links of this rate in one cage; 0 if the switch does not run at it [1]."""
-        for breakout in self.breakouts:
-            if breakout.speed_gbps == speed_gbps:
-                return breakout.links
-        return 0
+        return next((one.links for one in self.breakouts if one.speed_gbps == speed_gbps), 0)
 
     def radix(self, speed_gbps: float) -> int:
         """Ports of this rate; 0 if the switch does not run at it [1].

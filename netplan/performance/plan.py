@@ -77,10 +77,7 @@ class Plan:
     @property
     def sharding(self) -> Sharding:
         """How one microbatch is cut."""
-        totals = self.placement.totals
-        return Sharding.of(
-            self.microbatch, totals.tensor, totals.context, self.panels, totals.expert
-        )
+        return Sharding.of(self.microbatch, self.tensor, self.context, self.panels, self.expert)
 
     @property
     def shape(self) -> str:
@@ -100,13 +97,12 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON: degrees, schedule, and what of each degree lies at each level."""
         levels = [level._asdict() for level in self.placement.levels]
-        total = self.placement.totals
         return {
-            "tensor": total.tensor,
-            "context": total.context,
-            "expert": total.expert,
-            "pipeline": total.pipeline,
-            "data": total.data,
+            "tensor": self.tensor,
+            "context": self.context,
+            "expert": self.expert,
+            "pipeline": self.pipeline,
+            "data": self.data,
             "microbatch": self.microbatch,
             "microbatches": self.microbatches,
             "interleave": self.interleave,
