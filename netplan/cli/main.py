@@ -29,12 +29,24 @@ COMMANDS = {
     "catalog": "List, show and check catalog files.",
     "verify": "Published tables and designs against netplan.",
 }
+QUESTIONS = {
+    "compare": "questions.compare:Compare",
+    "search": "questions.search:Search",
+    "optimize": "questions.optimize:Optimize",
+    "cost": "questions.cost:Cost",
+    "loads": "questions.loads:Loads",
+    "audit": "questions.audit:AuditFile",
+    "faults": "questions.faults:Faults",
+    "verify": "published.verify:Verify",
+}
+"""Classes of the commands that are questions and nothing more."""
+
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 
 
 class LazyCommands(click.Group):
-    """A group whose commands live in ``netplan.cli.<name>`` and are imported on their first use."""
+    """Commands imported on their first use: a question each, or ``netplan.cli.<name>``."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Names of all commands, in the order of use."""
@@ -44,6 +56,11 @@ class LazyCommands(click.Group):
         """Import one command."""
         if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
+        if cmd_name in QUESTIONS:
+            from netplan.cli.commands import command_of
+
+            home, _, name = QUESTIONS[cmd_name].partition(":")
+            return command_of(getattr(import_module(f"netplan.{home}"), name))
         command = import_module(f"netplan.cli.{cmd_name}").command
         return command if isinstance(command, click.Command) else None
 

@@ -118,7 +118,7 @@ def _rows(
             fabric = build_fabric(spec, sizing)
             bill = make_bill(spec, sizing, books, fabric=fabric)
         except (InputError, InfeasibleError) as error:
-            rows.append(_unbuildable(spec, f"Cannot be built: {error}."))
+            rows.append(FabricRow(spec.name, spec.title, (f"Cannot be built: {error}.",)))
             continue
         row = priced_row(spec, bill, books)
         found = search.on(fabric.levels) if search else None
@@ -145,9 +145,6 @@ def priced_row(spec: FabricSpec, bill: Bill, books: BillBooks) -> FabricRow:
         title=spec.title,
         fabric=fabric,
         bill=bill,
-        cost_reduction=None,
-        best=None,
-        timed=None,
         notes=(*fabric.notes, *bill.notes, *_priced_notes(bill, books)),
     )
 
@@ -160,20 +157,6 @@ def timed_row(row: FabricRow, found: SearchResult | str | None) -> FabricRow:
         best=timed.plans[0] if timed else None,
         timed=timed,
         notes=(*row.notes, *_timing_notes(row, found)),
-    )
-
-
-def _unbuildable(spec: FabricSpec, reason: str) -> FabricRow:
-    """A row of a fabric that does not exist in this size."""
-    return FabricRow(
-        name=spec.name,
-        title=spec.title,
-        fabric=None,
-        bill=None,
-        cost_reduction=None,
-        best=None,
-        timed=None,
-        notes=(reason,),
     )
 
 

@@ -9,7 +9,7 @@ from netplan.costing.fabric_bill import Bill
 from netplan.costing.ranges import Range
 from netplan.performance.search import PlanTime, SearchResult
 from netplan.reports.answer import Answer
-from netplan.reports.quantities import Scale, quantity
+from netplan.reports.quantities import Scale, listed, quantity
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -36,12 +36,12 @@ class FabricRow:
 
     name: str
     title: str
-    fabric: Fabric | None
-    bill: Bill | None
-    cost_reduction: float | None
-    best: PlanTime | None
-    timed: SearchResult | None
     notes: tuple[str, ...]
+    fabric: Fabric | None = None
+    bill: Bill | None = None
+    cost_reduction: float | None = None
+    best: PlanTime | None = None
+    timed: SearchResult | None = None
 
     @property
     def cost(self) -> Range | None:
@@ -239,13 +239,8 @@ class Comparison(Answer):
         verb = "costs least" if len(best) == 1 else "tie for the least cost"
         amount = f"{base / 1e6:,.1f} M {self.currency}"
         return Verdict(
-            best[0], rule, f"{start}{_and(best)} {verb}{aside}: {amount}.", tuple(best[1:])
+            best[0], rule, f"{start}{listed(best)} {verb}{aside}: {amount}.", tuple(best[1:])
         )
-
-
-def _and(names: list[str]) -> str:
-    """Names with commas and a last "and"."""
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _passed_over(row: FabricRow, base: float) -> bool:

@@ -12,7 +12,7 @@ from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import BreakEven, Driver, break_even
 from netplan.reports.answer import Answer
-from netplan.reports.quantities import Cell, Quantity, Scale, part_words, quantity
+from netplan.reports.quantities import Cell, Quantity, Scale, listed, part_words, quantity
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -418,7 +418,7 @@ def _sentence(comparison: Comparison, currency: str) -> str:
     if unless:
         text += f" unless {', or '.join(unless)}"
     if never:
-        text += f"{';' if unless else ''} at any price of {_either(never)}"
+        text += f"{';' if unless else ''} at any price of {listed(never, 'or')}"
     if comparison.uncounted:
         text += f" (not counted, for want of a price: {'; '.join(comparison.uncounted)})"
     return f"{text}."
@@ -432,8 +432,3 @@ def _one(part: str) -> str:
 
 def _side(found: BreakEven) -> str:
     return "less than" if found.direction == "below" else "more than"
-
-
-def _either(words: list[str]) -> str:
-    """Join with commas and a last "or"."""
-    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -14,6 +14,7 @@ from netplan.costing.switches import SWITCHES
 from netplan.errors import InputError, NetplanError
 from netplan.faults.forecast import SPARED_KINDS, CheckpointPolicy, ForecastOptions
 from netplan.faults.rates import FAILURE_BOOKS
+from netplan.performance.setting import Training
 from netplan.questions.cost import cost
 from netplan.questions.fabric_faults import FabricQuestion, Racks, fabric_faults
 from netplan.questions.faults_answer import FabricFaults, FaultsAnswer
@@ -119,7 +120,7 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
         self._check()
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.accelerator)
-        search = self.search(self.training(reader, on))
+        trained, assumptions = self.trained(reader)
         book, priced = (
             reader.load(FAILURE_BOOKS, self.failures),
             reader.load(PRICE_BOOKS, self.prices),
@@ -129,10 +130,13 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
         hall = reader.load(FLOOR_PLANS, self.floor_plan) if self.floor_plan else None
         circuit = reader.load(SWITCHES, CIRCUIT_SWITCH)
         sizing = self.sized(on)
+        search = None
+        if self.timing:
+            search = self.search(Training.on(on, trained, assumptions, batch=self.batch))
         inputs = self.inputs(
             hb_size=sizing.hb_size,
             model=self.model if self.timing else None,
-            batch=search.training.batch if self.timing else None,
+            batch=search.training.batch if search else None,
             fabrics=[spec.name for spec in specs],
             switches_per_rack=self.switches_per_rack if self.gpus_per_rack else None,
             groups=str(self.groups) if self.groups else None,
@@ -142,7 +146,7 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
         given = dict(zip((spec.name for spec in specs), named, strict=True))
         question = FabricQuestion(
             sizing=sizing,
-            search=search if self.timing else None,
+            search=search,
             spare_domains=self.spare_domains,
             racks=Racks(
                 hall,

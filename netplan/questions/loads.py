@@ -5,7 +5,7 @@ those of a fabric of the catalog, or of somebody's own graph.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
@@ -261,15 +261,13 @@ class Loads(RunQuestion[LoadsAnswer]):
         run = self.place()
         graph = expand(run.spec, run.fabric.sizing)
         matrix = run.matrix()
-        found = self._routed(graph, _as_wired(run, matrix))
         collectives = tuple(_collectives(run, graph, self.routing))
         part = run.setting.assumptions.communication
-        return LoadsAnswer(
-            inputs=run.inputs | {"matrix": None, "graph": None},
-            graph=graph,
-            link_loads=found,
-            groups=found.by_group(),
-            hottest=found.hottest(self.hot),
+        routed = self._routed(
+            run.inputs | {"matrix": None, "graph": None}, graph, _as_wired(run, matrix)
+        )
+        return replace(
+            routed,
             total_bytes=matrix.total_bytes,
             run=run,
             collectives=collectives,
@@ -278,27 +276,30 @@ class Loads(RunQuestion[LoadsAnswer]):
 
     def _of_matrix(self, path: Path) -> LoadsAnswer:
         graph, replaced = self._graph()
-        matrix = load_matrix(path, graph.gpus)
-        found = self._routed(graph, matrix)
+        matrix = _load_matrix(path, graph.gpus)
         asked = self.inputs(
             hb_size=graph.hb_size,
             matrix=str(path),
             graph=str(self.graph) if self.graph else None,
             set=replaced,
         )
+        routed = self._routed(asked, graph, matrix)
+        return replace(routed, bounds_s=_bounds(graph) if self.bounds else {})
+
+    def _routed(
+        self, inputs: dict[str, object], graph: FabricGraph, matrix: TrafficMatrix
+    ) -> LoadsAnswer:
+        """Loads of the links under a matrix."""
+        rng = np.random.default_rng(self.seed)
+        found = link_loads(graph, matrix, routing=self.routing, rng=rng)
         return LoadsAnswer(
-            inputs=asked,
+            inputs=inputs,
             graph=graph,
             link_loads=found,
             groups=found.by_group(),
             hottest=found.hottest(self.hot),
             total_bytes=matrix.total_bytes,
-            bounds_s=_bounds(graph) if self.bounds else {},
         )
-
-    def _routed(self, graph: FabricGraph, matrix: TrafficMatrix) -> LinkLoads:
-        rng = np.random.default_rng(self.seed)
-        return link_loads(graph, matrix, routing=self.routing, rng=rng)
 
     def _graph(self) -> tuple[FabricGraph, dict[str, object]]:
         """Somebody's graph, or that of a fabric of the catalog; and the values replaced in it."""
@@ -313,7 +314,7 @@ class Loads(RunQuestion[LoadsAnswer]):
 loads = asks(Loads)
 
 
-def load_matrix(path: Path, gpus: int) -> TrafficMatrix:
+def _load_matrix(path: Path, gpus: int) -> TrafficMatrix:
     """Read a saved matrix.
 
     Raises

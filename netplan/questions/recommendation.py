@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from netplan.costing.fabric_bill import FabricBill
 from netplan.questions.comparison import NEARLY_AS_FAST
 from netplan.questions.cost_answer import CostAnswer
+from netplan.reports.quantities import listed
 
 SAME_PACE = 1e-3
 """A difference in iteration time that is not worth a word [1]."""
@@ -116,15 +117,15 @@ def _reasons(
             )
     equal = [bill.name for bill in others if bill.capital.base == chosen.capital.base]
     if equal:
-        yield f"At base prices {_and(equal)} cost{'s' if len(equal) == 1 else ''} the same."
+        yield f"At base prices {listed(equal)} cost{'s' if len(equal) == 1 else ''} the same."
     dearer = [bill for bill in others if bill.capital.base > chosen.capital.base]
     clear = [bill.name for bill in dearer if bill.capital.low > chosen.capital.high]
     overlap = [bill.name for bill in dearer if bill.name not in clear]
     if clear:
-        yield f"Even at its highest price it costs less than the lowest of {_and(clear)}."
+        yield f"Even at its highest price it costs less than the lowest of {listed(clear)}."
     if overlap:
         yield (
-            f"Its price range meets that of {_and(overlap)}: ask for offers on both before"
+            f"Its price range meets that of {listed(overlap)}: ask for offers on both before"
             " you sign."
         )
     if chosen.quote.unpriced:
@@ -132,8 +133,3 @@ def _reasons(
         yield f"Without a price, so not in the sum: {items}."
     if answer.refused:
         yield f"Not compared: {', '.join(row.name for row in answer.refused)} (see the notes)."
-
-
-def _and(names: list[str]) -> str:
-    """Join with commas and a last "and"."""
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from netplan.errors import InputError
-from netplan.performance.iteration_model import ITERATION_MODELS
+from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
 from netplan.performance.search import PlanSearch
 from netplan.performance.setting import (
     AnyStrategy,
@@ -21,7 +21,7 @@ from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
-from netplan.workloads.models import MODELS
+from netplan.workloads.models import MODELS, Model
 from netplan.workloads.operations import Mode, Recompute, Variant
 
 
@@ -66,10 +66,12 @@ class TrainingQuestion(Question[AnswerT_co]):
         )
 
     def training(self, reader: CatalogReader, on: Accelerator) -> Training:
-        """What is trained on such GPUs, from its files."""
-        model = reader.load(MODELS, self.model)
-        assumptions = reader.load(ITERATION_MODELS, self.iteration_model)
-        return Training.on(on, model, assumptions, batch=self.batch)
+        """What is trained on such GPUs."""
+        return Training.on(on, *self.trained(reader), batch=self.batch)
+
+    def trained(self, reader: CatalogReader) -> tuple[Model, IterationModel]:
+        """Files of the model and of the iteration model."""
+        return reader.load(MODELS, self.model), reader.load(ITERATION_MODELS, self.iteration_model)
 
     def search(self, training: Training) -> PlanSearch:
         """The search for the best plan of a training run."""

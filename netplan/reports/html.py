@@ -4,7 +4,7 @@ Jinja2 escapes every text, and the page forbids itself every request (:mod:`netp
 Charts bring plotly into the page; an answer without charts is a few kilobytes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -112,23 +112,20 @@ def blocks(sections: Iterable[Section]) -> list[Block]:
     return found
 
 
-def drawn_table(table: TableSection[object]) -> page.Table:
+def drawn_table(table: TableSection[object]) -> page.Grid:
     """A table as texts under titles; rows of sums stand last and are set off."""
     columns = table.visible(wide=True)
-    rows: list[tuple[str, ...]] = []
-    part = ""
-    for row in table.rows:
-        here = table.part(row) if table.part else ""
-        if here != part:
-            part = here
-            rows.append((here, *[""] * (len(columns) - 1)))
-        rows.append(tuple(one.text(row) for one in columns))
-    rows += [tuple(one.text(row) for one in columns) for row in table.closing]
-    titles = tuple(one.quantity.title + (">" if one.quantity.right else "") for one in columns)
-    chosen = -1 if table.closing else None
-    if table.chosen is not None:
-        chosen = next((at for at, row in enumerate(table.rows) if table.chosen(row)), chosen)
-    return page.Table(titles, tuple(rows), chosen)
+    heads = [(one.quantity.title, "number" if one.quantity.right else "text") for one in columns]
+    chosen = (at for at, row in enumerate(table.rows) if table.chosen and table.chosen(row))
+    at_chosen, last = next(chosen, None), len(table.closing) - 1
+    rows: list[tuple[Sequence[str], bool]] = []
+    for at, (part, row) in enumerate(table.parted()):
+        if part is not None:
+            rows.append(((part, *[""] * (len(columns) - 1)), False))
+        rows.append(([one.text(row) for one in columns], at == at_chosen))
+    for at, row in enumerate(table.closing):
+        rows.append(([one.text(row) for one in columns], at_chosen is None and at == last))
+    return page.Grid(heads, rows)
 
 
 def _bars(bars: Bars) -> list[tuple[str, str, str, Markup]]:

@@ -87,12 +87,9 @@ def _table(table: Table[object]) -> Iterator[str]:
         yield ""
     yield _row([one.quantity.title for one in columns])
     yield "|" + "|".join("--:" if one.quantity.right else "---" for one in columns) + "|"
-    part = ""
-    for row in table.rows:
-        here = table.part(row) if table.part else ""
-        if here != part:
-            part = here
-            yield _row([here, *[""] * (len(columns) - 1)])
+    for part, row in table.parted():
+        if part is not None:
+            yield _row([part, *[""] * (len(columns) - 1)])
         yield _row([one.text(row) for one in columns])
     for row in table.closing:
         yield _row([one.text(row) for one in columns])

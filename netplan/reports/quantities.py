@@ -7,6 +7,7 @@ netplan say their unit by their ending.
 
 import csv
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import isfinite
@@ -273,6 +274,17 @@ def part_words(part: str) -> str:
     """
     first, space, rest = part.partition(" ")
     return PARTS.get(first, first) + space + rest
+
+
+def listed(names: Sequence[str], last: str = "and") -> str:
+    """Names with commas, and a word before the last one.
+
+    Examples
+    --------
+    >>> listed(["torus-2d", "torus-3d", "fat-tree"]), listed(["dragonfly"], "or")
+    ('torus-2d, torus-3d and fat-tree', 'dragonfly')
+    """
+    return f" {last} ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def words(name: str, currency: str = "") -> Words:

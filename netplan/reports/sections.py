@@ -4,7 +4,7 @@ A question describes its answer once, as sections. Every form of it (terminal, C
 spreadsheet, frame) is made from them, and none of them knows a network.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -146,6 +146,14 @@ class Table(Generic[RowT]):
     part: Callable[[RowT], str] | None = None
     only: Only | None = None
     chosen: Callable[[RowT], bool] | None = None
+
+    def parted(self) -> Iterator[tuple[str | None, RowT]]:
+        """Rows, each with the name of the part that it opens, or None."""
+        last = ""
+        for row in self.rows:
+            part = self.part(row) if self.part else ""
+            yield (None if part == last else part), row
+            last = part
 
     def visible(self, *, wide: bool) -> list[Column[RowT]]:
         """Columns for people."""

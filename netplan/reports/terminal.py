@@ -197,19 +197,19 @@ def _drawn(
             no_wrap=one.right or (one.form == "text" and longest(column) <= width // 2),
             overflow="fold",
         )
-    count, part = len(table.rows), ""
-    for number in range(count + len(table.closing)):
-        if number < count and table.part is not None:
-            here = table.part(table.rows[number])
-            if here != part:
-                part = here
-                drawn.add_section()
-                drawn.add_row(_text(here))
-        if number == count:
+    lines = (
+        [Text(cell) for cell in line] for line in zip(*(one[1:] for one in texts), strict=True)
+    )
+    for part, row in table.parted():
+        if part is not None:
             drawn.add_section()
-        set_off = number < count and table.chosen is not None and table.chosen(table.rows[number])
-        cells = (Text(column[number + 1]) for column in texts)
-        drawn.add_row(*cells, style="bold" if set_off else None)
+            drawn.add_row(_text(part))
+        set_off = table.chosen is not None and table.chosen(row)
+        drawn.add_row(*next(lines), style="bold" if set_off else None)
+    if table.closing:
+        drawn.add_section()
+    for line in lines:
+        drawn.add_row(*line)
     return drawn
 
 

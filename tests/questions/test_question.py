@@ -8,10 +8,12 @@ import click
 import pytest
 
 import netplan
-from netplan.cli.compare import command
+from netplan.cli.commands import command_of
 from netplan.errors import CatalogError, UnknownNameError
 from netplan.questions.compare import Compare, compare
 from netplan.questions.question import options_of
+
+command = command_of(Compare)
 
 
 def test_options_keywords_and_documentation_are_the_fields() -> None:
