@@ -2,28 +2,19 @@
 
 import io
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import xlsxwriter
 
 from netplan.errors import InputError
+from netplan.reports.tables import FORMULA_STARTS
+from netplan.reports.xlsx import CREATED, SAFE
 from netplan.topologies.cable_plan import Sheet
 
-# A spreadsheet takes a cell that starts like this for a formula.
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 QUOTED = frozenset(',"\n\r')
 NUMBERS = ("gbps", "length_m", "length")
 ENDINGS = (".csv", ".xlsx")
 MAX_SHEET_ROWS = 1_048_576
-SAFE = {
-    "constant_memory": True,
-    "strings_to_formulas": False,
-    "strings_to_urls": False,
-    "strings_to_numbers": False,
-}
-# A fixed time of writing: the same plan gives the same bytes.
-CREATED = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def check_ending(path: Path) -> str:
@@ -62,7 +53,7 @@ def sheet_xlsx(sheet: Sheet) -> bytes:
         If the sheet has more rows than a spreadsheet holds.
     """
     buffer = io.BytesIO()
-    with xlsxwriter.Workbook(buffer, SAFE) as book:
+    with xlsxwriter.Workbook(buffer, SAFE | {"constant_memory": True}) as book:
         book.set_properties({"title": sheet.name, "created": CREATED})
         page = book.add_worksheet(sheet.name)
         bold = book.add_format({"bold": True})

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -22,7 +22,7 @@ from netplan.questions.export import FabricQuestion, read_graph
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import asks, optional, shared
 from netplan.reports.answer import Answer
-from netplan.reports.sections import Heading, Paragraph, Section, Table, column
+from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
 from netplan.topologies.as_built import (
     Cable,
     CableList,
@@ -361,22 +361,19 @@ class CableComparison(Answer):
             "planned": self.planned,
             "built": self.built,
             "differences": [
-                {name: row[name] for name in DIFFERENCE} for row in map(asdict, self.differences)
+                {name: row[name] for name in (*TO_DO, *BOTH)}
+                for row in map(asdict, self.differences)
             ],
         }
 
     def sections(self) -> Iterator[Section]:
         """One row a difference, with what to do about it."""
-        shown = [
-            column(name, attrgetter(name), shown="always" if name in TO_DO else "never")
-            for name in DIFFERENCE
-        ]
+        shown = [*columns(*TO_DO), *columns(*BOTH, shown="never")]
         yield Table("differences", shown, self.differences)
         yield Paragraph(self.summary)
 
 
-TO_DO = ("kind", "instruction")
-DIFFERENCE = (*TO_DO, "planned", "built")
+TO_DO, BOTH = ("kind", "instruction"), ("planned", "built")
 
 
 def compare_cables(

@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
+from typing import Any
 
 from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.prices import PART_NAMES
-from netplan.costing.switches import Delivery, SwitchModel
+from netplan.costing.switches import Delivery
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.survival import survives_switch, switch_loss
 from netplan.questions.designs import Design, Objective, book_name, label, money, watts
@@ -250,58 +251,47 @@ def _survival() -> Constraint:
 
 
 def _delivery(wanted: str) -> Constraint:
-    def meets(design: Design) -> bool | None:
-        if not design.fabric.tiers:
-            return True
-        if design.switch is None or design.switch.delivery is None:
-            return None
-        return design.switch.delivery in ALLOWED[wanted]
-
     def explain(designs: Sequence[Design]) -> str:
         return (
-            f"no switch is known to be {wanted}: {_switches(designs, _state)}: take another"
+            f"no switch is known to be {wanted}: {_switches(designs, 'delivery')}: take another"
             " --switch, or say so with --set NAME.delivery=shipping"
         )
 
+    meets = partial(_switch_meets, "delivery", lambda known: known in ALLOWED[wanted])
     return Constraint("delivery", f"switches {wanted}", meets, explain)
 
 
 def _lead_time(weeks: float) -> Constraint:
-    def meets(design: Design) -> bool | None:
-        if not design.fabric.tiers:
-            return True
-        if design.switch is None or design.switch.lead_time_weeks is None:
-            return None
-        return design.switch.lead_time_weeks <= weeks
-
     def explain(designs: Sequence[Design]) -> str:
         return (
             f"no switch is known to come within {weeks:g} weeks:"
-            f" {_switches(designs, _weeks)}: allow more, or put in your supplier's word with --set"
-            " NAME.lead_time_weeks=26"
+            f" {_switches(designs, 'lead_time_weeks')}: allow more, or put in your supplier's word"
+            " with --set NAME.lead_time_weeks=26"
         )
 
-    return Constraint("max_lead_time", f"switches within {weeks:g} weeks", meets, explain)
+    words = f"switches within {weeks:g} weeks"
+    meets = partial(_switch_meets, "lead_time_weeks", lambda known: known <= weeks)
+    return Constraint("max_lead_time", words, meets, explain)
 
 
-def _switches(designs: Sequence[Design], say: Callable[[SwitchModel], str]) -> str:
+def _switch_meets(fact: str, allowed: Callable[[Any], bool], design: Design) -> bool | None:
+    """Whether a fact of the design's switch is allowed; None if it is not known."""
+    if not design.fabric.tiers:
+        return True
+    known = getattr(design.switch, fact, None)
+    return None if known is None else allowed(known)
+
+
+def _switches(designs: Sequence[Design], fact: str) -> str:
     """Each switch with what is known of it."""
-    known = {
-        design.switch.name if design.switch else f"{design.radix} ports": (
-            say(design.switch) if design.switch else "no model in the catalog"
-        )
-        for design in designs
-    }
-    return ", ".join(f"{name} {state}" for name, state in known.items())
-
-
-def _state(switch: SwitchModel) -> str:
-    return switch.delivery or "unknown"
-
-
-def _weeks(switch: SwitchModel) -> str:
-    weeks = switch.lead_time_weeks
-    return "unknown" if weeks is None else f"{weeks:g}"
+    known = {}
+    for design in designs:
+        if design.switch is None:
+            known[f"{design.radix} ports"] = "no model in the catalog"
+        else:
+            state = getattr(design.switch, fact)
+            known[design.switch.name] = f"{state:g}" if isinstance(state, float) else state
+    return ", ".join(f"{name} {state or 'unknown'}" for name, state in known.items())
 
 
 def _within(design: Design, objective: Objective, limit: float) -> bool | None:

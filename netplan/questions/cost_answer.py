@@ -42,10 +42,7 @@ def _bill_dict(bill: FabricBill) -> dict[str, Any]:
         "capital": asdict(bill.capital),
         "capital_per_gpu": asdict(bill.per_gpu),
         "power_w": bill.power_w,
-        "energy_kwh_per_year": asdict(life.energy_kwh_per_year),
-        "energy_per_year": asdict(life.energy_per_year),
-        "energy": asdict(life.energy),
-        "annuity_per_year": asdict(life.annuity_per_year),
+        **{name: asdict(getattr(life, name)) for name in _OF_LIFE},
         "cost_per_year": asdict(life.per_year),
         "cost_over_life": asdict(life.total),
         "drivers": [asdict(driver) | {"swing": driver.swing} for driver in bill.drivers],
@@ -63,17 +60,10 @@ def _refused_dict(row: Unbuildable) -> dict[str, Any]:
     return head | lists | empty | {"power_unknown": [], "notes": [row.reason]}
 
 
+_OF_LIFE = ("energy_kwh_per_year", "energy_per_year", "energy", "annuity_per_year")
 _BILL_NUMBERS = (
-    "cost",
-    "capital",
-    "capital_per_gpu",
-    "power_w",
-    "energy_kwh_per_year",
-    "energy_per_year",
-    "energy",
-    "annuity_per_year",
-    "cost_per_year",
-    "cost_over_life",
+    *("cost", "capital", "capital_per_gpu", "power_w"),
+    *(*_OF_LIFE, "cost_per_year", "cost_over_life"),
 )
 
 

@@ -8,7 +8,6 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import xlsxwriter
@@ -21,12 +20,11 @@ from netplan.costing.prices import Price
 from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
 from netplan.reports.quantities import part_words
+from netplan.reports.xlsx import CREATED, SAFE
 
 CASES = ("low", "base", "high")
 MAX_SHEET_NAME = 31
 WIDE_COLUMN, TEXT_COLUMN, NUMBER_COLUMN = 44, 26, 15
-# A fixed time of writing: the same answer gives the same bytes.
-CREATED = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +40,7 @@ class PricedBills:
 def cost_xlsx(answer: PricedBills) -> bytes:
     """The workbook as bytes: Summary, Prices, one bill a fabric, Drivers, Notes."""
     buffer = io.BytesIO()
-    safe = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
-    with xlsxwriter.Workbook(buffer, {"in_memory": True, **safe}) as book:
+    with xlsxwriter.Workbook(buffer, {"in_memory": True, **SAFE}) as book:
         book.set_properties({"title": "Bill of materials", "created": CREATED})
         sheets = _Sheets(book, answer)
         _summary(sheets)

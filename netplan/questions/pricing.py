@@ -100,16 +100,11 @@ class PricingQuestion(ClusterQuestion[AnswerT_co]):
 
 def running_inputs(running: Running) -> dict[str, object]:
     """Years, PUE, tariff and interest as the answer's inputs show them."""
+    ranges = {"pue": running.pue, "tariff_per_kwh": running.tariff, "interest": running.interest}
     return {
         "years": running.years,
-        "pue": running.pue.base,
-        "tariff_per_kwh": running.tariff.base,
-        "interest": running.interest.base,
-        "running": {
-            "pue": asdict(running.pue),
-            "tariff_per_kwh": asdict(running.tariff),
-            "interest": asdict(running.interest),
-        },
+        **{name: amount.base for name, amount in ranges.items()},
+        "running": {name: asdict(amount) for name, amount in ranges.items()},
     }
 
 
