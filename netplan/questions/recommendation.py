@@ -75,11 +75,8 @@ def _sentence(
 ) -> str:
     money = answer.scale
     least = "at least " if chosen.quote.unpriced else ""
-    spread = (
-        f" ({money.one(chosen.capital.low)} to {money.one(chosen.capital.high)})"
-        if chosen.capital.spread
-        else ""
-    )
+    low, high = money.one(chosen.capital.low), money.one(chosen.capital.high)
+    spread = f" ({low} to {high})" if chosen.capital.spread else ""
     text = (
         f"Order {chosen.name}: its network for {chosen.gpus:,} GPUs costs {least}"
         f"{money.one(chosen.capital.base)} {money.title}{spread}"

@@ -389,5 +389,7 @@ def test_the_report_has_a_section_on_failures() -> None:
     for chart in ("survival", "failures"):
         assert f'id="chart-{chart}"' in page
     assert answer.to_dict()["faults"]["inputs"]["fail"] == ["links=3"]
+    tables = {line.partition(",")[0] for line in answer.csv().splitlines()}
+    assert {"years", "faults: years"} <= tables  # of one name, they would be one table
     plain = procurement(gpus=256, radix=32, hb_size=8, timing=False, fabrics=("rail-only",))
     assert '<section id="faults">' not in plain.html()
