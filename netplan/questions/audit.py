@@ -101,7 +101,7 @@ class AuditFile(Question[Audit]):
         "netplan audit fabric.graphml --oversubscription 3:1 --format json",
     )
 
-    file: Path = required("What is audited.", "path", argument=True)
+    file: str | Path = required("What is audited.", "path", argument=True)
     _: KW_ONLY
     radix: int | None = optional(
         "Ports of a switch, to find ports that do not exist.", "whole", unit="ports"
@@ -114,7 +114,9 @@ class AuditFile(Question[Audit]):
 
     def ask(self) -> Audit:
         """Tell the kind of the file, and look for what does not add up."""
-        kind, findings = _findings(self.file, Claims(self.radix, self.oversubscription or 1.0))
+        kind, findings = _findings(
+            Path(self.file), Claims(self.radix, self.oversubscription or 1.0)
+        )
         return Audit(str(self.file), kind, tuple(findings))
 
 

@@ -185,7 +185,9 @@ def _parts(lines: Sequence[BillItem]) -> str:
 
 def _timing_notes(row: FabricRow, found: SearchResult | str | None) -> list[str]:
     if isinstance(found, str):
-        return [found[:1].upper() + found[1:]]
+        first = found.split(maxsplit=1)[0]
+        # The name of a model stays as it is.
+        return [found[:1].upper() + found[1:] if first.isalpha() else found]
     if found is None or row.fabric is None:
         return []
     used, asked = gpu_count(found.levels), row.fabric.sizing.gpus

@@ -270,7 +270,11 @@ def bill_table(
         *([column("spares", _line("spares"))] if spared else []),
         column("unit", _line("unit"), form="code"),
         column("unit_price_base", _each),
-        column(scale.of_money("total_base"), lambda row: row.total.base if row.total else ""),
+        column(
+            scale.of_money("total_base"),
+            lambda row: row.total.base if row.total else "",
+            mark=lambda row: ("", "") if row.priced else incomplete(bill),
+        ),
         column(span_of(), lambda row: _span(scale, row.total) if row.total else ""),
     ]
     return Table(

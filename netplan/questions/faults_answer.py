@@ -171,7 +171,10 @@ class FaultsAnswer(Answer):
         inputs = self.inputs
         trained = ""
         if inputs["model"]:
-            trained = f"; training {inputs['model']}, iteration model {inputs['iteration_model']}"
+            trained = (
+                f"; training {inputs['model']}, batch {inputs['batch']:,}, on"
+                f" {inputs['accelerator']}; iteration model {inputs['iteration_model']}"
+            )
         books = f"rates {inputs['failures']} ({inputs['rates']}), prices {inputs['prices']}"
         return Heading(
             f"Failures on {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}: switches"

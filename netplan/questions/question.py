@@ -142,6 +142,8 @@ class Question(Generic[AnswerT_co]):
                 layers = layers or _layers(self.command, self.catalog)
                 value = _first(layers, self.command, one.name)
                 object.__setattr__(self, one.name, value)
+            elif option.kind == "path":
+                object.__setattr__(self, one.name, _paths(getattr(self, one.name)))
 
     def ask(self) -> AnswerT_co:
         """Answer the question."""
@@ -162,6 +164,13 @@ class Question(Generic[AnswerT_co]):
         }
         plain = {name: list(one) if isinstance(one, tuple) else one for name, one in own.items()}
         return plain | resolved
+
+
+def _paths(value: object) -> object:
+    """Names of files as paths, one or several."""
+    if isinstance(value, str):
+        return Path(value)
+    return tuple(map(_paths, value)) if isinstance(value, (tuple, list)) else value
 
 
 Fields = tuple[tuple[Field[Any], Option], ...]
@@ -294,7 +303,9 @@ def shown_default(question: type[Question[Any]], one: Field[Any], option: Option
     if option.otherwise:
         return option.otherwise
     value = one.default
-    return "" if value in (MISSING, None, (), False, True, "") else str(value)
+    if value in (MISSING, None, (), False, True, ""):
+        return ""
+    return f"{value:.0%}" if option.kind == "percent" else str(value)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,7 +78,7 @@ class PlacedRun:
             ),
             (
                 f"plan{given}: {plan.shape} (TPxPPxDP), {plan.schedule} microbatches,"
-                f" {plan.interleave} stages a GPU"
+                f" {plan.interleave} stage{'s' if plan.interleave > 1 else ''} a GPU"
             ),
         )
         return Heading(

@@ -106,9 +106,10 @@ class SearchAnswer(Answer):
             f"Best plans of {inputs['model']}, batch {inputs['batch']:,}, on {inputs['gpus']:,}"
             f" {inputs['accelerator']}",
             (
+                f"HB domains of {inputs['hb_size']:,}, fabric {inputs['fabric']}",
                 (
-                    f"HB domains of {inputs['hb_size']:,}, fabric {inputs['fabric']}; strategy"
-                    f" {inputs['strategy']}, model {inputs['iteration_model']} ({inputs['mode']})"
+                    f"strategy {inputs['strategy']}, iteration model {inputs['iteration_model']}"
+                    f" ({inputs['mode']})"
                 ),
                 (
                     f"{found.enumerated:,} plans, {found.feasible:,} fit the memory; all were"

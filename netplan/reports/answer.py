@@ -95,8 +95,9 @@ class Answer(ABC):
 
         charts = {one.key: one for one in self.sections() if isinstance(one, Chart)}
         if not charts or (key and key not in charts):
-            known = f"known: {', '.join(charts)}" if charts else "this answer has none"
-            raise InputError(f"no chart {key!r}: {known}")
+            if not charts:
+                raise InputError("this answer has no charts")
+            raise InputError(f"no chart {key!r}: known: {', '.join(charts)}")
         chosen = charts[key] if key else next(iter(charts.values()))
         return go.Figure(data=list(chosen.data), layout=dict(chosen.layout))
 

@@ -52,8 +52,11 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
             " only full domains are timed."
         )
     if not fabric.exact:
+        least = fabric.switches_lower_bound
+        bound = f"the ports alone would need {least:,}"
+        if least == fabric.switches:
+            bound = "no more than the ports alone would need"
         notes.append(
-            f"Sizes do not divide evenly: {fabric.switches:,} switches are wireable, the ports"
-            f" alone would need {fabric.switches_lower_bound:,}."
+            f"Sizes do not divide evenly: {fabric.switches:,} switches are wireable, {bound}."
         )
     return replace(fabric, notes=(*notes, *fabric.notes))

@@ -73,3 +73,11 @@ def test_an_older_report_survives_a_failure(tmp_path: Path) -> None:
     path.write_text("old", encoding="utf-8")
     refused(*SMALL, "--fabric", "nothing", "-o", str(path))
     assert path.read_text(encoding="utf-8") == "old"
+
+
+def test_tables_of_a_report_with_failures_keep_their_names() -> None:
+    cluster = ("--gpus", "256", "--radix", "32", "--hb-size", "8", "--no-timing", "--faults")
+    done = netplan("report", "procurement", *cluster, "--format", "csv")
+    assert (done.returncode, done.stdout[:6]) == (0, "table,")
+    tables = [line.split(",")[0] for line in done.stdout.splitlines()]
+    assert tables.count("years") == tables.count("faults: years") == 4

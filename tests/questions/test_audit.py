@@ -247,3 +247,7 @@ def test_no_topology_breaks_the_audit(lines: list[str]) -> None:
     text = ["9 8 0 1 2 H100", *lines]
     assert is_simulator_topology(text)
     assert all(finding.why for finding in audit_simulator("t", text))
+
+
+def test_a_file_may_be_named_by_text() -> None:
+    assert audit(str(REAL)) == audit(REAL)
