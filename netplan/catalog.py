@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from netplan.documents import Document, read_scalar, read_yaml
-from netplan.errors import CatalogError, UnknownNameError
+from netplan.errors import CatalogError, UnknownNameError, one_line
 
 CATALOG_VARIABLE = "NETPLAN_CATALOG"
 SUFFIX = ".yaml"
@@ -205,7 +205,7 @@ def user_roots(folder: str | Path | None = None) -> tuple[Path, ...]:
     for origin, value in (("--catalog", folder), (CATALOG_VARIABLE, os.getenv(CATALOG_VARIABLE))):
         if value:
             if not Path(value).is_dir():
-                raise CatalogError(f"{origin}: no such folder: {value}")
+                raise CatalogError(f"{origin}: no such folder: {one_line(value)}")
             roots.append(Path(value))
     return tuple(roots)
 

@@ -5,6 +5,17 @@ next. The command line prints it on stderr and exits with code 2.
 """
 
 
+def one_line(text: object) -> str:
+    r"""Text of a user inside a message: line breaks and control signs become what is typed.
+
+    Examples
+    --------
+    >>> print(one_line("my\ncatalog"))
+    my\ncatalog
+    """
+    return repr(str(text))[1:-1]
+
+
 class NetplanError(Exception):
     """Root of all errors that a user can mend."""
 

@@ -13,7 +13,8 @@ from netplan.errors import InputError
 def replacing(path: Path) -> Iterator[Path]:
     """Give the path of a new file beside ``path``, and move it there when the block succeeds.
 
-    If the block fails, or is interrupted, an older file of that name stays as it was.
+    If the block fails, or is interrupted, an older file of that name stays as it was. A link stays
+    a link to the new file; a pipe or a device, such as `/dev/stdout`, is written to as it is.
 
     Raises
     ------
@@ -32,14 +33,18 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         if path.is_dir():
             raise IsADirectoryError(None, "it is a folder")
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=f".{path.name}")
+        if path.exists() and not path.is_file():
+            yield path
+            return
+        place = path.resolve()
+        handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=".", suffix=f".{place.name}")
         os.close(handle)
         yield Path(temporary)
         # A file made by mkstemp is private; give it the rights that a plain open would.
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(temporary, 0o666 & ~mask)  # noqa: PTH101
-        os.replace(temporary, path)  # noqa: PTH105
+        os.replace(temporary, place)  # noqa: PTH105
         temporary = None
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
@@ -49,8 +54,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
-    """Write a whole file in one step; errors as :func:`replacing`."""
+    """Write a whole file in one step, or into a pipe or a device; errors as :func:`replacing`."""
     with replacing(path) as new, new.open("wb") as file:
         file.writelines([content] if isinstance(content, bytes) else content)
         file.flush()
-        os.fsync(file.fileno())
+        if new.is_file():
+            os.fsync(file.fileno())

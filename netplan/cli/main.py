@@ -134,7 +134,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _leave_stdout()
     except (click.ClickException, NetplanError, OSError) as error:
-        click.echo(f"netplan: {_message(error)}", err=True)
+        from netplan.reports.escape import plain
+
+        click.echo(f"netplan: {plain(_message(error))}", err=True)
         return EXIT_USER_ERROR
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0

@@ -38,9 +38,9 @@ def write_report(answer: Procurement, format_: str, output: Path | None) -> None
         raise InputError(f"-o and --xlsx are both {output}: give two files")
     # Both are made before either is written: a report that fails leaves no half behind.
     made = answer.xlsx() if sheet is not None else b""
-    emit_answer(answer, format_, output)
     if sheet is not None:
         write_atomically(sheet, made)
+    emit_answer(answer, format_, output)
 
 
 command.add_command(command_of(Report, formats=FORMATS, extra=(XLSX,), show=write_report))

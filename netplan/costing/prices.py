@@ -13,7 +13,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_
 
 from netplan.catalog import Entry, Record, Shelf
 from netplan.costing.ranges import Range
-from netplan.errors import CatalogError
+from netplan.errors import CatalogError, one_line
 
 Part = Literal[
     "switch_port",
@@ -234,8 +234,8 @@ class PriceBook(Record):
             if not self._knows(currency):
                 known = ", ".join([US_DOLLAR, *self.rates])
                 raise CatalogError(
-                    f"prices {self.name}: no rate from {source} to {target}: known: {known}; add"
-                    f" {currency} under rates, with per_usd, date and source"
+                    f"prices {self.name}: no rate from {source} to {one_line(target)}: known:"
+                    f" {known}; add {one_line(currency)} under rates, with per_usd, date and source"
                 )
         return self._per_usd(target) / self._per_usd(source)
 

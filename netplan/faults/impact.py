@@ -25,6 +25,7 @@ A Clos that joins all rails needs no circuit switches for the first.
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from math import isfinite
 from typing import Any, Literal
 
 import numpy as np
@@ -249,14 +250,17 @@ def _domains_hit(
 
 
 def pod_shares(subject: Subject, damages: Sequence[Damage]) -> list[float | None]:
-    """Throughput of the pod-level all-to-all that each damage leaves [1]; None without pods.
+    """Throughput of the pod-level all-to-all that each damage leaves [1].
+
+    None without pods, and where no two GPUs are left to send.
 
     All damages of a fabric go in one call, which shares what is the same in all of them.
     """
     if subject.graph.link_count > MAX_POD_LINKS:
         return [None] * len(damages)
     try:
-        return [float(share) for share in pod_throughput(subject.graph, damages).share]
+        found = pod_throughput(subject.graph, damages).share
+        return [float(share) if isfinite(share) else None for share in found]
     except InputError:
         # A torus has no pods, a rail-only network no paths between them.
         return [None] * len(damages)

@@ -82,7 +82,7 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
     )
     prices: str = shared("Price book, for recoveries and the price of an hour.")
     years: int = optional("Years to simulate.", "whole", default=1000, low=1, high=MAX_YEARS)
-    seed: int = optional("Seed of all draws.", "whole", default=0, low=0)
+    seed: int = optional("Seed of all draws.", "whole", default=0, low=0, high=2**64)
     checkpoint_write_minutes: float = optional(
         "Minutes to write a checkpoint.", "real", flag="--checkpoint-write", unit="min", default=1.0
     )
@@ -185,6 +185,8 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
             raise InputError(f"--seed {self.seed}: give 0 or more")
         if not 1 <= self.draws <= MAX_DRAWS:
             raise InputError(f"--draws {self.draws:,} is out of range: give 1 to {MAX_DRAWS:,}")
+        if self.switches_per_rack < 1:
+            raise InputError(f"--switches-per-rack {self.switches_per_rack}: give 1 or more")
         if self.spare_domains < 0:
             raise InputError(f"--spare-domains {self.spare_domains}: give 0 or more")
 

@@ -240,7 +240,7 @@ class Loads(RunQuestion[LoadsAnswer]):
         choices=get_args(Routing),
     )
     hot: int = shared("Hottest links to name.", "whole", low=0)
-    seed: int = optional("Seed of hashed routing.", "whole", default=0)
+    seed: int = optional("Seed of hashed routing.", "whole", default=0, high=2**64)
     matrix: Path | None = optional("This traffic (.npz, .csv), not a plan's.", "path")
     graph: Path | None = optional(
         "On this graph (.graphml, .csv, .topo, .ibnetdiscover); needs --matrix.", "path"

@@ -6,7 +6,7 @@ that several questions share stand in one catalog file, `reports/defaults.yaml`.
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
 from pathlib import Path
@@ -29,6 +29,8 @@ Kind = Literal[
 DEFAULTS = "reports/defaults.yaml"
 COMMON = "common"
 OPTION = "option"
+LARGEST = 10**12
+"""Largest whole number of an input that allows no larger one: 64 bits hold its products."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ class Question(Generic[AnswerT_co]):
     )
 
     def __post_init__(self) -> None:
-        """Fill in the defaults of the defaults file."""
+        """Fill in the defaults of the defaults file; refuse numbers that no cluster has."""
         layers: tuple[Mapping[str, object], ...] = ()
         for one, option in options_of(type(self)):
             if option.shared and getattr(self, one.name) is None:
@@ -144,6 +146,8 @@ class Question(Generic[AnswerT_co]):
                 object.__setattr__(self, one.name, value)
             elif option.kind == "path":
                 object.__setattr__(self, one.name, _paths(getattr(self, one.name)))
+            if option.kind in ("whole", "numbers"):
+                _check_size(one.name, option, getattr(self, one.name))
 
     def ask(self) -> AnswerT_co:
         """Answer the question."""
@@ -171,6 +175,19 @@ def _paths(value: object) -> object:
     if isinstance(value, str):
         return Path(value)
     return tuple(map(_paths, value)) if isinstance(value, (tuple, list)) else value
+
+
+def _check_size(name: str, option: Option, value: object) -> None:
+    """Refuse a whole number that arrays cannot hold, before anything counts with it."""
+    largest = max(LARGEST, int(option.high or 0))
+    values = value.values() if isinstance(value, Mapping) else value
+    for one in values if isinstance(values, Iterable) else (values,):
+        if isinstance(one, int) and abs(one) > largest:
+            digits = f"{one:,}" if abs(one) <= LARGEST**2 else "so large a number"
+            flag = option.flag or "--" + name.replace("_", "-")
+            allowed = f"to {int(option.high or LARGEST):,}"
+            low = f"from {option.low:,g} " if option.low is not None else ""
+            raise InputError(f"{flag} {digits} is out of range: give a number {low}{allowed}")
 
 
 Fields = tuple[tuple[Field[Any], Option], ...]
@@ -233,19 +250,29 @@ def _defaults(path: Path, version: int) -> dict[str, dict[str, object]]:  # noqa
     """
     document = read_yaml(path)
     shipped = shipped_root() / DEFAULTS
+    ours = document.data if path == shipped else _defaults(shipped, shipped.stat().st_mtime_ns)
+    known = {name: value for defaults in ours.values() for name, value in defaults.items()}
     for part, values in document.data.items():
-        line = document.line([part])
+        at = f"{path}:{document.line([part])}"
+        if part not in ours:
+            raise CatalogError(f"{at}: {unknown_name('command', str(part), list(ours))}")
         if not isinstance(values, dict):
-            raise CatalogError(f"{path}:{line}: {part}: expected inputs and their values")
-        if path == shipped:
-            continue
-        known = _defaults(shipped, shipped.stat().st_mtime_ns)
-        names = {name for defaults in known.values() for name in defaults}
-        for name in values:
-            if name not in names:
-                error = unknown_name("input", str(name), sorted(names))
-                raise CatalogError(f"{path}:{document.line([part, name])}: {error}")
+            raise CatalogError(f"{at}: {part}: expected inputs and their values")
+        for name, value in values.items():
+            at = f"{path}:{document.line([part, name])}"
+            if name not in known:
+                raise CatalogError(f"{at}: {unknown_name('input', str(name), sorted(known))}")
+            if type(value) is not type(known[name]):
+                raise CatalogError(f"{at}: {name} {value!r}: {_wanted(known[name], value)}")
     return document.data
+
+
+def _wanted(known: object, value: object) -> str:
+    """What a default has to be, for a value that is something else."""
+    if isinstance(known, int):
+        return f"give a whole number, such as {known}"
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"write it in quotes: '{value}'" if number else f"give a text, such as '{known}'"
 
 
 def asks(question: Callable[P, Question[AnswerT_co]]) -> Callable[P, AnswerT_co]:

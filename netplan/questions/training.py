@@ -13,6 +13,7 @@ from netplan.performance.setting import (
     Options,
     Setting,
     Training,
+    check_setting,
     fixed_values,
 )
 from netplan.questions.inputs import CatalogReader
@@ -49,6 +50,12 @@ class TrainingQuestion(Question[AnswerT_co]):
     zero_stage: Literal[0, 1, 2, 3] | None = optional(
         "ZeRO stage.", "whole", flag="--zero", low=0, high=3, otherwise="the iteration model's"
     )
+
+    def __post_init__(self) -> None:
+        """Refuse unknown names and values out of range, even where nothing is timed."""
+        super().__post_init__()
+        check_setting(self.strategy, self.mode)
+        self.options()
 
     def options(self, fixed: Fixed | None = None) -> Options:
         """What the search leaves open or not, as the performance room takes it.

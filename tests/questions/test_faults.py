@@ -287,6 +287,15 @@ def test_a_fabric_without_such_parts_says_so() -> None:
     assert "unknown kind of part 'leaf'" in answer.fabrics[1].scenario
 
 
+def test_a_network_that_lost_all_its_gpus_has_no_throughput_left() -> None:
+    answer = faults(
+        gpus=8, radix=64, hb_size=8, fabrics=("fat-tree",), years=1, timing=False, fail="gpu=100%"
+    )
+    assert single(answer.fabrics[0], "domain").pod_share is None
+    assert scenario(answer.fabrics[0]).impact.pod_share is None
+    assert '"pod_share": null' in answer.json()
+
+
 def test_forms() -> None:
     answer = small(fail=["leaf=1"])
     data = json.loads(json.dumps(answer.to_dict(), allow_nan=False))

@@ -48,6 +48,10 @@ def test_a_users_defaults_hold_for_commands_and_keywords(tmp_path: Path) -> None
         ("common: {pricess: x}\n", "defaults.yaml:1: unknown input 'pricess': did you mean prices"),
         ("common: 3\n", "defaults.yaml:1: common: expected inputs and their values"),
         ("common: {prices: *a}\n", "defaults.yaml:1: "),
+        ("common: {prices: 2026}\n", "defaults.yaml:1: prices 2026: write it in quotes: '2026'"),
+        ("common: {prices: [x]}\n", "prices ['x']: give a text, such as 'rail-only-2023'"),
+        ("common: {experts: x}\n", "defaults.yaml:1: experts 'x': give a whole number, such as 1"),
+        ("comon: {prices: x}\n", "defaults.yaml:1: unknown command 'comon': did you mean common?"),
     ],
 )
 def test_a_wrong_defaults_file_is_one_line(tmp_path: Path, text: str, said: str) -> None:
