@@ -137,7 +137,7 @@ class Question(Generic[AnswerT_co]):
     )
 
     def __post_init__(self) -> None:
-        """Fill in the defaults of the defaults file; refuse numbers that no cluster has."""
+        """Fill in defaults of the defaults file, take one text as a list of one, check sizes."""
         layers: tuple[Mapping[str, object], ...] = ()
         for one, option in options_of(type(self)):
             if option.shared and getattr(self, one.name) is None:
@@ -146,6 +146,8 @@ class Question(Generic[AnswerT_co]):
                 object.__setattr__(self, one.name, value)
             elif option.kind == "path":
                 object.__setattr__(self, one.name, _paths(getattr(self, one.name)))
+            if option.many and isinstance(getattr(self, one.name), str):
+                object.__setattr__(self, one.name, (getattr(self, one.name),))
             if option.kind in ("whole", "numbers"):
                 _check_size(one.name, option, getattr(self, one.name))
 

@@ -62,6 +62,10 @@ def test_a_wrong_defaults_file_is_one_line(tmp_path: Path, text: str, said: str)
     assert said in str(found.value)
 
 
+def test_one_text_is_a_list_of_one() -> None:
+    assert Compare(gpus=64, radix=8, fabrics="rail-only").fabrics == ("rail-only",)
+
+
 def test_inputs_show_what_was_filled_in() -> None:
     inputs = netplan.compare(gpus=512, radix=32, fabrics=("rail-only",), model="gpt-22b").inputs
     assert inputs["prices"] == "rail-only-2023"
