@@ -22,6 +22,7 @@ _HOMES = {
     "procurement": "netplan.questions.procurement",
     "search": "netplan.questions.search",
     "study": "netplan.studies.sessions",
+    "traffic": "netplan.questions.traffic",
     "training_traffic": "netplan.questions.traffic",
     "verify": "netplan.published.verify",
 }
@@ -39,6 +40,7 @@ __all__ = [
     "procurement",
     "search",
     "study",
+    "traffic",
     "training_traffic",
     "verify",
 ]
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
     from netplan.questions.optimize import optimize
     from netplan.questions.procurement import procurement
     from netplan.questions.search import search
-    from netplan.questions.traffic import training_traffic
+    from netplan.questions.traffic import traffic, training_traffic
     from netplan.studies.sessions import study
 
 

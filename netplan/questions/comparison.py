@@ -209,9 +209,14 @@ class Comparison(Answer):
         lacking = {
             line.part for row in rows if row.bill and row.cost for line in row.bill.quote.unpriced
         }
-        known = {"nic_port": "network cards", "hb_gear": "gear inside HB domains"}
+        known = {
+            "nic_port": "network cards",
+            "hb_gear": "gear inside HB domains",
+            "fibre": "fibre cables",
+            "rack": "racks",
+        }
         apart = [words for part, words in known.items() if part in lacking]
-        absent = f" Not in the prices: {' and '.join(apart)}." if apart else ""
+        absent = f" Not in the prices: {listed(apart)}." if apart else ""
         yield f"saves: against {BASELINE}.{absent}"
         if not all(row.fabric.exact for row in rows if row.fabric):
             yield "*: does not divide evenly; as built (the port lower bound is in the notes)."

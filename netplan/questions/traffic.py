@@ -141,4 +141,4 @@ class Traffic(RunQuestion[TrafficAnswer]):
         )
 
 
-training_traffic = asks(Traffic)
+traffic = training_traffic = asks(Traffic)
