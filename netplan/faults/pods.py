@@ -155,8 +155,9 @@ class PodThroughput:
 
     @property
     def share(self) -> Floats:
-        """Throughput next to the intact fabric's [1], shape (copies,)."""
-        left: Floats = self.bytes_per_s / self.intact_bytes_per_s
+        """Throughput next to the intact fabric's [1], shape (copies,); NaN if that has none."""
+        with np.errstate(invalid="ignore"):
+            left: Floats = self.bytes_per_s / self.intact_bytes_per_s
         return left
 
 

@@ -137,6 +137,8 @@ def enumerate_plans(setting: Setting, sizes: Sequence[int]) -> PlanSpace:
     blocks = _blocks(setting, totals, sizes_at, sizes_of)
     layer_block = sizes_of[totals_of[layer_at]]
     index, layer, first = _expand(blocks.first[layer_block], blocks.count[layer_block])
+    # Where nothing divides, there is no sharding and no schedule: any row stands for none.
+    first = np.minimum(first, max(len(index) - 1, 0))
     own = layers.totals[:, layer]
     sharding = Sharding(
         blocks.microbatch[index], own[TENSOR], own[CONTEXT], blocks.panels[index], own[EXPERT]

@@ -17,6 +17,7 @@ from netplan.performance.search import Evaluation, evaluate_plan, search_largest
 from netplan.performance.setting import Fixed, Options, Setting, Training
 from netplan.performance.space import enumerate_plans
 from netplan.traffic.placement import Degrees, Placement, Placements, all_placements, distinct
+from netplan.workloads.models import MODELS
 from netplan.workloads.operations import Strategy, Variant
 from tests.performance.cases import FOURD, PTDP, SYSTEMS, small_model, training, two_tiers
 
@@ -242,3 +243,15 @@ def test_a_fixed_value_that_no_plan_has_is_named() -> None:
         search_plans(
             training(small_model()), TORUS, options=Options(fixed=Fixed(tensor=8, microbatch=3))
         )
+
+
+@pytest.mark.parametrize("strategy", ["2d", "summa"])
+def test_gpus_that_no_width_divides_leave_the_plans_of_the_others(strategy: Strategy) -> None:
+    # 3 divides neither the width nor its panels: grids with a side of 3 have no plan at all.
+    case, levels = training(MODELS.load("gpt-22b"), batch=1024), two_tiers("B200", 64, 192)
+    found = search_plans(case, levels, strategy=strategy)
+    space = enumerate_plans(Setting(case, strategy), [level.size for level in levels])
+    assert found.plans[0].plan.gpus == 192
+    assert space.first_sharding.max() < len(space.sharding.panels)
+    again = evaluate_plan(case, levels, found.plans[0].plan, strategy=strategy)
+    assert again.iteration_time_s == found.plans[0].iteration_time_s

@@ -296,6 +296,11 @@ def test_a_network_that_lost_all_its_gpus_has_no_throughput_left() -> None:
     assert '"pod_share": null' in answer.json()
 
 
+def test_one_switch_group_has_no_traffic_between_pods_to_lose() -> None:
+    answer = small(gpus=512, radix=128, fabrics=("frontier",), years=1, timing=False)
+    assert {one.impact.pod_share for one in answer.fabrics[0].singles} == {None}
+
+
 def test_forms() -> None:
     answer = small(fail=["leaf=1"])
     data = json.loads(json.dumps(answer.to_dict(), allow_nan=False))
