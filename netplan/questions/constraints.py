@@ -225,9 +225,15 @@ def _complete(objective: Objective, books: BillBooks) -> Constraint:
     option = "--prices" if objective == "cost" else "--power"
 
     def explain(designs: Sequence[Design]) -> str:
+        parts = unpriced_parts(designs, objective)
+        if not parts:
+            return (
+                "no design has a network, all GPUs are in one HB domain: give smaller ones with"
+                " --hb-size, or more --gpus"
+            )
         return (
             f"no design has its whole {what}: {book_name(books, objective)} has none for"
-            f" {unpriced_parts(designs, objective)}: take another book with {option}, or add them"
+            f" {parts}: take another book with {option}, or add them"
             " to a copy"
         )
 

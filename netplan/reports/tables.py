@@ -5,6 +5,7 @@ import io
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from netplan.reports.escape import plain
 from netplan.reports.quantities import Cell
 from netplan.reports.sections import Section, data_tables, flat_records
 
@@ -41,10 +42,11 @@ def csv_text(sections: Iterable[Section]) -> str:
 
 
 def inert(value: Cell) -> Cell:
-    """A value that no spreadsheet takes for a formula."""
-    if isinstance(value, str) and value.startswith(FORMULA_STARTS):
-        return "'" + value
-    return value
+    """A value that no spreadsheet takes for a formula, and no terminal for a command."""
+    if not isinstance(value, str):
+        return value
+    text = plain(value)
+    return "'" + text if value.startswith(FORMULA_STARTS) else text
 
 
 def frame(sections: Iterable[Section]) -> "pd.DataFrame":

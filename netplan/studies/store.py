@@ -54,6 +54,7 @@ PLAIN = {
     "unable to open database file": "cannot be opened or written: check the folder and its rights",
     "readonly database": "cannot be written: check the rights of the file and its folder",
     "file is not a database": "is no store of a study: choose another --store",
+    "could not decode": "is damaged: restore a copy, or choose another --store",
     "malformed": "is damaged: restore a copy, or choose another --store",
     "database is locked": "another program holds it: end that program and try again",
     "disk i/o error": f"the disk cannot be read or written, it may be full: check it; {KEPT}",

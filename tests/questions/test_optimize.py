@@ -395,6 +395,10 @@ def test_wrong_inputs(change: dict[str, Any], message: str) -> None:
         ),
         ({"fabrics": ("frontier",), "radices": (32,)}, "no design can be built: frontier"),
         ({"model": "gpt-1t", "gpus": 64}, "gpt-1t fits on no plan: the nearest needs"),
+        (
+            {"gpus": 64, "hb_sizes": (64,), "fabrics": ("torus-2d",), "model": "llama-3-8b"},
+            "no design has a network, all GPUs are in one HB domain: give smaller ones",
+        ),
         ({"gpus": 500, "fabrics": ("torus-2d",)}, "no design has an iteration time"),
     ],
 )

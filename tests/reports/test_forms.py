@@ -81,9 +81,14 @@ def test_one_table_needs_no_column_for_its_name() -> None:
     assert frame.loc["rail-only", "switches"] == 256
 
 
-def test_csv_cells_are_no_formulas() -> None:
-    rows = Sample(({**ROWS[0], "fabric": "=1+1"},)).csv().splitlines()
-    assert "'=1+1" in rows[1]
+def test_csv_cells_are_no_formulas_and_no_commands() -> None:
+    rows = Sample(({**ROWS[0], "fabric": "=1+1\x1b[2J"},)).csv().splitlines()
+    assert "'=1+1\ufffd[2J" in rows[1]
+
+
+def test_csv_cells_are_no_commands_of_a_terminal() -> None:
+    text = Sample(({**ROWS[0], "fabric": HOSTILE},)).csv()
+    assert all(sign.isprintable() or sign == "\n" for sign in text)
 
 
 @pytest.mark.parametrize("width", [40, 80, 140])

@@ -191,6 +191,12 @@ def test_a_damaged_store(tmp_path: Path) -> None:
     refused(store.path, "is damaged: restore a copy, or choose another --store")
 
 
+def test_a_damaged_text(tmp_path: Path) -> None:
+    with make(tmp_path) as store:
+        store._connection.execute("UPDATE meta SET value = CAST(x'22ff22' AS TEXT)")
+    refused(store.path, "is damaged: restore a copy, or choose another --store")
+
+
 def test_a_run_killed_before_its_first_word(tmp_path: Path) -> None:
     path = tmp_path / "toy.sqlite"
     path.touch()
