@@ -255,6 +255,9 @@ class Loads(RunQuestion[LoadsAnswer]):
             raise InputError("--graph needs --matrix: the traffic to route over it")
         if self.graph is None and not self.gpus:
             raise InputError("Missing option '--gpus'")
+        for name, value in (("hot", self.hot), ("seed", self.seed)):
+            if value < 0:
+                raise InputError(f"--{name} {value}: give 0 or more")
         return self._of_run() if self.matrix is None else self._of_matrix(self.matrix)
 
     def _of_run(self) -> LoadsAnswer:
