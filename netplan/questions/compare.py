@@ -1,27 +1,349 @@
 """All fabrics side by side: what each needs, what it costs and draws, how fast it trains."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import inf
+from typing import Any, ClassVar
 
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
 from netplan.costing.materials import BillItem
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PART_NAMES, PRICE_BOOKS
+from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES, require_switch
 from netplan.errors import InfeasibleError, InputError
 from netplan.levels import gpu_count
-from netplan.performance.search import PlanSearch, SearchResult
-from netplan.questions.comparison import BASELINE, Comparison, FabricRow
+from netplan.performance.search import PlanSearch, PlanTime, SearchResult
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import ClusterQuestion, asks, optional, shared
 from netplan.questions.training import TrainingQuestion
+from netplan.reports.answer import Answer
+from netplan.reports.quantities import Scale, listed, quantity
+from netplan.reports.sections import (
+    Column,
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    column,
+    columns,
+    value_at,
+)
 from netplan.topologies.build import build_fabric
-from netplan.topologies.fabric import Sizing
+from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.version import __version__
 from netplan.workloads.accelerators import ACCELERATORS
+
+BASELINE = "rail-optimized"
+PETA = 1e15
+DOLLAR = "USD"
+NEARLY_AS_FAST = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class FabricRow:
+    """One fabric of a comparison; ``fabric`` is None where it cannot be built in this size."""
+
+    name: str
+    title: str
+    notes: tuple[str, ...]
+    fabric: Fabric | None = None
+    bill: Bill | None = None
+    cost_reduction: float | None = None
+    best: PlanTime | None = None
+    timed: SearchResult | None = None
+
+    @property
+    def cost(self) -> Range | None:
+        """Price of the network; None where nothing of it has a price."""
+        return self.bill.cost if self.bill else None
+
+    @property
+    def power_w(self) -> float | None:
+        """Typical power of the network; None where nothing of it is known [W]."""
+        return self.bill.power_w if self.bill else None
+
+    @property
+    def cost_complete(self) -> bool:
+        """Whether the price covers all that sets the fabrics apart.
+
+        The first network port of each GPU is the same on every fabric and may be missing.
+        """
+        return self.bill is not None and self.cost is not None and not self.bill.unpriced_apart
+
+    @property
+    def count_status(self) -> str | None:
+        """Whether its counts divide evenly."""
+        return ("exact" if self.fabric.exact else "wireable") if self.fabric else None
+
+    @property
+    def cost_per_gpu(self) -> float | None:
+        """Base price of the network for one GPU."""
+        return self.cost.base / self.fabric.sizing.gpus if self.cost and self.fabric else None
+
+    @property
+    def mfu(self) -> float | None:
+        """Useful FLOPs over the peak of all GPUs bought, those that the plan leaves idle too."""
+        if self.best is None or self.fabric is None:
+            return None
+        return self.best.mfu * self.best.plan.gpus / self.fabric.sizing.gpus
+
+    @property
+    def effective_flops_per_s(self) -> float | None:
+        """Useful FLOP/s of the whole training run: MFU times the peak of its GPUs [FLOP/s]."""
+        if self.best is None or self.timed is None:
+            return None
+        peak = self.timed.settings[0].training.flops_per_s
+        return self.best.mfu * self.best.plan.gpus * peak
+
+    @property
+    def cost_per_effective_pflops(self) -> float | None:
+        """Base price of the network per useful 10^15 FLOP/s [currency / (PFLOP/s)]."""
+        useful = self.effective_flops_per_s
+        return self.cost.base / (useful / PETA) if self.cost and useful else None
+
+    def to_dict(self, currency: str = DOLLAR) -> dict[str, Any]:
+        """The row as the command line prints it in JSON; dollars where that is the currency."""
+        fabric, cost, best = self.fabric, self.cost, self.best
+        price = asdict(cost) if cost else None
+        dollars = price if currency == DOLLAR else None
+        return {
+            "fabric": self.name,
+            "tiers": len(fabric.tiers) if fabric else None,
+            "switches": value_at(fabric, "switches"),
+            "links": value_at(fabric, "link_count"),
+            **{
+                name: value_at(fabric, name)
+                for name in ("transceivers", "copper_cables", "nic_ports", "spare_ports")
+            },
+            "count_status": self.count_status,
+            "switches_lower_bound": value_at(fabric, "switches_lower_bound"),
+            "switch_tiers": [asdict(tier) for tier in fabric.tiers] if fabric else [],
+            "link_groups": [asdict(group) for group in fabric.links] if fabric else [],
+            "hb_size": value_at(fabric, "sizing.hb_size"),
+            "cost": {"currency": currency, **price} if price else None,
+            "cost_usd": dollars,
+            "cost_per_gpu": self.cost_per_gpu,
+            "cost_per_gpu_usd": self.cost_per_gpu if dollars else None,
+            "cost_per_effective_pflops": self.cost_per_effective_pflops,
+            "cost_per_effective_pflops_usd": self.cost_per_effective_pflops if dollars else None,
+            "cost_complete": self.cost_complete,
+            "cost_reduction": self.cost_reduction,
+            "power_w": self.power_w,
+            "iteration_time_s": value_at(best, "iteration_time_s"),
+            "mfu": self.mfu,
+            "effective_flops_per_s": self.effective_flops_per_s,
+            "memory_bytes": value_at(best, "memory_bytes"),
+            "breakdown_s": value_at(best, "breakdown_s"),
+            "plan": best.plan.to_dict() if best else None,
+            "gpus_used": value_at(best, "plan.gpus"),
+            "space": _space(self.timed) if self.timed else None,
+            "levels": [asdict(level) for level in fabric.levels] if fabric else [],
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to buy: the fabric, the rule that chose it, a sentence, and who is as good."""
+
+    fabric: str
+    rule: str
+    sentence: str
+    tied: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Answer):
+    """The answer of :func:`netplan.compare`."""
+
+    inputs: dict[str, Any]
+    rows: tuple[FabricRow, ...]
+    currency: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan compare --format json``."""
+        verdict = self.verdict
+        return {
+            "netplan_version": __version__,
+            "inputs": self.inputs,
+            "currency": self.currency,
+            "fabrics": [row.to_dict(self.currency) for row in self.rows],
+            "verdict": asdict(verdict) | {"tied": list(verdict.tied)} if verdict else None,
+        }
+
+    def sections(self) -> Iterator[Section]:
+        """Heading, the network, the training run, the verdict, notes."""
+        yield self._heading()
+        legend = tuple(self._legend())
+        yield Table("fabrics", list(self._network()), self.rows, legend=legend)
+        if self.inputs["timing"]:
+            yield Table("fabrics", [NAME, *TRAINING], self.rows)
+        yield Table("fabrics", NOTES, self.rows, only="programs")
+        if self.verdict:
+            yield Paragraph(self.verdict.sentence, "strong")
+        yield Notes.of(((row.name, row.notes) for row in self.rows), "all fabrics")
+
+    def _heading(self) -> Heading:
+        inputs = self.inputs
+        books = f"prices {inputs['prices']}, power {inputs['power']}"
+        if inputs["timing"]:
+            books += (
+                f"; training {inputs['model']}, batch {inputs['batch']:,}, on"
+                f" {inputs['accelerator']}; iteration model {inputs['iteration_model']}"
+            )
+        return Heading(
+            f"Networks for {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}:"
+            f" switches of {inputs['radix']} ports, {inputs['link_gbps']:g} Gb/s",
+            (books, *(f"with {key} = {value}" for key, value in inputs["set"].items())),
+        )
+
+    def _network(self) -> Iterator[Column[FabricRow]]:
+        """Columns of the network: counts, money, power."""
+        yield from COUNTS
+        costs = [row.cost for row in self.rows if row.cost]
+        scale = Scale(1e6, f"M {self.currency}", 1)
+        yield column("currency", lambda _: self.currency, shown="never")
+        yield column(scale.of_money("cost_base"), "cost.base", mark=_incomplete)
+        if any(cost.low < cost.high for cost in costs):
+            yield column("range", _span, title="low-high", form="code", data=False)
+        yield column("cost_low", "cost.low", shown="never")
+        yield column("cost_high", "cost.high", shown="never")
+        yield column("cost_per_gpu", title=f"{self.currency}/GPU")
+        yield from dollar_columns(self.currency)
+        yield from AFTER_MONEY
+
+    def _legend(self) -> Iterator[str]:
+        """What the signs in the tables mean, those that occur."""
+        rows = [row for row in self.rows if row.fabric]
+        lacking = {
+            line.part for row in rows if row.bill and row.cost for line in row.bill.quote.unpriced
+        }
+        known = {
+            "nic_port": "network cards",
+            "hb_gear": "gear inside HB domains",
+            "fibre": "fibre cables",
+            "rack": "racks",
+        }
+        apart = [words for part, words in known.items() if part in lacking]
+        absent = f" Not in the prices: {listed(apart)}." if apart else ""
+        yield f"saves: against {BASELINE}.{absent}"
+        if not all(row.fabric.exact for row in rows if row.fabric):
+            yield "*: does not divide evenly; as built (the port lower bound is in the notes)."
+        if not all(row.cost_complete for row in rows):
+            yield "≥: parts without a price in this book are left out (see the notes)."
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The lowest cost among the fabrics that train about as fast; None without prices."""
+        rows = [row for row in self.rows if row.cost and row.cost_complete]
+        times = [row.best.iteration_time_s for row in self.rows if row.best]
+        start, rule = "", "lowest cost"
+        if times:
+            limit = min(times) * (1 + NEARLY_AS_FAST)
+            rows = [row for row in rows if row.best and row.best.iteration_time_s <= limit]
+            within = quantity("mfu").shown(NEARLY_AS_FAST)
+            start, rule = f"Within {within} of the fastest, ", f"lowest cost within {within}"
+            rule += " of the fastest iteration time"
+        if not rows:
+            return None
+        base = min(row.cost.base if row.cost else inf for row in rows)
+        best = [row.name for row in rows if row.cost and row.cost.base == base]
+        passed = [row.name for row in self.rows if _passed_over(row, base)]
+        aside = f" ({', '.join(passed)} aside: no price for some parts)" if passed else ""
+        verb = "costs least" if len(best) == 1 else "tie for the least cost"
+        amount = f"{base / 1e6:,.1f} M {self.currency}"
+        return Verdict(
+            best[0], rule, f"{start}{listed(best)} {verb}{aside}: {amount}.", tuple(best[1:])
+        )
+
+
+def _passed_over(row: FabricRow, base: float) -> bool:
+    """Whether a fabric could be the cheaper one, had all its parts a price."""
+    return row.cost is not None and not row.cost_complete and row.cost.base < base
+
+
+def _incomplete(row: FabricRow) -> tuple[str, str]:
+    """The sign of a price that leaves parts out."""
+    return ("" if row.cost_complete or row.cost is None else "≥ "), ""
+
+
+def _uneven(row: FabricRow) -> tuple[str, str]:
+    """The sign of counts that do not divide evenly."""
+    return "", ("" if row.fabric is None or row.fabric.exact else "*")
+
+
+def _span(row: FabricRow) -> str | None:
+    """Low to high in millions."""
+    return f"{row.cost.low / 1e6:,.0f}-{row.cost.high / 1e6:,.0f}" if row.cost else None
+
+
+def dollar_columns(currency: str, row: str = "") -> Iterator[Column[Any]]:
+    """Prices whose name says dollars, for programs; nothing in another currency."""
+    if currency == DOLLAR:
+        for case in CASES:
+            yield column(f"cost_{case}_usd", f"{row}cost.{case}", shown="never")
+        yield column("cost_per_gpu_usd", f"{row}cost_per_gpu", shown="never")
+
+
+CASES = ("low", "base", "high")
+NAME: Column[FabricRow] = column("fabric", "name")
+COUNTS: tuple[Column[FabricRow], ...] = (
+    NAME,
+    column("tiers", lambda row: len(row.fabric.tiers) if row.fabric else None, shown="wide"),
+    column("switches", "fabric.switches", mark=_uneven),
+    column("switches_lower_bound", "fabric.switches_lower_bound", shown="never"),
+    column("count_status", shown="never"),
+    column("spare_ports", "fabric.spare_ports", shown="wide"),
+    column("links", "fabric.link_count", shown="wide"),
+    column("copper_cables", "fabric.copper_cables", shown="wide"),
+    column("transceivers", "fabric.transceivers"),
+    column("nic_ports", "fabric.nic_ports", shown="never"),
+)
+AFTER_MONEY: tuple[Column[FabricRow], ...] = (
+    column("cost_complete", shown="never"),
+    *columns("cost_reduction", "power_w"),
+)
+PARTS = tuple(
+    f"breakdown_s.{part}"
+    for part in ("compute", "tensor_comm", "pipeline_comm", "data_comm", "bubble")
+)
+
+
+def plan_columns(row: str = "") -> list[Column[Any]]:
+    """Time, memory and best plan of the timed fabric that stands at a path of each row."""
+    return [
+        column("iteration_time_s", f"{row}best.iteration_time_s"),
+        column("mfu", f"{row}mfu"),
+        column("memory_bytes", f"{row}best.memory_bytes"),
+        column("degrees", f"{row}best.plan.shape", data=False),
+        column("schedule", f"{row}best.plan.schedule", data=False),
+        column("interleave", f"{row}best.plan.interleave"),
+    ]
+
+
+TRAINING: tuple[Column[FabricRow], ...] = (
+    *plan_columns(),
+    *columns(*PARTS, of="best", shown="wide"),
+    *columns("breakdown_s.memory", "breakdown_s.expert_comm", of="best", shown="never"),
+    column("gpus_used", "best.plan.gpus", shown="never"),
+    *columns(
+        *("tensor", "context", "expert", "pipeline", "data", "microbatch", "microbatches"),
+        of="best.plan",
+        shown="never",
+    ),
+)
+NOTES: tuple[Column[FabricRow], ...] = (column("notes", lambda row: " ".join(row.notes)),)
+
+
+def _space(found: SearchResult) -> dict[str, int]:
+    """Size of a searched space (without its time, which differs from run to run)."""
+    return {"enumerated": found.enumerated, "feasible": found.feasible}
+
 
 FABRIC_ORDER = (
     "rail-optimized",

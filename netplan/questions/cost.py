@@ -3,20 +3,441 @@
 Ports close before anything is priced: a fabric whose cable ends have no home has no bill.
 """
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 from netplan.costing.fabric_bill import Bill, BillBooks, FabricBill, Unbuildable, make_bill
 from netplan.costing.lifetime import Running, lifetime
-from netplan.costing.materials import parse_spares
+from netplan.costing.materials import BillItem, left_out, parse_spares
+from netplan.costing.pricing import PricedItem
+from netplan.costing.ranges import Range
+from netplan.costing.sensitivity import BreakEven, Driver, break_even
 from netplan.costing.switches import require_switch
 from netplan.errors import InfeasibleError, InputError
-from netplan.questions.cost_answer import CostAnswer
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.pricing import PricingQuestion, running_inputs
 from netplan.questions.question import asks
+from netplan.reports.answer import Answer
+from netplan.reports.quantities import Cell, Quantity, Scale, listed, part_words, quantity
+from netplan.reports.sections import (
+    Column,
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    column,
+    columns,
+    value_at,
+)
 from netplan.topologies.specs import FABRICS
+from netplan.version import __version__
 from netplan.workloads.accelerators import ACCELERATORS
+
+TRAINING = "training"
+"""Name, in lists, of the network that trains."""
+
+
+def _bill_dict(bill: FabricBill) -> dict[str, Any]:
+    """A bill as the command line prints it in JSON."""
+    life = bill.life
+    return {
+        "fabric": bill.name,
+        "title": bill.title,
+        "ports_close": True,
+        "items": [_item_dict(item) for item in bill.quote.items],
+        "cost": {"currency": bill.quote.currency, **asdict(bill.cost)} if bill.cost else None,
+        "capital": asdict(bill.capital),
+        "capital_per_gpu": asdict(bill.per_gpu),
+        "power_w": bill.power_w,
+        **{name: asdict(getattr(life, name)) for name in _OF_LIFE},
+        "cost_per_year": asdict(life.per_year),
+        "cost_over_life": asdict(life.total),
+        "drivers": [asdict(driver) | {"swing": driver.swing} for driver in bill.drivers],
+        "unpriced": [line.title for line in bill.quote.unpriced],
+        "power_unknown": [line.title for line in bill.draw.unknown],
+        "notes": list(bill.notes),
+    }
+
+
+def _refused_dict(row: Unbuildable) -> dict[str, Any]:
+    """A refusal as JSON: the keys of a bill, empty."""
+    empty = dict.fromkeys(_BILL_NUMBERS)
+    lists: dict[str, Any] = {key: [] for key in ("items", "drivers", "unpriced")}
+    head = {"fabric": row.name, "title": None, "ports_close": False}
+    return head | lists | empty | {"power_unknown": [], "notes": [row.reason]}
+
+
+_OF_LIFE = ("energy_kwh_per_year", "energy_per_year", "energy", "annuity_per_year")
+_BILL_NUMBERS = (
+    *("cost", "capital", "capital_per_gpu", "power_w"),
+    *(*_OF_LIFE, "cost_per_year", "cost_over_life"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The cheapest fabric against another one, part by part."""
+
+    cheaper: str
+    dearer: str
+    difference: float
+    break_evens: tuple[BreakEven, ...]
+    uncounted: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison as JSON."""
+        return asdict(self) | {
+            "break_evens": [asdict(found) for found in self.break_evens],
+            "uncounted": list(self.uncounted),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CostAnswer(Answer):
+    """The answer of :func:`netplan.cost`."""
+
+    inputs: dict[str, Any]
+    currency: str
+    bills: tuple[FabricBill, ...]
+    refused: tuple[Unbuildable, ...]
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What the bills do not hold."""
+        return left_out(self.inputs["networks"])
+
+    @property
+    def scale(self) -> Scale:
+        """Scale of all amounts, by the dearest fabric."""
+        return Scale.of(max(bill.capital.base for bill in self.bills), self.currency)
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The fabric of the lowest base price against each of the others."""
+        ranked = sorted(self.bills, key=lambda bill: (bill.capital.base, bill.name))
+        return tuple(_compare(ranked[0], other) for other in ranked[1:])
+
+    @property
+    def statements(self) -> list[str]:
+        """One sentence on every fabric dearer than the cheapest: what would turn that round."""
+        return [_sentence(comparison, self.currency) for comparison in self.comparisons]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan cost --format json``."""
+        return {
+            "netplan_version": __version__,
+            "inputs": self.inputs,
+            "currency": self.currency,
+            "fabrics": [
+                *(_bill_dict(bill) for bill in self.bills),
+                *(_refused_dict(row) for row in self.refused),
+            ],
+            "comparisons": [comparison.to_dict() for comparison in self.comparisons],
+            "left_out": list(self.left_out),
+        }
+
+    def sections(self) -> Iterator[Section]:
+        """Totals, what to order, what drives the price, what is left out, notes."""
+        yield self._heading()
+        lines = [BillRow.of(bill, item) for bill in self.bills for item in bill.quote.items]
+        yield Table("items", ITEM_DATA, lines, only="programs")
+        yield self._totals()
+        for bill in self.bills:
+            yield bill_table(bill, self.scale, f"{bill.name}: what to order")
+        yield from self._drivers()
+        for statement in self.statements:
+            yield Paragraph(statement, "strong")
+        yield Paragraph(f"Not on the bill: {'; '.join(self.left_out)}.")
+        known = [(bill.name, bill.notes) for bill in self.bills]
+        told = Notes.of(known, "all fabrics").groups
+        yield Notes((*told, *((row.name, row.reason) for row in self.refused)))
+
+    def xlsx(self) -> bytes:
+        """A spreadsheet with live formulas: change a price, and all totals follow."""
+        from netplan.questions.cost_xlsx import PricedBills, cost_xlsx
+
+        notes = (
+            *(("Break-even", statement) for statement in self.statements),
+            *((bill.name, note) for bill in self.bills for note in bill.notes),
+            *((row.name, row.reason) for row in self.refused),
+            *(("Not on the bill", item) for item in self.left_out),
+        )
+        return cost_xlsx(PricedBills(self.inputs, self.currency, self.bills, notes))
+
+    def _heading(self) -> Heading:
+        inputs = self.inputs
+        switch = f"switches {inputs['switch']}" if inputs["switch"] else "switches"
+        less = f" less {100 * inputs['discount']:g} %" if inputs["discount"] else ""
+        books = (
+            f"prices {inputs['prices']}{less} in {self.currency}, power {inputs['power']};"
+            f" {inputs['years']} years, PUE {inputs['pue']:g}, {inputs['tariff_per_kwh']:.4g}"
+            f" {self.currency}/kWh, {100 * inputs['interest']:.3g} % interest"
+        )
+        lines = [books]
+        if inputs["spares"]:
+            lines.append(f"with spares {', '.join(inputs['spares'])}, rounded up line by line")
+        lines += [f"with {key} = {value}" for key, value in inputs["set"].items()]
+        return Heading(
+            f"Bill of materials for {inputs['gpus']:,} GPUs in HB domains of"
+            f" {inputs['hb_size']:,}: {switch} of {inputs['radix']} ports,"
+            f" {inputs['link_gbps']:g} Gb/s",
+            tuple(lines),
+        )
+
+    def _totals(self) -> Table[FabricBill | Unbuildable]:
+        """Price, power and yearly cost of every fabric."""
+        scale = self.scale
+        money = scale.of_money
+        energy, life = (
+            money("energy_per_year", "energy/year"),
+            money("cost_over_life", "cost over life"),
+        )
+        columns: list[Column[FabricBill | Unbuildable]] = [
+            column("fabric", "name"),
+            column("currency", lambda _: self.currency, shown="never"),
+            column(money("cost_base"), of_bill("capital.base"), mark=incomplete),
+            column(span_of(), of_bill("capital", partial(_span, scale)), data=False),
+            column("cost_low", of_bill("capital.low"), shown="never"),
+            column("cost_high", of_bill("capital.high"), shown="never"),
+            column("cost_per_gpu", of_bill("per_gpu.base"), title=f"{self.currency}/GPU"),
+            column("power_w", of_bill("power_w")),
+            column(money("cost_per_year", "cost/year"), of_bill("life.per_year.base")),
+            column(
+                span_of("low-high/year"),
+                of_bill("life.per_year", partial(_span, scale)),
+                shown="wide",
+                data=False,
+            ),
+            column(energy, of_bill("life.energy_per_year.base"), shown="wide"),
+            column(life, of_bill("life.total.base"), shown="wide"),
+        ]
+        legend = [f"cost/year in {scale.title}: annuity of the price, and energy."]
+        if any(bill.quote.unpriced for bill in self.bills):
+            legend.append("≥: lines without a price in this book are not in the sum.")
+        return Table("fabrics", columns, (*self.bills, *self.refused), legend=tuple(legend))
+
+    def _drivers(self) -> Iterator[Section]:
+        """Tornado: each part alone at its low and high price, the largest swing first."""
+        money = self.scale.of_money
+        columns: list[Column[tuple[FabricBill, Driver]]] = [
+            column("fabric", "0.name"),
+            column("part", lambda row: part_words(row[1].part), title="Part", form="prose"),
+            column(money("at_low", "total at low"), "1.at_low"),
+            column(money("at_high", "at high"), "1.at_high"),
+            column(money("swing", "swing"), "1.swing"),
+        ]
+        rows = [(bill, driver) for bill in self.bills for driver in bill.drivers]
+        first = [(bill, one) for bill in self.bills for one in bill.drivers[:DRIVERS_SHOWN]]
+        title = f"What drives the price: one part at its low and high, in {self.scale.title}"
+        yield Table("drivers", columns, rows, only="programs")
+        yield Table("drivers", columns, first, title=title, only="people")
+
+
+DRIVERS_SHOWN = 5
+
+
+class BillRow(NamedTuple):
+    """One line of a bill, or its total."""
+
+    fabric: str
+    currency: str
+    item: str
+    total: Range | None
+    each: Range | None = None
+    priced: PricedItem | None = None
+
+    @classmethod
+    def of(cls, bill: FabricBill, item: PricedItem) -> "BillRow":
+        """A line of a bill."""
+        total, each = (item.total, item.unit_price) if item.price else (None, None)
+        return cls(bill.name, bill.quote.currency, item.line.item, total, each, item)
+
+
+def bill_table(
+    bill: FabricBill, scale: Scale, title: str, *, places: bool = False
+) -> Table[BillRow]:
+    """What to order for one fabric, for people; its total is the last row.
+
+    Parameters
+    ----------
+    bill
+        The bill.
+    scale
+        Scale of the amounts.
+    title
+        Above the table.
+    places
+        Whether to say where each part goes.
+    """
+    spared = any(item.line.spares for item in bill.quote.items)
+    columns: list[Column[BillRow]] = [
+        column("item"),
+        column("specification", _place if places else _line("specification"), shown="wide"),
+        column("order", _line("order")),
+        *([column("spares", _line("spares"))] if spared else []),
+        column("unit", _line("unit"), form="code"),
+        column("unit_price_base", _each),
+        column(
+            scale.of_money("total_base"),
+            lambda row: row.total.base if row.total else "",
+            mark=lambda row: ("", "") if row.priced else incomplete(bill),
+        ),
+        column(span_of(), lambda row: _span(scale, row.total) if row.total else ""),
+    ]
+    return Table(
+        f"bill of {bill.name}",
+        columns,
+        [BillRow.of(bill, item) for item in bill.quote.items],
+        title=title,
+        closing=(BillRow(bill.name, bill.quote.currency, "Total", bill.capital),),
+        part=_beside,
+        only="people",
+    )
+
+
+def span_of(title: str = "low-high") -> Quantity:
+    """A column of amounts from low to high."""
+    return quantity("range", title=title, form="code")
+
+
+def _beside(row: BillRow) -> str:
+    """The network beside that a line is for."""
+    network = row.priced.line.network if row.priced else ""
+    return f"{network} network" if network else ""
+
+
+def _span(scale: Scale, amount: Range) -> str:
+    return scale.span(amount.low, amount.high)
+
+
+def of_bill(
+    path: str, write: Callable[[Any], Cell] = lambda value: value
+) -> Callable[[FabricBill | Unbuildable], Cell]:
+    """What stands at a path in a bill, as it is or written; none for a fabric without one."""
+    return lambda row: write(value_at(row, path)) if isinstance(row, FabricBill) else None
+
+
+def incomplete(row: FabricBill | Unbuildable) -> tuple[str, str]:
+    """The sign of a price that leaves lines out."""
+    return ("≥ " if isinstance(row, FabricBill) and row.quote.unpriced else ""), ""
+
+
+def _line(name: str) -> Callable[[BillRow], Cell]:
+    """A fact of the line; nothing for the total."""
+    return lambda row: getattr(row.priced.line, name) if row.priced else ""
+
+
+def _place(row: BillRow) -> Cell:
+    """What it is, and where it goes."""
+    line = row.priced.line if row.priced else None
+    return "; ".join([line.specification, *line.notes]) if line else ""
+
+
+def _each(row: BillRow) -> Cell:
+    if row.each:
+        return row.each.base
+    return "no price" if row.priced else ""
+
+
+CASES = ("low", "base", "high")
+ITEM_DATA: tuple[Column[BillRow], ...] = (
+    *columns("fabric", "currency"),
+    *columns("category", "item", "specification", of="priced.line"),
+    *columns("quantity", "spares", "order", "unit", of="priced.line"),
+    column("network", lambda row: row.priced.line.network or TRAINING if row.priced else None),
+    *(column(f"unit_price_{case}", f"each.{case}") for case in CASES),
+    *(column(f"total_{case}", f"total.{case}") for case in CASES),
+    *(column(f"price_{key}", f"priced.price.{key}") for key in ("date", "confidence", "source")),
+    column("notes", lambda row: "; ".join(row.priced.line.notes) if row.priced else ""),
+)
+
+
+def _compare(cheaper: FabricBill, dearer: FabricBill) -> Comparison:
+    """Break-evens over all priced parts of two bills, and the parts without a price that differ."""
+    one, two = cheaper.quote, dearer.quote
+    parts = sorted({*one.priced_parts, *two.priced_parts})
+    return Comparison(
+        cheaper=cheaper.name,
+        dearer=dearer.name,
+        difference=two.total.base - one.total.base,
+        break_evens=tuple(break_even(one, two, part) for part in parts),
+        uncounted=_uncounted(one.unpriced, two.unpriced),
+    )
+
+
+def _uncounted(one: tuple[BillItem, ...], two: tuple[BillItem, ...]) -> tuple[str, ...]:
+    """Items without a price that the two bills do not hold alike."""
+    counts, others = (_orders(lines) for lines in (one, two))
+    items = sorted({*counts, *others})
+    return tuple(item for item in items if counts[item] != others[item])
+
+
+def _orders(lines: tuple[BillItem, ...]) -> Counter[str]:
+    """Units by item; cables of all lengths together."""
+    found: Counter[str] = Counter()
+    for line in lines:
+        cable = line.category == "cables"
+        found[line.title.rpartition(",")[0] if cable else line.title] += line.order
+    return found
+
+
+def _item_dict(item: PricedItem) -> dict[str, Any]:
+    line, price = item.line, item.price
+    return {
+        "network": line.network or TRAINING,
+        "category": line.category,
+        "item": line.item,
+        "specification": line.specification,
+        "quantity": line.quantity,
+        "spares": line.spares,
+        "order": line.order,
+        "unit": line.unit,
+        "price_part": price.what if price else None,
+        "price_units": item.price_units,
+        "unit_price": asdict(item.unit_price) if price else None,
+        "total": asdict(item.total) if price else None,
+        "price_date": price.date if price else None,
+        "price_source": price.source if price else None,
+        "price_confidence": price.confidence if price else None,
+        "notes": list(line.notes),
+    }
+
+
+def _sentence(comparison: Comparison, currency: str) -> str:
+    """Such as: A costs less than B and stays cheaper unless …; at any price of …."""
+    one, two = comparison.cheaper, comparison.dearer
+    if comparison.difference <= 0:
+        return f"{one} and {two} cost the same at base prices."
+    unless = [
+        f"{_one(found.part)} costs {_side(found)} {found.price:,.0f} {currency}"
+        f" (base {found.base:,.0f})"
+        for found in comparison.break_evens
+        if found.price is not None
+    ]
+    never = [_one(found.part) for found in comparison.break_evens if found.price is None]
+    text = f"{one} stays cheaper than {two}"
+    if unless:
+        text += f" unless {', or '.join(unless)}"
+    if never:
+        text += f"{';' if unless else ''} at any price of {listed(never, 'or')}"
+    if comparison.uncounted:
+        text += f" (not counted, for want of a price: {'; '.join(comparison.uncounted)})"
+    return f"{text}."
+
+
+def _one(part: str) -> str:
+    """A price row with its article."""
+    words = part_words(part)
+    return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
+
+
+def _side(found: BreakEven) -> str:
+    return "less than" if found.direction == "below" else "more than"
+
 
 DEFAULT_FABRICS = ("rail-optimized", "rail-only")
 

@@ -13,8 +13,7 @@ from typing import Literal
 from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.switches import SwitchModel
 from netplan.errors import InfeasibleError, InputError
-from netplan.questions.compare import priced_row
-from netplan.questions.comparison import FabricRow
+from netplan.questions.compare import FabricRow, priced_row
 from netplan.questions.inputs import sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric

@@ -9,7 +9,7 @@ from netplan.faults.survival import SwitchLoss
 from netplan.performance.pareto import knee
 from netplan.performance.plan import PlanTime
 from netplan.performance.proof import Found, Levels, Searches
-from netplan.questions.comparison import FabricRow, dollar_columns, plan_columns
+from netplan.questions.compare import FabricRow, dollar_columns, plan_columns
 from netplan.questions.constraints import Verdict, unpriced_parts
 from netplan.questions.designs import (
     Design,

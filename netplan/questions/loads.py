@@ -17,7 +17,7 @@ from netplan.performance.iteration_model import CommunicationPart
 from netplan.questions.export import read_graph
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import asks, optional, shared
-from netplan.questions.run import PlacedRun, RunQuestion
+from netplan.questions.training import PlacedRun, RunQuestion
 from netplan.reports.answer import Answer
 from netplan.reports.sections import (
     Column,

@@ -16,8 +16,8 @@ from netplan.costing.prices import PriceBook
 from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
 from netplan.errors import CatalogError
-from netplan.questions.comparison import Comparison, FabricRow
-from netplan.questions.cost_answer import (
+from netplan.questions.compare import Comparison, FabricRow
+from netplan.questions.cost import (
     CASES,
     CostAnswer,
     bill_table,

@@ -11,7 +11,7 @@ from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.materials import Category
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import Driver
-from netplan.questions.cost_answer import CostAnswer
+from netplan.questions.cost import CostAnswer
 from netplan.reports.charts import ACCENT, GREY, PALE, Chart, Json, hover, marks, named_ticks
 from netplan.reports.escape import chart_label
 from netplan.reports.quantities import Scale, part_words

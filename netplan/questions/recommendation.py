@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from netplan.costing.fabric_bill import FabricBill
-from netplan.questions.comparison import NEARLY_AS_FAST
-from netplan.questions.cost_answer import CostAnswer
+from netplan.questions.compare import NEARLY_AS_FAST
+from netplan.questions.cost import CostAnswer
 from netplan.reports.quantities import listed
 
 SAME_PACE = 1e-3

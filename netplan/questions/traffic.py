@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from netplan.errors import InputError
 from netplan.files import replacing
 from netplan.questions.question import asks
-from netplan.questions.run import PlacedRun, RunQuestion
+from netplan.questions.training import PlacedRun, RunQuestion
 from netplan.reports.answer import Answer
 from netplan.reports.html import html_page
 from netplan.reports.quantities import quantity

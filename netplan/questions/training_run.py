@@ -13,8 +13,8 @@ from typing import Any
 
 from netplan.costing.ranges import Range
 from netplan.errors import InputError
-from netplan.questions.comparison import PETA, Comparison
-from netplan.questions.cost_answer import CostAnswer
+from netplan.questions.compare import PETA, Comparison
+from netplan.questions.cost import CostAnswer
 from netplan.workloads.closed_forms import layer_parameters
 from netplan.workloads.models import Model
 
