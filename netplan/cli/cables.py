@@ -20,6 +20,4 @@ def _write(answer: Answer, format_: str, path: Path | None) -> None:
         emit_lines(sheet_csv(answer.sheet()), path)
 
 
-command = command_of(
-    Cables, short_help="Cable plan, port to port; plan against as built.", show=_write
-)
+command = command_of(Cables, show=_write)

@@ -8,24 +8,18 @@ from typing import Any
 
 import click
 
-from netplan.cli.options import PERCENT, RATIO, WHOLE, parse_numbers
+from netplan.cli.options import integer, parse_numbers, percent, ratio
 from netplan.cli.output import emit_answer
 from netplan.questions.inputs import parse_overrides
-from netplan.questions.question import (
-    Option,
-    Question,
-    options_of,
-    shown_default,
-    summary_of,
-)
-from netplan.reports.answer import FORMATS, Answer
+from netplan.questions.question import Option, Question, options_of, shown_default, summary_of
+from netplan.reports.answer import FORMATS
 
 TYPES: dict[str, Any] = {
     "text": str,
-    "whole": WHOLE,
+    "whole": integer,
     "real": float,
-    "ratio": RATIO,
-    "percent": PERCENT,
+    "ratio": ratio,
+    "percent": percent,
     "path": click.Path(path_type=Path),
     "settings": str,
     "numbers": str,
@@ -37,7 +31,6 @@ Show = Callable[[Any, str, Path | None], None]
 def command_of(
     question: type[Question[Any]],
     *,
-    short_help: str = "",
     formats: Sequence[str] = FORMATS,
     extra: Sequence[click.Option] = (),
     show: Show | None = None,
@@ -48,8 +41,6 @@ def command_of(
     ----------
     question
         The class; its docstring is the help.
-    short_help
-        In lists of commands.
     formats
         Forms of the answer; the first is the default. None if ``show`` knows a single one.
     extra
@@ -64,7 +55,8 @@ def command_of(
         asked = {name: value for name, value in given.items() if name not in names}
         answer = question(**read_inputs(question, asked)).ask()
         (show or emit_answer)(answer, format_, path)
-        finish(answer)
+        if answer.exit_code:
+            sys.exit(answer.exit_code)
 
     options = [option_of(question, one, option) for one, option in options_of(question)]
     return click.Command(
@@ -72,7 +64,6 @@ def command_of(
         callback=run,
         params=[*options, *extra, *answer_options(formats)],
         help=help_of(question),
-        short_help=short_help or None,
     )
 
 
@@ -81,12 +72,6 @@ def help_of(question: type[Question[Any]]) -> str:
     text = summary_of(question).replace("``", "`")
     lines = [f"  {example}" for example in question.examples]
     return "\n".join([text, "", "\b", "Examples:", *lines]) if lines else text
-
-
-def finish(answer: Answer) -> None:
-    """Exit as the answer asks for, where it found something."""
-    if answer.exit_code:
-        sys.exit(answer.exit_code)
 
 
 def read_inputs(question: type[Question[Any]], given: Mapping[str, Any]) -> dict[str, Any]:

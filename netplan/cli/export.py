@@ -12,6 +12,4 @@ def _write(answer: GraphFile, _format: str, path: Path | None) -> None:
     emit_lines(answer.lines(), path)
 
 
-command = command_of(
-    Export, short_help="A fabric as a graph for other tools.", formats=(), show=_write
-)
+command = command_of(Export, formats=(), show=_write)

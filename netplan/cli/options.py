@@ -1,75 +1,45 @@
-"""Options that several commands share."""
+"""How the words of options become values; click says the option and the reason of a refusal."""
 
 import re
 from collections.abc import Sequence
 
-import click
+from click import BadParameter, UsageError
 
 
-class WholeNumber(click.ParamType[int]):
-    """A whole number; thousands may be set off by commas or underscores."""
-
-    name = "integer"
-
-    def convert(
-        self,
-        value: object,
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> int:
-        """Read the number, or say how to write it."""
-        if isinstance(value, int):
-            return value
-        text = str(value)
-        try:
-            return int(text.replace(",", "_"))
-        except ValueError:
-            self.fail(f"{text!r} is not a whole number{_suggestion(text)}", param, ctx)
+def integer(text: str) -> int:
+    """Read a whole number; thousands may be set off by commas or underscores."""
+    try:
+        return int(text.replace(",", "_"))
+    except ValueError:
+        raise BadParameter(f"{text!r} is not a whole number{_suggestion(text)}") from None
 
 
-class Ratio(click.ParamType[float]):
-    """An oversubscription ratio: ``3`` or ``3:1``."""
-
-    name = "ratio"
-
-    def convert(
-        self,
-        value: object,
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> float:
-        """Read the ratio of bandwidth down to bandwidth up."""
-        down, _, up = str(value).partition(":")
-        try:
-            ratio = float(down) / float(up or 1)
-        except (ValueError, ZeroDivisionError):
-            self.fail(f"{value!r} is not a ratio: write 3 or 3:1", param, ctx)
-        if not 1 <= ratio < float("inf"):
-            self.fail(f"{value!r} is out of range: at least 1:1", param, ctx)
-        return ratio
+def _suggestion(text: str) -> str:
+    try:
+        value = float(text)
+    except ValueError:
+        return ""
+    return f": write {int(value)}" if value.is_integer() and abs(value) < 1e15 else ""  # noqa: PLR2004
 
 
-class Percent(click.ParamType[float]):
-    """A percentage such as ``7%``, read as a share of one."""
-
-    name = "percent"
-
-    def convert(
-        self,
-        value: object,
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> float:
-        """Read the share; a number without its sign could mean either."""
-        text = str(value).strip()
-        if not re.fullmatch(r"-?\d+(\.\d+)?\s*%", text):
-            self.fail(f"{text!r} is not a percentage: write 7%", param, ctx)
-        return float(text.rstrip("% ")) / 100
+def ratio(text: str) -> float:
+    """Read an oversubscription ratio, ``3`` or ``3:1``: bandwidth down to bandwidth up."""
+    down, _, up = text.partition(":")
+    try:
+        found = float(down) / float(up or 1)
+    except (ValueError, ZeroDivisionError):
+        raise BadParameter(f"{text!r} is not a ratio: write 3 or 3:1") from None
+    if not 1 <= found < float("inf"):
+        raise BadParameter(f"{text!r} is out of range: at least 1:1")
+    return found
 
 
-WHOLE = WholeNumber()
-RATIO = Ratio()
-PERCENT = Percent()
+def percent(text: str) -> float:
+    """Read a percentage such as ``7%`` as a share of one; without its sign it could mean either."""
+    text = text.strip()
+    if not re.fullmatch(r"-?\d+(\.\d+)?\s*%", text):
+        raise BadParameter(f"{text!r} is not a percentage: write 7%")
+    return float(text.rstrip("% ")) / 100
 
 
 def parse_numbers(flag: str, texts: Sequence[str]) -> dict[str, int]:
@@ -91,13 +61,5 @@ def parse_numbers(flag: str, texts: Sequence[str]) -> dict[str, int]:
         try:
             found[name.strip()] = int(amount)
         except ValueError:
-            raise click.UsageError(f"{flag} {text!r}: write NAME=N, such as pipeline=64") from None
+            raise UsageError(f"{flag} {text!r}: write NAME=N, such as pipeline=64") from None
     return found
-
-
-def _suggestion(text: str) -> str:
-    try:
-        value = float(text)
-    except ValueError:
-        return ""
-    return f": write {int(value)}" if value.is_integer() and abs(value) < 1e15 else ""  # noqa: PLR2004

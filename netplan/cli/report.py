@@ -18,12 +18,7 @@ XLSX = click.Option(
 FORMATS = ("html", "json", "table", "csv", "markdown", "xlsx")
 
 
-@click.group("report", short_help="Documents to send: procurement.")
-def command() -> None:
-    """Write a report: one file that opens anywhere and loads nothing."""
-
-
-def write_report(answer: Procurement, format_: str, output: Path | None) -> None:
+def _write(answer: Procurement, format_: str, output: Path | None) -> None:
     """Write the report, and the spreadsheet beside it if it is wanted.
 
     Raises
@@ -43,4 +38,8 @@ def write_report(answer: Procurement, format_: str, output: Path | None) -> None
     emit_answer(answer, format_, output)
 
 
-command.add_command(command_of(Report, formats=FORMATS, extra=(XLSX,), show=write_report))
+command = click.Group(
+    "report",
+    commands=[command_of(Report, formats=FORMATS, extra=(XLSX,), show=_write)],
+    help="Write a report: one file that opens anywhere and loads nothing.",
+)

@@ -86,7 +86,6 @@ def _show(answer: Answer, format_: str, path: Path | None) -> None:
 
 command = click.Group(
     "study",
-    short_help="Sensitivity studies: run, status, show, resume.",
     help=(
         "Vary any input, keep every point, go on after a kill.\n\n"
         "Shipped studies: `netplan catalog list study`. Your own is a file like theirs."

@@ -23,7 +23,6 @@ def _show(answer: TrafficAnswer, format_: str, path: Path | None) -> None:
 FILE = click.Path(path_type=Path)
 command = command_of(
     Traffic,
-    short_help="Who sends how much to whom in one iteration.",
     extra=(
         click.Option(["--save"], type=FILE, help="Save the matrix: .npz, or .csv of flows."),
         click.Option(["--heat-map"], type=FILE, help="Write the heat map as an HTML page."),

@@ -34,14 +34,6 @@ class SpecInputs(Entry):
     link_gbps: float = 400.0
     circuits: str = ""
 
-    def built(self) -> tuple[FabricSpec, Fabric]:
-        """Load the spec, a published design's own first, and size it."""
-        own = DESIGNS.paths().get(self.fabric)
-        spec = FABRICS.load(str(own) if own else self.fabric)
-        rate = bytes_per_s(self.link_gbps)
-        sizing = Sizing(self.gpus, self.radix, self.hb_size, 450e9, rate)
-        return spec, build_fabric(spec, sizing)
-
 
 class CountedInputs(Entry):
     """A design that is counted, and what its file leaves open."""
@@ -64,6 +56,7 @@ def design_checks() -> Iterator[Check]:
     for row in published("real-designs"):
         counts = design_counts(row["rule"], row["inputs"])
         exempt = row["known"].split()
+        reason = "" if exempt else row["reason"]  # of a row with known cells it is about those
         for column, expected in row.items():
             if column not in QUANTITIES or not (expected or column in exempt):
                 continue
@@ -73,7 +66,7 @@ def design_checks() -> Iterator[Check]:
             if column in exempt and got != expected:
                 yield known(name, row["source"], expected or "none", got, row["reason"])
             else:
-                yield check(name, row["source"], expected, got, _reason(row))
+                yield check(name, row["source"], expected, got, reason)
 
 
 def design_counts(rule: str, inputs: str) -> Counts:
@@ -82,7 +75,7 @@ def design_counts(rule: str, inputs: str) -> Counts:
     Parameters
     ----------
     rule
-        A key of ``RULES``.
+        A key of ``RULES``, or ``counted`` for a design without a builder.
     inputs
         The rule's inputs as JSON.
 
@@ -91,30 +84,14 @@ def design_counts(rule: str, inputs: str) -> Counts:
     >>> design_counts("counted", '{"design": "zcube", "gpus": 4096}')["transceivers"]
     16384
     """
-    return RULES[rule](inputs)
-
-
-def _reason(row: Mapping[str, str]) -> str:
-    """Reason beside a number that passes; in a row with known cells it is about those only."""
-    return row["reason"] if not row["known"] else ""
-
-
-def _spec(inputs: str) -> dict[str, float]:
-    """Tiers, links by tier and by medium of a fabric spec."""
-    given = SpecInputs.model_validate_json(inputs)
-    _, fabric = given.built()
-    counts = _general(given, fabric)
-    tiers = ("leaf_switches", "spine_switches", "core_switches")
-    links = ("links_endpoint", "links_leaf_spine", "links_spine_core")
-    per_cable = given.links_per_cable
-    counts |= {name: tier.switches for name, tier in zip(tiers, fabric.tiers, strict=False)}
-    counts |= {n: group.links // per_cable for n, group in zip(links, fabric.links, strict=False)}
-    return counts
-
-
-def _general(given: SpecInputs, fabric: Fabric) -> dict[str, float]:
-    """Totals that every fabric has."""
-    return {
+    if rule == "counted":
+        return _counted(CountedInputs.model_validate_json(inputs))
+    count, given = RULES[rule], SpecInputs.model_validate_json(inputs)
+    own = DESIGNS.paths().get(given.fabric)  # a published design's own spec goes first
+    spec = FABRICS.load(str(own) if own else given.fabric)
+    rate = bytes_per_s(given.link_gbps)
+    fabric = build_fabric(spec, Sizing(given.gpus, given.radix, given.hb_size, 450e9, rate))
+    totals = {
         "gpus": given.gpus,
         "nodes": given.gpus // SERVER_GPUS,
         "total_switches": fabric.switches,
@@ -122,49 +99,43 @@ def _general(given: SpecInputs, fabric: Fabric) -> dict[str, float]:
         "fibre_links": fabric.transceivers // 2,
         "transceivers": fabric.transceivers,
     }
+    return {**totals, **count(given, spec, fabric)}
 
 
-def _nvlink(inputs: str) -> dict[str, float]:
-    """A fabric spec, and the links inside its HB domains."""
-    given = SpecInputs.model_validate_json(inputs)
-    spec, fabric = given.built()
-    return _spec(inputs) | {"hb_links": domain_link_count(spec, fabric.sizing)}
-
-
-def _circuit_torus(inputs: str) -> dict[str, float]:
-    """A torus of cubes joined by optical circuit switches; each link becomes two fibres."""
-    given = SpecInputs.model_validate_json(inputs)
-    spec, fabric = given.built()
-    layer = circuit_layer(spec, fabric, SWITCHES.load(given.circuits))
-    counts = _general(given, fabric)
-    nodes = given.gpus // 4  # four chips a host
-    return counts | {
-        "nodes": nodes,
-        "circuit_switches": layer.switches,
-        "fibre_links": layer.ports_used,
-    }
-
-
-def _dragonfly(inputs: str) -> dict[str, float]:
-    """A dragonfly spec: switches, and host over global bandwidth of a group."""
-    given = SpecInputs.model_validate_json(inputs)
-    spec, fabric = given.built()
-    shape = dragonfly_shape(spec, fabric.sizing)
-    return {
-        "gpus": given.gpus,
-        "nodes": given.gpus // given.hb_size,
-        "leaf_switches": fabric.switches,
-        "oversubscription": 1 / shape.taper,
-    }
-
-
-def _counted(inputs: str) -> Counts:
-    """A design without a builder."""
-    given = CountedInputs.model_validate_json(inputs)
+def _counted(given: CountedInputs) -> Counts:
+    """Count a design by its own schema."""
     design = DESIGNS.load(given.design)
     if not isinstance(design, CountedDesign):
         raise InputError(f"{design.name} is a fabric spec: name it as fabric, not as design")
     return design.counts(DesignSize(given.gpus, given.radix, given.partition))
+
+
+def _tiers(given: SpecInputs, _spec: FabricSpec, fabric: Fabric) -> Counts:
+    """Switches by tier, and cables by link group."""
+    tiers = ("leaf_switches", "spine_switches", "core_switches")
+    links = ("links_endpoint", "links_leaf_spine", "links_spine_core")
+    switches = {name: tier.switches for name, tier in zip(tiers, fabric.tiers, strict=False)}
+    cables = [group.links // given.links_per_cable for group in fabric.links]
+    return switches | dict(zip(links, cables, strict=False))
+
+
+def _nvlink(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
+    """Also the links inside its HB domains."""
+    return {**_tiers(given, spec, fabric), "hb_links": domain_link_count(spec, fabric.sizing)}
+
+
+def _circuit_torus(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
+    """A torus of cubes joined by optical circuit switches; each link becomes two fibres."""
+    layer = circuit_layer(spec, fabric, SWITCHES.load(given.circuits))
+    nodes = given.gpus // 4  # four chips a host
+    return {"nodes": nodes, "circuit_switches": layer.switches, "fibre_links": layer.ports_used}
+
+
+def _dragonfly(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
+    """Switches, and host over global bandwidth of a group."""
+    taper = dragonfly_shape(spec, fabric.sizing).taper
+    nodes = given.gpus // given.hb_size
+    return {"nodes": nodes, "leaf_switches": fabric.switches, "oversubscription": 1 / taper}
 
 
 QUANTITIES = (
@@ -175,11 +146,10 @@ QUANTITIES = (
 )
 """Columns that hold numbers."""
 
-RULES: Mapping[str, Callable[[str], Counts]] = {
-    "spec": _spec,
+RULES: Mapping[str, Callable[[SpecInputs, FabricSpec, Fabric], Counts]] = {
+    "spec": _tiers,
     "nvlink": _nvlink,
     "circuit-torus": _circuit_torus,
     "dragonfly": _dragonfly,
-    "counted": _counted,
 }
-"""How a design is counted."""
+"""What a design is counted by beyond the totals of its spec."""

@@ -19,7 +19,7 @@ from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import search_plans
 from netplan.performance.setting import Training
-from netplan.published.checks import Check, check, known
+from netplan.published.checks import Check, known, stated
 from netplan.units import bytes_per_s
 from netplan.workloads.models import MODELS
 
@@ -74,8 +74,7 @@ def figure_9(time_s: Times) -> Iterator[Figure]:
 
         for small, large, theirs in ((1, 8, first), (8, 256, second)):
             gain = mean(1 - time(gpus, large) / time(gpus, small) for gpus in CLUSTERS)
-            name = f"{model}: gain from K = {small} to {large}, %"
-            yield Figure(name, theirs, PERCENT * gain)
+            yield Figure(f"{model}: gain from K = {small} to {large}, %", theirs, PERCENT * gain)
         behind = mean(time(gpus, 256) / time(gpus, gpus) - 1 for gpus in CLUSTERS)
         yield Figure(f"{model}: K = 256 behind ideal, %", ideal, PERCENT * behind)
 
@@ -113,10 +112,22 @@ WHY = "the paper leaves peak rate, latency, bytes a parameter and memory limit o
 
 def rail_only_figure_checks() -> Iterator[Check]:
     """All checks, in the order of the figures."""
-    yield from _figure_9()
+    gains = list(figure_9(_time_s))
+    for figure in gains:
+        yield _gap(figure, "Fig. 9")
+    large, small = ([figure.got for figure in gains[at : at + 3]] for at in (0, 3))
+    first = all(model[0] > model[1] for model in (large, small))
+    bound = all(ours > theirs for ours, theirs in zip(small, large, strict=True))
+    yield from stated([("K = 1 to 8 gains more than 8 to 256", str(first))])
+    yield from stated([("gpt-146b depends more on the network", str(bound))])
     for figure in figure_10(_time_s):
-        yield _gap(figure, f"{PAPER}, Fig. 10")
-    yield from _figure_11()
+        yield _gap(figure, "Fig. 10")
+    speeds = list(figure_11(_time_s))
+    for figure in speeds:
+        yield _gap(figure, "Fig. 11")
+    # Small and large batch of each domain, one after the other.
+    grows = all(few.got < many.got for few, many in zip(speeds[::2], speeds[1::2], strict=True))
+    yield from stated([("a larger batch comes closer to the ideal", str(grows))])
 
 
 @lru_cache(maxsize=256)
@@ -138,30 +149,6 @@ def _time_s(case: Case) -> float:
     return search_plans(training, levels).plans[0].iteration_time_s
 
 
-def _figure_9() -> Iterator[Check]:
-    """Iteration time over the HB domain size."""
-    where = f"{PAPER}, Fig. 9"
-    figures = list(figure_9(_time_s))
-    for figure in figures:
-        yield _gap(figure, where)
-    large, small = ([figure.got for figure in figures[at : at + 3]] for at in (0, 3))
-    holds = all(gains[0] > gains[1] for gains in (large, small))
-    yield check("K = 1 to 8 gains more than 8 to 256", where, "True", str(holds))
-    bound = all(ours > theirs for ours, theirs in zip(small, large, strict=True))
-    yield check("gpt-146b depends more on the network", where, "True", str(bound))
-
-
-def _figure_11() -> Iterator[Check]:
-    """Speed relative to the ideal over the batch."""
-    where = f"{PAPER}, Fig. 11"
-    figures = list(figure_11(_time_s))
-    for figure in figures:
-        yield _gap(figure, where)
-    # Small and large batch of each domain, one after the other.
-    grows = all(one.got < two.got for one, two in zip(figures[::2], figures[1::2], strict=True))
-    yield check("a larger batch comes closer to the ideal", where, "True", str(grows))
-
-
 def _gap(figure: Figure, where: str) -> Check:
     got = f"{figure.got:.1f} ({figure.got - figure.published:+.1f})"
-    return known(figure.name, where, f"{figure.published:g}", got, WHY)
+    return known(figure.name, f"{PAPER}, {where}", f"{figure.published:g}", got, WHY)
