@@ -17,9 +17,8 @@ of one rail only. In a *rail-optimized* one the outermost level is a non-blockin
 GPUs; then its links leave every group, and only the sets J that hold it give a term.
 
 Sources: cut bound of Zhao and Krishnamurthy 2023, whose optimum the all_gather terms equal on
-rings, tori, switches and two-level hierarchies (ForestColl, arXiv:2402.06787); the theorem of
-`all_gather_bound` extends Appendix A of the rail-only paper (arXiv:2307.12169). Left out:
-latency, blocking switches, reduction inside switches.
+rings, tori, switches and two-level hierarchies (ForestColl, arXiv:2402.06787). Left out: latency,
+blocking switches, reduction inside switches.
 """
 
 import math
@@ -141,68 +140,6 @@ def lower_bound(
             if level.kind == "ring" and level.links_per_gpu > 1
         ]
     return LowerBound(tuple(terms))
-
-
-def all_gather_bound(
-    data_bytes: float,
-    hb_size: int,
-    hb_count: int,
-    hb_bytes_per_s: float,
-    network_bytes_per_s: float,
-    fabric: Fabric = "rail-only",
-) -> LowerBound:
-    """Optimal time of an all_gather over x GPUs per HB domain and y domains.
-
-    ::
-
-        T = D/(x*y) * max( (y-1)/C_S, (x*y-1)/(C_F+C_S) )              rail-optimized
-        T = D/(x*y) * max( (y-1)/C_S, (x*y-1)/(C_F+C_S), (x-1)/C_F )   rail-only
-
-    The terms are named network, joint and domain. The network term binds, as Appendix A of the
-    rail-only paper (arXiv:2307.12169) postulates, if and only if C_F/C_S >= y*(x-1)/(y-1). The two
-    fabrics are equal if C_S/C_F <= x*(y-1)/(x-1), so whenever C_F >= C_S.
-
-    Parameters
-    ----------
-    data_bytes
-        Gathered result D [B].
-    hb_size, hb_count
-        GPUs per HB domain x and domains y [1]; if one of them is 1, the other tier stands alone.
-    hb_bytes_per_s, network_bytes_per_s
-        One-way bandwidth of one GPU into its domain C_F and into the network C_S [B/s].
-    fabric
-        ``rail-only`` or ``rail-optimized``.
-
-    Returns
-    -------
-    LowerBound
-        Its ``bound_s`` is the time of an optimal schedule, bandwidth only [s].
-
-    Raises
-    ------
-    InputError
-        If the fabric is unknown or a number is not allowed.
-
-    Examples
-    --------
-    >>> print(all_gather_bound(1e9, 8, 8, 450e9, 50e9))
-    0.0021875 s, bound by network (network 0.0021875 s, joint 0.00196875 s, domain 0.000243056 s)
-    """
-    check_choice("fabric", fabric, get_args(Fabric))
-    check_number("data_bytes", data_bytes)
-    check_number("hb_size", hb_size, minimum=1, whole=True)
-    check_number("hb_count", hb_count, minimum=1, whole=True)
-    check_number("hb_bytes_per_s", hb_bytes_per_s, minimum=None)
-    check_number("network_bytes_per_s", network_bytes_per_s, minimum=None)
-    x, y, shard_bytes = hb_size, hb_count, data_bytes / (hb_size * hb_count)
-    network = ("network", (y - 1) * shard_bytes / network_bytes_per_s)
-    joint = ("joint", (x * y - 1) * shard_bytes / (hb_bytes_per_s + network_bytes_per_s))
-    domain = ("domain", (x - 1) * shard_bytes / hb_bytes_per_s)
-    if x == 1:
-        return LowerBound((network,))
-    if y == 1:
-        return LowerBound((domain,))
-    return LowerBound((network, joint, domain) if fabric == "rail-only" else (network, joint))
 
 
 def _subsets(used: list[tuple[int, Level]], fabric: Fabric) -> list[tuple[tuple[int, Level], ...]]:

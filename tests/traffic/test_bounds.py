@@ -20,11 +20,11 @@ from netplan.traffic.algorithms import (
     Forwarding,
     Method,
 )
-from netplan.traffic.bounds import Fabric, LowerBound, all_gather_bound, lower_bound
+from netplan.traffic.bounds import Fabric, LowerBound, lower_bound
 from netplan.traffic.collectives import (
+    all_gather_bound,
     all_gather_s,
     all_to_all_s,
-    broadcast_s,
 )
 from netplan.traffic.hierarchy import Schedule, collective_s
 from netplan.workloads.operations import CollectiveKind
@@ -268,7 +268,9 @@ def test_no_broadcast_or_message_is_below_its_bound(
     for algorithm in get_args(Broadcast):
         if kind in ALGORITHMS[algorithm].level_kinds:
             parts = chunks if "chain" in algorithm else 1
-            time_s = broadcast_s(level, data_bytes=data_bytes, algorithm=algorithm, chunks=parts)
+            time_s = collective_s(
+                "broadcast", [level], data_bytes=data_bytes, algorithm=algorithm, chunks=parts
+            )
             assert time_s >= bound.bound_s * SLACK
     if size > 1:
         bound = lower_bound("point_to_point", [level], data_bytes=data_bytes)
