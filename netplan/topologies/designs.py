@@ -58,7 +58,6 @@ class CountedDesign(Record):
 
         Examples
         --------
-        >>> from netplan.topologies.designs import DESIGNS
         >>> DESIGNS.load("zcube").counts(DesignSize(gpus=1024))["total_switches"]
         64
         """
@@ -86,11 +85,6 @@ class GroupKind(Entry):
     switches: NonNegativeInt = 0
     hosts_per_switch: NonNegativeInt = 0
 
-    @property
-    def local_links(self) -> int:
-        """Links inside all groups of the kind [1]."""
-        return self.groups * self.switches * (self.switches - 1) // 2
-
 
 class KindLinks(Entry):
     """Links between two groups, by the names of their kinds [1]."""
@@ -110,7 +104,6 @@ class UnevenDragonfly(CountedDesign):
     --------
     24 and 8 groups: C(24, 2) = 276 and 24 x 8 = 192 pairs.
 
-    >>> from netplan.topologies.designs import DESIGNS
     >>> fabric = DESIGNS.load("lumi")
     >>> fabric.global_links("gpu", "gpu"), fabric.global_links("cpu", "gpu")
     (5520, 768)
@@ -152,14 +145,11 @@ class UnevenDragonfly(CountedDesign):
         pairs = (pair.links for pair in self.pair_links if {*pair.between} == {one, two})
         return next(pairs, 0)
 
-    def pairs(self, one: str, two: str) -> int:
-        """Pairs of groups of these kinds [1]."""
-        count = self.kinds[one].groups
-        return count * (count - 1) // 2 if one == two else count * self.kinds[two].groups
-
     def global_links(self, one: str, two: str) -> int:
         """Links between all groups of these kinds [1]."""
-        return self.links_per_pair(one, two) * self.pairs(one, two)
+        here, there = self.kinds[one].groups, self.kinds[two].groups
+        pairs = here * (here - 1) // 2 if one == two else here * there
+        return self.links_per_pair(one, two) * pairs
 
     def global_bytes_per_s(self, one: str, two: str) -> float:
         """Bandwidth of those links, one direction [B/s]."""
@@ -205,10 +195,9 @@ class SegmentedPod(CountedDesign):
 
     Examples
     --------
-    >>> from netplan.topologies.designs import DESIGNS
-    >>> pod = DESIGNS.load("alibaba-hpn")
-    >>> pod.gpus, pod.tors, pod.aggregations, pod.core_oversubscription
-    (15360, 240, 120, 15.0)
+    >>> pod = DESIGNS.load("alibaba-hpn").counts()
+    >>> [pod[key] for key in ("gpus", "leaf_switches", "spine_switches", "oversubscription")]
+    [15360, 240, 120, 15.0]
     """
 
     family: Literal["segmented-pod"]
@@ -234,52 +223,24 @@ class SegmentedPod(CountedDesign):
         return self
 
     @property
-    def gpus(self) -> int:
-        """GPUs of the pod [1]."""
-        return self.segments * self.rails * self.tor_down
-
-    @property
     def tors_per_plane(self) -> int:
         """ToRs of one plane, which are the ports down of an aggregation switch [1]."""
         return self.segments * self.rails
 
-    @property
-    def tors(self) -> int:
-        """ToR switches [1]."""
-        return self.tors_per_plane * self.planes
-
-    @property
-    def aggregations(self) -> int:
-        """Aggregation switches: as many a plane as a ToR has uplinks [1]."""
-        return self.tor_up * self.planes
-
-    @property
-    def links(self) -> tuple[int, int, int]:
-        """Links below ToRs, below aggregation switches, and to the core [1]."""
-        return (
-            self.gpus * self.planes,
-            self.tors * self.tor_up,
-            self.aggregations * self.core_up,
-        )
-
-    @property
-    def core_oversubscription(self) -> float:
-        """Bandwidth down over up at an aggregation switch [1]."""
-        return self.tors_per_plane / self.core_up
-
     def multiplied_out(self, size: DesignSize) -> Counts:  # noqa: ARG002 - the file says it all
-        """Counts of the pod."""
-        host, up, core = self.links
+        """Counts of the pod; a plane has as many aggregation switches as a ToR has uplinks."""
+        gpus = self.tors_per_plane * self.tor_down
+        tors, aggregations = self.tors_per_plane * self.planes, self.tor_up * self.planes
         return {
-            "gpus": self.gpus,
-            "nodes": self.gpus // self.rails,
-            "leaf_switches": self.tors,
-            "spine_switches": self.aggregations,
-            "total_switches": self.tors + self.aggregations,
-            "links_endpoint": host,
-            "links_leaf_spine": up,
-            "links_spine_core": core,
-            "oversubscription": self.core_oversubscription,
+            "gpus": gpus,
+            "nodes": gpus // self.rails,
+            "leaf_switches": tors,
+            "spine_switches": aggregations,
+            "total_switches": tors + aggregations,
+            "links_endpoint": gpus * self.planes,
+            "links_leaf_spine": tors * self.tor_up,
+            "links_spine_core": aggregations * self.core_up,
+            "oversubscription": self.tors_per_plane / self.core_up,
         }
 
 
@@ -294,10 +255,9 @@ class RackPods(CountedDesign):
 
     Examples
     --------
-    >>> from netplan.topologies.designs import DESIGNS
-    >>> cluster = DESIGNS.load("meta-24k-roce")
-    >>> cluster.pod_gpus, cluster.gpus, cluster.tors
-    (3072, 24576, 1536)
+    >>> cluster = DESIGNS.load("meta-24k-roce").counts()
+    >>> cluster["gpus"], cluster["leaf_switches"]
+    (24576, 1536)
     """
 
     family: Literal["rack-pods"]
@@ -306,26 +266,12 @@ class RackPods(CountedDesign):
     pods: PositiveInt
     top_oversubscription: Annotated[float, Field(ge=1)]
 
-    @property
-    def pod_gpus(self) -> int:
-        """GPUs of a pod [1]."""
-        return self.rack_gpus * self.racks_per_pod
-
-    @property
-    def gpus(self) -> int:
-        """GPUs of the cluster [1]."""
-        return self.pod_gpus * self.pods
-
-    @property
-    def tors(self) -> int:
-        """ToR switches, one a rack [1]."""
-        return self.racks_per_pod * self.pods
-
     def multiplied_out(self, size: DesignSize) -> Counts:  # noqa: ARG002 - the file says it all
         """Counts of the cluster; switches above the ToRs are not published."""
+        racks = self.racks_per_pod * self.pods
         return {
-            "gpus": self.gpus,
-            "leaf_switches": self.tors,
+            "gpus": self.rack_gpus * racks,
+            "leaf_switches": racks,
             "oversubscription": self.top_oversubscription,
         }
 
@@ -360,7 +306,6 @@ class WideUplinkPlanes(CountedDesign):
 
         Examples
         --------
-        >>> from netplan.topologies.designs import DESIGNS
         >>> counts = DESIGNS.load("hpn-non-blocking").counts(DesignSize(gpus=1024, radix=64))
         >>> counts["total_switches"], counts["fibre_links"], counts["transceivers"]
         (96, 3072, 6144)
@@ -396,7 +341,6 @@ class ZCube(CountedDesign):
 
     Examples
     --------
-    >>> from netplan.topologies.designs import DESIGNS
     >>> counts = DESIGNS.load("zcube").counts(DesignSize(gpus=1024))
     >>> counts["total_switches"], counts["copper_links"], counts["fibre_links"]
     (64, 1024, 2048)

@@ -441,32 +441,3 @@ def _accesses(span: Span, name: Algorithm, charge: ReductionCharge) -> Amount:
     if charge == "per_algorithm" and name == "halving_doubling":
         return 3 * np.maximum(1 / 2 - 1 / m, 0)
     return 3 * (m - 1) / m
-
-
-def _level_affine(
-    collective: CollectiveKind, level: AnyLevel, *, algorithm: AnyMethod = None
-) -> Affine:
-    """Seconds per byte and fixed seconds of one collective in one level (table of this module)."""
-    check_choice("collective", collective, get_args(CollectiveKind))
-    s_per_byte, fixed_s, _ = level_span_time(
-        collective, Span(level, np.asarray(level.size, dtype=np.float64)), algorithm
-    )
-    return Affine(s_per_byte, fixed_s)
-
-
-def level_time_s(
-    collective: CollectiveKind, level: AnyLevel, *, data_bytes: Amount, algorithm: AnyMethod = None
-) -> Amount:
-    """Time of one collective of `data_bytes` (the full message D) in one level [s].
-
-    All numbers may be arrays that broadcast; ``algorithm`` is a name, a `Method`, or None for the
-    default: ``direct`` on a switch or mesh, ``bidirectional_ring`` on a ring.
-
-    Examples
-    --------
-    >>> ring = Level("ring", 8, 50 * 2**30, link_latency_s=501e-9)
-    >>> level_time_s("all_reduce", ring, data_bytes=2**30, algorithm="ring")
-    0.035007014
-    """
-    check_number("data_bytes", data_bytes)
-    return plain(_level_affine(collective, level, algorithm=algorithm).seconds(data_bytes))

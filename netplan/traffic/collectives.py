@@ -20,13 +20,7 @@ from typing import get_args
 import numpy as np
 
 from netplan.arrays import Amount, Counts
-from netplan.traffic.algorithms import (
-    LevelArrays,
-    check_choice,
-    check_number,
-    level_time_s,
-    plain,
-)
+from netplan.traffic.algorithms import LevelArrays, check_choice, check_number, plain
 from netplan.traffic.bounds import Fabric, LowerBound
 from netplan.traffic.hierarchy import collective_s
 
@@ -167,8 +161,8 @@ def all_to_all_s(
         return collective_s("all_to_all", [domain, network], data_bytes=data_bytes)
     # The network reaches every GPU of the other domains: the domain keeps its own pairs.
     own_bytes = plain(np.multiply(pair_bytes, hb_size))
-    domain_s = level_time_s("all_to_all", domain, data_bytes=own_bytes)
-    return plain(np.maximum(domain_s, level_time_s("all_to_all", network, data_bytes=data_bytes)))
+    domain_s = collective_s("all_to_all", [domain], data_bytes=own_bytes)
+    return plain(np.maximum(domain_s, collective_s("all_to_all", [network], data_bytes=data_bytes)))
 
 
 def _tiers(

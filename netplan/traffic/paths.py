@@ -8,10 +8,13 @@ GPUs with the same neighbours are alike: no path changes if one stands for all, 
 cost no more than one. What remains is (classes / 64) x links x diameter word operations.
 """
 
+from collections import Counter
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
@@ -52,15 +55,6 @@ class PathStatistics:
         return len(self.pairs) - 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Reduced:
-    """The graph with one GPU for each class, and each class's size; classes come first."""
-
-    sizes: Ints
-    indptr: Ints
-    neighbor: Ints
-
-
 def path_statistics(graph: FabricGraph, *, through_domains: bool = False) -> PathStatistics:
     """Lengths of the shortest paths between all GPUs.
 
@@ -88,89 +82,76 @@ def path_statistics(graph: FabricGraph, *, through_domains: bool = False) -> Pat
     >>> statistics.diameter_links, round(statistics.average_links, 4)
     (4, 3.9413)
     """
-    reduced = _reduce(graph, through_domains=through_domains)
-    classes = len(reduced.sizes)
-    words = -(-classes // WORD_BITS)
-    if words * len(reduced.neighbor) > MAX_OPERATIONS:
+    linked, sizes = _reduce(graph, through_domains=through_domains)
+    classes = len(sizes)
+    if -(-classes // WORD_BITS) * linked.nnz > MAX_OPERATIONS:
         raise InputError(
             f"{graph.name}: paths between {classes:,} kinds of GPUs over"
-            f" {len(reduced.neighbor) // 2:,} links take too long to count exactly: take a smaller"
+            f" {linked.nnz // 2:,} links take too long to count exactly: take a smaller"
             " fabric of the same kind"
         )
-    alike = int(np.sum(reduced.sizes * (reduced.sizes - 1)))
-    pairs = np.zeros(1, np.int64)
+    pairs = Counter({SAME_NEIGHBOURS: int(np.sum(sizes * (sizes - 1)))})
     for first in range(0, classes, MAX_WORDS * WORD_BITS):
-        found = _search(reduced, first, min(classes, first + MAX_WORDS * WORD_BITS))
-        pairs = _add(pairs, found)
-    pairs = _add(pairs, np.array([0] * SAME_NEIGHBOURS + [alike]))
-    if int(pairs.sum()) != graph.gpus * (graph.gpus - 1):
+        pairs.update(_search(linked, sizes, slice(first, first + MAX_WORDS * WORD_BITS)))
+    if pairs.total() != graph.gpus * (graph.gpus - 1):
         raise InputError(
             f"{graph.name}: some GPUs cannot reach each other over the network"
             + ("" if through_domains else ": count paths through the HB domains too")
         )
-    return PathStatistics(tuple(np.trim_zeros(pairs, "b").tolist()))
+    longest = max((links for links, count in pairs.items() if count), default=-1)
+    return PathStatistics(tuple(pairs[links] for links in range(longest + 1)))
 
 
-def _reduce(graph: FabricGraph, *, through_domains: bool) -> _Reduced:
-    """Keep one GPU of each class of GPUs with the same neighbours."""
+def _reduce(graph: FabricGraph, *, through_domains: bool) -> tuple[csr_array, Ints]:
+    """Neighbours of one GPU of each class, then of all other nodes; size of each class."""
     used = np.ones(graph.link_count, bool)
-    if not through_domains and "hb" in graph.group_names:
-        used = graph.group != graph.group_names.index("hb")
-    ends = np.stack((graph.source[used], graph.target[used])).astype(np.int64)
-    # Every link both ways, once: parallel links make no path shorter.
-    keys = np.unique(
-        np.concatenate((ends[0], ends[1])) * graph.node_count + np.concatenate((ends[1], ends[0]))
-    )
-    node, neighbor = np.divmod(keys, graph.node_count)
-    class_of = _classes(node, neighbor, graph.gpus)
-    sizes = np.bincount(class_of)
-    number = np.concatenate((class_of, len(sizes) + np.arange(graph.node_count - graph.gpus)))
-    keep = np.ones(graph.node_count, bool)
-    keep[: graph.gpus] = False
-    keep[np.unique(class_of, return_index=True)[1]] = True
-    kept = keep[node] & keep[neighbor]
-    node, neighbor = number[node[kept]], number[neighbor[kept]]
-    order = np.lexsort((neighbor, node))
-    nodes = len(sizes) + graph.node_count - graph.gpus
-    indptr = np.zeros(nodes + 1, np.int64)
-    np.cumsum(np.bincount(node, minlength=nodes), out=indptr[1:])
-    return _Reduced(sizes, indptr, neighbor[order])
+    if not through_domains:
+        used[graph.links_of("hb")] = False
+    ends = graph.source[used], graph.target[used]
+    both_ways = np.concatenate(ends), np.concatenate(ends[::-1])
+    # A matrix holds a pair of nodes once: parallel links make no path shorter.
+    entries = np.ones(len(both_ways[0]), bool), both_ways
+    linked = csr_array(entries, shape=(graph.node_count, graph.node_count))
+    class_of = _classes(linked, graph.gpus)
+    _, first, sizes = np.unique(class_of, return_index=True, return_counts=True)
+    kept = np.concatenate((first, np.arange(graph.gpus, graph.node_count)))
+    return linked[kept][:, kept], sizes
 
 
-def _classes(node: Ints, neighbor: Ints, gpus: int) -> Ints:
+def _classes(linked: csr_array, gpus: int) -> Ints:
     """Number the classes of GPUs with equal, non-empty sets of neighbours."""
-    degree = np.bincount(node, minlength=gpus)[:gpus]
-    count = int(degree.sum())  # the GPUs come first among the sorted ends
-    place = np.arange(count) - np.repeat(np.cumsum(degree) - degree, degree)
+    degree = np.diff(linked.indptr[: gpus + 1])
+    gpu = np.repeat(np.arange(gpus), degree)
+    place = np.arange(len(gpu)) - linked.indptr[gpu]
     # A GPU without neighbours is alone in its class: its row holds its own number.
     rows = np.full((gpus, max(1, int(degree.max(initial=0)))), -1, np.int64)
     rows[:, 0] = -2 - np.arange(gpus)
-    rows[node[:count], place] = neighbor[:count]
+    rows[gpu, place] = linked.indices[: len(gpu)]
     if rows.shape[1] == 1:
         return np.unique(rows[:, 0], return_inverse=True)[1].reshape(-1)
     return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def _search(reduced: _Reduced, first: int, last: int) -> Ints:
-    """Ordered pairs by distance from the classes first to last - 1 to all other classes."""
-    sources = np.arange(last - first)
-    words = -(-len(sources) // WORD_BITS)
-    reached = np.zeros((len(reduced.indptr) - 1, words), np.uint64)
+def _search(linked: csr_array, sizes: Ints, chosen: slice) -> Counter[int]:
+    """Ordered pairs by distance from some classes to all other classes."""
+    weights = sizes[chosen]
+    sources = np.arange(len(weights))
+    reached: Words = np.zeros((linked.shape[0], -(-len(sources) // WORD_BITS)), np.uint64)
     bits = np.uint64(1) << (sources % WORD_BITS).astype(np.uint64)
-    reached[first + sources, sources // WORD_BITS] = bits
-    weights = reduced.sizes[first:last]
-    classes = len(reduced.sizes)
-    linked = np.flatnonzero(np.diff(reduced.indptr))
-    pairs = [0]
-    while True:
-        gathered = reached[reduced.neighbor]
-        around = np.bitwise_or.reduceat(gathered, reduced.indptr[linked], axis=0)
-        fresh = around & ~reached[linked]
+    reached[chosen.start + sources, sources // WORD_BITS] = bits
+    nodes = np.flatnonzero(np.diff(linked.indptr))
+    rows: Ints = linked.indptr[nodes]
+    at_gpus = nodes < len(sizes)
+    pairs = Counter[int]()
+    for distance in count(1):
+        gathered = reached[linked.indices]
+        around: Words = np.bitwise_or.reduceat(gathered, rows, axis=0)
+        fresh = around & ~reached[nodes]
         if not fresh.any():
-            return np.array(pairs, np.int64)
-        reached[linked] |= fresh
-        at_gpus = linked < classes
-        pairs.append(_count(fresh[at_gpus], reduced.sizes[linked[at_gpus]], weights))
+            break
+        reached[nodes] |= fresh
+        pairs[distance] = _count(fresh[at_gpus], sizes[nodes[at_gpus]], weights)
+    return pairs
 
 
 def _count(fresh: Words, target_sizes: Ints, source_sizes: Ints) -> int:
@@ -185,16 +166,6 @@ def _count(fresh: Words, target_sizes: Ints, source_sizes: Ints) -> int:
         np.bitwise_or.at(mask, place[chosen] // WORD_BITS, bits[chosen])
         for target_size in np.unique(target_sizes).tolist():
             words = fresh[target_sizes == target_size] & mask
-            total += source_size * target_size * _bits_set(words)
+            bits_set = BITS_IN[words.view(np.uint16)].sum(dtype=np.int64)
+            total += source_size * target_size * int(bits_set)
     return total
-
-
-def _bits_set(words: Words) -> int:
-    """Bits that are 1 [1]."""
-    return int(BITS_IN[words.view(np.uint16)].sum(dtype=np.int64))
-
-
-def _add(left: Ints, right: Ints) -> Ints:
-    """Sum of two counts of different lengths."""
-    size = max(len(left), len(right))
-    return np.pad(left, (0, size - len(left))) + np.pad(right, (0, size - len(right)))

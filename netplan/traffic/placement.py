@@ -24,7 +24,6 @@ from math import gcd, isqrt, prod
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from netplan.arrays import Bools, Indices, Ints
 from netplan.errors import InputError
@@ -123,8 +122,6 @@ class Placement:
     [[0, 1], [2, 3], [4, 5], [6, 7]]
     >>> placement.groups("pipeline").tolist()
     [[0, 4], [1, 5], [2, 6], [3, 7]]
-    >>> placement.coordinates([6])
-    array([[0, 0, 0, 1, 1]])
     """
 
     levels: tuple[Degrees, ...]
@@ -184,26 +181,6 @@ class Placement:
         axes = [last - i for i in (*reversed(others), *reversed(chosen))]
         members = cluster.transpose(axes).reshape(-1, self.degree(*dimensions))
         return _turned(members, self.splits(*dimensions)) if snake else members
-
-    def coordinates(self, gpu: ArrayLike) -> Ints:
-        """Coordinates of GPUs, shape (..., dimensions).
-
-        Raises
-        ------
-        InputError
-            If a GPU is not in the placement.
-        """
-        rest = np.asarray(gpu, dtype=np.int64)
-        if rest.size and not 0 <= rest.min() <= rest.max() < self.gpus:
-            raise InputError(f"a GPU is out of range: the placement has {self.gpus:,}")
-        found = np.zeros((*rest.shape, len(DIMENSIONS)), dtype=np.int64)
-        weights = [1] * len(DIMENSIONS)
-        for level in self.levels:
-            for axis, n in enumerate(level):
-                rest, digit = np.divmod(rest, n)
-                found[..., axis] += digit * weights[axis]
-                weights[axis] *= n
-        return found
 
 
 def _turned(members: Indices, splits: Sequence[int]) -> Indices:

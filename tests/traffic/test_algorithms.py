@@ -8,18 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from netplan.arrays import Amount
 from netplan.errors import InputError
 from netplan.levels import Level, LevelKind
 from netplan.traffic.algorithms import (
     DEFAULT_ALGORITHM,
+    Affine,
     Algorithm,
+    AnyLevel,
     AnyMethod,
     Collective,
     LevelArrays,
     Method,
-    _level_affine,
-    level_time_s,
 )
+from netplan.traffic.hierarchy import collective_s, group_time
 
 BYTES_PER_S = 50e9
 LINK_S, DELAY_S = 3e-6, 2e-6
@@ -31,6 +33,16 @@ Message = tuple[str, str, tuple[str, ...], float]
 
 def level(kind: LevelKind, size: int) -> Level:
     return Level(kind, size, BYTES_PER_S, LINK_S, DELAY_S)
+
+
+def level_affine(collective: Collective, level: AnyLevel, *, algorithm: AnyMethod = None) -> Affine:
+    return group_time(collective, [level], None, methods=[algorithm])
+
+
+def level_time_s(
+    collective: Collective, level: AnyLevel, *, data_bytes: Amount, algorithm: AnyMethod = None
+) -> Amount:
+    return collective_s(collective, [level], data_bytes=data_bytes, algorithm=algorithm)
 
 
 def finish_s(messages: Iterable[Message], tau: float) -> float:
@@ -152,16 +164,16 @@ def test_direct_shares_the_port_of_a_switch_but_not_the_links_of_a_mesh(
 
 @pytest.mark.parametrize("algorithm", ["ring", "halving_doubling"])
 def test_a_storing_switch_doubles_the_bytes_but_not_the_latencies(algorithm: Algorithm) -> None:
-    cut = _level_affine("all_reduce", level("switch", 8), algorithm=algorithm)
-    stored = _level_affine(
+    cut = level_affine("all_reduce", level("switch", 8), algorithm=algorithm)
+    stored = level_affine(
         "all_reduce", level("switch", 8), algorithm=Method(algorithm, "store_and_forward")
     )
     assert stored.s_per_byte == pytest.approx(2 * cut.s_per_byte, rel=1e-12)
     assert stored.fixed_s == cut.fixed_s
     # A ring of cables has no switch that could store.
-    plain = _level_affine("all_reduce", level("ring", 8), algorithm="ring")
+    plain = level_affine("all_reduce", level("ring", 8), algorithm="ring")
     method = Method("ring", "store_and_forward")
-    stored = _level_affine("all_reduce", level("ring", 8), algorithm=method)
+    stored = level_affine("all_reduce", level("ring", 8), algorithm=method)
     assert (stored.s_per_byte, stored.fixed_s) == (plain.s_per_byte, plain.fixed_s)
 
 
@@ -201,12 +213,12 @@ def test_reductions_load_the_memory_once_in_each_reduce_scatter(
     ]
     phases: dict[Collective, int] = {"reduce_scatter": 1, "all_reduce": 1, "all_gather": 0}
     for collective, reductions in phases.items():
-        free = _level_affine(collective, level(kind, 8), algorithm=algorithm).s_per_byte
+        free = level_affine(collective, level(kind, 8), algorithm=algorithm).s_per_byte
         for accesses, method in charges:
-            charged = _level_affine(collective, level(kind, 8), algorithm=method).s_per_byte
+            charged = level_affine(collective, level(kind, 8), algorithm=method).s_per_byte
             expected = reductions * accesses / memory
             assert charged - free == pytest.approx(expected, rel=1e-9, abs=1e-20)
-            assert _level_affine(collective, level(kind, 1), algorithm=method).s_per_byte == 0.0
+            assert level_affine(collective, level(kind, 1), algorithm=method).s_per_byte == 0.0
 
 
 @pytest.mark.parametrize("kind", get_args(LevelKind))

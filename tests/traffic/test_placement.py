@@ -7,10 +7,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from netplan.arrays import Ints
 from netplan.traffic.hierarchy import group_of
 from netplan.traffic.placement import DIMENSIONS, Degrees, Placement, Placements
 
 DEGREES = st.sampled_from([1, 2, 3, 4])
+
+
+def coordinates(placement: Placement, gpus: Ints) -> Ints:
+    """Coordinates of GPUs, shape (gpus, dimensions), from the digits of their numbers."""
+    radices = [n for level in placement.levels for n in level]
+    digits = np.unravel_index(gpus, radices[::-1])[::-1]
+    place = np.zeros((len(gpus), len(DIMENSIONS)), np.int64)
+    weights = [1] * len(DIMENSIONS)
+    for number, (digit, n) in enumerate(zip(digits, radices, strict=True)):
+        axis = number % len(DIMENSIONS)
+        place[:, axis] += digit * weights[axis]
+        weights[axis] *= n
+    return place
 
 
 @settings(max_examples=25, deadline=None)
@@ -18,7 +32,7 @@ DEGREES = st.sampled_from([1, 2, 3, 4])
 def test_coordinates_are_the_digits_of_a_gpu(degrees: list[tuple[int, int, int, int, int]]) -> None:
     placement = Placement(tuple(Degrees(*level) for level in degrees))
     gpus = np.arange(placement.gpus)
-    place = placement.coordinates(gpus)
+    place = coordinates(placement, gpus)
     assert len(np.unique(place, axis=0)) == len(gpus)
     for axis, name in enumerate(DIMENSIONS):
         members = placement.groups(name)
