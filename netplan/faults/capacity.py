@@ -33,7 +33,7 @@ from scipy.sparse.csgraph import maximum_flow
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
-from netplan.faults.damage import Damage, network_links, no_damage
+from netplan.faults.damage import Damage, directed, network_links, no_damage
 from netplan.faults.groups import domain_of_node
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.matrix import sum_by
@@ -196,8 +196,7 @@ def egress_bytes_per_s(graph: FabricGraph, damage: Damage) -> Floats:
         If the damage is that of another graph.
     """
     live = np.flatnonzero(network_links(graph) & ~damage.links_out(graph))
-    tail = np.concatenate([graph.source[live], graph.target[live]]).astype(np.int64)
-    head = np.concatenate([graph.target[live], graph.source[live]]).astype(np.int64)
+    tail, head = directed(graph, live)
     rate = np.tile(graph.bytes_per_s[live], 2)
     total = sum_by(tail, rate, graph.node_count)
     own = (head < graph.gpus) & (tail // graph.hb_size == head // graph.hb_size)

@@ -18,12 +18,10 @@ et al., arXiv:2307.12169, section 4.1).
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from netplan.arrays import Bools, Ints
 from netplan.errors import InputError
-from netplan.topologies.graph import FabricGraph
+from netplan.topologies.graph import FabricGraph, connected_parts
 from netplan.traffic.routing import HB_GROUP
 
 
@@ -189,6 +187,20 @@ def network_links(graph: FabricGraph) -> Bools:
     return outside
 
 
+def directed(graph: FabricGraph, links: Ints) -> tuple[Ints, Ints]:
+    """Where links begin and where they lead: all of them forward, then all back, shape (2 links,).
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> line = SimpleNamespace(source=np.array([0, 1]), target=np.array([1, 2]))
+    >>> [ends.tolist() for ends in directed(line, np.array([1]))]
+    [[1, 2], [2, 1]]
+    """
+    source, target = graph.source[links].astype(np.int64), graph.target[links].astype(np.int64)
+    return np.concatenate([source, target]), np.concatenate([target, source])
+
+
 def find_islands(graph: FabricGraph, damage: Damage, links: Bools) -> Islands:
     """Islands that some links hold together.
 
@@ -201,11 +213,8 @@ def find_islands(graph: FabricGraph, damage: Damage, links: Bools) -> Islands:
     links
         Links to go by, shape (links,).
     """
-    size = graph.node_count
-    ends = graph.source[links], graph.target[links]
-    joined = csr_array((np.ones(len(ends[0]), np.int8), ends), shape=(size, size))
-    count, label = connected_components(joined, directed=False)
-    island = label.astype(np.int64)
+    island = connected_parts(graph.node_count, graph.source[links], graph.target[links])
+    count = int(island.max(initial=-1)) + 1
     alive = np.flatnonzero(~damage.node_down[: graph.gpus])
     pairs = np.unique(island[alive] * graph.domains + alive // graph.hb_size)
     return Islands(

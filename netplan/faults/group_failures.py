@@ -16,11 +16,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from netplan.arrays import Bools, Ints
-from netplan.faults.damage import (
-    find_effects,
-    intact_islands,
-    network_links,
-)
+from netplan.faults.damage import directed, find_effects, intact_islands, network_links
 from netplan.faults.groups import NOTHING, RiskGroups, weighted_rates
 from netplan.faults.rates import End, FailureBook, FailureRate, Unit
 from netplan.topologies.graph import HB_SWITCH, FabricGraph
@@ -203,17 +199,16 @@ def _down(graph: FabricGraph, groups: RiskGroups) -> csr_array:
 def _without_ports(graph: FabricGraph, groups: RiskGroups) -> csr_array:
     """Live GPUs whose network links are all out, by group, shape (groups, gpus)."""
     links = np.flatnonzero(network_links(graph))
-    ends = np.stack((graph.source[links], graph.target[links])).astype(np.int64)
-    at = np.flatnonzero(ends.ravel() < graph.gpus)
-    gpu, other = ends.ravel()[at], ends[::-1].ravel()[at]
-    link = np.tile(links, 2)[at]
-    port = np.arange(len(at))
+    tail, head = directed(graph, links)
+    at = tail < graph.gpus
+    gpu, other, link = tail[at], head[at], np.tile(links, 2)[at]
+    port = np.arange(len(gpu))
     nodes = _members(groups.node_group, groups.node, (len(groups), graph.node_count))
     cables = _members(groups.link_group, groups.link, (len(groups), graph.link_count))
-    out = nodes @ _members(other, port, (graph.node_count, len(at)))
-    out = out + cables @ _members(link, port, (graph.link_count, len(at)))
+    out = nodes @ _members(other, port, (graph.node_count, len(gpu)))
+    out = out + cables @ _members(link, port, (graph.link_count, len(gpu)))
     out.data[:] = 1.0  # a port whose switch and cable both fail is one port
-    lost = (out @ _members(port, gpu, (len(at), graph.gpus))).tocoo()
+    lost = (out @ _members(port, gpu, (len(gpu), graph.gpus))).tocoo()
     degree = np.bincount(gpu, minlength=graph.gpus)
     cut = lost.data == degree[lost.col]
     dead = np.isin(

@@ -13,34 +13,39 @@ The throughput is the largest x [B/s] at which everything fits under equal-cost 
 live links, as `netplan.faults.rerouting` routes it. It is 0 if a pod has live GPUs and
 none attached, or if no live path joins two attached GPUs.
 
-The work is shared by all copies (`netplan.faults.pod_batch`): GPUs with one network link enter at
-their switch, so that paths run between switches; shortest paths are those of the intact fabric with
-links taken out; destinations of one pod with the same neighbours are routed as one, while their own
-links are whole. A copy in which a sender has lost all these paths is routed by itself.
+The work is shared by all copies (`netplan.faults.copies`). *Ends* are where GPUs enter the network:
+the switch of a GPU with one network link, else the GPU. Shortest paths between ends are those of
+the intact fabric with links taken out; destinations of one pod with the same neighbours are routed
+as one, while their own links are whole. A copy in which a sender has lost all these paths is routed
+by itself. What an end sends, which links are alive, and what every link carries are tables of ends,
+links and link directions by copies.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
+from netplan.faults.copies import Level, Table, levels_to, summing
 from netplan.faults.damage import (
     Damage,
     check_damage,
+    directed,
     find_effects,
     find_islands,
     network_links,
     no_damage,
 )
-from netplan.faults.pod_batch import PodBatch, endpoints, pod_batch
 from netplan.faults.rerouting import live_fabric
-from netplan.topologies.graph import SWITCH, FabricGraph
-from netplan.traffic.matrix import sum_by
-from netplan.traffic.routing import joins_all
+from netplan.topologies.graph import GPU, SWITCH, FabricGraph
+from netplan.traffic.routing import forwarding_nodes, joins_all
 from netplan.traffic.routing_dragonfly import GLOBAL
+from netplan.traffic.routing_ecmp import Arcs, make_arcs
 
 
 def pods_of(graph: FabricGraph) -> Ints:
@@ -98,37 +103,254 @@ def check_pods(graph: FabricGraph, pods: Ints) -> Ints:
     return numbers.astype(np.int64)
 
 
-def attached_gpus(graph: FabricGraph, damage: Damage) -> Bools:
-    """Whether each GPU is alive and not cut off from the network, shape (gpus,)."""
-    effects = find_effects(graph, damage)
-    attached = np.ones(graph.gpus, bool)
-    attached[effects.gpus_down] = False
-    attached[effects.cut_off] = False
-    return attached
+KEPT_ARCS = 1 << 23
+"""Links of shortest paths that are kept for the next copies."""
 
 
-def pod_shares(pods: Ints, attached: Bools) -> Floats:
-    """Share of each GPU in what its pod sends and receives [1], shape (gpus,)."""
-    count = np.bincount(pods, weights=attached)
-    share: Floats = np.where(attached, 1.0 / np.maximum(count, 1.0)[pods], 0.0)
-    return share
+def endpoints(graph: FabricGraph) -> Ints:
+    """Where each GPU enters the network: at its switch if it has one network link, shape (gpus,).
+
+    Paths of GPUs under one switch are alike from there on, so they are routed together.
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> endpoints(expand(FABRICS.load("fat-tree"), Sizing(16, 8, 1, 450e9, 50e9)))
+    array([16, 16, 16, 16, 17, 17, 17, 17, 18, 18, 18, 18, 19, 19, 19, 19])
+    """
+    tail, head = directed(graph, np.flatnonzero(network_links(graph)))
+    at_gpu = tail < graph.gpus
+    degree = np.bincount(tail[at_gpu], minlength=graph.gpus)
+    switch = np.arange(graph.gpus)
+    switch[tail[at_gpu]] = head[at_gpu]
+    single = (degree == 1) & (graph.node_kind[switch] != GPU)
+    return np.where(single, switch, np.arange(graph.gpus))
 
 
-def stranded(graph: FabricGraph, damage: Damage, pods: Ints, attached: Bools) -> bool:
-    """Whether a pod has live GPUs, but none that is attached."""
-    alive = np.bincount(pods, weights=~damage.node_down[: graph.gpus])
-    return bool(np.any((alive > 0) & (np.bincount(pods, weights=attached) == 0)))
+@dataclass(frozen=True, slots=True, eq=False)
+class Twins:
+    """Ends of one pod with the same neighbours, which are routed as one destination.
+
+    Parameters
+    ----------
+    pod
+        Their pod.
+    entry
+        The ends, as places in the list of (end, pod) entries, shape (twins,).
+    code
+        Places of the links that lead to them in flattened loads, shape (twins, links).
+    """
+
+    pod: int
+    entry: Ints
+    code: Ints
 
 
-def gpu_seconds(graph: FabricGraph, pods: Ints, share: Floats) -> float:
-    """Time of the busiest link of the GPUs that enter at a switch, per byte between pods [s]."""
+@dataclass(frozen=True, eq=False)
+class PodBatch:
+    """What all copies of a fabric share.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+    pods
+        Pod of each GPU, shape (gpus,).
+    arcs
+        The network between ends.
+    end, pod
+        Entries: an end, and a pod that has GPUs there, shape (entries,).
+    by_entry, by_pod
+        Sums over the GPUs of each entry, and of each pod.
+    ports
+        Network links of each GPU, shape (gpus, links).
+    single_gpu, single_link
+        GPUs whose end is their switch, and their links, which the arcs leave out.
+    twins
+        Destinations.
+    """
+
+    graph: FabricGraph
+    pods: Ints
+    arcs: Arcs
+    end: Ints
+    pod: Ints
+    by_entry: csr_array
+    by_pod: csr_array
+    ports: csr_array
+    single_gpu: Ints
+    single_link: Ints
+    twins: tuple[Twins, ...]
+
+    def throughput(self, damages: Sequence[Damage]) -> tuple[Floats, int]:
+        """Throughput of some copies [B/s], and how many of them were routed by themselves."""
+        graph = self.graph
+        node_down = np.stack([damage.node_down for damage in damages], axis=1)
+        failed = np.stack([damage.link_down for damage in damages], axis=1)
+        live = ~(failed | node_down[graph.source] | node_down[graph.target])
+        share, count = self._shares(self.ports @ live)
+        loads, lost = self._loads(self.by_entry @ share, failed, live)
+        rate = np.tile(graph.bytes_per_s, 2)[:, None]
+        busiest_s = (loads / np.where(rate > 0, rate, 1.0)).max(axis=0)
+        found = self._rates(share, count, node_down, busiest_s)
+        alone = np.flatnonzero(lost & (found > 0)).tolist()
+        for number in alone:
+            found[number] = self.alone(damages[number])
+        return found, len(alone)
+
+    def alone(self, damage: Damage) -> float:
+        """Throughput of one copy, with a search of its own paths [B/s]."""
+        effects = find_effects(self.graph, damage)
+        attached = np.ones((self.graph.gpus, 1), bool)
+        attached[np.concatenate([effects.gpus_down, effects.cut_off])] = False
+        share, count = self._shares(attached)
+        amount = (self.by_entry @ share)[:, 0]
+        sending = amount > 0
+        end, pod, amount = self.end[sending], self.pod[sending], amount[sending]
+        first, second = np.nonzero((pod[:, None] != pod) & (end[:, None] != end))
+        ends = end[first], end[second]
+        live = live_fabric(self.graph, damage)
+        routed = live.route((ends[0], ends[0]), ends, ends, amount[first] * amount[second])
+        if routed.cut_bytes > 0:
+            return 0.0
+        busiest_s = np.array([routed.loads.busiest_s])
+        return float(self._rates(share, count, damage.node_down[:, None], busiest_s)[0])
+
+    def _shares(self, attached: Bools) -> tuple[Floats, Floats]:
+        """Share of each GPU in what its pod sends and receives [1]; attached GPUs of each pod."""
+        count = self.by_pod @ attached.astype(np.float64)
+        return attached / np.maximum(count, 1.0)[self.pods], count
+
+    def _rates(self, share: Floats, count: Floats, node_down: Bools, busiest_s: Floats) -> Floats:
+        """Throughput [B/s], given the time of the busiest arc per byte between pods [s]."""
+        if len(self.single_gpu):
+            rate = self.graph.bytes_per_s[self.single_link][:, None]
+            times = (share[self.single_gpu] / rate).max(axis=0)
+            busiest_s = np.maximum(busiest_s, times * (np.count_nonzero(count, axis=0) - 1))
+        free = np.where(busiest_s > 0, 1.0 / np.where(busiest_s > 0, busiest_s, 1.0), np.inf)
+        alive = self.by_pod @ (~node_down[: self.graph.gpus]).astype(np.float64)
+        return np.where(((alive > 0) & (count == 0)).any(axis=0), 0.0, free)
+
+    @cached_property
+    def _paths(self) -> dict[int, tuple[Level, ...]]:
+        """Shortest paths to destinations, as far as they are kept."""
+        return {}
+
+    def _levels(self, target: int) -> tuple[Level, ...]:
+        """Shortest paths of the intact fabric to an end."""
+        if target not in self._paths:
+            if len(self._paths) * len(self.arcs.head) > KEPT_ARCS:
+                self._paths.clear()
+            self._paths[target] = levels_to(self.arcs, target)
+        return self._paths[target]
+
+    def _loads(self, amount: Floats, failed: Bools, live: Bools) -> tuple[Floats, Bools]:
+        """Loads of all link directions, shape (2 links, copies), and copies that are lost."""
+        ends, place = np.unique(self.end, return_inverse=True)
+        total = summing(place, len(ends)) @ amount
+        table = Table.of(self.arcs, ends, live)
+        # Whether a link at an end has failed by itself, shape (entries, copies).
+        hurt = (_links_at(self.arcs, ends) @ failed)[place]
+        for twins in self.twins:
+            mine = self.pod == twins.pod
+            others = total.copy()
+            others[place[mine]] -= amount[mine]
+            for entry, columns, share in _columns(amount[twins.entry], hurt[twins.entry]):
+                target = int(self.end[twins.entry[entry]])
+                table.add(target, self._levels(target), twins.code, others, columns, share)
+        return table.loads, table.lost
+
+
+def pod_batch(graph: FabricGraph, pods: Ints) -> PodBatch:
+    """Work out once what all copies of a fabric share.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+    pods
+        Pod of each GPU, shape (gpus,).
+    """
     outer = np.flatnonzero(network_links(graph))
-    gpu = np.minimum(graph.source[outer], graph.target[outer])
-    single = endpoints(graph)[np.minimum(gpu, graph.gpus - 1)] >= graph.gpus
-    chosen = single & (gpu < graph.gpus)
-    sending = np.count_nonzero(sum_by(pods, share, int(pods.max()) + 1)) - 1
-    times = sending * share[gpu[chosen]] / graph.bytes_per_s[outer[chosen]]
-    return float(times.max(initial=0.0))
+    tail, _ = directed(graph, outer)
+    at_gpu = tail < graph.gpus
+    gpu, link = tail[at_gpu], np.tile(outer, 2)[at_gpu]
+    ports = csr_array((np.ones(len(gpu), bool), (gpu, link)), (graph.gpus, graph.link_count))
+    end_of_gpu = endpoints(graph)
+    single = end_of_gpu[gpu] != gpu
+    between = np.setdiff1d(outer, link[single])
+    arcs = make_arcs(graph.source, graph.target, forwarding_nodes(graph, outer), between)
+    key, entry = np.unique(end_of_gpu * (pods.max() + 1) + pods, return_inverse=True)
+    end, pod = np.divmod(key, pods.max() + 1)
+    return PodBatch(
+        graph=graph,
+        pods=pods,
+        arcs=arcs,
+        end=end,
+        pod=pod,
+        by_entry=summing(entry, len(key)),
+        by_pod=summing(pods, int(pods.max()) + 1),
+        ports=ports,
+        single_gpu=gpu[single],
+        single_link=link[single],
+        twins=tuple(_twins(arcs, end, pod)),
+    )
+
+
+def _links_at(arcs: Arcs, ends: Ints) -> csr_array:
+    """Links between ends at each of some ends, shape (ends, links)."""
+    nodes, links = len(arcs.forwards), arcs.size // 2
+    rows = csr_array(
+        (np.ones(len(arcs.code), bool), arcs.code % links, arcs.indptr), (nodes, links)
+    )
+    return rows[ends]
+
+
+def _columns(amount: Floats, hurt: Bools) -> Iterator[tuple[int, Ints | None, Floats]]:
+    """Which twins to route as one in which copies: a twin for the paths, copies, and shares.
+
+    Twins whose own links are whole go together; a hurt one goes alone.
+    """
+    whole = ~hurt & (amount > 0)
+    lead = np.where(whole.any(axis=0), whole.argmax(axis=0), -1)
+    for twin in range(len(amount)):
+        for chosen, share in (
+            (lead == twin, np.where(whole, amount, 0.0)),
+            (hurt[twin] & (amount[twin] > 0), None),
+        ):
+            columns = np.flatnonzero(chosen)
+            if not len(columns):
+                continue
+            if share is None:
+                share = np.zeros_like(amount)  # noqa: PLW2901 - filled for this twin alone
+                share[twin] = amount[twin]
+            # Where most copies are wanted, all are done, the others with nothing to carry.
+            if 2 * len(columns) >= len(chosen):
+                yield twin, None, share * chosen
+            else:
+                yield twin, columns, share[:, columns]
+
+
+def _twins(arcs: Arcs, end: Ints, pod: Ints) -> Iterator[Twins]:
+    """Entries of one pod whose ends have the same neighbours, if no end has several pods."""
+    tail = np.repeat(np.arange(len(arcs.forwards)), np.diff(arcs.indptr))
+    into = np.argsort(arcs.head, kind="stable")  # the arcs that lead to a node, by where they leave
+    degree = np.bincount(arcs.head, minlength=len(arcs.forwards))
+    start = np.cumsum(degree) - degree
+    widest = int(degree[end].max(initial=0))
+    reach = start[end][:, None] + np.arange(widest)
+    there = np.arange(widest) < degree[end][:, None]
+    arc = np.where(there, into[np.minimum(reach, max(0, len(into) - 1))], -1)
+    neighbours = np.where(there, tail[arc], -1)
+    alone = np.arange(len(end)) if len(np.unique(end)) < len(end) else np.zeros(len(end), np.int64)
+    keys = np.column_stack([pod, alone, neighbours])
+    _, group = np.unique(keys, axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    for entry in np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1]):
+        code = arcs.code[arc[entry][:, : degree[end[entry[0]]]]]
+        yield Twins(int(pod[entry[0]]), entry, code)
 
 
 MAX_CELLS = 1 << 23
@@ -195,54 +417,14 @@ def pod_throughput(
     """
     pods = pods_of(graph) if pods is None else check_pods(graph, pods)
     batch = pod_batch(graph, pods)
-    intact = float(_throughputs(batch, [no_damage(graph)])[0][0])
+    intact = float(batch.throughput([no_damage(graph)])[0][0])
     found, searched = [np.empty(0)], 0
     copies = iter(damages)
     size = max(1, MAX_CELLS // (2 * graph.link_count))
     while chunk := list(islice(copies, size)):
         for damage in chunk:
             check_damage(graph, damage)
-        values, alone = _throughputs(batch, chunk)
+        values, alone = batch.throughput(chunk)
         found.append(values)
         searched += alone
     return PodThroughput(np.concatenate(found), intact, searched)
-
-
-def _throughputs(batch: PodBatch, damages: Sequence[Damage]) -> tuple[Floats, int]:
-    """Throughput of some copies [B/s], and how many of them were routed by themselves."""
-    values, lost = batch.throughput(damages)
-    alone = np.flatnonzero(lost & (values > 0)).tolist()
-    for number in alone:
-        values[number] = pod_throughput_alone(batch.graph, damages[number], batch.pods)
-    return values, len(alone)
-
-
-def pod_throughput_alone(graph: FabricGraph, damage: Damage, pods: Ints) -> float:
-    """Throughput of one damaged copy, with a search of its own paths [B/s].
-
-    Parameters
-    ----------
-    graph, damage
-        The fabric, and what has failed.
-    pods
-        Pod of each GPU, shape (gpus,).
-    """
-    attached = attached_gpus(graph, damage)
-    if stranded(graph, damage, pods, attached):
-        return 0.0
-    share = pod_shares(pods, attached)
-    end = endpoints(graph)
-    # One entry for each pod at each end: leaves that several pods share are told apart.
-    key, place = np.unique(end * (pods.max() + 1) + pods, return_inverse=True)
-    amount = sum_by(place, share, len(key))
-    node, pod = np.divmod(key, pods.max() + 1)
-    sending = amount > 0
-    node, pod, amount = node[sending], pod[sending], amount[sending]
-    first, second = np.nonzero((pod[:, None] != pod[None]) & (node[:, None] != node[None]))
-    ends = node[first], node[second]
-    live = live_fabric(graph, damage)
-    found = live.route((ends[0], ends[0]), ends, ends, amount[first] * amount[second])
-    if found.cut_bytes > 0:
-        return 0.0
-    busiest_s = max(found.loads.busiest_s, gpu_seconds(graph, pods, share))
-    return 1.0 / busiest_s if busiest_s else float("inf")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from netplan.arrays import Bools, Floats, Ints
-from netplan.faults.damage import Damage, find_islands, network_links, no_damage
+from netplan.faults.damage import Damage, directed, find_islands, network_links, no_damage
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.demand import check_demand, split_demand
 from netplan.traffic.loads import LinkLoads
@@ -211,8 +211,7 @@ def live_fabric(graph: FabricGraph, damage: Damage) -> LiveFabric:
 
 def _reach(graph: FabricGraph, links: Ints, passing: Bools, island: Ints) -> Ints:
     """Islands that each node has a link to; its own, if it passes traffic on itself."""
-    tail = np.concatenate([graph.source[links], graph.target[links]]).astype(np.int64)
-    head = np.concatenate([graph.target[links], graph.source[links]])
+    tail, head = directed(graph, links)
     ends = passing[head] & ~passing[tail]
     own = np.flatnonzero(passing)
     node = np.concatenate([own, tail[ends]])

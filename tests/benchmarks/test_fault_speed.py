@@ -13,7 +13,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from netplan.faults.capacity import flow_network, remaining_bandwidth
 from netplan.faults.damage import Damage, find_effects
 from netplan.faults.inventory import Inventory
-from netplan.faults.pods import pod_throughput, pod_throughput_alone, pods_of
+from netplan.faults.pods import pod_batch, pod_throughput, pods_of
 from netplan.faults.scenario import parse_faults, read_scenario
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
@@ -43,8 +43,8 @@ def test_a_thousand_ten_link_failures(benchmark: BenchmarkFixture) -> None:
 def test_ten_of_them_one_by_one(benchmark: BenchmarkFixture) -> None:
     """Multiply by 100."""
     graph = graph_of("fat-tree", 1024, 16, 1)
-    pods, copies = pods_of(graph), damages(graph, 10, "links=10")
-    benchmark(lambda: [pod_throughput_alone(graph, damage, pods) for damage in copies])
+    batch, copies = pod_batch(graph, pods_of(graph)), damages(graph, 10, "links=10")
+    benchmark(lambda: [batch.alone(damage) for damage in copies])
 
 
 def test_drawing_them(benchmark: BenchmarkFixture) -> None:

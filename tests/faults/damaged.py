@@ -7,9 +7,9 @@ from itertools import combinations, islice
 import networkx as nx
 import numpy as np
 
-from netplan.arrays import Ints
-from netplan.faults.damage import Damage, no_damage
-from netplan.faults.pods import attached_gpus, check_pods, pod_shares, pods_of
+from netplan.arrays import Bools, Ints
+from netplan.faults.damage import Damage, find_effects, no_damage
+from netplan.faults.pods import check_pods, pods_of
 from netplan.topologies.designs import DESIGNS
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
@@ -159,11 +159,20 @@ def damaged_graph(graph: FabricGraph, damage: Damage) -> FabricGraph:
     )
 
 
+def attached_gpus(graph: FabricGraph, damage: Damage) -> Bools:
+    """Whether each GPU is alive and not cut off from the network, shape (gpus,)."""
+    effects = find_effects(graph, damage)
+    attached = np.ones(graph.gpus, bool)
+    attached[effects.gpus_down] = attached[effects.cut_off] = False
+    return attached
+
+
 def pod_flows(graph: FabricGraph, damage: Damage, pods: Ints | None = None) -> TrafficMatrix:
     """Flows between GPUs, written out: for fabrics of up to some thousand GPUs."""
     pods = pods_of(graph) if pods is None else check_pods(graph, pods)
-    share = pod_shares(pods, attached_gpus(graph, damage))
-    senders = np.flatnonzero(share).astype(np.int32)
+    attached = attached_gpus(graph, damage)
+    share = attached / np.maximum(1, np.bincount(pods, attached))[pods]
+    senders = np.flatnonzero(attached).astype(np.int32)
     first, second = np.nonzero(pods[senders][:, None] != pods[senders][None])
     source, destination = senders[first], senders[second]
     return flows_matrix(

@@ -12,15 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from netplan.errors import InputError
+from netplan.faults.copies import levels_to
 from netplan.faults.damage import Damage, no_damage
 from netplan.faults.inventory import Inventory
-from netplan.faults.pod_batch import levels_to
-from netplan.faults.pods import (
-    attached_gpus,
-    pod_throughput,
-    pod_throughput_alone,
-    pods_of,
-)
+from netplan.faults.pods import pod_batch, pod_throughput, pods_of
 from netplan.faults.rerouting import reroute
 from netplan.faults.scenario import parse_faults, read_scenario
 from netplan.topologies.graph import FabricGraph
@@ -29,6 +24,7 @@ from netplan.traffic.routing import link_loads
 from netplan.traffic.routing_ecmp import make_arcs
 from tests.faults.damaged import (
     Case,
+    attached_gpus,
     damage_to,
     damaged_graph,
     fabric,
@@ -214,13 +210,12 @@ def some_damages(graph: FabricGraph, count: int, seed: int) -> list[Damage]:
 @pytest.mark.parametrize("name", POD_CASES)
 def test_batched_throughput_equals_one_by_one(name: str) -> None:
     graph = POD_CASES[name]
-    pods = pods_of(graph)
+    batch = pod_batch(graph, pods_of(graph))
     damages = some_damages(graph, 40, 1)
     found = pod_throughput(graph, damages)
-    alone = [pod_throughput_alone(graph, damage, pods) for damage in damages]
+    alone = [batch.alone(damage) for damage in damages]
     np.testing.assert_allclose(found.bytes_per_s, alone, rtol=1e-9)
-    whole = pod_throughput_alone(graph, no_damage(graph), pods)
-    assert found.intact_bytes_per_s == pytest.approx(whole)
+    assert found.intact_bytes_per_s == pytest.approx(batch.alone(no_damage(graph)))
     assert found.searched < len(damages)
     assert len(np.unique(found.bytes_per_s)) > 3
 
@@ -248,7 +243,7 @@ def test_own_pods_that_share_leaves(name: str) -> None:
     pods = np.arange(graph.gpus) // 5
     damages = some_damages(graph, 10, 3)
     found = pod_throughput(graph, damages, pods=pods).bytes_per_s
-    alone = [pod_throughput_alone(graph, damage, pods) for damage in damages]
+    alone = [pod_batch(graph, pods).alone(damage) for damage in damages]
     np.testing.assert_allclose(found, alone, rtol=1e-9)
     # Numbers of pods may have gaps.
     again = pod_throughput(graph, damages, pods=3 * pods + 1).bytes_per_s
