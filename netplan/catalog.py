@@ -10,15 +10,15 @@ import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from msgspec import Struct
 
 from netplan.documents import Document, read_scalar, read_yaml
 from netplan.errors import CatalogError, UnknownNameError, one_line
+from netplan.records import Entry, RecordError
 
 CATALOG_VARIABLE = "NETPLAN_CATALOG"
 SUFFIX = ".yaml"
@@ -26,16 +26,7 @@ MAX_NAME = 40
 """Texts of a row up to this length are names; longer ones are prose [characters]."""
 
 
-class Entry(BaseModel):
-    """A part of a catalog file: frozen, with no unknown keys and no infinite numbers.
-
-    Its schema is built when the first file asks for it: a question loads few kinds of files.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
-
-
-class Record(Entry):
+class Record(Entry, frozen=True, kw_only=True):
     """A validated catalog file."""
 
     name: str
@@ -47,8 +38,7 @@ class Record(Entry):
 RecordT = TypeVar("RecordT", bound=Record)
 
 
-@dataclass(frozen=True)
-class Shelf(Generic[RecordT]):
+class Shelf(Struct, Generic[RecordT], frozen=True):
     """One folder of records of one kind.
 
     Parameters
@@ -261,37 +251,10 @@ def _first_number(row: Mapping[str, object]) -> str:
 def _validate(schema: type[RecordT], document: Document, applied: Mapping[str, str]) -> RecordT:
     """Turn parsed data into a record, or raise one error that names every fault and its line."""
     try:
-        return schema.model_validate(document.data)
-    except ValidationError as error:
+        return schema.read(document.data)
+    except RecordError as error:
         lines = []
-        for fault in error.errors(include_url=False):
-            path = ".".join(str(step) for step in fault["loc"])
-            where = f"{document.path}:{document.line(fault['loc'])}"
-            lines.append(f"{applied.get(path, where)}: {_explain(schema, dict(fault), path)}")
+        for location, text in error.faults:
+            where = f"{document.path}:{document.line(location)}"
+            lines.append(f"{applied.get('.'.join(map(str, location)), where)}: {text}")
         raise CatalogError("\n".join(lines)) from None
-
-
-def _explain(schema: type[BaseModel], fault: dict[str, Any], path: str) -> str:
-    """One fault in words: which key, what it got, what is allowed."""
-    kind, message = fault["type"], str(fault["msg"])
-    if kind == "missing":
-        return f"{path} is missing"
-    if kind == "extra_forbidden":
-        last = path.rpartition(".")[2]
-        near = difflib.get_close_matches(last, _keys(schema), n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(_keys(schema))}"
-        return f"unknown key {path}: {hint}"
-    message = message.removeprefix("Value error, ")
-    if kind == "value_error":
-        return f"{path}: {message}" if path else message
-    return f"{path}: got {fault['input']!r:.60}: {message[:1].lower()}{message[1:]}"
-
-
-def _keys(schema: type[BaseModel]) -> list[str]:
-    """All keys of a schema and of the records inside it."""
-    keys = list(schema.model_fields)
-    for field in schema.model_fields.values():
-        for inner in (field.annotation, *getattr(field.annotation, "__args__", ())):
-            if isinstance(inner, type) and issubclass(inner, BaseModel):
-                keys += _keys(inner)
-    return keys

@@ -7,11 +7,11 @@ tags, and files above 1 MiB.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from msgspec import Struct
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from netplan.errors import CatalogError
@@ -50,8 +50,7 @@ CoreLoader.add_constructor(TAG + "int", lambda _loader, node: int(node.value))
 PLAIN_TAGS = {TAG + kind for kind in ("map", "seq", "str", "int", "float", "bool", "null")}
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """One parsed YAML file.
 
     Parameters

@@ -13,8 +13,9 @@ switch (HB domain) x switch (rail). The GPUs number the product of all sizes.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from netplan.errors import InputError
 
@@ -24,8 +25,7 @@ LINKS_PER_STEP = {"switch": 2, "ring": 1, "mesh": 1}
 """Links that one message crosses in one step of a collective (up and down again at a switch)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(Struct, frozen=True):
     """One level of the hierarchy.
 
     Parameters

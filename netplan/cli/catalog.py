@@ -19,7 +19,7 @@ def _show(name: str, format_: str, output: Path | None, catalog: str | None) -> 
     """
     shelf, path = find_record(name, user_roots(catalog))
     if format_ == "json":
-        emit(to_json(shelf.load(str(path)).model_dump(mode="json")), output)
+        emit(to_json(shelf.load(str(path)).to_dict()), output)
         return
     click.echo(f"{shelf.role}: {path}", err=True)
     emit(path.read_text(encoding="utf-8"), output)

@@ -102,8 +102,6 @@ def main(first_s: float = FIRST_S) -> None:
     first_s
         When the first sign of life comes on stderr [s].
     """
-    # netplan uses no plugin of pydantic; looking for them reads every installed package.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # Imports make many objects and no garbage: the collector's early passes cost a twentieth.
     gc.set_threshold(200_000, 20, 20)
     for name in ("stdout", "stderr"):

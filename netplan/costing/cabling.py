@@ -1,11 +1,12 @@
 """Cabling books: modules, cables, network cards, lengths and racks that a bill is made of."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from msgspec import Meta
 
-from netplan.catalog import Entry, Record, Shelf
+from netplan.catalog import Record, Shelf
 from netplan.errors import CatalogError
+from netplan.records import Entry, PositiveFloat, PositiveInt
 from netplan.topologies.specs import Medium
 
 ANY = "any"
@@ -16,7 +17,7 @@ CableKind = Literal["dac", "aec", "aoc"]
 LinkKind = Literal["host", "leaf-spine", "upper", "local", "global", "ring"]
 
 
-class Length(Entry):
+class Length(Entry, frozen=True, kw_only=True):
     """Length that a kind of link is taken to have where no floor plan says so."""
 
     group: LinkKind
@@ -25,7 +26,7 @@ class Length(Entry):
     source: str
 
 
-class Card(Entry):
+class Card(Entry, frozen=True, kw_only=True):
     """Network card with one port of a rate, and what its cage takes."""
 
     item: str
@@ -36,7 +37,7 @@ class Card(Entry):
     source: str
 
 
-class Module(Entry):
+class Module(Entry, frozen=True, kw_only=True):
     """Transceiver: the cage that it fits and the links that it carries.
 
     Without ``speed_gbps`` it stands for modules of any rate.
@@ -53,7 +54,7 @@ class Module(Entry):
     source: str
 
 
-class Cable(Entry):
+class Cable(Entry, frozen=True, kw_only=True):
     """Cable with fixed plugs: one at its first end, ``split`` at its second."""
 
     item: str
@@ -67,22 +68,21 @@ class Cable(Entry):
     date: str
     source: str
 
-    @model_validator(mode="after")
-    def _whole_links_a_plug(self) -> Self:
+    def __post_init__(self) -> None:
+        """Refuse links that do not divide over the plugs."""
         if self.links % self.split:
             raise ValueError(f"{self.links} links do not divide over {self.split} plugs")
-        return self
 
 
-class Racks(Entry):
+class Racks(Entry, frozen=True, kw_only=True):
     """Rack units of a rack, and of a switch without a model [1]."""
 
-    units: Annotated[int, Field(ge=1, le=60)]
+    units: Annotated[int, Meta(ge=1, le=60)]
     switch_units: PositiveInt
     source: str
 
 
-class CablingBook(Record):
+class CablingBook(Record, frozen=True, kw_only=True):
     """What cables, modules and cards there are, and how long a cable is taken to be."""
 
     lengths: tuple[Length, ...]

@@ -10,10 +10,11 @@ nothing is proven by it.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from netplan.costing.cabling import CablingBook
 from netplan.costing.materials import (
@@ -31,6 +32,7 @@ from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import Driver, drivers
 from netplan.costing.switches import SwitchModel, check_switch, circuit_layer
 from netplan.costing.wiring import Hardware, wire
+from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.floor_plan import FloorPlan, SwitchRacks
@@ -41,8 +43,7 @@ if TYPE_CHECKING:
     from netplan.topologies.site_networks import SiteNetwork
 
 
-@dataclass(frozen=True, slots=True)
-class BillBooks:
+class BillBooks(Struct, frozen=True):
     """Catalog files that a bill is made from.
 
     Parameters
@@ -71,8 +72,7 @@ class BillBooks:
         return tuple(model for model in (self.switch, self.ocs) if model is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class Bill:
+class Bill(Struct, frozen=True):
     """The bill of one fabric that closes, priced.
 
     Parameters
@@ -158,23 +158,20 @@ MAY_LACK_A_PRICE = frozenset({"fibre", "rack", "hb_gear"})
 """Parts whose missing price does not set a fabric apart."""
 
 
-@dataclass(frozen=True, slots=True)
-class FabricBill(Bill):
+class FabricBill(Bill, frozen=True):
     """A bill with what the network costs in its years of use."""
 
     life: "Lifetime"
 
 
-@dataclass(frozen=True, slots=True)
-class Unbuildable:
+class Unbuildable(Struct, frozen=True):
     """A fabric that cannot be built in this size or from this hardware."""
 
     name: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Materials:
+class _Materials(Struct, frozen=True):
     """What a fabric is built from: the lines of its bill without spares, its racks, and notes."""
 
     lines: tuple[BillItem, ...]

@@ -13,9 +13,9 @@ modules of one kind, that which spans the longest.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.costing.cabling import CableKind
@@ -34,6 +34,7 @@ from netplan.costing.wiring import (
     group_ends,
     port_banks,
 )
+from netplan.records import replace
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing
 from netplan.topologies.floor_plan import FloorPlan, Layout, lay_out, stock_length_m
@@ -41,8 +42,7 @@ from netplan.topologies.graph import MANAGER, SWITCH, FabricGraph, network_only
 from netplan.topologies.specs import FabricSpec
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Site:
+class Site(Struct, frozen=True, eq=False):
     """A fabric in a hall, its cables not chosen yet.
 
     Parameters
@@ -60,8 +60,7 @@ class Site:
     length_m: Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Installation:
+class Installation(Struct, frozen=True, eq=False):
     """A fabric in a hall with its cables.
 
     Parameters
@@ -155,8 +154,7 @@ def _links_of(network: FabricGraph, title: str) -> Ints:
     return chosen
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Batches:
+class _Batches(Struct, frozen=True, eq=False):
     """Links of one group, told apart by what their cables depend on, shape (links,)."""
 
     length_m: Floats  # that a cable for all links of the cage needs
@@ -198,8 +196,7 @@ def _group_runs(
         yield replace(run, name=group.name, ends=ends, links=len(links), measured=True), links
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Cages:
+class _Cages(Struct, frozen=True, eq=False):
     """The cages at a run's first and second end, of every link: shape (links,)."""
 
     near: Ints  # number of the cage

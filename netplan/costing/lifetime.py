@@ -4,11 +4,10 @@ Energy of a year is W x PUE x 8,760 h; an annuity pays capital C back over n yea
 with the yearly sum C i / (1 - (1 + i)^-n), which is C / n without interest.
 """
 
-from dataclasses import dataclass
 from math import expm1, isfinite, log1p
 from typing import Annotated
 
-from pydantic import Field
+from msgspec import Meta, Struct
 
 from netplan.catalog import Record, Shelf
 from netplan.costing.prices import Currency
@@ -20,11 +19,11 @@ WATTS_PER_KILOWATT = 1000.0
 MAX_YEARS = 50
 
 
-class EconomicsBook(Record):
+class EconomicsBook(Record, frozen=True, kw_only=True):
     """Values that turn power and capital into a yearly cost; the tariff is per kWh."""
 
     currency: Currency
-    years: Annotated[int, Field(ge=1, le=MAX_YEARS)]
+    years: Annotated[int, Meta(ge=1, le=MAX_YEARS)]
     years_source: str
     pue: Estimate
     tariff: Estimate
@@ -35,8 +34,7 @@ class EconomicsBook(Record):
 ECONOMICS_BOOKS = Shelf("economics", "costing/economics", EconomicsBook)
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(Struct, frozen=True):
     """The values of one answer.
 
     Parameters
@@ -81,8 +79,7 @@ class Running:
             raise InputError(f"--interest {100 * self.interest.low:g}%: give 0% to 100%")
 
 
-@dataclass(frozen=True, slots=True)
-class Lifetime:
+class Lifetime(Struct, frozen=True):
     """Cost of a network over its life, in one currency."""
 
     energy_kwh_per_year: Range

@@ -8,16 +8,18 @@ Spares are a share of every line by its category, rounded up to whole units.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 from typing import Literal
+
+from msgspec import Struct
 
 from netplan.catalog import unknown_name
 from netplan.costing.ports import Plug, Run, plugs_needed
 from netplan.costing.prices import Part
 from netplan.costing.wiring import BARE_FIBRE, Hardware, Wiring
 from netplan.errors import InputError
+from netplan.records import replace
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.floor_plan import Layout, SwitchRacks
 
@@ -48,8 +50,7 @@ def left_out(networks: Collection[str] = ()) -> tuple[str, ...]:
     return (*absent, *ALWAYS_LEFT_OUT)
 
 
-@dataclass(frozen=True, slots=True)
-class BillItem:
+class BillItem(Struct, frozen=True):
     """One line of the bill.
 
     Parameters
@@ -113,7 +114,7 @@ def switch_racks(fabric: Fabric, hardware: Hardware, layout: Layout | None = Non
     >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
     >>> racks = Racks(units=16, switch_units=9, source="a small rack")
-    >>> book = CABLING_BOOKS.load("2026").model_copy(update={"racks": racks})
+    >>> book = CABLING_BOOKS.load("2026").changed(**{"racks": racks})
     >>> fabric = build_fabric(FABRICS.load("fat-tree"), Sizing(256, 64, 8, 450e9, 50e9))
     >>> fabric.switches, switch_racks(fabric, Hardware(book)).count
     (12, 12)

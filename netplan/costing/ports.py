@@ -8,16 +8,16 @@ the devices of a bank, as the builders of :mod:`netplan.topologies` spread them.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from netplan.topologies.clos import ceil_div
 
 Rule = Literal["port", "speed", "form", "breakout", "lanes", "fibre", "pairs", "reach", "room"]
 
 
-@dataclass(frozen=True, slots=True)
-class Cage:
+class Cage(Struct, frozen=True):
     """One cage: what it takes, and how many links of which rate it carries."""
 
     form: str  # form factor that fits, such as ``osfp-finned``
@@ -26,8 +26,7 @@ class Cage:
     lane_gbps: float | None = None  # of one electrical lane, None if not known [Gb/s]
 
 
-@dataclass(frozen=True, slots=True)
-class PortBank:
+class PortBank(Struct, frozen=True):
     """Equal devices with equal cages; one device for a pool whose ends may fall unevenly."""
 
     name: str
@@ -41,8 +40,7 @@ class PortBank:
         return self.devices * self.cages * self.cage.links
 
 
-@dataclass(frozen=True, slots=True)
-class Plug:
+class Plug(Struct, frozen=True):
     """One plug: a transceiver, the plug of a cable, or a bare fibre in a circuit switch."""
 
     item: str
@@ -53,8 +51,7 @@ class Plug:
     fibre: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """All links of one kind between two banks."""
 
     name: str  # link group of the fabric, such as ``leaf-spine``
@@ -77,8 +74,7 @@ class Run:
         return plugs_needed(self.links, devices, self.plugs[side].links)
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Struct, frozen=True):
     """A cable end without a home: the rule, both ends, and what is wrong."""
 
     rule: Rule

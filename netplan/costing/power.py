@@ -1,14 +1,11 @@
 """Power books: what one part of a network draws."""
 
-from typing import Self
-
-from pydantic import NonNegativeFloat, PositiveFloat, model_validator
-
-from netplan.catalog import Entry, Record, Shelf
+from netplan.catalog import Record, Shelf
 from netplan.costing.prices import Part
+from netplan.records import Entry, NonNegativeFloat, PositiveFloat
 
 
-class Draw(Entry):
+class Draw(Entry, frozen=True, kw_only=True):
     """Power of one part at one speed, typical and at most [W]."""
 
     part: Part
@@ -19,14 +16,13 @@ class Draw(Entry):
     source: str
     note: str = ""
 
-    @model_validator(mode="after")
-    def _max_above_typical(self) -> Self:
+    def __post_init__(self) -> None:
+        """Refuse a most that is below the typical value."""
         if self.max_w is not None and self.max_w < self.typical_w:
             raise ValueError(f"max_w {self.max_w:g} is below typical_w {self.typical_w:g}")
-        return self
 
 
-class PowerBook(Record):
+class PowerBook(Record, frozen=True, kw_only=True):
     """Power of the parts of a network."""
 
     draws: tuple[Draw, ...]

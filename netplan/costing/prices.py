@@ -7,13 +7,14 @@ order (:meth:`PriceBook.offer`).
 
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+from msgspec import Meta, field
 
-from netplan.catalog import Entry, Record, Shelf
+from netplan.catalog import Record, Shelf
 from netplan.costing.ranges import Range
 from netplan.errors import CatalogError, one_line
+from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveInt
 
 Part = Literal[
     "switch_port",
@@ -57,10 +58,10 @@ SPEEDLESS = frozenset({"fibre", "ocs_port", "hb_gear", "rack"})
 """Parts whose price does not depend on the link rate."""
 
 US_DOLLAR = "USD"
-Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
+Currency = Annotated[str, Meta(pattern=r"^[A-Z]{3}$")]
 
 
-class Rate(Entry):
+class Rate(Entry, frozen=True, kw_only=True):
     """Exchange rate of a currency: how many units one US dollar buys, on a date."""
 
     per_usd: PositiveFloat
@@ -68,14 +69,14 @@ class Rate(Entry):
     source: str
 
 
-class Break(Entry):
+class Break(Entry, frozen=True, kw_only=True):
     """Quantity break: the base price of a unit from this quantity on, for the whole order."""
 
     quantity: PositiveInt
     price: NonNegativeFloat
 
 
-class Price(Entry):
+class Price(Entry, frozen=True, kw_only=True):
     """Price of one part at one speed.
 
     ``unit`` is a currency per basis, for example ``USD/port``. ``low`` and ``high`` are left out
@@ -96,8 +97,8 @@ class Price(Entry):
     confidence: Literal["high", "medium", "low"]
     note: str = ""
 
-    @model_validator(mode="after")
-    def _range_and_breaks_in_order(self) -> Self:
+    def __post_init__(self) -> None:
+        """Refuse a range or quantity breaks out of order."""
         low, high = self.low, self.high
         if (low is not None and low > self.base) or (high is not None and high < self.base):
             raise ValueError(f"prices run low <= base <= high, got {low}, {self.base}, {high}")
@@ -108,7 +109,6 @@ class Price(Entry):
                     f"breaks run to larger quantities and lower prices, got {many:,} at {cheap:g}"
                     f" after {few:,} at {dear:g}"
                 )
-        return self
 
     @property
     def currency(self) -> str:
@@ -127,9 +127,9 @@ class Price(Entry):
         Examples
         --------
         >>> row = Price(part="rack", unit="USD/each", base=10, high=20, date="2026",
-        ...             source="an offer", confidence="low", breaks=[{"quantity": 5, "price": 8}])
+        ...             source="an offer", confidence="low", breaks=(Break(quantity=5, price=8),))
         >>> row.range_at(4), row.range_at(5)
-        (Range(low=10.0, base=10.0, high=20.0), Range(low=8.0, base=8.0, high=16.0))
+        (Range(low=10, base=10, high=20), Range(low=8.0, base=8.0, high=16.0))
         """
         full = Range(
             self.base if self.low is None else self.low,
@@ -150,20 +150,20 @@ def _by_key(prices: tuple[Price, ...]) -> dict[PriceKey, Price]:
     return {(price.part, price.speed_gbps, price.model): price for price in prices}
 
 
-class PriceBook(Record):
+class PriceBook(Record, frozen=True, kw_only=True, dict=True):
     """Prices of one source or date, in one currency.
 
     ``rates`` convert other currencies; ``discount`` is taken off every price of the book.
     """
 
     currency: Currency
-    rates: dict[Currency, Rate] = Field(default_factory=dict)
-    discount: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    rates: dict[Currency, Rate] = field(default_factory=dict)
+    discount: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     prices: tuple[Price, ...]
     notes: tuple[str, ...] = ()
 
-    @model_validator(mode="after")
-    def _units_and_duplicates(self) -> Self:
+    def __post_init__(self) -> None:
+        """Refuse rows of a wrong unit, and rows that stand twice."""
         seen = set()
         for price in self.prices:
             self._check_row(price)
@@ -171,7 +171,6 @@ class PriceBook(Record):
             if key in seen:
                 raise ValueError(f"{price.what} is priced twice: keep one")
             seen.add(key)
-        return self
 
     def _check_row(self, price: Price) -> None:
         """Refuse a row whose unit, currency or speed does not go with its part."""

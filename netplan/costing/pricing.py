@@ -5,7 +5,8 @@ quantity break counts all units of one price row on the bill, spares included, a
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from netplan.costing.materials import BillItem
 from netplan.costing.power import PowerBook
@@ -16,8 +17,7 @@ from netplan.costing.switches import SwitchModel
 NOTHING = Range.point(0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class PricedItem:
+class PricedItem(Struct, frozen=True):
     """A line of the bill with its price.
 
     Parameters
@@ -53,8 +53,7 @@ class PricedItem:
         return self.line.order * self.unit_price
 
 
-@dataclass(frozen=True, slots=True)
-class Quote:
+class Quote(Struct, frozen=True):
     """A priced bill, in one currency; the total is the sum over the priced lines."""
 
     items: tuple[PricedItem, ...]
@@ -133,8 +132,7 @@ def _row(line: BillItem, book: PriceBook) -> tuple[Price | None, int]:
     return book.price(line.part, line.speed_gbps), line.price_units
 
 
-@dataclass(frozen=True, slots=True)
-class PowerDraw:
+class PowerDraw(Struct, frozen=True):
     """Typical power of the build [W], and the lines of unknown power. Spares draw nothing."""
 
     typical_w: float

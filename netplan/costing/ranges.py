@@ -1,15 +1,13 @@
 """Low, base and high: every amount of money and every uncertain value is one of these."""
 
-from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import NonNegativeFloat, model_validator
+from msgspec import Struct
 
-from netplan.catalog import Entry
+from netplan.records import Entry, NonNegativeFloat
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(Struct, frozen=True):
     """An amount as a range; the three are equal where no spread is known.
 
     Examples
@@ -45,7 +43,7 @@ class Range:
         return self.low < self.high
 
 
-class Estimate(Entry):
+class Estimate(Entry, frozen=True, kw_only=True):
     """An uncertain value in a catalog file, with date and source."""
 
     base: NonNegativeFloat
@@ -55,13 +53,12 @@ class Estimate(Entry):
     source: str
     confidence: Literal["high", "medium", "low"]
 
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
+    def __post_init__(self) -> None:
+        """Refuse ends out of order."""
         if not self.range.low <= self.base <= self.range.high:
             raise ValueError(
                 f"values run low <= base <= high, got {self.low}, {self.base}, {self.high}"
             )
-        return self
 
     @property
     def range(self) -> Range:

@@ -6,14 +6,14 @@ price p of one part, C(p) = a + q p, with q units of the part and a for all the 
 cost the same at p = (a2 - a1) / (q1 - q2).
 """
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from netplan.costing.pricing import Quote
 
 
-@dataclass(frozen=True, slots=True)
-class Driver:
+class Driver(Struct, frozen=True):
     """Total cost with one part at its low and at its high price."""
 
     part: str
@@ -40,8 +40,7 @@ def drivers(quote: Quote) -> tuple[Driver, ...]:
 Direction = Literal["below", "above", "never"]
 
 
-@dataclass(frozen=True, slots=True)
-class BreakEven:
+class BreakEven(Struct, frozen=True):
     """When the cheaper of two networks stops being the cheaper one, by the price of one part."""
 
     part: str

@@ -11,14 +11,14 @@ one from each face to the switch.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import PositiveFloat, PositiveInt
+from msgspec import Struct
 
-from netplan.catalog import Entry, Record, Shelf
+from netplan.catalog import Record, Shelf
 from netplan.errors import InputError
+from netplan.records import Entry, PositiveFloat, PositiveInt
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FabricSpec
@@ -27,14 +27,14 @@ from netplan.topologies.torus import torus_shape
 Delivery = Literal["shipping", "announced"]
 
 
-class Breakout(Entry):
+class Breakout(Entry, frozen=True, kw_only=True):
     """How many links of one rate a cage carries."""
 
     speed_gbps: PositiveFloat
     links: PositiveInt
 
 
-class SwitchModel(Record):
+class SwitchModel(Record, frozen=True, kw_only=True):
     """A switch that can be bought.
 
     ``form`` is what its cages take: ``osfp-finned`` (switches cool the module by its fins),
@@ -156,8 +156,7 @@ def cage_links(model: SwitchModel, radix: int) -> int:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CircuitLayer:
+class CircuitLayer(Struct, frozen=True):
     """Circuit switches of one model and their ports in use [1]."""
 
     model: SwitchModel

@@ -10,14 +10,16 @@ are :mod:`netplan.costing.installation`.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
+
+from msgspec import Struct
 
 from netplan.costing.cabling import ANY, Cable, CableKind, CablingBook, LinkKind
 from netplan.costing.ports import Cage, Plug, PortBank, Run, Violation, closure, run_violations
 from netplan.costing.switches import CircuitLayer, SwitchModel
 from netplan.errors import InfeasibleError, NetplanError
+from netplan.records import replace
 from netplan.topologies.fabric import Fabric, LinkGroup
 
 CARD = "network card"
@@ -31,8 +33,7 @@ Ends = tuple[str, str]
 """Names of the two banks that a link group joins."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hardware:
+class Hardware(Struct, frozen=True):
     """What a fabric is built from.
 
     Without a switch model the cages take any plug; circuits join the cubes of a torus.
@@ -43,8 +44,7 @@ class Hardware:
     circuits: CircuitLayer | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Wiring:
+class Wiring(Struct, frozen=True):
     """Banks of ports, runs of cable between them, and what to know about the choice."""
 
     banks: tuple[PortBank, ...]
@@ -183,8 +183,7 @@ COPPER: tuple[CableKind, ...] = ("dac", "aec", "aoc")
 """Kinds of cable for a link planned in copper, the cheapest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """What a connection between two cages depends on, besides the cages."""
 
     cabling: CablingBook  # modules and cables that there are

@@ -23,11 +23,11 @@ The egress of a domain is a closed form that no max-flow from it exceeds. Damage
 (cores) leaves every egress whole: then only the sample sees it.
 """
 
-from dataclasses import dataclass
 from itertools import combinations
 from math import gcd
 
 import numpy as np
+from msgspec import Struct
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
@@ -46,8 +46,7 @@ MAX_UNITS = 1 << 30
 """Units of all links of a domain."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FlowNetwork:
+class FlowNetwork(Struct, frozen=True, eq=False):
     """Links of the reduced graph; GPUs and HB switches belong to a domain.
 
     Parameters
@@ -217,8 +216,7 @@ WORST = 6
 """Domains that lost most, which are also paired with each other."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Remaining:
+class Remaining(Struct, frozen=True, eq=False):
     """Bandwidth between pairs of HB domains, one way.
 
     Parameters

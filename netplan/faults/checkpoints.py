@@ -16,9 +16,9 @@ M         ``mtbf_h``              mean time between failures [h]
 Sources: Young, CACM 17 (1974) 530; Daly, Future Generation Computer Systems 22 (2006) 303.
 """
 
-from dataclasses import dataclass
 from math import exp, expm1, inf, isfinite, sqrt
 
+from msgspec import Struct
 from scipy.special import lambertw
 
 from netplan.errors import InputError
@@ -30,8 +30,7 @@ SHORT = 1e-8
 """Times to write, over those between failures, at which two formulas agree to 1e-12 [1]."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoints:
+class Checkpoints(Struct, frozen=True):
     """How a job saves its work; times as in the table above [h]."""
 
     interval_h: float

@@ -13,9 +13,8 @@ column of a table:
 A sender that has lost all its shortest paths is reported; its copy needs a search of its own.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 from scipy.sparse import csr_array
 
 from netplan.arrays import Bools, Floats, Ints
@@ -37,8 +36,7 @@ def summing(label: Ints, labels: int) -> csr_array:
     return csr_array((np.ones(len(label)), (label, row)), shape=(labels, len(label)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Level:
+class Level(Struct, frozen=True, eq=False):
     """Links from the nodes of one distance to the next hops one nearer, by the node they leave.
 
     Parameters
@@ -168,8 +166,7 @@ def pour_many(
     return passed, lost
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class Table(Struct, frozen=True, eq=False):
     """Loads of every copy, filled destination by destination.
 
     Parameters

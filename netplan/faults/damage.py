@@ -15,9 +15,8 @@ its own. There a failed leaf or host link cuts off the same GPUs as in a rail-op
 et al., arXiv:2307.12169, section 4.1).
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Bools, Ints
 from netplan.errors import InputError
@@ -25,8 +24,7 @@ from netplan.topologies.graph import FabricGraph, connected_parts
 from netplan.traffic.routing import HB_GROUP
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Damage:
+class Damage(Struct, frozen=True, eq=False):
     """Failed nodes and links of a graph.
 
     Parameters
@@ -79,8 +77,7 @@ def check_damage(graph: FabricGraph, damage: Damage) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Islands:
+class Islands(Struct, frozen=True, eq=False):
     """What hangs together.
 
     Parameters
@@ -104,8 +101,7 @@ class Islands:
         return sizes
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Effects:
+class Effects(Struct, frozen=True, eq=False):
     """What damage does to the GPUs.
 
     Parameters

@@ -10,11 +10,11 @@ domains as the group has taken.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import inf
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct, field
 
 from netplan.catalog import unknown_name
 from netplan.errors import InputError
@@ -117,8 +117,7 @@ SPARED_KINDS = ("switch", "transceiver", "nic", "link", "gpu", "circuit-switch")
 """Kinds of parts that spares are kept of; the rest is repaired in place."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointPolicy:
+class CheckpointPolicy(Struct, frozen=True):
     """How a job saves its work.
 
     Parameters
@@ -153,8 +152,7 @@ class CheckpointPolicy:
         return Checkpoints(interval, self.write_h, self.restart_h)
 
 
-@dataclass(frozen=True, slots=True)
-class ForecastOptions:
+class ForecastOptions(Struct, frozen=True):
     """What a forecast assumes.
 
     Parameters
@@ -182,8 +180,7 @@ class ForecastOptions:
     idle_domains: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Spares:
+class Spares(Struct, frozen=True):
     """Spares of one kind of part for the service level, from the time of a delivery."""
 
     kind: str
@@ -194,8 +191,7 @@ class Spares:
     service_level: float
 
 
-@dataclass(frozen=True, slots=True)
-class CauseShare:
+class CauseShare(Struct, frozen=True):
     """Interruptions of a year by one cause, simulated, with the 95 % interval of the mean."""
 
     cause: str
@@ -204,8 +200,7 @@ class CauseShare:
     half_width: float
 
 
-@dataclass(frozen=True, slots=True)
-class ReliabilityForecast:
+class ReliabilityForecast(Struct, frozen=True):
     """Years of failures of one fabric.
 
     Parameters

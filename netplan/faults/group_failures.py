@@ -10,15 +10,16 @@ with GPUs, racks mostly, ports are counted: a GPU whose network links are all ou
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
 from scipy.sparse import csr_array
 
 from netplan.arrays import Bools, Ints
 from netplan.faults.damage import directed, find_effects, intact_islands, network_links
 from netplan.faults.groups import NOTHING, RiskGroups, weighted_rates
 from netplan.faults.rates import End, FailureBook, FailureRate, Unit
+from netplan.records import replace
 from netplan.topologies.graph import HB_SWITCH, FabricGraph
 
 GROUP_UNITS: Mapping[str, Unit] = {
@@ -32,8 +33,7 @@ GROUP_UNITS: Mapping[str, Unit] = {
 """Unit of the failure book that a kind of risk groups fails as; all others are own groups."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GroupFailures:
+class GroupFailures(Struct, frozen=True, eq=False):
     """Groups of one kind in the simulated years.
 
     Parameters
@@ -124,8 +124,7 @@ def group_failures(
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GroupHits:
+class GroupHits(Struct, frozen=True, eq=False):
     """What the failure of each group of one kind does.
 
     Parameters

@@ -14,11 +14,11 @@ is the name of the file. Members are parts by name, groups that the graph or the
 
 import csv
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Ints
 from netplan.documents import Document, read_yaml
@@ -32,8 +32,7 @@ CSV_HEADER = ("group", "member", "weight")
 MAX_MEMBERS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(Struct, frozen=True):
     """A line of a file: group, member (empty for a group's weight alone), weight or None."""
 
     line: int

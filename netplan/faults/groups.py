@@ -26,10 +26,10 @@ domain. Groups from a user's file: `netplan.faults.group_files`.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
@@ -44,8 +44,7 @@ NUMBERED = re.compile(r"(.*[^0-9-])-?[0-9]+")
 NOTHING = np.empty(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RiskGroups:
+class RiskGroups(Struct, frozen=True, eq=False):
     """Groups of one kind.
 
     Parameters
@@ -292,8 +291,7 @@ def _code(graph: FabricGraph, group: str) -> int:
 FEED_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Racking:
+class Racking(Struct, frozen=True, eq=False):
     """Which rack every node stands in, and which row every rack.
 
     Parameters

@@ -23,12 +23,12 @@ A Clos that joins all rails needs no circuit switches for the first.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import isfinite
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
@@ -41,6 +41,7 @@ from netplan.faults.inventory import Inventory, PartNames, Parts
 from netplan.faults.pods import pod_throughput
 from netplan.levels import Level
 from netplan.performance.search import PlanSearch, SearchResult
+from netplan.records import asdict, replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.expand import expand
@@ -56,8 +57,7 @@ MAX_POD_LINKS = 400_000
 """Links up to which the pod-level all-to-all is routed [1]."""
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(Struct, frozen=True, dict=True):
     """A fabric under failures, with what is worked out once for all of them.
 
     Parameters
@@ -144,8 +144,7 @@ class Subject:
         return self.best(smaller.levels)
 
 
-@dataclass(frozen=True, slots=True)
-class Impact:
+class Impact(Struct, frozen=True):
     """What one failure, or several together, does.
 
     Parameters
@@ -299,8 +298,7 @@ BIG_GROUPS = frozenset({"rail", "plane", "hall", "row", "batch"})
 """Groups that fail as a whole only in a scenario that says so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Single:
+class Single(Struct, frozen=True):
     """The failure of one part.
 
     Parameters
@@ -343,8 +341,7 @@ def single_failures(subject: Subject, inventory: Inventory) -> Iterator[Single]:
 ENDS_OF_A_LINK = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(Struct, frozen=True):
     """One way to go on after a failed GPU.
 
     Parameters

@@ -26,11 +26,11 @@ and a user's own groups where they are given. Names are those of cable plans and
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Ints
 from netplan.catalog import unknown_name
@@ -52,8 +52,7 @@ TIERS = ("leaf", "spine", "core")
 PLURALS = {"leaves": "leaf", "switches": "switch", "hb-switches": "hb-switch", "batches": "batch"}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PartKind:
+class PartKind(Struct, frozen=True, eq=False):
     """All parts of one kind.
 
     Parameters
@@ -74,16 +73,14 @@ class PartKind:
     groups: RiskGroups | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Parts:
+class Parts(Struct, frozen=True, eq=False):
     """Some parts of one kind, by number in its space; a part may stand twice."""
 
     kind: PartKind
     numbers: Ints
 
 
-@dataclass(frozen=True, eq=False)
-class Inventory:
+class Inventory(Struct, frozen=True, eq=False, dict=True):
     """The parts of a fabric.
 
     Parameters
@@ -198,8 +195,7 @@ MAX_NEAR = 500
 """Names that are searched for the nearest ones; more would take seconds."""
 
 
-@dataclass(frozen=True, eq=False)
-class PartNames:
+class PartNames(Struct, frozen=True, eq=False, dict=True):
     """Names of the parts of a fabric, both ways.
 
     Examples

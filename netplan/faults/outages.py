@@ -21,11 +21,11 @@ for staff.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from math import ceil, inf, isfinite, sqrt
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct, field
 from scipy.special import stdtrit
 
 from netplan.arrays import Floats, Ints
@@ -54,8 +54,7 @@ MEMORY_DECAYS = 8
 """Warm-up in mean exponential repair times: what is older weighs exp(-8) [1]."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """One kind of unit that fails.
 
     Parameters
@@ -101,8 +100,7 @@ class Cause:
         check_probability(f"{self.name}: slowdown", self.slowdown)
 
 
-@dataclass(frozen=True, slots=True)
-class Exposure:
+class Exposure(Struct, frozen=True):
     """What can stop a job.
 
     Parameters
@@ -172,8 +170,7 @@ BATCHES = 100
 """Most batches: enough for a variance of 10 %, few enough to be independent [1]."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mean:
+class Mean(Struct, frozen=True):
     """A mean over simulated years with its 95 % interval.
 
     Parameters
@@ -250,8 +247,7 @@ class Mean:
         return f"{self.value:.4g} +- {self.half_width:.2g}"
 
 
-@dataclass(frozen=True, slots=True)
-class Outages:
+class Outages(Struct, frozen=True):
     """Years of failures and what they cost.
 
     Parameters

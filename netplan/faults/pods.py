@@ -22,11 +22,11 @@ links and link directions by copies.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
 import numpy as np
+from msgspec import Struct
 from scipy.sparse import csr_array
 
 from netplan.arrays import Bools, Floats, Ints
@@ -129,8 +129,7 @@ def endpoints(graph: FabricGraph) -> Ints:
     return np.where(single, switch, np.arange(graph.gpus))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Twins:
+class Twins(Struct, frozen=True, eq=False):
     """Ends of one pod with the same neighbours, which are routed as one destination.
 
     Parameters
@@ -148,8 +147,7 @@ class Twins:
     code: Ints
 
 
-@dataclass(frozen=True, eq=False)
-class PodBatch:
+class PodBatch(Struct, frozen=True, eq=False, dict=True):
     """What all copies of a fabric share.
 
     Parameters
@@ -357,8 +355,7 @@ MAX_CELLS = 1 << 23
 """Link directions x copies whose loads are kept at once: 64 MiB."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PodThroughput:
+class PodThroughput(Struct, frozen=True, eq=False):
     """Throughput of every copy.
 
     Parameters

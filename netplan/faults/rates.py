@@ -8,21 +8,15 @@ a fabric come from :func:`unit_counts`.
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import (
-    Field,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    model_validator,
-)
+from msgspec import Meta
 
-from netplan.catalog import Entry, Record, Shelf, unknown_name
+from netplan.catalog import Record, Shelf, unknown_name
 from netplan.costing.lifetime import HOURS_PER_YEAR
 from netplan.costing.ranges import Estimate, Range
 from netplan.errors import InputError
+from netplan.records import Entry, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric
 
@@ -88,7 +82,7 @@ GROUPED: frozenset[Unit] = frozenset({"server", "rack", "power_feed"})
 """Units that hold a number of GPUs, which the row states."""
 
 
-class Observed(Entry):
+class Observed(Entry, frozen=True, kw_only=True):
     """Counts that a source prints: events of a number of units in a number of days."""
 
     events: NonNegativeInt
@@ -104,7 +98,7 @@ class Observed(Entry):
         return Range(per_event * low, per_event * self.events, per_event * high)
 
 
-class FailureRate(Entry):
+class FailureRate(Entry, frozen=True, kw_only=True):
     """How often one unit fails.
 
     The rate is ``low``, ``base``, ``high`` [1/year], or ``observed`` counts. ``interrupts`` is the
@@ -127,8 +121,12 @@ class FailureRate(Entry):
     confidence: Literal["high", "medium", "low"]
     note: str = ""
 
-    @model_validator(mode="after")
-    def _one_rate_in_order(self) -> Self:
+    def __post_init__(self) -> None:
+        """Refuse rates out of order and range, shares that are none, units without their GPUs."""
+        self._check_rates()
+        self._check_shares()
+
+    def _check_rates(self) -> None:
         if (self.base is None) == (self.observed is None):
             raise ValueError(f"{self.cause}: give either base (with low, high) or observed counts")
         if self.base is None and (self.low is not None or self.high is not None):
@@ -147,10 +145,8 @@ class FailureRate(Entry):
                 f" give 0 to {MAX_PER_YEAR:g}; a figure per 1000 unit-days is divided by 1000"
                 " before it is multiplied by 365 (6.5 per 1000 node-days are 2.37 a year)"
             )
-        return self
 
-    @model_validator(mode="after")
-    def _shares_and_sizes(self) -> Self:
+    def _check_shares(self) -> None:
         for key, share in (("interrupts", self.interrupts), ("down", self.down)):
             if share is not None and not 0 <= share <= 1:
                 raise ValueError(
@@ -160,7 +156,6 @@ class FailureRate(Entry):
         if (self.gpus_each is None) == (self.unit in GROUPED):
             verb = "needs" if self.unit in GROUPED else "has no"
             raise ValueError(f"{self.cause}: unit {self.unit} {verb} gpus_each")
-        return self
 
     @property
     def rate_per_year(self) -> Range:
@@ -189,35 +184,35 @@ class FailureRate(Entry):
         return units[self.unit]
 
 
-class KindHours(Estimate):
+class KindHours(Estimate, frozen=True, kw_only=True):
     """Hours for one kind of unit."""
 
     kind: Kind
 
-    @model_validator(mode="after")
-    def _within_a_year(self) -> Self:
+    def __post_init__(self) -> None:
+        """Refuse ends out of order, and hours of more than a year."""
+        super().__post_init__()
         if self.range.high > HOURS_PER_YEAR:
             raise ValueError(
                 f"{self.kind}: {self.range.high:g} h are more than a year: give at most"
                 f" {HOURS_PER_YEAR:,} h"
             )
-        return self
 
 
-class FailureBook(Record):
+class FailureBook(Record, frozen=True, kw_only=True):
     """Failure rates of one source or date.
 
     ``repairs`` are the hours until a failed unit works again with the spare part at hand,
     ``leads`` those until a new part is delivered, both by kind.
     """
 
-    rates: tuple[FailureRate, ...] = Field(min_length=1)
+    rates: Annotated[tuple[FailureRate, ...], Meta(min_length=1)]
     repairs: tuple[KindHours, ...] = ()
     leads: tuple[KindHours, ...] = ()
     notes: tuple[str, ...] = ()
 
-    @model_validator(mode="after")
-    def _each_once(self) -> Self:
+    def __post_init__(self) -> None:
+        """Refuse rows that stand twice."""
         lists: dict[str, list[str]] = {
             "rates": [row.cause for row in self.rates],
             "repairs": [row.kind for row in self.repairs],
@@ -227,7 +222,6 @@ class FailureBook(Record):
             twice = next((name for name in names if names.count(name) > 1), None)
             if twice is not None:
                 raise ValueError(f"{key}: {twice!r} stands there twice: keep one")
-        return self
 
     def rate(self, cause: str) -> FailureRate:
         """Entry of a cause.

@@ -13,9 +13,8 @@ Tori and dragonflies are routed by shortest paths too, since their own routing k
 Compare damage with :func:`reroute` on the intact fabric, not with their own routing.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.faults.damage import Damage, directed, find_islands, network_links, no_damage
@@ -29,8 +28,7 @@ from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
 Ends = tuple[Ints, Ints]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rerouted:
+class Rerouted(Struct, frozen=True, eq=False):
     """Traffic on what is left of a fabric.
 
     Parameters
@@ -109,8 +107,7 @@ def reroute(
     return live.route(inner, outer, ends, amount, lost)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LiveFabric:
+class LiveFabric(Struct, frozen=True, eq=False):
     """What is left of a fabric, and which nodes hang together on it.
 
     Parameters
@@ -247,8 +244,7 @@ def _ways(
     return inner, outer
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingLoads:
+class TrainingLoads(Struct, frozen=True):
     """Traffic of one iteration of the intact plan, sent over what is left.
 
     Parameters

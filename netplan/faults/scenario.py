@@ -26,11 +26,11 @@ A YAML file has modes of failure; each draw of the scenario takes one of them by
 import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.documents import read_yaml
@@ -47,8 +47,7 @@ MAX_CHARACTERS = 400
 """Of one fault: two device names of a label, and a little."""
 
 
-@dataclass(frozen=True, slots=True)
-class FaultText:
+class FaultText(Struct, frozen=True):
     """A fault as written, and where: ``file:3: `` or nothing."""
 
     text: str
@@ -126,8 +125,7 @@ SHARE = re.compile(r"([-+]?[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]{1,2})?)%")
 MAX_DIGITS = 15
 
 
-@dataclass(frozen=True, slots=True)
-class Draw:
+class Draw(Struct, frozen=True):
     """So many parts of a kind at random; ``text`` says where this was asked."""
 
     kind: PartKind
@@ -135,8 +133,7 @@ class Draw:
     text: FaultText
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Scenario:
+class Scenario(Struct, frozen=True, eq=False):
     """Faults that come together.
 
     Parameters
@@ -181,8 +178,7 @@ class Scenario:
         return self.inventory.damage(self.parts(rng))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Modes:
+class Modes(Struct, frozen=True, eq=False):
     """Modes of failure, of which one is drawn at a time.
 
     Parameters

@@ -15,9 +15,8 @@ An HB domain therefore acts as one node, and two things can go wrong:
 GPUs of a BCube forward between its levels. Tori have no switches.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Ints
 from netplan.topologies.bcube import bcube_ports
@@ -31,8 +30,7 @@ from netplan.topologies.switched import endpoints
 TWO_TIERS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchLoss:
+class SwitchLoss(Struct, frozen=True):
     """What the worst failure of a single network switch takes.
 
     Parameters

@@ -10,17 +10,15 @@ time when it is ready is a running maximum. Between two stops it waits, restarts
 floor(rest / (tau + w)) intervals; what remains is lost. Each step is one array operation.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.faults.checkpoints import Checkpoints
 from netplan.faults.reliability import HOURS_PER_YEAR
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(Struct, frozen=True):
     """Kinds of events.
 
     Parameters
@@ -117,8 +115,7 @@ REASONS = ("useful", "checkpoint", "rework", "restart", "waiting")
 """Where the hours of a year go, in the order of the columns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """Years that are worked on at once, their length, and the time before them to warm up [h]."""
 
     years: int
@@ -137,8 +134,7 @@ class Chunk:
         return self.warm_up_h + self.hours * np.arange(self.years + 1, dtype=np.float64)
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkOutages:
+class ChunkOutages(Struct, frozen=True):
     """What years give, a row each.
 
     ``stopping`` and ``other`` failures have a column a cause or label; ``time_h`` has the
@@ -169,8 +165,7 @@ class ChunkOutages:
         self.time_h[years], self.shelf[:, years] = chunk.time_h, chunk.shelf
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(Struct, frozen=True):
     """Stops of the job: when they come, and when all parts are there again (None: at once)."""
 
     stop_h: Floats

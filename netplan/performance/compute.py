@@ -13,9 +13,8 @@ A layer's time depends on the sharding and on where tensor, expert and context g
 nothing else: it is computed once for each distinct combination.
 """
 
-from dataclasses import dataclass, fields
-
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Amount, Floats, Ints
 from netplan.performance.setting import Setting
@@ -34,8 +33,7 @@ from netplan.workloads.program import Program, Repetition
 _DIMENSION: dict[GroupName, int] = {"tensor": TENSOR, "expert": EXPERT, "context": CONTEXT}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Timing:
+class Timing(Struct, frozen=True, eq=False):
     """Parts of a time, which add up to it, each of shape (shardings,) [s].
 
     Parameters
@@ -56,12 +54,16 @@ class Timing:
     @classmethod
     def none(cls, count: int) -> "Timing":
         """No time at all."""
-        return cls(*(np.zeros(count) for _ in fields(cls)))
+        return cls(*(np.zeros(count) for _ in cls.__struct_fields__))
 
     def __add__(self, other: "Timing") -> "Timing":
         """Part by part."""
-        names = [part.name for part in fields(self)]
-        return Timing(*(getattr(self, name) + getattr(other, name) for name in names))
+        return Timing(
+            self.compute_s + other.compute_s,
+            self.memory_s + other.memory_s,
+            self.tensor_s + other.tensor_s,
+            self.expert_s + other.expert_s,
+        )
 
     @property
     def total_s(self) -> Floats:
@@ -69,8 +71,7 @@ class Timing:
         return self.compute_s + self.memory_s + self.tensor_s + self.expert_s
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LayerGroups:
+class LayerGroups(Struct, frozen=True, eq=False):
     """Tensor, expert and context groups of distinct placements, seen from each sharding."""
 
     network: Network
@@ -140,8 +141,7 @@ def operation_times(
     return forward, backward
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class End:
+class End(Struct, frozen=True, eq=False):
     """One end of the network on its stage, every entry of shape (shardings,)."""
 
     time: Timing
@@ -149,8 +149,7 @@ class End:
     activation_bytes: Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LayerTable:
+class LayerTable(Struct, frozen=True, eq=False):
     """One layer and one microbatch, every entry of shape (shardings,)."""
 
     repetition: Repetition  # how often an iteration runs them

@@ -6,9 +6,9 @@ stages, and the bubble. The terms of a plan add up to its iteration time.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.levels import Level
 from netplan.performance.compute import LayerGroups, Timing, operation_times
@@ -16,6 +16,7 @@ from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan
 from netplan.performance.setting import Setting
 from netplan.performance.space import single_plan
+from netplan.records import asdict, replace
 from netplan.traffic.hierarchy import Network
 from netplan.workloads.operations import Operation
 
@@ -24,8 +25,7 @@ WHOLE = ("data_comm", "pipeline_comm", "bubble")
 """Parts that belong to no operation."""
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(Struct, frozen=True):
     """One summand of an iteration time; ``operation`` is empty for what belongs to none [s]."""
 
     operation: str
@@ -39,8 +39,7 @@ class Term:
         return self.operation, self.direction, self.part
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """The same term of two evaluations, and the second less the first [s]."""
 
     operation: str

@@ -22,9 +22,9 @@ with the collective's time x and the pass's time t. The ZeRO stage sets x and r
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.performance.compute import LayerTable, Timing
@@ -36,8 +36,7 @@ from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placements
 from netplan.workloads.program import Repetition
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _ScheduleTerms:
+class _ScheduleTerms(Struct, frozen=True, eq=False):
     """What depends on the schedule only, each of shape (schedules,)."""
 
     passes: Floats  # through a layer, m n [1]
@@ -50,8 +49,7 @@ class _ScheduleTerms:
     backward_rest: Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _PlacementTerms:
+class _PlacementTerms(Struct, frozen=True, eq=False):
     """What depends on the placement only, each of shape (placements,)."""
 
     hop: Affine  # one transfer of the steady state
@@ -146,8 +144,7 @@ def _exposed_s(collective_s: Floats, pass_s: Floats, rest: Floats) -> Floats:
     return exposed
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class IterationTerms:
+class IterationTerms(Struct, frozen=True, eq=False):
     """All terms of all plans; a plan is a placement, a sharding and a schedule."""
 
     setting: Setting

@@ -8,14 +8,13 @@ the parts in any other way.
 
 from typing import Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
-
-from netplan.catalog import Entry, Record, Shelf
+from netplan.catalog import Record, Shelf
+from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveInt, PositiveShare
 from netplan.traffic.hierarchy import Communication, Schedule
 from netplan.workloads.program import Counting, Zero
 
 
-class ComputePart(Entry):
+class ComputePart(Entry, frozen=True, kw_only=True):
     """How long the operations take.
 
     ``detailed`` operations follow the roofline, ``counted`` ones are closed forms of matrix
@@ -25,12 +24,12 @@ class ComputePart(Entry):
 
     operations: Counting
     kernel_latency_s: NonNegativeFloat
-    tensor_efficiency: PositiveFloat = Field(le=1)
-    vector_efficiency: PositiveFloat = Field(le=1)
+    tensor_efficiency: PositiveShare
+    vector_efficiency: PositiveShare
     attention_slowdown: PositiveFloat
 
 
-class CommunicationPart(Entry):
+class CommunicationPart(Entry, frozen=True, kw_only=True):
     """How long messages take.
 
     A ``ring`` runs through all levels at once, its slowest level counts; ``phased`` collectives
@@ -38,7 +37,7 @@ class CommunicationPart(Entry):
     """
 
     collectives: Literal["ring", "phased"]
-    bandwidth_efficiency: PositiveFloat = Field(le=1)
+    bandwidth_efficiency: PositiveShare
 
     @property
     def used(self) -> Communication:
@@ -47,7 +46,7 @@ class CommunicationPart(Entry):
         return Communication(schedule, self.bandwidth_efficiency)
 
 
-class OverlapPart(Entry):
+class OverlapPart(Entry, frozen=True, kw_only=True):
     """What happens at the same time, and what is stored meanwhile.
 
     ``bubble`` is a number of whole layers or of their computation only; ``hop`` says whether a
@@ -66,7 +65,7 @@ class OverlapPart(Entry):
     optimizer_bytes: PositiveFloat
 
 
-class SpacePart(Entry):
+class SpacePart(Entry, frozen=True, kw_only=True):
     """Which plans exist.
 
     ``tensor`` degrees divide the hidden size and the ``heads`` or the ``sequence``. Blocks stay at
@@ -81,7 +80,7 @@ class SpacePart(Entry):
     interleave: Literal["none", "whole", "any"]
 
 
-class IterationModel(Record):
+class IterationModel(Record, frozen=True, kw_only=True):
     """An iteration model, as its catalog file describes it."""
 
     compute: ComputePart

@@ -19,9 +19,9 @@ Full recomputation stores the input of each layer and the activations of one.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.performance.compute import LayerTable
@@ -31,8 +31,7 @@ from netplan.traffic.placement import DIMENSIONS, PIPELINE
 from netplan.workloads.operations import ELEMENT_BYTES
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Memory:
+class Memory(Struct, frozen=True, eq=False):
     """Memory of one GPU, each part of shape (schedules,) [B]."""
 
     weights: Floats
@@ -48,11 +47,10 @@ class Memory:
 
     def part(self, index: int) -> dict[str, float]:
         """Parts of one schedule by name [B]."""
-        return {part.name: float(getattr(self, part.name)[index]) for part in fields(self)}
+        return {name: float(getattr(self, name)[index]) for name in self.__struct_fields__}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Stage:
+class _Stage(Struct, frozen=True, eq=False):
     """What one pipeline stage holds."""
 
     layers: Floats
@@ -86,8 +84,8 @@ def memory_of(setting: Setting, space: PlanSpace, table: LayerTable) -> Memory:
     fuller = (tail.total > head.total) & ~alone
     return Memory(
         *(
-            np.where(fuller, getattr(tail, part.name), getattr(head, part.name))
-            for part in fields(Memory)
+            np.where(fuller, getattr(tail, part), getattr(head, part))
+            for part in Memory.__struct_fields__
         )
     )
 

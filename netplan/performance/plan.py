@@ -1,7 +1,8 @@
 """A parallel plan, its time and memory, and the answer of a search."""
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from netplan.levels import Level
 from netplan.performance.setting import Setting
@@ -12,8 +13,7 @@ PARTS = ("compute", "memory", "tensor_comm", "data_comm", "pipeline_comm", "bubb
 """Parts of an iteration; with experts there is `expert_comm` too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """One parallel plan: where its degrees lie, and how the batch runs through it.
 
     Parameters
@@ -127,8 +127,7 @@ def shape_of(degrees: Degrees) -> str:
     return f"{tensor}x{degrees.pipeline}x{degrees.data}{expert}"
 
 
-@dataclass(frozen=True, slots=True)
-class PlanTime:
+class PlanTime(Struct, frozen=True):
     """A plan with its iteration time, the parts that add up to it, and its memory.
 
     Parameters
@@ -172,8 +171,7 @@ class PlanTime:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
+class SearchResult(Struct, frozen=True):
     """The best plans of a whole space.
 
     Parameters

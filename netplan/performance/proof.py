@@ -28,8 +28,9 @@ dimension, which are all that is searched here, have none.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import inf
+
+from msgspec import Struct, field
 
 from netplan.errors import InfeasibleError, InputError
 from netplan.levels import Level, gpu_count
@@ -52,8 +53,7 @@ ROUNDING = 1e-11
 """Bound and times add up the same terms in other orders: the bound gives way by this [1]."""
 
 
-@dataclass(frozen=True, slots=True)
-class Searches:
+class Searches(Struct, frozen=True):
     """How many plan searches a proof took.
 
     Parameters
@@ -75,8 +75,7 @@ class Searches:
     plans: int
 
 
-@dataclass(slots=True)
-class _Bounds:
+class _Bounds(Struct):
     """Lower bounds of the times on levels: known times of faster networks, and best cases."""
 
     search: PlanSearch

@@ -9,12 +9,12 @@ cache.
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from math import inf, prod
 from typing import get_args
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InfeasibleError, InputError, NoPlanError
@@ -38,6 +38,7 @@ from netplan.performance.space import (
     placements_of,
     single_plan,
 )
+from netplan.records import replace
 from netplan.traffic.hierarchy import Network
 from netplan.traffic.placement import DATA, PIPELINE, TENSOR, divisors
 from netplan.units import si
@@ -132,8 +133,7 @@ def search_largest(
     return search(_largest_part(_settings(training, strategy, mode, options), tuple(levels)))
 
 
-@dataclass(frozen=True, slots=True)
-class PlanSearch:
+class PlanSearch(Struct, frozen=True):
     """The search for the best plan of one training run, to be put to many fabrics.
 
     Parameters
@@ -189,8 +189,7 @@ def _settings(
     return tuple(Setting(training, name, mode, options) for name in covered)
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     """What one strategy's space holds."""
 
     plans: tuple[PlanTime, ...]
@@ -289,8 +288,7 @@ def evaluate_plan(
     return Evaluation.of(setting, tuple(levels), single_plan(plan)).plan_time(0, 0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Evaluation:
+class Evaluation(Struct, frozen=True, eq=False):
     """Times and memory of all plans of a space."""
 
     setting: Setting

@@ -2,11 +2,13 @@
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from typing import Literal, get_args
+
+from msgspec import Struct, field
 
 from netplan.errors import InputError
 from netplan.performance.iteration_model import IterationModel
+from netplan.records import asdict
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import Model
 from netplan.workloads.operations import PLAIN, Mode, Sharding, Strategy, Variant
@@ -15,8 +17,7 @@ from netplan.workloads.program import Program, TrainingMethod, Zero, training_pr
 AnyStrategy = Literal["1d", "2d", "summa", "all"]
 
 
-@dataclass(frozen=True, slots=True)
-class Training:
+class Training(Struct, frozen=True):
     """What is trained, with what batch, under which assumptions.
 
     Parameters
@@ -82,8 +83,7 @@ class Training:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Fixed:
+class Fixed(Struct, frozen=True):
     """What a search leaves no choice of; None searches it [1].
 
     Examples
@@ -106,8 +106,7 @@ class Fixed:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """Choices beside the iteration model.
 
     Parameters
@@ -157,8 +156,7 @@ class Options:
 DEFAULT_OPTIONS = Options()
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """Everything that the time of a plan depends on, but for plan and fabric."""
 
     training: Training
@@ -207,7 +205,7 @@ def fixed_values(values: Mapping[str, int]) -> Fixed:
     InputError
         If a name is unknown or a value below 1.
     """
-    known = tuple(Fixed.__dataclass_fields__)
+    known = Fixed.__struct_fields__
     for name, value in values.items():
         check_name("fixed value", name, known)
         if value < 1:

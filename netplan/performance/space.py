@@ -11,14 +11,15 @@ arXiv:2410.00273, Sec. III (S3).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
 from math import gcd, prod
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
+from netplan.records import replace
 from netplan.traffic.placement import (
     CONTEXT,
     DATA,
@@ -36,8 +37,7 @@ from netplan.workloads.operations import Sharding
 LAYER_DIMENSIONS = [TENSOR, CONTEXT, EXPERT]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Schedules:
+class Schedules(Struct, frozen=True, eq=False):
     """Schedules of all distinct totals, one entry each, those of equal totals side by side."""
 
     totals: Ints  # index of the totals that they belong to
@@ -48,11 +48,10 @@ class Schedules:
 
     def take(self, chosen: Bools | Ints) -> "Schedules":
         """Some of the schedules."""
-        return Schedules(*(getattr(self, column.name)[chosen] for column in fields(self)))
+        return Schedules(*(getattr(self, column)[chosen] for column in self.__struct_fields__))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PlanSpace:
+class PlanSpace(Struct, frozen=True, eq=False):
     """All plans of one setting on some levels."""
 
     placements: Placements  # shape (levels, dimensions, placements)
@@ -165,8 +164,7 @@ def single_plan(plan: Plan) -> PlanSpace:
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Blocks:
+class _Blocks(Struct, frozen=True, eq=False):
     """Microbatches and panels that each distinct size allows, one block after the other."""
 
     microbatch: Ints

@@ -2,8 +2,9 @@
 
 import csv
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from netplan.catalog import shipped_root
 
@@ -12,8 +13,7 @@ Measured = tuple[str, float | str]
 """Name of a published number, and netplan's own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """One published number against netplan.
 
     Parameters

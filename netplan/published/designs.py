@@ -6,12 +6,13 @@ spec leaves open), and the source. A cell named in ``known`` is printed wrongly 
 else, as the reason says.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 
-from netplan.catalog import Entry
 from netplan.costing.switches import SWITCHES, circuit_layer
 from netplan.errors import InputError
 from netplan.published.checks import Check, check, known, published
+from netplan.records import Entry
 from netplan.topologies.build import build_fabric
 from netplan.topologies.designs import DESIGNS, CountedDesign, Counts, DesignSize
 from netplan.topologies.dragonfly import dragonfly_shape
@@ -23,7 +24,7 @@ from netplan.units import bytes_per_s
 SERVER_GPUS = 8
 
 
-class SpecInputs(Entry):
+class SpecInputs(Entry, frozen=True, kw_only=True):
     """A fabric spec and its size; ``links_per_cable`` for tables that count twin-port cables."""
 
     fabric: str
@@ -35,7 +36,7 @@ class SpecInputs(Entry):
     circuits: str = ""
 
 
-class CountedInputs(Entry):
+class CountedInputs(Entry, frozen=True, kw_only=True):
     """A design that is counted, and what its file leaves open."""
 
     design: str
@@ -85,8 +86,8 @@ def design_counts(rule: str, inputs: str) -> Counts:
     16384
     """
     if rule == "counted":
-        return _counted(CountedInputs.model_validate_json(inputs))
-    count, given = RULES[rule], SpecInputs.model_validate_json(inputs)
+        return _counted(CountedInputs.read(json.loads(inputs)))
+    count, given = RULES[rule], SpecInputs.read(json.loads(inputs))
     own = DESIGNS.paths().get(given.fabric)  # a published design's own spec goes first
     spec = FABRICS.load(str(own) if own else given.fabric)
     rate = bytes_per_s(given.link_gbps)

@@ -5,7 +5,6 @@ Foundation Models, arXiv:2410.00273, section IV. All searches use the mode ``pub
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TypeVar
 
 from netplan.errors import InfeasibleError
@@ -15,6 +14,7 @@ from netplan.performance.plan import PlanTime
 from netplan.performance.search import search_plans
 from netplan.performance.setting import AnyStrategy, Fixed, Options, Training
 from netplan.published.checks import Check, Measured, stated
+from netplan.records import replace
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import MODELS
 

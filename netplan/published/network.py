@@ -69,7 +69,7 @@ def _path_lengths() -> Iterator[Measured]:
         ("bcube", 1, Sizing(16_384, 128, 1, 450e9, 50e9), "BCube(128,2)"),
     )
     for fabric, planes, sizing, name in cases:
-        spec = FABRICS.load(fabric).model_copy(update={"planes": planes})
+        spec = FABRICS.load(fabric).changed(planes=planes)
         average = path_statistics(expand(spec, sizing)).average_links
         yield f"{name}, {sizing.gpus:,} GPUs: average path", average
 

@@ -11,9 +11,10 @@ under every set tried is checked.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from statistics import mean
+
+from msgspec import Struct
 
 from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
@@ -30,8 +31,7 @@ HB_GBPS, NETWORK_GBPS = 7200.0, 400.0
 PERCENT = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """One training run of the figures; rates in Gb/s, HB both directions added."""
 
     model: str = "gpt-1t"
@@ -42,8 +42,7 @@ class Case:
     network_gbps: float = NETWORK_GBPS
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """One printed number and the one that the times give [%]."""
 
     name: str

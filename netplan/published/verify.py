@@ -1,7 +1,7 @@
 """Published tables and designs against netplan: what passes, fails, is known to differ."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ from netplan.published.rail_only import fault_checks, rail_only_checks
 from netplan.published.rail_only_figures import rail_only_figure_checks
 from netplan.published.reliability import reliability_checks
 from netplan.questions.question import Question, absent, asks, optional
+from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table, column
 from netplan.version import __version__

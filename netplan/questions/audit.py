@@ -1,7 +1,7 @@
 """Audit of somebody else's bill or topology: what does not add up, as rows."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -9,6 +9,7 @@ from netplan.errors import CatalogError
 from netplan.questions.cables import read_cables
 from netplan.questions.export import READERS
 from netplan.questions.question import Question, absent, asks, optional, required
+from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.sections import Paragraph, Section, Table, column, columns
 from netplan.topologies.as_built import Cable, End

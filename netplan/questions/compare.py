@@ -1,9 +1,11 @@
 """All fabrics side by side: what each needs, what it costs and draws, how fast it trains."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
@@ -18,6 +20,7 @@ from netplan.performance.search import PlanSearch, PlanTime, SearchResult
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import ClusterQuestion, asks, optional, shared
 from netplan.questions.training import TrainingQuestion
+from netplan.records import asdict, replace
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import Scale, listed, quantity
 from netplan.reports.sections import (
@@ -44,8 +47,7 @@ DOLLAR = "USD"
 NEARLY_AS_FAST = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class FabricRow:
+class FabricRow(Struct, frozen=True):
     """One fabric of a comparison; ``fabric`` is None where it cannot be built in this size."""
 
     name: str
@@ -147,8 +149,7 @@ class FabricRow:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What to buy: the fabric, the rule that chose it, a sentence, and who is as good."""
 
     fabric: str

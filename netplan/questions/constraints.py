@@ -1,10 +1,11 @@
 """What a design must meet, how many do, and what to say when none does."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import isfinite
 from typing import Any
+
+from msgspec import Struct
 
 from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.prices import PART_NAMES
@@ -20,8 +21,7 @@ ALLOWED: dict[str, tuple[Delivery, ...]] = {
 """States of delivery that a demand allows: what is sold has been announced too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What the question demands; None or False demands nothing.
 
     Parameters
@@ -67,8 +67,7 @@ class Limits:
         return self.delivery is not None or self.max_lead_time_weeks is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Constraint:
+class Constraint(Struct, frozen=True):
     """One demand on a design.
 
     Parameters
@@ -89,8 +88,7 @@ class Constraint:
     explain: Callable[[Sequence[Design]], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """How many of the designs that can be built meet a demand.
 
     Parameters

@@ -5,9 +5,11 @@ Ports close before anything is priced: a fabric whose cable ends have no home ha
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
+
+from msgspec import Struct
 
 from netplan.costing.fabric_bill import Bill, BillBooks, FabricBill, Unbuildable, make_bill
 from netplan.costing.lifetime import Running, lifetime
@@ -20,6 +22,7 @@ from netplan.errors import InfeasibleError, InputError
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.pricing import PricingQuestion, running_inputs
 from netplan.questions.question import asks
+from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import Cell, Quantity, Scale, listed, part_words, quantity
 from netplan.reports.sections import (
@@ -78,8 +81,7 @@ _BILL_NUMBERS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """The cheapest fabric against another one, part by part."""
 
     cheaper: str

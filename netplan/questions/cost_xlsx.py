@@ -7,10 +7,10 @@ numbers as the JSON. Text from users' files is written as text: never a formula,
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import xlsxwriter
+from msgspec import Struct
 from xlsxwriter.utility import xl_rowcol_to_cell
 from xlsxwriter.workbook import Workbook
 from xlsxwriter.worksheet import Worksheet
@@ -27,8 +27,7 @@ MAX_SHEET_NAME = 31
 WIDE_COLUMN, TEXT_COLUMN, NUMBER_COLUMN = 44, 26, 15
 
 
-@dataclass(frozen=True, slots=True)
-class PricedBills:
+class PricedBills(Struct, frozen=True):
     """What the workbook shows: bills, the question with its defaults, and notes by subject."""
 
     inputs: dict[str, Any]

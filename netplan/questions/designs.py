@@ -6,15 +6,17 @@ oversubscribe.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
+
+from msgspec import Struct
 
 from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.switches import SwitchModel
 from netplan.errors import InfeasibleError, InputError
 from netplan.questions.compare import FabricRow, priced_row
 from netplan.questions.inputs import sizing_on
+from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
@@ -31,16 +33,14 @@ def book_name(books: BillBooks, objective: Objective) -> str:
     return books.prices.name if objective == "cost" else books.power.name
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchChoice:
+class SwitchChoice(Struct, frozen=True):
     """A switch: its ports at the link rate [1], and its model if one is meant."""
 
     radix: int
     model: SwitchModel | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """One point of the space, not yet built."""
 
     spec: FabricSpec
@@ -49,8 +49,7 @@ class Choice:
     oversubscription: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Design:
+class Design(Struct, frozen=True):
     """A choice that can be built, with its bill, cost and power.
 
     Parameters
@@ -109,8 +108,7 @@ class Design:
         return bill is not None and self.row.power_w is not None and not bill.unpowered_apart
 
 
-@dataclass(frozen=True, slots=True)
-class Space:
+class Space(Struct, frozen=True):
     """All designs of a question, and the choices that cannot be built, each with the reason."""
 
     designs: tuple[Design, ...]
@@ -122,8 +120,7 @@ class Space:
         return len(self.designs) + len(self.unbuildable)
 
 
-@dataclass(frozen=True, slots=True)
-class Axes:
+class Axes(Struct, frozen=True):
     """What is varied, each without repetition."""
 
     specs: tuple[FabricSpec, ...]

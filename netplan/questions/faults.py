@@ -1,12 +1,13 @@
 """Failures on fabrics, side by side: what breaks, what it costs, what to keep in spare."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 from typing import ClassVar, Literal
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.catalog import unknown_name
 from netplan.costing.cabling import CABLING_BOOKS
@@ -51,6 +52,7 @@ from netplan.questions.faults_answer import FabricFaults, FaultsAnswer, Scenario
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import ClusterQuestion, asks, default_of, optional, shared
 from netplan.questions.training import TrainingQuestion
+from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.floor_plan import FLOOR_PLANS, FloorPlan, lay_out
@@ -63,8 +65,7 @@ NAMED = 100
 """GPUs of a scenario that are named; the rest is counted [1]."""
 
 
-@dataclass(frozen=True, slots=True)
-class Racks:
+class Racks(Struct, frozen=True):
     """Where racks stand, as far as anybody says, batches of optics, groups of the user's own."""
 
     hall: FloorPlan | None
@@ -93,8 +94,7 @@ class Racks:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class FabricQuestion:
+class FabricQuestion(Struct, frozen=True):
     """All that the fabrics of one answer share."""
 
     sizing: Sizing

@@ -1,14 +1,17 @@
 """What a faults question answers: failures, recoveries and years of them, fabric by fabric."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from math import exp
 from typing import Any
 
+from msgspec import Struct
+
 from netplan.faults.forecast import CauseShare, ReliabilityForecast, Spares
 from netplan.faults.impact import Impact, Recovery, Single
 from netplan.faults.rerouting import TrainingLoads
+from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.charts import Chart, Json, hover, marks, named_ticks
 from netplan.reports.escape import chart_label
@@ -26,8 +29,7 @@ HOURS_PER_WEEK = 168.0
 SURVIVAL_PX, COST_PX = 360, 420
 
 
-@dataclass(frozen=True, slots=True)
-class ScenarioImpact:
+class ScenarioImpact(Struct, frozen=True):
     """The failures that were asked for, together.
 
     Parameters
@@ -57,8 +59,7 @@ class ScenarioImpact:
     loads: TrainingLoads | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FabricFaults:
+class FabricFaults(Struct, frozen=True):
     """One fabric under failures.
 
     Parameters
@@ -103,8 +104,7 @@ class FabricFaults:
         return {"outlook" if key == "forecast" else key: value for key, value in data.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """One failure of one fabric, a row of the tables."""
 
     fabric: str

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+
 from netplan.costing.fabric_bill import BillBooks
 from netplan.faults.survival import SwitchLoss
 from netplan.performance.pareto import knee
@@ -41,8 +43,7 @@ from netplan.version import __version__
 NAMED_EQUALS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class FrontRow:
+class FrontRow(Struct, frozen=True):
     """One point of the front.
 
     Parameters
@@ -81,8 +82,7 @@ class FrontRow:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """From one point of the front to the next: what is paid for what speed.
 
     Parameters
@@ -102,8 +102,7 @@ class Step:
         return self.price / (100 * self.faster)
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Struct, frozen=True):
     """How many designs there are, and what became of them.
 
     Parameters

@@ -1,13 +1,13 @@
 """What a report is made from: its definition, and the catalog files that its sources name."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, PositiveInt
+from msgspec import Meta, Struct
 
 from netplan.catalog import Record, Shelf
 from netplan.questions.inputs import CatalogReader
+from netplan.records import PositiveInt
 
 RecordT = TypeVar("RecordT", bound=Record)
 
@@ -31,8 +31,7 @@ FAULT_ROLES = frozenset({"accelerator", "model", "prices", "iteration-model", "f
 """Roles of the files that `netplan.questions.faults.faults` reads, of those of a report."""
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
+class Library(Struct, frozen=True):
     """Records with their roles, and the single values replaced in them for this run."""
 
     records: tuple[tuple[str, Record], ...]
@@ -82,17 +81,17 @@ Section = Literal[
 ]
 
 
-class ReportDefinition(Record):
+class ReportDefinition(Record, frozen=True, kw_only=True):
     """What a report holds; ``template`` is a file of the shipped ``reports/templates``.
 
     ``prices`` is the price book of a question that names none; that of all commands if empty.
     """
 
     prices: str = ""
-    fabrics: Annotated[tuple[str, ...], Field(min_length=1)]
+    fabrics: Annotated[tuple[str, ...], Meta(min_length=1)]
     drivers_shown: PositiveInt
-    sections: Annotated[tuple[Section, ...], Field(min_length=1)]
-    template: Annotated[str, Field(pattern=r"^[\w-]+\.html\.j2$")]
+    sections: Annotated[tuple[Section, ...], Meta(min_length=1)]
+    template: Annotated[str, Meta(pattern=r"^[\w-]+\.html\.j2$")]
 
 
 REPORTS = Shelf("report", "reports/definitions", ReportDefinition)

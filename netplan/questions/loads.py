@@ -5,11 +5,12 @@ those of a fabric of the catalog, or of somebody's own graph.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.errors import InputError
 from netplan.levels import Level
@@ -18,6 +19,7 @@ from netplan.questions.export import read_graph
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import asks, optional, shared
 from netplan.questions.training import PlacedRun, RunQuestion
+from netplan.records import asdict, replace
 from netplan.reports.answer import Answer
 from netplan.reports.sections import (
     Column,
@@ -53,8 +55,7 @@ BOUND_BYTES = 1e9
 MAX_ALL_TO_ALL_GPUS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class CollectiveLoad:
+class CollectiveLoad(Struct, frozen=True):
     """One collective of the iteration: its times by model, by links, and its bound [s, one run].
 
     Parameters

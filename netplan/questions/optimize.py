@@ -1,7 +1,7 @@
 """The cheapest and fastest networks: the front of cost or power against iteration time."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any, ClassVar, get_args
 
@@ -32,6 +32,7 @@ from netplan.questions.front import FrontRow, Optimization, Tally, notes_of, oth
 from netplan.questions.inputs import CatalogReader, sizing_on
 from netplan.questions.question import GpusQuestion, asks, optional, shared
 from netplan.questions.training import TrainingQuestion
+from netplan.records import replace
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.units import gbps
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator

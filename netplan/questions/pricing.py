@@ -1,7 +1,7 @@
 """Inputs of all questions about money, and the books and values that they stand for."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.fabric_bill import BillBooks
@@ -13,6 +13,7 @@ from netplan.costing.switches import SWITCHES
 from netplan.errors import CatalogError, InputError
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import AnswerT_co, ClusterQuestion, optional, shared
+from netplan.records import asdict
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS, SiteNetwork
 from netplan.topologies.specs import FABRICS, FabricSpec
@@ -113,7 +114,7 @@ def _discounted(book: PriceBook, discount: float) -> PriceBook:
         raise InputError(
             f"--discount {100 * discount:g}% is out of range: give 0% up to below 100%"
         )
-    return book.model_copy(update={"discount": discount})
+    return book.changed(discount=discount)
 
 
 def _site_networks(

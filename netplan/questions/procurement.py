@@ -5,7 +5,7 @@ and how fast they train, and adds a verdict. Every amount in the report is one o
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import date as calendar_date
 from typing import Any, ClassVar, TypeVar
 
@@ -33,6 +33,7 @@ from netplan.questions.pricing import PricingQuestion
 from netplan.questions.procurement_answer import Procurement
 from netplan.questions.question import Question, asks, default_of, optional
 from netplan.questions.training import TrainingQuestion
+from netplan.records import replace
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS, FabricSpec

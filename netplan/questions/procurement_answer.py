@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -35,6 +35,7 @@ from netplan.questions.procurement_charts import (
 )
 from netplan.questions.recommendation import Recommendation, recommend
 from netplan.questions.training_run import TrainingRun, run_tokens, training_runs
+from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import DASH, Cell, Form, Quantity, Scale, part_words, quantity
 from netplan.reports.sections import (

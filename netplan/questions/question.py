@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeVar, cast
 
+from msgspec import Struct
+
 from netplan.catalog import shipped_root, unknown_name, user_roots
 from netplan.documents import read_yaml
 from netplan.errors import CatalogError, InputError
@@ -33,8 +35,7 @@ LARGEST = 10**12
 """Largest whole number of an input that allows no larger one: 64 bits hold its products."""
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """What is known of one input beside its name and type.
 
     Parameters

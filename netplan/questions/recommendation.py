@@ -7,7 +7,8 @@ without one.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from netplan.costing.fabric_bill import FabricBill
 from netplan.questions.compare import NEARLY_AS_FAST
@@ -18,8 +19,7 @@ SAME_PACE = 1e-3
 """A difference in iteration time that is not worth a word [1]."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recommendation:
+class Recommendation(Struct, frozen=True):
     """The fabric to order, None if no bill is complete; one sentence, then the reasons."""
 
     fabric: str | None

@@ -1,7 +1,7 @@
 """The best parallel plans of a model on one fabric, and why one plan or mode beats another."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from netplan.errors import InputError
@@ -10,6 +10,7 @@ from netplan.performance.plan import PlanTime, SearchResult
 from netplan.performance.search import search_plans
 from netplan.questions.question import asks, optional, shared
 from netplan.questions.training import PlanQuestion
+from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import quantity
 from netplan.reports.sections import (

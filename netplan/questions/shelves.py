@@ -1,9 +1,11 @@
 """What the catalogs hold: lists of records, single records, and checks of files."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 from netplan.catalog import Shelf, check_file, unknown_name, user_roots
 from netplan.costing.cabling import CABLING_BOOKS
@@ -17,6 +19,7 @@ from netplan.faults.rates import FAILURE_BOOKS
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.questions.library import REPORTS
 from netplan.questions.question import Question, absent, asks, optional
+from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
 from netplan.topologies.designs import DESIGNS
@@ -44,8 +47,7 @@ def all_shelves() -> dict[str, Shelf[Any]]:
     return {shelf.role: shelf for shelf in (*ORDER, *Shelf.all)}
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogRecord:
+class CatalogRecord(Struct, frozen=True):
     """One catalog file: its role and name, and what it says of itself."""
 
     role: str
@@ -96,8 +98,7 @@ class ListRecords(Question[CatalogRecords]):
 _SAID = ("title", "date", "source")
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """Outcome of one file's check; ``error`` is None for a sound file, else all its faults."""
 
     role: str

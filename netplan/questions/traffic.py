@@ -1,7 +1,7 @@
 """Who sends how much to whom in one training iteration."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -9,6 +9,7 @@ from netplan.errors import InputError
 from netplan.files import replacing
 from netplan.questions.question import asks
 from netplan.questions.training import PlacedRun, RunQuestion
+from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.html import html_page
 from netplan.reports.quantities import quantity

@@ -1,9 +1,11 @@
 """Training runs: their inputs, and the run of the best plan, placed on a fabric."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from typing import Literal
+
+from msgspec import Struct
 
 from netplan.errors import InputError
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
@@ -20,6 +22,7 @@ from netplan.performance.setting import (
 )
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import AnswerT_co, ClusterQuestion, Question, optional, shared
+from netplan.records import replace
 from netplan.reports.sections import Heading
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
@@ -154,8 +157,7 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingCase:
+class TrainingCase(Struct, frozen=True):
     """A fabric and what is trained on it, from their files; and the values that were replaced."""
 
     spec: FabricSpec
@@ -164,8 +166,7 @@ class TrainingCase:
     replaced: dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedRun:
+class PlacedRun(Struct, frozen=True):
     """A training run placed on a fabric.
 
     Parameters

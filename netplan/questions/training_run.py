@@ -7,14 +7,16 @@ counted.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from math import ceil
 from typing import Any
+
+from msgspec import Struct
 
 from netplan.costing.ranges import Range
 from netplan.errors import InputError
 from netplan.questions.compare import PETA, Comparison
 from netplan.questions.cost import CostAnswer
+from netplan.records import asdict
 from netplan.workloads.closed_forms import layer_parameters
 from netplan.workloads.models import Model
 
@@ -23,8 +25,7 @@ DAY_S = 86_400.0
 YEAR_S = 365 * DAY_S
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingRun:
+class TrainingRun(Struct, frozen=True):
     """One training run on one fabric.
 
     Parameters

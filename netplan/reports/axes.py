@@ -1,9 +1,10 @@
 """Axes of charts: where a value stands, and its ticks in people's words."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import floor, isfinite, log10
 from typing import TypeVar
+
+from msgspec import Struct
 
 from netplan.reports.charts import Json
 from netplan.reports.escape import chart_label
@@ -24,8 +25,7 @@ LADDERS = ((1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
 FEWEST = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """What an axis shows.
 
     Parameters
@@ -85,8 +85,7 @@ def spread(values: Sequence[Value], count: int) -> list[Value]:
     return [values[round(place * last / (count - 1))] for place in range(count)]
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(Struct, frozen=True):
     """Where values stand on an axis.
 
     Parameters

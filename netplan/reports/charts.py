@@ -5,7 +5,8 @@ reads a small markup inside labels.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from netplan.reports.escape import chart_label
 
@@ -15,8 +16,7 @@ ACCENT, PALE, GREY = "#3b74c9", "#9dbde8", "#8a94a3"
 HOVER_LENGTH = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(Struct, frozen=True):
     """One chart.
 
     Parameters

@@ -5,10 +5,10 @@ Charts bring plotly into the page; an answer without charts is a few kilobytes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from markupsafe import Markup, escape
+from msgspec import Struct
 
 from netplan.reports import page
 from netplan.reports.charts import Chart
@@ -26,16 +26,14 @@ FRAGMENT_STYLE = (
 SHADES = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """One section as the template draws it: its kind, and what it shows."""
 
     kind: str
     shown: object
 
 
-@dataclass(frozen=True, slots=True)
-class Chapter:
+class Chapter(Struct, frozen=True):
     """A heading with a key, and the blocks up to the next one."""
 
     key: str

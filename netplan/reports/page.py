@@ -8,12 +8,12 @@ through unescaped, a browser would still not run it.
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from msgspec import Struct
 
 from netplan.catalog import shipped_root
 from netplan.reports.charts import Chart
@@ -110,8 +110,7 @@ def _visible(value: object) -> object:
     return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(Struct, frozen=True):
     """A table of texts: title and style of each column, and rows, some of them set off."""
 
     heads: list[tuple[str, str]]

@@ -5,8 +5,9 @@ however many points there are, and says what it leaves out.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf, log10
+
+from msgspec import Struct
 
 from netplan.reports.axes import (
     Axis,
@@ -56,8 +57,7 @@ WIDE = 4.0
 BAR_PX, FRAME_PX, ROW_PX, LEAST_PX, MOST_PX = 60, 130, 30, 320, 720
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
+class Points(Struct, frozen=True):
     """The points of one drawing.
 
     Parameters
@@ -92,8 +92,7 @@ class Points:
         return any(self.series)
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A point on a drawing: where it stands, None where it has no value, and its number."""
 
     x: float | None

@@ -8,12 +8,14 @@ netplan say their unit by their ending.
 import csv
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from math import isfinite
 from typing import Literal, cast
 
+from msgspec import Struct
+
 from netplan.catalog import shipped_root
+from netplan.records import replace
 from netplan.units import si
 
 Cell = str | int | float | bool | None
@@ -28,8 +30,7 @@ DASH = "-"
 NUMERIC = ("count", "fixed", "general", "percent", "si", "money")
 
 
-@dataclass(frozen=True, slots=True)
-class Quantity:
+class Quantity(Struct, frozen=True):
     """One named quantity.
 
     Parameters
@@ -121,7 +122,7 @@ def quantity(name: str, **changes: object) -> Quantity:
     found = nomenclature().get(name)
     if found is None:
         found = Quantity(name, name.replace("_", " "))
-    return replace(found, **changes) if changes else found  # type: ignore[arg-type]
+    return replace(found, **changes) if changes else found
 
 
 def _quantity(row: dict[str, str]) -> Quantity:
@@ -141,8 +142,7 @@ def _quantity(row: dict[str, str]) -> Quantity:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(Struct, frozen=True):
     """One scale for all amounts of an answer: thousands or millions of a currency.
 
     Examples
@@ -188,8 +188,7 @@ class Scale:
 IN_MILLIONS_FROM, WHOLE_MILLIONS_FROM = 1e7, 1e10
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(Struct, frozen=True):
     """A quantity in words, and its unit; empty where it has none."""
 
     quantity: str

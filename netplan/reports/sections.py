@@ -5,9 +5,10 @@ spreadsheet, frame) is made from them, and none of them knows a network.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from msgspec import Struct, field
 
 from netplan.reports.charts import Chart
 from netplan.reports.quantities import Cell, Quantity, quantity
@@ -29,8 +30,7 @@ def is_for(only: Only | None, form: Form) -> bool:
     return only in (None, form) or (only == "people" and form != "programs")
 
 
-@dataclass(frozen=True, slots=True)
-class Column(Generic[RowT]):
+class Column(Struct, Generic[RowT], frozen=True):
     """One column of a table.
 
     Parameters
@@ -111,8 +111,7 @@ def columns(*names: str, of: str = "", shown: Shown = "always") -> list[Column[A
     return [column(name, f"{of}.{name}" if of else name, shown=shown) for name in names]
 
 
-@dataclass(frozen=True, slots=True)
-class Table(Generic[RowT]):
+class Table(Struct, Generic[RowT], frozen=True):
     """One table.
 
     Parameters
@@ -162,8 +161,7 @@ class Table(Generic[RowT]):
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(Struct, frozen=True):
     """What the answer is about, and the defaults it used; the first line is the title.
 
     One with a key opens a chapter: what follows up to the next one belongs to it.
@@ -174,8 +172,7 @@ class Heading:
     key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Paragraph:
+class Paragraph(Struct, frozen=True):
     """A text; a strong one is a verdict."""
 
     text: str
@@ -183,8 +180,7 @@ class Paragraph:
     only: Only | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Notes:
+class Notes(Struct, frozen=True):
     """Notes by subject, such as the fabrics they are about; an empty subject is everything."""
 
     groups: tuple[tuple[str, str], ...]
@@ -220,8 +216,7 @@ class Notes:
         return cls(tuple((subject, " ".join(texts)) for subject, texts in grouped.items()))
 
 
-@dataclass(frozen=True, slots=True)
-class Bars:
+class Bars(Struct, frozen=True):
     """Parts of a whole, each with its share drawn as a bar.
 
     Parameters
@@ -249,8 +244,7 @@ class Bars:
         return [(name, amount, amount / self.whole) for name, amount in self.parts if amount > 0]
 
 
-@dataclass(frozen=True, slots=True)
-class Heat:
+class Heat(Struct, frozen=True):
     """A square of amounts, darker for more: rows send, columns receive.
 
     Parameters
@@ -272,15 +266,13 @@ class Heat:
     cells: tuple[tuple[float, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Verbatim:
+class Verbatim(Struct, frozen=True):
     """Lines that stay as they are, such as a drawing in letters."""
 
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Inset:
+class Inset(Struct, frozen=True):
     """Something that only a page shows, such as a drawing: markup whose texts are escaped."""
 
     title: str
@@ -290,8 +282,7 @@ class Inset:
 Section = Heading | Inset | Table[Any] | Paragraph | Notes | Bars | Heat | Verbatim | Chart
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """One table as programs read it: raw values under names."""
 
     name: str
@@ -304,8 +295,7 @@ class Data:
         return [dict(zip(names, row, strict=True)) for row in self.rows]
 
 
-@dataclass(slots=True)
-class _Joined:
+class _Joined(Struct):
     """Columns of one name that are still being collected."""
 
     rows: Sequence[object]

@@ -5,10 +5,11 @@ Texts show the numbers of each chart as a table; pages draw the charts, and tell
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Any, Literal
 
+from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.reports.escape import short
 from netplan.reports.quantities import PREFIXED, Quantity, Scalar, shown

@@ -5,8 +5,9 @@ chart becomes one drawing for each value of it, so that no two points share a pl
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from netplan.performance.pareto import pareto_front
 from netplan.reports.axes import Axis, finite
@@ -46,8 +47,7 @@ MARKS = {"lines": 6_000, "heat": 20_000, "scatter": 5_000}
 """Marks with which one drawing of each kind still answers quickly [1]."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
+class Reader(Struct, frozen=True):
     """Values of a study's rows, by name and for people.
 
     Parameters
@@ -157,8 +157,7 @@ def study_charts(rows: Sequence[Row], reader: Reader) -> Iterator[Chart | Paragr
             yield Paragraph(text, "quiet", only="pages")
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
+class Panel(Struct, frozen=True):
     """One drawing: its points, and the names of what they share and what tells them apart."""
 
     rows: Sequence[Row]

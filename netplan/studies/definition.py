@@ -1,30 +1,30 @@
 """Study files: the question, what varies, what is asked for, and how it is shown."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from msgspec import Meta, field
 
-from netplan.catalog import Entry, Record, Shelf
+from netplan.catalog import Record, Shelf
+from netplan.records import Entry
 from netplan.studies.expressions import require_expression
 from netplan.studies.grid import Axis, Given
 
 Ask = Literal["search", "compare", "cost"]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.@-]*$")]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_.@-]*$")]
 
 
-class Formula(Entry):
+class Formula(Entry, frozen=True, kw_only=True):
     """An output computed from inputs and other outputs of the same point."""
 
     name: Name
     formula: str
 
-    @model_validator(mode="after")
-    def _parses(self) -> Self:
+    def __post_init__(self) -> None:
+        """Refuse a formula that cannot be read."""
         require_expression(self.formula)
-        return self
 
 
-class Relative(Entry):
+class Relative(Entry, frozen=True, kw_only=True):
     """An output compared across points: the reference point's value over the point's own.
 
     The reference is the point with the same inputs but for those under ``to``.
@@ -35,7 +35,7 @@ class Relative(Entry):
     to: dict[str, Given]
 
 
-class ChartSpec(Entry):
+class ChartSpec(Entry, frozen=True, kw_only=True):
     """One chart of the study's report; ``each`` makes one for every value of an input.
 
     ``lines``: y over x, one line for all values of ``series`` together. ``heat``: z by colour over
@@ -53,14 +53,13 @@ class ChartSpec(Entry):
     y_log: bool = False
     front: bool = False
 
-    @model_validator(mode="after")
-    def _heat_needs_z(self) -> Self:
+    def __post_init__(self) -> None:
+        """Refuse a heat chart without its colour."""
         if (self.kind == "heat") != (self.z is not None):
             raise ValueError("z is the colour of a heat chart: heat needs it, others have none")
-        return self
 
 
-class StudyDefinition(Record):
+class StudyDefinition(Record, frozen=True, kw_only=True):
     """A study, as its catalog file describes it.
 
     ``ask`` is the question that every point puts; ``inputs`` stay, ``axes`` vary, ``conditions``
@@ -69,16 +68,20 @@ class StudyDefinition(Record):
     """
 
     ask: Ask
-    inputs: Annotated[dict[str, Given], Field(default_factory=dict)]
-    axes: Annotated[tuple[Axis, ...], Field(min_length=1)]
+    inputs: Annotated[dict[str, Given], field(default_factory=dict)]
+    axes: Annotated[tuple[Axis, ...], Meta(min_length=1)]
     conditions: tuple[str, ...] = ()
-    outputs: Annotated[tuple[Name | Formula, ...], Field(min_length=1)]
+    outputs: Annotated[tuple[Name | Formula, ...], Meta(min_length=1)]
     relative: tuple[Relative, ...] = ()
     charts: tuple[ChartSpec, ...] = ()
     notes: tuple[str, ...] = ()
 
-    @model_validator(mode="after")
-    def _names_once(self) -> Self:
+    def __post_init__(self) -> None:
+        """Refuse names that stand twice, and charts of what is not there."""
+        self._names_once()
+        self._charts_show_what_is_there()
+
+    def _names_once(self) -> None:
         names = [name for axis in self.axes for name in axis.names]
         for number, name in enumerate(names):
             if name in names[:number]:
@@ -91,10 +94,8 @@ class StudyDefinition(Record):
                 raise ValueError(f"output {name} stands twice, or has the name of an input")
         for text in self.conditions:
             require_expression(text)
-        return self
 
-    @model_validator(mode="after")
-    def _charts_show_what_is_there(self) -> Self:
+    def _charts_show_what_is_there(self) -> None:
         known = {*self.output_names, *self.axis_names}
         for chart in self.charts:
             for name in (chart.x, chart.y, chart.z, chart.each, *chart.series):
@@ -110,7 +111,6 @@ class StudyDefinition(Record):
                     f"relative {row.name}: of is an output and to names axes, got {row.of},"
                     f" {', '.join(row.to)}"
                 )
-        return self
 
     @property
     def axis_names(self) -> tuple[str, ...]:

@@ -8,11 +8,11 @@ dots; there are no powers, so that no short text makes a number of a million dig
 import ast
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.catalog import unknown_name
 from netplan.errors import InputError
@@ -46,8 +46,7 @@ _CALLS: dict[str, Callable[..., Value]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(Struct, frozen=True):
     """A parsed condition or formula.
 
     Parameters

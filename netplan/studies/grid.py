@@ -6,19 +6,19 @@ integers, and makes the values when they are asked for.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import isfinite, prod
-from typing import Annotated, Self
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta, Struct, field
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field, PositiveFloat, model_validator
 
 from netplan.arrays import Bools, Indices
-from netplan.catalog import Entry, unknown_name
+from netplan.catalog import unknown_name
 from netplan.errors import InputError
+from netplan.records import Entry, PositiveFloat
 from netplan.reports.quantities import Scalar
 from netplan.studies.expressions import parse_expression, require_expression
 from netplan.studies.points import Point
@@ -30,35 +30,31 @@ Given = bool | int | float | str | None
 """A value as a study file has it."""
 
 
-class _Row(Entry):
-    model_config = ConfigDict(populate_by_name=True)
-
-
-class Steps(_Row):
+class Steps(Entry, frozen=True, kw_only=True):
     """A range by the number of its values, both ends included."""
 
-    start: float = Field(alias="from")
+    start: float = field(name="from")
     to: float
-    steps: Annotated[int, Field(ge=2, le=1_000_000)]
+    steps: Annotated[int, Meta(ge=2, le=1_000_000)]
 
 
-class LogSteps(_Row):
+class LogSteps(Entry, frozen=True, kw_only=True):
     """A range with equal ratios between its values, both ends included."""
 
-    start: PositiveFloat = Field(alias="from")
+    start: PositiveFloat = field(name="from")
     to: PositiveFloat
-    steps: Annotated[int, Field(ge=2, le=1_000_000)]
+    steps: Annotated[int, Meta(ge=2, le=1_000_000)]
 
 
-class Factor(_Row):
+class Factor(Entry, frozen=True, kw_only=True):
     """A range by a factor: 8, 16, 32 and so on, up to the end at the most."""
 
-    start: PositiveFloat = Field(alias="from")
+    start: PositiveFloat = field(name="from")
     to: PositiveFloat
-    factor: Annotated[float, Field(gt=1)]
+    factor: Annotated[float, Meta(gt=1)]
 
 
-class Axis(_Row):
+class Axis(Entry, frozen=True, kw_only=True, dict=True):
     """One axis: an input with its values, or several inputs that vary together (``zip``).
 
     With ``when`` the axis varies only where the condition holds; elsewhere its input is
@@ -75,8 +71,8 @@ class Axis(_Row):
     when: str | None = None
     otherwise: Given = None
 
-    @model_validator(mode="after")
-    def _one_kind(self) -> Self:
+    def __post_init__(self) -> None:
+        """Refuse an axis of no kind or of several, without values, or with one twice."""
         kinds = ("values", "linear", "log", "times", "zip")
         given = [kind for kind in kinds if getattr(self, kind) is not None]
         if len(given) != 1:
@@ -95,7 +91,6 @@ class Axis(_Row):
             raise ValueError(f"axis {self.title} has a value twice")
         if self.when is not None:
             require_expression(self.when)
-        return self
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -113,7 +108,7 @@ class Axis(_Row):
 
         Examples
         --------
-        >>> Axis(input="hb_size", times={"from": 2, "to": 10, "factor": 2}, whole=True).rows
+        >>> Axis(input="hb_size", times=Factor(start=2, to=10, factor=2), whole=True).rows
         ((2,), (4,), (8,))
         """
         if self.zip is not None:
@@ -157,8 +152,7 @@ def shorter(axes: tuple[Axis, ...]) -> Mapping[str, int]:
     return dict(sorted(lengths.items(), key=lambda item: -item[1]))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Grid:
+class Grid(Struct, frozen=True, eq=False):
     """The points of a study.
 
     Parameters

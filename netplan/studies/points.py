@@ -8,11 +8,11 @@ raises becomes its outcome, and the rest goes on.
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.reports.quantities import Scalar
 
@@ -21,16 +21,14 @@ CHUNK_S = 0.25
 """Time after which a chunk of points comes back with what is done of it [s]."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """One point of a study: its place in the study's order, and its inputs by name."""
 
     index: int
     inputs: dict[str, Scalar]
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What came of one point: outputs by name, or the error that it ended with.
 
     Attributes

@@ -5,19 +5,20 @@ does not reproduce where it does not.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from netplan.published.checks import published as table
 from netplan.published.rail_only_figures import Figure, figure_9, figure_10, figure_11
+from netplan.records import asdict
 from netplan.reports.quantities import Scalar
 from netplan.units import gbps
 
 Row = Mapping[str, Scalar]
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(Struct, frozen=True):
     """One published value and this study's own.
 
     Parameters

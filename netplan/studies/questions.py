@@ -9,10 +9,12 @@ answer's JSON, with dots; one that is a whole plan becomes a short label.
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from netplan.catalog import Shelf, shipped_root, unknown_name, user_roots
 from netplan.costing.cabling import CABLING_BOOKS
@@ -54,8 +56,7 @@ SHELVES: dict[str, Shelf[Any]] = {
 LEFT_TO_THE_STUDY = {"catalog", "overrides", "fixed", FABRICS_INPUT, "top", "explain"}
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """One question that studies put.
 
     Parameters

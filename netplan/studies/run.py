@@ -14,11 +14,11 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass
 from math import ceil
 from time import monotonic
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Ints
 from netplan.errors import InputError, NetplanError
@@ -46,8 +46,7 @@ DEATHS_OF_DRIVERS = 4
 DEATHS_ALONE = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Resources:
+class Resources(Struct, frozen=True):
     """What evaluates the points: this process, processes of this machine, or Dask's workers.
 
     Parameters
@@ -87,8 +86,7 @@ class Resources:
 IN_PROCESS = Resources()
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """How far a study is: its points [1], this run's share of them, times [s].
 
     ``left_s`` is the time left at this run's pace, None while that is not known.

@@ -6,7 +6,7 @@
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import inf
 from operator import itemgetter
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 from netplan.catalog import user_roots
 from netplan.errors import InputError
 from netplan.questions.question import AnswerT_co, Question, absent, optional, required
+from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import Cell, Quantity, Scalar
 from netplan.reports.sections import Column, Paragraph, Section, Table, Verbatim
@@ -125,7 +126,7 @@ def stored_study(path: Path, catalog: str | Path | None = None) -> Study:
     with Store.open(path) as store:
         meta = store.meta
     try:
-        spec = StudyDefinition.model_validate(json.loads(meta.definition))
+        spec = StudyDefinition.read(json.loads(meta.definition))
     except ValueError:
         raise InputError(
             f"{path}: its study is not known to netplan {__version__}: use netplan"

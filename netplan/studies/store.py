@@ -12,11 +12,11 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import NamedTuple, Self
 
 import numpy as np
+from msgspec import Struct, structs
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
@@ -62,8 +62,7 @@ PLAIN = {
 """What SQLite says, and what a user can do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Meta:
+class Meta(Struct, frozen=True):
     """What a store was made for, and by which version."""
 
     name: str
@@ -367,7 +366,7 @@ def _write_schema(connection: sqlite3.Connection, meta: Meta) -> None:
     connection.execute("BEGIN IMMEDIATE")
     for statement in SCHEMA:
         connection.execute(statement)
-    values = [(field.name, getattr(meta, field.name)) for field in fields(meta)]
+    values = structs.asdict(meta).items()
     connection.executemany("INSERT INTO meta VALUES (?, ?)", values)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")

@@ -3,13 +3,13 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
+from msgspec import Struct, to_builtins
 
 from netplan.documents import read_scalar
 from netplan.errors import InfeasibleError, InputError
+from netplan.records import RecordError
 from netplan.reports.quantities import Scalar
 from netplan.studies.charts import OK, STATUS
 from netplan.studies.definition import Formula, StudyDefinition
@@ -19,8 +19,7 @@ from netplan.studies.points import Point
 from netplan.studies.questions import answer, catalog_sha256, check_inputs, output
 
 
-@dataclass(frozen=True, slots=True)
-class Study:
+class Study(Struct, frozen=True):
     """A study's definition with its points, as the runner wants it.
 
     Parameters
@@ -89,7 +88,7 @@ def _computed(out: Formula, values: Mapping[str, Scalar]) -> Scalar:
 
 def canonical(spec: StudyDefinition) -> str:
     """A definition as JSON with its keys in order and no spaces."""
-    data = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    data = to_builtins(spec)
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
@@ -141,7 +140,7 @@ def change(spec: StudyDefinition, changes: Mapping[str, Any]) -> StudyDefinition
     """
     if not changes:
         return spec
-    data = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    data = json.loads(json.dumps(to_builtins(spec)))
     for name, value in changes.items():
         zipped = [axis for axis in spec.axes if axis.zip is not None and name in axis.names]
         if zipped:
@@ -161,11 +160,9 @@ def change(spec: StudyDefinition, changes: Mapping[str, Any]) -> StudyDefinition
         else:
             data.setdefault("inputs", {})[name] = value
     try:
-        return StudyDefinition.model_validate(data)
-    except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        message = str(fault["msg"]).removeprefix("Value error, ")
-        raise InputError(f"study {spec.name} with the values of this run: {message}") from None
+        return StudyDefinition.read(data)
+    except RecordError as error:
+        raise InputError(f"study {spec.name} with the values of this run: {error}") from None
 
 
 def parse_changes(texts: Sequence[str]) -> dict[str, Scalar | list[Scalar]]:

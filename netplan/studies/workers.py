@@ -186,8 +186,8 @@ class _Process:
     def __init__(self) -> None:
         before = set(multiprocessing.active_children())
         spawn = multiprocessing.get_context("spawn")
-        self.pool = ProcessPoolExecutor(1, mp_context=spawn, initializer=_begin)
         try:
+            self.pool = ProcessPoolExecutor(1, mp_context=spawn, initializer=_begin)
             with _apart():
                 self.started = self.pool.submit(os.getpid)
         except OSError as error:

@@ -22,9 +22,10 @@ at a lower rate, is assumed.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from math import isnan, nan
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 from netplan.errors import CatalogError, InputError
 from netplan.topologies.graph import FabricGraph, network_only
@@ -63,8 +64,7 @@ class Cable(NamedTuple):
         return self.z if end == self.a else self.a
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """One thing to put right: cables concerned, as text or empty, and what to do."""
 
     kind: Kind
@@ -231,8 +231,7 @@ def _wrong_speed(plan: Cable, built: Cable) -> Difference:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CableList:
+class CableList(Struct, frozen=True):
     """Cables of one file; its path is for errors."""
 
     path: str

@@ -10,19 +10,18 @@ first port of a GPU that the network takes; its :class:`Wired` counts nodes in t
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, chain, product
 from math import prod
 from typing import overload
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import AnyInts, Codes, Indices
 from netplan.topologies.graph import FabricGraph
 
 
-@dataclass(frozen=True, slots=True)
-class NameBlock:
+class NameBlock(Struct, frozen=True):
     """Names of the nodes of one grid, the last index running fastest.
 
     Parameters
@@ -100,8 +99,7 @@ class StructuralNames(Sequence[str]):
         return self._blocks[block].name(place - self._starts[block])
 
 
-@dataclass(frozen=True, slots=True)
-class Nodes:
+class Nodes(Struct, frozen=True):
     """A block of nodes of one kind and tier, named by one pattern."""
 
     kind: int
@@ -109,8 +107,7 @@ class Nodes:
     names: NameBlock
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Links:
+class Links(Struct, frozen=True, eq=False):
     """A block of links of one group, rate and length class.
 
     Parameters
@@ -136,8 +133,7 @@ class Links:
     length_class: int
 
 
-@dataclass(frozen=True, slots=True)
-class Wired:
+class Wired(Struct, frozen=True):
     """What one wiring adds to a graph: nodes in their order, and links between node numbers."""
 
     nodes: tuple[Nodes, ...] = ()

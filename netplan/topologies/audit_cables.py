@@ -14,8 +14,9 @@ latency, error rate.
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import isnan
+
+from msgspec import Struct
 
 from netplan.topologies.as_built import Cable, ports_twice
 from netplan.topologies.audit_designs import Finding
@@ -26,8 +27,7 @@ LAST_NUMBER = re.compile(r"(\d{1,9})\D*$")
 TOLERANCE = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class Claims:
+class Claims(Struct, frozen=True):
     """What is said about a file: ports of a switch, bandwidth below over above at most [1]."""
 
     radix: int | None = None

@@ -16,16 +16,16 @@ by ceiling alone, rates off by a thousand, percentages beside other counts.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, isnan, nan
 from statistics import median
 
+from msgspec import Struct
+
 from netplan.topologies.formats.tables import Row
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """Something that does not add up: its kind, file and line, what is found, expected, and why."""
 
     what: str
@@ -54,8 +54,7 @@ MAX_NUMBER = 1e15
 TOLERANCE = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class Design:
+class Design(Struct, frozen=True):
     """One row: where it stands and its numbers; what is missing is nan."""
 
     where: str

@@ -1,8 +1,8 @@
 """From a fabric spec and a sizing to a fabric: one builder a family."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
+from netplan.records import replace
 from netplan.topologies.bcube import build_bcube
 from netplan.topologies.dragonfly import build_dragonfly
 from netplan.topologies.fabric import Fabric, Sizing

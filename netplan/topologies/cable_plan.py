@@ -24,13 +24,14 @@ network adapter a GPU, this is the order of the adapters.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from netplan.arrays import Floats, Indices
 from netplan.errors import InputError
+from netplan.records import replace
 from netplan.topologies.as_built import cage_port
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.floor_plan import Place
@@ -56,8 +57,7 @@ HOST = "host"
 MEDIA = {"optical": "fibre", "copper": "copper"}
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """A device of the plan: its name, ``gpu``, ``switch`` or ``manager``, and its place."""
 
     name: str
@@ -65,8 +65,7 @@ class Device:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
-class Sheet:
+class Sheet(Struct, frozen=True):
     """A table to be written: its header, and rows of the same length."""
 
     name: str
@@ -74,8 +73,7 @@ class Sheet:
     rows: Iterator[tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CablePlan:
+class CablePlan(Struct, frozen=True, eq=False):
     """Cables of a fabric, as columns of one length; the devices with switches after GPUs.
 
     Ends are numbers of devices with ports from 1. Rates count one direction [Gb/s], lengths are

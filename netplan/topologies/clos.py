@@ -12,9 +12,10 @@ Two counts, which agree where sizes divide evenly:
 Symbols: n endpoints, r ports per switch (radix), d ports down and u ports up per leaf.
 """
 
-from dataclasses import dataclass
 from itertools import zip_longest
 from math import floor
+
+from msgspec import Struct
 
 from netplan.errors import InputError
 
@@ -32,8 +33,7 @@ def ceil_div(numerator: int, denominator: int) -> int:
     return -(-numerator // denominator)
 
 
-@dataclass(frozen=True, slots=True)
-class ClosCounts:
+class ClosCounts(Struct, frozen=True):
     """Switches and links of a folded Clos network, from the leaves up.
 
     The radix are the ports of a switch; the first tier counts leaves, the first links those of the
@@ -93,8 +93,7 @@ class ClosCounts:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class LeafPorts:
+class LeafPorts(Struct, frozen=True):
     """How a leaf splits its ports: ``down`` to endpoints, ``up`` to the next tier."""
 
     down: int

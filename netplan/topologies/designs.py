@@ -13,15 +13,15 @@ that out, and what does not fit the ports of a switch is refused. Families:
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import isqrt
 from typing import Annotated, ClassVar, Literal, get_args
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from msgspec import Meta, Struct
 
-from netplan.catalog import Entry, Record, Shelf, unknown_name
+from netplan.catalog import Record, Shelf, unknown_name
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError
+from netplan.records import Entry, NonNegativeInt, PositiveFloat, PositiveInt
 from netplan.topologies.clos import ceil_div, check_radix
 from netplan.topologies.specs import FabricSpec
 from netplan.units import bytes_per_s
@@ -30,8 +30,7 @@ Counts = Mapping[str, float]
 """Numbers of a design by their column in a table of designs: ``gpus``, ``leaf_switches``, …"""
 
 
-@dataclass(frozen=True, slots=True)
-class DesignSize:
+class DesignSize(Struct, frozen=True):
     """What a question adds to a design's file: GPUs, ports of a switch [1], kind of groups."""
 
     gpus: int = 0
@@ -39,7 +38,7 @@ class DesignSize:
     partition: str = ""
 
 
-class CountedDesign(Record):
+class CountedDesign(Record, frozen=True, kw_only=True):
     """A design, as its catalog file describes it; ``family`` says which keys are its own."""
 
     takes: ClassVar[tuple[str, ...]] = ()
@@ -62,7 +61,7 @@ class CountedDesign(Record):
         64
         """
         size = size or DesignSize()
-        given = tuple(key for key in DesignSize.__slots__ if getattr(size, key))
+        given = tuple(key for key in DesignSize.__struct_fields__ if getattr(size, key))
         if given != self.takes:
             raise InputError(
                 f"design {self.name}: got {' and '.join(given) or 'no size'}, give"
@@ -78,7 +77,7 @@ class CountedDesign(Record):
 BOTH_DIRECTIONS = 2
 
 
-class GroupKind(Entry):
+class GroupKind(Entry, frozen=True, kw_only=True):
     """Groups that are alike: how many, their fully connected switches, the hosts of a switch."""
 
     groups: PositiveInt
@@ -86,14 +85,14 @@ class GroupKind(Entry):
     hosts_per_switch: NonNegativeInt = 0
 
 
-class KindLinks(Entry):
+class KindLinks(Entry, frozen=True, kw_only=True):
     """Links between two groups, by the names of their kinds [1]."""
 
     between: tuple[str, str]
     links: NonNegativeInt
 
 
-class UnevenDragonfly(CountedDesign):
+class UnevenDragonfly(CountedDesign, frozen=True, kw_only=True):
     """A dragonfly whose groups are of several kinds.
 
     ``kinds`` are the groups by the name of their kind, ``pair_links`` the links between two groups,
@@ -118,8 +117,7 @@ class UnevenDragonfly(CountedDesign):
     pair_links: tuple[KindLinks, ...]
     link_gbps: PositiveFloat
 
-    @model_validator(mode="after")
-    def _check_pairs(self) -> "UnevenDragonfly":
+    def __post_init__(self) -> None:
         """Refuse pairs of unknown kinds, and pairs that stand twice."""
         seen = set[frozenset[str]]()
         for pair in self.pair_links:
@@ -129,7 +127,6 @@ class UnevenDragonfly(CountedDesign):
             if frozenset(pair.between) in seen:
                 raise ValueError(f"pair_links: {' and '.join(pair.between)} stand twice")
             seen.add(frozenset(pair.between))
-        return self
 
     def links_per_pair(self, one: str, two: str) -> int:
         """Links between a group of one kind and a group of another [1].
@@ -180,7 +177,7 @@ class UnevenDragonfly(CountedDesign):
         }
 
 
-class SegmentedPod(CountedDesign):
+class SegmentedPod(CountedDesign, frozen=True, kw_only=True):
     """Dual-ToR, multi-plane pod of rail-optimized segments, as Alibaba HPN.
 
     A segment has one ToR a rail and plane; a ToR has one uplink to every aggregation switch of its
@@ -211,8 +208,7 @@ class SegmentedPod(CountedDesign):
     down_gbps: PositiveFloat
     up_gbps: PositiveFloat
 
-    @model_validator(mode="after")
-    def _check_ports(self) -> "SegmentedPod":
+    def __post_init__(self) -> None:
         """Refuse a pod whose aggregation switches lack ports."""
         used = self.tors_per_plane + self.core_up
         if used > self.aggregation_radix:
@@ -220,7 +216,6 @@ class SegmentedPod(CountedDesign):
                 f"an aggregation switch needs {used} ports ({self.tors_per_plane} ToRs and"
                 f" {self.core_up} core links), got {self.aggregation_radix}: take fewer segments"
             )
-        return self
 
     @property
     def tors_per_plane(self) -> int:
@@ -244,7 +239,7 @@ class SegmentedPod(CountedDesign):
         }
 
 
-class RackPods(CountedDesign):
+class RackPods(CountedDesign, frozen=True, kw_only=True):
     """Pods of racks under one ToR each, non-blocking inside a pod and oversubscribed above it.
 
     ``top_oversubscription`` is bandwidth down over up between aggregation and core.
@@ -264,7 +259,7 @@ class RackPods(CountedDesign):
     rack_gpus: PositiveInt
     racks_per_pod: PositiveInt
     pods: PositiveInt
-    top_oversubscription: Annotated[float, Field(ge=1)]
+    top_oversubscription: Annotated[float, Meta(ge=1)]
 
     def multiplied_out(self, size: DesignSize) -> Counts:  # noqa: ARG002 - the file says it all
         """Counts of the cluster; switches above the ToRs are not published."""
@@ -276,7 +271,7 @@ class RackPods(CountedDesign):
         }
 
 
-class WideUplinkPlanes(CountedDesign):
+class WideUplinkPlanes(CountedDesign, frozen=True, kw_only=True):
     """Non-blocking planes of two tiers whose uplinks are faster than the ports of GPUs.
 
     A leaf has half of its ports down; the other half joins, ``uplink_width`` by ``uplink_width``,
@@ -330,7 +325,7 @@ class WideUplinkPlanes(CountedDesign):
         }
 
 
-class ZCube(CountedDesign):
+class ZCube(CountedDesign, frozen=True, kw_only=True):
     """ZCube(n, 2) by its published totals; its wiring is not modelled.
 
     n^2 GPUs on 2n switches: as many copper and fibre links a GPU as the file says.
@@ -382,7 +377,7 @@ COUNTED = (SegmentedPod, RackPods, WideUplinkPlanes, ZCube, UnevenDragonfly)
 
 def _families(schema: type[Design]) -> tuple[str, ...]:
     """Values of ``family`` that a schema is for."""
-    return get_args(schema.model_fields["family"].annotation)
+    return get_args(schema.__annotations__["family"])
 
 
 SCHEMAS: Mapping[str, type[Design]] = {
@@ -391,7 +386,7 @@ SCHEMAS: Mapping[str, type[Design]] = {
 """Schema of a design by its family."""
 
 
-class DesignShelf(Shelf[Design]):
+class DesignShelf(Shelf[Design], frozen=True):
     """Designs of all families in one folder."""
 
     def schema_of(self, document: Document) -> type[Design]:

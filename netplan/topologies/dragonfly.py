@@ -16,13 +16,13 @@ Hastings et al., Comparing Global Link Arrangements for Dragonfly Networks (IEEE
 On a switch the ports of the hosts come first, then the local ones, then the global ones.
 """
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import AnyInts
 from netplan.errors import InputError
 from netplan.levels import Level
+from netplan.records import replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import (
@@ -37,8 +37,7 @@ from netplan.topologies.graph import HALL, RACK, ROW, SWITCH
 from netplan.topologies.specs import Arrangement, FabricSpec
 
 
-@dataclass(frozen=True, slots=True)
-class DragonflyShape:
+class DragonflyShape(Struct, frozen=True):
     """Parameters of a dragonfly with groups of one kind: p, a, h and g [1].
 
     ``pair_links`` are the links between two groups, if fewer than the global ports allow [1].

@@ -6,10 +6,10 @@ show what a full switch rack and the last one hold, by rack unit, as on the bill
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from markupsafe import Markup
+from msgspec import Struct
 
 from netplan.reports import svg
 from netplan.reports.escape import TIMES, short
@@ -24,8 +24,7 @@ SHOWN = 4  # boxes in a row
 LOOP_LINE, LOOP_ROOM = 20.0, 44.0  # label of links within a row; height of their curves
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(Struct, frozen=True):
     """Devices of one kind: how many, what one is called, what is written beside them."""
 
     name: str

@@ -5,9 +5,10 @@ counts feed the bill of materials, its levels the time models; both come from on
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
+
+from msgspec import Struct
 
 from netplan.errors import InputError
 from netplan.levels import Level
@@ -19,8 +20,7 @@ MIN_GPUS, MAX_GPUS = 8, 4_194_304
 MIN_SIZED_RADIX = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Sizing:
+class Sizing(Struct, frozen=True):
     """The question put to a fabric spec.
 
     Parameters
@@ -81,8 +81,7 @@ class Sizing:
         return gbps(self.network_bytes_per_s)
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchTier:
+class SwitchTier(Struct, frozen=True):
     """Switches of one tier: as built, at least, and their ports in use [1]."""
 
     name: str
@@ -91,8 +90,7 @@ class SwitchTier:
     ports_used: int
 
 
-@dataclass(frozen=True, slots=True)
-class LinkGroup:
+class LinkGroup(Struct, frozen=True):
     """Links of one kind: as built, at least, and what they are made of."""
 
     name: str
@@ -101,8 +99,7 @@ class LinkGroup:
     medium: Medium
 
 
-@dataclass(frozen=True, slots=True)
-class Fabric:
+class Fabric(Struct, frozen=True):
     """A sized fabric.
 
     Parameters

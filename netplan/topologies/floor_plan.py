@@ -8,21 +8,21 @@ Racks are numbered row by row. GPUs fill racks in their own order; switches, and
 fabric manager, fill racks of their own, in the middle of the hall or at its end.
 """
 
-from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from netplan.arrays import Floats, Ints
 from netplan.catalog import Record, Shelf
 from netplan.errors import InputError
+from netplan.records import NonNegativeFloat, PositiveFloat, PositiveInt
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.graph import GPU, HB_SWITCH, FabricGraph
 
 
-class FloorPlan(Record):
+class FloorPlan(Record, frozen=True, kw_only=True):
     """A hall, as its catalog file describes it.
 
     ``network`` says where the racks of switches stand; ``stock_lengths_m`` are the lengths that
@@ -34,7 +34,7 @@ class FloorPlan(Record):
     rack_width_m: PositiveFloat
     row_pitch_m: PositiveFloat
     tray_height_m: PositiveFloat
-    rack_units: Annotated[int, Field(ge=1, le=60)]
+    rack_units: Annotated[int, Meta(ge=1, le=60)]
     unit_height_m: PositiveFloat
     gpus_per_rack: PositiveInt
     switches_per_rack: PositiveInt
@@ -47,8 +47,7 @@ class FloorPlan(Record):
 FLOOR_PLANS = Shelf("floor-plan", "topologies/floor-plans", FloorPlan)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a device stands: its rack, and the lowest rack unit that it takes."""
 
     rack: str = ""
@@ -63,8 +62,7 @@ class Rack(NamedTuple):
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchRacks:
+class SwitchRacks(Struct, frozen=True):
     """Racks of a network's switches, filled one after the other.
 
     Parameters
@@ -114,8 +112,7 @@ class SwitchRacks:
         return self.devices % self.each
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Layout:
+class Layout(Struct, frozen=True, eq=False):
     """Rack of every node of a graph, and its lowest rack unit, from 1, shape (nodes,).
 
     Switches, and hosts of the fabric manager, stand in racks of their own, ``per_rack`` to a rack

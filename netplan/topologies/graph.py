@@ -12,14 +12,15 @@ ring, the member whose next neighbour is the target.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import AnyInts, Codes, Floats, Indices, Ints
 from netplan.errors import InputError
+from netplan.records import replace
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -59,8 +60,7 @@ def connected_parts(node_count: int, source: AnyInts, target: AnyInts) -> Ints:
     return part
 
 
-@dataclass(frozen=True, slots=True)
-class Adjacency:
+class Adjacency(Struct, frozen=True):
     """Neighbours of every node, compressed by rows (CSR).
 
     The neighbours of node i are ``neighbor[indptr[i]:indptr[i + 1]]``, reached over the links
@@ -73,8 +73,7 @@ class Adjacency:
     link: Indices
 
 
-@dataclass(frozen=True, eq=False)
-class FabricGraph:
+class FabricGraph(Struct, frozen=True, eq=False, dict=True):
     """A fabric as nodes and links.
 
     Parameters

@@ -6,9 +6,10 @@ Each is a fabric spec with a rule for its ports, and is sized by the builders th
 from math import ceil
 from typing import Annotated
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from msgspec import Meta
 
 from netplan.catalog import Record, Shelf
+from netplan.records import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from netplan.topologies.build import build_fabric
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import MIN_GPUS, Fabric, Sizing
@@ -16,7 +17,7 @@ from netplan.topologies.specs import FabricSpec, Medium
 from netplan.units import bytes_per_s
 
 
-class SiteNetwork(Record):
+class SiteNetwork(Record, frozen=True, kw_only=True):
     """A network of a cluster's nodes, as its catalog file describes it.
 
     ``fabric`` names the fabric spec; ``service_share`` are ports of servers that are no nodes, as
@@ -31,7 +32,7 @@ class SiteNetwork(Record):
     service_share: NonNegativeFloat = 0.0
     radix: PositiveInt
     link_gbps: PositiveFloat
-    oversubscription: Annotated[float, Field(ge=1)] = 1.0
+    oversubscription: Annotated[float, Meta(ge=1)] = 1.0
     host_medium: Medium = "optical"
     cards: bool = True
     notes: tuple[str, ...] = ()
@@ -73,5 +74,5 @@ def build_site_network(network: SiteNetwork, spec: FabricSpec, gpus: int, switch
     rate = bytes_per_s(network.link_gbps)
     ports = max(MIN_GPUS, network.ports(gpus, switches))
     sizing = Sizing(ports, network.radix, 1, rate, rate, oversubscription=network.oversubscription)
-    joined = spec.model_copy(update={"host_medium": network.host_medium, "notes": network.notes})
+    joined = spec.changed(host_medium=network.host_medium, notes=network.notes)
     return build_fabric(joined, sizing)

@@ -1,10 +1,12 @@
 """Fabric files: the shape of a network, from which its counts, levels and graph are made."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from msgspec import Meta
 
 from netplan.catalog import Record, Shelf
+from netplan.records import NonNegativeInt, PositiveInt
 
 Family = Literal["clos", "rail-only", "scalable-units", "torus", "dragonfly", "bcube"]
 Medium = Literal["optical", "copper"]
@@ -12,7 +14,7 @@ Arrangement = Literal["absolute", "relative", "circulant"]
 HYBRID_SIZE = 8
 
 
-class FabricSpec(Record):
+class FabricSpec(Record, frozen=True, kw_only=True):
     """A fabric, as its catalog file describes it.
 
     Every fabric joins HB domains: ``hb_kind`` and ``hb_size`` say how the GPUs of one domain are
@@ -30,12 +32,12 @@ class FabricSpec(Record):
 
     # clos, rail-only, scalable-units
     rail_wiring: bool = True
-    oversubscription: Annotated[float, Field(ge=1)] = 1.0
+    oversubscription: Annotated[float, Meta(ge=1)] = 1.0
     management_links: NonNegativeInt = 0
     planes: PositiveInt = 1  # clos: each GPU's port split into as many, one to each plane
 
     # torus; bcube, whose levels are its dimensions
-    dimensions: Annotated[int, Field(ge=1, le=6)] = 3
+    dimensions: Annotated[int, Meta(ge=1, le=6)] = 3
     sizes: tuple[PositiveInt, ...] | None = None
     copper_block: NonNegativeInt = 0
     wraparound: bool = True
@@ -50,9 +52,8 @@ class FabricSpec(Record):
     host_medium: Medium = "optical"
     local_medium: Medium = "optical"
 
-    @model_validator(mode="before")
     @classmethod
-    def _check_family(cls, data: dict[str, object]) -> dict[str, object]:
+    def check_first(cls, data: Mapping[str, object]) -> None:
         """Refuse another kind of design at once, and not key by key."""
         family = data.get("family", "clos")
         if family not in get_args(Family):
@@ -60,10 +61,8 @@ class FabricSpec(Record):
                 f"family {family!r:.40} has no builder, so it cannot be a fabric: known are"
                 f" {', '.join(get_args(Family))}"
             )
-        return data
 
-    @model_validator(mode="after")
-    def _check_keys_together(self) -> "FabricSpec":
+    def __post_init__(self) -> None:
         """Refuse keys that only mean something beside others."""
         if self.hb_scheme and (self.hb_kind != "mesh" or self.hb_size != HYBRID_SIZE):
             raise ValueError("hb_scheme hybrid-cube-mesh needs hb_kind: mesh and hb_size: 8")
@@ -77,7 +76,6 @@ class FabricSpec(Record):
                 "groups and links_per_pair need hosts_per_switch, switches_per_group and"
                 " global_links_per_switch"
             )
-        return self
 
 
 FABRICS = Shelf("fabric", "topologies", FabricSpec)

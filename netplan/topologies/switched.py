@@ -21,12 +21,12 @@ Host links come plane by plane, in the order of the GPUs, then of the management
 follow network by network, in the order in which they are counted.
 """
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import AnyInts, Ints
 from netplan.levels import Level
+from netplan.records import replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.clos import (
     ClosCounts,
@@ -149,8 +149,7 @@ def _fabric(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Stage:
+class Stage(Struct, frozen=True, eq=False):
     """Links between two tiers of one network, as numbers within each tier, shape (links,)."""
 
     lower: AnyInts
@@ -159,8 +158,7 @@ class Stage:
     upper_port: AnyInts
 
 
-@dataclass(frozen=True, slots=True)
-class ClosWiring:
+class ClosWiring(Struct, frozen=True):
     """One Clos network, its switches numbered within each tier.
 
     The shape of a tier is a grid: ``(leaves,)``, and above it ``(spines,)`` or ``(planes,
@@ -242,8 +240,7 @@ def _planes(plane: ClosWiring, planes: int, first_port: int) -> tuple[Stage, ...
 TIER_NAMES = ("leaf", "spine", "core")
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
+class Network(Struct, frozen=True):
     """Equal copies of one Clos network.
 
     ``prefix`` is the pattern before a switch's own name, with ``{}`` for the copy from ``first``
@@ -274,8 +271,7 @@ class Network:
         return NameBlock(pattern, shape)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Attachment:
+class Attachment(Struct, frozen=True, eq=False):
     """Host links, shape (links,): the host and its network port, the leaf and the leaf's port.
 
     Hosts are GPUs, then managers; leaves are counted over all networks.

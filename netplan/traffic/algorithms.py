@@ -44,10 +44,10 @@ Sources: Thakur, Rabenseifner and Gropp 2005 (ring, halving-doubling, broadcasts
 in levels). Left out: contention between collectives, reduction inside switches.
 """
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import ArrayLike
 
 from netplan.arrays import Amount, Bools, Counts, Floats, Ints
@@ -141,8 +141,7 @@ def plain(values: ArrayLike) -> Amount:
     return float(array) if array.ndim == 0 else array
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LevelArrays:
+class LevelArrays(Struct, frozen=True, eq=False):
     """One level of many plans at once: the fields of `Level`, as numbers or arrays that broadcast.
 
     Examples
@@ -171,8 +170,7 @@ class LevelArrays:
         return LINKS_PER_STEP[self.kind] * self.link_latency_s + self.step_latency_s
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Method:
+class Method(Struct, frozen=True, eq=False):
     """How a collective is carried out in a level.
 
     Parameters
@@ -218,8 +216,7 @@ AnyLevel = Level | LevelArrays
 AnyMethod = Algorithm | Method | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Affine:
+class Affine(Struct, frozen=True, eq=False):
     """Times that are affine in the bytes, one entry a group."""
 
     s_per_byte: Floats

@@ -23,9 +23,10 @@ blocking switches, reduction inside switches.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal, get_args
+
+from msgspec import Struct
 
 from netplan.errors import InputError
 from netplan.levels import Level, gpu_count
@@ -35,8 +36,7 @@ Fabric = Literal["rail-only", "rail-optimized"]
 Operation = Collective | Literal["broadcast", "point_to_point"]
 
 
-@dataclass(frozen=True, slots=True)
-class LowerBound:
+class LowerBound(Struct, frozen=True):
     """A lower bound with all its terms.
 
     Parameters

@@ -21,12 +21,12 @@ Sources: Zhao and Krishnamurthy, Bandwidth Optimal Pipeline Schedule for Collect
 (arXiv:2305.18461); ForestColl (arXiv:2402.06787). Left out: latency, reduction inside switches.
 """
 
-from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd
 from typing import get_args
 
 import numpy as np
+from msgspec import Struct
 from scipy.optimize import linprog
 from scipy.sparse import block_diag, coo_array, csr_array, hstack, kron
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
@@ -145,8 +145,7 @@ def _all_reduce_s(graph: FabricGraph, data_bytes: float) -> float:
     return float(max(bounds)) * data_bytes / network.unit
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Network:
+class _Network(Struct, frozen=True, eq=False):
     """Arcs with capacities in whole numbers of a unit [B/s], parallel links added up."""
 
     gpus: int

@@ -14,17 +14,16 @@ pairs: 67 million pairs of 8,192 GPUs cost as much as 8,192 numbers.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import AnyInts, Floats, Ints
 from netplan.errors import InputError
 from netplan.traffic.matrix import MAX_LISTED_PAIRS, TrafficMatrix, UniformGroups, sum_by
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Products:
+class Products(Struct, frozen=True, eq=False):
     """Traffic within labels: entry a sends b ``pair_bytes * out_share[a] * in_share[b]`` bytes.
 
     Parameters
@@ -101,8 +100,7 @@ def _beyond(values: Floats, label: AnyInts, places: Sequence[AnyInts]) -> Floats
     return total
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Leg:
+class Leg(Struct, frozen=True, eq=False):
     """Traffic that takes one way: flows, and products besides."""
 
     source: AnyInts
@@ -140,8 +138,7 @@ class Leg:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Legs:
+class Legs(Struct, frozen=True, eq=False):
     """A demand split in two: inside HB domains, and over the network."""
 
     inside: Leg

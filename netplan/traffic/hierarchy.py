@@ -37,11 +37,11 @@ with other collectives.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, get_args
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Amount, Counts, Ints
 from netplan.errors import InputError
@@ -72,8 +72,7 @@ _SHARED: dict[Schedule, tuple[CollectiveKind, ...]] = {
 """Collectives in which the members below a level share the message there."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Group:
+class Group(Struct, frozen=True, eq=False):
     """Members of one communicator at each level, ``stride`` apart; (levels, groups) [1]."""
 
     members: Ints
@@ -224,8 +223,7 @@ def _methods(
     return algorithm
 
 
-@dataclass(frozen=True, slots=True)
-class Communication:
+class Communication(Struct, frozen=True):
     """How an iteration model composes levels, and the share of the bandwidth that messages get."""
 
     schedule: Schedule
@@ -250,8 +248,7 @@ def group_of(placements: Placements, *dimensions: int) -> Group:
     return Group(members, stride)
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
+class Network(Struct, frozen=True):
     """The levels of a fabric under an iteration model's communication."""
 
     levels: tuple[Level, ...]

@@ -5,10 +5,10 @@ time of a link is its load over its rate; the time of the busiest link is what t
 least on this routing, if all of it moves at once.
 """
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
@@ -18,8 +18,7 @@ FORWARD, BACK = range(2)
 """Rows of ``link_bytes``: from a link's source to its target, and back."""
 
 
-@dataclass(frozen=True, slots=True)
-class HotLink:
+class HotLink(Struct, frozen=True):
     """One direction of one link: its number, its two ends, its load and time."""
 
     link: int
@@ -30,8 +29,7 @@ class HotLink:
     time_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class GroupLoad:
+class GroupLoad(Struct, frozen=True):
     """Load of the links of one group (``hb``, ``host``, ``leaf-spine``, ...), directions apart.
 
     Twice the links are its directions, of which some carry nothing [1]. Bytes are those on all of
@@ -48,8 +46,7 @@ class GroupLoad:
     utilisation: float
 
 
-@dataclass(frozen=True, eq=False)
-class LinkLoads:
+class LinkLoads(Struct, frozen=True, eq=False, dict=True):
     """Bytes on every link of a fabric [B], shape (2, links): from source to target, and back.
 
     Raises

@@ -9,13 +9,14 @@ All amounts are bytes in one training iteration, one direction; pairs are ordere
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from netplan.arrays import Bools, Codes, Floats, Indices
 from netplan.errors import InputError
+from netplan.records import replace
 
 KINDS = ("tensor", "context", "data", "pipeline", "expert", "other")
 """What a flow is for; kind codes are positions in this list."""
@@ -32,8 +33,7 @@ def sum_by(index: NDArray[np.integer], amounts: Floats, size: int) -> Floats:
     return np.bincount(index, weights=amounts, minlength=size).astype(np.float64, copy=False)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class UniformGroups:
+class UniformGroups(Struct, frozen=True, eq=False):
     """Disjoint groups of equal size in which every member sends alike to every other member.
 
     ``members`` are the GPUs of each group, shape (groups, size); one sends ``pair_bytes`` to one
@@ -68,8 +68,7 @@ class UniformGroups:
         return self.members[:, first].ravel(), self.members[:, second].ravel()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TrafficMatrix:
+class TrafficMatrix(Struct, frozen=True, eq=False):
     """Sparse traffic between GPUs.
 
     Parameters

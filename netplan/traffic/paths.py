@@ -9,10 +9,10 @@ cost no more than one. What remains is (classes / 64) x links x diameter word op
 """
 
 from collections import Counter
-from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
@@ -37,8 +37,7 @@ SAME_NEIGHBOURS = 2
 """Links between two GPUs that share a neighbour."""
 
 
-@dataclass(frozen=True, slots=True)
-class PathStatistics:
+class PathStatistics(Struct, frozen=True):
     """Ordered pairs of different GPUs by distance: entry d counts those d links apart [1]."""
 
     pairs: tuple[int, ...]

@@ -23,13 +23,13 @@ all_gather of the rail-only paper (arXiv:2307.12169), section 3.2, whose phases 
 and (x-1)/x D a GPU. SUMMA (van de Geijn and Watts 1997) for panels.
 """
 
-from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
 
 from netplan.arrays import Indices
 from netplan.errors import InputError
+from netplan.records import replace
 from netplan.traffic.algorithms import check_choice, check_number
 from netplan.traffic.matrix import (
     KINDS,

@@ -18,12 +18,12 @@ differ only in the digits of its dimensions; listing them is a transposition, no
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, isqrt, prod
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Bools, Indices, Ints
 from netplan.errors import InputError
@@ -62,8 +62,7 @@ def divisors(number: int) -> Ints:
     return np.array(sorted({*small, *(number // d for d in small)}), dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Placements:
+class Placements(Struct, frozen=True, eq=False):
     """Placements of parallel degrees on levels, as arrays.
 
     Parameters
@@ -99,8 +98,7 @@ class Placements:
         return cls(np.array(placement.levels, dtype=np.int64)[:, :, None])
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """One placement of parallel degrees on the levels of a fabric.
 
     Parameters

@@ -17,9 +17,9 @@ a flow and two sums; nothing is searched and no graph is needed.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Floats, Indices, Ints
 from netplan.topologies.graph import SWITCH, FabricGraph
@@ -27,8 +27,7 @@ from netplan.traffic.demand import Leg
 from netplan.traffic.matrix import sum_by
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ClosTree:
+class ClosTree(Struct, frozen=True, eq=False):
     """Positions of a Clos network, or of several side by side.
 
     Parameters

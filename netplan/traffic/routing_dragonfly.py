@@ -19,10 +19,10 @@ Source: Kim, Dally, Scott and Abts, Technology-Driven, Highly-Scalable Dragonfly
 several global hops would be shorter than local, global, local, minimal routing still takes the one.
 """
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import Struct
 from scipy.sparse import coo_array, csr_array, diags_array
 
 from netplan.arrays import AnyInts, Floats, Ints
@@ -36,8 +36,7 @@ Matrix = Any
 LOCAL, GLOBAL, HOST = "local", "global", "host"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PairLinks:
+class PairLinks(Struct, frozen=True, eq=False):
     """Links between switches, to be found by the switches that they join.
 
     ``key`` is the ordered pair ``from x switches + to`` of each arc, rising, shape (2 x links,);
@@ -71,8 +70,7 @@ class PairLinks:
             loads[self.code[start[some] + step]] += amount[some] / count[some]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DragonflyMap:
+class DragonflyMap(Struct, frozen=True, eq=False):
     """A dragonfly; switches are numbered group by group.
 
     Parameters
@@ -209,8 +207,7 @@ def dragonfly_loads(
     return loads.reshape(2, -1)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _SwitchDemand:
+class _SwitchDemand(Struct, frozen=True, eq=False):
     """Traffic between switches: inside groups, and summed by group on one of its sides.
 
     Parameters

@@ -11,9 +11,9 @@ listed, so that the cost is the number of links on shortest paths, not the numbe
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
@@ -28,8 +28,7 @@ BATCH_CELLS = 1 << 20
 BATCH_FLOWS = 1 << 18
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Arcs:
+class Arcs(Struct, frozen=True, eq=False):
     """Links as arcs, two for each, in rows by the node that they leave (CSR).
 
     Parameters
@@ -149,8 +148,7 @@ def _lifted(
     return ends[0][apart], ends[1][apart], amount[apart]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Batch:
+class _Batch(Struct, frozen=True, eq=False):
     """Flows to some destinations; ``slot`` numbers the destination of each flow.
 
     A (destination, node) pair is the number slot x width + place of the node in its component.

@@ -18,11 +18,11 @@ Source: Dally and Towles, Principles and Practices of Interconnection Networks (
 to 10. Left out: virtual channels and deadlock.
 """
 
-from dataclasses import dataclass
 from itertools import pairwise, product
 from math import prod
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import AnyInts, Bools, Floats, Ints
 from netplan.errors import InputError
@@ -36,8 +36,7 @@ PLUS, MINUS = range(2)
 MAX_ADAPTIVE_STEPS = 1 << 28
 
 
-@dataclass(frozen=True, slots=True)
-class Torus:
+class Torus(Struct, frozen=True):
     """Positions of a torus, or of a mesh if its rings are open: d = c0 + s0 (c1 + s1 (c2 + ...)).
 
     Examples

@@ -4,11 +4,11 @@ Figures 3 to 5 of the rail-only paper (arXiv:2307.12169) are made of these numbe
 are counted by their sizes, never written out.
 """
 
-from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
@@ -18,8 +18,7 @@ MAX_BLOCKS = 4096
 GROUPS_AT_A_TIME = 1 << 22
 
 
-@dataclass(frozen=True, slots=True)
-class KindShare:
+class KindShare(Struct, frozen=True):
     """One kind of traffic: all its bytes [B], the ordered pairs of GPUs that carry it [1].
 
     The shares are those of all bytes, and of all N (N - 1) pairs [1].

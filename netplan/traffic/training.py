@@ -13,9 +13,8 @@ Sources: Narayanan et al. 2021 (Megatron-LM) and the rail-only paper (arXiv:2307
 and 5. Left out: control messages.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from netplan.errors import InputError
 from netplan.traffic.algorithms import check_number
@@ -28,8 +27,7 @@ BATCH_DIMENSIONS = ("expert", "data")
 """Dimensions that split the batch: experts are spread over GPUs that hold different sequences."""
 
 
-@dataclass(frozen=True, slots=True)
-class Patterns:
+class Patterns(Struct, frozen=True):
     """Which pairs of a group the collectives of each kind use."""
 
     tensor: Pattern = "ring"

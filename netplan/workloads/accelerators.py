@@ -1,11 +1,12 @@
 """Accelerator files: what one GPU computes, stores and sends."""
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from msgspec import field
 
 from netplan.catalog import Record, Shelf
+from netplan.records import NonNegativeFloat, PositiveFloat, PositiveInt
 
 
-class Accelerator(Record):
+class Accelerator(Record, frozen=True, kw_only=True):
     """One accelerator, as its catalog file describes it.
 
     Peak rates are dense (no 2:4 sparsity). Bandwidths are per GPU and one-way; a data sheet that
@@ -23,7 +24,7 @@ class Accelerator(Record):
     network_bytes_per_s: PositiveFloat
     network_latency_s: NonNegativeFloat
     power_w: PositiveFloat
-    sources: dict[str, str] = Field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 

@@ -6,12 +6,12 @@ over the tensor GPUs, forward and backward (Eq. 6: eight collectives a layer). S
 and weights are sums for a whole layer. The logits are spread over all layers.
 """
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
+from netplan.records import replace
 from netplan.workloads.models import Model
 from netplan.workloads.operations import (
     ELEMENT_BYTES,
@@ -28,16 +28,14 @@ from netplan.workloads.operations import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class IterationFlops:
+class IterationFlops(Struct, frozen=True):
     """FLOPs of one iteration: of the model alone, and with what is computed again [FLOP]."""
 
     model: float
     hardware: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Sums:
+class _Sums(Struct, frozen=True):
     """FLOPs of training on some sequences: feed-forward parts with logits, projections, scores."""
 
     feed_forward: int

@@ -6,9 +6,10 @@ published code). Of all others the counts per element are those of that code (it
 out); the gated activation is counted here the same way. A bias works as hard backward as forward.
 """
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
 
 from netplan.arrays import Amount, Floats
+from netplan.records import replace
 from netplan.workloads.operations import (
     ELEMENT_BYTES,
     MASK_BYTES,
@@ -22,8 +23,7 @@ from netplan.workloads.operations import (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Product:
+class Product(Struct, frozen=True, eq=False):
     """One local product, (rows x width) times (width x columns)."""
 
     name: str

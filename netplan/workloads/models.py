@@ -1,13 +1,10 @@
 """Model files: the hyperparameters of what is trained."""
 
-from typing import Self
-
-from pydantic import NonNegativeInt, PositiveFloat, PositiveInt, model_validator
-
 from netplan.catalog import Record, Shelf
+from netplan.records import NonNegativeInt, PositiveFloat, PositiveInt
 
 
-class Model(Record):
+class Model(Record, frozen=True, kw_only=True):
     """A transformer, as its catalog file describes it.
 
     ``ffn_size`` is 4 x hidden size, ``kv_heads`` the number of heads and ``batch`` absent unless
@@ -29,8 +26,8 @@ class Model(Record):
     parameters: PositiveFloat | None = None
     notes: tuple[str, ...] = ()
 
-    @model_validator(mode="after")
-    def _heads_divide(self) -> Self:
+    def __post_init__(self) -> None:
+        """Refuse heads without a whole number of elements each."""
         if self.hidden_size % self.heads:
             raise ValueError(
                 f"hidden_size {self.hidden_size:,} is not a multiple of heads {self.heads}:"
@@ -38,7 +35,6 @@ class Model(Record):
             )
         if self.kv_heads and self.heads % self.kv_heads:
             raise ValueError(f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}")
-        return self
 
 
 MODELS = Shelf("model", "traffic/models", Model)

@@ -12,10 +12,10 @@ The three strategies of tensor parallelism (arXiv:2410.00273, Tables I, II and A
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Amount, Floats, Ints
 from netplan.errors import InputError
@@ -37,8 +37,7 @@ MASK_BYTES = 1.0
 """One element of a dropout mask [B]."""
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(Struct, frozen=True):
     """What the model file leaves open: recomputation, experts, and the ends of the network.
 
     Parameters
@@ -92,8 +91,7 @@ class Variant:
 PLAIN = Variant()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sharding:
+class Sharding(Struct, frozen=True, eq=False):
     """Ways to cut one microbatch, one entry each, all of shape (shardings,).
 
     Parameters
@@ -129,8 +127,7 @@ class Sharding:
         return cls(microbatch * one, tensor * one, context * one, panels * one, expert * one)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Collective:
+class Collective(Struct, frozen=True, eq=False):
     """One collective: its kind, its full message (gathered or unreduced) [B], and its group."""
 
     kind: CollectiveKind
@@ -138,8 +135,7 @@ class Collective:
     group: GroupName
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Work:
+class Work(Struct, frozen=True, eq=False):
     """One direction of one operation.
 
     Parameters
@@ -161,8 +157,7 @@ class Work:
     panels: Floats | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Shape:
+class Shape(Struct, frozen=True, eq=False):
     """Matrix products of one size on one GPU: m rows by matrices of k x n [1].
 
     The rows are shared evenly by ``copies`` of the matrix, such as experts or attention heads.
@@ -184,16 +179,14 @@ class Shape:
         return 2.0 * self.m * self.k * self.n
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tensor:
+class Tensor(Struct, frozen=True, eq=False):
     """What one GPU holds of a result: ``rows`` of ``columns`` 16-bit numbers [1]."""
 
     rows: Amount
     columns: Amount = 1.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Operation:
+class Operation(Struct, frozen=True, eq=False):
     """One operation of a layer.
 
     Parameters
@@ -240,8 +233,7 @@ INPUT = "input"
 """Source of an edge: what the layer is given."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Edge:
+class Edge(Struct, frozen=True, eq=False):
     """What one operation hands to another on one GPU, one microbatch."""
 
     source: str
@@ -249,8 +241,7 @@ class Edge:
     tensor: Tensor
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Layer:
+class Layer(Struct, frozen=True, eq=False):
     """The operations of one layer, and what passes between layers.
 
     Parameters
@@ -278,8 +269,7 @@ class Layer:
         return tuple(found)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Local:
+class Local(Struct, frozen=True, eq=False):
     """Sizes of what one GPU holds; every division is one of integers, as in the published code.
 
     ======================  ====================================================================

@@ -31,13 +31,14 @@ ZeRO stage. Left out: optimizer, control messages, uneven stages.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Amount, Floats
 from netplan.errors import InputError
+from netplan.records import replace
 from netplan.workloads.closed_forms import counted_layer
 from netplan.workloads.models import Model
 from netplan.workloads.operations import (
@@ -60,8 +61,7 @@ Stage = Literal["each", "first", "last"]
 DataName = Literal["data"]
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingMethod:
+class TrainingMethod(Struct, frozen=True):
     """How a model is trained: how its layers are cut and counted, repeated and sharded.
 
     Parameters
@@ -89,8 +89,7 @@ class TrainingMethod:
 DETAILED = TrainingMethod()
 
 
-@dataclass(frozen=True, slots=True)
-class Synchronisation:
+class Synchronisation(Struct, frozen=True):
     """Collectives over the weights of a stage, and whether every microbatch repeats them."""
 
     forward: tuple[CollectiveKind, ...]
@@ -116,8 +115,7 @@ SYNCHRONISATION: dict[Zero, Synchronisation] = {
 T = TypeVar("T", float, Floats)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Runs(Generic[T]):
+class Runs(Struct, Generic[T], frozen=True, eq=False):
     """How often the parts of a program run on one GPU in one iteration [1]."""
 
     layers: T  # passes through a layer, m n
@@ -127,8 +125,7 @@ class Runs(Generic[T]):
     backward_weights: Amount  # backward ones, r
 
 
-@dataclass(frozen=True, slots=True)
-class Repetition:
+class Repetition(Struct, frozen=True):
     """What an iteration repeats, and over whom it synchronises weights.
 
     Parameters
@@ -189,8 +186,7 @@ class Repetition:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class CollectiveUse:
+class CollectiveUse(Struct, frozen=True):
     """A collective that an iteration runs: over what, how large, how often.
 
     Parameters
@@ -220,8 +216,7 @@ class CollectiveUse:
 _KINDS = ("tensor", "context", "expert", "data")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Program:
+class Program(Struct, frozen=True, eq=False):
     """One training iteration, for many shardings of a microbatch at once.
 
     Parameters

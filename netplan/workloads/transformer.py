@@ -20,12 +20,12 @@ two.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
+from netplan.records import replace
 from netplan.workloads.kernels import (
     Product,
     activation,

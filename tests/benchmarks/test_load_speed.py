@@ -5,7 +5,6 @@ floors do no routing: they sum known bytes at known places. Imports are not time
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from netplan.records import replace
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
@@ -30,7 +30,7 @@ FLOWS = 1_000_000
 
 
 def fabric(name: str, gpus: int, radix: int, **changes: object) -> FabricGraph:
-    spec = FabricSpec.model_validate(FABRICS.load(name).model_dump() | changes)
+    spec = FabricSpec.read(FABRICS.load(name).to_dict() | changes)
     return expand(spec, Sizing(gpus, radix, 1, 400e9, 50e9))
 
 

@@ -62,7 +62,7 @@ def test_rail_only_of_32768_gpus() -> None:
 )
 def test_a_rack_holds_whole_switches(units: int, switches: int, racks: int) -> None:
     small = Racks(units=42, switch_units=units, source="test")
-    hardware = Hardware(BOOK.model_copy(update={"racks": small}))
+    hardware = Hardware(BOOK.changed(racks=small))
     one = built("rail-only", 64 * switches, 64, switches)
     assert one.switches == switches
     assert switch_racks(one, hardware).count == racks
@@ -75,7 +75,7 @@ def test_superpod_of_four_units_with_twin_port_modules() -> None:
     # links to 16 spines. 2,044 ends on 32 leaves are 64 on 28 of them and 63 on 4: 32 twin
     # modules each way; 1,024 / 16 = 64 ends a spine are 32: (32 + 16) x 32 = 1,536 modules. The
     # cards' own are 1,016, and 4 in the servers.
-    spec = SPECS["dgx-superpod"].model_copy(update={"management_links": 4})
+    spec = SPECS["dgx-superpod"].changed(management_links=4)
     bill = lines(build_fabric(spec, sizing(1016, 64, 8)), "qm9700")
     quantities = {item: line.quantity for item, line in bill.items()}
     assert quantities["Switch qm9700"] == 48

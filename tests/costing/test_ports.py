@@ -1,7 +1,5 @@
 """Port closure: every fabric closes, and every way not to close is found, with both ends."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +9,7 @@ from netplan.costing.ports import Cage, Plug, PortBank, Run, closure, plugs_need
 from netplan.costing.switches import SWITCHES, check_switch, circuit_layer
 from netplan.costing.wiring import CARD, CIRCUITS, Hardware, wire
 from netplan.errors import InfeasibleError, InputError, NetplanError
+from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, LinkGroup
 from tests.costing.fabrics import SPECS, built, fabrics, sizing
@@ -67,7 +66,7 @@ def test_cables_beyond_the_ports_are_found(fabric: Fabric, data: st.DataObject) 
 @settings(max_examples=50, deadline=None)
 def test_planes_close_too(gpus: int, planes: int) -> None:
     # Ports of 800G as two of 400G or four of 200G: radix 64 becomes 128 or 256 ports a switch.
-    spec = SPECS["rail-optimized"].model_copy(update={"planes": planes})
+    spec = SPECS["rail-optimized"].changed(planes=planes)
     fabric = build_fabric(spec, sizing(gpus, 64, 8, gbps=800))
     assert wire(fabric, Hardware(BOOK)).violations == ()
     if planes == 2:
@@ -179,10 +178,9 @@ def test_longer_copper_is_active_then_optical() -> None:
 
     def medium(length_m: float) -> str:
         lengths = [
-            row.model_copy(update={"length_m": length_m}) if row.group == "host" else row
-            for row in BOOK.lengths
+            row.changed(length_m=length_m) if row.group == "host" else row for row in BOOK.lengths
         ]
-        book = BOOK.model_copy(update={"lengths": tuple(lengths)})
+        book = BOOK.changed(lengths=tuple(lengths))
         return next(run.medium for run in wire(fabric, Hardware(book)).runs if run.name == "host")
 
     assert [medium(m) for m in (3, 3.1, 5, 5.1, 30, 31)] == [

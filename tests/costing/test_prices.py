@@ -24,7 +24,7 @@ def row(**changes: Any) -> Price:  # noqa: ANN401 - any key of a row
         "source": "an offer",
         "confidence": "low",
     }
-    return Price.model_validate(keys | changes)
+    return Price.read(keys | changes)
 
 
 def book(*rows: Price, **changes: Any) -> PriceBook:  # noqa: ANN401 - any key of a book
@@ -35,9 +35,9 @@ def book(*rows: Price, **changes: Any) -> PriceBook:  # noqa: ANN401 - any key o
         "source": "offers",
         "date": "2026",
         "currency": "USD",
-        "prices": [price.model_dump() for price in rows],
+        "prices": [price.to_dict() for price in rows],
     }
-    return PriceBook.model_validate(keys | changes)
+    return PriceBook.read(keys | changes)
 
 
 EUR = {"EUR": {"per_usd": 0.8, "date": "2026-01-02", "source": "ECB"}}

@@ -1,7 +1,7 @@
 """Small fabrics of every family, and what networkx says of their damaged graphs."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations, islice
 
 import networkx as nx
@@ -10,6 +10,7 @@ import numpy as np
 from netplan.arrays import Bools, Ints
 from netplan.faults.damage import Damage, find_effects, no_damage
 from netplan.faults.pods import check_pods, pods_of
+from netplan.records import replace
 from netplan.topologies.designs import DESIGNS
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
@@ -37,7 +38,7 @@ def fabric(
     """A fabric of the catalog for so many GPUs, radix and GPUs a domain; ports of 50 GB/s."""
     shelf = FABRICS if name in FABRICS.paths() else DESIGNS
     changes = {"hb_size": None} | changes
-    spec = FabricSpec.model_validate(shelf.load(name).model_dump() | changes)
+    spec = FabricSpec.read(shelf.load(name).to_dict() | changes)
     return expand(spec, Sizing(*size, hb_rate, 50e9, oversubscription=ratio))
 
 

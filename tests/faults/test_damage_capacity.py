@@ -1,6 +1,5 @@
 """Bandwidth that remains between HB domains, against networkx on the damaged graph."""
 
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -17,6 +16,7 @@ from netplan.faults.capacity import (
 )
 from netplan.faults.damage import Damage, no_damage
 from netplan.faults.scenario import parse_faults
+from netplan.records import replace
 from netplan.topologies.graph import FabricGraph
 from tests.faults.damaged import (
     Case,

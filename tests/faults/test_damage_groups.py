@@ -32,7 +32,7 @@ from netplan.topologies.floor_plan import FLOOR_PLANS, Layout, lay_out
 from netplan.topologies.graph import HB_SWITCH, SWITCH, FabricGraph
 from tests.faults.damaged import fabric
 
-HALL = FLOOR_PLANS.load("example-hall").model_copy(update={"racks_per_row": 6, "gpus_per_rack": 8})
+HALL = FLOOR_PLANS.load("example-hall").changed(racks_per_row=6, gpus_per_rack=8)
 
 
 def in_hall(graph: FabricGraph) -> tuple[Layout, Racking]:

@@ -1,7 +1,6 @@
 """Loads and throughput after rerouting, against a router in plain Python and one by one."""
 
 from collections import defaultdict
-from dataclasses import replace
 from typing import NamedTuple
 
 import networkx as nx
@@ -18,6 +17,7 @@ from netplan.faults.inventory import Inventory
 from netplan.faults.pods import pod_batch, pod_throughput, pods_of
 from netplan.faults.rerouting import reroute
 from netplan.faults.scenario import parse_faults, read_scenario
+from netplan.records import replace
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.matrix import TrafficMatrix, UniformGroups, flows_matrix, no_traffic
 from netplan.traffic.routing import link_loads

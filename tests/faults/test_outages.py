@@ -1,6 +1,5 @@
 """Simulated outages: against closed forms, and what must hold."""
 
-from dataclasses import replace
 from itertools import pairwise
 from math import inf
 
@@ -18,6 +17,7 @@ from netplan.faults.outages import Cause, Exposure, Mean, Outages, Repair, simul
 from netplan.faults.rates import FAILURE_BOOKS
 from netplan.faults.reliability import mtbf_h, outstanding, service_level
 from netplan.faults.timeline import REASONS
+from netplan.records import replace
 
 JOB = Checkpoints(0.5, 0.02, 0.3)
 GPUS = Cause("GPU slot", 0.17, 4096)  # 696 interruptions a year, one each 12.6 h

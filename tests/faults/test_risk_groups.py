@@ -1,7 +1,5 @@
 """Risk groups in the simulated years: rates, weights, and what a failed group takes from a job."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,6 +19,7 @@ from netplan.faults.groups import (
     weighted_rates,
 )
 from netplan.faults.rates import FAILURE_BOOKS, FailureBook
+from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
@@ -158,7 +157,7 @@ def test_each_kind_fails_at_the_rate_of_its_row() -> None:
 def only_racks(book: FailureBook) -> FailureBook:
     """The book with its racks alone."""
     kept = [row for row in book.rates if row.cause == "Rack"]
-    return book.model_copy(update={"rates": tuple(kept)})
+    return book.changed(rates=tuple(kept))
 
 
 @pytest.mark.parametrize(("idle", "waits_h"), [(0, 3.5), (4, 0.0)])
@@ -206,8 +205,8 @@ def test_two_feeds_survive_one_where_the_book_says_so() -> None:
     fabric, graph = built("rail-only", 1024, 64)
     racking = racks_by_count(graph, gpus_per_rack=32, switches_per_rack=16)
     feeds = hall_risk_groups(graph, racking)[1:2]
-    row = BOOK.rate("Power feed").model_copy(update={"interrupts": 0.0})
-    book = BOOK.model_copy(update={"rates": (row,)})
+    row = BOOK.rate("Power feed").changed(interrupts=0.0)
+    book = BOOK.changed(rates=(row,))
     (found,) = group_failures(graph, feeds, book)
     assert (found.failures_per_year, found.stops_per_year) == (0.56, 0.0)
     years = reliability_forecast(fabric, book, ForecastOptions(POLICY, years=50), groups=(found,))

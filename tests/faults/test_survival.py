@@ -22,17 +22,15 @@ TWIN = DESIGNS.load("twin-plane")
 assert isinstance(TWIN, FabricSpec)
 SPECS["twin-plane"] = TWIN
 # A dragonfly of two groups that one link joins, and a BCube of one level.
-SPECS["one-link"] = SPECS["dragonfly"].model_copy(
-    update={
-        "name": "one-link",
-        "hosts_per_switch": 4,
-        "switches_per_group": 2,
-        "global_links_per_switch": 1,
-        "groups": 2,
-        "links_per_pair": 1,
-    }
+SPECS["one-link"] = SPECS["dragonfly"].changed(
+    name="one-link",
+    hosts_per_switch=4,
+    switches_per_group=2,
+    global_links_per_switch=1,
+    groups=2,
+    links_per_pair=1,
 )
-SPECS["one-level"] = SPECS["bcube"].model_copy(update={"name": "one-level", "dimensions": 1})
+SPECS["one-level"] = SPECS["bcube"].changed(name="one-level", dimensions=1)
 
 
 def sizing(gpus: int, radix: int, hb_size: int, ratio: float | None = None) -> Sizing:

@@ -47,7 +47,7 @@ def small_model(**changes: object) -> Model:
         "vocabulary": 1000,
         "batch": 16,
     }
-    return Model.model_validate(values | changes)
+    return Model.read(values | changes)
 
 
 def training(model: Model, system: str = "B200", batch: int | None = None) -> Training:

@@ -3,13 +3,13 @@
 from math import inf
 
 import pytest
-from pydantic import ValidationError
 
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.levels import Level
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan, search_largest, search_plans
 from netplan.performance.setting import Training
+from netplan.records import RecordError
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.models import MODELS
 from tests.performance.cases import FOURD, PTDP, small_model, training, two_tiers
@@ -24,7 +24,7 @@ def message(error: pytest.ExceptionInfo[NetplanError]) -> str:
 
 
 def test_heads_that_do_not_divide_the_hidden_size() -> None:
-    with pytest.raises(ValidationError, match="hidden_size 512 is not a multiple of heads 7"):
+    with pytest.raises(RecordError, match="hidden_size 512 is not a multiple of heads 7"):
         small_model(heads=7)
 
 

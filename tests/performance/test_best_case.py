@@ -38,10 +38,10 @@ def iteration_models(draw: st.DrawFn) -> IterationModel:
     parts = {
         "compute": draw(presets).compute,
         "communication": draw(presets).communication,
-        "overlap": draw(presets).overlap.model_copy(update=words),
+        "overlap": draw(presets).overlap.changed(**words),
         "space": draw(presets).space,
     }
-    return FOURD.model_copy(update=parts)
+    return FOURD.changed(**parts)
 
 
 @st.composite

@@ -3,7 +3,6 @@
 The layer of most tests has weights of W bytes, and a stage has 2 of the model's 4 layers.
 """
 
-from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -14,6 +13,7 @@ from netplan.levels import Level
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.search import evaluate_plan, search_plans
 from netplan.performance.setting import Options, Training
+from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.operations import Sharding, Variant
 from netplan.workloads.transformer import transformer_layer

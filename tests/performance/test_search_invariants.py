@@ -28,7 +28,7 @@ TORUS = (
 )
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 EVERY_PART = [
-    FOURD.model_copy(update={"compute": a, "communication": b, "overlap": c})
+    FOURD.changed(compute=a, communication=b, overlap=c)
     for a, b, c in product(*((getattr(FOURD, part), getattr(PTDP, part))
                              for part in ("compute", "communication", "overlap")))
 ]  # fmt: skip

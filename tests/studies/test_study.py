@@ -163,7 +163,7 @@ def test_the_hash_follows_inputs_and_files(tmp_path: Path) -> None:
 
 
 def test_needed_inputs_are_asked_for() -> None:
-    spec = STUDIES.load("batch-size").model_copy(update={"inputs": {"model": "gpt-1t"}})
+    spec = STUDIES.load("batch-size").changed(inputs={"model": "gpt-1t"})
     with pytest.raises(InputError, match="search needs gpus"):
         make_study(spec)
     assert "gpus" in question_inputs("compare")

@@ -55,7 +55,7 @@ def answered(
         "charts": charts,
         "outputs": ["iteration_time_s", "memory_bytes", "plan"],
     }
-    study = make_study(StudyDefinition.model_validate(file | fields))
+    study = make_study(StudyDefinition.read(file | fields))
     points = study.points(range(study.point_count))
     return study_answer(study, [_outcome(point, evaluate) for point in points])
 

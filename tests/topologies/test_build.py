@@ -91,7 +91,7 @@ def test_oversubscription_slows_only_what_leaves_the_leaf() -> None:
 )
 def test_superpod_rows(gpus: int, leaves: int, spines: int, host_links: int) -> None:
     # NVIDIA DGX SuperPOD H100 reference architecture: 31, 63, 95, 127 nodes and 4 management links.
-    spec = FABRICS.load("dgx-superpod").model_copy(update={"management_links": 4})
+    spec = FABRICS.load("dgx-superpod").changed(management_links=4)
     sizing = Sizing(gpus, 64, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
     fabric = build_fabric(spec, sizing)
     assert [tier.switches for tier in fabric.tiers] == [leaves, spines]

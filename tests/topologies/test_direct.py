@@ -110,6 +110,6 @@ def test_dragonfly_needs_its_ports() -> None:
 
 
 def test_torus_of_given_sizes_must_hold_the_gpus() -> None:
-    spec = FABRICS.load("torus-3d").model_copy(update={"sizes": (4, 4, 4)})
+    spec = FABRICS.load("torus-3d").changed(sizes=(4, 4, 4))
     with pytest.raises(InputError, match="4 x 4 x 4 positions hold 64 HB domains, got 128"):
         build_fabric(spec, sizing(128))

@@ -42,7 +42,7 @@ FABRIC_SIZES = [
 
 
 def fabric(name: str, gpus: int, radix: int, **keys: object) -> FabricGraph:
-    spec = FabricSpec.model_validate({**FABRICS.load(name).model_dump(), **keys})
+    spec = FabricSpec.read({**FABRICS.load(name).to_dict(), **keys})
     return expand(spec, Sizing(gpus, radix, 4, 450e9, 50e9))
 
 

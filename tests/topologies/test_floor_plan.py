@@ -25,7 +25,7 @@ def graph(gpus: int = 128, radix: int = 16, fabric: str = "rail-only") -> Fabric
 
 
 def hall(**keys: object) -> FloorPlan:
-    return FloorPlan.model_validate({**HALL.model_dump(), **keys})
+    return FloorPlan.read({**HALL.to_dict(), **keys})
 
 
 def test_lengths_by_hand() -> None:

@@ -23,7 +23,7 @@ def sizing(gpus: int, radix: int = 64, hb_size: int = 1, ratio: float | None = N
 
 
 def changed(name: str, **keys: object) -> FabricSpec:
-    return FabricSpec.model_validate({**SPECS[name].model_dump(), **keys})
+    return FabricSpec.read({**SPECS[name].to_dict(), **keys})
 
 
 def check(spec: FabricSpec, asked: Sizing) -> FabricGraph:

@@ -24,7 +24,7 @@ def sizing(gpus: int, radix: int = 64, hb_size: int = 1, ratio: float | None = N
 
 
 def changed(name: str, **keys: object) -> FabricSpec:
-    return FabricSpec.model_validate({**FABRICS.load(name).model_dump(), **keys})
+    return FabricSpec.read({**FABRICS.load(name).to_dict(), **keys})
 
 
 def max_flow(graph: FabricGraph, left: list[int], right: list[int]) -> float:

@@ -1,7 +1,6 @@
 """Cut and flow bounds of graphs, against closed forms and brute force."""
 
 import csv
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import get_args
@@ -12,6 +11,7 @@ import pytest
 
 from netplan.errors import InputError
 from netplan.levels import Level
+from netplan.records import replace
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
@@ -31,7 +31,7 @@ PUBLISHED = Path(__file__).parents[1] / "published" / "allgather_bound.csv"
 
 def grid(name: str, x: int, y: int, rates: tuple[float, float], **changes: object) -> FabricGraph:
     """x GPUs per HB domain, y domains; C_F and C_S."""
-    spec = FabricSpec.model_validate(FABRICS.load(name).model_dump() | changes)
+    spec = FabricSpec.read(FABRICS.load(name).to_dict() | changes)
     return expand(spec, Sizing(x * y, max(8, x * y + x * y % 2), x, *rates))
 
 

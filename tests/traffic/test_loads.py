@@ -1,11 +1,10 @@
 """What is asked of loads: hottest and idle links, groups, the time of the busiest link."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from netplan.errors import InputError
+from netplan.records import replace
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph

@@ -1,11 +1,10 @@
 """Traffic matrices: conservation, closed forms, published shares, heat maps, and bad input."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from netplan.errors import InputError
+from netplan.records import replace
 from netplan.traffic.matrix import (
     KINDS,
     TrafficMatrix,

@@ -1,6 +1,5 @@
 """Traffic matrices in files: round trips, and files that are no matrix."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
+from netplan.records import replace
 from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups, flows_matrix
 from netplan.traffic.matrix_files import load_csv, load_npz, save_csv, save_npz
 

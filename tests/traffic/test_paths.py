@@ -18,7 +18,7 @@ def sizing(gpus: int, radix: int = 64, hb_size: int = 1) -> Sizing:
 
 
 def changed(name: str, **keys: object) -> FabricSpec:
-    return FabricSpec.model_validate({**FABRICS.load(name).model_dump(), **keys})
+    return FabricSpec.read({**FABRICS.load(name).to_dict(), **keys})
 
 
 def brute_force(graph: FabricGraph, *, through_domains: bool = False) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """Loads on every fabric and routing, against a router in plain Python."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from netplan.errors import InputError
+from netplan.records import replace
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import GPU, FabricGraph
@@ -32,7 +33,7 @@ from tests.oracles.router import (
 
 
 def fabric(name: str, gpus: int, radix: int, hb_size: int, **changes: object) -> FabricGraph:
-    spec = FabricSpec.model_validate(FABRICS.load(name).model_dump() | changes)
+    spec = FabricSpec.read(FABRICS.load(name).to_dict() | changes)
     return expand(spec, Sizing(gpus, radix, hb_size, 400e9, 50e9))
 
 

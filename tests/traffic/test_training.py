@@ -2,7 +2,6 @@
 
 import csv
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 from math import inf
 from pathlib import Path
@@ -16,6 +15,7 @@ from netplan.levels import Level
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan
 from netplan.performance.setting import Options, Setting, Training
+from netplan.records import replace
 from netplan.traffic.matrix import KINDS, TrafficMatrix
 from netplan.traffic.placement import Degrees, Placement
 from netplan.traffic.statistics import hb_share, idle_pairs_share, kind_shares
@@ -251,13 +251,11 @@ def test_published_shares_of_megatron_strategies() -> None:
         rows = list(csv.DictReader(file))
     assert len(rows) == 2
     for row in rows:
-        model = GPT_1T.model_copy(
-            update={
-                "hidden_size": int(row["h"]),
-                "layers": int(row["l"]),
-                "heads": int(row["heads"]),
-                "sequence_length": int(row["s"]),
-            }
+        model = GPT_1T.changed(
+            hidden_size=int(row["h"]),
+            layers=int(row["l"]),
+            heads=int(row["heads"]),
+            sequence_length=int(row["s"]),
         )
         t, p, d, gpus = (int(row[name]) for name in ("t", "p", "d", "N"))
         placement = Placement((Degrees(tensor=t), Degrees(data=d, pipeline=p)))
@@ -305,7 +303,7 @@ def test_hierarchical_all_reduce_stays_inside_domains_as_in_figure_5() -> None:
 
 def test_interleaving_returns_from_the_last_stage_to_the_first() -> None:
     """4 stages, v = 3: each edge carries 3 m D_p a way, the way back 2 m D_p."""
-    model = GPT_1T.model_copy(update={"layers": 12})
+    model = GPT_1T.changed(layers=12)
     program = training_program(model, Sharding.of(1, 1), PTDP)
     step = 8 * 2 * model.hidden_size * model.sequence_length
 
@@ -323,9 +321,7 @@ def test_interleaving_returns_from_the_last_stage_to_the_first() -> None:
 
 def test_context_and_expert_traffic_by_hand() -> None:
     """A layer of h = 4 over 2 tensor x 2 context x 2 expert GPUs, one microbatch of 8 tokens."""
-    model = GPT_1T.model_copy(
-        update={"layers": 1, "hidden_size": 4, "heads": 2, "sequence_length": 8}
-    )
+    model = GPT_1T.changed(layers=1, hidden_size=4, heads=2, sequence_length=8)
     placement = Placement((Degrees(tensor=2, context=2, expert=2),))
     method = TrainingMethod(strategy="2d", variant=Variant(experts=4, top_k=2), zero_stage=0)
     program = training_program(model, Sharding.of(1, 2, 2, expert=2), method)

@@ -79,7 +79,7 @@ def test_shelves_hold_what_users_are_told() -> None:
 def test_readme_names_every_file_and_every_key() -> None:
     shared = {"name", "title", "source", "date", "notes"}
     names = {*MODELS.paths(), *ACCELERATORS.paths()}
-    keys = {*Model.model_fields, *Accelerator.model_fields} | shared
+    keys = {*Model.__struct_fields__, *Accelerator.__struct_fields__} | shared
     assert [word for word in sorted(names | keys) if f"`{word}`" not in README] == []
 
 
@@ -182,7 +182,7 @@ def test_notes_restore_the_study_where_the_product_differs() -> None:
 @pytest.mark.parametrize("name", list(ACCELERATORS.paths()))
 def test_every_setting_in_the_notes_loads(name: str) -> None:
     settings = _settings(ACCELERATORS.load(name))
-    changed = ACCELERATORS.load(name, overrides=settings).model_dump()
+    changed = ACCELERATORS.load(name, overrides=settings).to_dict()
     for key, text in settings.items():
         assert changed[key.removeprefix("accelerator.")] == float(text)
 
@@ -253,7 +253,7 @@ def test_values_hang_together(name: str) -> None:
     assert gpu.network_bytes_per_s < gpu.hb_bytes_per_s < gpu.memory_bytes_per_s
     assert gpu.hb_latency_s <= gpu.network_latency_s
     assert 100 <= gpu.power_w <= 1500
-    assert set(gpu.sources) <= set(Accelerator.model_fields)
+    assert set(gpu.sources) <= set(Accelerator.__struct_fields__)
 
 
 def _settings(gpu: Accelerator) -> dict[str, str]:

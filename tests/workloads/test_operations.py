@@ -27,7 +27,7 @@ SHARDING = Sharding.of(2, tensor=4)
 
 
 def model(**changes: object) -> Model:
-    return Model.model_validate(VALUES | changes)
+    return Model.read(VALUES | changes)
 
 
 def named(layer: Layer, name: str) -> Operation:

@@ -9,7 +9,7 @@ from netplan.workloads.models import MODELS
 from netplan.workloads.operations import INPUT, Layer, Sharding, Strategy, Tensor, Variant
 from netplan.workloads.program import SYNCHRONISATION, TrainingMethod, Zero, training_program
 
-MODEL = MODELS.load("gpt-22b").model_copy(update={"layers": 8})
+MODEL = MODELS.load("gpt-22b").changed(layers=8)
 
 
 def number(amount: object) -> float:

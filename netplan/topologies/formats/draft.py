@@ -8,11 +8,11 @@ the distance from the GPUs: 1 for a switch with a GPU, and so on.
 
 import math
 import re
-from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct, field
 
 from netplan.arrays import Codes, Indices
 from netplan.errors import CatalogError
@@ -35,8 +35,7 @@ End = tuple[str, int]
 NAME = re.compile(r"[0-9A-Za-z_][^\s\"<>&\\\x00-\x1f\x7f-\x9f]{0,199}")
 
 
-@dataclass(slots=True)
-class DraftNode:
+class DraftNode(Struct):
     """A node as read; ``tier`` is None where the file does not say."""
 
     kind: int
@@ -44,8 +43,7 @@ class DraftNode:
     tier: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DraftLink:
+class DraftLink(Struct, frozen=True):
     """A link as read; ports, length and group are None where the file does not say."""
 
     source: str
@@ -58,8 +56,7 @@ class DraftLink:
     group: str | None = None
 
 
-@dataclass(slots=True)
-class Draft:
+class Draft(Struct):
     """Nodes and links of one file, whose path is for errors."""
 
     path: Path

@@ -12,11 +12,12 @@ import csv
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import isfinite, nan
 from pathlib import Path
 from typing import IO
 from xml.parsers import expat
+
+from msgspec import Struct
 
 from netplan.errors import CatalogError
 from netplan.topologies.as_built import Cable, End
@@ -37,8 +38,7 @@ MAX_CABLES = 1_000_000
 NAME = re.compile(r"[0-9A-Za-z_][^\x00-\x1f\x7f-\x9f\"<>]{0,199}")
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """Where a kind of table has its ends and rates; columns by name."""
 
     columns: tuple[str, ...]

@@ -1,0 +1,279 @@
+"""Records: frozen structs, and data from outside checked against them.
+
+A struct of msgspec is made in a fortieth of the time of a dataclass, and every command pays that
+before it answers: records inside are structs. What comes in from a file is an :class:`Entry`,
+whose :meth:`Entry.read` names every fault at once. Questions and answers, which users hold, are
+dataclasses.
+"""
+
+import dataclasses
+import difflib
+import operator
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
+
+import numpy as np
+from msgspec import Meta, Struct, ValidationError, convert, structs
+
+PositiveInt = Annotated[int, Meta(gt=0)]
+NonNegativeInt = Annotated[int, Meta(ge=0)]
+PositiveFloat = Annotated[float, Meta(gt=0)]
+NonNegativeFloat = Annotated[float, Meta(ge=0)]
+PositiveShare = Annotated[float, Meta(gt=0, le=1)]
+
+Location = tuple[str | int, ...]
+RecordT = TypeVar("RecordT", bound=Struct)
+ValueT = TypeVar("ValueT")
+
+
+class Fault(NamedTuple):
+    """What is wrong with one value: where it stands, and one line of words."""
+
+    location: Location
+    text: str
+
+
+class RecordError(ValueError):
+    """Data that is no record; ``faults`` are all that is wrong with it."""
+
+    def __init__(self, faults: list[Fault]) -> None:
+        """Keep the faults; the first is the message."""
+        super().__init__(faults[0].text)
+        self.faults = faults
+
+
+class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A part of a file: frozen, with no unknown keys and no infinite numbers."""
+
+    @classmethod
+    def read(cls, data: object) -> Self:
+        r"""Make the record from plain data.
+
+        Raises
+        ------
+        RecordError
+            If the data is no such record: all its faults, each with its place and its reason.
+
+        Examples
+        --------
+        >>> class Part(Entry, frozen=True, kw_only=True):
+        ...     name: str
+        ...     speed_gbps: PositiveFloat
+        >>> Part.read({"name": "cable", "speed_gbps": 400})
+        Part(name='cable', speed_gbps=400.0)
+        >>> try:
+        ...     Part.read({"name": 7, "speed_gbps": -1, "length": 3})
+        ... except RecordError as error:
+        ...     print(*(fault.text for fault in error.faults), sep="\n")
+        name: got 7: input should be a valid string
+        speed_gbps: got -1: input should be greater than 0
+        unknown key length: known: name, speed_gbps
+        """
+        return read_record(cls, data)
+
+    @classmethod
+    def check_first(cls, data: Mapping[str, object]) -> None:
+        """Refuse data as a whole, by a ValueError, before it is looked at key by key."""
+
+    def changed(self, **values: Any) -> Self:  # noqa: ANN401 - values of its fields
+        """Copy the record with other values, which are not checked but by the record itself."""
+        return structs.replace(self, **values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All values as plain data, by the keys of the file."""
+        return asdict(self)
+
+
+def replace(record: ValueT, /, **values: Any) -> ValueT:  # noqa: ANN401 - values of its fields
+    """Copy a struct or a dataclass with other values."""
+    if isinstance(record, Struct):
+        return structs.replace(record, **values)
+    return dataclasses.replace(record, **values)  # type: ignore[type-var]
+
+
+def asdict(record: object) -> dict[str, Any]:
+    """Plain data of a struct or dataclass and of all records inside it, by their keys."""
+    plain: dict[str, Any] = _plain(record)
+    return plain
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - plain data of any depth
+    if isinstance(value, Struct):
+        names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+        return {key: _plain(getattr(value, name)) for key, name in names}
+    if dataclasses.is_dataclass(value):
+        return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if type(value) in {list, tuple}:
+        return type(value)(map(_plain, value))
+    return value
+
+
+def read_record(kind: type[RecordT], data: object) -> RecordT:
+    """Check plain data against a struct; :meth:`Entry.read` tells more."""
+    faults = [
+        Fault(at, f"{_path(at)}: got {value}: input should be a finite number")
+        for at, value in _floats(data, ())
+        if not isfinite(value)
+    ]
+    if faults:
+        raise RecordError(faults)
+    if issubclass(kind, Entry) and isinstance(data, Mapping):
+        try:
+            kind.check_first(data)
+        except ValueError as error:
+            raise RecordError([Fault((), str(error))]) from None
+    try:
+        return convert(data, kind)
+    except ValidationError:
+        pass
+    data = _plainer(data)
+    try:
+        return convert(data, kind)
+    except ValidationError:
+        raise RecordError([*_faults(kind, kind, data, ())]) from None
+
+
+def _floats(data: object, at: Location) -> Iterator[tuple[Location, float]]:
+    """Every number with a fraction or exponent, and where it stands."""
+    if isinstance(data, float):
+        yield at, data
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            yield from _floats(value, (*at, key))
+    elif isinstance(data, (list, tuple)):
+        for number, value in enumerate(data):
+            yield from _floats(value, (*at, number))
+
+
+def _plainer(data: object) -> object:
+    """The same data as Python's own numbers, whole ones for such as 1e3: a count may be so."""
+    if isinstance(data, np.generic):
+        data = data.item()
+    if isinstance(data, float) and data.is_integer():
+        return int(data)
+    if isinstance(data, dict):
+        return {key: _plainer(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_plainer(value) for value in data]
+    return data
+
+
+def _faults(schema: type[Struct], kind: Any, data: Any, at: Location) -> Iterator[Fault]:  # noqa: ANN401
+    """Everything that is wrong with data of a type, from the inside out.
+
+    ``schema`` is the record of the whole file: its keys are offered for a key that is unknown.
+    """
+    try:
+        convert(data, kind)
+    except ValidationError as error:
+        cause, message = error.__cause__, str(error)
+    else:
+        return
+    arm = _arm(kind, data)
+    found = [
+        f
+        for step, inner, part in _parts(arm, data)
+        for f in _faults(schema, inner, part, (*at, step))
+    ]
+    if isinstance(arm, type) and issubclass(arm, Struct) and isinstance(data, dict):
+        known = {one.encode_name: one for one in structs.fields(arm)}
+        missing = [key for key, one in known.items() if one.required and key not in data]
+        found += [Fault((*at, key), f"{_path((*at, key))} is missing") for key in missing]
+        found += [
+            Fault((*at, key), _unknown(schema, (*at, key))) for key in data if key not in known
+        ]
+    if found:
+        yield from found
+    elif cause is not None:
+        yield Fault(at, f"{_path(at)}: {cause}" if at else str(cause))
+    else:
+        yield Fault(at, f"{_path(at)}: got {data!r:.60}: {_expected(arm, data, message)}")
+
+
+def _arm(kind: Any, data: object) -> Any:  # noqa: ANN401 - types are values here
+    """The one type of a union that data could be meant for; the type itself if it is none."""
+    if get_origin(kind) is Annotated and get_origin(get_args(kind)[0]) in {tuple, dict}:
+        kind = get_args(kind)[0]
+    if get_origin(kind) not in {Union, UnionType}:
+        return kind
+    arms = [one for one in get_args(kind) if one is not type(None)]
+    if isinstance(data, dict):
+        arms = [one for one in arms if not isinstance(one, type) or issubclass(one, Struct)] or arms
+    return arms[-1] if isinstance(data, dict) else arms[0]
+
+
+def _parts(kind: Any, data: object) -> Iterator[tuple[str | int, Any, object]]:  # noqa: ANN401
+    """Values inside data, each with its step and the type that it should have."""
+    inner = get_args(kind)
+    if get_origin(kind) is tuple and isinstance(data, (list, tuple)):
+        types = [inner[0]] * len(data) if inner[-1] is Ellipsis else inner
+        yield from zip(range(len(data)), types, data, strict=False)
+    elif get_origin(kind) is dict and isinstance(data, dict):
+        yield from ((key, inner[1], value) for key, value in data.items())
+    elif isinstance(kind, type) and issubclass(kind, Struct) and isinstance(data, dict):
+        for one in structs.fields(kind):
+            if one.encode_name in data:
+                yield one.encode_name, one.type, data[one.encode_name]
+
+
+def _path(at: Location) -> str:
+    return ".".join(map(str, at))
+
+
+_WORDS = {
+    "int": "a valid integer",
+    "float": "a valid number",
+    "str": "a valid string",
+    "bool": "true or false",
+    "object": "a mapping of keys to values",
+    "array": "a list",
+}
+_BOUNDS = {"gt": "greater than", "ge": "greater than or equal to", "lt": "less than"}
+_BOUNDS["le"] = "less than or equal to"
+
+
+def _expected(kind: Any, data: object, message: str) -> str:  # noqa: ANN401
+    """What is allowed, from the type and the message of msgspec."""
+    if get_origin(kind) is Literal:
+        *names, last = map(repr, get_args(kind))
+        return f"input should be {', '.join(names)}{' or ' if names else ''}{last}"
+    if isinstance(data, (int, float)) and not isinstance(data, bool):
+        for meta in getattr(kind, "__metadata__", ()):
+            for name, words in _BOUNDS.items():
+                bound = getattr(meta, name)
+                if bound is not None and not getattr(operator, name)(data, bound):
+                    return f"input should be {words} {bound}"
+    words = message.partition(", got ")[0].partition(" - at ")[0]
+    for name, word in _WORDS.items():
+        words = words.replace(f"`{name}`", word)
+    return words.replace("Expected", "input should be").replace("`", "")
+
+
+def _unknown(schema: type[Struct], at: Location) -> str:
+    """One line for a key that no record knows, with the nearest one that is known."""
+    known = _keys(schema)
+    near = difflib.get_close_matches(str(at[-1]), known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+    return f"unknown key {_path(at)}: {hint}"
+
+
+def _keys(kind: Any) -> list[str]:  # noqa: ANN401
+    """All keys of a record and of the records inside it."""
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        own = structs.fields(kind)
+        return [one.encode_name for one in own] + [key for one in own for key in _keys(one.type)]
+    return [key for inner in get_args(kind) for key in _keys(inner)]
