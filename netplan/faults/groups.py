@@ -26,6 +26,7 @@ domain. Groups from a user's file: `netplan.faults.group_files`.
 
 import re
 from collections.abc import Sequence
+from string import ascii_uppercase
 from typing import Literal
 
 import numpy as np
@@ -33,7 +34,7 @@ from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
-from netplan.faults.damage import Damage, no_damage
+from netplan.faults.damage import Damage, network_links, no_damage
 from netplan.topologies.assembly import NameBlock, StructuralNames
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.floor_plan import Layout
@@ -200,10 +201,9 @@ def rail_groups(graph: FabricGraph) -> RiskGroups:
         )
     lowest, highest = _ranks_below(graph)
     gpu_end = np.minimum(graph.source, graph.target)
-    at_gpu = (gpu_end < graph.gpus) & (graph.group != _code(graph, HB_GROUP))
+    at_gpu = (gpu_end < graph.gpus) & network_links(graph)
     link = np.flatnonzero(at_gpu)
-    one_rail = (graph.node_kind == SWITCH) & (lowest == highest)
-    switch = np.flatnonzero(one_rail)
+    switch = np.flatnonzero((graph.node_kind == SWITCH) & (lowest == highest))
     names = StructuralNames([NameBlock("rail-{}", (graph.hb_size,))])
     return RiskGroups("rail", names, lowest[switch], switch, gpu_end[link] % graph.hb_size, link)
 
@@ -234,7 +234,12 @@ def switch_groups(graph: FabricGraph) -> dict[str, RiskGroups]:
             kind, name = numbered[1], "/".join(parts[:length])
             if length <= depth.setdefault(kind, length):
                 found.setdefault(kind, {}).setdefault(name, []).append(node)
-    return {kind: _listed(kind, members) for kind, members in found.items()}
+    groups = {}
+    for kind, members in found.items():
+        group = np.repeat(np.arange(len(members)), [len(nodes) for nodes in members.values()])
+        inside = np.concatenate(list(members.values()))
+        groups[kind] = RiskGroups(kind, tuple(members), group, inside, NOTHING, NOTHING)
+    return groups
 
 
 def weighted_rates(failures_per_year: float, weights: Floats) -> Floats:
@@ -263,12 +268,6 @@ def weighted_rates(failures_per_year: float, weights: Floats) -> Floats:
     return failures_per_year * weights / total
 
 
-def _listed(kind: str, members: dict[str, list[int]]) -> RiskGroups:
-    group = np.repeat(np.arange(len(members)), [len(nodes) for nodes in members.values()])
-    node = np.array([node for nodes in members.values() for node in nodes], np.int64)
-    return RiskGroups(kind, tuple(members), group, node, NOTHING, NOTHING)
-
-
 def _ranks_below(graph: FabricGraph) -> tuple[Ints, Ints]:
     """Lowest and highest rank of the GPUs below every node, tier by tier."""
     lowest = np.full(graph.node_count, graph.hb_size, np.int64)
@@ -282,13 +281,6 @@ def _ranks_below(graph: FabricGraph) -> tuple[Ints, Ints]:
         np.minimum.at(lowest, high[up], lowest[low[up]])
         np.maximum.at(highest, high[up], highest[low[up]])
     return lowest, highest
-
-
-def _code(graph: FabricGraph, group: str) -> int:
-    return graph.group_names.index(group) if group in graph.group_names else -1
-
-
-FEED_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class Racking(Struct, frozen=True, eq=False):
@@ -402,13 +394,7 @@ def rack_groups(racking: Racking) -> RiskGroups:
 
 
 def row_groups(racking: Racking) -> RiskGroups:
-    """Rows as risk groups.
-
-    Raises
-    ------
-    InputError
-        If the racks stand in no rows.
-    """
+    """Rows as risk groups; errors as :meth:`Racking.row_of_node`."""
     return groups_of_nodes("row", racking.row_names, racking.row_of_node())
 
 
@@ -444,12 +430,12 @@ def feed_groups(
     >>> feed_groups(racks, by="rack").node_group.tolist()
     [0, 0, 0, 1, 1]
     """
-    if not 1 <= feeds <= len(FEED_LETTERS):
-        raise InputError(f"{feeds} power feeds are out of range: give 1 to {len(FEED_LETTERS)}")
+    if not 1 <= feeds <= len(ascii_uppercase):
+        raise InputError(f"{feeds} power feeds are out of range: give 1 to {len(ascii_uppercase)}")
     turn = np.arange(len(racking.names)) if by == "rack" else racking.row
     if turn is None:
         raise InputError("racks filled by number stand in no rows: give a floor plan, or by='rack'")
-    names = tuple(f"feed-{letter}" for letter in FEED_LETTERS[:feeds])
+    names = tuple(f"feed-{letter}" for letter in ascii_uppercase[:feeds])
     return groups_of_nodes("feed", names, racking.of_node(turn % feeds))
 
 

@@ -32,10 +32,10 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Ints
+from netplan.arrays import Bools, Ints
 from netplan.catalog import unknown_name
 from netplan.errors import InputError
-from netplan.faults.damage import Damage, no_damage
+from netplan.faults.damage import Damage, network_links, no_damage
 from netplan.faults.groups import (
     RiskGroups,
     domain_groups,
@@ -44,7 +44,7 @@ from netplan.faults.groups import (
     transceiver_ends,
 )
 from netplan.topologies.assembly import StructuralNames
-from netplan.topologies.graph import GPU, HB_SWITCH, MANAGER, SWITCH, FabricGraph
+from netplan.topologies.graph import GPU, HB_SWITCH, MANAGER, NODE_KINDS, SWITCH, FabricGraph
 from netplan.traffic.routing import HB_GROUP
 
 Space = Literal["node", "link", "end", "group"]
@@ -163,8 +163,7 @@ def _node_and_link_kinds(graph: FabricGraph) -> Sequence[PartKind]:
             there &= graph.node_tier == tier
         return PartKind(name, "node", np.flatnonzero(there))
 
-    inside = graph.group_names.index(HB_GROUP) if HB_GROUP in graph.group_names else -1
-    link = np.flatnonzero(graph.group != inside)
+    link = np.flatnonzero(network_links(graph))
     ends = (2 * link[:, None] + np.arange(2)).ravel()
     at = np.stack((graph.source[link], graph.target[link]), axis=1).ravel()
     groups = [
@@ -253,9 +252,10 @@ class PartNames(Struct, frozen=True, eq=False, dict=True):
     def _find(self, text: str, kind: PartKind | None) -> Parts | None:
         if BETWEEN in text:
             return self._links(text)
-        node = self._node(text)
+        graph, node = self.inventory.graph, self._node(text)
         if node is not None and (kind is None or kind.space != "group"):
-            return Parts(self._kind_of_node(node), np.array([node]))
+            name = NODE_KINDS[graph.node_kind[node]].replace("_", "-")
+            return Parts(self.inventory.kinds[name], np.array([node]))
         if text in self._group_names and (kind is None or kind.space == "group"):
             return self._group(text, kind)
         return self._port(text, kind)
@@ -281,13 +281,13 @@ class PartNames(Struct, frozen=True, eq=False, dict=True):
         node, port = place
         graph = self.inventory.graph
         ends = self._ends_at(node)
-        chosen = ends[self._ports(ends) == port]
+        chosen = ends[self._end_port[ends] == port]
         if not len(chosen):
             count = len(ends)
             raise InputError(
                 f"{graph.node_name(node)} has no cable in port {port}, it has {count}"
                 f" cable{'s' * (count != 1)}"
-                + (f" in ports up to {int(self._ports(ends).max())}" if count else "")
+                + (f" in ports up to {int(self._end_port[ends].max())}" if count else "")
             )
         names = ("nic", "transceiver") if graph.node_kind[node] == GPU else ("transceiver",)
         wanted = [kind] if kind and kind.space == "end" else []
@@ -301,7 +301,6 @@ class PartNames(Struct, frozen=True, eq=False, dict=True):
 
     def _links(self, text: str) -> Parts | None:
         """Links between two nodes, or the one between two ports."""
-        graph = self.inventory.graph
         # A name may hold the mark itself: try every place where the text can be cut.
         for cut in re.finditer(f"(?={BETWEEN})", text):
             sides = [text[: cut.start()], text[cut.start() + len(BETWEEN) :]]
@@ -314,16 +313,16 @@ class PartNames(Struct, frozen=True, eq=False, dict=True):
             if first is None or second is None:
                 continue
             ends = self._ends_at(first, inside=places == [None, None])
-            other = np.where(ends % 2, graph.source[ends // 2], graph.target[ends // 2])
-            chosen = ends[other == second]
+            chosen = ends[self._end_node[ends ^ 1] == second]
             for side, place in enumerate(places):
                 if place:
-                    chosen = chosen[self._ports(chosen ^ side) == place[1]]
+                    chosen = chosen[self._end_port[chosen ^ side] == place[1]]
             if not len(chosen):
                 raise InputError(f"no link joins {sides[0][:60]} and {sides[1][:60]}")
-            network = chosen[graph.group[chosen // 2] != self._hb_code]
-            name = "link" if len(network) else "hb-link"
-            return Parts(self.inventory.kinds[name], (network if len(network) else chosen) // 2)
+            links = chosen // 2
+            network = links[self._network[links]]
+            name, found = ("link", network) if len(network) else ("hb-link", links)
+            return Parts(self.inventory.kinds[name], found)
         return None
 
     def _device_port(self, text: str) -> tuple[int, int] | None:
@@ -336,51 +335,35 @@ class PartNames(Struct, frozen=True, eq=False, dict=True):
         graph, rows = self.inventory.graph, self.inventory.graph.adjacency
         links = rows.link[rows.indptr[node] : rows.indptr[node + 1]].astype(np.int64)
         if not inside:
-            links = links[graph.group[links] != self._hb_code]
+            links = links[self._network[links]]
         ends: Ints = 2 * links + (graph.target[links] == node)
         return ends
 
-    def _ports(self, ends: Ints) -> Ints:
-        """Ports of ends, as cable plans count them: network ports from 1."""
-        graph, link = self.inventory.graph, ends // 2
-        node = np.where(ends % 2, graph.target[link], graph.source[link])
-        port = np.where(ends % 2, graph.target_port[link], graph.source_port[link])
-        named: Ints = port.astype(np.int64) + 1 - self._first_port[node]
-        return named
-
     def _end_name(self, end: int) -> str:
-        graph, link = self.inventory.graph, end // 2
-        node = int((graph.target if end % 2 else graph.source)[link])
-        if graph.group[link] == self._hb_code:
-            return graph.node_name(node)
-        return f"{graph.node_name(node)}:{int(self._ports(np.array([end]))[0])}"
-
-    def _kind_of_node(self, node: int) -> PartKind:
-        kinds = self.inventory.kinds
-        code = int(self.inventory.graph.node_kind[node])
-        return kinds[
-            {GPU: "gpu", HB_SWITCH: "hb-switch", SWITCH: "switch", MANAGER: "manager"}[code]
-        ]
-
-    @property
-    def _hb_code(self) -> int:
-        names = self.inventory.graph.group_names
-        return names.index(HB_GROUP) if HB_GROUP in names else -1
+        name = self.inventory.graph.node_name(int(self._end_node[end]))
+        return f"{name}:{self._end_port[end]}" if self._network[end // 2] else name
 
     @cached_property
-    def _first_port(self) -> Ints:
-        """First network port of every GPU with links inside its HB domain, 0 of other nodes."""
+    def _network(self) -> Bools:
+        """Whether a link is outside HB domains, shape (links,)."""
+        return network_links(self.inventory.graph)
+
+    @cached_property
+    def _end_node(self) -> Ints:
+        """Node at each end of each link, shape (2 links,)."""
         graph = self.inventory.graph
+        return np.stack((graph.source, graph.target), axis=1).ravel().astype(np.int64)
+
+    @cached_property
+    def _end_port(self) -> Ints:
+        """Port of each end, as cable plans count them: network ports from 1, shape (2 links,)."""
+        graph, node = self.inventory.graph, self._end_node
+        port = np.stack((graph.source_port, graph.target_port), axis=1).ravel().astype(np.int64)
         first = np.zeros(graph.node_count, np.int64)
-        if self._hb_code < 0:
-            return first
-        gpu = graph.node_kind == GPU
-        first[gpu] = np.iinfo(np.int64).max
-        network = graph.group != self._hb_code
-        for node, port in ((graph.source, graph.source_port), (graph.target, graph.target_port)):
-            used = network & gpu[node]
-            np.minimum.at(first, node[used], port[used])
-        return first
+        first[: graph.gpus] = port.max(initial=0)
+        network = np.repeat(self._network, 2)
+        np.minimum.at(first, node[network], port[network])
+        return port + 1 - first[node]
 
     @cached_property
     def _node_names(self) -> dict[str, int]:

@@ -35,6 +35,7 @@ from netplan.faults.checkpoints import Checkpoints
 from netplan.faults.groups import RiskGroups
 from netplan.faults.reliability import HOURS_PER_YEAR, check_probability
 from netplan.faults.timeline import REASONS, Chunk, ChunkOutages, Sources, simulate_chunk
+from netplan.traffic.matrix import sum_by
 
 Repair = Literal["fixed", "exponential"]
 
@@ -307,7 +308,7 @@ class Outages(Struct, frozen=True):
             slowing = rng.standard_gamma(slowing)
         # A failure costs speed only while the job computes, and no more than all of it.
         slowed = np.minimum(slowing @ sources.slowdown_h / hours, 1.0) * years.time_h[:, 0]
-        demands, met, short_h = years.shelf
+        demands, met, short_h = np.moveaxis(years.shelf, 1, 0)
         return cls(
             causes=sources.names,
             pools=sources.pools,
@@ -434,69 +435,84 @@ def simulate_outages(
         raise InputError(f"{years} years of {hours:g} h: give at least one year, of more than 0 h")
     sources = sources_of(exposure)
     exponential = repair == "exponential"
-    warm_up_h = _warm_up_h(sources, exponential=exponential)
+    # Before the first year that counts the pools forget how they began.
+    warm_up_h = float(sources.lead_h.max(initial=0.0)) * (MEMORY_DECAYS if exponential else 1)
     step = _chunk_years(sources.timed_per_year * hours / HOURS_PER_YEAR, warm_up_h / hours)
     # The allocator of Linux gives memory back after each chunk, a third of the time in all, until
     # a large block was freed once; this one is never touched.
     np.empty(RESERVE_BYTES, np.uint8)
-    total = ChunkOutages.empty(sources, years)
-    for first in range(0, years, step):
-        chunk = Chunk(min(step, years - first), hours, warm_up_h, exponential)
-        total.put(first, simulate_chunk(sources, checkpoints, chunk, rng))
-    return Outages.of(sources, total, hours, rng if exponential else None)
+    lengths = (min(step, years - first) for first in range(0, years, step))
+    chunks = [Chunk(length, hours, warm_up_h, exponential) for length in lengths]
+    found = [simulate_chunk(sources, checkpoints, chunk, rng) for chunk in chunks]
+    return Outages.of(sources, ChunkOutages.joined(found), hours, rng if exponential else None)
 
 
 def sources_of(exposure: Exposure) -> Sources:
-    """Causes and groups as arrays: what happens, how often, and which spares it takes."""
-    causes = exposure.causes
-    failing = [groups for groups in exposure.groups if groups.rate_per_year is not None]
+    """Kinds of events: each cause and group is split by whether its failure stops the job."""
     pools = tuple(exposure.spares)
-    pool = np.array([pools.index(c.pool) if c.pool else -1 for c in causes], np.int64)
-    parts = [np.eye(len(causes), dtype=np.int64)]
-    rate = [np.array([cause.rate_per_year * cause.count for cause in causes])]
-    stops = [np.array([cause.interrupts for cause in causes])]
-    column = [np.arange(len(causes))]
-    least_h = [np.zeros(len(causes))]
-    for number, groups in enumerate(failing, len(causes)):
-        parts.append(groups.members_by(exposure.cause_of, len(causes)))
-        rate.append(np.zeros(0) if groups.rate_per_year is None else groups.rate_per_year)
-        stops.append(np.ones(len(groups)) if groups.interrupts is None else groups.interrupts)
-        column.append(np.full(len(groups), number))
-        least_h.append(np.full(len(groups), groups.repair_h))
-    repair_h = np.array([cause.repair_h for cause in causes])
-    taken, lead_h = _demands(np.concatenate(parts), pool, repair_h, len(pools))
-    return Sources.of(
-        names=(*(cause.name for cause in causes), *(groups.kind for groups in failing)),
+    failing = [groups.kind for groups in exposure.groups if groups.rate_per_year is not None]
+    names = (*(cause.name for cause in exposure.causes), *failing)
+    column, stopping, other, taken, lead_h = _events(exposure, pools)
+    if not pools:
+        # Nothing tells events of one column apart: as many kinds as columns are enough.
+        stopping, other = (sum_by(column, rate, len(names)) for rate in (stopping, other))
+        column, taken = np.arange(len(names)), np.zeros((len(names), 0), np.int64)
+        lead_h = np.zeros((len(names), 0))
+    scarce = taken.any(axis=1)
+    rate = np.concatenate([stopping, np.where(scarce, other, 0.0)])
+    happens = np.flatnonzero(rate)
+    event = happens % len(column)
+    return Sources(
+        names=names,
         pools=pools,
         spares=np.array([exposure.spares[name] for name in pools], np.int64),
-        slowdown_h=np.array([cause.slowdown * cause.repair_h for cause in causes]),
-        column=np.concatenate(column),
-        rate_per_year=np.concatenate(rate),
-        stop_share=np.concatenate(stops) * exposure.share,
-        taken=taken,
-        lead_h=np.where(taken > 0, np.maximum(lead_h, np.concatenate(least_h)[:, None]), 0.0),
+        slowdown_h=np.array([cause.slowdown * cause.repair_h for cause in exposure.causes]),
+        counted_per_year=sum_by(column, np.where(scarce, 0.0, other), len(names)),
+        rate_per_year=rate[happens],
+        column=column[event],
+        stops=happens < len(column),
+        taken=taken[event],
+        lead_h=lead_h[event],
     )
 
 
-def _demands(parts: Ints, pool: Ints, repair_h: Floats, pools: int) -> tuple[Ints, Floats]:
-    """Spares that one event takes from each pool, and until when: shapes (events, pools).
+def _events(
+    exposure: Exposure, pools: tuple[str, ...]
+) -> tuple[Ints, Floats, Floats, Ints, Floats]:
+    """Causes, then groups: column, rates with and without a stop, spares taken, until when.
 
     Parts of one pool that fail together come back together, after the longest of their times.
     """
-    taken = np.zeros((len(parts), pools), np.int64)
-    lead_h = np.zeros((len(parts), pools))
-    for number in range(pools):
-        mine = pool == number
-        taken[:, number] = parts[:, mine].sum(axis=1)
-        if mine.any():
-            lead_h[:, number] = np.where(parts[:, mine] > 0, repair_h[mine], 0).max(axis=1)
-    return taken, lead_h
-
-
-def _warm_up_h(sources: Sources, *, exponential: bool) -> float:
-    """Time before the first year that counts, until the pools forget how they began [h]."""
-    longest = float(sources.lead_h.max(initial=0.0))
-    return longest * (MEMORY_DECAYS if exponential else 1)
+    causes = exposure.causes
+    blocks = [
+        (
+            np.arange(len(causes)),
+            np.array([cause.rate_per_year * cause.count for cause in causes]),
+            np.array([cause.interrupts for cause in causes]),
+            np.eye(len(causes), dtype=np.int64),
+            np.zeros(len(causes)),
+        )
+    ]
+    for groups in exposure.groups:
+        if groups.rate_per_year is not None:
+            every = np.ones(len(groups))
+            blocks.append(
+                (
+                    np.full(len(groups), len(causes) + len(blocks) - 1),
+                    groups.rate_per_year,
+                    every if groups.interrupts is None else groups.interrupts,
+                    groups.members_by(exposure.cause_of, len(causes)),
+                    groups.repair_h * every,
+                )
+            )
+    column, rate, stops, parts, least_h = (np.concatenate(one) for one in zip(*blocks, strict=True))
+    of_pool = np.array([cause.pool for cause in causes], str)[:, None] == np.array(pools, str)
+    repair_h = np.array([cause.repair_h for cause in causes])[:, None] * of_pool
+    taken = parts @ of_pool
+    longest_h = ((parts > 0)[:, :, None] * repair_h).max(axis=1, initial=0.0)
+    lead_h = np.where(taken > 0, np.maximum(longest_h, least_h[:, None]), 0.0)
+    stop_share = stops * exposure.share
+    return column, rate * stop_share, rate * (1 - stop_share), taken, lead_h
 
 
 def _chunk_years(per_year: float, warm_up_years: float) -> int:

@@ -10,10 +10,13 @@ time when it is ready is a running maximum. Between two stops it waits, restarts
 floor(rest / (tau + w)) intervals; what remains is lost. Each step is one array operation.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import astuple
 
-from netplan.arrays import Floats, Ints
+from netplan.arrays import Bools, Floats, Ints
 from netplan.faults.checkpoints import Checkpoints
 from netplan.faults.reliability import HOURS_PER_YEAR
 
@@ -50,49 +53,9 @@ class Sources(Struct, frozen=True):
     counted_per_year: Floats
     rate_per_year: Floats
     column: Ints
-    stops: Ints
+    stops: Bools
     taken: Ints
     lead_h: Floats
-
-    @classmethod
-    def of(  # noqa: PLR0913 - the columns of one table
-        cls,
-        *,
-        names: tuple[str, ...],
-        pools: tuple[str, ...],
-        spares: Ints,
-        slowdown_h: Floats,
-        column: Ints,
-        rate_per_year: Floats,
-        stop_share: Floats,
-        taken: Ints,
-        lead_h: Floats,
-    ) -> "Sources":
-        """Split events into those that stop the job and those that do not."""
-        stopping, other = rate_per_year * stop_share, rate_per_year * (1 - stop_share)
-        scarce = taken.any(axis=1)
-        counted = _total(column, np.where(scarce, 0.0, other), len(names))
-        rate = np.concatenate([stopping, np.where(scarce, other, 0.0)])
-        stops = np.repeat([1, 0], len(column))
-        column, taken, lead_h = (np.concatenate([a, a]) for a in (column, taken, lead_h))
-        if not pools:
-            # Nothing tells events of one column apart: as many kinds as columns are enough.
-            rate = _total(column, rate, len(names))
-            column, stops = np.arange(len(names)), np.ones(len(names), np.int64)
-            taken, lead_h = np.zeros((len(names), 0), np.int64), np.zeros((len(names), 0))
-        happens = rate > 0
-        return cls(
-            names,
-            pools,
-            spares,
-            slowdown_h,
-            counted,
-            rate[happens],
-            column[happens],
-            stops[happens],
-            taken[happens],
-            lead_h[happens],
-        )
 
     @property
     def timed_per_year(self) -> float:
@@ -102,13 +65,7 @@ class Sources(Struct, frozen=True):
     @property
     def stops_per_year(self) -> float:
         """Events that stop the job [1/year]."""
-        return float(self.rate_per_year[self.stops > 0].sum())
-
-
-def _total(column: Ints, rate: Floats, columns: int) -> Floats:
-    """Rates summed by column, shape (columns,) [1/year]."""
-    # Without events numpy counts in integers.
-    return np.bincount(column, rate, minlength=columns).astype(np.float64)
+        return float(self.rate_per_year[self.stops].sum())
 
 
 REASONS = ("useful", "checkpoint", "rework", "restart", "waiting")
@@ -138,7 +95,7 @@ class ChunkOutages(Struct, frozen=True):
     """What years give, a row each.
 
     ``stopping`` and ``other`` failures have a column a cause or label; ``time_h`` has the
-    hours by ``REASONS``; ``shelf`` has a column a pool and three layers:
+    hours by ``REASONS``; ``shelf`` has a column a pool and three layers, shape (years, 3, pools):
     demands, those met at once, and the hours in which a part is lacking.
     """
 
@@ -148,21 +105,10 @@ class ChunkOutages(Struct, frozen=True):
     shelf: Floats
 
     @classmethod
-    def empty(cls, sources: Sources, years: int) -> "ChunkOutages":
-        """Room for years that are still to come."""
-        columns, pools = len(sources.names), len(sources.pools)
-        return cls(
-            np.zeros((years, columns), np.int64),
-            np.zeros((years, columns), np.int64),
-            np.zeros((years, len(REASONS))),
-            np.zeros((3, years, pools)),
-        )
-
-    def put(self, first: int, chunk: "ChunkOutages") -> None:
-        """Copy the years of a chunk into their place, from year ``first`` on."""
-        years = slice(first, first + len(chunk.time_h))
-        self.stopping[years], self.other[years] = chunk.stopping, chunk.other
-        self.time_h[years], self.shelf[:, years] = chunk.time_h, chunk.shelf
+    def joined(cls, chunks: "Sequence[ChunkOutages]") -> "ChunkOutages":
+        """The years of all chunks, in order."""
+        columns = zip(*map(astuple, chunks), strict=True)
+        return cls(*(np.concatenate(column) for column in columns))
 
 
 class _Line(Struct, frozen=True):
@@ -222,7 +168,7 @@ def _line(sources: Sources, times: Floats, chunk: Chunk, rng: np.random.Generato
         stopping[:, sources.column] = rng.multinomial(
             a_year, sources.rate_per_year / sources.timed_per_year
         )
-    return _Line(times, None, stopping, np.zeros(shape, np.int64), np.zeros((3, chunk.years, 0)))
+    return _Line(times, None, stopping, np.zeros(shape, np.int64), np.zeros((chunk.years, 3, 0)))
 
 
 def _line_with_pools(
@@ -247,7 +193,7 @@ def _line_with_pools(
         last = np.cumsum(each) - 1
         ready[asks] = np.maximum(ready[asks], met[last])
         shelf.append(_shelf_by_year(asked, met, chunk.edges_h))
-    stop = sources.stops[kind] > 0
+    stop = sources.stops[kind]
     kinds = len(sources.rate_per_year)
     year = np.repeat(np.arange(chunk.years), np.diff(first))
     place = year * kinds + kind[first[0] : first[-1]]
@@ -256,7 +202,7 @@ def _line_with_pools(
         times[stop],
         np.maximum.accumulate(ready[stop]),
         _by_column(found * sources.stops, sources),
-        _by_column(found * (1 - sources.stops), sources),
+        _by_column(found * ~sources.stops, sources),
         np.stack(shelf, axis=2),
     )
 
@@ -281,7 +227,7 @@ def _meet(asked: Floats, lead: Floats, spares: int) -> Floats:
 
 
 def _shelf_by_year(asked: Floats, met: Floats, edges: Floats) -> Floats:
-    """Demands, those met at once, and hours in which a part is lacking; shape (3, years)."""
+    """Demands, those met at once, and hours in which a part is lacking; shape (years, 3)."""
     first = np.searchsorted(asked, edges)
     at_once = np.concatenate([[0], np.cumsum(met <= asked)])[first]
     # Both times rise, so that lacking hours are a union of intervals cut at the next demand.
@@ -291,7 +237,7 @@ def _shelf_by_year(asked: Floats, met: Floats, edges: Floats) -> Floats:
     if len(asked):
         over = np.where(first > 0, asked[last] + lacking[last] - edges, 0.0)
         before -= np.maximum(over, 0.0)
-    return np.stack([np.diff(first), np.diff(at_once), np.diff(before)]).astype(np.float64)
+    return np.diff(np.stack([first, at_once, before], axis=1), axis=0)
 
 
 def _by_column(found: Ints, sources: Sources) -> Ints:

@@ -105,7 +105,7 @@ def _on_a_boundary(stops: list[float], ready: Floats, job: Checkpoints, beyond: 
 def test_lacking_hours_are_the_union_of_waits(asked: list[float], spares: int, lead: float) -> None:
     edges = np.array([0.0, 10.0, 10.5, 50.0, 100.0])
     met = walk_pool(asked, [lead] * len(asked), spares)
-    demands, at_once, short = _shelf_by_year(np.array(asked), np.array(met), edges)
+    demands, at_once, short = _shelf_by_year(np.array(asked), np.array(met), edges).T
     fine = np.linspace(0, 100, 20_001)[:-1] + 0.0025
     lacks = np.zeros(len(fine), bool)
     for begin, end in zip(asked, met, strict=True):
