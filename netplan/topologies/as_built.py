@@ -315,11 +315,10 @@ def named_alike(
     if not any(by_cage):
         return plan.cables, built.cables
     by_number = [listed.by_number() for listed in lists]
-    named: list[Sequence[Cable]] = []
+    named = [listed.cables for listed in lists]
     for here, there in ((0, 1), (1, 0)):
         devices = (by_number[here] - by_cage[here]) & (by_cage[there] - by_number[there])
         if not devices:
-            named.append(lists[here].cables)
             continue
         if links is None:
             raise InputError(
@@ -327,5 +326,5 @@ def named_alike(
                 f" {lists[here].path} by number: say --switch and --radix, such as --switch qm9700"
             )
         lists[there].require_cages_of(devices, links)
-        named.append(lists[here].in_cages(devices, links))
+        named[here] = lists[here].in_cages(devices, links)
     return named[0], named[1]

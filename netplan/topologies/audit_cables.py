@@ -121,15 +121,11 @@ def _tiers(cables: Sequence[Cable], hosts: set[str]) -> Mapping[str, int]:
     tier = dict.fromkeys(sorted(hosts), 0)
     leaves = {neighbor for host in hosts for neighbor in neighbors[host]} - hosts
     tier |= dict.fromkeys(sorted(leaves | _dark(leaves, set(neighbors) - hosts)), 1)
-    front = list(tier)
-    while front:
-        following = []
-        for device in front:
-            for neighbor in neighbors[device]:
-                if neighbor not in tier:
-                    tier[neighbor] = tier[device] + 1
-                    following.append(neighbor)
-        front = following
+    reached = list(tier)
+    for device in reached:  # which grows on the way
+        for neighbor in neighbors[device] - tier.keys():
+            tier[neighbor] = tier[device] + 1
+            reached.append(neighbor)
     return tier
 
 

@@ -1,16 +1,6 @@
 """Audit of a table of designs: counts that do not multiply, ports that do not exist, and traps.
 
-A row is audited with what it has; a rule whose columns are missing or empty says nothing. Columns:
-
-``gpus``, ``nodes``, ``gpus_per_node``, ``planes``, ``radix``, ``management_links``
-``leaf_switches``, ``spine_switches``, ``core_switches``, ``total_switches``
-``links_endpoint``, ``links_leaf_spine``, ``links_spine_core``, ``copper_links``, ``fibre_links``
-``transceivers``, ``oversubscription``
-``groups``, ``nodes_per_group``, ``links_per_pair``, ``global_links``   dragonflies
-``tensor``, ``context``, ``pipeline``, ``data``                         parallel plans
-``count``, ``total``, ``percent``                                       failure tables
-``failures_per_1000_node_days``, ``mttf_hours``                         failure rates
-
+A row is audited with what it has; a rule whose columns are missing or empty says nothing.
 The traps are those of published tables: GPU counts that contradict their own cables, spine counts
 by ceiling alone, rates off by a thousand, percentages beside other counts.
 """
@@ -41,8 +31,9 @@ COLUMNS = frozenset(
         *("leaf_switches", "spine_switches", "core_switches", "total_switches"),
         *("links_endpoint", "links_leaf_spine", "links_spine_core"),
         *("copper_links", "fibre_links", "transceivers", "oversubscription"),
-        *("groups", "nodes_per_group", "links_per_pair", "global_links"),
-        *("tensor", "context", "pipeline", "data", "count", "total", "percent"),
+        *("groups", "nodes_per_group", "links_per_pair", "global_links"),  # dragonflies
+        *("tensor", "context", "pipeline", "data"),  # parallel plans
+        *("count", "total", "percent"),  # failure tables
         *("failures_per_1000_node_days", "mttf_hours"),
     )
 )

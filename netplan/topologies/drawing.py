@@ -43,14 +43,9 @@ class _Row(Struct, frozen=True):
     @property
     def centres(self) -> list[float]:
         """Middle of each box."""
-        step = (WIDTH - LABEL_WIDTH - MARGIN) / SHOWN
-        return [LABEL_WIDTH + step * (slot + 0.5) for slot in self._slots]
-
-    @property
-    def _slots(self) -> list[float]:
-        shown = len(self.numbers)
+        step, shown = (WIDTH - LABEL_WIDTH - MARGIN) / SHOWN, len(self.numbers)
         start = (SHOWN - shown) / 2
-        return [start + slot for slot in range(shown)]
+        return [LABEL_WIDTH + step * (start + slot + 0.5) for slot in range(shown)]
 
 
 def fabric_drawing(fabric: Fabric) -> Markup:

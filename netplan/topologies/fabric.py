@@ -4,7 +4,6 @@
 counts feed the bill of materials, its levels the time models; both come from one spec.
 """
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal
 
@@ -18,6 +17,7 @@ from netplan.units import gbps
 
 MIN_GPUS, MAX_GPUS = 8, 4_194_304
 MIN_SIZED_RADIX = 8
+TIER_NAMES = ("leaf", "spine", "core")
 
 
 class Sizing(Struct, frozen=True):
@@ -197,11 +197,9 @@ def clos_parts(
     A build in whole units may have more tiers than the bound, whose missing ones count zero.
     """
     missing = (0,) * (built.tiers - bound.tiers)
-    switch_names = _names("leaf", "spine", "core", built.tiers)
-    link_names = (
-        "host",
-        *(f"{a}-{b}" for a, b in pairwise(switch_names)),
-    )
+    numbered = (f"tier {number}" for number in range(len(TIER_NAMES) + 1, built.tiers + 1))
+    switch_names = (*TIER_NAMES[: built.tiers], *numbered)
+    link_names = ("host", *(f"{a}-{b}" for a, b in pairwise(switch_names)))
     tiers = zip(
         switch_names,
         built.switches_per_tier,
@@ -216,9 +214,3 @@ def clos_parts(
             LinkGroup(*group, host_medium if group[0] == "host" else "optical") for group in links
         ),
     )
-
-
-def _names(first: str, second: str, third: str, count: int) -> Sequence[str]:
-    """Names of tiers from the bottom: leaf, spine, core, then by number."""
-    known = [first, second, third]
-    return known[:count] + [f"tier {number}" for number in range(4, count + 1)]

@@ -207,16 +207,8 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
         nodes = zip(names, self.node_kind.tolist(), self.node_tier.tolist(), strict=True)
         view.add_nodes_from((n, {"kind": NODE_KINDS[k], "tier": t}) for n, k, t in nodes)
         for a, a_port, b, b_port, rate, length, group in self.link_rows():
-            view.add_edge(
-                names[a],
-                names[b],
-                source=names[a],
-                source_port=a_port,
-                target_port=b_port,
-                bytes_per_s=rate,
-                length=length,
-                group=group,
-            )
+            ends = {"source": names[a], "source_port": a_port, "target_port": b_port}
+            view.add_edge(names[a], names[b], **ends, bytes_per_s=rate, length=length, group=group)
         return view
 
 
@@ -235,8 +227,7 @@ def network_only(graph: FabricGraph) -> FabricGraph:
     keep = graph.node_kind != HB_SWITCH
     number = np.cumsum(keep, dtype=np.int32) - np.int32(1)
     used = np.ones(graph.link_count, bool)
-    if "hb" in graph.group_names:
-        used = graph.group != graph.group_names.index("hb")
+    used[graph.links_of("hb")] = False
     names = graph.names
     if not keep.all():
         names = tuple(graph.names[i] for i in np.flatnonzero(keep).tolist())

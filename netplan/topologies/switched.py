@@ -38,7 +38,14 @@ from netplan.topologies.clos import (
     tiers_needed,
     wireable_clos,
 )
-from netplan.topologies.fabric import Fabric, Sizing, clos_parts, hb_level, network_level
+from netplan.topologies.fabric import (
+    TIER_NAMES,
+    Fabric,
+    Sizing,
+    clos_parts,
+    hb_level,
+    network_level,
+)
 from netplan.topologies.graph import HALL, MANAGER, ROW, SWITCH
 from netplan.topologies.specs import FabricSpec
 
@@ -235,9 +242,6 @@ def _planes(plane: ClosWiring, planes: int, first_port: int) -> tuple[Stage, ...
             )
         )
     return tuple(stages)
-
-
-TIER_NAMES = ("leaf", "spine", "core")
 
 
 class Network(Struct, frozen=True):

@@ -66,24 +66,18 @@ def torus_shape(spec: FabricSpec, sizing: Sizing) -> tuple[int, ...]:
     return sizes
 
 
+@cache
 def _torus_sizes(positions: int, dimensions: int) -> tuple[int, ...]:
     """Sizes of the torus nearest to a cube with exactly this many positions, largest first."""
-    return tuple(sorted(_smallest_sum(positions, dimensions), reverse=True))
-
-
-@cache
-def _smallest_sum(positions: int, dimensions: int) -> tuple[int, ...]:
     if dimensions == 1:
         return (positions,)
-    best: tuple[int, ...] | None = None
-    # The smallest side is at most the root; the first complete search from the root down that
-    # cannot improve any more ends at side 1.
-    for side in range(round(positions ** (1 / dimensions)) + 1, 0, -1):
-        if positions % side == 0:
-            found = (side, *_smallest_sum(positions // side, dimensions - 1))
-            if best is None or sum(found) < sum(best):
-                best = found
-    return best or (positions,)
+    # The smallest side is at most the root.
+    shapes = (
+        (*_torus_sizes(positions // side, dimensions - 1), side)
+        for side in range(round(positions ** (1 / dimensions)) + 1, 0, -1)
+        if positions % side == 0
+    )
+    return tuple(sorted(min(shapes, key=sum), reverse=True))
 
 
 def _axis_links(

@@ -129,10 +129,14 @@ def lower_bound(
         out_bytes_per_s = sum(level.gpu_bytes_per_s for _, level in used)
         return LowerBound((("links of one GPU", data_bytes / out_bytes_per_s),))
     share = 1 / gpu_count(levels)
-    terms = [
-        (_name(subset), data_bytes * _cut_s_per_byte(operation, subset, share))
-        for subset in _subsets(used, fabric)
-    ]
+    # No other link leaves the groups of GPUs of a set of levels, but for a network of all GPUs.
+    subsets = (
+        subset
+        for count in range(1, len(used) + 1)
+        for subset in combinations(used, count)
+        if fabric == "rail-only" or used[-1] in subset
+    )
+    terms = [_cut_term(operation, subset, data_bytes, share) for subset in subsets]
     if operation == "all_to_all" and fabric == "rail-only":
         terms += [
             (f"bisection of level {number}", data_bytes * _bisection_s_per_byte(level))
@@ -142,30 +146,17 @@ def lower_bound(
     return LowerBound(tuple(terms))
 
 
-def _subsets(used: list[tuple[int, Level]], fabric: Fabric) -> list[tuple[tuple[int, Level], ...]]:
-    """Return the sets of levels whose groups of GPUs no other link leaves."""
-    subsets = [subset for count in range(1, len(used) + 1) for subset in combinations(used, count)]
-    if fabric == "rail-only":
-        return subsets
-    return [subset for subset in subsets if used[-1] in subset]
-
-
-def _name(subset: tuple[tuple[int, Level], ...]) -> str:
-    """Name a set of levels: ``level 2`` or ``levels 1+2``."""
-    numbers = "+".join(str(number) for number, _ in subset)
-    return f"level {numbers}" if len(subset) == 1 else f"levels {numbers}"
-
-
-def _cut_s_per_byte(
-    collective: Operation, subset: tuple[tuple[int, Level], ...], share: float
-) -> float:
-    """Term of one set of levels, for one byte of D; `share` is 1/N."""
+def _cut_term(
+    collective: Operation, subset: tuple[tuple[int, Level], ...], data_bytes: float, share: float
+) -> tuple[str, float]:
+    """Term of one set of levels, ``level 2`` or ``levels 1+2``; `share` is 1/N."""
+    name = f"level{'s' * (len(subset) > 1)} {'+'.join(str(number) for number, _ in subset)}"
     groups = math.prod(level.size for _, level in subset)
     out_bytes_per_s = sum(level.gpu_bytes_per_s for _, level in subset)
     if collective == "all_to_all":
-        return (groups - 1) / groups / out_bytes_per_s
+        return name, data_bytes * ((groups - 1) / groups / out_bytes_per_s)
     passes = 2 if collective == "all_reduce" else 1
-    return passes * (groups - 1) * share / out_bytes_per_s
+    return name, data_bytes * (passes * (groups - 1) * share / out_bytes_per_s)
 
 
 def _bisection_s_per_byte(ring: Level) -> float:

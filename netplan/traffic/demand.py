@@ -14,6 +14,7 @@ pairs: 67 million pairs of 8,192 GPUs cost as much as 8,192 numbers.
 """
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 from msgspec import Struct
@@ -128,14 +129,8 @@ class Leg(Struct, frozen=True, eq=False):
 
     def listed(self) -> "Leg":
         """All traffic as flows."""
-        if not self.products:
-            return self
-        parts = [products.listed() for products in self.products]
-        return Leg(
-            np.concatenate([self.source, *(part[0] for part in parts)]),
-            np.concatenate([self.destination, *(part[1] for part in parts)]),
-            np.concatenate([self.flow_bytes, *(part[2] for part in parts)]),
-        )
+        flows = Leg(self.source, self.destination, self.flow_bytes)
+        return reduce(Leg.plus, (Leg(*products.listed()) for products in self.products), flows)
 
 
 class Legs(Struct, frozen=True, eq=False):

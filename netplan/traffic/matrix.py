@@ -195,10 +195,10 @@ def flows_matrix(
     *,
     source: Iterable[int],
     destination: Iterable[int],
-    flow_bytes: Iterable[float],
+    flow_bytes: Iterable[float] | float,
     kind: str = "other",
 ) -> TrafficMatrix:
-    """Matrix of flows of one kind, from any sequences of numbers.
+    """Matrix of flows of one kind, from any sequences of numbers; bytes may be one for all flows.
 
     Examples
     --------
@@ -207,8 +207,10 @@ def flows_matrix(
     """
     if kind not in KINDS:
         raise InputError(f"unknown kind of traffic {kind!r}: use one of {', '.join(KINDS)}")
-    first, second = (np.asarray(end, dtype=np.int32) for end in (source, destination))
+    first, second = (np.asarray(end, dtype=np.int32).ravel() for end in (source, destination))
     amount = np.asarray(flow_bytes, dtype=np.float64)
+    if amount.ndim == 0:
+        amount = np.full(len(first), amount)
     code = np.full(len(first), KINDS.index(kind), np.int8)
     return TrafficMatrix(gpus, first, second, amount, code)
 

@@ -55,20 +55,6 @@ PASSES: dict[CollectiveKind, int] = {
 """An all_reduce is a reduce_scatter and an all_gather."""
 
 
-def _ring_traffic(members: Indices, edge_bytes: float, gpus: int, kind: str) -> TrafficMatrix:
-    """Every member sends the same amount to the next one of its group."""
-    if members.shape[1] == 1:
-        return no_traffic(gpus)
-    following = np.roll(members, -1, axis=1)
-    return flows_matrix(
-        gpus,
-        source=members.ravel(),
-        destination=following.ravel(),
-        flow_bytes=np.full(members.size, edge_bytes),
-        kind=kind,
-    )
-
-
 def both_ways(matrix: TrafficMatrix) -> TrafficMatrix:
     """Send half of every flow the other way, as rings with two links a GPU do.
 
@@ -98,18 +84,11 @@ def chain_traffic(members: Indices, step_bytes: float, gpus: int, wraps: int = 0
     edges = [(members[:, :-1], members[:, 1:], (wraps + 1) * step_bytes)]
     if wraps:
         edges.append((members[:, -1:], members[:, :1], wraps * step_bytes))
-    parts = [
-        flows_matrix(
-            gpus,
-            source=first.ravel(),
-            destination=second.ravel(),
-            flow_bytes=np.full(first.size, amount),
-            kind="pipeline",
-        )
+    return combine(
+        flows_matrix(gpus, source=here, destination=there, flow_bytes=amount, kind="pipeline")
         for low, high, amount in edges
-        for first, second in ((low, high), (high, low))
-    ]
-    return combine(parts)
+        for here, there in ((low, high), (high, low))
+    )
 
 
 def collective_traffic(
@@ -184,10 +163,10 @@ def _flat(
         return no_traffic(gpus)
     if pattern == "ring":
         share = (n - 1) / 2 if collective == "all_to_all" else PASSES[collective] * (n - 1) / n
-        return _ring_traffic(members, share * data_bytes, gpus, kind)
+        following, edge_bytes = np.roll(members, -1, axis=1), share * data_bytes
+        return flows_matrix(
+            gpus, source=members, destination=following, flow_bytes=edge_bytes, kind=kind
+        )
     pair_bytes = PASSES[collective] * data_bytes / n
     groups = UniformGroups(members, pair_bytes, KINDS.index(kind))
-    silent = no_traffic(gpus)
-    return TrafficMatrix(
-        gpus, silent.source, silent.destination, silent.flow_bytes, silent.kind, (groups,)
-    )
+    return replace(no_traffic(gpus), groups=(groups,))

@@ -21,6 +21,7 @@ import numpy as np
 from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
 from netplan.topologies.graph import GPU, HB_SWITCH, FabricGraph, connected_parts
+from netplan.traffic.algorithms import check_choice
 from netplan.traffic.demand import Leg, check_demand, split_demand
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix
@@ -47,9 +48,14 @@ def _domain_loads(graph: FabricGraph, leg: Leg, rng: np.random.Generator | None 
         for row, amount in enumerate(leg.ends(graph.gpus)):
             loads[row, links] = amount[gpu] / share[gpu]
         return loads
-    flows = leg.listed()
-    forwards = np.ones(graph.node_count, bool)
-    arcs = make_arcs(graph.source, graph.target, forwards, links)
+    return _ecmp(graph, links, leg, np.ones(graph.node_count, bool), rng)
+
+
+def _ecmp(
+    graph: FabricGraph, links: Ints, leg: Leg, forwards: Bools, rng: np.random.Generator | None
+) -> Floats:
+    """Load of some links under ECMP [B], shape (2, links); all others are 0."""
+    arcs, flows = make_arcs(graph.source, graph.target, forwards, links), leg.listed()
     routed = ecmp_loads(arcs, flows.source, flows.destination, flows.flow_bytes, rng)
     return routed.reshape(2, -1)
 
@@ -116,9 +122,10 @@ def link_loads(
     [('hb', 2), ('host', 2), ('leaf-spine', 0)]
     """
     check_demand(demand, graph.gpus)
-    if routing not in get_args(Routing):
-        raise InputError(f"unknown routing {routing!r}: use one of {', '.join(get_args(Routing))}")
-    links = np.flatnonzero(graph.group != _code(graph, HB_GROUP))
+    check_choice("routing", routing, get_args(Routing))
+    outside = np.ones(graph.link_count, bool)
+    outside[graph.links_of(HB_GROUP)] = False
+    links = np.flatnonzero(outside)
     if forwarding is None:
         forwarding = has_domains(graph) and not joins_all(graph, links)
     legs = split_demand(demand, graph.hb_size if has_domains(graph) else 1, forwarding=forwarding)
@@ -155,10 +162,7 @@ def _network_loads(
     tree = tree_of_graph(graph, links) if rng is None else None
     if tree is not None:
         return clos_loads(tree, leg, graph.link_count)
-    arcs = make_arcs(graph.source, graph.target, forwarding_nodes(graph, links), links)
-    flows = leg.listed()
-    routed = ecmp_loads(arcs, flows.source, flows.destination, flows.flow_bytes, rng)
-    return routed.reshape(2, -1)
+    return _ecmp(graph, links, leg, forwarding_nodes(graph, links), rng)
 
 
 def _own_routing(graph: FabricGraph) -> Routing:
@@ -207,7 +211,3 @@ def _switches_suffice(graph: FabricGraph, links: Ints) -> bool:
     best = np.zeros(graph.gpus, np.int64)
     np.maximum.at(best, gpu, touched[plane])
     return bool(np.all(best[size > 1] == size[size > 1]))
-
-
-def _code(graph: FabricGraph, group: str) -> int:
-    return graph.group_names.index(group) if group in graph.group_names else -1

@@ -233,11 +233,11 @@ def _switch_demand(dragonfly: DragonflyMap, leg: Leg) -> _SwitchDemand:
     here = group[first] == group[second]
     size = dragonfly.switches
     inside = first[here], second[here]
-    within = csr_array(coo_array((leg.flow_bytes[here], inside), shape=(size, size)))
+    within = csr_array((leg.flow_bytes[here], inside), shape=(size, size))
     first, second, away = first[~here], second[~here], leg.flow_bytes[~here]
     shape = (size, dragonfly.groups)
-    to_group = csr_array(coo_array((away, (first, group[second])), shape=shape))
-    from_group = csr_array(coo_array((away, (second, group[first])), shape=shape))
+    to_group = csr_array((away, (first, group[second])), shape=shape)
+    from_group = csr_array((away, (second, group[first])), shape=shape)
     for products in leg.products:
         inner, sent, received = _product_demand(dragonfly, products)
         within, to_group, from_group = within + inner, to_group + sent, from_group + received
@@ -256,7 +256,7 @@ def _product_demand(dragonfly: DragonflyMap, products: Products) -> tuple[Matrix
 
     def by_switch(share: Floats, key: AnyInts) -> Matrix:
         shape = (dragonfly.switches, int(key.max()) + 1)
-        return csr_array(coo_array((share, (switch, key)), shape=shape))
+        return csr_array((share, (switch, key)), shape=shape)
 
     out, into = (by_switch(s, label) for s in (products.out_share, products.in_share))
     out_close, into_close = (by_switch(s, close) for s in (products.out_share, products.in_share))
@@ -275,7 +275,7 @@ def _product_demand(dragonfly: DragonflyMap, products: Products) -> tuple[Matrix
         blocks.append((block.data, block.row + rows.start, block.col + rows.start))
     data, row, column = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     shape = (dragonfly.switches, dragonfly.switches)
-    within = csr_array(coo_array((data * products.pair_bytes, (row, column)), shape=shape))
+    within = csr_array((data * products.pair_bytes, (row, column)), shape=shape)
     return (
         within,
         by_group(out, into, out_close, into_close),
@@ -288,7 +288,7 @@ def _by_pair(dragonfly: DragonflyMap, amounts: Matrix) -> Matrix:
     found = coo_array(amounts)
     pair = dragonfly.group_of_switch[found.row] * dragonfly.groups + found.col
     shape = (dragonfly.switches, dragonfly.groups**2)
-    return csr_array(coo_array((found.data, (found.row, pair)), shape=shape))
+    return csr_array((found.data, (found.row, pair)), shape=shape)
 
 
 def _add_global(dragonfly: DragonflyMap, loads: Floats, between: Floats) -> None:

@@ -8,7 +8,7 @@ the distance from the GPUs: 1 for a switch with a GPU, and so on.
 
 import math
 import re
-from itertools import chain
+from itertools import count, filterfalse
 from pathlib import Path
 
 import numpy as np
@@ -150,7 +150,6 @@ def number_draft(draft: Draft, name: str, hb_size: int = 1) -> FabricGraph:
     _check_connected(draft, names, (source, target), (gpus, hb_size))
     groups = _groups(draft, kind, tier, (source, target))
     group_names = tuple(dict.fromkeys(groups))
-    codes = {group: code for code, group in enumerate(group_names)}
     lengths = [
         LENGTH_CLASSES.index(link.length or _length(group))
         for link, group in zip(draft.links, groups, strict=True)
@@ -169,7 +168,7 @@ def number_draft(draft: Draft, name: str, hb_size: int = 1) -> FabricGraph:
         target_port=target_port,
         bytes_per_s=np.array([link.bytes_per_s for link in draft.links]),
         length_class=np.array(lengths, np.int8),
-        group=np.array([codes[group] for group in groups], np.int8),
+        group=np.array([group_names.index(group) for group in groups], np.int8),
         group_names=group_names,
     )
 
@@ -244,20 +243,11 @@ def _ports(draft: Draft) -> tuple[Indices, Indices]:
                     link.line, f"port {port} of {name} is in use by the link on line {first}"
                 )
             taken[name][port] = link.line
-    following = dict.fromkeys(draft.nodes, 0)
-
-    def free(name: str) -> int:
-        while following[name] in taken[name]:
-            following[name] += 1
-        following[name] += 1
-        return following[name] - 1
-
+    free = {name: filterfalse(ports.__contains__, count()) for name, ports in taken.items()}
     ports = [
-        free(name) if port is None else port
-        for name, port in chain.from_iterable(
-            ((link.source, link.source_port), (link.target, link.target_port))
-            for link in draft.links
-        )
+        next(free[name]) if port is None else port
+        for link in draft.links
+        for name, port in ((link.source, link.source_port), (link.target, link.target_port))
     ]
     return np.array(ports[0::2], np.int32), np.array(ports[1::2], np.int32)
 

@@ -162,74 +162,35 @@ def _rate(path: Path, line: int, text: str) -> float:
 def _read_spreadsheet(path: Path) -> list[Row]:
     """Line numbers and cells as text of the first sheet; empty rows are left out."""
     try:
-        with zipfile.ZipFile(path) as book:
-            names = {entry.filename: entry.file_size for entry in book.infolist()}
-            if SHEET not in names:
+        with zipfile.ZipFile(path) as archive:
+            sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+            if SHEET not in sizes:
                 raise CatalogError(f"{path}:1: no spreadsheet: it holds no first sheet")
-            if names[SHEET] + names.get(STRINGS, 0) > MAX_UNPACKED_BYTES:
+            if sizes[SHEET] + sizes.get(STRINGS, 0) > MAX_UNPACKED_BYTES:
                 raise CatalogError(f"{path}: unpacks to more than 1 GiB: save the table as CSV")
-            strings = _Strings()
-            if STRINGS in names:
-                with book.open(STRINGS) as file:
-                    _parse(file, strings)
-            with book.open(SHEET) as file:
-                sheet = _Sheet(strings.texts)
-                _parse(file, sheet)
+            book = _Book()
+            for name in (STRINGS, SHEET):
+                if name in sizes:
+                    with archive.open(name) as part:
+                        book.read(part)
     except OSError as error:
         raise CatalogError(f"{path}: cannot be read: {error.strerror}") from None
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError):
         raise CatalogError(f"{path}:1: no spreadsheet: save it as XLSX or CSV") from None
     except (expat.ExpatError, ValueError, IndexError) as error:
         raise CatalogError(f"{path}:1: damaged spreadsheet: {error}") from None
-    return sheet.rows
+    return book.rows
 
 
-class _Texts:
-    """Collects the text between two tags."""
-
-    def __init__(self) -> None:
-        self.parts: list[str] = []
-        self.open = False
-
-    def data(self, text: str) -> None:
-        """Text of the element that is open."""
-        if self.open:
-            self.parts.append(text)
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """Begin an element."""
-
-    def end(self, tag: str) -> None:
-        """End an element."""
-
-
-class _Strings(_Texts):
-    """The table of shared strings."""
+class _Book:
+    """Shared strings and rows of a spreadsheet, collected from the elements of its parts."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.texts: list[str] = []
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:  # noqa: ARG002 - expat's own
-        if tag == "si":
-            self.parts = []
-        self.open = tag == "t"
-
-    def end(self, tag: str) -> None:
-        if tag == "t":
-            self.open = False
-        elif tag == "si":
-            self.texts.append("".join(self.parts))
-
-
-class _Sheet(_Texts):
-    """The cells of a sheet, row by row."""
-
-    def __init__(self, strings: list[str]) -> None:
-        super().__init__()
+        self.strings: list[str] = []
         self.rows: list[Row] = []
-        self.strings = strings
         self.cells: list[str] = []
+        self.parts: list[str] = []  # of the text of a cell or shared string
+        self.open = False
         self.line = 0
         self.column = 0
         self.shared = False
@@ -237,6 +198,8 @@ class _Sheet(_Texts):
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         if tag in ("t", "v"):
             self.open = True
+        elif tag == "si":
+            self.parts = []
         elif tag == "c":
             self.parts = []
             self.shared = attributes.get("t") == "s"
@@ -245,15 +208,33 @@ class _Sheet(_Texts):
             self.cells = []
             self.line = int(attributes["r"]) if "r" in attributes else self.line + 1
 
+    def data(self, text: str) -> None:
+        if self.open:
+            self.parts.append(text)
+
     def end(self, tag: str) -> None:
         if tag in ("t", "v"):
             self.open = False
+        elif tag == "si":
+            self.strings.append("".join(self.parts))
         elif tag == "c" and self.parts:
             text = "".join(self.parts)
             self.cells += [""] * (self.column - len(self.cells))
             self.cells.append(self.strings[int(text)] if self.shared else text)
         elif tag == "row" and any(self.cells):
             self.rows.append((self.line, self.cells))
+
+    def read(self, part: IO[bytes]) -> None:
+        """Read one XML part, a chunk at a time."""
+        parser = expat.ParserCreate()
+        parser.buffer_text = True
+        parser.StartDoctypeDeclHandler = _refuse
+        parser.StartElementHandler = self.start
+        parser.EndElementHandler = self.end
+        parser.CharacterDataHandler = self.data
+        while chunk := part.read(CHUNK):
+            parser.Parse(chunk, False)
+        parser.Parse(b"", True)
 
 
 def _column(reference: str) -> int:
@@ -270,16 +251,3 @@ def _column(reference: str) -> int:
 def _refuse(*_: object) -> None:
     """Refuse a document type: a few lines of entities can expand to gigabytes."""
     raise ValueError("it declares a document type")
-
-
-def _parse(file: IO[bytes], target: _Texts) -> None:
-    """Run one XML part through a collector, a chunk at a time."""
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
-    parser.StartDoctypeDeclHandler = _refuse
-    parser.StartElementHandler = target.start
-    parser.EndElementHandler = target.end
-    parser.CharacterDataHandler = target.data
-    while chunk := file.read(CHUNK):
-        parser.Parse(chunk, False)
-    parser.Parse(b"", True)
