@@ -31,7 +31,6 @@ from netplan.faults.rates import LAYOUT, End, FailureBook, FailureRate, Unit, un
 from netplan.faults.reliability import (
     HOURS_PER_YEAR,
     cost_per_effective_gpu_hour,
-    interruptions_per_year,
     mtbf_h,
     none_down,
     outstanding,
@@ -300,11 +299,8 @@ def reliability_forecast(
     True
     """
     exposure = _exposure(fabric, book, options, survived, groups)
-    per_year = interruptions_per_year(
-        [cause.rate_per_year for cause in exposure.causes],
-        [cause.count for cause in exposure.causes],
-        [cause.interrupts for cause in exposure.causes],
-    ) + sum(kind.stops_per_year for kind in groups)
+    alone = sum(cause.stops_per_year for cause in exposure.causes)
+    per_year = alone + sum(kind.stops_per_year for kind in groups)
     between_h = mtbf_h(per_year)
     job = options.checkpoints.at(between_h)
     found = simulate_outages(
@@ -372,21 +368,15 @@ def _exposure(
 def _of_network(exposure: Exposure, book: FailureBook, groups: Sequence[GroupFailures]) -> float:
     """Interruptions that the network causes, closed form [1/year]."""
     network = {row.cause for row in book.rates if row.kind in NETWORK_KINDS}
-    alone = [cause for cause in exposure.causes if cause.name in network]
-    return sum(cause.rate_per_year * cause.count * cause.interrupts for cause in alone) + sum(
-        kind.stops_per_year for kind in groups if kind.row.kind in NETWORK_KINDS
-    )
+    alone = sum(one.stops_per_year for one in exposure.causes if one.name in network)
+    return alone + sum(one.stops_per_year for one in groups if one.row.kind in NETWORK_KINDS)
 
 
 def _causes(
     exposure: Exposure, groups: Sequence[GroupFailures], found: Outages
 ) -> tuple[CauseShare, ...]:
     """Interruptions by cause, those of groups last."""
-    rates = {
-        cause.name: cause.rate_per_year * cause.count
-        for cause in exposure.causes
-        if cause.name != IDLE_DOMAINS
-    }
+    rates = {one.name: one.failures_per_year for one in exposure.causes if one.name != IDLE_DOMAINS}
     rates |= {kind.groups.kind: kind.failures_per_year for kind in groups}
     return tuple(
         CauseShare(

@@ -12,7 +12,6 @@ CSV has the header ``group,member`` or ``group,member,weight`` and one membershi
 is the name of the file. Members are parts by name, groups that the graph or the hall show included.
 """
 
-import csv
 from collections.abc import Iterator
 from math import isfinite
 from pathlib import Path
@@ -23,9 +22,9 @@ from msgspec import Struct
 from netplan.arrays import Ints
 from netplan.documents import Document, read_yaml
 from netplan.errors import CatalogError, NetplanError
-from netplan.faults.groups import RiskGroups
+from netplan.faults.groups import RiskGroups, listed
 from netplan.faults.inventory import Inventory, PartNames, Parts
-from netplan.faults.scenario import MAX_CHARACTERS
+from netplan.faults.scenario import MAX_CHARACTERS, csv_rows
 from netplan.topologies.formats.reading import read_lines
 
 CSV_HEADER = ("group", "member", "weight")
@@ -80,85 +79,41 @@ def read_risk_groups(path: Path, inventory: Inventory) -> RiskGroups:
         raise CatalogError(f"{path}:1: more than {MAX_MEMBERS:,} members: split the file")
     if not kind or not kind.isprintable() or "=" in kind or len(kind) > MAX_CHARACTERS:
         raise CatalogError(f"{path}:1: {kind!r:.40} cannot be a kind of groups: give a plain word")
-    return _groups(path, kind, lines, PartNames(inventory))
+    return _groups(path, kind, lines, inventory)
 
 
-def _groups(path: Path, kind: str, lines: list[Membership], names: PartNames) -> RiskGroups:
+def _groups(path: Path, kind: str, lines: list[Membership], inventory: Inventory) -> RiskGroups:
     """Look the members up."""
-    number = {name: place for place, name in enumerate(dict.fromkeys(one.group for one in lines))}
-    weight = np.full(len(number), np.nan)
-    nodes: list[tuple[int, Ints]] = []
-    links: list[tuple[int, Ints]] = []
+    names = PartNames(inventory)
+    parts: dict[str, list[Parts]] = {}
+    weights: dict[str, float] = {}
     for one in lines:
-        group = number[one.group]
-        if one.weight is not None:
-            if not np.isnan(weight[group]) and weight[group] != one.weight:
-                raise CatalogError(f"{path}:{one.line}: group {one.group[:60]!r} has two weights")
-            weight[group] = one.weight
+        found = parts.setdefault(one.group, [])
+        if one.weight is not None and weights.setdefault(one.group, one.weight) != one.weight:
+            raise CatalogError(f"{path}:{one.line}: group {one.group[:60]!r} has two weights")
         if one.member:
             try:
-                found = names.find(one.member)
+                found.append(names.find(one.member))
             except NetplanError as error:
                 raise CatalogError(f"{path}:{one.line}: {error}") from None
-            node, link = _members_of(found)
-            nodes.append((group, node))
-            links.append((group, link))
-    empty = sorted(set(range(len(number))) - {group for group, _ in nodes})
-    if empty:
-        name = list(number)[empty[0]]
-        line = next(one.line for one in lines if one.group == name)
-        raise CatalogError(f"{path}:{line}: group {name[:60]!r} has no members: name some")
-    known = None if np.isnan(weight).all() else np.nan_to_num(weight, nan=1.0)
-    return RiskGroups(kind, tuple(number), *_pairs(nodes), *_pairs(links), known)
-
-
-def _members_of(found: Parts) -> tuple[Ints, Ints]:
-    """Nodes and links of a part."""
-    nothing = np.empty(0, np.int64)
-    groups = found.kind.groups
-    if groups is not None:
-        node = groups.node[np.isin(groups.node_group, found.numbers)]
-        return node, groups.link[np.isin(groups.link_group, found.numbers)]
-    match found.kind.space:
-        case "node":
-            return found.numbers, nothing
-        case "end":
-            return nothing, found.numbers // 2
-        case _:
-            return nothing, found.numbers
-
-
-def _pairs(lists: list[tuple[int, Ints]]) -> tuple[Ints, Ints]:
-    """Pairs of group and member, by group, each once."""
-    group = np.repeat([group for group, _ in lists], [len(numbers) for _, numbers in lists])
-    member = np.concatenate([np.empty(0, np.int64), *(numbers for _, numbers in lists)])
-    pairs = np.unique(np.stack((group.astype(np.int64), member)), axis=1)
-    return pairs[0], pairs[1]
+    members: list[tuple[Ints, Ints]] = []
+    for name, found in parts.items():
+        if not found:
+            line = next(one.line for one in lines if one.group == name)
+            raise CatalogError(f"{path}:{line}: group {name[:60]!r} has no members: name some")
+        damage = inventory.damage(found)
+        members.append((np.flatnonzero(damage.node_down), np.flatnonzero(damage.link_down)))
+    nodes, links = zip(*members, strict=True)
+    weight = np.array([weights.get(name, 1.0) for name in parts]) if weights else None
+    return RiskGroups(kind, tuple(parts), *listed(nodes), *listed(links), weight)
 
 
 def _csv_lines(path: Path) -> Iterator[Membership]:
     """Memberships of a CSV file."""
-    reader = csv.reader(read_lines(path), strict=True)
-    try:
-        header = tuple(cell.strip() for cell in next(reader, []))
-        if header not in (CSV_HEADER, CSV_HEADER[:2]):
-            raise CatalogError(
-                f"{path}:1: the header is {','.join(CSV_HEADER)}, the last one if needed, got"
-                f" {','.join(header)[:60]!r}"
-            )
-        for cells in reader:
-            if not any(cells):
-                continue
-            line = reader.line_num
-            if len(cells) != len(header):
-                raise CatalogError(
-                    f"{path}:{line}: expected {len(header)} fields, got {len(cells)}"
-                )
-            group, member, *rest = (cell.strip() for cell in cells)
-            weight = _weight(path, line, rest[0]) if rest and rest[0] else None
-            yield _membership(path, line, group, member, weight)
-    except csv.Error as error:
-        raise CatalogError(f"{path}:{reader.line_num}: not CSV: {error}") from None
+    for line, cells in csv_rows(path, read_lines(path), CSV_HEADER, CSV_HEADER[:2]):
+        group, member, *rest = cells
+        weight = _weight(path, line, rest[0]) if rest and rest[0] else None
+        yield _membership(path, line, group, member, weight)
 
 
 def _yaml_lines(path: Path) -> tuple[str, list[Membership]]:

@@ -135,6 +135,18 @@ class RiskGroups(Struct, frozen=True, eq=False):
         return found
 
 
+def listed(members: Sequence[Sequence[int] | Ints]) -> tuple[Ints, Ints]:
+    """Pairs of a group and a member, from the members of each group.
+
+    Examples
+    --------
+    >>> [column.tolist() for column in listed([[5, 7], [], [7]])]
+    [[0, 0, 2], [5, 7, 7]]
+    """
+    group = np.repeat(np.arange(len(members)), [len(numbers) for numbers in members])
+    return group, np.concatenate([np.asarray(numbers, np.int64) for numbers in members])
+
+
 def groups_of_nodes(kind: str, names: Sequence[str], group_of_node: Ints) -> RiskGroups:
     """Disjoint groups of nodes, from the group that each node is in; -1 is none.
 
@@ -234,12 +246,10 @@ def switch_groups(graph: FabricGraph) -> dict[str, RiskGroups]:
             kind, name = numbered[1], "/".join(parts[:length])
             if length <= depth.setdefault(kind, length):
                 found.setdefault(kind, {}).setdefault(name, []).append(node)
-    groups = {}
-    for kind, members in found.items():
-        group = np.repeat(np.arange(len(members)), [len(nodes) for nodes in members.values()])
-        inside = np.concatenate(list(members.values()))
-        groups[kind] = RiskGroups(kind, tuple(members), group, inside, NOTHING, NOTHING)
-    return groups
+    return {
+        kind: RiskGroups(kind, tuple(groups), *listed([*groups.values()]), NOTHING, NOTHING)
+        for kind, groups in found.items()
+    }
 
 
 def weighted_rates(failures_per_year: float, weights: Floats) -> Floats:

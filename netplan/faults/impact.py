@@ -29,19 +29,19 @@ from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from netplan.arrays import Bools, Floats, Ints
 from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
 from netplan.costing.prices import PriceBook
 from netplan.costing.switches import SwitchModel
 from netplan.errors import InputError
-from netplan.faults.capacity import FlowNetwork, Remaining, flow_network, remaining_bandwidth
-from netplan.faults.damage import Damage, Effects, find_effects, network_links, no_damage
+from netplan.faults.capacity import FlowNetwork, flow_network, remaining_bandwidth
+from netplan.faults.damage import Damage, find_effects, network_links, no_damage
 from netplan.faults.inventory import Inventory, PartNames, Parts
 from netplan.faults.pods import pod_throughput
 from netplan.levels import Level
 from netplan.performance.search import PlanSearch, SearchResult
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.expand import expand
@@ -99,11 +99,11 @@ class Subject(Struct, frozen=True, dict=True):
         return found if isinstance(found, SearchResult) else None
 
     @cached_property
-    def hb_links(self) -> NDArray[np.int64]:
+    def hb_links(self) -> Ints:
         """Links of each GPU inside its HB domain [1], shape (gpus,)."""
         return self._hb_links_left(np.ones(self.graph.link_count, bool))
 
-    def hb_share(self, damage: Damage) -> NDArray[np.float64]:
+    def hb_share(self, damage: Damage) -> Floats:
         """Share of its HB links that each live GPU has left [1], shape (gpus,); 1 for failed ones.
 
         GPUs and switches that failed take their links with them. In a domain of direct links a
@@ -115,11 +115,11 @@ class Subject(Struct, frozen=True, dict=True):
             live |= (down[self.graph.source] | down[self.graph.target]) & ~damage.link_down
         left = self._hb_links_left(live)
         had = np.maximum(self.hb_links, 1)
-        share: NDArray[np.float64] = np.where(self.hb_links > 0, left / had, 1.0)
+        share: Floats = np.where(self.hb_links > 0, left / had, 1.0)
         share[damage.node_down[: self.graph.gpus]] = 1.0
         return share
 
-    def _hb_links_left(self, live: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def _hb_links_left(self, live: Bools) -> Ints:
         inside = live & ~network_links(self.graph)
         ends = np.concatenate([self.graph.source[inside], self.graph.target[inside]])
         return np.bincount(ends[ends < self.graph.gpus], minlength=self.graph.gpus)
@@ -181,10 +181,6 @@ class Impact(Struct, frozen=True):
     plan: dict[str, Any] | None
     note: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """The impact as JSON."""
-        return asdict(self)
-
 
 def impact_of(subject: Subject, damage: Damage, pod_share: float | None = None) -> Impact:
     """What damage does to a fabric and the training on it.
@@ -214,22 +210,23 @@ def impact_of(subject: Subject, damage: Damage, pod_share: float | None = None) 
     effects = find_effects(subject.graph, damage)
     left = remaining_bandwidth(subject.graph, damage, max_pairs=MAX_PAIRS, intact=subject.flows)
     hb_share = subject.hb_share(damage)
-    hit = _domains_hit(subject, effects, hb_share)
+    gone = np.concatenate([effects.gpus_down, effects.cut_off, np.flatnonzero(hb_share < 1)])
+    hit = len(np.unique(gone // subject.graph.hb_size))
     pace = left.worst_share
-    if pod_share is not None and not len(hit):
+    if pod_share is not None and not hit:
         pace = min(pace, pod_share)
     whole = not len(effects.gpus_down) and not len(effects.cut_off_forwarding)
     paces = (pace, float(hb_share.min())) if whole else None
-    way, found = _fastest(subject, len(hit), paces)
+    way, found = _fastest(subject, hit, paces)
     intact, best = subject.intact, found.plans[0] if found else None
     before = intact.plans[0].iteration_time_s if intact else None
     return Impact(
         gpus_down=len(effects.gpus_down),
         gpus_cut_off=len(effects.cut_off),
         gpus_unreachable=len(effects.cut_off_forwarding),
-        domains_hit=len(hit),
-        bandwidth_share=_worst(left),
-        mean_bandwidth_share=_mean(left),
+        domains_hit=hit,
+        bandwidth_share=left.worst_share,
+        mean_bandwidth_share=left.mean_share,
         pod_share=pod_share,
         iteration_time_s=best.iteration_time_s if best else None,
         way=way,
@@ -237,15 +234,6 @@ def impact_of(subject: Subject, damage: Damage, pod_share: float | None = None) 
         plan=best.to_dict(1)["plan"] if best else None,
         note=left.note,
     )
-
-
-def _domains_hit(
-    subject: Subject, effects: Effects, hb_share: NDArray[np.float64]
-) -> NDArray[np.int64]:
-    """HB domains with a GPU that failed, is cut off or has lost HB links."""
-    gone = np.concatenate([effects.gpus_down, effects.cut_off, np.flatnonzero(hb_share < 1)])
-    hit: NDArray[np.int64] = np.unique(gone // subject.graph.hb_size)
-    return hit
 
 
 def pod_shares(subject: Subject, damages: Sequence[Damage]) -> list[float | None]:
@@ -283,14 +271,6 @@ def _fastest(
     return min(timed, key=lambda option: option[1].plans[0].iteration_time_s)
 
 
-def _worst(left: Remaining) -> float:
-    return float(left.worst_share)
-
-
-def _mean(left: Remaining) -> float:
-    return float(left.mean_share)
-
-
 SKIPPED = frozenset({"link", "transceiver", "switch", "manager"})
 """Kinds that others stand for: a link by its group, a switch by its tier."""
 
@@ -315,10 +295,6 @@ class Single(Struct, frozen=True):
     part: str
     parts: int
     impact: Impact
-
-    def to_dict(self) -> dict[str, Any]:
-        """The failure as JSON."""
-        return asdict(self)
 
 
 def single_failures(subject: Subject, inventory: Inventory) -> Iterator[Single]:
@@ -366,10 +342,6 @@ class Recovery(Struct, frozen=True):
     extra_links: int = 0
     price: float | None = None
     iteration_time_s: float | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The recovery as JSON."""
-        return asdict(self)
 
 
 def recoveries(

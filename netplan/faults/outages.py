@@ -100,6 +100,16 @@ class Cause(Struct, frozen=True):
         check_probability(f"{self.name}: interrupts", self.interrupts)
         check_probability(f"{self.name}: slowdown", self.slowdown)
 
+    @property
+    def failures_per_year(self) -> float:
+        """Failures of all units [1/year]."""
+        return self.rate_per_year * self.count
+
+    @property
+    def stops_per_year(self) -> float:
+        """Interruptions of a job that uses all units [1/year]."""
+        return self.failures_per_year * self.interrupts
+
 
 class Exposure(Struct, frozen=True):
     """What can stop a job.
@@ -487,7 +497,7 @@ def _events(
     blocks = [
         (
             np.arange(len(causes)),
-            np.array([cause.rate_per_year * cause.count for cause in causes]),
+            np.array([cause.failures_per_year for cause in causes]),
             np.array([cause.interrupts for cause in causes]),
             np.eye(len(causes), dtype=np.int64),
             np.zeros(len(causes)),

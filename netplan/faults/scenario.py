@@ -75,7 +75,8 @@ def read_fault_file(path: Path) -> tuple[FaultText, ...]:
     if len(lines) > MAX_LINES:
         raise CatalogError(f"{path}:{MAX_LINES + 1}: more than {MAX_LINES:,} lines: split the file")
     if path.suffix.lower() == ".csv":
-        found = list(_csv_faults(path, lines))
+        rows = csv_rows(path, lines, CSV_HEADER)
+        found = [(number, f"{kind}={what}" if kind else what) for number, (kind, what) in rows]
     else:
         texts = ((number, line.partition("#")[0].strip()) for number, line in enumerate(lines, 1))
         found = [(number, text) for number, text in texts if text]
@@ -86,24 +87,33 @@ def read_fault_file(path: Path) -> tuple[FaultText, ...]:
     return tuple(FaultText(text, f"{path}:{number}: ") for number, text in found)
 
 
-def _csv_faults(path: Path, lines: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Lines and faults of a CSV file."""
+def csv_rows(
+    path: Path, lines: Sequence[str], *headers: tuple[str, ...]
+) -> Iterator[tuple[int, list[str]]]:
+    """Lines and cells of a CSV file; a second header leaves out the last column of the first.
+
+    Raises
+    ------
+    CatalogError
+        If the header is none of these, or a line has other fields or is not CSV: file and line.
+    """
     reader = csv.reader(lines, strict=True)
     try:
         header = tuple(cell.strip() for cell in next(reader, []))
-        if header != CSV_HEADER:
+        if header not in headers:
+            optional = ", the last one if needed" if len(headers) > 1 else ""
             raise CatalogError(
-                f"{path}:1: the header is {','.join(CSV_HEADER)}, got {','.join(header)[:60]!r}"
+                f"{path}:1: the header is {','.join(headers[0])}{optional}, got"
+                f" {','.join(header)[:60]!r}"
             )
         for cells in reader:
             if not any(cells):
                 continue
-            if len(cells) != len(CSV_HEADER):
+            if len(cells) != len(header):
                 raise CatalogError(
-                    f"{path}:{reader.line_num}: expected {len(CSV_HEADER)} fields, got {len(cells)}"
+                    f"{path}:{reader.line_num}: expected {len(header)} fields, got {len(cells)}"
                 )
-            kind, what = (cell.strip() for cell in cells)
-            yield reader.line_num, f"{kind}={what}" if kind else what
+            yield reader.line_num, [cell.strip() for cell in cells]
     except csv.Error as error:
         raise CatalogError(f"{path}:{reader.line_num}: not CSV: {error}") from None
 

@@ -162,7 +162,9 @@ def _clos_joined(spec: FabricSpec, fabric: Fabric) -> bool:
     """Whether a Clos network stays joined if a switch above its leaves fails.
 
     Two tiers with one spine: its failure leaves each leaf alone. More tiers with one uplink a leaf:
-    there is one plane, a Clos network over the leaves, whose own leaves and single spine may fail.
+    there is one plane, a Clos network over the leaves, whose own leaves may fail. It has spines to
+    spare: more leaves than one switch has ports lie under three or more of its own, and the uplinks
+    of these, half of their ports, are more than one spine holds.
     """
     switches = [tier.switches for tier in fabric.tiers]
     several = switches[1] if len(switches) == TWO_TIERS else fabric.links[1].links // switches[0]
@@ -171,8 +173,7 @@ def _clos_joined(spec: FabricSpec, fabric: Fabric) -> bool:
     domain, leaf = _ends(spec, fabric)
     if len(switches) == TWO_TIERS:
         return _joins(domain, leaf)
-    above = _spread_over(leaf, switches[0], switches[1])
-    return _leads_out(domain, leaf, above) and (switches[2] > 1 or _joins(domain, above))
+    return _leads_out(domain, leaf, _spread_over(leaf, switches[0], switches[1]))
 
 
 def _dragonfly_joined(spec: FabricSpec, fabric: Fabric) -> bool:
@@ -199,7 +200,7 @@ def _ends(spec: FabricSpec, fabric: Fabric) -> tuple[Ints, Ints]:
 def _joins(domain: Ints, part: Ints) -> bool:
     """Whether HB domains join all parts that their GPUs lie in."""
     domains = int(domain.max()) + 1
-    label = _labels(domain, domains + part)
+    label = connected_parts(domains + int(part.max()) + 1, domain, domains + part)
     return bool((label[domain] == label[domain[0]]).all())
 
 
@@ -212,10 +213,6 @@ def _leads_out(domain: Ints, leaf: Ints, above: Ints) -> bool:
     width = int(above.max()) + 1
     places, place = np.unique(domain * width + above, return_inverse=True)
     elsewhere = np.bincount(places // width)[places // width] > 1
-    label = _labels(place, len(places) + leaf)[: len(places)]
+    nodes = len(places) + int(leaf.max()) + 1
+    label = connected_parts(nodes, place, len(places) + leaf)[: len(places)]
     return bool(np.isin(label, label[elsewhere]).all())
-
-
-def _labels(source: Ints, target: Ints) -> Ints:
-    """Label of every node of a graph with these links: equal if they hang together."""
-    return connected_parts(int(target.max()) + 1, source, target)

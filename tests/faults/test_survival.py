@@ -118,8 +118,11 @@ def test_rule_agrees_with_any_graph(
     st.integers(2, 64),
 )
 def test_one_uplink_a_leaf(name: str, gpus: int, radix: int, hb_size: int) -> None:
-    # Seven ports down and one up: the single plane above the leaves may part them.
+    # Seven ports down and one up: the single plane above the leaves may part them. Its top is never
+    # a single switch: more than eight leaves lie under three switches of four ports up each.
     size = sizing(gpus, radix, hb_size, radix - 1.0)
+    top = build_fabric(SPECS[name], size).tiers[2:]
+    assert all(tier.switches > 1 for tier in top)
     graph = expand(SPECS[name], size)
     assert lost(SPECS[name], size).survives == survives(graph)
 
