@@ -1,27 +1,26 @@
 """All fabrics side by side: what each needs, what it costs and draws, how fast it trains."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar
 
 from msgspec import Struct
 
-from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
 from netplan.costing.materials import BillItem
-from netplan.costing.power import POWER_BOOKS
-from netplan.costing.prices import PART_NAMES, PRICE_BOOKS
+from netplan.costing.prices import PART_NAMES
 from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES, require_switch
 from netplan.errors import InfeasibleError, InputError
 from netplan.levels import gpu_count
 from netplan.performance.search import PlanSearch, PlanTime, SearchResult
-from netplan.questions.inputs import CatalogReader
-from netplan.questions.question import ClusterQuestion, asks, optional, shared
-from netplan.questions.training import TrainingQuestion
+from netplan.questions.inputs import CatalogReader, replaced_lines
+from netplan.questions.pricing import CASES, read_books
+from netplan.questions.question import ClusterQuestion, asks, optional, several, shared
+from netplan.questions.training import TrainingQuestion, training_words
 from netplan.records import asdict, replace
-from netplan.reports.answer import Answer
+from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import Scale, listed, quantity
 from netplan.reports.sections import (
     Column,
@@ -33,18 +32,25 @@ from netplan.reports.sections import (
     column,
     columns,
     value_at,
+    values_at,
 )
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.version import __version__
 from netplan.workloads.accelerators import ACCELERATORS
 
 BASELINE = "rail-optimized"
 PETA = 1e15
 DOLLAR = "USD"
 NEARLY_AS_FAST = 0.05
+SAME_ON_ALL = {
+    "nic_port": "network cards",
+    "hb_gear": "gear inside HB domains",
+    "fibre": "fibre cables",
+    "rack": "racks",
+}
+"""Parts that may lack a price, since they set no fabric apart, in words."""
 
 
 class FabricRow(Struct, frozen=True):
@@ -88,6 +94,11 @@ class FabricRow(Struct, frozen=True):
         return self.cost.base / self.fabric.sizing.gpus if self.cost and self.fabric else None
 
     @property
+    def time_s(self) -> float:
+        """Iteration time; infinite without one [s]."""
+        return self.best.iteration_time_s if self.best else inf
+
+    @property
     def mfu(self) -> float | None:
         """Useful FLOPs over the peak of all GPUs bought, those that the plan leaves idle too."""
         if self.best is None or self.fabric is None:
@@ -110,18 +121,15 @@ class FabricRow(Struct, frozen=True):
 
     def to_dict(self, currency: str = DOLLAR) -> dict[str, Any]:
         """The row as the command line prints it in JSON; dollars where that is the currency."""
-        fabric, cost, best = self.fabric, self.cost, self.best
-        price = asdict(cost) if cost else None
+        fabric, best = self.fabric, self.best
+        price = asdict(self.cost) if self.cost else None
         dollars = price if currency == DOLLAR else None
         return {
             "fabric": self.name,
             "tiers": len(fabric.tiers) if fabric else None,
             "switches": value_at(fabric, "switches"),
             "links": value_at(fabric, "link_count"),
-            **{
-                name: value_at(fabric, name)
-                for name in ("transceivers", "copper_cables", "nic_ports", "spare_ports")
-            },
+            **values_at(fabric, "transceivers", "copper_cables", "nic_ports", "spare_ports"),
             "count_status": self.count_status,
             "switches_lower_bound": value_at(fabric, "switches_lower_bound"),
             "switch_tiers": [asdict(tier) for tier in fabric.tiers] if fabric else [],
@@ -133,17 +141,13 @@ class FabricRow(Struct, frozen=True):
             "cost_per_gpu_usd": self.cost_per_gpu if dollars else None,
             "cost_per_effective_pflops": self.cost_per_effective_pflops,
             "cost_per_effective_pflops_usd": self.cost_per_effective_pflops if dollars else None,
-            "cost_complete": self.cost_complete,
-            "cost_reduction": self.cost_reduction,
-            "power_w": self.power_w,
-            "iteration_time_s": value_at(best, "iteration_time_s"),
-            "mfu": self.mfu,
-            "effective_flops_per_s": self.effective_flops_per_s,
-            "memory_bytes": value_at(best, "memory_bytes"),
-            "breakdown_s": value_at(best, "breakdown_s"),
+            **values_at(self, "cost_complete", "cost_reduction", "power_w"),
+            **values_at(self, "best.iteration_time_s", "mfu", "effective_flops_per_s"),
+            **values_at(best, "memory_bytes", "breakdown_s"),
             "plan": best.plan.to_dict() if best else None,
             "gpus_used": value_at(best, "plan.gpus"),
-            "space": _space(self.timed) if self.timed else None,
+            # Without the time of the search, which differs from run to run.
+            "space": values_at(self.timed, "enumerated", "feasible") if self.timed else None,
             "levels": [asdict(level) for level in fabric.levels] if fabric else [],
             "notes": list(self.notes),
         }
@@ -169,13 +173,12 @@ class Comparison(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan compare --format json``."""
         verdict = self.verdict
-        return {
-            "netplan_version": __version__,
-            "inputs": self.inputs,
-            "currency": self.currency,
-            "fabrics": [row.to_dict(self.currency) for row in self.rows],
-            "verdict": asdict(verdict) | {"tied": list(verdict.tied)} if verdict else None,
-        }
+        return answer_dict(
+            self.inputs,
+            currency=self.currency,
+            fabrics=[row.to_dict(self.currency) for row in self.rows],
+            verdict=asdict(verdict) | {"tied": list(verdict.tied)} if verdict else None,
+        )
 
     def sections(self) -> Iterator[Section]:
         """Heading, the network, the training run, the verdict, notes."""
@@ -193,44 +196,34 @@ class Comparison(Answer):
         inputs = self.inputs
         books = f"prices {inputs['prices']}, power {inputs['power']}"
         if inputs["timing"]:
-            books += (
-                f"; training {inputs['model']}, batch {inputs['batch']:,}, on"
-                f" {inputs['accelerator']}; iteration model {inputs['iteration_model']}"
-            )
+            books += f"; {training_words(inputs)}"
         return Heading(
             f"Networks for {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}:"
             f" switches of {inputs['radix']} ports, {inputs['link_gbps']:g} Gb/s",
-            (books, *(f"with {key} = {value}" for key, value in inputs["set"].items())),
+            (books, *replaced_lines(inputs)),
         )
 
     def _network(self) -> Iterator[Column[FabricRow]]:
         """Columns of the network: counts, money, power."""
         yield from COUNTS
-        costs = [row.cost for row in self.rows if row.cost]
         scale = Scale(1e6, f"M {self.currency}", 1)
         yield column("currency", lambda _: self.currency, shown="never")
         yield column(scale.of_money("cost_base"), "cost.base", mark=_incomplete)
-        if any(cost.low < cost.high for cost in costs):
+        if any(row.cost.spread for row in self.rows if row.cost):
             yield column("range", _span, title="low-high", form="code", data=False)
         yield column("cost_low", "cost.low", shown="never")
         yield column("cost_high", "cost.high", shown="never")
         yield column("cost_per_gpu", title=f"{self.currency}/GPU")
         yield from dollar_columns(self.currency)
-        yield from AFTER_MONEY
+        yield column("cost_complete", shown="never")
+        yield from columns("cost_reduction", "power_w")
 
     def _legend(self) -> Iterator[str]:
         """What the signs in the tables mean, those that occur."""
         rows = [row for row in self.rows if row.fabric]
-        lacking = {
-            line.part for row in rows if row.bill and row.cost for line in row.bill.quote.unpriced
-        }
-        known = {
-            "nic_port": "network cards",
-            "hb_gear": "gear inside HB domains",
-            "fibre": "fibre cables",
-            "rack": "racks",
-        }
-        apart = [words for part, words in known.items() if part in lacking]
+        bills = [row.bill for row in rows if row.bill and row.cost]
+        lacking = {line.part for bill in bills for line in bill.quote.unpriced}
+        apart = [words for part, words in SAME_ON_ALL.items() if part in lacking]
         absent = f" Not in the prices: {listed(apart)}." if apart else ""
         yield f"saves: against {BASELINE}.{absent}"
         if not all(row.fabric.exact for row in rows if row.fabric):
@@ -241,31 +234,28 @@ class Comparison(Answer):
     @property
     def verdict(self) -> Verdict | None:
         """The lowest cost among the fabrics that train about as fast; None without prices."""
-        rows = [row for row in self.rows if row.cost and row.cost_complete]
-        times = [row.best.iteration_time_s for row in self.rows if row.best]
-        start, rule = "", "lowest cost"
-        if times:
-            limit = min(times) * (1 + NEARLY_AS_FAST)
-            rows = [row for row in rows if row.best and row.best.iteration_time_s <= limit]
-            within = quantity("mfu").shown(NEARLY_AS_FAST)
-            start, rule = f"Within {within} of the fastest, ", f"lowest cost within {within}"
-            rule += " of the fastest iteration time"
-        if not rows:
+        limit_s = nearly_fastest_s(row.time_s for row in self.rows)
+        priced = [(row.cost.base, row) for row in self.rows if row.cost]
+        fit = [(base, row) for base, row in priced if row.cost_complete and row.time_s <= limit_s]
+        if not fit:
             return None
-        base = min(row.cost.base if row.cost else inf for row in rows)
-        best = [row.name for row in rows if row.cost and row.cost.base == base]
-        passed = [row.name for row in self.rows if _passed_over(row, base)]
+        start, rule = "", "lowest cost"
+        if limit_s < inf:
+            within = quantity("mfu").shown(NEARLY_AS_FAST)
+            start = f"Within {within} of the fastest, "
+            rule = f"lowest cost within {within} of the fastest iteration time"
+        least = min(base for base, _ in fit)
+        best = [row.name for base, row in fit if base == least]
+        passed = [row.name for base, row in priced if base < least and not row.cost_complete]
         aside = f" ({', '.join(passed)} aside: no price for some parts)" if passed else ""
         verb = "costs least" if len(best) == 1 else "tie for the least cost"
-        amount = f"{base / 1e6:,.1f} M {self.currency}"
-        return Verdict(
-            best[0], rule, f"{start}{listed(best)} {verb}{aside}: {amount}.", tuple(best[1:])
-        )
+        sentence = f"{start}{listed(best)} {verb}{aside}: {least / 1e6:,.1f} M {self.currency}."
+        return Verdict(best[0], rule, sentence, tuple(best[1:]))
 
 
-def _passed_over(row: FabricRow, base: float) -> bool:
-    """Whether a fabric could be the cheaper one, had all its parts a price."""
-    return row.cost is not None and not row.cost_complete and row.cost.base < base
+def nearly_fastest_s(times_s: Iterable[float]) -> float:
+    """Longest iteration that counts as fast as the shortest; infinite where none is timed [s]."""
+    return min(times_s, default=inf) * (1 + NEARLY_AS_FAST)
 
 
 def _incomplete(row: FabricRow) -> tuple[str, str]:
@@ -291,7 +281,6 @@ def dollar_columns(currency: str, row: str = "") -> Iterator[Column[Any]]:
         yield column("cost_per_gpu_usd", f"{row}cost_per_gpu", shown="never")
 
 
-CASES = ("low", "base", "high")
 NAME: Column[FabricRow] = column("fabric", "name")
 COUNTS: tuple[Column[FabricRow], ...] = (
     NAME,
@@ -305,14 +294,8 @@ COUNTS: tuple[Column[FabricRow], ...] = (
     column("transceivers", "fabric.transceivers"),
     column("nic_ports", "fabric.nic_ports", shown="never"),
 )
-AFTER_MONEY: tuple[Column[FabricRow], ...] = (
-    column("cost_complete", shown="never"),
-    *columns("cost_reduction", "power_w"),
-)
-PARTS = tuple(
-    f"breakdown_s.{part}"
-    for part in ("compute", "tensor_comm", "pipeline_comm", "data_comm", "bubble")
-)
+PARTS = ("compute", "tensor_comm", "pipeline_comm", "data_comm", "bubble")
+DEGREES = ("tensor", "context", "expert", "pipeline", "data")
 
 
 def plan_columns(row: str = "") -> list[Column[Any]]:
@@ -329,21 +312,13 @@ def plan_columns(row: str = "") -> list[Column[Any]]:
 
 TRAINING: tuple[Column[FabricRow], ...] = (
     *plan_columns(),
-    *columns(*PARTS, of="best", shown="wide"),
+    *columns(*(f"breakdown_s.{part}" for part in PARTS), of="best", shown="wide"),
     *columns("breakdown_s.memory", "breakdown_s.expert_comm", of="best", shown="never"),
     column("gpus_used", "best.plan.gpus", shown="never"),
-    *columns(
-        *("tensor", "context", "expert", "pipeline", "data", "microbatch", "microbatches"),
-        of="best.plan",
-        shown="never",
-    ),
+    *columns(*DEGREES, "microbatch", "microbatches", of="best.plan", shown="never"),
 )
+DEGREES = ("tensor", "context", "expert", "pipeline", "data")
 NOTES: tuple[Column[FabricRow], ...] = (column("notes", lambda row: " ".join(row.notes)),)
-
-
-def _space(found: SearchResult) -> dict[str, int]:
-    """Size of a searched space (without its time, which differs from run to run)."""
-    return {"enumerated": found.enumerated, "feasible": found.feasible}
 
 
 FABRIC_ORDER = (
@@ -384,9 +359,7 @@ class Compare(TrainingQuestion[Comparison], ClusterQuestion[Comparison]):
         "netplan compare --gpus 16384 --radix 64 --fabric rail-only --fabric fat-tree",
     )
 
-    fabrics: Sequence[str] = optional(
-        "Only this fabric (repeatable).", flag="--fabric", many=True, default=()
-    )
+    fabrics: Sequence[str] = several("Only this fabric (repeatable).", flag="--fabric")
     prices: str = shared("Price book.")
     power: str = shared("Power book.")
     cabling: str = shared("Modules and cables.")
@@ -401,12 +374,10 @@ class Compare(TrainingQuestion[Comparison], ClusterQuestion[Comparison]):
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.accelerator)
         search = self.search(self.training(reader, on))
-        books = BillBooks(
-            prices=reader.load(PRICE_BOOKS, self.prices),
-            power=reader.load(POWER_BOOKS, self.power),
-            cabling=reader.load(CABLING_BOOKS, self.cabling),
-            switch=reader.load(SWITCHES, self.switch) if self.switch else None,
-            hall=reader.load(FLOOR_PLANS, self.floor_plan) if self.floor_plan else None,
+        books = replace(
+            read_books(reader, self.prices, self.power, self.cabling),
+            switch=reader.named(SWITCHES, self.switch),
+            hall=reader.named(FLOOR_PLANS, self.floor_plan),
         )
         specs = [reader.load(FABRICS, name) for name in self.fabrics or FABRIC_ORDER]
         sizing = self.sized(on)
@@ -428,10 +399,7 @@ compare = asks(Compare)
 
 
 def _rows(
-    specs: Sequence[FabricSpec],
-    sizing: Sizing,
-    search: PlanSearch | None,
-    books: BillBooks,
+    specs: Sequence[FabricSpec], sizing: Sizing, search: PlanSearch | None, books: BillBooks
 ) -> tuple[FabricRow, ...]:
     """One row a fabric; fabrics with equal levels share one search."""
     baseline = _baseline(sizing, books)
@@ -462,14 +430,8 @@ def _baseline(sizing: Sizing, books: BillBooks) -> float:
 
 def priced_row(spec: FabricSpec, bill: Bill, books: BillBooks) -> FabricRow:
     """Row of a fabric with its bill, but no time yet."""
-    fabric = bill.fabric
-    return FabricRow(
-        name=spec.name,
-        title=spec.title,
-        fabric=fabric,
-        bill=bill,
-        notes=(*fabric.notes, *bill.notes, *_priced_notes(bill, books)),
-    )
+    notes = (*bill.fabric.notes, *bill.notes, *_priced_notes(bill, books))
+    return FabricRow(spec.name, spec.title, notes, bill.fabric, bill)
 
 
 def timed_row(row: FabricRow, found: SearchResult | str | None) -> FabricRow:

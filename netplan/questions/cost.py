@@ -6,7 +6,6 @@ Ports close before anything is priced: a fabric whose cable ends have no home ha
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 from msgspec import Struct
@@ -19,66 +18,69 @@ from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import BreakEven, Driver, break_even
 from netplan.costing.switches import require_switch
 from netplan.errors import InfeasibleError, InputError
-from netplan.questions.inputs import CatalogReader
-from netplan.questions.pricing import PricingQuestion, running_inputs
+from netplan.questions.inputs import CatalogReader, replaced_lines
+from netplan.questions.pricing import CASES, PricingQuestion, running_inputs
 from netplan.questions.question import asks
 from netplan.records import asdict
-from netplan.reports.answer import Answer
-from netplan.reports.quantities import Cell, Quantity, Scale, listed, part_words, quantity
+from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.quantities import Cell, Scale, listed, part_words
 from netplan.reports.sections import (
     Column,
     Heading,
     Notes,
     Paragraph,
     Section,
+    Shown,
     Table,
     column,
     columns,
     value_at,
+    values_at,
 )
 from netplan.topologies.specs import FABRICS
-from netplan.version import __version__
 from netplan.workloads.accelerators import ACCELERATORS
 
 TRAINING = "training"
 """Name, in lists, of the network that trains."""
 
 
-def _bill_dict(bill: FabricBill) -> dict[str, Any]:
-    """A bill as the command line prints it in JSON."""
-    life = bill.life
-    return {
-        "fabric": bill.name,
-        "title": bill.title,
-        "ports_close": True,
-        "items": [_item_dict(item) for item in bill.quote.items],
-        "cost": {"currency": bill.quote.currency, **asdict(bill.cost)} if bill.cost else None,
-        "capital": asdict(bill.capital),
-        "capital_per_gpu": asdict(bill.per_gpu),
-        "power_w": bill.power_w,
-        **{name: asdict(getattr(life, name)) for name in _OF_LIFE},
-        "cost_per_year": asdict(life.per_year),
-        "cost_over_life": asdict(life.total),
-        "drivers": [asdict(driver) | {"swing": driver.swing} for driver in bill.drivers],
-        "unpriced": [line.title for line in bill.quote.unpriced],
-        "power_unknown": [line.title for line in bill.draw.unknown],
-        "notes": list(bill.notes),
-    }
+class Priced(NamedTuple):
+    """A fabric of the answer: its bill, and notes; the reason where it has no bill."""
+
+    name: str
+    notes: tuple[str, ...]
+    bill: FabricBill | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fabric as the command line prints it in JSON; without a bill all is empty."""
+        bill, amounts = self.bill, {key: value_at(self.bill, at) for key, at in AMOUNTS.items()}
+        cost, drivers = (bill.cost, bill.drivers) if bill else (None, ())
+        return {
+            "fabric": self.name,
+            "title": value_at(bill, "title"),
+            "ports_close": bill is not None,
+            "items": [_item_dict(item) for item in bill.quote.items] if bill else [],
+            "cost": {"currency": bill.quote.currency, **asdict(cost)} if bill and cost else None,
+            **{key: asdict(one) if isinstance(one, Range) else one for key, one in amounts.items()},
+            "drivers": [asdict(driver) | {"swing": driver.swing} for driver in drivers],
+            "unpriced": [line.title for line in bill.quote.unpriced] if bill else [],
+            "power_unknown": [line.title for line in bill.draw.unknown] if bill else [],
+            "notes": list(self.notes),
+        }
 
 
-def _refused_dict(row: Unbuildable) -> dict[str, Any]:
-    """A refusal as JSON: the keys of a bill, empty."""
-    empty = dict.fromkeys(_BILL_NUMBERS)
-    lists: dict[str, Any] = {key: [] for key in ("items", "drivers", "unpriced")}
-    head = {"fabric": row.name, "title": None, "ports_close": False}
-    return head | lists | empty | {"power_unknown": [], "notes": [row.reason]}
-
-
-_OF_LIFE = ("energy_kwh_per_year", "energy_per_year", "energy", "annuity_per_year")
-_BILL_NUMBERS = (
-    *("cost", "capital", "capital_per_gpu", "power_w"),
-    *(*_OF_LIFE, "cost_per_year", "cost_over_life"),
-)
+AMOUNTS = {
+    "capital": "capital",
+    "capital_per_gpu": "per_gpu",
+    "power_w": "power_w",
+    "energy_kwh_per_year": "life.energy_kwh_per_year",
+    "energy_per_year": "life.energy_per_year",
+    "energy": "life.energy",
+    "annuity_per_year": "life.annuity_per_year",
+    "cost_per_year": "life.per_year",
+    "cost_over_life": "life.total",
+}
+"""Where the amounts of the JSON stand in a bill."""
 
 
 class Comparison(Struct, frozen=True):
@@ -113,6 +115,12 @@ class CostAnswer(Answer):
         return left_out(self.inputs["networks"])
 
     @property
+    def rows(self) -> tuple[Priced, ...]:
+        """All fabrics, those without a bill last."""
+        refused = (Priced(one.name, (one.reason,), None) for one in self.refused)
+        return (*(Priced(bill.name, bill.notes, bill) for bill in self.bills), *refused)
+
+    @property
     def scale(self) -> Scale:
         """Scale of all amounts, by the dearest fabric."""
         return Scale.of(max(bill.capital.base for bill in self.bills), self.currency)
@@ -130,17 +138,13 @@ class CostAnswer(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan cost --format json``."""
-        return {
-            "netplan_version": __version__,
-            "inputs": self.inputs,
-            "currency": self.currency,
-            "fabrics": [
-                *(_bill_dict(bill) for bill in self.bills),
-                *(_refused_dict(row) for row in self.refused),
-            ],
-            "comparisons": [comparison.to_dict() for comparison in self.comparisons],
-            "left_out": list(self.left_out),
-        }
+        return answer_dict(
+            self.inputs,
+            currency=self.currency,
+            fabrics=[row.to_dict() for row in self.rows],
+            comparisons=[comparison.to_dict() for comparison in self.comparisons],
+            left_out=list(self.left_out),
+        )
 
     def sections(self) -> Iterator[Section]:
         """Totals, what to order, what drives the price, what is left out, notes."""
@@ -154,21 +158,19 @@ class CostAnswer(Answer):
         for statement in self.statements:
             yield Paragraph(statement, "strong")
         yield Paragraph(f"Not on the bill: {'; '.join(self.left_out)}.")
-        known = [(bill.name, bill.notes) for bill in self.bills]
-        told = Notes.of(known, "all fabrics").groups
+        told = Notes.of(((bill.name, bill.notes) for bill in self.bills), "all fabrics").groups
         yield Notes((*told, *((row.name, row.reason) for row in self.refused)))
 
     def xlsx(self) -> bytes:
         """A spreadsheet with live formulas: change a price, and all totals follow."""
-        from netplan.questions.cost_xlsx import PricedBills, cost_xlsx
+        from netplan.questions.cost_xlsx import cost_xlsx
 
         notes = (
             *(("Break-even", statement) for statement in self.statements),
-            *((bill.name, note) for bill in self.bills for note in bill.notes),
-            *((row.name, row.reason) for row in self.refused),
+            *((row.name, note) for row in self.rows for note in row.notes),
             *(("Not on the bill", item) for item in self.left_out),
         )
-        return cost_xlsx(PricedBills(self.inputs, self.currency, self.bills, notes))
+        return cost_xlsx(self.inputs, self.currency, self.bills, notes)
 
     def _heading(self) -> Heading:
         inputs = self.inputs
@@ -179,48 +181,39 @@ class CostAnswer(Answer):
             f" {inputs['years']} years, PUE {inputs['pue']:g}, {inputs['tariff_per_kwh']:.4g}"
             f" {self.currency}/kWh, {100 * inputs['interest']:.3g} % interest"
         )
-        lines = [books]
-        if inputs["spares"]:
-            lines.append(f"with spares {', '.join(inputs['spares'])}, rounded up line by line")
-        lines += [f"with {key} = {value}" for key, value in inputs["set"].items()]
+        spares = ", ".join(inputs["spares"])
+        spared = (f"with spares {spares}, rounded up line by line",) if spares else ()
         return Heading(
             f"Bill of materials for {inputs['gpus']:,} GPUs in HB domains of"
             f" {inputs['hb_size']:,}: {switch} of {inputs['radix']} ports,"
             f" {inputs['link_gbps']:g} Gb/s",
-            tuple(lines),
+            (books, *spared, *replaced_lines(inputs)),
         )
 
-    def _totals(self) -> Table[FabricBill | Unbuildable]:
+    def _totals(self) -> Table[Priced]:
         """Price, power and yearly cost of every fabric."""
         scale = self.scale
-        money = scale.of_money
-        energy, life = (
-            money("energy_per_year", "energy/year"),
-            money("cost_over_life", "cost over life"),
-        )
-        columns: list[Column[FabricBill | Unbuildable]] = [
+        energy = scale.of_money("energy_per_year", "energy/year")
+        year = scale.of_money("cost_per_year", "cost/year")
+        life = scale.of_money("cost_over_life", "cost over life")
+        columns: list[Column[Priced]] = [
             column("fabric", "name"),
             column("currency", lambda _: self.currency, shown="never"),
-            column(money("cost_base"), of_bill("capital.base"), mark=incomplete),
-            column(span_of(), of_bill("capital", partial(_span, scale)), data=False),
-            column("cost_low", of_bill("capital.low"), shown="never"),
-            column("cost_high", of_bill("capital.high"), shown="never"),
-            column("cost_per_gpu", of_bill("per_gpu.base"), title=f"{self.currency}/GPU"),
-            column("power_w", of_bill("power_w")),
-            column(money("cost_per_year", "cost/year"), of_bill("life.per_year.base")),
-            column(
-                span_of("low-high/year"),
-                of_bill("life.per_year", partial(_span, scale)),
-                shown="wide",
-                data=False,
-            ),
-            column(energy, of_bill("life.energy_per_year.base"), shown="wide"),
-            column(life, of_bill("life.total.base"), shown="wide"),
+            column(scale.of_money("cost_base"), "bill.capital.base", mark=incomplete),
+            span_column("bill.capital", scale),
+            column("cost_low", "bill.capital.low", shown="never"),
+            column("cost_high", "bill.capital.high", shown="never"),
+            column("cost_per_gpu", "bill.per_gpu.base", title=f"{self.currency}/GPU"),
+            column("power_w", "bill.power_w"),
+            column(year, "bill.life.per_year.base"),
+            span_column("bill.life.per_year", scale, "low-high/year", shown="wide"),
+            column(energy, "bill.life.energy_per_year.base", shown="wide"),
+            column(life, "bill.life.total.base", shown="wide"),
         ]
         legend = [f"cost/year in {scale.title}: annuity of the price, and energy."]
         if any(bill.quote.unpriced for bill in self.bills):
             legend.append("≥: lines without a price in this book are not in the sum.")
-        return Table("fabrics", columns, (*self.bills, *self.refused), legend=tuple(legend))
+        return Table("fabrics", columns, self.rows, legend=tuple(legend))
 
     def _drivers(self) -> Iterator[Section]:
         """Tornado: each part alone at its low and high price, the largest swing first."""
@@ -262,19 +255,7 @@ class BillRow(NamedTuple):
 def bill_table(
     bill: FabricBill, scale: Scale, title: str, *, places: bool = False
 ) -> Table[BillRow]:
-    """What to order for one fabric, for people; its total is the last row.
-
-    Parameters
-    ----------
-    bill
-        The bill.
-    scale
-        Scale of the amounts.
-    title
-        Above the table.
-    places
-        Whether to say where each part goes.
-    """
+    """What to order for one fabric, and where it goes; for people, its total is the last row."""
     spared = any(item.line.spares for item in bill.quote.items)
     columns: list[Column[BillRow]] = [
         column("item"),
@@ -286,9 +267,9 @@ def bill_table(
         column(
             scale.of_money("total_base"),
             lambda row: row.total.base if row.total else "",
-            mark=lambda row: ("", "") if row.priced else incomplete(bill),
+            mark=lambda row: ("", "") if row.priced else _lacking(bill),
         ),
-        column(span_of(), lambda row: _span(scale, row.total) if row.total else ""),
+        span_column("total", scale, none=""),
     ]
     return Table(
         f"bill of {bill.name}",
@@ -301,9 +282,22 @@ def bill_table(
     )
 
 
-def span_of(title: str = "low-high") -> Quantity:
-    """A column of amounts from low to high."""
-    return quantity("range", title=title, form="code")
+def span_column(
+    path: str,
+    scale: Scale,
+    title: str = "low-high",
+    *,
+    between: str = "-",
+    shown: Shown = "always",
+    none: str | None = None,
+) -> Column[Any]:
+    """A column of amounts from low to high, for people."""
+
+    def get(row: object) -> Cell:
+        amount = value_at(row, path)
+        return scale.span(amount.low, amount.high, between=between) if amount else none
+
+    return column("range", get, title=title, form="code", shown=shown, data=False)
 
 
 def _beside(row: BillRow) -> str:
@@ -312,20 +306,13 @@ def _beside(row: BillRow) -> str:
     return f"{network} network" if network else ""
 
 
-def _span(scale: Scale, amount: Range) -> str:
-    return scale.span(amount.low, amount.high)
-
-
-def of_bill(
-    path: str, write: Callable[[Any], Cell] = lambda value: value
-) -> Callable[[FabricBill | Unbuildable], Cell]:
-    """What stands at a path in a bill, as it is or written; none for a fabric without one."""
-    return lambda row: write(value_at(row, path)) if isinstance(row, FabricBill) else None
-
-
-def incomplete(row: FabricBill | Unbuildable) -> tuple[str, str]:
+def incomplete(row: Priced) -> tuple[str, str]:
     """The sign of a price that leaves lines out."""
-    return ("≥ " if isinstance(row, FabricBill) and row.quote.unpriced else ""), ""
+    return _lacking(row.bill)
+
+
+def _lacking(bill: FabricBill | None) -> tuple[str, str]:
+    return ("≥ " if bill and bill.quote.unpriced else ""), ""
 
 
 def _line(name: str) -> Callable[[BillRow], Cell]:
@@ -345,7 +332,6 @@ def _each(row: BillRow) -> Cell:
     return "no price" if row.priced else ""
 
 
-CASES = ("low", "base", "high")
 ITEM_DATA: tuple[Column[BillRow], ...] = (
     *columns("fabric", "currency"),
     *columns("category", "item", "specification", of="priced.line"),
@@ -359,23 +345,18 @@ ITEM_DATA: tuple[Column[BillRow], ...] = (
 
 
 def _compare(cheaper: FabricBill, dearer: FabricBill) -> Comparison:
-    """Break-evens over all priced parts of two bills, and the parts without a price that differ."""
+    """Break-evens over all priced parts of two bills, and the items without a price that differ."""
     one, two = cheaper.quote, dearer.quote
     parts = sorted({*one.priced_parts, *two.priced_parts})
+    counts, others = _orders(one.unpriced), _orders(two.unpriced)
+    items = sorted({*counts, *others})
     return Comparison(
         cheaper=cheaper.name,
         dearer=dearer.name,
         difference=two.total.base - one.total.base,
         break_evens=tuple(break_even(one, two, part) for part in parts),
-        uncounted=_uncounted(one.unpriced, two.unpriced),
+        uncounted=tuple(item for item in items if counts[item] != others[item]),
     )
-
-
-def _uncounted(one: tuple[BillItem, ...], two: tuple[BillItem, ...]) -> tuple[str, ...]:
-    """Items without a price that the two bills do not hold alike."""
-    counts, others = (_orders(lines) for lines in (one, two))
-    items = sorted({*counts, *others})
-    return tuple(item for item in items if counts[item] != others[item])
 
 
 def _orders(lines: tuple[BillItem, ...]) -> Counter[str]:
@@ -391,20 +372,13 @@ def _item_dict(item: PricedItem) -> dict[str, Any]:
     line, price = item.line, item.price
     return {
         "network": line.network or TRAINING,
-        "category": line.category,
-        "item": line.item,
-        "specification": line.specification,
-        "quantity": line.quantity,
-        "spares": line.spares,
-        "order": line.order,
-        "unit": line.unit,
+        **values_at(line, "category", "item", "specification"),
+        **values_at(line, "quantity", "spares", "order", "unit"),
         "price_part": price.what if price else None,
         "price_units": item.price_units,
         "unit_price": asdict(item.unit_price) if price else None,
         "total": asdict(item.total) if price else None,
-        "price_date": price.date if price else None,
-        "price_source": price.source if price else None,
-        "price_confidence": price.confidence if price else None,
+        **{f"price_{key}": value_at(price, key) for key in ("date", "source", "confidence")},
         "notes": list(line.notes),
     }
 
@@ -415,8 +389,8 @@ def _sentence(comparison: Comparison, currency: str) -> str:
     if comparison.difference <= 0:
         return f"{one} and {two} cost the same at base prices."
     unless = [
-        f"{_one(found.part)} costs {_side(found)} {found.price:,.0f} {currency}"
-        f" (base {found.base:,.0f})"
+        f"{_one(found.part)} costs {'less' if found.direction == 'below' else 'more'} than"
+        f" {found.price:,.0f} {currency} (base {found.base:,.0f})"
         for found in comparison.break_evens
         if found.price is not None
     ]
@@ -435,10 +409,6 @@ def _one(part: str) -> str:
     """A price row with its article."""
     words = part_words(part)
     return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
-
-
-def _side(found: BreakEven) -> str:
-    return "less than" if found.direction == "below" else "more than"
 
 
 DEFAULT_FABRICS = ("rail-optimized", "rail-only")
@@ -489,7 +459,7 @@ class Cost(PricingQuestion[CostAnswer]):
             raise InputError(
                 "--floor-plan has no place for circuit switches: leave it or --ocs out"
             )
-        shares = parse_spares(self.asked_spares)
+        shares = parse_spares(list(self.spares))
         bills, refused = [], []
         for spec in specs:
             try:
@@ -503,7 +473,7 @@ class Cost(PricingQuestion[CostAnswer]):
         inputs = self.inputs(
             hb_size=sizing.hb_size,
             fabrics=[spec.name for spec in specs],
-            spares=self.asked_spares,
+            spares=list(self.spares),
             networks=[network.name for network, _ in books.networks],
             currency=money,
             discount=books.prices.discount,

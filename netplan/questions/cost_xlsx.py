@@ -6,69 +6,58 @@ numbers as the JSON. Text from users' files is written as text: never a formula,
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import xlsxwriter
-from msgspec import Struct
 from xlsxwriter.utility import xl_rowcol_to_cell
 from xlsxwriter.workbook import Workbook
 from xlsxwriter.worksheet import Worksheet
 
 from netplan.costing.fabric_bill import FabricBill
-from netplan.costing.prices import Price
 from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
+from netplan.questions.pricing import CASES, prices_in_use
 from netplan.reports.quantities import part_words
 from netplan.reports.xlsx import CREATED, SAFE
 
-CASES = ("low", "base", "high")
 MAX_SHEET_NAME = 31
 WIDE_COLUMN, TEXT_COLUMN, NUMBER_COLUMN = 44, 26, 15
 
 
-class PricedBills(Struct, frozen=True):
-    """What the workbook shows: bills, the question with its defaults, and notes by subject."""
-
-    inputs: dict[str, Any]
-    currency: str
-    bills: tuple[FabricBill, ...]
-    notes: tuple[tuple[str, str], ...]
-
-
-def cost_xlsx(answer: PricedBills) -> bytes:
-    """The workbook as bytes: Summary, Prices, one bill a fabric, Drivers, Notes."""
+def cost_xlsx(
+    inputs: Mapping[str, Any],
+    currency: str,
+    bills: Sequence[FabricBill],
+    notes: Iterable[tuple[str, str]],
+) -> bytes:
+    """The workbook as bytes: Summary, Prices, one bill a fabric, Drivers, Notes by subject."""
     buffer = io.BytesIO()
     with xlsxwriter.Workbook(buffer, {"in_memory": True, **SAFE}) as book:
         book.set_properties({"title": "Bill of materials", "created": CREATED})
-        sheets = _Sheets(book, answer)
-        _summary(sheets)
+        sheets = _Sheets(book, inputs, bills)
+        _summary(sheets, currency)
         _prices(sheets)
-        for number, bill in enumerate(answer.bills):
+        for number, bill in enumerate(bills):
             _bill(sheets, number, bill)
         _drivers(sheets)
-        _notes(sheets)
+        _notes(sheets, [*notes, *(("Input", f"{key}: {value}") for key, value in inputs.items())])
     return buffer.getvalue()
-
-
-def sheet_names(bills: Sequence[FabricBill]) -> list[str]:
-    """Names of the bills' sheets: without the signs that spreadsheets refuse, short, distinct."""
-    names: list[str] = []
-    for number, bill in enumerate(bills, start=1):
-        plain = re.sub(r"[^\w .-]", "-", f"Bill {number} {bill.name}")
-        names.append(plain[:MAX_SHEET_NAME].strip())
-    return names
 
 
 class _Sheets:
     """The sheets of one workbook, and where the numbers stand that formulas refer to."""
 
-    def __init__(self, book: Workbook, answer: PricedBills) -> None:
-        self.answer = answer
+    def __init__(
+        self, book: Workbook, inputs: Mapping[str, Any], bills: Sequence[FabricBill]
+    ) -> None:
+        self.inputs, self.bills = inputs, bills
         self.summary = book.add_worksheet("Summary")
         self.prices = book.add_worksheet("Prices")
-        self.names = sheet_names(answer.bills)
-        self.bills = [book.add_worksheet(name) for name in self.names]
+        # Without the signs that spreadsheets refuse, short, distinct.
+        plain = (re.sub(r"[^\w .-]", "-", bill.name) for bill in bills)
+        names = (f"Bill {number} {name}" for number, name in enumerate(plain, start=1))
+        self.orders = [book.add_worksheet(name[:MAX_SHEET_NAME].strip()) for name in names]
         self.drivers = book.add_worksheet("Drivers")
         self.notes = book.add_worksheet("Notes")
         self.bold = book.add_format({"bold": True})
@@ -77,25 +66,12 @@ class _Sheets:
         self.count = book.add_format({"num_format": "#,##0"})
         # The cells that a buyer may change.
         self.input = book.add_format({"num_format": "General", "bg_color": "#FFF6D6"})
-        self.parts = _parts(answer)
+        self.parts = prices_in_use(bills)
 
     def price_cell(self, part: str, offer: Range, case: str) -> str:
         """Cell of a part's price on the sheet Prices."""
         row = 1 + list(self.parts).index((part, offer))
         return f"Prices!{_fixed(row, 2 + CASES.index(case))}"
-
-
-def _parts(answer: PricedBills) -> dict[tuple[str, Range], tuple[Price, list[str]]]:
-    """Price rows in use and the fabrics that use them; a quantity break makes a row of its own."""
-    found: dict[tuple[str, Range], tuple[Price, list[str]]] = {}
-    for bill in answer.bills:
-        for item in bill.quote.items:
-            if item.price is None:
-                continue
-            users = found.setdefault((item.price.what, item.offer), (item.price, []))[1]
-            if bill.name not in users:
-                users.append(bill.name)
-    return found
 
 
 def _fixed(row: int, column: int) -> str:
@@ -112,18 +88,19 @@ def _setting(row: int, case: str = "low") -> str:
     return f"Summary!{_fixed(row, 1 + CASES.index(case))}"
 
 
-def _text(sheet: Worksheet, row: int, cells: Sequence[str], form: object = None) -> None:
-    for column, cell in enumerate(cells):
+def _text(
+    sheet: Worksheet, row: int, cells: Sequence[str], form: object = None, *, first: int = 0
+) -> None:
+    for column, cell in enumerate(cells, start=first):
         sheet.write_string(row, column, cell, form)
 
 
-def _summary(sheets: _Sheets) -> None:
+def _summary(sheets: _Sheets, currency: str) -> None:
     """Settings to change, and the totals of every fabric."""
-    sheet, answer = sheets.summary, sheets.answer
-    inputs = answer.inputs
+    sheet, inputs = sheets.summary, sheets.inputs
     sheet.set_column(0, 0, WIDE_COLUMN)
     sheet.set_column(1, 10, NUMBER_COLUMN)
-    title = f"Bill of materials for {inputs['gpus']:,} GPUs, amounts in {answer.currency}"
+    title = f"Bill of materials for {inputs['gpus']:,} GPUs, amounts in {currency}"
     sheet.write_string(0, 0, title, sheets.bold)
     sheet.write_string(1, 0, "Shaded cells may be changed; all sheets follow.")
     _text(sheet, 2, ["Setting", *CASES], sheets.head)
@@ -139,7 +116,7 @@ def _summary(sheets: _Sheets) -> None:
     heads += ["Energy/year", "Annuity/year", "Cost/year", "Cost over life"]
     start = FIRST_RUNNING + len(RUNNING) + 1
     _text(sheet, start, heads, sheets.head)
-    for number, bill in enumerate(answer.bills):
+    for number, bill in enumerate(sheets.bills):
         for offset, case in enumerate(CASES):
             _summary_row(sheets, start + 1 + number * len(CASES) + offset, number, bill, case)
 
@@ -175,14 +152,13 @@ def _prices(sheets: _Sheets) -> None:
     sheet.set_column(7, 7, WIDE_COLUMN)
     heads = ["Part", "Unit", *CASES, "Date", "Confidence", "Source", "For"]
     _text(sheet, 0, heads, sheets.head)
-    full = 1 / (1 - sheets.answer.inputs["discount"])
+    full = 1 / (1 - sheets.inputs["discount"])
     for row, ((part, offer), (price, users)) in enumerate(sheets.parts.items(), start=1):
         _text(sheet, row, [part_words(part), price.unit.partition("/")[2]])
         for column, case in enumerate(CASES, start=2):
             sheet.write_number(row, column, getattr(full * offer, case), sheets.input)
         origin = (price.date, price.confidence, price.source, ", ".join(users))
-        for column, cell in enumerate(origin, start=5):
-            sheet.write_string(row, column, cell)
+        _text(sheet, row, origin, first=5)
 
 
 BILL_HEADS = (
@@ -196,12 +172,12 @@ ORDER, PRICE_UNITS, FIRST_EACH, FIRST_TOTAL, NOTES = 5, 7, 8, 11, 14
 
 def _total_cell(sheets: _Sheets, number: int, bill: FabricBill, case: str) -> str:
     cell = _fixed(1 + len(bill.quote.items), FIRST_TOTAL + CASES.index(case))
-    return f"'{sheets.names[number]}'!{cell}"
+    return f"'{sheets.orders[number].name}'!{cell}"
 
 
 def _bill(sheets: _Sheets, number: int, bill: FabricBill) -> None:
     """One fabric: a row a part, and the total below."""
-    sheet = sheets.bills[number]
+    sheet = sheets.orders[number]
     sheet.set_column(1, 2, WIDE_COLUMN)
     sheet.set_column(3, NOTES - 1, NUMBER_COLUMN)
     sheet.set_column(NOTES, NOTES, WIDE_COLUMN)
@@ -247,7 +223,7 @@ def _drivers(sheets: _Sheets) -> None:
     sheet.set_column(2, 5, NUMBER_COLUMN)
     _text(sheet, 0, ["Fabric", "Part", "Units", "Total at low", "at high", "Swing"], sheets.head)
     row = 0
-    for number, bill in enumerate(sheets.answer.bills):
+    for number, bill in enumerate(sheets.bills):
         base = _total_cell(sheets, number, bill, "base")
         for driver in bill.drivers:
             row += 1
@@ -263,11 +239,10 @@ def _drivers(sheets: _Sheets) -> None:
             sheet.write_formula(row, 5, swing, sheets.money, driver.swing)
 
 
-def _notes(sheets: _Sheets) -> None:
-    """Break-even statements, notes of the fabrics, and what is left out."""
-    sheet, answer = sheets.notes, sheets.answer
+def _notes(sheets: _Sheets, rows: Sequence[tuple[str, str]]) -> None:
+    """Break-even statements, notes of the fabrics, what is left out, and the inputs."""
+    sheet = sheets.notes
     sheet.set_column(0, 0, TEXT_COLUMN)
     sheet.set_column(1, 1, 3 * WIDE_COLUMN)
-    rows = [*answer.notes, *(("Input", f"{key}: {value}") for key, value in answer.inputs.items())]
     for row, cells in enumerate(rows):
         _text(sheet, row, cells)

@@ -13,6 +13,7 @@ from netplan.performance.plan import PlanTime
 from netplan.performance.proof import Found, Levels, Searches
 from netplan.questions.compare import FabricRow, dollar_columns, plan_columns
 from netplan.questions.constraints import Verdict, unpriced_parts
+from netplan.questions.cost import span_column
 from netplan.questions.designs import (
     Design,
     Objective,
@@ -25,7 +26,10 @@ from netplan.questions.designs import (
     ratio,
     watts,
 )
-from netplan.reports.answer import Answer
+from netplan.questions.inputs import replaced_lines
+from netplan.questions.training import training_words
+from netplan.records import replace
+from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import Scale
 from netplan.reports.sections import (
     Column,
@@ -38,28 +42,14 @@ from netplan.reports.sections import (
     columns,
 )
 from netplan.topologies.specs import FabricSpec
-from netplan.version import __version__
 
 NAMED_EQUALS = 3
 
 
 class FrontRow(Struct, frozen=True):
-    """One point of the front.
+    """One point of the front: its design, timed, with the loss of the worst single switch.
 
-    Parameters
-    ----------
-    number
-        Its place, counted from 1.
-    design
-        The design; of equal ones the first.
-    row
-        Its row as in a comparison, timed.
-    best
-        Its best parallel plan.
-    loss
-        What the failure of the worst single switch takes.
-    equal
-        Designs that are exactly as good in both.
+    Points are numbered from 1. Of designs that are exactly as good in both one stands for all.
     """
 
     number: int
@@ -72,10 +62,11 @@ class FrontRow(Struct, frozen=True):
     def to_dict(self, currency: str) -> dict[str, Any]:
         """One row of the JSON answer."""
         data = self.row.to_dict(currency)
-        del data["cost_reduction"]  # it is against a fabric that may not be in the space
+        # What is saved is against a fabric that may not be in the space.
+        known = {"fabric", "hb_size", "cost_reduction"}
         return {
             **self.design.key(),
-            **{key: value for key, value in data.items() if key not in ("fabric", "hb_size")},
+            **{key: value for key, value in data.items() if key not in known},
             "survives_switch": self.loss.survives,
             "worst_switch_share": self.loss.share,
             "equal": [design.key() for design in self.equal],
@@ -83,18 +74,13 @@ class FrontRow(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """From one point of the front to the next: what is paid for what speed.
-
-    Parameters
-    ----------
-    faster
-        Gain in speed, which is one over the iteration time [1].
-    price
-        What it costs more [currency or W].
-    """
+    """From one point of the front to the next: what is paid for what speed."""
 
     faster: float
+    """Gain in speed, which is one over the iteration time [1]."""
+
     price: float
+    """What it costs more [currency or W]."""
 
     @property
     def per_percent(self) -> float:
@@ -103,21 +89,7 @@ class Step(Struct, frozen=True):
 
 
 class Tally(Struct, frozen=True):
-    """How many designs there are, and what became of them.
-
-    Parameters
-    ----------
-    size, built
-        Designs in the space, and those that can be built [1].
-    verdicts
-        How many of the built ones meet each demand.
-    feasible
-        Those that meet all [1].
-    untimed
-        Those of the feasible ones without a time: no levels, or no plan [1].
-    searches
-        Plan searches of the proof.
-    """
+    """How many designs there are, how many can be built, meet each demand and all, have no time."""
 
     size: int
     built: int
@@ -148,23 +120,7 @@ class Tally(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Optimization(Answer):
-    """The answer of :func:`netplan.optimize`.
-
-    Parameters
-    ----------
-    inputs
-        The question, with all defaults filled in.
-    objective
-        What is set against the iteration time.
-    rows
-        The front, cheapest first.
-    tally
-        The space and the proof.
-    notes
-        What was left out, and what to know.
-    currency
-        Of all prices.
-    """
+    """The answer of :func:`netplan.optimize`: the front, cheapest first, and how it was proven."""
 
     inputs: dict[str, Any]
     objective: Objective
@@ -191,21 +147,17 @@ class Optimization(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan optimize --format json``."""
         unit = "usd" if self.objective == "cost" else "w"
+        paid, each = f"price_{unit}", f"price_per_percent_{unit}"
         steps = [self.step(number) for number in range(len(self.rows) - 1)]
-        return {
-            "netplan_version": __version__,
-            "inputs": self.inputs,
-            "currency": self.currency,
-            "front": [row.to_dict(self.currency) for row in self.rows],
-            "knee": self.knee,
-            "steps": [
-                {"faster": step.faster, f"price_{unit}": step.price}
-                | {f"price_per_percent_{unit}": step.per_percent}
-                for step in steps
-            ],
-            "space": self.tally.to_dict(),
-            "notes": list(self.notes),
-        }
+        return answer_dict(
+            self.inputs,
+            currency=self.currency,
+            front=[row.to_dict(self.currency) for row in self.rows],
+            knee=self.knee,
+            steps=[{"faster": s.faster, paid: s.price, each: s.per_percent} for s in steps],
+            space=self.tally.to_dict(),
+            notes=list(self.notes),
+        )
 
     def sections(self) -> Iterator[Section]:
         """Heading, networks, training runs, the knee, the proof, notes."""
@@ -224,19 +176,13 @@ class Optimization(Answer):
     def _heading(self) -> Heading:
         inputs = self.inputs
         switches = " or ".join(f"{one:,}" for one in inputs["radices"])
+        books = (
+            f"switches of {switches} ports, {inputs['link_gbps']:g} Gb/s; prices"
+            f" {inputs['prices']}, power {inputs['power']}"
+        )
         return Heading(
             f"Networks for {inputs['gpus']:,} GPUs: {self.objective} against iteration time",
-            (
-                (
-                    f"switches of {switches} ports, {inputs['link_gbps']:g} Gb/s; prices"
-                    f" {inputs['prices']}, power {inputs['power']}"
-                ),
-                (
-                    f"training {inputs['model']}, batch {inputs['batch']:,}, on"
-                    f" {inputs['accelerator']}; iteration model {inputs['iteration_model']}"
-                ),
-                *(f"with {key} = {value}" for key, value in inputs["set"].items()),
-            ),
+            (books, training_words(inputs), *replaced_lines(inputs)),
         )
 
     def _network(self) -> Iterator[Column[FrontRow]]:
@@ -257,10 +203,8 @@ class Optimization(Answer):
         yield column("currency", lambda _: self.currency, shown="never")
         base = scale.of_money("cost_base")
         yield column(base, "row.cost.base", shown="always" if cost else "never")
-        if cost and any(one.low < one.high for one in costs):
-            yield column(
-                "range", lambda row: _span(row, scale), title="low-high", form="code", data=False
-            )
+        if cost and any(one.spread for one in costs):
+            yield span_column("row.cost", replace(scale, digits=0))
         yield column("cost_low", "row.cost.low", shown="never")
         yield column("cost_high", "row.cost.high", shown="never")
         yield from dollar_columns(self.currency, "row.")
@@ -325,11 +269,6 @@ class Optimization(Answer):
         )
 
 
-def _span(row: FrontRow, scale: Scale) -> str | None:
-    cost = row.row.cost
-    return scale.span(cost.low, cost.high, 0) if cost else None
-
-
 NUMBER: Column[FrontRow] = column("design", "number", title="")
 FOR_PROGRAMS: tuple[Column[FrontRow], ...] = (
     column("tiers", lambda row: len(row.design.fabric.tiers)),
@@ -350,22 +289,19 @@ def notes_of(
     feasible: Sequence[Design],
     found: Mapping[Levels, Found],
     valued: tuple[Objective, BillBooks],
-) -> tuple[str, ...]:
+) -> Iterator[str]:
     """What was left out of a space and why, and what its costs do not hold."""
-    return (
-        *_domain_gear(feasible, *valued),
-        *_incomplete(space.designs, *valued),
-        *_without_time(feasible, found),
-        *_unbuildable(space),
-    )
+    yield from _domain_gear(feasible, *valued)
+    yield from _incomplete(space.designs, *valued)
+    yield from _without_time(feasible, found)
+    yield from _unbuildable(space)
 
 
-def other_domains(specs: Sequence[FabricSpec]) -> tuple[str, ...]:
+def other_domains(specs: Sequence[FabricSpec]) -> Iterator[str]:
     """Name the fabrics that are not in the space, since their HB domains have another size."""
-    if not specs:
-        return ()
-    names = ", ".join(f"{spec.name} ({spec.hb_size:,})" for spec in specs)
-    return (f"Not in the space, since they bring HB domains of other sizes: {names}.",)
+    if specs:
+        names = ", ".join(f"{spec.name} ({spec.hb_size:,})" for spec in specs)
+        yield f"Not in the space, since they bring HB domains of other sizes: {names}."
 
 
 def _domain_gear(
@@ -408,19 +344,27 @@ def _incomplete(designs: Sequence[Design], objective: Objective, books: BillBook
         )
 
 
-def _without_time(designs: Sequence[Design], found: Mapping[Levels, Found]) -> Iterator[str]:
-    """Say of which designs there is no time, reason by reason."""
-    groups: dict[str, list[Design]] = {}
-    for design in designs:
-        levels = design.fabric.levels
-        reason = found.get(levels) if levels else _NOT_FULL
-        if isinstance(reason, str):
-            groups.setdefault(reason, []).append(design)
-    for reason, members in groups.items():
-        yield f"Without a time, {counted(len(members), 'design')} of {_fabrics(members)}: {reason}"
+def why_no_time(design: Design, found: Mapping[Levels, Found]) -> str:
+    """Why a design has no time; empty where it has one, or none was worked out."""
+    levels = design.fabric.levels
+    reason = found.get(levels) if levels else _NOT_FULL
+    return reason if isinstance(reason, str) else ""
 
 
 _NOT_FULL = "their rings are open, or HB domains do not fill them."
+
+
+def _without_time(designs: Sequence[Design], found: Mapping[Levels, Found]) -> Iterator[str]:
+    """Say of which designs there is no time, reason by reason."""
+    reasons: dict[str, list[Design]] = {}
+    for design in designs:
+        reasons.setdefault(why_no_time(design, found), []).append(design)
+    for reason, members in reasons.items():
+        if reason:
+            yield (
+                f"Without a time, {counted(len(members), 'design')} of {_fabrics(members)}:"
+                f" {reason}"
+            )
 
 
 def _unbuildable(space: Space) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from netplan.catalog import Record, Shelf, unknown_name, user_roots
 from netplan.documents import read_scalar
@@ -25,9 +25,7 @@ class CatalogReader:
     """
 
     def __init__(
-        self,
-        catalog: str | Path | None = None,
-        overrides: Mapping[str, str] | None = None,
+        self, catalog: str | Path | None = None, overrides: Mapping[str, str] | None = None
     ) -> None:
         self.roots = user_roots(catalog)
         self.overrides = dict(overrides or {})
@@ -38,6 +36,10 @@ class CatalogReader:
         record = shelf.load(name, self.roots, self.overrides)
         self._known += [shelf.role, record.name]
         return record
+
+    def named(self, shelf: Shelf[RecordT], name: str | None) -> RecordT | None:
+        """Load a record where one is named."""
+        return self.load(shelf, name) if name else None
 
     def replaced(self) -> dict[str, object]:
         """Return the values that were replaced, as the answer's inputs show them.
@@ -77,6 +79,11 @@ def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
             )
         found[key.strip()] = value.strip()
     return found
+
+
+def replaced_lines(inputs: Mapping[str, Any]) -> tuple[str, ...]:
+    """Lines of a heading on the values that were replaced."""
+    return tuple(f"with {key} = {value}" for key, value in inputs["set"].items())
 
 
 def sizing_on(

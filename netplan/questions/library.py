@@ -66,7 +66,7 @@ def read_library(reader: CatalogReader, wanted: Iterable[tuple[Shelf[Any], str |
     return Library(tuple(records), reader.replaced())
 
 
-Section = Literal[
+Chapter = Literal[
     "comparison",
     "price",
     "drivers",
@@ -90,7 +90,7 @@ class ReportDefinition(Record, frozen=True, kw_only=True):
     prices: str = ""
     fabrics: Annotated[tuple[str, ...], Meta(min_length=1)]
     drivers_shown: PositiveInt
-    sections: Annotated[tuple[Section, ...], Meta(min_length=1)]
+    sections: Annotated[tuple[Chapter, ...], Meta(min_length=1)]
     template: Annotated[str, Meta(pattern=r"^[\w-]+\.html\.j2$")]
 
 

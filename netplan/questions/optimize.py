@@ -5,10 +5,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, ClassVar, get_args
 
-from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.fabric_bill import BillBooks
-from netplan.costing.power import POWER_BOOKS
-from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES, SwitchModel
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.survival import switch_loss
@@ -28,9 +25,17 @@ from netplan.questions.designs import (
     SwitchChoice,
     build_space,
 )
-from netplan.questions.front import FrontRow, Optimization, Tally, notes_of, other_domains
+from netplan.questions.front import (
+    FrontRow,
+    Optimization,
+    Tally,
+    notes_of,
+    other_domains,
+    why_no_time,
+)
 from netplan.questions.inputs import CatalogReader, sizing_on
-from netplan.questions.question import GpusQuestion, asks, optional, shared
+from netplan.questions.pricing import read_books
+from netplan.questions.question import GpusQuestion, asks, optional, several, shared
 from netplan.questions.training import TrainingQuestion
 from netplan.records import replace
 from netplan.topologies.specs import FABRICS, FabricSpec
@@ -70,36 +75,28 @@ class Optimize(TrainingQuestion[Optimization], GpusQuestion[Optimization]):
         "netplan optimize --gpus 16384 --hb-size 8 --for power --survives-switch",
     )
 
-    fabrics: Sequence[str] = optional(
-        "This fabric (repeatable).", flag="--fabric", many=True, default=(), otherwise="all"
-    )
-    hb_sizes: Sequence[int] = optional(
+    fabrics: Sequence[str] = several("This fabric (repeatable).", flag="--fabric", otherwise="all")
+    hb_sizes: Sequence[int] = several(
         "GPUs per HB domain (repeatable).",
         "whole",
         flag="--hb-size",
-        many=True,
-        default=(),
         unit="GPUs",
         otherwise="8, 16, ... 1024, and the accelerator's",
     )
-    radices: Sequence[int] = optional(
+    radices: Sequence[int] = several(
         "Ports per switch (repeatable).",
         "whole",
         flag="--radix",
-        many=True,
-        default=(),
         unit="ports",
         otherwise="64, 128",
     )
-    switches: Sequence[str] = optional(
-        "This switch model, not a radix (repeatable).", flag="--switch", many=True, default=()
+    switches: Sequence[str] = several(
+        "This switch model, not a radix (repeatable).", flag="--switch"
     )
-    oversubscriptions: Sequence[float] = optional(
+    oversubscriptions: Sequence[float] = several(
         "Down over up at Clos leaves (repeatable).",
         "ratio",
         flag="--oversubscription",
-        many=True,
-        default=(),
         otherwise="1:1 to 4:1",
     )
     objective: Objective = shared(
@@ -140,18 +137,12 @@ class Optimize(TrainingQuestion[Optimization], GpusQuestion[Optimization]):
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.accelerator)
         training = self.training(reader, on)
-        books = BillBooks(
-            prices=reader.load(PRICE_BOOKS, self.prices),
-            power=reader.load(POWER_BOOKS, self.power),
-            cabling=reader.load(CABLING_BOOKS, self.cabling),
-        )
+        books = read_books(reader, self.prices, self.power, self.cabling)
         specs, apart = _specs(reader, self.fabrics, self.hb_sizes)
         axes = Axes(
             specs=specs,
             hb_sizes=tuple(dict.fromkeys(self.hb_sizes)) or _default_domains(on, self.gpus),
-            switches=_switches(
-                reader, on, (self.radices, self.switches), models=limits.of_switches
-            ),
+            switches=self._switches(reader, gbps(on.network_bytes_per_s), limits),
             oversubscriptions=tuple(dict.fromkeys(self.oversubscriptions)),
         )
         _check(axes, on, self.gpus)
@@ -169,6 +160,31 @@ class Optimize(TrainingQuestion[Optimization], GpusQuestion[Optimization]):
         space = build_space(axes, on, self.gpus, books)
         answer = _front_of(space, inputs, search, (limits, self.objective, books))
         return replace(answer, notes=(*answer.notes, *other_domains(apart)))
+
+    def _switches(
+        self, reader: CatalogReader, speed_gbps: float, limits: Limits
+    ) -> tuple[SwitchChoice, ...]:
+        """Switches by radix or by model; where limits ask for models, those that have a radix.
+
+        Raises
+        ------
+        InputError
+            If both are given, or a model forwards no packets at the link rate.
+        """
+        if self.radices and self.switches:
+            raise InputError("--radix and --switch both say which switch: give one of them")
+        if self.switches:
+            named = [reader.load(SWITCHES, name) for name in dict.fromkeys(self.switches)]
+            return tuple(SwitchChoice(_ports(reader, one, speed_gbps), one) for one in named)
+        radices = tuple(dict.fromkeys(self.radices)) or DEFAULT_RADICES
+        if not limits.of_switches:
+            return tuple(map(SwitchChoice, radices))
+        known = [reader.load(SWITCHES, name) for name in SWITCHES.paths(reader.roots)]
+        choices = []
+        for radix in radices:
+            fitting = [SwitchChoice(radix, one) for one in known if one.radix(speed_gbps) == radix]
+            choices += fitting or [SwitchChoice(radix)]
+        return tuple(choices)
 
 
 optimize = asks(Optimize)
@@ -193,38 +209,6 @@ def _default_domains(on: Accelerator, gpus: int) -> tuple[int, ...]:
     """Powers of two from 8 to 1,024 and the accelerator's own domain, cut to the cluster [1]."""
     powers = {2**power for power in range(3, 11) if 2**power <= gpus}
     return tuple(sorted(powers | {min(on.hb_size, max(gpus, 1))}))
-
-
-def _switches(
-    reader: CatalogReader,
-    on: Accelerator,
-    asked: tuple[Sequence[int], Sequence[str]],
-    *,
-    models: bool,
-) -> tuple[SwitchChoice, ...]:
-    """Switches by radix or by model; with ``models``, the models that have a radix.
-
-    Raises
-    ------
-    InputError
-        If both are given, or a model forwards no packets at the link rate.
-    """
-    radices, names = asked
-    if radices and names:
-        raise InputError("--radix and --switch both say which switch: give one of them")
-    speed = gbps(on.network_bytes_per_s)
-    if names:
-        named = [reader.load(SWITCHES, name) for name in dict.fromkeys(names)]
-        return tuple(SwitchChoice(_ports(reader, model, speed), model) for model in named)
-    wanted = tuple(dict.fromkeys(radices)) or DEFAULT_RADICES
-    if not models:
-        return tuple(SwitchChoice(radix) for radix in wanted)
-    known = [reader.load(SWITCHES, name) for name in SWITCHES.paths(reader.roots)]
-    choices = []
-    for radix in wanted:
-        fitting = [SwitchChoice(radix, one) for one in known if one.radix(speed) == radix]
-        choices += fitting or [SwitchChoice(radix)]
-    return tuple(choices)
 
 
 def _ports(reader: CatalogReader, model: SwitchModel, speed_gbps: float) -> int:
@@ -275,10 +259,10 @@ def _front_of(
         built=len(space.designs),
         verdicts=verdicts,
         feasible=len(feasible),
-        untimed=sum(_has_no_time(design, found) for design in feasible),
+        untimed=sum(bool(why_no_time(design, found)) for design in feasible),
         searches=searches,
     )
-    notes = notes_of(space, feasible, found, (objective, books))
+    notes = tuple(notes_of(space, feasible, found, (objective, books)))
     return Optimization(inputs, objective, rows, tally, notes, books.prices.currency)
 
 
@@ -296,24 +280,12 @@ def _front(
         for design, result in timed
     ]
     rows: list[FrontRow] = []
-    for group in pareto_front(points):
-        design, result = timed[group[0]]
-        rows.append(
-            FrontRow(
-                number=len(rows) + 1,
-                design=design,
-                row=timed_row(design.row, result),
-                best=result.plans[0],
-                loss=switch_loss(design.choice.spec, design.fabric),
-                equal=tuple(timed[at][0] for at in group[1:]),
-            )
-        )
+    for first, *equal in pareto_front(points):
+        design, result = timed[first]
+        row, loss = timed_row(design.row, result), switch_loss(design.choice.spec, design.fabric)
+        same = tuple(timed[at][0] for at in equal)
+        rows.append(FrontRow(len(rows) + 1, design, row, result.plans[0], loss, same))
     return tuple(rows)
-
-
-def _has_no_time(design: Design, found: Mapping[Levels, Found]) -> bool:
-    levels = design.fabric.levels
-    return not levels or isinstance(found.get(levels), str)
 
 
 def _why_no_time(found: Mapping[Levels, Found]) -> str:

@@ -1,34 +1,33 @@
 """Inputs of all questions about money, and the books and values that they stand for."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from netplan.costing.cabling import CABLING_BOOKS
-from netplan.costing.fabric_bill import BillBooks
+from netplan.costing.fabric_bill import BillBooks, FabricBill
 from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running
 from netplan.costing.power import POWER_BOOKS
-from netplan.costing.prices import PRICE_BOOKS, PriceBook
+from netplan.costing.prices import PRICE_BOOKS, Price, PriceBook
 from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES
 from netplan.errors import CatalogError, InputError
 from netplan.questions.inputs import CatalogReader
-from netplan.questions.question import AnswerT_co, ClusterQuestion, optional, shared
-from netplan.records import asdict
+from netplan.questions.question import AnswerT_co, ClusterQuestion, optional, several, shared
+from netplan.records import asdict, replace
 from netplan.topologies.floor_plan import FLOOR_PLANS
-from netplan.topologies.site_networks import SITE_NETWORKS, SiteNetwork
-from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.topologies.site_networks import SITE_NETWORKS
+from netplan.topologies.specs import FABRICS
+
+CASES = ("low", "base", "high")
+"""The amounts of a range."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PricingQuestion(ClusterQuestion[AnswerT_co]):
     """Inputs of all questions about the bills of one cluster."""
 
-    fabrics: Sequence[str] = optional(
-        "This fabric (repeatable).",
-        flag="--fabric",
-        many=True,
-        default=(),
-        otherwise="rail-optimized and rail-only",
+    fabrics: Sequence[str] = several(
+        "This fabric (repeatable).", flag="--fabric", otherwise="rail-optimized and rail-only"
     )
     prices: str = shared("Price book.")
     power: str = shared("Power book.")
@@ -36,27 +35,17 @@ class PricingQuestion(ClusterQuestion[AnswerT_co]):
     economics: str = shared("PUE, tariff, rate.")
     switch: str | None = optional("Switch model with that many ports.", otherwise="any")
     ocs: str | None = optional("Optical circuit switch for tori.", otherwise="direct fibres")
-    networks: Sequence[str] = optional(
-        "A network beside: storage, management, out-of-band (repeatable).",
-        flag="--with",
-        many=True,
-        default=(),
+    networks: Sequence[str] = several(
+        "A network beside: storage, management, out-of-band (repeatable).", flag="--with"
     )
     floor_plan: str | None = optional("Hall that gives cable lengths.", otherwise="classes")
-    spares: str | Sequence[str] = optional(
-        "Spares: 2%, or a part=3% (repeatable).", many=True, default=()
-    )
+    spares: str | Sequence[str] = several("Spares: 2%, or a part=3% (repeatable).")
     currency: str | None = optional("Currency of the answer.", otherwise="the book's")
     discount: float | None = optional("Off every price.", "percent", otherwise="the book's")
     years: int | None = optional("Years of use.", "whole", otherwise="the economics book's")
     pue: float | None = optional("Facility over equipment power.", "real", otherwise="the same")
     tariff: float | None = optional("Price of a kWh.", "real", otherwise="the same")
     interest: float | None = optional("Interest a year, as 7%.", "percent", otherwise="the same")
-
-    @property
-    def asked_spares(self) -> list[str]:
-        """Spares as a list."""
-        return [self.spares] if isinstance(self.spares, str) else list(self.spares)
 
     def books(self, reader: CatalogReader) -> BillBooks:
         """Catalog files of the bills, the discount in the price book.
@@ -66,15 +55,15 @@ class PricingQuestion(ClusterQuestion[AnswerT_co]):
         NetplanError
             If a file is unknown or malformed, or the discount is out of range.
         """
-        book = reader.load(PRICE_BOOKS, self.prices)
-        return BillBooks(
-            prices=book if self.discount is None else _discounted(book, self.discount),
-            power=reader.load(POWER_BOOKS, self.power),
-            cabling=reader.load(CABLING_BOOKS, self.cabling),
-            switch=reader.load(SWITCHES, self.switch) if self.switch else None,
-            ocs=reader.load(SWITCHES, self.ocs) if self.ocs else None,
-            hall=reader.load(FLOOR_PLANS, self.floor_plan) if self.floor_plan else None,
-            networks=tuple(_site_networks(reader, self.networks)),
+        books = read_books(reader, self.prices, self.power, self.cabling)
+        networks = (reader.load(SITE_NETWORKS, name) for name in dict.fromkeys(self.networks))
+        return replace(
+            books,
+            prices=_discounted(books.prices, self.discount),
+            switch=reader.named(SWITCHES, self.switch),
+            ocs=reader.named(SWITCHES, self.ocs),
+            hall=reader.named(FLOOR_PLANS, self.floor_plan),
+            networks=tuple((one, reader.load(FABRICS, one.fabric)) for one in networks),
         )
 
     def running(self, reader: CatalogReader, prices: PriceBook, currency: str) -> Running:
@@ -99,6 +88,28 @@ class PricingQuestion(ClusterQuestion[AnswerT_co]):
         )
 
 
+def read_books(reader: CatalogReader, prices: str, power: str, cabling: str) -> BillBooks:
+    """Catalog files that every bill is made from."""
+    return BillBooks(
+        reader.load(PRICE_BOOKS, prices),
+        reader.load(POWER_BOOKS, power),
+        reader.load(CABLING_BOOKS, cabling),
+    )
+
+
+def prices_in_use(
+    bills: Iterable[FabricBill],
+) -> dict[tuple[str, Range], tuple[Price, list[str]]]:
+    """Price rows in use, and the fabrics that use them; a quantity break makes a row of its own."""
+    found: dict[tuple[str, Range], tuple[Price, list[str]]] = {}
+    for bill in bills:
+        for item in bill.quote.items:
+            if item.price is not None:
+                users = found.setdefault((item.price.what, item.offer), (item.price, []))[1]
+                users += [] if bill.name in users else [bill.name]
+    return found
+
+
 def running_inputs(running: Running) -> dict[str, object]:
     """Years, PUE, tariff and interest as the answer's inputs show them."""
     ranges = {"pue": running.pue, "tariff_per_kwh": running.tariff, "interest": running.interest}
@@ -109,18 +120,11 @@ def running_inputs(running: Running) -> dict[str, object]:
     }
 
 
-def _discounted(book: PriceBook, discount: float) -> PriceBook:
+def _discounted(book: PriceBook, discount: float | None) -> PriceBook:
+    if discount is None:
+        return book
     if not 0 <= discount < 1:
         raise InputError(
             f"--discount {100 * discount:g}% is out of range: give 0% up to below 100%"
         )
-    return book.changed(discount=discount)
-
-
-def _site_networks(
-    reader: CatalogReader, names: Sequence[str]
-) -> Iterator[tuple[SiteNetwork, FabricSpec]]:
-    """Site networks with the fabric specs that they name; each network once."""
-    for name in dict.fromkeys(names):
-        network = reader.load(SITE_NETWORKS, name)
-        yield network, reader.load(FABRICS, network.fabric)
+    return replace(book, discount=discount)

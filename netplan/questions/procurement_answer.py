@@ -2,31 +2,26 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from math import ceil, inf
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
+from msgspec import Struct
 
 from netplan.costing.cabling import CablingBook
-from netplan.costing.fabric_bill import FabricBill, Unbuildable
+from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.lifetime import EconomicsBook
 from netplan.costing.prices import PriceBook
-from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
-from netplan.errors import CatalogError
-from netplan.questions.compare import Comparison, FabricRow
-from netplan.questions.cost import (
-    CASES,
-    CostAnswer,
-    bill_table,
-    incomplete,
-    of_bill,
-    span_of,
-)
+from netplan.errors import CatalogError, InputError
+from netplan.questions.compare import PETA, Comparison
+from netplan.questions.cost import CostAnswer, Priced, bill_table, incomplete, span_column
 from netplan.questions.faults_answer import FaultsAnswer
-from netplan.questions.library import Library, ReportDefinition
+from netplan.questions.library import Chapter, Library, ReportDefinition
+from netplan.questions.pricing import CASES, prices_in_use
 from netplan.questions.procurement_charts import (
     driver_chart,
     price_chart,
@@ -34,8 +29,7 @@ from netplan.questions.procurement_charts import (
     speed_chart,
 )
 from netplan.questions.recommendation import Recommendation, recommend
-from netplan.questions.training_run import TrainingRun, run_tokens, training_runs
-from netplan.records import replace
+from netplan.records import asdict, replace
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import DASH, Cell, Form, Quantity, Scale, part_words, quantity
 from netplan.reports.sections import (
@@ -50,25 +44,31 @@ from netplan.reports.sections import (
 )
 from netplan.topologies.drawing import fabric_drawing, rack_drawing
 from netplan.version import __version__
+from netplan.workloads.closed_forms import layer_parameters
 from netplan.workloads.models import Model
 
 KILO = 1e3
+TOKENS_PER_PARAMETER = 20
+DAY_S = 86_400.0
+YEAR_S = 365 * DAY_S
+
+
+class TrainingRun(Struct, frozen=True):
+    """One training run on one fabric, and what the network costs in that time."""
+
+    fabric: str
+    iterations: int
+    days: float
+    cost: Range
+    price_per_pflops: Range
+    """Price of the network per useful 10^15 FLOP/s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Procurement(Answer):
     """The answer of :func:`netplan.procurement`.
 
-    Parameters
-    ----------
-    definition
-        Sections and template.
-    cost, comparison
-        Bills and prices; counts, levels and iteration times.
-    library
-        The catalog files in use.
-    date
-        Date on the report, empty if none was given.
+    Its definition names chapters and template; the library holds the catalog files in use.
     """
 
     definition: ReportDefinition
@@ -81,14 +81,48 @@ class Procurement(Answer):
 
     @property
     def run_tokens(self) -> tuple[float, str]:
-        """Tokens of one training run [1], and where the number comes from."""
-        return run_tokens(self.library.one(Model), self.tokens)
+        """Tokens of one training run [1], and where the number comes from.
+
+        Where neither the question nor the model's file says it, 20 a parameter are taken (Hoffmann
+        et al., Training Compute-Optimal Large Language Models, arXiv:2203.15556), embeddings aside.
+
+        Raises
+        ------
+        InputError
+            If the number asked for is not positive.
+        """
+        given, model = self.tokens, self.library.one(Model)
+        if given is not None:
+            if not 0 < given < inf:
+                raise InputError(f"--tokens {given:g} is out of range: give a number above 0")
+            return given, "as asked"
+        if model.training_tokens is not None:
+            return model.training_tokens, "the model's own"
+        return TOKENS_PER_PARAMETER * float(
+            model.layers * layer_parameters(model)
+        ), "20 a parameter"
 
     @property
     def runs(self) -> tuple[TrainingRun, ...]:
-        """What the network costs one training run, by fabric; empty without timing."""
-        model, tokens = self.library.one(Model), self.run_tokens[0]
-        return tuple(training_runs(tokens, model, self.cost, self.comparison))
+        """One training run on every fabric that has a price and an iteration time.
+
+        A run of D tokens takes D / (batch x sequence length) iterations. It costs its share of the
+        network's yearly cost; interruptions are not counted.
+        """
+        a_step = self.comparison.inputs["batch"] * self.library.one(Model).sequence_length
+        iterations = ceil(self.run_tokens[0] / a_step)
+        useful = {row.name: row.effective_flops_per_s for row in self.comparison.rows}
+        return tuple(
+            TrainingRun(
+                bill.name,
+                iterations,
+                days=iterations * self.times_s[bill.name] / DAY_S,
+                cost=(iterations * self.times_s[bill.name] / YEAR_S) * bill.life.per_year,
+                price_per_pflops=(PETA / flops_per_s) * bill.capital,
+            )
+            for bill in self.cost.bills
+            if (flops_per_s := useful[bill.name])
+        )
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -114,7 +148,7 @@ class Procurement(Answer):
     @property
     def times_s(self) -> dict[str, float]:
         """Iteration time of each timed fabric [s]."""
-        return {row.name: row.best.iteration_time_s for row in self.comparison.rows if row.best}
+        return {row.name: row.time_s for row in self.comparison.rows if row.best}
 
     @property
     def recommendation(self) -> Recommendation:
@@ -127,10 +161,6 @@ class Procurement(Answer):
         name = self.recommendation.fabric
         cheapest = min(self.cost.bills, key=lambda bill: (bill.capital.base, bill.name))
         return next((bill for bill in self.cost.bills if bill.name == name), cheapest)
-
-    def row(self, name: str) -> FabricRow:
-        """Counts and timing of a fabric."""
-        return next(row for row in self.comparison.rows if row.name == name)
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan report procurement --format json``."""
@@ -145,7 +175,7 @@ class Procurement(Answer):
             "verdict": recommended.sentence,
             "reasons": list(recommended.reasons),
             "faults": self.faults.to_dict() if self.faults else None,
-            "training_runs": [run.to_dict() for run in self.runs],
+            "training_runs": [asdict(run) for run in self.runs],
             "cost": self.cost.to_dict(),
             "comparison": self.comparison.to_dict(),
         }
@@ -166,7 +196,8 @@ class Procurement(Answer):
         yield Heading(f"The network of {inputs['gpus']:,} GPUs", (books,))
         yield Paragraph(self.recommendation.sentence, "strong")
         yield Notes(tuple(("", reason) for reason in self.recommendation.reasons))
-        yield from chapters(self)
+        for chapter in self.definition.sections:
+            yield from CHAPTERS[chapter](self)
 
     def html(self) -> str:
         """The report as one HTML file that loads nothing from anywhere.
@@ -196,25 +227,6 @@ class Procurement(Answer):
         return self.cost.xlsx()
 
 
-def chapters(answer: Procurement) -> Iterator[Section]:
-    """The chapters that the report's definition names, in its order."""
-    known: dict[str, Callable[[Procurement], Iterable[Section]]] = {
-        "comparison": _comparison,
-        "price": _price,
-        "drivers": _drivers,
-        "running": _running,
-        "speed": _speed,
-        "bill": _bill,
-        "fabric": _fabric,
-        "racks": _racks,
-        "faults": _faults,
-        "assumptions": _assumptions,
-        "sources": _sources,
-    }
-    for name in answer.definition.sections:
-        yield from known[name](answer)
-
-
 def _told(
     title: str,
     name: str = "",
@@ -235,15 +247,15 @@ def _comparison(answer: Procurement) -> Iterator[Section]:
         " without a price are still to be added."
     )
     yield Heading("Fabrics side by side", (said,), "comparison")
-    columns: list[Column[FabricBill | Unbuildable]] = [
+    columns: list[Column[Priced]] = [
         column("fabric", "name"),
-        column(scale.of_money("cost_base"), of_bill("capital.base"), mark=incomplete),
-        column(span_of("low to high"), of_bill("capital", partial(_span, scale)), data=False),
-        column("cost_per_gpu", of_bill("per_gpu.base"), title=f"{priced.currency}/GPU"),
-        column("switches", of_bill("fabric.switches")),
-        _told("modules", get=of_bill("quote.items", _ordered("transceivers")), form="count"),
-        _told("cables", get=of_bill("quote.items", _ordered("cables")), form="count"),
-        column("power_w", of_bill("draw.typical_w"), title="power, kW"),
+        column(scale.of_money("cost_base"), "bill.capital.base", mark=incomplete),
+        _range("bill.capital", scale),
+        column("cost_per_gpu", "bill.per_gpu.base", title=f"{priced.currency}/GPU"),
+        column("switches", "bill.fabric.switches"),
+        _told("modules", get=partial(_ordered, "transceivers"), form="count"),
+        _told("cables", get=partial(_ordered, "cables"), form="count"),
+        column("power_w", "bill.draw.typical_w", title="power, kW"),
     ]
     if answer.times_s:
         timed = {row.name: row for row in answer.comparison.rows}
@@ -253,8 +265,7 @@ def _comparison(answer: Procurement) -> Iterator[Section]:
             column("mfu", lambda row: timed[row.name].mfu),
         ]
     chosen = answer.recommendation.fabric
-    rows = (*priced.bills, *priced.refused)
-    yield Table("fabrics", columns, rows, chosen=lambda row: row.name == chosen)
+    yield Table("fabrics", columns, priced.rows, chosen=lambda row: row.name == chosen)
     for row in priced.refused:
         yield Paragraph(f"{row.name}: {row.reason}", "quiet")
 
@@ -294,18 +305,16 @@ def _running(answer: Procurement) -> Iterator[Section]:
     )
     yield Heading("Energy and yearly cost", (said,), "running")
     yield running_chart(answer.cost)
-    span, energy = span_of("low to high"), money("energy_per_year", f"energy, {scale.title} a year")
+    used, energy = "energy_kwh_per_year", f"energy, {scale.title} a year"
     columns: list[Column[FabricBill]] = [
         column("fabric", "name"),
         column("power_w", "draw.typical_w", title="power, kW"),
-        column(
-            "energy_kwh_per_year", "life.energy_kwh_per_year.base", title="MWh a year", scale=KILO
-        ),
-        column(energy, "life.energy_per_year.base"),
-        column(span, lambda bill: _span(scale, bill.life.energy_per_year), data=False),
+        column(used, f"life.{used}.base", title="MWh a year", scale=KILO),
+        column(money("energy_per_year", energy), "life.energy_per_year.base"),
+        _range("life.energy_per_year", scale),
         column(money("annuity_per_year", "annuity"), "life.annuity_per_year.base"),
         column(money("cost_per_year", "cost a year"), "life.per_year.base"),
-        column(span, lambda bill: _span(scale, bill.life.per_year), data=False),
+        _range("life.per_year", scale),
         column(money("cost_over_life", f"over {inputs['years']} years"), "life.total.base"),
     ]
     chosen = answer.chosen.name
@@ -316,20 +325,15 @@ def _running(answer: Procurement) -> Iterator[Section]:
 def _training_run(answer: Procurement) -> Iterator[Section]:
     """What the network costs one training run, and a useful PFLOP/s; nothing without timing."""
     unit, (tokens, whose) = answer.cost.currency, answer.run_tokens
-    whole, span = Scale(1.0, unit, 0), span_of("low to high")
+    whole, useful = Scale(1.0, unit, 0), f"{unit} per useful PFLOP/s"
     columns: list[Column[TrainingRun]] = [
         column("fabric"),
         _told("iterations", form="count"),
         _told("days", form="fixed", digits=1),
         _told(f"network, {unit} a run", "run_cost", "cost.base", form="count"),
-        column(span, lambda run: _span(whole, run.cost), data=False),
-        _told(
-            f"{unit} per useful PFLOP/s",
-            "cost_per_effective_pflops",
-            "price_per_pflops.base",
-            form="count",
-        ),
-        column(span, lambda run: _span(whole, run.price_per_pflops), data=False),
+        _range("cost", whole),
+        _told(useful, "cost_per_effective_pflops", "price_per_pflops.base", form="count"),
+        _range("price_per_pflops", whole),
     ]
     said = (
         f"{answer.inputs['model']} on {tokens / 1e9:,.3g} billion tokens ({whose}), without"
@@ -507,31 +511,28 @@ class _Value(NamedTuple):
     source: str
 
 
-def _prices(answer: Procurement) -> Table[tuple[PricedItem, list[str]]]:
+def _prices(answer: Procurement) -> Table[Any]:
     """Every price in use, in the report's currency, with its source and the fabrics that use it."""
-    found: dict[tuple[str, Range], tuple[PricedItem, list[str]]] = {}
-    for bill in answer.cost.bills:
-        for item in bill.quote.items:
-            if item.price is not None:
-                users = found.setdefault((item.price.what, item.offer), (item, []))[1]
-                users += [] if bill.name in users else [bill.name]
-
+    rows = [
+        (part_words(part), price, offer, ", ".join(users))
+        for (part, offer), (price, users) in prices_in_use(answer.cost.bills).items()
+    ]
     low = f"low, {answer.cost.currency}"
     columns = [
-        _told("Part", get=lambda row: part_words(row[0].price.what), form="prose"),
-        _told("Unit", get=lambda row: row[0].price.unit.partition("/")[2]),
-        _told(low, "low", lambda row: _amount(row[0].offer.low), form="code"),
-        _told("base", get=lambda row: _amount(row[0].offer.base), form="code"),
-        _told("high", get=lambda row: _amount(row[0].offer.high), form="code"),
-        _told("Date", get="0.price.date"),
-        _told("Confidence", get="0.price.confidence"),
-        _told("Source", get="0.price.source", form="prose"),
-        _told("Used by", "used_by", lambda row: ", ".join(row[1]), form="prose"),
+        _told("Part", get="0", form="prose"),
+        _told("Unit", get=lambda row: row[1].unit.partition("/")[2]),
+        _told(low, "low", lambda row: _amount(row[2].low), form="code"),
+        _told("base", get=lambda row: _amount(row[2].base), form="code"),
+        _told("high", get=lambda row: _amount(row[2].high), form="code"),
+        _told("Date", get="1.date"),
+        _told("Confidence", get="1.confidence"),
+        _told("Source", get="1.source", form="prose"),
+        _told("Used by", "used_by", "3", form="prose"),
     ]
     discount = answer.inputs["discount"]
     less = f" and a discount of {100 * discount:g} %" if discount else ""
     said = f"In {answer.cost.currency}, with quantity breaks{less} applied."
-    return Table("prices", columns, list(found.values()), title="Prices in use", legend=(said,))
+    return Table("prices", columns, rows, title="Prices in use", legend=(said,))
 
 
 def _rates(answer: Procurement) -> Iterator[Section]:
@@ -552,16 +553,19 @@ def _rates(answer: Procurement) -> Iterator[Section]:
     yield Table("rates", columns, rows, title="Exchange rates")
 
 
-def _ordered(category: str) -> Callable[[Iterable[PricedItem]], int]:
+def _ordered(category: str, row: Priced) -> int | None:
     """Units of a category to order, spares included."""
-    return lambda items: sum(one.line.order for one in items if one.line.category == category)
+    if row.bill is None:
+        return None
+    return sum(one.line.order for one in row.bill.quote.items if one.line.category == category)
 
 
 SOURCE = _told("Source", form="prose")
 
 
-def _span(scale: Scale, amount: Range) -> str:
-    return f"{scale.one(amount.low)} to {scale.one(amount.high)}" if amount.spread else DASH
+def _range(path: str, scale: Scale) -> Column[Any]:
+    """A column of amounts from low to high."""
+    return span_column(path, scale, "low to high", between=" to ")
 
 
 def _value(value: object) -> str:
@@ -579,3 +583,18 @@ def _value(value: object) -> str:
 
 def _amount(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
+
+
+CHAPTERS: dict[Chapter, Callable[[Procurement], Iterator[Section]]] = {
+    "comparison": _comparison,
+    "price": _price,
+    "drivers": _drivers,
+    "running": _running,
+    "speed": _speed,
+    "bill": _bill,
+    "fabric": _fabric,
+    "racks": _racks,
+    "faults": _faults,
+    "assumptions": _assumptions,
+    "sources": _sources,
+}

@@ -99,6 +99,11 @@ def optional(help_: str, kind: Kind = "text", *, default: object = None, **facts
     return field(default=default, metadata={OPTION: option}, kw_only=not option.argument)
 
 
+def several(help_: str, kind: Kind = "text", **facts: Any) -> Any:  # noqa: ANN401
+    """An input that can be given several times, or not at all."""
+    return optional(help_, kind, default=(), many=True, **facts)
+
+
 def absent() -> Any:  # noqa: ANN401
     """An input of other questions that this one does not take."""
     return field(default=None, init=False)

@@ -7,13 +7,14 @@ without one.
 """
 
 from collections.abc import Iterator, Mapping
+from math import inf
 
 from msgspec import Struct
 
 from netplan.costing.fabric_bill import FabricBill
-from netplan.questions.compare import NEARLY_AS_FAST
+from netplan.questions.compare import nearly_fastest_s
 from netplan.questions.cost import CostAnswer
-from netplan.reports.quantities import listed
+from netplan.reports.quantities import Scale, listed
 
 SAME_PACE = 1e-3
 """A difference in iteration time that is not worth a word [1]."""
@@ -28,14 +29,7 @@ class Recommendation(Struct, frozen=True):
 
 
 def recommend(answer: CostAnswer, times_s: Mapping[str, float]) -> Recommendation:
-    """Choose among the bills of an answer.
-
-    Parameters
-    ----------
-    answer
-        Bills of :func:`netplan.questions.cost.cost`.
-    times_s
-        Iteration time of each timed fabric [s]; empty without timing.
+    """Choose among the bills of an answer by the iteration times of the timed fabrics [s].
 
     Examples
     --------
@@ -45,19 +39,16 @@ def recommend(answer: CostAnswer, times_s: Mapping[str, float]) -> Recommendatio
     'rail-only'
     """
     complete = [bill for bill in answer.bills if not bill.unpriced_apart]
-    limit = min(times_s.values(), default=0.0) * (1 + NEARLY_AS_FAST)
-    fast = [bill for bill in complete if not times_s or times_s.get(bill.name, limit * 2) <= limit]
-    if not fast:
-        return _none(answer, complete)
-    ranked = sorted(fast, key=lambda bill: bill.capital.base)  # equal ones: as asked
-    chosen, others = ranked[0], [bill for bill in complete if bill is not ranked[0]]
-    sentence = _sentence(answer, chosen, others, times_s)
-    reasons = tuple(_reasons(answer, chosen, others, times_s))
-    return Recommendation(chosen.name, sentence, reasons)
-
-
-def _none(answer: CostAnswer, complete: list[FabricBill]) -> Recommendation:
-    """No fabric to recommend, and what to do about it."""
+    limit_s = nearly_fastest_s(times_s.values())
+    fast = [bill for bill in complete if times_s.get(bill.name, inf) <= limit_s]
+    if fast:
+        chosen = min(fast, key=lambda bill: bill.capital.base)  # of equal ones the first
+        others = [bill for bill in complete if bill is not chosen]
+        slower = {name: time_s / min(times_s.values()) - 1 for name, time_s in times_s.items()}
+        sentence = _sentence(answer.scale, chosen, others, slower)
+        return Recommendation(
+            chosen.name, sentence, tuple(_reasons(answer, chosen, others, slower))
+        )
     if complete:
         text = "Order none yet: every fabric with a complete price trains too slowly."
         return Recommendation(None, text, ("Add a price for the parts of the faster ones.",))
@@ -68,12 +59,9 @@ def _none(answer: CostAnswer, complete: list[FabricBill]) -> Recommendation:
 
 
 def _sentence(
-    answer: CostAnswer,
-    chosen: FabricBill,
-    others: list[FabricBill],
-    times_s: Mapping[str, float],
+    money: Scale, chosen: FabricBill, others: list[FabricBill], slower: Mapping[str, float]
 ) -> str:
-    money = answer.scale
+    """What to order, how much cheaper it is, and how fast it trains."""
     least = "at least " if chosen.quote.unpriced else ""
     low, high = money.one(chosen.capital.low), money.one(chosen.capital.high)
     spread = f" ({low} to {high})" if chosen.capital.spread else ""
@@ -89,28 +77,24 @@ def _sentence(
         text += (
             f", {money.one(less)} {money.title} ({share}) less than {near.name}, the next cheapest"
         )
-    if chosen.name in times_s:
-        slower = times_s[chosen.name] / min(times_s.values()) - 1
-        pace = f"{100 * slower:.1f} % slower than the fastest"
-        text += f", and it trains {pace if slower > SAME_PACE else 'as fast as any of them'}"
+    if chosen.name in slower:
+        less = slower[chosen.name]
+        pace = f"{100 * less:.1f} % slower than the fastest"
+        text += f", and it trains {pace if less > SAME_PACE else 'as fast as any of them'}"
     return f"{text}."
 
 
 def _reasons(
-    answer: CostAnswer,
-    chosen: FabricBill,
-    others: list[FabricBill],
-    times_s: Mapping[str, float],
+    answer: CostAnswer, chosen: FabricBill, others: list[FabricBill], slower: Mapping[str, float]
 ) -> Iterator[str]:
     """How firm the choice is: overlapping ranges, cheaper but slower fabrics, missing prices."""
     money = answer.scale
     for bill in others:
         if bill.capital.base < chosen.capital.base:
             less = money.one(chosen.capital.base - bill.capital.base)
-            slow = times_s[bill.name] / min(times_s.values()) - 1
             yield (
-                f"{bill.name} costs {less} {money.title} less but trains {100 * slow:.0f} % slower"
-                " than the fastest."
+                f"{bill.name} costs {less} {money.title} less but trains"
+                f" {100 * slower[bill.name]:.0f} % slower than the fastest."
             )
     equal = [bill.name for bill in others if bill.capital.base == chosen.capital.base]
     if equal:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -94,6 +94,14 @@ class TrainingQuestion(Question[AnswerT_co]):
     def search(self, training: Training) -> PlanSearch:
         """The search for the best plan of a training run."""
         return PlanSearch(training, self.strategy, self.mode, self.options())
+
+
+def training_words(inputs: Mapping[str, Any]) -> str:
+    """What is trained, on what, under which assumptions."""
+    return (
+        f"training {inputs['model']}, batch {inputs['batch']:,}, on {inputs['accelerator']};"
+        f" iteration model {inputs['iteration_model']}"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from netplan.reports.charts import Chart
 from netplan.reports.markdown import markdown_text
 from netplan.reports.sections import Section
 from netplan.reports.tables import csv_text, frame
+from netplan.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +30,11 @@ def to_json(data: Mapping[str, Any]) -> str:
     }
     """
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def answer_dict(inputs: Mapping[str, object], /, **parts: object) -> dict[str, Any]:
+    """The JSON of an answer to a question: netplan's version, the inputs, then its parts."""
+    return {"netplan_version": __version__, "inputs": inputs, **parts}
 
 
 class Answer(ABC):

@@ -171,7 +171,9 @@ class Scale(Struct, frozen=True):
         """One amount, without its unit."""
         return f"{amount / self.factor:,.{self.digits}f}"
 
-    def span(self, low: float, high: float, digits: int | None = None) -> str:
+    def span(
+        self, low: float, high: float, digits: int | None = None, *, between: str = "-"
+    ) -> str:
         """Low to high; a dash where they are the same.
 
         Examples
@@ -182,7 +184,7 @@ class Scale(Struct, frozen=True):
         if low == high:
             return DASH
         places = self.digits if digits is None else digits
-        return f"{low / self.factor:,.{places}f}-{high / self.factor:,.{places}f}"
+        return f"{low / self.factor:,.{places}f}{between}{high / self.factor:,.{places}f}"
 
 
 IN_MILLIONS_FROM, WHOLE_MILLIONS_FROM = 1e7, 1e10

@@ -81,6 +81,17 @@ def value_at(found: Any, path: str) -> Any:  # noqa: ANN401 - whatever stands th
     return found
 
 
+def values_at(found: Any, *paths: str) -> dict[str, Any]:  # noqa: ANN401 - as above
+    """What stands at several paths, each under the last step of its path.
+
+    Examples
+    --------
+    >>> values_at({"plan": 8 + 1j}, "plan.real", "plan.imag")
+    {'real': 8.0, 'imag': 1.0}
+    """
+    return {path.rpartition(".")[2]: value_at(found, path) for path in paths}
+
+
 def column(
     name: str | Quantity,
     get: Callable[[RowT], Cell] | str = "",

@@ -10,7 +10,7 @@ import pytest
 from openpyxl import Workbook, load_workbook
 
 from netplan.questions.cost import CostAnswer, cost
-from netplan.questions.cost_xlsx import CASES
+from netplan.questions.pricing import CASES
 from tests.questions.spreadsheet import evaluate
 
 START = 11  # first row of the fabrics on the sheet Summary

@@ -144,7 +144,7 @@ def test_cost_of_a_training_run_by_hand() -> None:
     assert "One training run" in answer.html()
     assert answer.to_dict()["training_runs"][0]["iterations"] == 53_645
     # Useful rate: MFU x GPUs x peak.
-    row = answer.row("rail-only")
+    row = next(row for row in answer.comparison.rows if row.name == "rail-only")
     assert row.best is not None
     assert run.price_per_pflops.base == pytest.approx(
         answer.chosen.capital.base / (row.best.mfu * 32_768 * 0.9894)
