@@ -8,7 +8,8 @@ dots; there are no powers, so that no short text makes a number of a million dig
 import ast
 import operator
 from collections.abc import Callable, Mapping
-from functools import reduce
+from functools import lru_cache, reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,23 +23,26 @@ MAX_LENGTH = 500
 Value = Any
 """A number, a text, a truth value, or a numpy array of them."""
 
-_BINARY: dict[type[ast.operator], Callable[[Value, Value], Value]] = {
+Values = Mapping[str, Value]
+_OPERATORS: Mapping[type[ast.AST], Callable[..., Value]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
-}
-_COMPARE: dict[type[ast.cmpop], Callable[[Value, Value], Value]] = {
+    ast.USub: operator.neg,
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
+    ast.Not: np.logical_not,
+    ast.And: lambda *values: reduce(np.logical_and, values),
+    ast.Or: lambda *values: reduce(np.logical_or, values),
 }
-_CALLS: dict[str, Callable[..., Value]] = {
+_CALLS: Mapping[str, Callable[..., Value]] = {
     "min": lambda *values: reduce(np.minimum, values),
     "max": lambda *values: reduce(np.maximum, values),
     "abs": np.abs,
@@ -55,12 +59,15 @@ class Expression(Struct, frozen=True):
         As written.
     names
         Names that it reads.
+    compute
+        Its value on single values or on columns.
     """
 
     text: str
     names: frozenset[str]
+    compute: Callable[[Values], Value]
 
-    def __call__(self, values: Mapping[str, Value]) -> Value:
+    def __call__(self, values: Values) -> Value:
         """Evaluate on single values or on columns.
 
         Raises
@@ -70,8 +77,8 @@ class Expression(Struct, frozen=True):
         """
         try:
             with np.errstate(divide="raise", invalid="raise"):
-                return _evaluate(ast.parse(self.text, mode="eval").body, values)
-        except (TypeError, ZeroDivisionError, FloatingPointError) as error:
+                return self.compute(values)
+        except (TypeError, ZeroDivisionError, FloatingPointError, RecursionError) as error:
             raise InputError(f"{self.text!r} cannot be computed: {error}") from None
 
     def scalar(self, values: Mapping[str, Scalar]) -> Scalar:
@@ -81,6 +88,7 @@ class Expression(Struct, frozen=True):
         return scalar
 
 
+@lru_cache(maxsize=256)
 def parse_expression(text: str) -> Expression:
     """Parse a condition or formula.
 
@@ -99,15 +107,19 @@ def parse_expression(text: str) -> Expression:
     """
     if len(text) > MAX_LENGTH:
         raise InputError(f"{text[:40]!r}... is longer than {MAX_LENGTH} characters: shorten it")
+    names: set[str] = set()
     try:
-        body = ast.parse(text, mode="eval").body
+        compute = _compiled(ast.parse(text, mode="eval").body, names)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise InputError(
             f"{text!r} is no condition or formula: write such as hb_size <= gpus"
         ) from None
-    names: set[str] = set()
-    _check(body, text, names)
-    return Expression(text, frozenset(names))
+    except KeyError:
+        raise InputError(
+            f"{text!r}: only names, numbers, texts, + - * / // %, comparisons, and, or, not, min,"
+            " max, abs and log2 are allowed"
+        ) from None
+    return Expression(text, frozenset(names), compute)
 
 
 def require_expression(text: str) -> None:
@@ -124,38 +136,41 @@ def require_expression(text: str) -> None:
         raise ValueError(str(error)) from None
 
 
-def _check(node: ast.expr, text: str, names: set[str]) -> None:
-    """Refuse all but the allowed nodes; collect the names."""
+def _compiled(node: ast.expr, names: set[str]) -> Callable[[Values], Value]:
+    """What computes a node; its names are added to ``names``, KeyError if it is not allowed."""
     name = _name(node)
     if name is not None:
         names.add(name)
-        return
-    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float, str, bool)):
-        return
-    inner = _parts(node)
-    if inner is None:
-        raise InputError(
-            f"{text!r}: only names, numbers, texts, + - * / // %, comparisons, and, or, not, min,"
-            " max, abs and log2 are allowed"
-        )
-    for part in inner:
-        _check(part, text, names)
+        return lambda values: _named(values, name)
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float, str)):
+        constant = node.value
+        return lambda _: constant
+    join, operands = _operation(node)
+    parts = [_compiled(operand, names) for operand in operands]
+    return lambda values: join(*[part(values) for part in parts])
 
 
-def _parts(node: ast.expr) -> list[ast.expr] | None:
-    """Operands of an allowed node, None for any other."""
-    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        return [node.left, node.right]
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.Not)):
-        return [node.operand]
-    if isinstance(node, ast.BoolOp):
-        return node.values
-    if isinstance(node, ast.Compare) and all(type(op) in _COMPARE for op in node.ops):
-        return [node.left, *node.comparators]
-    if isinstance(node, ast.Call) and not node.keywords and node.args:
-        known = isinstance(node.func, ast.Name) and node.func.id in _CALLS
-        return node.args if known else None
-    return None
+def _operation(node: ast.expr) -> tuple[Callable[..., Value], list[ast.expr]]:
+    """What joins the operands of an allowed node, and these."""
+    match node:
+        case ast.UnaryOp(op=sign, operand=operand):
+            return _OPERATORS[type(sign)], [operand]
+        case ast.BinOp(left=left, op=sign, right=right):
+            return _OPERATORS[type(sign)], [left, right]
+        case ast.BoolOp(op=sign, values=operands):
+            return _OPERATORS[type(sign)], operands
+        case ast.Compare(left=left, ops=signs, comparators=others):
+            return _chain([_OPERATORS[type(sign)] for sign in signs]), [left, *others]
+        case ast.Call(func=ast.Name(id=name), args=[_, *_] as operands, keywords=[]):
+            return _CALLS[name], operands
+    raise KeyError
+
+
+def _chain(signs: list[Callable[..., Value]]) -> Callable[..., Value]:
+    """Comparisons in a chain, such as 1 <= hb_size <= gpus."""
+    return lambda *values: reduce(
+        np.logical_and, [sign(*pair) for sign, pair in zip(signs, pairwise(values), strict=True)]
+    )
 
 
 def _name(node: ast.expr) -> str | None:
@@ -168,33 +183,7 @@ def _name(node: ast.expr) -> str | None:
     return None
 
 
-def _evaluate(node: ast.expr, values: Mapping[str, Value]) -> Value:
-    name = _name(node)
-    if name is not None:
-        if name not in values:
-            raise unknown_name("name in a study's formula", name, list(values))
-        return values[name]
-    if isinstance(node, ast.Constant):
-        return node.value
-    # parse_expression lets no node through that has no parts.
-    return _joined(node, [_evaluate(part, values) for part in _parts(node) or []])
-
-
-def _joined(node: ast.expr, parts: list[Value]) -> Value:
-    """The value of a node from those of its operands."""
-    value: Value = parts[0]
-    match node:
-        case ast.BinOp(op=op):
-            value = _BINARY[type(op)](*parts)
-        case ast.UnaryOp(op=sign):
-            value = np.logical_not(value) if isinstance(sign, ast.Not) else -value
-        case ast.BoolOp(op=join):
-            value = reduce(np.logical_and if isinstance(join, ast.And) else np.logical_or, parts)
-        case ast.Compare(ops=ops):
-            # A chain, such as 1 <= hb_size <= gpus.
-            pairs = zip(ops, parts[:-1], parts[1:], strict=True)
-            held = [_COMPARE[type(op)](one, two) for op, one, two in pairs]
-            value = reduce(np.logical_and, held)
-        case ast.Call(func=ast.Name(id=name)):
-            value = _CALLS[name](*parts)
-    return value
+def _named(values: Values, name: str) -> Value:
+    if name not in values:
+        raise unknown_name("name in a study's formula", name, list(values))
+    return values[name]
