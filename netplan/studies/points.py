@@ -29,20 +29,10 @@ class Point(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """What came of one point: outputs by name, or the error that it ended with.
+    """What came of one point: outputs by name, or the first line of its error; the other is None.
 
-    Attributes
-    ----------
-    index
-        Place of the point in the study's order.
-    outputs
-        Outputs by name; None if the point failed.
-    error
-        First line of the error; None if the point succeeded.
-    seconds
-        Time that the evaluation took [s].
-    input_sha256
-        Hash of what the point was computed from, see :func:`point_sha256`.
+    ``seconds`` is the time that the evaluation took [s], ``input_sha256`` the hash of what the
+    point was computed from, see :func:`point_sha256`.
     """
 
     index: int
@@ -105,14 +95,7 @@ def point_sha256(work_sha256: str, inputs: Mapping[str, Scalar]) -> str:
 def attempt(work: Work, point: Point, *, interruptible: bool = False) -> Outcome:
     """Evaluate one point; an error of any kind is an outcome too.
 
-    Parameters
-    ----------
-    work
-        The study's work.
-    point
-        The point to evaluate.
-    interruptible
-        Let Ctrl-C through: for the process that the user sees.
+    Only if ``interruptible``, Ctrl-C goes through: for the process that the user sees.
 
     Examples
     --------
@@ -133,10 +116,8 @@ def attempt(work: Work, point: Point, *, interruptible: bool = False) -> Outcome
         if interruptible and isinstance(fault, KeyboardInterrupt):
             raise
         error = error_line(fault)
-    seconds = perf_counter() - start
-    return Outcome(
-        point.index, outputs, error, seconds, point_sha256(work.input_sha256, point.inputs)
-    )
+    seconds, sha256 = perf_counter() - start, point_sha256(work.input_sha256, point.inputs)
+    return Outcome(point.index, outputs, error, seconds, sha256)
 
 
 def attempt_some(
@@ -177,17 +158,16 @@ def error_line(error: BaseException) -> str:
 
 def _plain(outputs: Mapping[str, object]) -> dict[str, Scalar]:
     """Outputs as plain values that a store can keep, numpy's scalars included."""
-    plain = {name: _plain_value(name, value) for name, value in outputs.items()}
+    plain: dict[str, Scalar] = {}
+    for name, value in outputs.items():
+        found = value.item() if isinstance(value, np.generic) else value
+        if not isinstance(name, str):
+            raise TypeError(f"the name of an output must be a text, got {name!r}")
+        if found is not None and not isinstance(found, int | float | str):
+            kind = type(found).__name__
+            raise TypeError(
+                f"output {name} must be a number, a text, a truth value or None, got {kind}"
+            )
+        plain[name] = found
     json.dumps(plain)  # what cannot be written must fail here, not in the driver
     return plain
-
-
-def _plain_value(name: object, value: object) -> Scalar:
-    if isinstance(value, np.generic):
-        value = value.item()
-    if not isinstance(name, str):
-        raise TypeError(f"the name of an output must be a text, got {name!r}")
-    if value is None or isinstance(value, int | float | str):
-        return value
-    kind = type(value).__name__
-    raise TypeError(f"output {name} must be a number, a text, a truth value or None, got {kind}")

@@ -9,10 +9,9 @@ more processes end is recorded as failed. The store keeps which points are being
 machine: should the driver itself die, the next run knows the suspects, and runs in a worker.
 """
 
-import pickle
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import AbstractContextManager, closing
 from math import ceil
 from time import monotonic
@@ -26,12 +25,12 @@ from netplan.studies.points import Outcome, Work, attempt_some, error_line, kill
 from netplan.studies.store import Store
 from netplan.studies.workers import (
     KILLED,
+    Chunk,
     DaskWorkers,
     LocalWorkers,
     WorkerDiedError,
     dask_workers,
     limited,
-    unpacked,
 )
 from netplan.version import __version__
 
@@ -58,11 +57,6 @@ class Resources(Struct, frozen=True):
     memory_limit_bytes
         Memory that one process may take for its points; None for no limit in this process, and
         the machine's memory in equal shares for workers [B].
-
-    Raises
-    ------
-    InputError
-        If a value is out of range, or two exclude each other.
     """
 
     workers: int = 0
@@ -70,7 +64,7 @@ class Resources(Struct, frozen=True):
     memory_limit_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be, before anything is written."""
+        """Refuse what is out of range, or excludes the other, before anything is written."""
         if self.workers < 0:
             raise InputError(f"--workers: 0 (this process alone) or more, got {self.workers}")
         if self.workers and self.scheduler is not None:
@@ -142,16 +136,8 @@ def run(
 ) -> Progress:
     """Evaluate every point of a study that its store misses, and return how it ended.
 
-    Parameters
-    ----------
-    work
-        The study's work.
-    store
-        The study's store, open for writing.
-    resources
-        What evaluates the points.
-    report
-        Called with the progress, a few times a second at most, and at the end.
+    The store is open for writing; ``report`` is called with the progress a few times a second at
+    most, and at the end.
 
     Raises
     ------
@@ -184,9 +170,9 @@ def run(
     if tracker.done == work.point_count:
         return tracker.report()
     if resources.scheduler is not None:
-        executor = dask_workers(resources.scheduler, limit_bytes)
+        executor = dask_workers(work, resources.scheduler, limit_bytes)
     elif count or store.suspects():
-        executor = closing(LocalWorkers(max(1, count), limit_bytes))
+        executor = closing(LocalWorkers(work, max(1, count), limit_bytes))
     else:
         with limited(limit_bytes):
             _run_here(work, store, tracker)
@@ -259,8 +245,7 @@ class Driver:
 
     def __init__(self, workers: Workers, work: Work, store: Store, tracker: Tracker) -> None:
         self._workers, self._work, self._store, self._tracker = workers, work, store, tracker
-        self._pickled = pickle.dumps(work)
-        self._under_way: dict[Future[bytes], list[int]] = {}
+        self._under_way: dict[Chunk, list[int]] = {}
         self._trials: Counter[int] = Counter()  # of suspects, alone
         deaths = store.suspects()
         lost = [index for index, count in deaths.items() if count >= DEATHS_OF_DRIVERS]
@@ -275,10 +260,10 @@ class Driver:
             while self._give_out():
                 self._take_in(wait(self._under_way, POLL_S, FIRST_COMPLETED)[0])
         except KeyboardInterrupt:
-            self._take_in({future for future in self._under_way if future.done()})
+            self._take_in({chunk for chunk in self._under_way if chunk.done()})
             raise
         finally:
-            self._record([], [index for chunk in self._under_way.values() for index in chunk])
+            self._record([], [index for points in self._under_way.values() for index in points])
 
     def _give_out(self) -> bool:
         """Give out chunks until enough are under way; False once all is done."""
@@ -291,36 +276,25 @@ class Driver:
             self._submit([suspect], alone=True)
         return bool(self._under_way)
 
-    def _submit(self, chunk: list[int], *, alone: bool = False) -> None:
+    def _submit(self, points: list[int], *, alone: bool = False) -> None:
         if self._workers.same_machine:
-            self._store.mark(chunk)
-        self._under_way[self._workers.submit(self._pickled, chunk, alone=alone)] = chunk
+            self._store.mark(points)
+        self._under_way[self._workers.submit(points, alone=alone)] = points
 
-    def _take_in(self, ready: set[Future[bytes]]) -> None:
-        """Record what these chunks brought, in one transaction."""
-        outcomes: list[Outcome] = []
-        tried: list[int] = []
-        try:
-            for future in sorted(ready, key=_is_lost):  # what is there comes first
-                chunk = self._under_way[future]
-                found, settled = self._come_back(chunk, future)
-                del self._under_way[future]
-                outcomes += found
-                tried += settled
-        finally:
-            self._record(outcomes, tried)
+    def _take_in(self, ready: set[Chunk]) -> None:
+        """Record what these chunks brought, the lost ones last."""
+        for chunk in sorted(ready, key=_is_lost):
+            self._settle(chunk, self._under_way[chunk])
+            del self._under_way[chunk]
 
-    def _come_back(
-        self, chunk: list[int], future: Future[bytes]
-    ) -> tuple[list[Outcome], list[int]]:
-        """Outcomes of a chunk, and the points that no doubt is left about."""
+    def _settle(self, chunk: Chunk, points: list[int]) -> None:
         try:
-            outcomes = unpacked(self._workers.result(future))
+            outcomes = self._workers.result(chunk)
         except WorkerDiedError as death:
-            if self._trials[chunk[0]] == DEATHS_ALONE:
-                return [killed(self._work, chunk[0], str(death))], chunk
-            self._suspects += chunk
-            return [], []
+            if self._trials[points[0]] < DEATHS_ALONE:
+                self._suspects += points
+                return
+            outcomes = [killed(self._work, points[0], str(death))]
         except NetplanError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a foreign worker may raise
@@ -328,8 +302,9 @@ class Driver:
                 f"the workers cannot run the study: {error_line(error)}: install there what this "
                 "process has"
             ) from None
-        self._backlog.come_back(chunk, len(outcomes))
-        return outcomes, chunk
+        else:
+            self._backlog.come_back(points, len(outcomes))
+        self._record(outcomes, points)
 
     def _record(self, outcomes: list[Outcome], tried: list[int]) -> None:
         if outcomes or tried:
@@ -337,5 +312,5 @@ class Driver:
         self._tracker.count(outcomes)
 
 
-def _is_lost(future: Future[bytes]) -> bool:
-    return future.cancelled() or future.exception() is not None
+def _is_lost(chunk: Chunk) -> bool:
+    return chunk.cancelled() or chunk.exception() is not None

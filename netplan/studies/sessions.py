@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import inf
 from operator import itemgetter
 from pathlib import Path
-from time import perf_counter
+from statistics import fmean
 from typing import Any, ClassVar, Self
 
 from netplan.catalog import user_roots
@@ -18,10 +18,11 @@ from netplan.errors import InputError
 from netplan.questions.question import AnswerT_co, Question, absent, optional, required
 from netplan.records import asdict
 from netplan.reports.answer import Answer
-from netplan.reports.quantities import Cell, Quantity, Scalar
-from netplan.reports.sections import Column, Paragraph, Section, Table, Verbatim
+from netplan.reports.quantities import Cell, Scalar
+from netplan.reports.sections import Column, Paragraph, Section, Table, Verbatim, column
 from netplan.studies.answer import StudyAnswer, study_answer
 from netplan.studies.definition import STUDIES, StudyDefinition
+from netplan.studies.points import attempt
 from netplan.studies.run import IN_PROCESS, Progress, Report, Resources, run
 from netplan.studies.store import Store
 from netplan.studies.study import Study, make_study, parse_changes
@@ -31,8 +32,8 @@ from netplan.version import __version__
 
 SUFFIX = ".study"
 GIB = 1 << 30
-SAMPLE = 3
-"""Points that an estimate of the time evaluates [1]."""
+EXAMPLES = 3
+"""Failures that the status of a study shows [1]."""
 
 
 def study(  # noqa: PLR0913 - one keyword an input, as on the command line
@@ -94,78 +95,57 @@ def load_study(
     return make_study(spec, vary, str(catalog) if catalog else None)
 
 
-def default_store(name: str) -> Path:
-    """Store of a study that names none: in this folder, called after the study."""
-    return Path(f"{name}{SUFFIX}")
-
-
 def run_study(
     made: Study, path: Path, resources: Resources = IN_PROCESS, report: Report | None = None
 ) -> Progress:
-    """Evaluate the points of a study that its store misses; returns how it ended.
-
-    Raises
-    ------
-    InputError
-        If the store is of another study, other inputs or another version, or cannot be written.
-    """
+    """Evaluate the points of a study that its store misses; errors as :func:`study`."""
     if resources.scheduler is not None:
         require_dask()  # before any file is made
     with Store.begin(path, made, __version__) as store:
         return run(made, store, resources, report)
 
 
-def stored_study(path: Path, catalog: str | Path | None = None) -> Study:
+def stored_study(store: Store, catalog: str | Path | None = None) -> Study:
     """The study that a store was made for, from its own definition.
 
     Raises
     ------
     InputError
-        If the file is no store of a study, or its definition is not of this version.
+        If its definition is not of this version.
     """
-    with Store.open(path) as store:
-        meta = store.meta
     try:
-        spec = StudyDefinition.read(json.loads(meta.definition))
+        spec = StudyDefinition.read(json.loads(store.meta.definition))
     except ValueError:
         raise InputError(
-            f"{path}: its study is not known to netplan {__version__}: use netplan"
-            f" {meta.netplan_version}, which made it"
+            f"{store.path}: its study is not known to netplan {__version__}: use netplan"
+            f" {store.meta.netplan_version}, which made it"
         ) from None
     return make_study(spec, None, str(catalog) if catalog else None)
 
 
 def read_study(path: Path, catalog: str | Path | None = None) -> StudyAnswer:
     """What a store holds, complete or not; errors as :func:`stored_study`."""
-    made = stored_study(path, catalog)
     with Store.open(path) as store:
+        made = stored_study(store, catalog)
         return study_answer(made, list(store.outcomes()), store.meta.netplan_version)
-
-
-def existing(store: Path) -> Path:
-    """A results file by its path, or by the name of its study in this folder."""
-    named = default_store(str(store))
-    return named if not store.exists() and named.exists() else store
 
 
 def seconds_a_point(made: Study) -> float:
     """Time that one point takes in this process, from a few of them [s].
 
-    The first evaluation pays for imports, so the least time counts. Points that fail count too:
-    the run will say so.
+    The first evaluation pays for imports, and does not count. Points that fail do: the run will
+    say so.
     """
-    count = made.point_count
-    sample = sorted({0, count // 2, count - 1})[:SAMPLE]
-    times = []
-    for point in made.points([*sample[:1], *sample]):
-        start = perf_counter()
-        try:
-            made.evaluate(point)
-        except Exception:  # noqa: BLE001, S112 - the run records it with its inputs
-            continue
-        finally:
-            times.append(perf_counter() - start)
-    return sum(times[1:]) / len(times[1:])
+    last = made.point_count - 1
+    points = made.points([0, *sorted({0, made.point_count // 2, last})])
+    return fmean([attempt(made, point, interruptible=True).seconds for point in points][1:])
+
+
+def facts_table(name: str, facts: Mapping[str, Cell]) -> Table[Mapping[str, Cell]]:
+    """A table of one row, for programs."""
+    columns: list[Column[Mapping[str, Cell]]]
+    columns = [column(key, itemgetter(key), title=key) for key in facts]
+    return Table(name, columns, [facts], only="programs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,38 +210,9 @@ class StudyStatus(Answer):
         if self.done < self.points:
             lines.append(f"Go on with: netplan study resume {self.store}")
         yield Verbatim(tuple(lines))
-        facts = {key: value for key, value in asdict(self).items() if key != "examples"}
+        facts = self.to_dict()
+        del facts["examples"]
         yield facts_table("status", facts)
-
-
-def facts_table(name: str, facts: Mapping[str, Cell]) -> Table[Mapping[str, Cell]]:
-    """A table of one row, for programs."""
-    columns: list[Column[Mapping[str, Cell]]] = [
-        Column(Quantity(key, key), itemgetter(key)) for key in facts
-    ]
-    return Table(name, columns, [facts], only="programs")
-
-
-def study_status(path: Path) -> StudyStatus:
-    """How far the study in a store is, whichever version made it.
-
-    Raises
-    ------
-    InputError
-        If the file is no store of a study.
-    """
-    with Store.open(path) as store:
-        meta, counts = store.meta, store.counts()
-        failures = [f"point {one.index}: {one.error}" for one in store.failures(SAMPLE)]
-    return StudyStatus(
-        store=str(path),
-        study=meta.name,
-        version=meta.netplan_version,
-        points=meta.point_count,
-        done=counts.done,
-        failed=counts.failed,
-        examples=tuple(failures),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,6 +221,12 @@ class _StoreQuestion(Question[AnswerT_co]):
 
     store: Path = required("Results file, or the name of its study.", "path", argument=True)
     overrides: None = absent()
+
+    @property
+    def path(self) -> Path:
+        """The file by its path, or by the name of its study in this folder."""
+        named = Path(f"{self.store}{SUFFIX}")
+        return named if not self.store.exists() and named.exists() else self.store
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,7 +237,7 @@ class ShowStudy(_StoreQuestion[StudyAnswer]):
 
     def ask(self) -> StudyAnswer:
         """Read it."""
-        return read_study(existing(self.store), self.catalog)
+        return read_study(self.path, self.catalog)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,8 +247,12 @@ class StatusOfStudy(_StoreQuestion[StudyStatus]):
     command: ClassVar[str] = "study status"
 
     def ask(self) -> StudyStatus:
-        """Count its points."""
-        return study_status(existing(self.store))
+        """Count its points, whichever version computed them."""
+        with Store.open(self.path) as store:
+            meta, (done, failed) = store.meta, store.counts()
+            examples = [f"point {one.index}: {one.error}" for one in store.failures(EXAMPLES)]
+        name, version, points = meta.name, meta.netplan_version, meta.point_count
+        return StudyStatus(str(store.path), name, version, points, done, failed, tuple(examples))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -352,18 +313,17 @@ class RunStudy(Evaluating):
         made = load_study(self.study, parse_changes(self.vary), self.catalog)
         if self.dry_run:
             return StudyEstimate.of(made, self.resources)
-        return self.evaluate(made, self.store or default_store(made.name))
+        return self.evaluate(made, self.store or Path(f"{made.name}{SUFFIX}"))
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResumeStudy(Evaluating):
+class ResumeStudy(Evaluating, _StoreQuestion[Answer]):
     """Finish the study in STORE, a results file, and show its answer."""
 
     command: ClassVar[str] = "study resume"
 
-    store: Path = required("Results file, or the name of its study.", "path", argument=True)
-
     def ask(self) -> Answer:
         """Run what is missing."""
-        path = existing(self.store)
-        return self.evaluate(stored_study(path, self.catalog), path)
+        with Store.open(self.path) as store:
+            made = stored_study(store, self.catalog)
+        return self.evaluate(made, self.path)

@@ -25,20 +25,20 @@ from netplan.studies.points import Outcome, Work
 APPLICATION_ID = 0x6E70_7374  # "npst", in the header of each file
 FORMAT = 1
 BUSY_S = 10.0
-SCHEMA = (
-    "CREATE TABLE meta (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID",
-    """CREATE TABLE outcomes (
+SCHEMA = """
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
+    CREATE TABLE outcomes (
         point INTEGER PRIMARY KEY,
         input_sha256 BLOB NOT NULL,
         netplan_version TEXT NOT NULL,
         seconds REAL NOT NULL,
         outputs TEXT,
         error TEXT,
-        CHECK ((outputs IS NULL) <> (error IS NULL)))""",
-    "CREATE INDEX failures ON outcomes (point) WHERE error IS NOT NULL",
-    # Points that are about to be evaluated on this machine, and how often nobody came back.
-    "CREATE TABLE attempts (point INTEGER PRIMARY KEY, deaths INTEGER NOT NULL)",
-)
+        CHECK ((outputs IS NULL) <> (error IS NULL)));
+    CREATE INDEX failures ON outcomes (point) WHERE error IS NOT NULL;
+    -- Points that are about to be evaluated on this machine, and how often nobody came back.
+    CREATE TABLE attempts (point INTEGER PRIMARY KEY, deaths INTEGER NOT NULL);
+"""
 RECORD = "INSERT INTO outcomes VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (point) DO NOTHING"
 READ = "SELECT point, outputs, error, seconds, lower(hex(input_sha256)) FROM outcomes"
 MARK = """INSERT INTO attempts VALUES (?, 1)
@@ -80,14 +80,7 @@ class Counts(NamedTuple):
 
 
 class Store:
-    """The outcomes of one study; have it from :meth:`begin` or :meth:`open`.
-
-    Attributes
-    ----------
-    path
-        The file.
-    meta
-        What the store was made for.
+    """The outcomes of one study, in the file ``path``; have it from :meth:`begin` or :meth:`open`.
 
     Examples
     --------
@@ -107,7 +100,7 @@ class Store:
         with _plain_errors(path):
             self.meta = Meta(**dict(connection.execute("SELECT key, value FROM meta")))
         self.path, self._connection = path, connection
-        self._exit = held.pop_all()  # connection and lock go when the store is closed
+        self._held = held.pop_all()  # connection and lock go when the store is closed
 
     @classmethod
     def begin(cls, path: Path, work: Work, version: str) -> Self:
@@ -122,7 +115,7 @@ class Store:
         """
         meta = Meta(work.name, version, work.input_sha256, work.definition, work.point_count)
         with ExitStack() as stack:
-            stack.callback(Lock(path).release)
+            stack.enter_context(locked(path))
             fresh = not path.exists()
             try:
                 connection = _connect(path, "rwc", stack)
@@ -136,17 +129,12 @@ class Store:
                 if fresh:
                     path.unlink(missing_ok=True)
                 raise
+            stack.callback(_end_log, connection)
             return cls(path, connection, stack)
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Open a store that exists to read it, during a run too.
-
-        Raises
-        ------
-        InputError
-            If it is missing, or no store of a study.
-        """
+        """Open a store that exists to read it, during a run too; InputError if there is none."""
         if not path.is_file():
             raise InputError(f"{path}: there is no such store: start the study first")
         with ExitStack() as stack:
@@ -156,13 +144,7 @@ class Store:
             return cls(path, connection, stack)
 
     def check(self, work: Work, version: str) -> None:
-        """Refuse to mix the results of two versions, or of two states of the inputs.
-
-        Raises
-        ------
-        InputError
-            If the store was made by another netplan, or from other inputs.
-        """
+        """Refuse to mix the results of two versions, or of two states of the inputs."""
         meta, anew = self.meta, "start anew with another --store"
         if meta.netplan_version != version:
             raise InputError(
@@ -184,12 +166,7 @@ class Store:
     def record(self, outcomes: Iterable[Outcome], tried: Iterable[int] = ()) -> None:
         """Add outcomes in one transaction; a point that has one already keeps it.
 
-        Parameters
-        ----------
-        outcomes
-            Outcomes to add.
-        tried
-            Points whose mark of :meth:`mark` goes in the same transaction.
+        Marks of the points ``tried`` go in the same transaction.
 
         Raises
         ------
@@ -238,11 +215,7 @@ class Store:
 
     def close(self) -> None:
         """Close the file; after a run it is one file, to be copied as it is."""
-        with suppress(sqlite3.Error):  # a reader keeps the log open: SQLite takes it in later
-            if not self._connection.execute("PRAGMA query_only").fetchone()[0]:
-                self._connection.execute("PRAGMA busy_timeout = 0")
-                self._connection.execute("PRAGMA journal_mode = DELETE")
-        self._exit.close()
+        self._held.close()
 
     def __enter__(self) -> Self:
         """Use the store as a context."""
@@ -260,20 +233,14 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        connection = self._connection
-        with _plain_errors(self.path):
+        with _plain_errors(self.path), self._connection as connection:
             connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):  # a full disk has rolled it back already
-                    connection.execute("ROLLBACK")
-                raise
+            yield connection
 
 
-class Lock:
-    """One driver for each store: a lock on a file beside it, taken at once or refused.
+@contextmanager
+def locked(store: Path) -> Iterator[None]:
+    """Be the one driver of a store: a lock on a file beside it, taken at once or refused.
 
     The kernel drops it with the process, so a killed driver leaves no lock behind; processes
     that a driver starts do not inherit it. SQLite's own locks come and go with transactions.
@@ -287,61 +254,41 @@ class Lock:
     --------
     >>> import tempfile
     >>> store = Path(tempfile.mkdtemp()) / "study.sqlite"
-    >>> lock = Lock(store)
-    >>> Lock(store)  # doctest: +ELLIPSIS
+    >>> with locked(store), locked(store):  # doctest: +ELLIPSIS
+    ...     pass
     Traceback (most recent call last):
     netplan.errors.InputError: ...study.sqlite: another run is writing to it (process ...
-    >>> lock.release()
-    >>> Lock(store).release()
+    >>> with locked(store):
+    ...     [file.name for file in store.parent.iterdir()]
+    ['study.sqlite.lock']
     """
-
-    def __init__(self, store: Path) -> None:
-        self._path = store.with_name(f"{store.name}.lock")
-        try:
-            while not self._take(store):
-                pass
-        except OSError as error:
-            raise InputError(f"{store}: cannot be written: {error.strerror}") from None
-
-    def release(self) -> None:
-        """Give the lock back and remove its file."""
-        self._path.unlink(missing_ok=True)
-        os.close(self._handle)
-
-    def _take(self, store: Path) -> bool:
-        """Lock the file; False if its last holder has removed it meanwhile."""
-        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
-        with ExitStack() as stack:
-            stack.callback(os.close, self._handle)
+    path = store.with_name(f"{store.name}.lock")
+    linked = False
+    with ExitStack() as stack:
+        while not linked:  # its last holder may have removed the file meanwhile
             try:
-                fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                file = stack.enter_context(path.open("a+b", buffering=0))
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                holder = os.read(self._handle, 32).decode("ascii", "replace").strip() or "unknown"
+                file.seek(0)
+                holder = file.read(32).decode("ascii", "replace").strip() or "unknown"
                 raise InputError(
                     f"{store}: another run is writing to it (process {holder}): wait for it, or "
                     "choose another --store"
                 ) from None
-            try:
-                if not os.path.samestat(os.fstat(self._handle), self._path.stat()):
-                    return False
-            except FileNotFoundError:
-                return False
-            with suppress(OSError):  # a full disk: the store will say so
-                os.truncate(self._handle, 0)
-                os.write(self._handle, f"{os.getpid()}\n".encode())
-            stack.pop_all()
-        return True
+            except OSError as error:
+                raise InputError(f"{store}: cannot be written: {error.strerror}") from None
+            linked = os.fstat(file.fileno()).st_nlink > 0
+        stack.callback(path.unlink, missing_ok=True)
+        with suppress(OSError):  # a full disk: the store will say so
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n".encode())
+        yield
 
 
 @contextmanager
 def _plain_errors(path: Path) -> Iterator[None]:
-    """Turn errors of SQLite into one line that a user can act on.
-
-    Raises
-    ------
-    InputError
-        If SQLite fails inside the block.
-    """
+    """Turn errors of SQLite into one line that a user can act on."""
     try:
         yield
     except sqlite3.Error as error:
@@ -363,14 +310,19 @@ def _connect(path: Path, mode: str, stack: ExitStack) -> sqlite3.Connection:
 
 def _write_schema(connection: sqlite3.Connection, meta: Meta) -> None:
     """Write the tables and what the store is for, in one transaction."""
-    connection.execute("BEGIN IMMEDIATE")
-    for statement in SCHEMA:
-        connection.execute(statement)
-    values = structs.asdict(meta).items()
-    connection.executemany("INSERT INTO meta VALUES (?, ?)", values)
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {FORMAT}")
-    connection.execute("COMMIT")
+    with connection:
+        connection.executescript(
+            f"BEGIN IMMEDIATE; {SCHEMA}"
+            f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT};"
+        )
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", structs.asdict(meta).items())
+
+
+def _end_log(connection: sqlite3.Connection) -> None:
+    """Make the store one file; while a reader keeps the log open, SQLite takes it in later."""
+    with suppress(sqlite3.Error):
+        connection.execute("PRAGMA busy_timeout = 0")
+        connection.execute("PRAGMA journal_mode = DELETE")
 
 
 def _check_format(path: Path, connection: sqlite3.Connection) -> None:

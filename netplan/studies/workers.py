@@ -12,11 +12,10 @@ import os
 import pickle
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from io import BytesIO
 from multiprocessing import resource_tracker
 from pathlib import Path
 from threading import Thread
@@ -49,51 +48,37 @@ class WorkerDiedError(Exception):
     """The process that evaluated a chunk has ended; the message says how."""
 
 
-def evaluate(work: bytes, version: str, indices: Sequence[int], limit_bytes: int | None) -> bytes:
-    """Evaluate the first points of a chunk, in the worker, and return the pickled outcomes.
+def evaluate(
+    work: bytes, version: str, indices: Sequence[int], limit_bytes: int | None
+) -> list[bytes]:
+    """Evaluate the first points of a chunk, in the worker, and return their outcomes, pickled.
 
-    Parameters
-    ----------
-    work
-        The pickled :class:`Work`; a worker unpickles it once.
-    version
-        Version of the driver's netplan.
-    indices
-        Points to evaluate.
-    limit_bytes
-        Memory that the process may hold [B].
-
-    Raises
-    ------
-    InputError
-        If the worker has another netplan than the driver.
+    A worker unpickles the :class:`Work` once, refuses another version of netplan than its own, and
+    holds no more than ``limit_bytes`` meanwhile.
     """
     if version != __version__:
         raise InputError(
             f"a worker has netplan {__version__}, the driver {version}: install the same version "
             "on both"
         )
-    loaded, message = _unpickled(work), bytearray()
+    loaded, found, room_bytes = _unpickled(work), [], MESSAGE_BYTES
     with limited(limit_bytes):
         for outcome in attempt_some(loaded, indices):
-            message += pickle.dumps(outcome)
-            if len(message) > MESSAGE_BYTES:
+            found.append(pickle.dumps(outcome))
+            room_bytes -= len(found[-1])
+            if room_bytes < 0:
                 break
-    return bytes(message)
-
-
-def unpacked(message: bytes) -> list[Outcome]:
-    """Outcomes in a message of :func:`evaluate`."""
-    stream, outcomes = BytesIO(message), []
-    while stream.tell() < len(message):
-        outcomes.append(pickle.load(stream))  # noqa: S301 - by a worker
-    return outcomes
+    return found
 
 
 @lru_cache(maxsize=2)
 def _unpickled(work: bytes) -> Work:
     loaded: Work = pickle.loads(work)  # noqa: S301 - from the driver
     return loaded
+
+
+def _outcomes(chunk: Future[list[bytes]]) -> list[Outcome]:
+    return [pickle.loads(outcome) for outcome in chunk.result()]  # noqa: S301 - by a worker
 
 
 @contextmanager
@@ -121,55 +106,59 @@ def limited(limit_bytes: int | None) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (old, hard))
 
 
+Chunk = Future[list[bytes]]
+"""Points that are under way."""
+
+
 class LocalWorkers:
     """Processes of this machine, one point at a time each; one that dies is replaced."""
 
     same_machine = True
 
-    def __init__(self, count: int, limit_bytes: int | None) -> None:
+    def __init__(self, work: Work, count: int, limit_bytes: int | None) -> None:
         machine_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self._limit_bytes = limit_bytes or machine_bytes // count
-        self.slots, self._failed_starts = count, 0
+        self._work, self.slots = pickle.dumps(work), count
         self._idle: list[_Process] = []
-        self._busy: dict[Future[bytes], _Process] = {}
+        self._busy: dict[Chunk, _Process] = {}
 
     def free(self) -> int:
         """Processes that wait for a chunk; those that are missing or died are started first [1]."""
+        failed_starts = 0
         while True:
             for process in [one for one in self._idle if not one.ready()]:
-                self._failed_starts += process.started.exception() is not None
-                process.end()
                 self._idle.remove(process)
-                if self._failed_starts == FAILED_STARTS:
+                process.end()
+                failed_starts += process.started.exception() is not None
+                if failed_starts == FAILED_STARTS:
                     raise InputError(
                         f"--workers: {FAILED_STARTS} processes in turn ended before their first "
                         f"point ({process.cause_of_death()}): check that memory is free; {KEPT}"
                     )
             missing = self.slots - len(self._idle) - len(self._busy)
             if not missing:
-                self._failed_starts = 0
                 return len(self._idle)
             for _ in range(missing):
                 self._idle.append(_Process())
 
-    def submit(self, work: bytes, indices: Sequence[int], *, alone: bool) -> Future[bytes]:
+    def submit(self, indices: Sequence[int], *, alone: bool) -> Chunk:
         """Give a chunk to an idle process."""
         del alone  # it is so in its process at any rate
         process = self._idle.pop()
         try:
-            future = process.pool.submit(evaluate, work, __version__, indices, self._limit_bytes)
+            chunk = process.submit(evaluate, self._work, __version__, indices, self._limit_bytes)
         except BrokenExecutor as error:  # killed in this very moment
-            future = Future()
-            future.set_exception(error)
-        self._busy[future] = process
-        return future
+            chunk = Future()
+            chunk.set_exception(error)
+        self._busy[chunk] = process
+        return chunk
 
-    def result(self, future: Future[bytes]) -> bytes:
-        """What came of a chunk."""
-        process = self._busy.pop(future)
+    def result(self, chunk: Chunk) -> list[Outcome]:
+        """Outcomes of the first points of a chunk."""
+        process = self._busy.pop(chunk)
         self._idle.append(process)
         try:
-            return future.result()
+            return _outcomes(chunk)
         except (BrokenExecutor, MemoryError):
             process.kill()  # nothing happens to one that is dead
             raise WorkerDiedError(process.cause_of_death()) from None
@@ -180,16 +169,16 @@ class LocalWorkers:
             process.end()
 
 
-class _Process:
+class _Process(ProcessPoolExecutor):
     """An executor of one process, which starts at once and ends with this one."""
 
     def __init__(self) -> None:
         before = set(multiprocessing.active_children())
-        spawn = multiprocessing.get_context("spawn")
         try:
-            self.pool = ProcessPoolExecutor(1, mp_context=spawn, initializer=_begin)
             with _apart():
-                self.started = self.pool.submit(os.getpid)
+                spawn = multiprocessing.get_context("spawn")
+                super().__init__(1, mp_context=spawn, initializer=_begin)
+                self.started = self.submit(os.getpid)
         except OSError as error:
             raise InputError(
                 f"--workers: no process can be started ({error.strerror}): end others; {KEPT}"
@@ -206,7 +195,7 @@ class _Process:
 
     def end(self) -> None:
         self.kill()
-        self.pool.shutdown(cancel_futures=True)
+        self.shutdown(cancel_futures=True)
 
     def cause_of_death(self) -> str:
         """Say how the process ended, or is ending."""
@@ -274,9 +263,10 @@ class DaskWorkers:
 
     same_machine = False
 
-    def __init__(self, client: "Client", address: str, limit_bytes: int | None) -> None:
+    def __init__(self, client: "Client", work: Work, address: str, limit_bytes: int | None) -> None:
         self._client, self._address, self._limit_bytes = client, address, limit_bytes
-        self._executor = client.get_executor(pure=False)
+        self._submit: Callable[..., Chunk] = client.get_executor(pure=False).submit
+        self._work = pickle.dumps(work)
         self._under_way, self.slots = 0, 1
         self._next_look_s, self._seen_s = 0.0, monotonic()
 
@@ -296,23 +286,19 @@ class DaskWorkers:
             )
         return CHUNKS_PER_SLOT * self.slots - self._under_way
 
-    def submit(self, work: bytes, indices: Sequence[int], *, alone: bool) -> Future[bytes]:
+    def submit(self, indices: Sequence[int], *, alone: bool) -> Chunk:
         """Send a chunk to the scheduler; a point alone may take no more memory than it is given."""
         self._under_way += 1
-        if alone:
-            task = (evaluate_alone, work, __version__, indices, self._limit_bytes)
-        else:
-            task = (evaluate, work, __version__, indices, None)
-        future: Future[bytes] = self._executor.submit(*task)
-        return future
+        task, limit_bytes = (evaluate_alone, self._limit_bytes) if alone else (evaluate, None)
+        return self._submit(task, self._work, __version__, indices, limit_bytes)
 
-    def result(self, future: Future[bytes]) -> bytes:
-        """What came of a chunk."""
+    def result(self, chunk: Chunk) -> list[Outcome]:
+        """Outcomes of the first points of a chunk."""
         from distributed import KilledWorker  # the extra `cluster`
 
         self._under_way -= 1
         try:
-            return future.result()
+            return _outcomes(chunk)
         except (KilledWorker, MemoryError):
             raise WorkerDiedError(KILLED) from None
         except (CancelledError, OSError):
@@ -326,7 +312,7 @@ class DaskWorkers:
 
 def evaluate_alone(
     work: bytes, version: str, indices: Sequence[int], limit_bytes: int | None
-) -> bytes:
+) -> list[bytes]:
     """Evaluate with less memory than that at which Dask would kill its worker, 95 % by default."""
     from distributed import get_worker  # the extra `cluster`
 
@@ -336,7 +322,7 @@ def evaluate_alone(
 
 
 @contextmanager
-def dask_workers(address: str, limit_bytes: int | None) -> Iterator[DaskWorkers]:
+def dask_workers(work: Work, address: str, limit_bytes: int | None) -> Iterator[DaskWorkers]:
     """Connect to a Dask scheduler, without Dask's own log lines."""
     require_dask()
     import dask  # the extra `cluster`
@@ -354,7 +340,7 @@ def dask_workers(address: str, limit_bytes: int | None) -> Iterator[DaskWorkers]
                     "scheduler`, and give the address that it prints (tcp://host:8786)"
                 ) from None
             try:
-                yield DaskWorkers(client, address, limit_bytes)
+                yield DaskWorkers(client, work, address, limit_bytes)
             finally:
                 with suppress(Exception):  # a scheduler that is gone cannot say goodbye
                     client.close(CLOSE_S)

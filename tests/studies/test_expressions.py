@@ -58,6 +58,7 @@ def test_columns_are_points_one_by_one(rows: list[tuple[int, int]]) -> None:
         "",
         "a <",
         "(" * 600,
+        "-" * 499 + "1",
     ],
 )
 def test_everything_else_is_refused(text: str) -> None:
