@@ -4,24 +4,17 @@ A table that is too wide wraps its prose columns; one without any continues belo
 repeated, so that nothing is cut off. Text of users never steers the terminal.
 """
 
-import io
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
-from rich import box
-from rich.cells import cell_len
-from rich.console import Console, Group, RenderableType
-from rich.table import Table as RichTable
-from rich.text import Text
+from rich.cells import cell_len, chop_cells, set_cell_size
 
-from netplan.reports.charts import Chart
 from netplan.reports.escape import plain
 from netplan.reports.quantities import Quantity
 from netplan.reports.sections import (
     Bars,
-    Column,
     Heading,
     Heat,
-    Inset,
     Notes,
     Paragraph,
     Section,
@@ -34,13 +27,18 @@ from netplan.reports.sections import (
 WIDE = 120
 """Columns of a terminal from which tables show more."""
 
+GAP = 3
+"""Columns between two columns of a table."""
+
+LEAST_PROSE = 4
+"""Columns that a column of prose keeps when it wraps."""
+
 BAR_WIDTH = 40
 EIGHTHS = " ▏▎▍▌▋▊▉"
 SHADES = " ░▒▓█"
 SHADE_FACTOR = 100.0
-STYLES: dict[Style, str] = {"plain": "", "strong": "bold", "quiet": "dim"}
-MAX_PROSE = 60
-"""Columns that a column of prose takes before it wraps."""
+CODES: dict[Style, str] = {"plain": "", "strong": "\x1b[1m", "quiet": "\x1b[2m"}
+CODE = re.compile("\x1b\\[[012]m")
 
 
 def terminal_text(sections: Iterable[Section], width: int, *, colour: bool = False) -> str:
@@ -58,20 +56,30 @@ def terminal_text(sections: Iterable[Section], width: int, *, colour: bool = Fal
     rail-only          9
     """
     shown = (one for one in sections if is_for(getattr(one, "only", None), "texts"))
-    blocks = [block for section in shown if (block := _block(section, width)) is not None]
-    spaced: list[RenderableType] = []
-    for block in blocks:
-        spaced += [Text(""), block] if spaced else [block]
-    console = Console(
-        file=io.StringIO(),
-        width=width,
-        force_terminal=colour,
-        color_system="standard" if colour else None,
-        highlight=False,
-    )
-    console.print(Group(*spaced))
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+    blocks = ["\n".join(lines) for section in shown if (lines := list(_lines(section, width)))]
+    text = "\n\n".join(blocks) + "\n"
+    return text if colour else CODE.sub("", text)
+
+
+def folded(text: str, width: int) -> list[str]:
+    """Text in lines of at most ``width`` columns, broken between words where it can be.
+
+    Examples
+    --------
+    >>> folded("rail-only and rail-optimized", 10)
+    ['rail-only', 'and', 'rail-optim', 'ized']
+    """
+    lines = []
+    for paragraph in text.split("\n"):
+        lines.append("")
+        for word in re.findall(r"\s*\S+\s*", paragraph):
+            needed = cell_len(word.rstrip())
+            if lines[-1] and cell_len(lines[-1]) + needed > width:
+                lines.append("")
+            first, *others = chop_cells(word, width) if needed > width else [word]
+            lines[-1] += first
+            lines += others
+    return [line.rstrip() for line in lines]
 
 
 def bar(share: float, width: int = BAR_WIDTH) -> str:
@@ -100,132 +108,164 @@ def shade(cell: float, largest: float) -> str:
     return SHADES[1] if cell > 0 else SHADES[0]
 
 
-def _block(section: Section, width: int) -> RenderableType | None:
-    """One section as rich draws it; None if it has nothing for a terminal."""
+def _lines(section: Section, width: int) -> Iterator[str]:
+    """One section, line by line; none if it has nothing for a terminal, such as a chart."""
     if isinstance(section, Table):
-        return _table_block(section, width)
-    if isinstance(section, Notes):
-        return Group(*(_note(*group) for group in section.groups)) if section.groups else None
-    if isinstance(section, Heading):
-        return Group(_text(section.title, "bold"), *(_text(line) for line in section.lines))
-    if isinstance(section, Paragraph):
-        return _text(section.text, STYLES[section.style])
-    return _drawing(section)
+        yield from _table(section, width)
+    elif isinstance(section, Notes):
+        yield from _notes(section, width)
+    elif isinstance(section, Heading):
+        yield from _text(section.title, width, "strong")
+        for line in section.lines:
+            yield from _text(line, width)
+    elif isinstance(section, Paragraph):
+        yield from _text(section.text, width, section.style)
+    elif isinstance(section, Verbatim):
+        yield from (_cut(line, width) for line in section.lines)
+    elif isinstance(section, Bars):
+        yield from _bars(section, width)
+    elif isinstance(section, Heat):
+        yield from _heat(section, width)
 
 
-def _drawing(section: Bars | Heat | Verbatim | Chart | Inset) -> RenderableType | None:
-    """What is drawn in letters; charts are for pages."""
-    if isinstance(section, Bars):
-        return _bars(section)
-    if isinstance(section, Heat):
-        return _heat(section)
-    if isinstance(section, Verbatim):
-        return Group(*(Text(plain(line), no_wrap=True) for line in section.lines))
-    return None
+def _text(text: str, width: int, style: Style = "plain") -> Iterator[str]:
+    yield from (_styled(line, style) for line in folded(plain(text), width))
 
 
-def _text(text: str, style: str = "") -> Text:
-    return Text(plain(text), style=style)
+def _styled(text: str, style: Style) -> str:
+    return f"{CODES[style]}{text}\x1b[0m" if text and CODES[style] else text
 
 
-def _note(subject: str, text: str) -> Text:
-    start = _text(f"{subject}: ", "bold") if subject else Text("")
-    return Text("").append_text(start).append_text(_text(text))
+def _cut(line: str, width: int) -> str:
+    """A line that does not wrap, as far as there is room."""
+    return set_cell_size(plain(line), width).rstrip()
 
 
-def _table_block(table: Table[object], width: int) -> RenderableType | None:
-    """The title, the table in as many parts as the width asks for, and the legend."""
-    if not table.rows:
-        return None
-    columns = table.visible(wide=width >= WIDE)
-    texts = [_cells(table, one) for one in columns]
-    parts: list[RenderableType] = [_text(table.title, "bold")] if table.title else []
-    for number, chosen in enumerate(_parts(columns, texts, width)):
-        parts += [Text("")] if number else []
-        picked = [columns[at].quantity for at in chosen]
-        parts.append(_drawn(table, picked, [texts[at] for at in chosen], width))
-    parts += [_text(line, "dim") for line in table.legend]
-    return Group(*parts)
+def _notes(notes: Notes, width: int) -> Iterator[str]:
+    for subject, text in notes.groups:
+        head = f"{plain(subject)}: " if subject else ""
+        first, *others = folded(head + plain(text), width)
+        yield _styled(first[: len(head)], "strong") + first[len(head) :]
+        yield from others
 
 
-def _cells(table: Table[object], one: Column[object]) -> list[str]:
-    """Title, rows and closing rows of one column as text."""
-    rows = [*table.rows, *table.closing]
-    return [plain(one.quantity.title), *(plain(one.text(row)) for row in rows)]
-
-
-def _parts(
-    columns: Sequence[Column[object]], texts: Sequence[Sequence[str]], width: int
-) -> list[list[int]]:
-    """Columns of each part: all of them if they fit or can wrap, else as many as fit."""
-    widths = [longest(column) for column in texts]
-    prose = any(one.quantity.form == "prose" for one in columns)
-    if prose or sum(widths) + GAP * (len(widths) - 1) <= width:
-        return [list(range(len(columns)))]
-    parts = [[0]]
-    used = widths[0]
-    for at in range(1, len(columns)):
-        if used + GAP + widths[at] > width and len(parts[-1]) > 1:
-            parts.append([0])
-            used = widths[0]
-        parts[-1].append(at)
-        used += GAP + widths[at]
-    return parts
-
-
-def longest(texts: Sequence[str]) -> int:
-    """Columns that the widest text takes."""
-    return max(cell_len(text) for text in texts)
-
-
-GAP = 3
-"""Columns between two columns of a table."""
-
-
-def _drawn(
-    table: Table[object],
-    quantities: Sequence[Quantity],
-    texts: Sequence[Sequence[str]],
-    width: int,
-) -> RichTable:
-    """Some columns of a table; text longer than half the width wraps too."""
-    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
-    for one, column in zip(quantities, texts, strict=True):
-        drawn.add_column(
-            Text(column[0]),
-            justify="right" if one.right else "left",
-            no_wrap=one.right or (one.form == "text" and longest(column) <= width // 2),
-            overflow="fold",
-        )
-    lines = (
-        [Text(cell) for cell in line] for line in zip(*(one[1:] for one in texts), strict=True)
-    )
-    for part, row in table.parted():
-        if part is not None:
-            drawn.add_section()
-            drawn.add_row(_text(part))
-        set_off = table.chosen is not None and table.chosen(row)
-        drawn.add_row(*next(lines), style="bold" if set_off else None)
-    if table.closing:
-        drawn.add_section()
-    for line in lines:
-        drawn.add_row(*line)
-    return drawn
-
-
-def _bars(bars: Bars) -> Group:
+def _bars(bars: Bars, width: int) -> Iterator[str]:
     """One line a part: name, amount, share, bar."""
-    lines = [_text(bars.title, "bold")] if bars.title else []
+    if bars.title:
+        yield from _text(bars.title, width, "strong")
     rows = bars.shares()
     room = max((len(name) for name, _, _ in rows), default=0)
     for name, amount, share in rows:
         written = f"  {name:<{room}} {bars.quantity.shown(amount):>9} {100 * share:>4.0f} %"
-        lines.append(Text(f"{plain(written)}  {bar(share)}".rstrip(), no_wrap=True))
-    return Group(*lines)
+        yield _cut(f"{written}  {bar(share)}", width)
 
 
-def _heat(heat: Heat) -> Group:
+def _heat(heat: Heat, width: int) -> Iterator[str]:
     """Blocks against blocks, darker for more (logarithmic)."""
     largest = max((cell for row in heat.cells for cell in row), default=0.0)
-    lines = ["".join(shade(cell, largest) * 2 for cell in row).rstrip() for row in heat.cells]
-    return Group(_text(heat.title), *(Text(line, no_wrap=True) for line in lines))
+    yield from _text(heat.title, width)
+    for row in heat.cells:
+        yield _cut("".join(shade(cell, largest) * 2 for cell in row), width)
+
+
+Filled = tuple[Quantity, list[str]]
+"""A column as texts: its title, rows and closing rows."""
+
+
+def _table(table: Table[object], width: int) -> Iterator[str]:
+    """The title, the table in as many parts as the width asks for, and the legend."""
+    if not table.rows:
+        return
+    rows = [*table.rows, *table.closing]
+    columns = [
+        (one.quantity, [plain(text) for text in (one.quantity.title, *map(one.text, rows))])
+        for one in table.visible(wide=width >= WIDE)
+    ]
+    if table.title:
+        yield from _text(table.title, width, "strong")
+    for number, part in enumerate(_parts(columns, width)):
+        if number:
+            yield ""
+        yield from _drawn(table, part, width)
+    for line in table.legend:
+        yield from _text(line, width, "quiet")
+
+
+def _parts(columns: list[Filled], width: int) -> list[list[Filled]]:
+    """Columns of each part: all of them if they fit or can wrap, else as many as fit."""
+    widths = [
+        min(longest(texts), LEAST_PROSE if one.form == "prose" else width) for one, texts in columns
+    ]
+    parts, used = [columns[:1]], widths[0]
+    for column, needed in zip(columns[1:], widths[1:], strict=True):
+        if used + GAP + needed > width and len(parts[-1]) > 1:
+            parts.append(columns[:1])
+            used = widths[0]
+        parts[-1].append(column)
+        used += GAP + needed
+    return parts
+
+
+def longest(texts: Iterable[str]) -> int:
+    """Columns that the widest text takes."""
+    return max(map(cell_len, texts))
+
+
+def _drawn(table: Table[object], columns: list[Filled], width: int) -> Iterator[str]:
+    """Some columns of a table; text longer than half the width wraps too."""
+    head, *lines = zip(*(texts for _, texts in columns), strict=True)
+    rows = list(_rows(table, lines))
+    wraps = [
+        not one.right and (one.form == "prose" or longest(texts) > width // 2)
+        for one, texts in columns
+    ]
+    cells = zip(head, *(line for line, _ in rows), strict=True)
+    widths = [longest("\n".join(column).split("\n")) for column in cells]
+    # Inner columns have a part of the gap on both sides, the others on one.
+    giving = {at: widths[at] + (0 < at < len(wraps) - 1) for at, can in enumerate(wraps) if can}
+    gaps = GAP * (len(wraps) - 1)
+    while sum(widths) + gaps > width and max(giving.values(), default=0) > LEAST_PROSE:
+        widest = max(reversed(giving), key=lambda at: giving[at])
+        giving[widest] -= 1
+        widths[widest] -= 1
+    rights = [one.right for one, _ in columns]
+    shape = list(zip(rights, wraps, widths, strict=True))
+    yield from (_styled(line, "strong") for line in _row(head, shape, head=True))
+    yield "─" * (sum(widths) + gaps)
+    for row, style in rows:
+        yield from (_styled(line, style) for line in _row(row, shape))
+
+
+def _rows(
+    table: Table[object], lines: Sequence[Sequence[str]]
+) -> Iterator[tuple[Sequence[str], Style]]:
+    """Rows and closing rows with their styles, empty ones between parts, and names of parts."""
+    empty = [""] * len(lines[0])
+    for at, (part, row) in enumerate(table.parted()):
+        if part is not None:
+            if at:
+                yield empty, "plain"
+            yield (plain(part), *empty[1:]), "plain"
+        yield lines[at], "strong" if table.chosen and table.chosen(row) else "plain"
+    if table.closing:
+        yield empty, "plain"
+        yield from ((line, "plain") for line in lines[len(table.rows) :])
+
+
+def _row(
+    cells: Sequence[str], shape: Sequence[tuple[bool, bool, int]], *, head: bool = False
+) -> Iterator[str]:
+    """A row, over as many lines as its cells wrap to; titles stand close to the rule below them."""
+    folds = [
+        folded(cell, width) if wraps else cell.split("\n")
+        for cell, (_, wraps, width) in zip(cells, shape, strict=True)
+    ]
+    height = max(map(len, folds))
+    for at in range(height):
+        texts = []
+        for lines, (right, _, width) in zip(folds, shape, strict=True):
+            filled = [*[""] * (height - len(lines)), *lines] if head else lines
+            cell = filled[at] if at < len(filled) else ""
+            space = " " * (width - cell_len(cell))
+            texts.append(space + cell if right else cell + space)
+        yield (" " * GAP).join(texts).rstrip()
