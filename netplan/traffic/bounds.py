@@ -65,10 +65,6 @@ class LowerBound(Struct, frozen=True):
         """Name of the largest term; of equal ones the first."""
         return max(self.terms_s, key=lambda term: term[1])[0]
 
-    def __float__(self) -> float:
-        """Return the bound [s]."""
-        return self.bound_s
-
     def __str__(self) -> str:
         """Return the bound, the term that binds, and all terms."""
         terms = ", ".join(f"{name} {time_s:.6g} s" for name, time_s in self.terms_s)

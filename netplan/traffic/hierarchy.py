@@ -289,31 +289,21 @@ class Network(Struct, frozen=True):
         Mode ``published-code`` repeats a slip of the 4D model's code: if stages share the innermost
         level, hops on the other levels are free.
         """
-        efficiency = self.communication.bandwidth_efficiency
-        count = placements.count
-        slope, fixed = np.zeros(count), np.zeros(count)
-        first = self.levels[0]
-        slowest = np.zeros(count)
-        slow_slope = np.full(count, 1 / (efficiency * first.link_bytes_per_s))
-        slow_fixed = np.full(count, first.step_s)
-        outside = placements.totals[PIPELINE]
-        inner = placements.degrees[0, PIPELINE] > 1
         group = group_of(placements, PIPELINE)
-        each = zip(self.levels, group.members, group.stride, strict=True)
-        for number, (level, stages, stride) in enumerate(each):
-            outside = outside // stages
-            hops = (stages - 1) * outside
-            if self.mode == "published-code" and number > 0:
-                hops = np.where(inner, 0, hops)
-            shared = stride if level.kind == "ring" else 1
-            seconds_per_byte = shared / (efficiency * level.link_bytes_per_s)
-            slope += hops * seconds_per_byte
-            fixed += hops * level.step_s
-            slower = (stages > 1) & (seconds_per_byte > slowest)
-            slowest = np.where(slower, seconds_per_byte, slowest)
-            slow_slope = np.where(slower, seconds_per_byte, slow_slope)
-            slow_fixed = np.where(slower, level.step_s, slow_fixed)
-        return Affine(slope, fixed), Affine(slow_slope, slow_fixed)
+        stages = group.members
+        hops = (stages - 1) * (placements.totals[PIPELINE] // np.cumprod(stages, axis=0))
+        if self.mode == "published-code":
+            hops[1:, stages[0] > 1] = 0
+        rings = np.array([[level.kind == "ring"] for level in self.levels])
+        links_bytes_per_s = np.array([[level.link_bytes_per_s] for level in self.levels])
+        shared = np.where(rings & (stages > 1), group.stride, 1)
+        s_per_byte = shared / (self.communication.bandwidth_efficiency * links_bytes_per_s)
+        step_s = np.array([level.step_s for level in self.levels])
+        slowest = np.where(stages > 1, s_per_byte, 0.0).argmax(axis=0)
+        return (
+            Affine((hops * s_per_byte).sum(axis=0), (hops * step_s[:, None]).sum(axis=0)),
+            Affine(s_per_byte[slowest, np.arange(placements.count)], step_s[slowest]),
+        )
 
 
 @lru_cache

@@ -87,8 +87,8 @@ class TrafficMatrix(Struct, frozen=True, eq=False):
     Examples
     --------
     >>> matrix = flows_matrix(4, source=[0, 1], destination=[1, 2], flow_bytes=[5e9, 1e9])
-    >>> matrix.total_bytes, matrix.sent_bytes
-    (6000000000.0, array([5.e+09, 1.e+09, 0.e+00, 0.e+00]))
+    >>> matrix.total_bytes
+    6000000000.0
     """
 
     gpus: int
@@ -115,23 +115,6 @@ class TrafficMatrix(Struct, frozen=True, eq=False):
     def total_bytes(self) -> float:
         """Bytes of all flows and groups [B]."""
         return float(self.flow_bytes.sum()) + sum(groups.total_bytes for groups in self.groups)
-
-    @property
-    def sent_bytes(self) -> Floats:
-        """Bytes that each GPU sends [B], shape (gpus,)."""
-        return self._ends(self.source)
-
-    @property
-    def received_bytes(self) -> Floats:
-        """Bytes that each GPU receives [B], shape (gpus,)."""
-        return self._ends(self.destination)
-
-    def _ends(self, end: Indices) -> Floats:
-        total = sum_by(end, self.flow_bytes, self.gpus)
-        for groups in self.groups:
-            others = groups.members.shape[1] - 1
-            total[groups.members.ravel()] += others * groups.pair_bytes
-        return total
 
     def of_kind(self, kind: str) -> "TrafficMatrix":
         """Only the traffic of one kind."""

@@ -25,7 +25,7 @@ import numpy as np
 from msgspec import Struct
 from scipy.sparse import coo_array, csr_array, diags_array
 
-from netplan.arrays import AnyInts, Floats, Ints
+from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.topologies.graph import SWITCH, FabricGraph, connected_parts
 from netplan.traffic.demand import Leg, Products
@@ -34,40 +34,6 @@ Matrix = Any
 """A sparse matrix of scipy, which has no types."""
 
 LOCAL, GLOBAL, HOST = "local", "global", "host"
-
-
-class PairLinks(Struct, frozen=True, eq=False):
-    """Links between switches, to be found by the switches that they join.
-
-    ``key`` is the ordered pair ``from x switches + to`` of each arc, rising, shape (2 x links,);
-    ``code`` its place in loads of shape (2, links of the graph), flattened.
-    """
-
-    key: Ints
-    code: Ints
-    switches: int
-
-    def spread(self, loads: Floats, first: AnyInts, second: AnyInts, amount: Floats) -> None:
-        """Add traffic from switch to switch to the loads, evenly over parallel links.
-
-        Raises
-        ------
-        InputError
-            If no link joins two of the switches.
-        """
-        wanted = first * np.int64(self.switches) + second
-        start = np.searchsorted(self.key, wanted)
-        count = np.searchsorted(self.key, wanted, side="right") - start
-        if not np.all(count):
-            lost = int(np.flatnonzero(count == 0)[0])
-            raise InputError(
-                f"switches {first[lost]} and {second[lost]} of one group have no link: dragonfly"
-                " routing needs groups that are fully joined, take routing 'ecmp'"
-            )
-        for step in range(int(count.max(initial=0))):
-            some = np.flatnonzero(count > step)
-            # The same pair occurs once in a matrix, so that plain indexing adds correctly.
-            loads[self.code[start[some] + step]] += amount[some] / count[some]
 
 
 class DragonflyMap(Struct, frozen=True, eq=False):
@@ -81,8 +47,9 @@ class DragonflyMap(Struct, frozen=True, eq=False):
         Group of every switch, rising, shape (switches,).
     groups
         Groups [1].
-    local
-        Links inside groups.
+    local_key, local_code
+        For each local arc its ordered pair of switches ``from x switches + to``, rising, and its
+        place in loads of shape (2, links of the graph), flattened, shape (2 x links,).
     arc_pair, arc_code, arc_share
         For each global arc its pair of groups, its place in the loads, and its share of the pair's
         traffic, shape (arcs,).
@@ -94,7 +61,8 @@ class DragonflyMap(Struct, frozen=True, eq=False):
     switch_of_gpu: Ints
     group_of_switch: Ints
     groups: int
-    local: PairLinks
+    local_key: Ints
+    local_code: Ints
     arc_pair: Ints
     arc_code: Ints
     arc_share: Floats
@@ -148,7 +116,8 @@ def dragonfly_map(graph: FabricGraph) -> DragonflyMap:
         switch_of_gpu=switch_of_gpu,
         group_of_switch=group,
         groups=groups,
-        local=PairLinks(key[order], local_code[order], len(nodes)),
+        local_key=key[order],
+        local_code=local_code[order],
         arc_pair=pair,
         arc_code=code,
         arc_share=share,
@@ -246,7 +215,10 @@ def _switch_demand(dragonfly: DragonflyMap, leg: Leg) -> _SwitchDemand:
 
 
 def _product_demand(dragonfly: DragonflyMap, products: Products) -> tuple[Matrix, Matrix, Matrix]:
-    """Demand of uniform groups, never listed: sums over labels, less those over what is apart."""
+    """Demand of uniform groups, never listed: sums over labels, less those over what is apart.
+
+    Both are columns of one matrix, the latter with opposite signs on its two sides.
+    """
     switch, group = dragonfly.switch_of_gpu[products.gpu], dragonfly.group_of_switch
     member = dragonfly.membership
     _, label = np.unique(products.label, return_inverse=True)
@@ -254,16 +226,15 @@ def _product_demand(dragonfly: DragonflyMap, products: Products) -> tuple[Matrix
         label * (int(products.apart.max()) + 1) + products.apart, return_inverse=True
     )
 
-    def by_switch(share: Floats, key: AnyInts) -> Matrix:
-        shape = (dragonfly.switches, int(key.max()) + 1)
-        return csr_array((share, (switch, key)), shape=shape)
+    def by_switch(share: Floats, sign: float) -> Matrix:
+        key, rows = np.concatenate((label, label.max() + 1 + close)), np.tile(switch, 2)
+        shares = np.concatenate((share, sign * share))
+        return csr_array((shares, (rows, key)), shape=(dragonfly.switches, int(key.max()) + 1))
 
-    out, into = (by_switch(s, label) for s in (products.out_share, products.in_share))
-    out_close, into_close = (by_switch(s, close) for s in (products.out_share, products.in_share))
+    out, into = by_switch(products.out_share, -1.0), by_switch(products.in_share, 1.0)
 
-    def by_group(ours: Matrix, theirs: Matrix, ours_close: Matrix, theirs_close: Matrix) -> Matrix:
-        total = ours @ (theirs.T @ member) - ours_close @ (theirs_close.T @ member)
-        found = coo_array(total)
+    def by_group(ours: Matrix, theirs: Matrix) -> Matrix:
+        found = coo_array(ours @ (theirs.T @ member))
         keep = (group[found.row] != found.col) & (found.data != 0)
         entries = found.data[keep], (found.row[keep], found.col[keep])
         return csr_array(entries, shape=found.shape) * products.pair_bytes
@@ -271,16 +242,12 @@ def _product_demand(dragonfly: DragonflyMap, products: Products) -> tuple[Matrix
     blocks = []
     for number in range(dragonfly.groups):
         rows = slice(*np.searchsorted(group, (number, number + 1)))
-        block = coo_array(out[rows] @ into[rows].T - out_close[rows] @ into_close[rows].T)
+        block = coo_array(out[rows] @ into[rows].T)
         blocks.append((block.data, block.row + rows.start, block.col + rows.start))
     data, row, column = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     shape = (dragonfly.switches, dragonfly.switches)
     within = csr_array((data * products.pair_bytes, (row, column)), shape=shape)
-    return (
-        within,
-        by_group(out, into, out_close, into_close),
-        by_group(into, out, into_close, out_close),
-    )
+    return within, by_group(out, into), by_group(into, out)
 
 
 def _by_pair(dragonfly: DragonflyMap, amounts: Matrix) -> Matrix:
@@ -297,10 +264,23 @@ def _add_global(dragonfly: DragonflyMap, loads: Floats, between: Floats) -> None
 
 
 def _add_local(dragonfly: DragonflyMap, loads: Floats, hop: Matrix) -> None:
-    """Put traffic between switches of one group on the link that joins them."""
+    """Put traffic between switches of one group on the links that join them, evenly."""
     found = coo_array(csr_array(hop))  # as rows, so that every pair occurs once
     moves = (found.row != found.col) & (found.data > 0)
-    dragonfly.local.spread(loads, found.row[moves], found.col[moves], found.data[moves])
+    first, second, amount = found.row[moves], found.col[moves], found.data[moves]
+    pair = first * np.int64(dragonfly.switches) + second
+    start = np.searchsorted(dragonfly.local_key, pair)
+    count = np.searchsorted(dragonfly.local_key, pair, side="right") - start
+    if not np.all(count):
+        lost = int(np.flatnonzero(count == 0)[0])
+        raise InputError(
+            f"switches {first[lost]} and {second[lost]} of one group have no link: dragonfly"
+            " routing needs groups that are fully joined, take routing 'ecmp'"
+        )
+    for step in range(int(count.max(initial=0))):
+        some = np.flatnonzero(count > step)
+        # The same pair occurs once in a matrix, so that plain indexing adds correctly.
+        loads[dragonfly.local_code[start[some] + step]] += amount[some] / count[some]
 
 
 def _valiant(dragonfly: DragonflyMap, demand: _SwitchDemand, loads: Floats) -> None:

@@ -30,6 +30,7 @@ from tests.oracles.router import (
     net_outflow,
     network_of,
 )
+from tests.traffic.matrix_ends import end_bytes
 
 
 def fabric(name: str, gpus: int, radix: int, hb_size: int, **changes: object) -> FabricGraph:
@@ -157,7 +158,7 @@ def test_traffic_is_conserved_at_every_node(name: str) -> None:
     matrix = random_matrix(case.graph.gpus, 200, seed=3)
     loads = link_loads(case.graph, matrix, routing=case.routing)
     expected = np.zeros(case.graph.node_count)
-    expected[: case.graph.gpus] = matrix.sent_bytes - matrix.received_bytes
+    expected[: case.graph.gpus] = np.subtract(*end_bytes(matrix))
     np.testing.assert_allclose(net_outflow(case.graph, loads.link_bytes), expected, atol=1e-6)
 
 
