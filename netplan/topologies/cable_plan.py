@@ -207,16 +207,10 @@ def plan_sheet(plan: CablePlan) -> Sheet:
             *(z.name, z_port, z.place.rack, z.place.unit),
             *rest,
         )
-        for (a, a_port, z, z_port), rest in zip(
+        for (a, a_port, z, z_port), *rest in zip(
             plan.ends(),
-            zip(
-                _gather([f"{rate:g}" for rate in rates.tolist()], which),
-                plan.medium,
-                plan.length_class,
-                plan.length_m,
-                plan.group,
-                strict=True,
-            ),
+            _gather([f"{rate:g}" for rate in rates.tolist()], which),
+            *(plan.medium, plan.length_class, plan.length_m, plan.group),
             strict=True,
         )
     )

@@ -7,7 +7,7 @@ that out, and what does not fit the ports of a switch is refused. Families:
 
 * dragonflies of several kinds of groups, as exascale systems build them. Groups of one kind are
   alike; every pair of groups has as many links as its two kinds say. Global bandwidth is counted
-  over all pairs, taper at one group;
+  over all pairs;
 * switches in pods: segments of dual ToRs, racks, wide uplinks, ZCube.
 """
 
@@ -129,13 +129,7 @@ class UnevenDragonfly(CountedDesign, frozen=True, kw_only=True):
             seen.add(frozenset(pair.between))
 
     def links_per_pair(self, one: str, two: str) -> int:
-        """Links between a group of one kind and a group of another [1].
-
-        Raises
-        ------
-        UnknownNameError
-            If a kind is unknown.
-        """
+        """Links between a group of one kind and a group of another, both known [1]."""
         for name in (one, two):
             if name not in self.kinds:
                 raise unknown_name("kind of group", name, self.kinds)
@@ -151,20 +145,6 @@ class UnevenDragonfly(CountedDesign, frozen=True, kw_only=True):
     def global_bytes_per_s(self, one: str, two: str) -> float:
         """Bandwidth of those links, one direction [B/s]."""
         return self.global_links(one, two) * bytes_per_s(self.link_gbps)
-
-    def taper(self, kind: str) -> float:
-        """Links from one group to the others of its kind over its hosts [1].
-
-        Raises
-        ------
-        InputError
-            If the group has no hosts.
-        """
-        group = self.kinds[kind]
-        hosts = group.switches * group.hosts_per_switch
-        if not hosts:
-            raise InputError(f"groups of kind {kind} have no hosts to compare with")
-        return self.links_per_pair(kind, kind) * (group.groups - 1) / hosts
 
     def multiplied_out(self, size: DesignSize) -> Counts:
         """Global bandwidth inside a kind, and to all others, both directions added [TB/s]."""
@@ -282,6 +262,12 @@ class WideUplinkPlanes(CountedDesign, frozen=True, kw_only=True):
     ----------
     The non-blocking HPN variants of the ZCube comparison, ACM SIGCOMM 2025,
     doi:10.1145/3718958.3750503, appendix L, Table 7.
+
+    Examples
+    --------
+    >>> counts = DESIGNS.load("hpn-non-blocking").counts(DesignSize(gpus=1024, radix=64))
+    >>> counts["total_switches"], counts["fibre_links"], counts["transceivers"]
+    (96, 3072, 6144)
     """
 
     takes: ClassVar[tuple[str, ...]] = ("gpus", "radix")
@@ -291,20 +277,7 @@ class WideUplinkPlanes(CountedDesign, frozen=True, kw_only=True):
     uplink_width: PositiveInt
 
     def multiplied_out(self, size: DesignSize) -> Counts:
-        """Counts of all planes; all links are optical.
-
-        Raises
-        ------
-        InputError
-            If the radix cannot be used, the GPUs do not fill whole leaves, or a spine cannot
-            reach every leaf.
-
-        Examples
-        --------
-        >>> counts = DESIGNS.load("hpn-non-blocking").counts(DesignSize(gpus=1024, radix=64))
-        >>> counts["total_switches"], counts["fibre_links"], counts["transceivers"]
-        (96, 3072, 6144)
-        """
+        """Counts of all planes, for GPUs that fill whole leaves; all links are optical."""
         gpus, radix = size.gpus, size.radix
         check_radix(radix)
         down, spine_radix = radix // 2, radix // self.uplink_width
@@ -348,13 +321,7 @@ class ZCube(CountedDesign, frozen=True, kw_only=True):
     fibre_links_per_gpu: NonNegativeInt
 
     def multiplied_out(self, size: DesignSize) -> Counts:
-        """Counts of n^2 GPUs.
-
-        Raises
-        ------
-        InputError
-            If the GPUs are no square.
-        """
+        """Counts of n^2 GPUs; other numbers are an error."""
         side = isqrt(size.gpus)
         if side * side != size.gpus:
             raise InputError(

@@ -83,7 +83,6 @@ def fabric_drawing(fabric: Fabric) -> Markup:
 
 
 def _tier(fabric: Fabric, tier: SwitchTier) -> _Row:
-    """Row of one tier of switches."""
     one = "rail" if fabric.network == "rail-only" and len(fabric.tiers) == 1 else tier.name
     kind = f"{one} switch"
     if one == "group":

@@ -37,7 +37,7 @@ with other collectives.
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Literal, get_args
 
 import numpy as np
@@ -111,15 +111,9 @@ def group_time(
     >>> group_time("all_gather", tiers, halves, methods=[None, None]).seconds(1e9)
     array([0.00194444, 0.0175    ])
     """
-    times = list(_level_times(kind, levels, group, methods, schedule))
-    slope, fixed = times[0].s_per_byte, times[0].fixed_s
-    for time in times[1:]:
-        if schedule == "flat_ring":
-            slope = np.maximum(slope, time.s_per_byte)
-        else:
-            slope = slope + time.s_per_byte
-        fixed = fixed + time.fixed_s
-    return Affine(slope, fixed)
+    slopes, fixed_s, _ = zip(*_level_times(kind, levels, group, methods, schedule), strict=True)
+    join = np.maximum if schedule == "flat_ring" else np.add
+    return Affine(reduce(join, slopes), reduce(np.add, fixed_s))
 
 
 def _level_times(
@@ -211,7 +205,6 @@ def collective_s(
 def _methods(
     levels: Sequence[AnyLevel], algorithm: AnyMethod | Sequence[AnyMethod]
 ) -> Sequence[AnyMethod]:
-    """Give each level its method."""
     if not levels:
         raise InputError("a collective needs at least one level, got none: give a Level")
     if algorithm is None or isinstance(algorithm, str | Method):
@@ -262,21 +255,19 @@ class Network(Struct, frozen=True):
         the bandwidth part is doubled, and only if the group lies on several levels.
         """
         slips = self.mode == "published-code" and kind == "all_reduce"
+        efficiency = self.communication.bandwidth_efficiency
+        in_steps = [kind == "all_to_all" and level.kind == "ring" for level in self.levels]
         one = group_time(
             "reduce_scatter" if slips else kind,
             self.levels,
             group,
-            methods=[self._method(kind, level) for level in self.levels],
+            methods=[_method("pairwise" if steps else None, efficiency) for steps in in_steps],
             schedule=self.communication.schedule,
         )
         if not slips:
             return one
         several = (group.members > 1).sum(axis=0) > 1
         return Affine(one.s_per_byte * np.where(several, 2.0, 1.0), one.fixed_s)
-
-    def _method(self, kind: CollectiveKind, level: Level) -> Method:
-        in_steps = kind == "all_to_all" and level.kind == "ring"
-        return _method("pairwise" if in_steps else None, self.communication.bandwidth_efficiency)
 
     def hops(self, placements: Placements) -> tuple[Affine, Affine]:
         """Transfers between pipeline stages: all hops from first to last, and the slowest hop.

@@ -97,7 +97,6 @@ def _columns(rows: list[list[str]], place: str) -> Floats:
 
 
 def _fault(row: list[str]) -> str | None:
-    """What is wrong with a row."""
     if len(row) != len(CSV_COLUMNS):
         return f"{len(row)} columns, a flow has {len(CSV_COLUMNS)}: {','.join(CSV_COLUMNS)}"
     for name, text in zip(CSV_COLUMNS[:BYTES], row, strict=False):

@@ -44,16 +44,6 @@ from netplan.workloads.operations import CollectiveKind
 
 Pattern = Literal["ring", "direct", "hierarchical"]
 
-PASSES: dict[CollectiveKind, int] = {
-    "all_gather": 1,
-    "reduce_scatter": 1,
-    "all_reduce": 2,
-    "broadcast": 1,
-    "reduce": 1,
-    "all_to_all": 1,
-}
-"""An all_reduce is a reduce_scatter and an all_gather."""
-
 
 def both_ways(matrix: TrafficMatrix) -> TrafficMatrix:
     """Send half of every flow the other way, as rings with two links a GPU do.
@@ -161,12 +151,12 @@ def _flat(
     n = members.shape[1]
     if n == 1 or data_bytes == 0:
         return no_traffic(gpus)
+    passes = 2 if collective == "all_reduce" else 1  # a reduce_scatter and an all_gather
     if pattern == "ring":
-        share = (n - 1) / 2 if collective == "all_to_all" else PASSES[collective] * (n - 1) / n
+        share = (n - 1) / 2 if collective == "all_to_all" else passes * (n - 1) / n
         following, edge_bytes = np.roll(members, -1, axis=1), share * data_bytes
         return flows_matrix(
             gpus, source=members, destination=following, flow_bytes=edge_bytes, kind=kind
         )
-    pair_bytes = PASSES[collective] * data_bytes / n
-    groups = UniformGroups(members, pair_bytes, KINDS.index(kind))
+    groups = UniformGroups(members, passes * data_bytes / n, KINDS.index(kind))
     return replace(no_traffic(gpus), groups=(groups,))

@@ -196,7 +196,6 @@ class _SwitchDemand(Struct, frozen=True, eq=False):
 
 
 def _switch_demand(dragonfly: DragonflyMap, leg: Leg) -> _SwitchDemand:
-    """Sum a demand by switch."""
     switch, group, member = dragonfly.switch_of_gpu, dragonfly.group_of_switch, dragonfly.membership
     first, second = switch[leg.source], switch[leg.destination]
     here = group[first] == group[second]

@@ -215,21 +215,15 @@ def _group_dimension_order(torus: Torus, products: Products, rails: int) -> Floa
     for first, last in pairwise([*starts.tolist(), len(order)]):
         entries = order[first:last]
         position, rail = np.divmod(products.gpu[entries], rails)
+        # Shares by coordinate, the first axis last (it runs fastest).
         out, ends = (
-            _dense(torus, position, share[entries])
+            sum_by(position, share[entries], torus.positions).reshape(torus.sizes[::-1])
             for share in (products.out_share, products.in_share)
         )
         here = loads[:, :, int(rail[0]) :: rails]
         for axis, table in enumerate(tables):
             here[axis] += products.pair_bytes * _axis_loads(torus, axis, (out, ends), table)
     return loads
-
-
-def _dense(torus: Torus, position: AnyInts, share: Floats) -> Floats:
-    """Shares by coordinate, the first axis last (it runs fastest)."""
-    cells = np.zeros(torus.positions)
-    cells[position] = share
-    return cells.reshape(torus.sizes[::-1])
 
 
 def _passing(size: int, *, closed: bool) -> Floats:
@@ -241,10 +235,7 @@ def _passing(size: int, *, closed: bool) -> Floats:
     share = np.where(tied, 0.5, 1.0)
     ahead = np.where((k - x) % size < np.where(tied | (steps > 0), np.abs(steps), 0), share, 0.0)
     behind = np.where((x - k) % size < np.where(steps < 0, -steps, 0), share, 0.0)
-    table = np.empty((2, size, size, size))
-    table[PLUS] = ahead.reshape(size, size, size)
-    table[MINUS] = behind.reshape(size, size, size)
-    return table
+    return np.stack((ahead, behind)).reshape(2, size, size, size)
 
 
 def _axis_loads(torus: Torus, axis: int, shares: tuple[Floats, Floats], table: Floats) -> Floats:

@@ -100,10 +100,9 @@ def hb_share(matrix: TrafficMatrix, hb_size: int) -> float:
         return 0.0
     same = matrix.source // hb_size == matrix.destination // hb_size
     inside = float(matrix.flow_bytes[same].sum())
+    domain = np.arange(matrix.gpus) // hb_size
     for groups in matrix.groups:
-        domain = np.arange(matrix.gpus) // hb_size
-        both = (_labels(matrix.gpus, groups), domain)
-        inside += groups.pair_bytes * _pairs_within(both)
+        inside += groups.pair_bytes * _pairs_within((_labels(matrix.gpus, groups), domain))
     return inside / total
 
 

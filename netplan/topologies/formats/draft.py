@@ -124,6 +124,7 @@ def node_kind(draft: Draft, line: int, text: str) -> int:
 
 
 UNKNOWN_TIER = 127
+GROUP_LENGTHS = {"hb": "inside", "host": "row"}  # where the file does not say; else hall
 
 
 def number_draft(draft: Draft, name: str, hb_size: int = 1) -> FabricGraph:
@@ -151,7 +152,7 @@ def number_draft(draft: Draft, name: str, hb_size: int = 1) -> FabricGraph:
     groups = _groups(draft, kind, tier, (source, target))
     group_names = tuple(dict.fromkeys(groups))
     lengths = [
-        LENGTH_CLASSES.index(link.length or _length(group))
+        LENGTH_CLASSES.index(link.length or GROUP_LENGTHS.get(group, "hall"))
         for link, group in zip(draft.links, groups, strict=True)
     ]
     source_port, target_port = _ports(draft)
@@ -272,7 +273,3 @@ def _group(kinds: set[int], low: int, high: int) -> str:
         return "local"
     labels = {1: "leaf", 2: "spine", 3: "core"}
     return f"{labels.get(low, f'tier {low}')}-{labels.get(high, f'tier {high}')}"
-
-
-def _length(group: str) -> str:
-    return {"hb": "inside", "host": "row"}.get(group, "hall")

@@ -135,18 +135,14 @@ def astra_sim_network(levels: Sequence[Level]) -> str:
     dimensions = [level for level in levels if level.size > 1]
     if not dimensions:
         raise InputError("ASTRA-sim needs at least one level that joins 2 members or more")
-    rows: dict[str, tuple[Sequence[str | float], str]] = {
-        "topology": ([ASTRA_KINDS[level.kind] for level in dimensions], ""),
-        "npus_count": ([level.size for level in dimensions], ""),
-        "bandwidth": ([level.link_bytes_per_s / ASTRA_GB for level in dimensions], "  # GB/s"),
-        "latency": (
-            [NANOSECONDS * level.step_s / LINKS_PER_STEP[level.kind] for level in dimensions],
-            "  # ns",
-        ),
+    latencies_ns = (NANOSECONDS * at.step_s / LINKS_PER_STEP[at.kind] for at in dimensions)
+    columns = {
+        "topology: [ {} ]": (ASTRA_KINDS[at.kind] for at in dimensions),
+        "npus_count: [ {} ]": (at.size for at in dimensions),
+        "bandwidth: [ {} ]  # GB/s": (at.link_bytes_per_s / ASTRA_GB for at in dimensions),
+        "latency: [ {} ]  # ns": latencies_ns,
     }
-    return "".join(
-        f"{key}: [ {', '.join(map(str, values))} ]{unit}\n" for key, (values, unit) in rows.items()
-    )
+    return "".join(f"{line}\n".format(", ".join(map(str, n))) for line, n in columns.items())
 
 
 def simai_lines(
