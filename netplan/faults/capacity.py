@@ -104,10 +104,8 @@ def flow_network(
 
     Parameters
     ----------
-    graph
-        The fabric.
-    damage
-        What has failed.
+    graph, damage
+        The fabric, and what has failed.
     through_domains
         Whether HB domains pass on traffic of others.
 
@@ -287,10 +285,8 @@ def remaining_bandwidth(
 
     Parameters
     ----------
-    graph
-        The fabric.
-    damage
-        What has failed.
+    graph, damage
+        The fabric, and what has failed.
     through_domains
         Whether HB domains pass on traffic of others.
     max_pairs

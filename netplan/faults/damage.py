@@ -139,10 +139,8 @@ def find_effects(
 
     Parameters
     ----------
-    graph
-        The fabric.
-    damage
-        What has failed.
+    graph, damage
+        The fabric, and what has failed.
     intact
         Islands of the intact fabric, where many damages of one fabric are asked for.
 
@@ -198,17 +196,7 @@ def directed(graph: FabricGraph, links: Ints) -> tuple[Ints, Ints]:
 
 
 def find_islands(graph: FabricGraph, damage: Damage, links: Bools) -> Islands:
-    """Islands that some links hold together.
-
-    Parameters
-    ----------
-    graph
-        The fabric.
-    damage
-        What has failed; its GPUs count for no island.
-    links
-        Links to go by, shape (links,).
-    """
+    """Islands that some links hold together, chosen by a mask; failed GPUs count for none."""
     island = connected_parts(graph.node_count, graph.source[links], graph.target[links])
     count = int(island.max(initial=-1)) + 1
     alive = np.flatnonzero(~damage.node_down[: graph.gpus])

@@ -144,14 +144,7 @@ class GroupHits(Struct, frozen=True, eq=False):
 
 
 def group_hits(graph: FabricGraph, groups: RiskGroups) -> GroupHits:
-    """What the failure of each group does to a job on all GPUs.
-
-    Parameters
-    ----------
-    graph
-        The fabric.
-    groups
-        Groups of one kind.
+    """What the failure of each group of one kind does to a job on all GPUs.
 
     Examples
     --------
@@ -167,14 +160,18 @@ def group_hits(graph: FabricGraph, groups: RiskGroups) -> GroupHits:
     >>> hits.stops.tolist(), hits.cut_off.tolist(), len(hits.domain)
     ([True], [8], 0)
     """
-    down, cut = _down(graph, groups), _without_ports(graph, groups)
-    count = graph.domains
-    of_gpu = np.arange(graph.gpus) // graph.hb_size
-    inside = _members(np.arange(graph.gpus), of_gpu, (graph.gpus, count))
-    size = np.bincount(of_gpu, minlength=count)
-    hit, gone = (down @ inside).tocoo(), (cut @ inside).tocoo()
-    whole = gone.data == size[gone.col]
-    pairs = [hit.row * np.int64(count) + hit.col, (gone.row * np.int64(count) + gone.col)[whole]]
+    gpu, of_gpu = np.arange(graph.gpus), np.arange(graph.gpus) // graph.hb_size
+    at_gpu = groups.node < graph.gpus
+    shape = len(groups), graph.gpus
+    down = _members(groups.node_group[at_gpu], groups.node[at_gpu], shape)
+    cut = _without_ports(graph, groups)
+    cut -= cut.multiply(down)
+    cut.eliminate_zeros()
+    inside = _members(gpu, of_gpu, (graph.gpus, graph.domains))
+    gone = (cut @ inside).tocsr()
+    gone.data = np.where(gone.data == np.bincount(of_gpu)[gone.indices], 1.0, 0.0)
+    group, domain = (down @ inside + gone).nonzero()
+    pairs = [group.astype(np.int64) * graph.domains + domain]
     cut_off = np.diff(cut.indptr).astype(np.int64)
     dead = np.diff(down.indptr) > 0
     stops = dead.copy()
@@ -184,19 +181,13 @@ def group_hits(graph: FabricGraph, groups: RiskGroups) -> GroupHits:
         effects = find_effects(graph, groups.damage(graph, np.array([number])), intact)
         stops[number] |= len(effects.cut_off) > 0
         cut_off[number] = len(effects.cut_off)
-        pairs.append(number * count + effects.cut_off_forwarding // graph.hb_size)
-    group, domain = np.divmod(np.unique(np.concatenate(pairs)), count)
+        pairs.append(number * graph.domains + effects.cut_off_forwarding // graph.hb_size)
+    group, domain = np.divmod(np.unique(np.concatenate(pairs)), graph.domains)
     return GroupHits(stops, cut_off, group, domain)
 
 
-def _down(graph: FabricGraph, groups: RiskGroups) -> csr_array:
-    """GPUs in each group, shape (groups, gpus)."""
-    gpu = groups.node < graph.gpus
-    return _members(groups.node_group[gpu], groups.node[gpu], (len(groups), graph.gpus))
-
-
 def _without_ports(graph: FabricGraph, groups: RiskGroups) -> csr_array:
-    """Live GPUs whose network links are all out, by group, shape (groups, gpus)."""
+    """GPUs whose network links are all out, by group, shape (groups, gpus)."""
     links = np.flatnonzero(network_links(graph))
     tail, head = directed(graph, links)
     at = tail < graph.gpus
@@ -207,16 +198,9 @@ def _without_ports(graph: FabricGraph, groups: RiskGroups) -> csr_array:
     out = nodes @ _members(other, port, (graph.node_count, len(gpu)))
     out = out + cables @ _members(link, port, (graph.link_count, len(gpu)))
     out.data[:] = 1.0  # a port whose switch and cable both fail is one port
-    lost = (out @ _members(port, gpu, (len(gpu), graph.gpus))).tocoo()
-    degree = np.bincount(gpu, minlength=graph.gpus)
-    cut = lost.data == degree[lost.col]
-    dead = np.isin(
-        lost.row.astype(np.int64) * graph.gpus + lost.col,
-        groups.node_group[groups.node < graph.gpus] * graph.gpus
-        + groups.node[groups.node < graph.gpus],
-    )
-    keep = cut & ~dead
-    return _members(lost.row[keep], lost.col[keep], (len(groups), graph.gpus))
+    lost = out @ _members(port, gpu, (len(gpu), graph.gpus))
+    lost.data = np.where(lost.data == np.bincount(gpu)[lost.indices], 1.0, 0.0)
+    return lost
 
 
 def _members(row: Ints, column: Ints, shape: tuple[int, int]) -> csr_array:

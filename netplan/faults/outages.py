@@ -302,15 +302,7 @@ class Outages(Struct, frozen=True):
         hours: float,
         rng: np.random.Generator | None,
     ) -> "Outages":
-        """Totals of the years.
-
-        Parameters
-        ----------
-        sources, years, hours
-            What happened.
-        rng
-            Draws exponential repair times of failures that slow the job; fixed ones if None.
-        """
+        """Totals of the years; ``rng`` draws repair times that slow the job, fixed ones if None."""
         other = years.other
         slowing = other[:, : len(sources.slowdown_h)].astype(np.float64)
         if rng is not None and sources.slowdown_h.any():

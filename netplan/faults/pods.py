@@ -262,15 +262,7 @@ class PodBatch(Struct, frozen=True, eq=False, dict=True):
 
 
 def pod_batch(graph: FabricGraph, pods: Ints) -> PodBatch:
-    """Work out once what all copies of a fabric share.
-
-    Parameters
-    ----------
-    graph
-        The fabric.
-    pods
-        Pod of each GPU, shape (gpus,).
-    """
+    """Work out once what all copies of a fabric share, given the pod of each GPU."""
     outer = np.flatnonzero(network_links(graph))
     tail, _ = directed(graph, outer)
     at_gpu = tail < graph.gpus

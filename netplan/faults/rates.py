@@ -8,7 +8,7 @@ a fabric come from :func:`unit_counts`.
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
 
@@ -27,58 +27,24 @@ MAX_PER_YEAR = 100.0
 INTERVAL = 0.95
 """Coverage of the range of an observed rate [1]."""
 
-Kind = Literal[
-    "gpu",
-    "memory",
-    "nic",
-    "link",
-    "transceiver",
-    "switch",
-    "circuit-switch",
-    "network",
-    "hb-gear",
-    "server",
-    "rack",
-    "row",
-    "power-feed",
-    "tray",
-    "hall",
-    "batch",
-    "group",
-    "maintenance",
-    "software",
-    "unknown",
-]
+DeviceKind = Literal["gpu", "memory", "nic", "link", "transceiver", "switch", "circuit-switch"]
+PlaceKind = Literal["server", "rack", "row", "power-feed", "tray", "hall", "batch", "group"]
+OtherKind = Literal["maintenance", "software", "unknown"]
+Kind = Literal[DeviceKind, "network", "hb-gear", PlaceKind, OtherKind]
 
-Unit = Literal[
-    "gpu",
-    "nic_port",
-    "host_link",
-    "trunk_link",
-    "transceiver",
-    "trunk_transceiver",
-    "switch",
-    "leaf_switch",
-    "upper_switch",
-    "circuit_switch",
-    "hb_domain",
-    "server",
-    "rack",
-    "power_feed",
-    "row",
-    "tray",
-    "hall",
-    "batch",
-    "group",
-]
+LinkUnit = Literal["nic_port", "host_link", "trunk_link", "transceiver", "trunk_transceiver"]
+SwitchUnit = Literal["switch", "leaf_switch", "upper_switch", "circuit_switch"]
+GroupedUnit = Literal["server", "rack", "power_feed"]
+LayoutUnit = Literal["row", "tray", "hall", "batch", "group"]
+Unit = Literal["gpu", LinkUnit, SwitchUnit, "hb_domain", GroupedUnit, LayoutUnit]
 
 End = Literal["low", "base", "high"]
 """Which end of a range counts."""
 
-LAYOUT: frozenset[Unit] = frozenset({"row", "tray", "hall", "batch", "group"})
+LAYOUT: frozenset[Unit] = frozenset(get_args(LayoutUnit))
 """Units that are there only where somebody says which parts belong to them: risk groups."""
 
-GROUPED: frozenset[Unit] = frozenset({"server", "rack", "power_feed"})
+GROUPED: frozenset[Unit] = frozenset(get_args(GroupedUnit))
 """Units that hold a number of GPUs, which the row states."""
 
 

@@ -63,10 +63,8 @@ def reroute(
 
     Parameters
     ----------
-    graph
-        The fabric.
-    damage
-        What has failed.
+    graph, damage
+        The fabric, and what has failed.
     demand
         Traffic between its GPUs.
     forwarding

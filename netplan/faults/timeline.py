@@ -124,19 +124,7 @@ class _Line(Struct, frozen=True):
 def simulate_chunk(
     sources: Sources, checkpoints: Checkpoints, chunk: Chunk, rng: np.random.Generator
 ) -> ChunkOutages:
-    """Draw the failures of a chunk and follow the job through them.
-
-    Parameters
-    ----------
-    sources
-        Kinds of events.
-    checkpoints
-        How the job saves its work.
-    chunk
-        Years.
-    rng
-        Source of randomness.
-    """
+    """Draw the failures of a chunk and follow the job through them."""
     times = _poisson_times(sources.timed_per_year / HOURS_PER_YEAR * chunk.span_h, chunk, rng)
     line = (_line_with_pools if sources.pools else _line)(sources, times, chunk, rng)
     counted = sources.counted_per_year * (chunk.hours / HOURS_PER_YEAR)
