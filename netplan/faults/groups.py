@@ -27,7 +27,6 @@ domain. Groups from a user's file: `netplan.faults.group_files`.
 import re
 from collections.abc import Sequence
 from string import ascii_uppercase
-from typing import Literal
 
 import numpy as np
 from msgspec import Struct
@@ -328,18 +327,6 @@ class Racking(Struct, frozen=True, eq=False):
         found[inner] = whole[self.domain[inner]]
         return found
 
-    def row_of_node(self) -> Ints:
-        """Row of every node, -1 for none.
-
-        Raises
-        ------
-        InputError
-            If the racks stand in no rows.
-        """
-        if self.row is None:
-            raise InputError("racks filled by number stand in no rows: give a floor plan")
-        return self.of_node(self.row)
-
 
 def racks_of_layout(layout: Layout, graph: FabricGraph) -> Racking:
     """Racks of a floor plan that hold anything: ``rack-01-03`` is rack 3 of row 1, ``row-01``.
@@ -398,98 +385,68 @@ def racks_by_count(graph: FabricGraph, *, gpus_per_rack: int, switches_per_rack:
     return Racking(rack, domain_of_node(graph), names)
 
 
-def rack_groups(racking: Racking) -> RiskGroups:
-    """Racks as risk groups."""
-    return groups_of_nodes("rack", racking.names, racking.of_node(np.arange(len(racking.names))))
-
-
-def row_groups(racking: Racking) -> RiskGroups:
-    """Rows as risk groups; errors as :meth:`Racking.row_of_node`."""
-    return groups_of_nodes("row", racking.row_names, racking.row_of_node())
-
-
-def hall_groups(racking: Racking) -> RiskGroups:
-    """The one hall, ``hall-1``, with every node."""
-    return groups_of_nodes("hall", ("hall-1",), np.zeros(len(racking.rack), np.int64))
-
-
-def feed_groups(
-    racking: Racking, *, feeds: int = 2, by: Literal["row", "rack"] = "row"
-) -> RiskGroups:
-    """Power feeds ``feed-A``, ``feed-B``, …, which share rows or racks in turn.
-
-    Parameters
-    ----------
-    racking
-        The racks.
-    feeds
-        Feeds, 1 to 26 [1].
-    by
-        Whether whole rows or single racks take turns.
-
-    Raises
-    ------
-    InputError
-        If the feeds are out of range, or the racks stand in no rows.
-
-    Examples
-    --------
-    Five racks take turns: 1, 3 and 5 hang on feed A.
-
-    >>> racks = Racking(np.arange(5), np.full(5, -1), tuple("12345"))
-    >>> feed_groups(racks, by="rack").node_group.tolist()
-    [0, 0, 0, 1, 1]
-    """
-    if not 1 <= feeds <= len(ascii_uppercase):
-        raise InputError(f"{feeds} power feeds are out of range: give 1 to {len(ascii_uppercase)}")
-    turn = np.arange(len(racking.names)) if by == "rack" else racking.row
-    if turn is None:
-        raise InputError("racks filled by number stand in no rows: give a floor plan, or by='rack'")
-    names = tuple(f"feed-{letter}" for letter in ascii_uppercase[:feeds])
-    return groups_of_nodes("feed", names, racking.of_node(turn % feeds))
-
-
-def tray_groups(graph: FabricGraph, racking: Racking) -> RiskGroups:
-    """Cable trays ``tray-01``, ``tray-02``, … over the rows, with the cables that leave a rack.
-
-    Raises
-    ------
-    InputError
-        If the racks stand in no rows.
-    """
-    row = racking.row_of_node()
-    first, second = racking.rack[graph.source], racking.rack[graph.target]
-    leaves = (graph.length_class != INSIDE) & (first != second) & (first >= 0) & (second >= 0)
-    link = np.flatnonzero(leaves)
-    ends = row[graph.source[link]], row[graph.target[link]]
-    other = ends[0] != ends[1]
-    group = np.concatenate([ends[0], ends[1][other]])
-    names = tuple(name.replace("row-", "tray-") for name in racking.row_names)
-    member = np.concatenate([link, link[other]])
-    order = np.lexsort((member, group))
-    return RiskGroups("tray", names, NOTHING, NOTHING, group[order], member[order])
-
-
 def hall_risk_groups(
     graph: FabricGraph, racking: Racking, *, feeds: int = 2
 ) -> tuple[RiskGroups, ...]:
     """Racks, power feeds and the hall; with a floor plan rows and trays too.
 
+    Parameters
+    ----------
+    graph, racking
+        The fabric, and where its racks stand.
+    feeds
+        Power feeds ``feed-A``, ``feed-B``, …, 1 to 26 [1].
+
+    Raises
+    ------
+    InputError
+        If the feeds are out of range.
+
     Examples
     --------
+    Three racks take turns: the first and the last hang on feed A.
+
     >>> from netplan.topologies.expand import expand
     >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
     >>> graph = expand(FABRICS.load("rail-only"), Sizing(64, 16, 8, 450e9, 50e9))
     >>> racks = racks_by_count(graph, gpus_per_rack=32, switches_per_rack=16)
-    >>> [(groups.kind, len(groups)) for groups in hall_risk_groups(graph, racks)]
+    >>> found = hall_risk_groups(graph, racks)
+    >>> [(groups.kind, len(groups)) for groups in found]
     [('rack', 3), ('feed', 2), ('hall', 1)]
+    >>> sorted(set(racks.rack[found[1].node[found[1].node_group == 0]].tolist()) - {-1})
+    [0, 2]
     """
-    by: Literal["row", "rack"] = "rack" if racking.row is None else "row"
-    groups = [rack_groups(racking), feed_groups(racking, feeds=feeds, by=by), hall_groups(racking)]
+    if not 1 <= feeds <= len(ascii_uppercase):
+        raise InputError(f"{feeds} power feeds are out of range: give 1 to {len(ascii_uppercase)}")
+    rack = np.arange(len(racking.names))
+    turn = rack if racking.row is None else racking.row
+    letters = tuple(f"feed-{letter}" for letter in ascii_uppercase[:feeds])
+    groups = [
+        groups_of_nodes("rack", racking.names, racking.of_node(rack)),
+        groups_of_nodes("feed", letters, racking.of_node(turn % feeds)),
+        groups_of_nodes("hall", ("hall-1",), np.zeros(graph.node_count, np.int64)),
+    ]
     if racking.row is not None:
-        groups += [row_groups(racking), tray_groups(graph, racking)]
+        row = racking.of_node(racking.row)
+        groups += [
+            groups_of_nodes("row", racking.row_names, row),
+            _tray_groups(graph, racking, row),
+        ]
     return tuple(groups)
+
+
+def _tray_groups(graph: FabricGraph, racking: Racking, row: Ints) -> RiskGroups:
+    """Cable trays ``tray-01``, ``tray-02``, … over the rows, with the cables that leave a rack."""
+    first, second = racking.rack[graph.source], racking.rack[graph.target]
+    leaves = (graph.length_class != INSIDE) & (first != second) & (first >= 0) & (second >= 0)
+    link = np.flatnonzero(leaves)
+    ends = row[graph.source[link]], row[graph.target[link]]
+    other = ends[0] != ends[1]
+    group, member = np.concatenate([ends[0], ends[1][other]]), np.append(link, link[other])
+    order = np.lexsort((member, group))
+    names = tuple(name.replace("row-", "tray-") for name in racking.row_names)
+    return RiskGroups("tray", names, NOTHING, NOTHING, group[order], member[order])
 
 
 def transceiver_ends(graph: FabricGraph) -> Ints:

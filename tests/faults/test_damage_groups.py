@@ -13,18 +13,13 @@ from netplan.faults.groups import (
     Racking,
     RiskGroups,
     domain_groups,
-    feed_groups,
-    hall_groups,
     hall_risk_groups,
-    rack_groups,
     racks_by_count,
     racks_of_layout,
     rail_groups,
-    row_groups,
     switch_groups,
     transceiver_batches,
     transceiver_ends,
-    tray_groups,
 )
 from netplan.faults.inventory import Inventory
 from netplan.faults.scenario import parse_faults, read_scenario
@@ -40,6 +35,10 @@ def in_hall(graph: FabricGraph) -> tuple[Layout, Racking]:
     return layout, racks_of_layout(layout, graph)
 
 
+def groups_in(graph: FabricGraph, racking: Racking, feeds: int = 2) -> dict[str, RiskGroups]:
+    return {groups.kind: groups for groups in hall_risk_groups(graph, racking, feeds=feeds)}
+
+
 def members(groups: RiskGroups, name: str) -> tuple[list[int], list[int]]:
     number = list(groups.names).index(name)
     return (
@@ -51,7 +50,7 @@ def members(groups: RiskGroups, name: str) -> tuple[list[int], list[int]]:
 def test_racks_are_those_of_the_floor_plan() -> None:
     graph = fabric("rail-only", (128, 32, 8))
     layout, racking = in_hall(graph)
-    groups = rack_groups(racking)
+    groups = groups_in(graph, racking)["rack"]
     assert [name.removeprefix("rack-") for name in groups.names] == [r.name for r in layout.racks()]
     for number, rack in enumerate(layout.racks()):
         node = groups.node[groups.node_group == number]
@@ -72,12 +71,12 @@ def test_an_hb_switch_falls_only_with_its_whole_domain() -> None:
     graph = fabric("rail-only", (128, 16, 32))  # four racks a domain
     _, racking = in_hall(graph)
     switches = np.flatnonzero(graph.node_kind == HB_SWITCH)
-    assert not np.isin(switches, rack_groups(racking).node).any()
+    assert not np.isin(switches, groups_in(graph, racking)["rack"].node).any()
     # Sixteen racks of GPUs in rows of six; switches in the middle. Domain 0 is in row 1.
-    rows = row_groups(racking)
+    rows = groups_in(graph, racking)["row"]
     assert switches[0] in members(rows, "row-01")[0]
     assert not np.isin(switches[1], rows.node)  # racks 5 to 8, over two rows
-    assert np.isin(switches, hall_groups(racking).node).all()
+    assert np.isin(switches, groups_in(graph, racking)["hall"].node).all()
 
 
 def outer_group(inner: RiskGroups, outer: RiskGroups) -> list[int]:
@@ -93,8 +92,7 @@ def outer_group(inner: RiskGroups, outer: RiskGroups) -> list[int]:
 def test_groups_are_nested() -> None:
     graph = fabric("rail-optimized", (128, 32, 8))
     _, racking = in_hall(graph)
-    racks, rows, hall = rack_groups(racking), row_groups(racking), hall_groups(racking)
-    feeds = feed_groups(racking, feeds=2)
+    racks, feeds, hall, rows, _ = groups_in(graph, racking).values()
     assert racking.row is not None
     assert outer_group(racks, rows) == racking.row.tolist()
     assert outer_group(racks, feeds) == (racking.row % 2).tolist()
@@ -107,9 +105,8 @@ def test_groups_are_nested() -> None:
 def test_feeds_share_racks_in_turn(feeds: int) -> None:
     graph = fabric("rail-optimized", (128, 32, 8))
     racking = racks_by_count(graph, gpus_per_rack=16, switches_per_rack=4)
-    groups = feed_groups(racking, feeds=feeds, by="rack")
+    racks, groups, _ = groups_in(graph, racking, feeds).values()
     assert groups.names == ("feed-A", "feed-B", "feed-C")[:feeds]
-    racks = rack_groups(racking)
     assert outer_group(racks, groups) == [n % feeds for n in range(len(racks))]
     assert len(groups.node) == graph.node_count
 
@@ -117,7 +114,7 @@ def test_feeds_share_racks_in_turn(feeds: int) -> None:
 def test_trays_hold_the_cables_of_their_rows() -> None:
     graph = fabric("rail-optimized", (128, 32, 8))
     layout, racking = in_hall(graph)
-    trays = tray_groups(graph, racking)
+    trays = groups_in(graph, racking)["tray"]
     for number, name in enumerate(trays.names):
         expected = [
             link
@@ -133,23 +130,17 @@ def test_trays_hold_the_cables_of_their_rows() -> None:
 def test_racks_by_count_without_a_floor_plan() -> None:
     graph = fabric("rail-optimized", (64, 16, 8))  # 8 leaves and 4 spines
     racking = racks_by_count(graph, gpus_per_rack=24, switches_per_rack=10)
-    groups = rack_groups(racking)
+    groups = groups_in(graph, racking)["rack"]
     assert groups.names == ("rack-0", "rack-1", "rack-2", "rack-3", "rack-4")
     # GPUs 24 to 47 and the switches of domains 3 to 5, numbers 67 to 69.
     assert members(groups, "rack-1")[0] == [*range(24, 48), 67, 68, 69]
     assert len(members(groups, "rack-4")[0]) == 2
-    with pytest.raises(InputError, match="give a floor plan"):
-        row_groups(racking)
-    with pytest.raises(InputError, match="give a floor plan"):
-        tray_groups(graph, racking)
-    with pytest.raises(InputError, match="give a floor plan, or by='rack'"):
-        feed_groups(racking)
+    assert list(groups_in(graph, racking)) == ["rack", "feed", "hall"]
     with pytest.raises(InputError, match="27 power feeds are out of range: give 1 to 26"):
-        feed_groups(racking, feeds=27, by="rack")
+        hall_risk_groups(graph, racking, feeds=27)
     with pytest.raises(InputError, match="a rack of 0 GPUs is out of range"):
         racks_by_count(graph, gpus_per_rack=0, switches_per_rack=1)
-    kinds = [one.kind for one in hall_risk_groups(graph, in_hall(graph)[1])]
-    assert kinds == ["rack", "feed", "hall", "row", "tray"]
+    assert list(groups_in(graph, in_hall(graph)[1])) == ["rack", "feed", "hall", "row", "tray"]
 
 
 def test_batches_deal_out_all_transceivers() -> None:
