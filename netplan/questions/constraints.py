@@ -22,20 +22,7 @@ ALLOWED: dict[str, tuple[Delivery, ...]] = {
 
 
 class Limits(Struct, frozen=True):
-    """What the question demands; None or False demands nothing.
-
-    Parameters
-    ----------
-    budget
-        Highest base price of the network, in the book's currency.
-    max_power_w
-        Highest typical power of the network [W].
-    survives_switch
-        Whether the failure of any one network switch must leave all GPUs joined.
-    delivery
-        ``shipping`` for switches that are sold, ``announced`` for those announced as well.
-    max_lead_time_weeks
-        Longest lead time of the switch [weeks].
+    """What the question demands of price, power, survival and switches; None demands nothing.
 
     Raises
     ------
@@ -68,39 +55,23 @@ class Limits(Struct, frozen=True):
 
 
 class Constraint(Struct, frozen=True):
-    """One demand on a design.
-
-    Parameters
-    ----------
-    name
-        Its name in JSON.
-    words
-        The demand in words.
-    meets
-        Whether a design meets it; None where that is not known, which counts as not.
-    explain
-        What to say of designs of which none meets it.
-    """
+    """One demand on a design: its name in JSON, and the demand in words."""
 
     name: str
     words: str
+
     meets: Callable[[Design], bool | None]
+    """Whether a design meets it; None where that is not known, which counts as not."""
+
     explain: Callable[[Sequence[Design]], str]
+    """What to say of designs of which none meets it."""
 
 
 class Verdict(Struct, frozen=True):
     """How many of the designs that can be built meet a demand.
 
-    Parameters
-    ----------
-    name, words
-        The demand.
-    met, excluded
-        Designs that meet it, and those that do not or of which it is not known [1].
-    unknown
-        Those of the excluded ones of which it is not known [1].
-    alone
-        Those of the excluded ones that meet all other demands [1].
+    Of those excluded it is unknown of some, and some meet all other demands: this one alone
+    excludes them.
     """
 
     name: str
@@ -127,14 +98,7 @@ def constraints_of(
 ) -> tuple[Constraint, ...]:
     """All demands of a question; those with amounts come last.
 
-    Parameters
-    ----------
-    limits
-        What is demanded.
-    objective
-        What is to be low; designs of which it is not fully known can prove nothing.
-    books
-        Prices and power.
+    Designs of which the objective is not fully known can prove nothing.
     """
     found = [_complete(objective, books)]
     if limits.survives_switch:
@@ -144,9 +108,10 @@ def constraints_of(
     if limits.max_lead_time_weeks is not None:
         found.append(_lead_time(limits.max_lead_time_weeks))
     if limits.max_power_w is not None:
-        found.append(_power(limits.max_power_w, books))
+        found.append(_amount("max_power", "power", limits.max_power_w, watts, books))
     if limits.budget is not None:
-        found.append(_budget(limits.budget, books))
+        write = partial(money, currency=books.prices.currency)
+        found.append(_amount("budget", "cost", limits.budget, write, books))
     return tuple(found)
 
 
@@ -188,11 +153,11 @@ def _why_none(
     constraints: Sequence[Constraint],
 ) -> str:
     """What the demand says that excludes the last designs."""
-    left = list(range(len(designs)))
+    left = list(zip(designs, table, strict=True))
     for number, constraint in enumerate(constraints):
-        rest = [at for at in left if table[at][number]]
+        rest = [(design, met) for design, met in left if met[number]]
         if not rest:
-            text = constraint.explain([designs[at] for at in left])
+            text = constraint.explain([design for design, _ in left])
             others = " and ".join(one.words for one in constraints[1:number])
             return text + (f" (of {len(left):,} designs that meet {others})" if others else "")
         left = rest
@@ -202,25 +167,19 @@ def _why_none(
 def unpriced_parts(designs: Sequence[Design], objective: Objective) -> str:
     """Parts that the book lacks, in words, each once."""
     parts: dict[str, None] = {}
-    for design in designs:
-        bill = design.row.bill
+    for bill in (design.row.bill for design in designs):
         if bill is None:
             continue
-        cost = objective == "cost"
-        apart = bill.unpriced_apart if cost else bill.unpowered_apart
-        cards = [
-            line
-            for line in (bill.quote.unpriced if cost else bill.draw.unknown)
-            if line.part == "nic_port"
-        ]
-        for line in apart or cards:
+        apart, lacking = bill.unpowered_apart, bill.draw.unknown
+        if objective == "cost":
+            apart, lacking = bill.unpriced_apart, bill.quote.unpriced
+        for line in apart or (line for line in lacking if line.part == "nic_port"):
             parts[f"{PART_NAMES[line.part]} ({line.speed_gbps:g}G)"] = None
     return ", ".join(parts)
 
 
 def _complete(objective: Objective, books: BillBooks) -> Constraint:
-    what = "price" if objective == "cost" else "power"
-    option = "--prices" if objective == "cost" else "--power"
+    what, option = ("price", "--prices") if objective == "cost" else ("power", "--power")
 
     def explain(designs: Sequence[Design]) -> str:
         parts = unpriced_parts(designs, objective)
@@ -231,8 +190,7 @@ def _complete(objective: Objective, books: BillBooks) -> Constraint:
             )
         return (
             f"no design has its whole {what}: {book_name(books, objective)} has none for"
-            f" {parts}: take another book with {option}, or add them"
-            " to a copy"
+            f" {parts}: take another book with {option}, or add them to a copy"
         )
 
     words = f"a {what} for every part"
@@ -298,53 +256,27 @@ def _switches(designs: Sequence[Design], fact: str) -> str:
     return ", ".join(f"{name} {state or 'unknown'}" for name, state in known.items())
 
 
-def _within(design: Design, objective: Objective, limit: float) -> bool | None:
-    """Whether an amount is within its limit; missing parts could only raise it."""
-    if design.value(objective) > limit:
-        return False
-    return True if design.complete(objective) else None
-
-
-def _power(limit: float, books: BillBooks) -> Constraint:
-    words = f"at most {watts(limit)}"
-    return Constraint(
-        "max_power",
-        words,
-        lambda one: _within(one, "power", limit),
-        _explain_amount("power", ("--max-power", limit), watts, books),
-    )
-
-
-def _budget(limit: float, books: BillBooks) -> Constraint:
-    write = partial(money, currency=books.prices.currency)
-    return Constraint(
-        "budget",
-        f"at most {write(limit)}",
-        lambda one: _within(one, "cost", limit),
-        _explain_amount("cost", ("--budget", limit), write, books),
-    )
-
-
-def _explain_amount(
-    objective: Objective,
-    option: tuple[str, float],
-    write: Callable[[float], str],
-    books: BillBooks,
-) -> Callable[[Sequence[Design]], str]:
-    """What to say where all amounts are above their limit, or not wholly known."""
-    name, limit = option
+def _amount(
+    name: str, objective: Objective, limit: float, write: Callable[[float], str], books: BillBooks
+) -> Constraint:
+    """An amount within its limit; parts of which it is not known could only raise it."""
     verb, who = ("costs", "cheapest") if objective == "cost" else ("draws", "least")
+
+    def meets(design: Design) -> bool | None:
+        if design.value(objective) > limit:
+            return False
+        return True if design.complete(objective) else None
 
     def explain(designs: Sequence[Design]) -> str:
         known = [design for design in designs if design.complete(objective)]
         if not known:
             return _complete(objective, books).explain(designs)
         least = min(known, key=lambda design: design.value(objective))
-        amount = least.value(objective)
+        amount, option = least.value(objective), "--" + name.replace("_", "-")
         return (
-            f"no design is within {name}: the {who}, {label(least)}, {verb} {write(amount)}, the"
+            f"no design is within {option}: the {who}, {label(least)}, {verb} {write(amount)}, the"
             f" limit is {write(limit)}: allow {write(amount - limit)} more, or other fabrics, HB"
             " domains or switches"
         )
 
-    return explain
+    return Constraint(name, f"at most {write(limit)}", meets, explain)

@@ -6,7 +6,6 @@ oversubscribe.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Literal
 
 from msgspec import Struct
@@ -24,6 +23,7 @@ from netplan.units import si
 from netplan.workloads.accelerators import Accelerator
 
 Objective = Literal["cost", "power"]
+MILLIONS_FROM = 1e6
 OVERSUBSCRIBED = ("clos", "rail-only")
 """Families whose leaves may have more ports down than up."""
 
@@ -50,17 +50,7 @@ class Choice(Struct, frozen=True):
 
 
 class Design(Struct, frozen=True):
-    """A choice that can be built, with its bill, cost and power.
-
-    Parameters
-    ----------
-    choice
-        Fabric, HB domain, switch and oversubscription.
-    fabric
-        The sized fabric.
-    row
-        Its row as in a comparison, without a time.
-    """
+    """A choice that can be built, sized, with its row as in a comparison, which has no time yet."""
 
     choice: Choice
     fabric: Fabric
@@ -149,24 +139,13 @@ DEFAULT_RATIOS = (1.0, 2.0, 3.0, 4.0)
 
 
 def build_space(axes: Axes, accelerator: Accelerator, gpus: int, books: BillBooks) -> Space:
-    """Build and price every design.
-
-    Parameters
-    ----------
-    axes
-        What is varied.
-    accelerator
-        The GPU, with its rates.
-    gpus
-        GPUs in the cluster [1].
-    books
-        Prices, power and parts.
-    """
+    """Build and price every design of a cluster of so many GPUs."""
     designs: dict[tuple[object, ...], Design] = {}
     unbuildable = []
-    sized = partial(sizing_on, accelerator, gpus=gpus)
     for choice in axes.choices(gpus):
-        sizing = sized(
+        sizing = sizing_on(
+            accelerator,
+            gpus=gpus,
             radix=choice.switch.radix,
             hb_size=choice.hb_size,
             oversubscription=choice.oversubscription,
@@ -187,12 +166,8 @@ def _identity(choice: Choice, fabric: Fabric) -> tuple[object, ...]:
     """What is built: choices that change nothing of it are one design."""
     model = choice.switch.model
     switch = (choice.switch.radix, model.name if model else "") if fabric.tiers else None
-    size = fabric.sizing.hb_size
     parts = fabric.tiers, fabric.links, fabric.nic_ports, fabric.levels
-    return (choice.spec.name, size, switch, *parts)
-
-
-MILLIONS_FROM = 1e6
+    return (choice.spec.name, fabric.sizing.hb_size, switch, *parts)
 
 
 def ratio(oversubscription: float | None) -> str:
@@ -242,13 +217,9 @@ def money(amount: float, currency: str) -> str:
 
 def ports(design: Design) -> str:
     """The switch: its model or its radix; a dash without switches."""
-    return (
-        design.switch.name
-        if design.switch
-        else "-"
-        if design.radix is None
-        else f"{design.radix:,}"
-    )
+    if design.switch:
+        return design.switch.name
+    return "-" if design.radix is None else f"{design.radix:,}"
 
 
 def label(design: Design) -> str:

@@ -10,9 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.catalog import unknown_name
-from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.fabric_bill import BillBooks
-from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES, SwitchModel
 from netplan.errors import InputError, NetplanError
@@ -34,7 +32,6 @@ from netplan.faults.groups import (
 )
 from netplan.faults.impact import (
     Impact,
-    Single,
     Subject,
     impact_of,
     pod_shares,
@@ -49,215 +46,22 @@ from netplan.performance.search import PlanSearch
 from netplan.performance.setting import Training
 from netplan.questions.cost import cost
 from netplan.questions.faults_answer import FabricFaults, FaultsAnswer, ScenarioImpact
-from netplan.questions.inputs import CatalogReader
-from netplan.questions.question import ClusterQuestion, asks, default_of, optional, shared
-from netplan.questions.training import TrainingQuestion
+from netplan.questions.inputs import CatalogReader, require_least
+from netplan.questions.pricing import read_books
+from netplan.questions.question import ClusterQuestion, asks, default_of, optional, several, shared
+from netplan.questions.training import TrainingQuestion, plan_traffic
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
-from netplan.topologies.fabric import Sizing
+from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.floor_plan import FLOOR_PLANS, FloorPlan, lay_out
+from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.matrix import TrafficMatrix
-from netplan.traffic.training import Patterns, training_traffic
+from netplan.traffic.training import Patterns
 from netplan.workloads.accelerators import ACCELERATORS
 
 NAMED = 100
 """GPUs of a scenario that are named; the rest is counted [1]."""
-
-
-class Racks(Struct, frozen=True):
-    """Where racks stand, as far as anybody says, batches of optics, groups of the user's own."""
-
-    hall: FloorPlan | None
-    gpus_per_rack: int | None
-    switches_per_rack: int
-    file: Path | None
-    batch_share: float | None = None
-    seed: int = 0
-
-    def groups(self, subject: Subject) -> tuple[RiskGroups, ...]:
-        """Risk groups beyond those that the fabric itself shows."""
-        graph = subject.graph
-        found: tuple[RiskGroups, ...] = ()
-        if self.hall is not None:
-            found = hall_risk_groups(graph, racks_of_layout(lay_out(self.hall, graph), graph))
-        elif self.gpus_per_rack is not None:
-            racking = racks_by_count(
-                graph, gpus_per_rack=self.gpus_per_rack, switches_per_rack=self.switches_per_rack
-            )
-            found = hall_risk_groups(graph, racking)
-        if self.batch_share is not None:
-            rng = np.random.default_rng(self.seed)
-            found = (*found, transceiver_batches(graph, self.batch_share, rng))
-        if self.file is not None:
-            found = (*found, read_risk_groups(self.file, Inventory(graph, found)))
-        return found
-
-
-class FabricQuestion(Struct, frozen=True):
-    """All that the fabrics of one answer share."""
-
-    sizing: Sizing
-    search: PlanSearch | None
-    spare_domains: int
-    racks: Racks
-    fail: tuple[str, ...]
-    draws: int
-    options: ForecastOptions
-    book: FailureBook
-    books: BillBooks
-    circuit: SwitchModel
-    yearly: Mapping[str, float]
-
-
-PATTERNS = Patterns(tensor="hierarchical", context="hierarchical", data="hierarchical")
-"""Pairs of GPUs that collectives use, as in `netplan.loads`."""
-
-
-def training_matrix(subject: Subject) -> TrafficMatrix | None:
-    """Traffic of one iteration of the best plan; None if nothing is trained or GPUs are idle."""
-    found, fabric = subject.intact, subject.fabric
-    if found is None or fabric.sizing.full_domains * fabric.sizing.hb_size != subject.sizing.gpus:
-        return None
-    plan = found.plans[0].plan
-    if plan.gpus != subject.sizing.gpus:
-        return None
-    setting = next(one for one in found.settings if one.strategy == found.plans[0].strategy)
-    try:
-        return training_traffic(
-            setting.program(plan.sharding),
-            plan.placement,
-            gpus=subject.sizing.gpus,
-            microbatches=plan.microbatches,
-            interleave=plan.interleave,
-            patterns=PATTERNS,
-        )
-    except InputError:
-        return None  # such as layers that the stages do not divide
-
-
-def fabric_faults(spec: FabricSpec, question: FabricQuestion) -> FabricFaults | tuple[str, str]:
-    """One fabric under failures, or its name and why it cannot be built."""
-    try:
-        fabric = build_fabric(spec, question.sizing)
-    except InputError as error:
-        return spec.name, f"Cannot be built: {error}."
-    # A fabric of several planes has the sizing of one plane; its graph splits ports by itself.
-    sizing = replace(question.sizing, hb_size=fabric.sizing.hb_size)
-    subject = Subject(spec, sizing, fabric, question.search, question.spare_domains)
-    groups = question.racks.groups(subject)
-    inventory = Inventory(subject.graph, groups)
-    failing = group_failures(subject.graph, groups, question.book, end=question.options.end)
-    singles = tuple(single_failures(subject, inventory))
-    intact = subject.intact
-    return FabricFaults(
-        name=spec.name,
-        title=spec.title,
-        switches=fabric.switches,
-        links=fabric.link_count,
-        transceivers=fabric.transceivers,
-        iteration_time_s=intact.plans[0].iteration_time_s if intact else None,
-        scenario=_scenario(subject, inventory, question),
-        singles=singles,
-        recoveries=recoveries(subject, question.books, question.circuit, _forwarding_s(singles)),
-        gpus_cut_off_per_year=_cut_off_per_year(subject, singles, question)
-        + sum(kind.gpus_cut_off_per_year for kind in failing),
-        forecast=reliability_forecast(
-            fabric,
-            question.book,
-            question.options,
-            cost_per_year=question.yearly.get(spec.name),
-            survived=_survived(singles),
-            groups=failing,
-        ),
-        notes=(*fabric.notes, *(_rate_note(kind, question.book) for kind in failing)),
-    )
-
-
-def _rate_note(kind: GroupFailures, book: FailureBook) -> str:
-    """How often a kind of groups fails in the years, and how sure the book is."""
-    assumed = ", an assumption" if kind.row.source.startswith("Assumption") else ""
-    return (
-        f"Years: {len(kind.groups):,} of {kind.groups.kind!r} fail as a whole,"
-        f" {kind.failures_per_year:g} times a year together (failures {book.name},"
-        f" {kind.row.confidence} confidence{assumed})."
-    )
-
-
-def _scenario(
-    subject: Subject, inventory: Inventory, question: FabricQuestion
-) -> ScenarioImpact | str | None:
-    """The failures that were asked for; with random ones the worst of all draws, and their mean.
-
-    A text says why they cannot happen on this fabric, such as a failed leaf on a torus.
-    """
-    if not question.fail:
-        return None
-    try:
-        scenario = read_scenario(question.fail, inventory)
-    except NetplanError as error:
-        return str(error)
-    draws = question.draws if scenario.random else 1
-    rng = np.random.default_rng(question.options.seed)
-    damages = [scenario.damage(rng) for _ in range(draws)]
-    shares = pod_shares(subject, damages)
-    impacts = [impact_of(subject, *pair) for pair in zip(damages, shares, strict=True)]
-    times = [found.iteration_time_s for found in impacts if found.iteration_time_s is not None]
-    at = max(range(draws), key=lambda draw: _badness(impacts[draw]))
-    effects = find_effects(subject.graph, damages[at])
-    gone = np.concatenate([effects.gpus_down, effects.cut_off])[:NAMED]
-    matrix = training_matrix(subject)
-    return ScenarioImpact(
-        text=question.fail,
-        draws=draws,
-        impact=impacts[at],
-        mean_iteration_time_s=mean(times) if times else None,
-        stopped=sum(found.way == "stopped" for found in impacts),
-        cut_off=tuple(subject.graph.node_name(gpu) for gpu in gone.tolist()),
-        loads=None if matrix is None else training_loads(subject.graph, damages[at], matrix),
-    )
-
-
-def _badness(impact: Impact) -> tuple[bool, float, float]:
-    """Order of impacts: those that stop the job, then the slowest, then the least bandwidth."""
-    return impact.way == "stopped", impact.iteration_time_s or 0.0, -impact.bandwidth_share
-
-
-KIND_OF_UNIT: Mapping[Unit, str] = {
-    "nic_port": "nic",
-    "host_link": "host",
-    "leaf_switch": "leaf",
-    "switch": "leaf",
-}
-"""Kind of part whose single failure shows what a unit of the failure book does."""
-
-
-def _survived(singles: tuple[Single, ...]) -> frozenset[Unit]:
-    """Units whose failure cuts off no GPU: those of designs with several planes."""
-    cut_off = {one.kind: one.impact.gpus_cut_off for one in singles}
-    return frozenset(unit for unit, kind in KIND_OF_UNIT.items() if cut_off.get(kind) == 0)
-
-
-def _cut_off_per_year(
-    subject: Subject, singles: tuple[Single, ...], question: FabricQuestion
-) -> float:
-    """GPUs that lose their port in a year: failed links and leaves times whom each cuts off."""
-    units = unit_counts(subject.fabric)
-    cut_off = {one.kind: one.impact.gpus_cut_off for one in singles}
-    return sum(
-        float(getattr(row.rate_per_year, question.options.end))
-        * row.count_in(units)
-        * cut_off.get(KIND_OF_UNIT.get(row.unit, ""), 0)
-        for row in question.book.rates
-        if row.unit != "nic_port"
-    )
-
-
-def _forwarding_s(singles: tuple[Single, ...]) -> float | None:
-    """Iteration time while one GPU has no port of its own [s]."""
-    return next((one.impact.iteration_time_s for one in singles if one.kind == "nic"), None)
-
-
 DEFAULT_FABRICS = ("rail-optimized", "rail-only", "dragonfly", "torus-3d")
 MINUTES_PER_HOUR = 60.0
 CIRCUIT_SWITCH = "palomar"
@@ -265,6 +69,19 @@ MAX_DRAWS = 10_000
 MAX_YEARS = 1_000_000
 COST_ROLES = frozenset({"accelerator", "prices", "fabric"})
 """Roles of the files that a bill reads, of those of a question about failures."""
+
+
+class Shared(Struct, frozen=True):
+    """What all fabrics of one answer share: what is asked of them, and the files for it."""
+
+    sizing: Sizing
+    search: PlanSearch | None
+    hall: FloorPlan | None
+    options: ForecastOptions
+    book: FailureBook
+    books: BillBooks
+    circuit: SwitchModel
+    yearly: Mapping[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,13 +115,11 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
         "netplan faults --gpus 4096 --radix 64 --gpus-per-rack 32 --fail rack=1 --draws 20",
     )
 
-    fail: Sequence[str] = optional(
-        "Fails: rail-0/leaf-3, links=10, gpu=0.1%, @FILE.", many=True, metavar="PART", default=()
+    fail: Sequence[str] = several(
+        "Fails: rail-0/leaf-3, links=10, gpu=0.1%, @FILE.", metavar="PART"
     )
     draws: int = optional("Draws of random parts.", "whole", default=1, low=1, high=MAX_DRAWS)
-    fabrics: Sequence[str] = optional(
-        "Only this fabric (repeatable).", flag="--fabric", many=True, default=()
-    )
+    fabrics: Sequence[str] = several("Only this fabric (repeatable).", flag="--fabric")
     failures: str = shared("Book of failure rates.")
     rates: Literal["low", "base", "high"] = optional(
         "Which end of the book's ranges.",
@@ -331,11 +146,9 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
     service_level: float = optional(
         "Share of the time in which no part may lack a spare.", "percent", default=0.99
     )
-    spares: Sequence[str] = optional(
+    spares: Sequence[str] = several(
         "Spares kept, such as switch=2; the years wait for deliveries beyond them.",
-        many=True,
         metavar="PART=N",
-        default=(),
     )
     spare_domains: int = optional("Idle HB domains beside the job's.", "whole", default=0, low=0)
     floor_plan: str | None = optional("Hall, to fail racks, rows, feeds and trays.")
@@ -353,13 +166,11 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.accelerator)
         trained, assumptions = self.trained(reader)
-        book, priced = (
-            reader.load(FAILURE_BOOKS, self.failures),
-            reader.load(PRICE_BOOKS, self.prices),
-        )
+        book = reader.load(FAILURE_BOOKS, self.failures)
+        priced = reader.load(PRICE_BOOKS, self.prices)
         named = tuple(self.fabrics) or DEFAULT_FABRICS
         specs = [reader.load(FABRICS, name) for name in named]
-        hall = reader.load(FLOOR_PLANS, self.floor_plan) if self.floor_plan else None
+        hall = reader.named(FLOOR_PLANS, self.floor_plan)
         circuit = reader.load(SWITCHES, CIRCUIT_SWITCH)
         sizing = self.sized(on)
         search = None
@@ -376,31 +187,22 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
             set=reader.replaced(),
         )
         given = dict(zip((spec.name for spec in specs), named, strict=True))
-        question = FabricQuestion(
+        common = Shared(
             sizing=sizing,
             search=search,
-            spare_domains=self.spare_domains,
-            racks=Racks(
-                hall,
-                self.gpus_per_rack,
-                self.switches_per_rack,
-                Path(self.groups) if self.groups else None,
-                self.optics_batch,
-                self.seed,
-            ),
-            fail=tuple(self.fail),
-            draws=self.draws,
+            hall=hall,
             options=self._forecast(),
             book=book,
-            books=BillBooks(
-                priced,
-                reader.load(POWER_BOOKS, str(default_of("cost", "power", self.catalog))),
-                reader.load(CABLING_BOOKS, str(default_of("cost", "cabling", self.catalog))),
+            books=read_books(
+                reader,
+                self.prices,
+                str(default_of("cost", "power", self.catalog)),
+                str(default_of("cost", "cabling", self.catalog)),
             ),
             circuit=circuit,
             yearly=self._yearly_costs(given, sizing),
         )
-        rows = [fabric_faults(spec, question) for spec in specs]
+        rows = [fabric_faults(spec, self, common) for spec in specs]
         found = tuple(row for row in rows if isinstance(row, FabricFaults))
         refused = tuple(row for row in rows if isinstance(row, tuple))
         if not found:
@@ -409,18 +211,32 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
             raise InputError(f"--fail: {found[0].scenario}")
         return FaultsAnswer(inputs, priced.currency, found, refused)
 
+    def risk_groups(self, graph: FabricGraph, hall: FloorPlan | None) -> tuple[RiskGroups, ...]:
+        """Racks, batches of optics and the user's own: groups that the fabric does not show."""
+        found: tuple[RiskGroups, ...] = ()
+        if hall is not None:
+            found = hall_risk_groups(graph, racks_of_layout(lay_out(hall, graph), graph))
+        elif self.gpus_per_rack is not None:
+            racking = racks_by_count(
+                graph, gpus_per_rack=self.gpus_per_rack, switches_per_rack=self.switches_per_rack
+            )
+            found = hall_risk_groups(graph, racking)
+        if self.optics_batch is not None:
+            rng = np.random.default_rng(self.seed)
+            found = (*found, transceiver_batches(graph, self.optics_batch, rng))
+        if self.groups:
+            found = (*found, read_risk_groups(Path(self.groups), Inventory(graph, found)))
+        return found
+
     def _check(self) -> None:
         """Refuse numbers that are out of range."""
         if self.years > MAX_YEARS:
             raise InputError(f"--years {self.years:,} is out of range: give 1 to {MAX_YEARS:,}")
-        if self.seed < 0:
-            raise InputError(f"--seed {self.seed}: give 0 or more")
+        require_least("seed", self.seed)
         if not 1 <= self.draws <= MAX_DRAWS:
             raise InputError(f"--draws {self.draws:,} is out of range: give 1 to {MAX_DRAWS:,}")
-        if self.switches_per_rack < 1:
-            raise InputError(f"--switches-per-rack {self.switches_per_rack}: give 1 or more")
-        if self.spare_domains < 0:
-            raise InputError(f"--spare-domains {self.spare_domains}: give 0 or more")
+        require_least("switches-per-rack", self.switches_per_rack, 1)
+        require_least("spare-domains", self.spare_domains)
 
     def _forecast(self) -> ForecastOptions:
         """What the years assume."""
@@ -466,6 +282,140 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
 
 
 faults = asks(Faults)
+
+
+PATTERNS = Patterns(tensor="hierarchical", context="hierarchical", data="hierarchical")
+"""Pairs of GPUs that collectives use, as in `netplan.loads`."""
+
+
+def training_matrix(subject: Subject) -> TrafficMatrix | None:
+    """Traffic of one iteration of the best plan; None if nothing is trained or GPUs are idle."""
+    found, fabric, gpus = subject.intact, subject.fabric, subject.sizing.gpus
+    whole = fabric.sizing.full_domains * fabric.sizing.hb_size == gpus
+    if found is None or not whole or found.plans[0].plan.gpus != gpus:
+        return None
+    try:
+        return plan_traffic(found.setting_of(found.plans[0]), found.plans[0], gpus, PATTERNS)
+    except InputError:
+        return None  # such as layers that the stages do not divide
+
+
+def fabric_faults(
+    spec: FabricSpec, question: Faults, shared: Shared
+) -> FabricFaults | tuple[str, str]:
+    """One fabric under failures, or its name and why it cannot be built."""
+    try:
+        fabric = build_fabric(spec, shared.sizing)
+    except InputError as error:
+        return spec.name, f"Cannot be built: {error}."
+    # A fabric of several planes has the sizing of one plane; its graph splits ports by itself.
+    sizing = replace(shared.sizing, hb_size=fabric.sizing.hb_size)
+    subject = Subject(spec, sizing, fabric, shared.search, question.spare_domains)
+    groups = question.risk_groups(subject.graph, shared.hall)
+    inventory = Inventory(subject.graph, groups)
+    failing = group_failures(subject.graph, groups, shared.book, end=question.rates)
+    singles = tuple(single_failures(subject, inventory))
+    cut_off = {one.kind: one.impact.gpus_cut_off for one in singles}
+    intact = subject.intact
+    return FabricFaults(
+        name=spec.name,
+        title=spec.title,
+        switches=fabric.switches,
+        links=fabric.link_count,
+        transceivers=fabric.transceivers,
+        iteration_time_s=intact.plans[0].iteration_time_s if intact else None,
+        scenario=_scenario(subject, inventory, question),
+        singles=singles,
+        recoveries=recoveries(
+            subject,
+            shared.books,
+            shared.circuit,
+            # With forwarding one GPU has no port of its own.
+            next((one.impact.iteration_time_s for one in singles if one.kind == "nic"), None),
+        ),
+        gpus_cut_off_per_year=_cut_off_per_year(fabric, cut_off, shared)
+        + sum(kind.gpus_cut_off_per_year for kind in failing),
+        forecast=reliability_forecast(
+            fabric,
+            shared.book,
+            shared.options,
+            cost_per_year=shared.yearly.get(spec.name),
+            # Units whose failure cuts off no GPU are those of designs with several planes.
+            survived=frozenset(one for one, kind in KIND_OF_UNIT.items() if cut_off.get(kind) == 0),
+            groups=failing,
+        ),
+        notes=(*fabric.notes, *(_rate_note(kind, shared.book) for kind in failing)),
+    )
+
+
+def _rate_note(kind: GroupFailures, book: FailureBook) -> str:
+    """How often a kind of groups fails in the years, and how sure the book is."""
+    assumed = ", an assumption" if kind.row.source.startswith("Assumption") else ""
+    return (
+        f"Years: {len(kind.groups):,} of {kind.groups.kind!r} fail as a whole,"
+        f" {kind.failures_per_year:g} times a year together (failures {book.name},"
+        f" {kind.row.confidence} confidence{assumed})."
+    )
+
+
+def _scenario(
+    subject: Subject, inventory: Inventory, question: Faults
+) -> ScenarioImpact | str | None:
+    """The failures that were asked for; with random ones the worst of all draws, and their mean.
+
+    A text says why they cannot happen on this fabric, such as a failed leaf on a torus.
+    """
+    if not question.fail:
+        return None
+    try:
+        scenario = read_scenario(question.fail, inventory)
+    except NetplanError as error:
+        return str(error)
+    draws = question.draws if scenario.random else 1
+    rng = np.random.default_rng(question.seed)
+    damages = [scenario.damage(rng) for _ in range(draws)]
+    shares = pod_shares(subject, damages)
+    impacts = [impact_of(subject, *pair) for pair in zip(damages, shares, strict=True)]
+    times = [found.iteration_time_s for found in impacts if found.iteration_time_s is not None]
+    at = max(range(draws), key=lambda draw: _badness(impacts[draw]))
+    effects = find_effects(subject.graph, damages[at])
+    gone = np.concatenate([effects.gpus_down, effects.cut_off])[:NAMED]
+    matrix = training_matrix(subject)
+    return ScenarioImpact(
+        text=tuple(question.fail),
+        draws=draws,
+        impact=impacts[at],
+        mean_iteration_time_s=mean(times) if times else None,
+        stopped=sum(found.way == "stopped" for found in impacts),
+        cut_off=tuple(subject.graph.node_name(gpu) for gpu in gone.tolist()),
+        loads=None if matrix is None else training_loads(subject.graph, damages[at], matrix),
+    )
+
+
+def _badness(impact: Impact) -> tuple[bool, float, float]:
+    """Order of impacts: those that stop the job, then the slowest, then the least bandwidth."""
+    return impact.way == "stopped", impact.iteration_time_s or 0.0, -impact.bandwidth_share
+
+
+KIND_OF_UNIT: Mapping[Unit, str] = {
+    "nic_port": "nic",
+    "host_link": "host",
+    "leaf_switch": "leaf",
+    "switch": "leaf",
+}
+"""Kind of part whose single failure shows what a unit of the failure book does."""
+
+
+def _cut_off_per_year(fabric: Fabric, cut_off: Mapping[str, int], shared: Shared) -> float:
+    """GPUs that lose their port in a year: failed links and leaves times whom each cuts off."""
+    units = unit_counts(fabric)
+    return sum(
+        float(getattr(row.rate_per_year, shared.options.end))
+        * row.count_in(units)
+        * cut_off.get(KIND_OF_UNIT.get(row.unit, ""), 0)
+        for row in shared.book.rates
+        if row.unit != "nic_port"
+    )
 
 
 def _spares(texts: Sequence[str]) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
 from math import exp
 from typing import Any
 
@@ -11,13 +12,14 @@ from msgspec import Struct
 from netplan.faults.forecast import CauseShare, ReliabilityForecast, Spares
 from netplan.faults.impact import Impact, Recovery, Single
 from netplan.faults.rerouting import TrainingLoads
+from netplan.questions.inputs import replaced_lines
+from netplan.questions.training import training_words
 from netplan.records import asdict
-from netplan.reports.answer import Answer
+from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.charts import Chart, Json, hover, marks, named_ticks
 from netplan.reports.escape import chart_label
 from netplan.reports.quantities import Cell, quantity
 from netplan.reports.sections import Column, Heading, Notes, Section, Table, column, columns
-from netplan.version import __version__
 
 CAUSES_SHOWN = 8
 """Causes that people see, those that stop a job most often."""
@@ -30,24 +32,10 @@ SURVIVAL_PX, COST_PX = 360, 420
 
 
 class ScenarioImpact(Struct, frozen=True):
-    """The failures that were asked for, together.
+    """The failures that were asked for, together; of several draws the worst, and how many stopped.
 
-    Parameters
-    ----------
-    text
-        As asked.
-    draws
-        Draws of the random parts [1]; one if nothing is random.
-    impact
-        What they do: of several draws the one with the longest iteration.
-    mean_iteration_time_s
-        Mean over the draws that train on [s].
-    stopped
-        Draws after which nothing can train [1].
-    cut_off
-        Names of the first GPUs that failed or are cut off.
-    loads
-        Traffic of one iteration over what is left; None without training.
+    ``cut_off`` names the first GPUs that failed or are cut off; ``loads`` is the traffic of one
+    iteration over what is left.
     """
 
     text: tuple[str, ...]
@@ -60,29 +48,10 @@ class ScenarioImpact(Struct, frozen=True):
 
 
 class FabricFaults(Struct, frozen=True):
-    """One fabric under failures.
+    """One fabric under failures: without any, those asked for, one of each kind, years of them.
 
-    Parameters
-    ----------
-    name, title
-        From the spec.
-    switches, links, transceivers
-        Points of failure of the network [1].
-    iteration_time_s
-        Without failures [s].
-    scenario
-        The failures that were asked for; None if none were, a text if this fabric has no such
-        parts.
-    singles
-        One part of each kind failed.
-    recoveries
-        Ways to go on after a failed GPU.
-    gpus_cut_off_per_year
-        GPUs that lose their network port to a failed link or leaf switch in a year [1].
-    forecast
-        Years of failures; ``outlook`` in the JSON.
-    notes
-        Assumptions and what was left out.
+    The scenario is a text where the fabric has no such parts. ``gpus_cut_off_per_year`` counts GPUs
+    that lose their network port to a failed link, leaf switch or group.
     """
 
     name: str
@@ -100,8 +69,8 @@ class FabricFaults(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """The fabric as the command line prints it in JSON."""
-        data = {"fabric" if key == "name" else key: value for key, value in asdict(self).items()}
-        return {"outlook" if key == "forecast" else key: value for key, value in data.items()}
+        called = {"name": "fabric", "forecast": "outlook"}
+        return {called.get(key, key): value for key, value in asdict(self).items()}
 
 
 class Failure(Struct, frozen=True):
@@ -125,26 +94,23 @@ class FaultsAnswer(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan faults --format json``."""
-        return {
-            "netplan_version": __version__,
-            "inputs": self.inputs,
-            "currency": self.currency,
-            "fabrics": [fabric.to_dict() for fabric in self.fabrics],
-            "refused": [{"fabric": name, "reason": reason} for name, reason in self.refused],
-        }
+        return answer_dict(
+            self.inputs,
+            currency=self.currency,
+            fabrics=[fabric.to_dict() for fabric in self.fabrics],
+            refused=[{"fabric": name, "reason": reason} for name, reason in self.refused],
+        )
 
     @property
     def failures(self) -> tuple[Failure, ...]:
         """One row a fabric and failure; the scenario first, where there is one."""
         rows: list[Failure] = []
         for fabric in self.fabrics:
-            found = fabric.scenario
+            name, found = fabric.name, fabric.scenario
             if isinstance(found, ScenarioImpact):
-                text = " ".join(found.text)
-                rows.append(Failure(fabric.name, "scenario", text, None, found.impact))
+                rows.append(Failure(name, "scenario", " ".join(found.text), None, found.impact))
             rows += [
-                Failure(fabric.name, one.kind, one.part, one.parts, one.impact)
-                for one in fabric.singles
+                Failure(name, one.kind, one.part, one.parts, one.impact) for one in fabric.singles
             ]
         return tuple(rows)
 
@@ -169,20 +135,12 @@ class FaultsAnswer(Answer):
 
     def _heading(self) -> Heading:
         inputs = self.inputs
-        trained = ""
-        if inputs["model"]:
-            trained = (
-                f"; training {inputs['model']}, batch {inputs['batch']:,}, on"
-                f" {inputs['accelerator']}; iteration model {inputs['iteration_model']}"
-            )
+        trained = f"; {training_words(inputs)}" if inputs["model"] else ""
         books = f"rates {inputs['failures']} ({inputs['rates']}), prices {inputs['prices']}"
         return Heading(
             f"Failures on {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}: switches"
             f" of {inputs['radix']} ports",
-            (
-                f"{books}, seed {inputs['seed']}{trained}",
-                *(f"with {key} = {value}" for key, value in inputs["set"].items()),
-            ),
+            (f"{books}, seed {inputs['seed']}{trained}", *replaced_lines(inputs)),
         )
 
     def _years(self) -> Iterator[Table[FabricFaults]]:
@@ -243,10 +201,11 @@ class FaultsAnswer(Answer):
         self, first: str, rows: list[str], cells: Mapping[tuple[str, str], str], title: str
     ) -> Table[str]:
         """Texts of rows, one column a fabric."""
+        names = [fabric.name for fabric in self.fabrics]
         shown: list[Column[str]] = [column(first, str, form="text")]
-        for name in (fabric.name for fabric in self.fabrics):
-            cell = partial(_cell_of, cells, name)
-            shown.append(column(name, cell, title=name, form="text"))
+        shown += [
+            column(name, partial(_cell_of, cells, name), title=name, form="text") for name in names
+        ]
         return Table(first, shown, rows, title, only="people")
 
     def _notes(self) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -364,22 +323,13 @@ def _survival(fabrics: tuple[FabricFaults, ...]) -> Chart:
     slowest = min(_between_h(fabric) for fabric in fabrics)
     hours = [4 * slowest * step / (CURVE_POINTS - 1) for step in range(CURVE_POINTS)]
     data: list[Json] = []
-    for number, fabric in enumerate(fabrics):
-        chances = [exp(-hour / _between_h(fabric)) for hour in hours]
-        data.append(
-            marks(
-                "scatter",
-                hours,
-                [100 * chance for chance in chances],
-                [
-                    hover(fabric.name, f"{hour:.3g} h: {100 * chance:.1f} %")
-                    for hour, chance in zip(hours, chances, strict=True)
-                ],
-                name=chart_label(fabric.name),
-                mode="lines",
-                line={"color": COLOURS[number % len(COLOURS)], "width": 2},
-            )
-        )
+    for fabric, colour in zip(fabrics, cycle(COLOURS), strict=False):
+        shares = [100 * exp(-hour / _between_h(fabric)) for hour in hours]
+        texts = (f"{hour:.3g} h: {share:.1f} %" for hour, share in zip(hours, shares, strict=True))
+        boxes = (hover(fabric.name, text) for text in texts)
+        line = {"color": colour, "width": 2}
+        name = chart_label(fabric.name)
+        data.append(marks("scatter", hours, shares, boxes, name=name, mode="lines", line=line))
     layout: Json = {
         "xaxis": {"title": {"text": "hours"}, "rangemode": "tozero"},
         "yaxis": {"title": {"text": "no stop by the network so far, %"}, "range": [0, 102]},
@@ -398,22 +348,15 @@ def _slowdowns(fabrics: tuple[FabricFaults, ...]) -> Chart:
     """Slowdown while one part of each kind has failed, one bar a fabric."""
     kinds = list(dict.fromkeys(one.kind for fabric in fabrics for one in fabric.singles))
     data: list[Json] = []
-    for number, fabric in enumerate(fabrics):
+    for fabric, colour in zip(fabrics, cycle(COLOURS), strict=False):
         found = {one.kind: one.impact for one in fabric.singles}
-        slow = [found[kind].slowdown if kind in found else None for kind in kinds]
-        data.append(
-            marks(
-                "bar",
-                range(len(kinds)),
-                [None if share is None else 100 * share for share in slow],
-                [
-                    hover(fabric.name, kind, _words(found[kind])) if kind in found else ""
-                    for kind in kinds
-                ],
-                name=chart_label(fabric.name),
-                marker={"color": COLOURS[number % len(COLOURS)]},
-            )
+        slow = (found[kind].slowdown if kind in found else None for kind in kinds)
+        shares = (None if share is None else 100 * share for share in slow)
+        boxes = (
+            hover(fabric.name, kind, _words(found[kind])) if kind in found else "" for kind in kinds
         )
+        name, marker = chart_label(fabric.name), {"color": colour}
+        data.append(marks("bar", range(len(kinds)), shares, boxes, name=name, marker=marker))
     layout: Json = {
         "barmode": "group",
         "xaxis": named_ticks([chart_label(kind, 16) for kind in kinds]),

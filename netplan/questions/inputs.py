@@ -81,6 +81,12 @@ def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def require_least(option: str, value: int, least: int = 0) -> None:
+    """Refuse a number below the least that is allowed."""
+    if value < least:
+        raise InputError(f"--{option} {value}: give {least} or more")
+
+
 def replaced_lines(inputs: Mapping[str, Any]) -> tuple[str, ...]:
     """Lines of a heading on the values that were replaced."""
     return tuple(f"with {key} = {value}" for key, value in inputs["set"].items())

@@ -16,7 +16,7 @@ from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.performance.iteration_model import CommunicationPart
 from netplan.questions.export import read_graph
-from netplan.questions.inputs import CatalogReader
+from netplan.questions.inputs import CatalogReader, require_least
 from netplan.questions.question import asks, optional, shared
 from netplan.questions.training import PlacedRun, RunQuestion
 from netplan.records import asdict, replace
@@ -256,9 +256,8 @@ class Loads(RunQuestion[LoadsAnswer]):
             raise InputError("--graph needs --matrix: the traffic to route over it")
         if self.graph is None and not self.gpus:
             raise InputError("Missing option '--gpus'")
-        for name, value in (("hot", self.hot), ("seed", self.seed)):
-            if value < 0:
-                raise InputError(f"--{name} {value}: give 0 or more")
+        require_least("hot", self.hot)
+        require_least("seed", self.seed)
         return self._of_run() if self.matrix is None else self._of_matrix(self.matrix)
 
     def _of_run(self) -> LoadsAnswer:

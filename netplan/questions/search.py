@@ -8,10 +8,11 @@ from netplan.errors import InputError
 from netplan.performance.explain import Difference, explain, explain_modes
 from netplan.performance.plan import PlanTime, SearchResult
 from netplan.performance.search import search_plans
+from netplan.questions.inputs import replaced_lines
 from netplan.questions.question import asks, optional, shared
 from netplan.questions.training import PlanQuestion
 from netplan.records import replace
-from netplan.reports.answer import Answer
+from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import quantity
 from netplan.reports.sections import (
     Bars,
@@ -26,7 +27,6 @@ from netplan.reports.sections import (
 )
 from netplan.traffic.placement import DIMENSIONS
 from netplan.units import si
-from netplan.version import __version__
 
 PARTS = {
     "compute": "computing",
@@ -44,20 +44,10 @@ Ranked = tuple[int, PlanTime]
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer(Answer):
-    """The answer of :func:`search`.
+    """The answer of :func:`search`: the best plans and the size of the space.
 
-    Parameters
-    ----------
-    inputs
-        The question, with all defaults filled in.
-    found
-        Best plans and size of the space.
-    memory_bytes
-        Memory of one GPU [B].
-    notes
-        What the fabric assumes.
-    differences
-        Term by term, where an explanation was asked for.
+    Beside them stand the memory of one GPU [B], what the fabric assumes, and the differences term
+    by term where an explanation was asked for.
     """
 
     inputs: dict[str, Any]
@@ -68,15 +58,9 @@ class SearchAnswer(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan search --format json``."""
-        answer = {
-            "netplan_version": __version__,
-            "inputs": self.inputs,
-            **self.found.to_dict(),
-            "notes": list(self.notes),
-        }
-        if self.differences:
-            answer["explanation"] = [difference.to_dict() for difference in self.differences]
-        return answer
+        told = [difference.to_dict() for difference in self.differences]
+        answer = answer_dict(self.inputs, **self.found.to_dict(), notes=list(self.notes))
+        return answer | ({"explanation": told} if told else {})
 
     def sections(self) -> Iterator[Section]:
         """Heading, the plans, where the best one's time and memory go, the explanation, notes."""
@@ -103,21 +87,16 @@ class SearchAnswer(Answer):
 
     def _heading(self) -> Heading:
         inputs, found = self.inputs, self.found
+        where = f"HB domains of {inputs['hb_size']:,}, fabric {inputs['fabric']}"
+        how = f"strategy {inputs['strategy']}, iteration model {inputs['iteration_model']}"
+        space = (
+            f"{found.enumerated:,} plans, {found.feasible:,} fit the memory; all were evaluated"
+            f" ({si(found.seconds, 's', 2)})."
+        )
         return Heading(
             f"Best plans of {inputs['model']}, batch {inputs['batch']:,}, on {inputs['gpus']:,}"
             f" {inputs['accelerator']}",
-            (
-                f"HB domains of {inputs['hb_size']:,}, fabric {inputs['fabric']}",
-                (
-                    f"strategy {inputs['strategy']}, iteration model {inputs['iteration_model']}"
-                    f" ({inputs['mode']})"
-                ),
-                (
-                    f"{found.enumerated:,} plans, {found.feasible:,} fit the memory; all were"
-                    f" evaluated ({si(found.seconds, 's', 2)})."
-                ),
-                *(f"with {key} = {value}" for key, value in inputs["set"].items()),
-            ),
+            (where, f"{how} ({inputs['mode']})", space, *replaced_lines(inputs)),
         )
 
     def _columns(self) -> Iterator[Column[Ranked]]:
@@ -211,20 +190,21 @@ class Search(PlanQuestion[SearchAnswer]):
     def ask(self) -> SearchAnswer:
         """Search the whole space."""
         case = self.case()
-        wanted = max(self.top, *_ranks(self.explain)) if self.explain else self.top
         found = search_plans(
             case.training,
             case.fabric.levels,
             strategy=self.strategy,
             mode=self.mode,
             options=self.options(),
-            top=wanted,
+            top=max(self.top, *_ranks(self.explain)) if self.explain else self.top,
         )
-        differences = _explained(found, self.explain) if self.explain else ()
-        found = replace(found, plans=found.plans[: self.top])
-        inputs = self.inputs_of(case, found.settings[0])
-        memory_bytes = case.training.memory_bytes
-        return SearchAnswer(inputs, found, memory_bytes, case.fabric.notes, differences)
+        return SearchAnswer(
+            inputs=self.inputs_of(case, found.settings[0]),
+            found=replace(found, plans=found.plans[: self.top]),
+            memory_bytes=case.training.memory_bytes,
+            notes=case.fabric.notes,
+            differences=_explained(found, self.explain) if self.explain else (),
+        )
 
 
 search = asks(Search)

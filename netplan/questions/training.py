@@ -174,20 +174,21 @@ class TrainingCase(Struct, frozen=True):
     replaced: dict[str, object]
 
 
-class PlacedRun(Struct, frozen=True):
-    """A training run placed on a fabric.
+def plan_traffic(setting: Setting, timed: PlanTime, gpus: int, patterns: Patterns) -> TrafficMatrix:
+    """Traffic of one iteration of a plan on a cluster."""
+    plan = timed.plan
+    return training_traffic(
+        setting.program(plan.sharding),
+        plan.placement,
+        gpus=gpus,
+        microbatches=plan.microbatches,
+        interleave=plan.interleave,
+        patterns=patterns,
+    )
 
-    Parameters
-    ----------
-    inputs
-        The question, with all defaults filled in.
-    spec, fabric
-        The fabric, from its file to its counts and levels.
-    setting, timed
-        What is trained under which assumptions, and the best plan found.
-    patterns
-        Which pairs of its groups the collectives of each kind use.
-    """
+
+class PlacedRun(Struct, frozen=True):
+    """A training run placed on a fabric: what is trained by which plan, and who talks to whom."""
 
     inputs: dict[str, object]
     spec: FabricSpec
@@ -213,34 +214,24 @@ class PlacedRun(Struct, frozen=True):
 
     def matrix(self) -> TrafficMatrix:
         """Traffic of one iteration."""
-        plan = self.timed.plan
-        return training_traffic(
-            self.program,
-            plan.placement,
-            gpus=self.fabric.sizing.gpus,
-            microbatches=plan.microbatches,
-            interleave=plan.interleave,
-            patterns=self.patterns,
-        )
+        return plan_traffic(self.setting, self.timed, self.fabric.sizing.gpus, self.patterns)
 
     def heading(self, what: str) -> Heading:
         """What an answer about the run says first."""
         inputs, plan, training = self.inputs, self.timed.plan, self.setting.training
         given = " as given" if inputs["fixed"] else ", the best of all"
-        lines = (
-            (
-                f"HB domains of {self.fabric.sizing.hb_size:,}, fabric {inputs['fabric']};"
-                f" {inputs['algorithm']} collectives; iteration model {inputs['iteration_model']}"
-            ),
-            (
-                f"plan{given}: {plan.shape} (TPxPPxDP), {plan.schedule} microbatches,"
-                f" {plan.interleave} stage{'s' if plan.interleave > 1 else ''} a GPU"
-            ),
+        where = (
+            f"HB domains of {self.fabric.sizing.hb_size:,}, fabric {inputs['fabric']};"
+            f" {inputs['algorithm']} collectives; iteration model {inputs['iteration_model']}"
+        )
+        how = (
+            f"plan{given}: {plan.shape} (TPxPPxDP), {plan.schedule} microbatches,"
+            f" {plan.interleave} stage{'s' if plan.interleave > 1 else ''} a GPU"
         )
         return Heading(
             f"{what} of {inputs['model']}, batch {training.batch:,}, on"
             f" {self.fabric.sizing.gpus:,} {inputs['accelerator']}",
-            lines,
+            (where, how),
         )
 
 
@@ -269,6 +260,6 @@ class RunQuestion(PlanQuestion[AnswerT_co]):
         found = self.search(training).whole(case.fabric.levels)
         timed = found.plans[0]
         setting = found.setting_of(timed)
-        patterns = Patterns(tensor=self.algorithm, context=self.algorithm, data=self.algorithm)
         inputs = self.inputs_of(case, setting)
+        patterns = Patterns(tensor=self.algorithm, context=self.algorithm, data=self.algorithm)
         return PlacedRun(inputs, case.spec, case.fabric, setting, timed, patterns)
