@@ -6,16 +6,24 @@ Texts show the numbers of each chart as a table; pages draw the charts, and tell
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any, Literal
 
-from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.reports.escape import short
-from netplan.reports.quantities import PREFIXED, Quantity, Scalar, shown
-from netplan.reports.sections import Column, Heading, Notes, Paragraph, Section, Table, column
-from netplan.studies.charts import OK, STATUS, Reader, Row, front_of, study_charts
-from netplan.studies.definition import ChartSpec, Formula, Relative, StudyDefinition
+from netplan.reports.quantities import Quantity, Scalar, shown
+from netplan.reports.sections import (
+    Column,
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    column,
+    columns,
+)
+from netplan.studies.charts import OK, PLAN, STATUS, Reader, Row, front_of, study_charts
+from netplan.studies.definition import ChartSpec, Relative, StudyDefinition
 from netplan.studies.grid import Axis
 from netplan.studies.points import Outcome
 from netplan.studies.published import Published, published_values
@@ -43,22 +51,21 @@ UNTUNED = (
     "Nothing is tuned until it fits: gaps (netplan less published) stand as they are, and"
     " netplan verify gives their reasons."
 )
-COMPARED = tuple(
-    Column(Quantity(name, name), attrgetter(name))
-    for name in ("name", "published", "netplan", "gap", "unit", "source")
-)
+COMPARED = columns("name", "published", "netplan", "gap", "unit", "source")
 PUBLISHED: tuple[Column[Published], ...] = (
-    column("value", lambda one: f"{one.name}, {one.unit}" if one.unit else one.name, title="value"),
-    column("published", lambda one: one.published, title="published"),
-    Column(
-        Quantity("netplan", "netplan", form="code"),
+    column("value", lambda one: f"{one.name}, {one.unit}" if one.unit else one.name),
+    column("published"),
+    column(
+        "netplan",
         lambda one: f"{one.netplan:,.4g}" if one.unit else f"{one.netplan:,.0f}",
+        form="code",
     ),
-    Column(
-        Quantity("gap", "gap", form="code"),
+    column(
+        "gap",
         lambda one: None if one.gap is None else f"{one.gap:+.3g}" if one.gap else "0",
+        form="code",
     ),
-    column("source", lambda one: one.source, title="source"),
+    column("source"),
 )
 
 
@@ -154,26 +161,15 @@ class StudyAnswer(Answer):
 def study_answer(
     study: Study, outcomes: Sequence[Outcome], version: str = __version__
 ) -> StudyAnswer:
-    """Make the answer of a study from what came of its points.
-
-    Parameters
-    ----------
-    study
-        What was asked.
-    outcomes
-        Outcomes in the study's order, as many as are done.
-    version
-        Version of netplan that computed them.
-    """
+    """Make the answer of a study from the outcomes that it has, in its order."""
     spec = study.spec
-    outputs = [out if isinstance(out, str) else out.name for out in spec.outputs]
     points = study.points([outcome.index for outcome in outcomes])
     rows: list[dict[str, Scalar]] = []
     for point, outcome in zip(points, outcomes, strict=True):
-        row: dict[str, Scalar] = {POINT: point.index}
-        row |= {name: point.inputs[name] for name in spec.axis_names}
+        inputs = {name: point.inputs[name] for name in spec.axis_names}
         found = outcome.outputs or {STATUS: f"{FAILED}{outcome.error}"}
-        rows.append(row | {name: found.get(name) for name in outputs} | {STATUS: found[STATUS]})
+        outputs = {name: found.get(name) for name in (*spec.asked_names, STATUS)}
+        rows.append({POINT: point.index, **inputs, **outputs})
     for relative in spec.relative:
         for row, value in zip(rows, _relative(relative, spec.axis_names, rows), strict=True):
             status = row.pop(STATUS)
@@ -219,26 +215,29 @@ def _counted(answer: StudyAnswer) -> Iterator[str]:
 
 def _chart_tables(rows: Sequence[Row], chart: ChartSpec, reader: Reader) -> Iterator[Table[Row]]:
     """The numbers of a chart as tables: x down, series (or y) across; the front of a scatter."""
-    for value in dict.fromkeys(row[chart.each] for row in rows) if chart.each else [None]:
-        chosen = [row for row in rows if chart.each is None or row[chart.each] == value]
-        title = chart.title if chart.each is None else f"{chart.title}: {chart.each} {_cell(value)}"
+    groups: dict[Scalar, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row[chart.each] if chart.each else None, []).append(row)
+    for value, chosen in groups.items():
+        title = f"{chart.title}: {chart.each} {_cell(value)}" if chart.each else chart.title
         if chart.kind == "scatter":
-            keep = [*chart.series, chart.x, chart.y]
-            keep += ["plan"] if chosen and "plan" in chosen[0] else []
-            names = [name for name in reader.spec.axis_names if name not in (*keep, chart.each)]
-            front = [chosen[at] for at in front_of(chosen, chart)[:MAX_ROWS]]
-            columns = [
-                _column(name.rpartition(".")[2], front, itemgetter(name))
-                for name in (*names, *keep)
-            ]
-            yield Table(title, columns, front, f"{title}, the Pareto front", only="texts")
+            yield _front(title, chosen, chart, reader)
         elif chart.kind == "heat":
-            where = f"{chart.z} over {chart.x}, across, and {chart.y}"
-            whole = f"{title} ({where})"
-            yield _pivot(whole, chosen, (chart.y, (chart.x,), str(chart.z)), reader)
+            title = f"{title} ({chart.z} over {chart.x}, across, and {chart.y})"
+            yield _pivot(title, chosen, (chart.y, (chart.x,), str(chart.z)), reader)
         else:
-            whole = f"{title} ({chart.y})"
-            yield _pivot(whole, chosen, (chart.x, chart.series, chart.y), reader)
+            names = (chart.x, chart.series, chart.y)
+            yield _pivot(f"{title} ({chart.y})", chosen, names, reader)
+
+
+def _front(title: str, rows: Sequence[Row], chart: ChartSpec, reader: Reader) -> Table[Row]:
+    """Table of the points that no other beats, with their plans."""
+    plan = [PLAN] if PLAN in rows[0] else []
+    keep = [*chart.series, chart.x, chart.y, *plan]
+    names = [name for name in reader.spec.axis_names if name not in (*keep, chart.each)]
+    front = [rows[at] for at in front_of(rows, chart)[:MAX_ROWS]]
+    columns = [_number(name.rpartition(".")[2], front, name) for name in (*names, *keep)]
+    return Table(title, columns, front, f"{title}, the Pareto front", only="texts")
 
 
 def _pivot(
@@ -254,20 +253,17 @@ def _pivot(
         place = reader.value(row, down)
         table.setdefault(place, {down: place})[head] = row[value]
     cells = list(table.values())[:MAX_ROWS]
-    form: Literal["text", "code"] = "text" if any(isinstance(one, str) for one in table) else "code"
-    first: Column[Row] = Column(Quantity(down, down, form=form), lambda row: _cell(row[down]))
-    others = [
-        _column(head, cells, lambda row, head=head: row.get(head))
-        for head in list(heads)[:MAX_COLUMNS]
-    ]
+    form = "text" if any(isinstance(place, str) for place in table) else "code"
+    first: Column[Row] = column(down, lambda row: _cell(row[down]), title=down, form=form)
+    others = [_number(head, cells, head) for head in list(heads)[:MAX_COLUMNS]]
     return Table(title, [first, *others], cells, title, only="texts")
 
 
-def _column(name: str, rows: Sequence[Row], get: Any) -> Column[Row]:  # noqa: ANN401
+def _number(title: str, rows: Sequence[Row], name: str) -> Column[Row]:
     """Column of numbers with as many digits as matter, or of texts."""
-    texts = any(isinstance(get(row), str) for row in rows)
-    form: Literal["text", "general"] = "text" if texts else "general"
-    return Column(Quantity(name, name, form=form, digits=DIGITS), get)
+    texts = any(isinstance(row.get(name), str) for row in rows)
+    named = Quantity(title, title, form="text" if texts else "general", digits=DIGITS)
+    return Column(named, lambda row: row.get(name))
 
 
 def _question(reader: Reader, sha256: str) -> Iterator[Table[Any]]:
@@ -279,40 +275,48 @@ def _question(reader: Reader, sha256: str) -> Iterator[Table[Any]]:
         found = reader.words(name)
         asked.append((found.quantity, shown(value, found.unit)))
     asked.append(("Input SHA-256", sha256))
-    varying = [(_titles(axis, reader), len(axis.rows), _values(axis, reader)) for axis in spec.axes]
-    computed = [(out.name, out.formula) for out in spec.outputs if isinstance(out, Formula)]
+    computed = [*spec.formulas.items()]
     for row in spec.relative:
         where = ", ".join(f"{name} = {_cell(value)}" for name, value in row.to.items())
         computed.append((row.name, f"{row.of} where {where}, divided by the point's own"))
+    varying = [_varying(axis, reader) for axis in spec.axes]
     for title, heads, rows in (
-        ("What varies", ("Varies", "Values", "Which"), varying),
-        ("What was asked", ("Stays", "Value"), asked),
-        ("Computed from these", ("Output", "Is"), computed),
+        ("What varies", {"Varies": "text", "Values": "count", "Which": "text"}, varying),
+        ("What was asked", {"Stays": "text", "Value": "text"}, asked),
+        ("Computed from these", {"Output": "text", "Is": "text"}, computed),
     ):
         columns: list[Column[Any]] = [
-            Column(
-                Quantity(head, head, form="count" if head == "Values" else "text"), itemgetter(at)
-            )
-            for at, head in enumerate(heads)
+            column(head, str(at), form=form) for at, (head, form) in enumerate(heads.items())
         ]
         yield Table(title, columns, rows, title, only="pages")
 
 
+def _varying(axis: Axis, reader: Reader) -> tuple[str, int, str]:
+    """Names of an axis, how many values it has, and these: all if they are few, else some."""
+    titles, units = zip(*map(reader.head, axis.names), strict=True)
+    texts = [
+        " with ".join(shown(value, unit) for value, unit in zip(row, units, strict=True))
+        for row in axis.rows
+    ]
+    if len(texts) > LISTED_VALUES:
+        texts = [*texts[:HEAD_VALUES], "…", texts[-1]]
+    which = "; ".join(texts)
+    if axis.when is not None:
+        which += f", only where {axis.when}"
+        which += "" if axis.otherwise is None else f"; else {shown(axis.otherwise, units[0])}"
+    return " with ".join(titles), len(axis.rows), which
+
+
 def _listed(title: str, rows: Sequence[Row], reader: Reader) -> Iterator[Table[Row]]:
     """Points with their inputs and what became of them."""
-    spec = reader.spec
+    names = (POINT, *reader.spec.axis_names)
+    columns = [_point_column(name, rows, reader) for name in names]
+    columns.append(column(STATUS, _reason, title="reason", form="prose"))
     for only, most in LISTED.items():
-        more = f"And {len(rows) - most:,} more; --format csv lists all."
-        columns = [_point_column(name, rows, reader) for name in (POINT, *spec.axis_names)]
-        columns.append(Column(Quantity(STATUS, "reason", form="prose"), _reason))
-        yield Table(
-            title,
-            columns,
-            rows[:most],
-            f"{title}: {len(rows):,} points",
-            (more,) if len(rows) > most else (),
-            only=only,
-        )
+        more = (f"And {len(rows) - most:,} more; --format csv lists all.",)
+        legend = more if len(rows) > most else ()
+        whole = f"{title}: {len(rows):,} points"
+        yield Table(title, columns, rows[:most], whole, legend, only=only)
 
 
 def _points(
@@ -333,42 +337,17 @@ def _points(
 
 
 def _point_column(name: str, rows: Sequence[Row], reader: Reader) -> Column[Row]:
-    """Column of an input or output; its unit stands in the title, or with a prefix in the cells."""
-    found = reader.words(name)
-    prefixed = found.unit in PREFIXED
-    texts = any(isinstance(row.get(name), str) for row in rows)
-    named = Quantity(name, found.quantity if prefixed else found.title)
-    named = replace(named, form="text" if texts else "code")
-    unit = found.unit if prefixed else ""
-    return Column(named, lambda row: shown(reader.value(row, name), unit))
+    """Column of an input or output."""
+    title, unit = reader.head(name)
+    form: Literal["text", "code"]
+    form = "text" if any(isinstance(row.get(name), str) for row in rows) else "code"
+    return Column(
+        Quantity(name, title, form=form), lambda row: shown(reader.value(row, name), unit)
+    )
 
 
 def _reason(row: Row) -> str:
     return short(str(row[STATUS]).removeprefix(FAILED), REASON_LENGTH)
-
-
-def _titles(axis: Axis, reader: Reader) -> str:
-    """Names of inputs whose values stand bare, or with their unit if it takes a prefix."""
-    found = [reader.words(name) for name in axis.names]
-    return " with ".join(one.quantity if one.unit in PREFIXED else one.title for one in found)
-
-
-def _values(axis: Axis, reader: Reader) -> str:
-    """Values of an axis: all if they are few, else the first ones and the last."""
-    units = [reader.words(name).unit for name in axis.names]
-    units = [unit if unit in PREFIXED else "" for unit in units]
-    texts = [
-        " with ".join(shown(value, unit) for value, unit in zip(row, units, strict=True))
-        for row in axis.rows
-    ]
-    if len(texts) > LISTED_VALUES:
-        texts = [*texts[:HEAD_VALUES], "…", texts[-1]]
-    joined = "; ".join(texts)
-    if axis.when is None:
-        return joined
-    if axis.otherwise is None:
-        return f"{joined}, only where {axis.when}"
-    return f"{joined}, only where {axis.when}; else {shown(axis.otherwise, units[0])}"
 
 
 def _cell(value: Scalar) -> str:

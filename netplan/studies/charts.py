@@ -20,9 +20,9 @@ from netplan.reports.plots import (
     line_chart,
     scatter_chart,
 )
-from netplan.reports.quantities import Scalar, Words, shown, words
+from netplan.reports.quantities import PREFIXED, Scalar, Words, shown, words
 from netplan.reports.sections import Paragraph
-from netplan.studies.definition import ChartSpec, Formula, StudyDefinition
+from netplan.studies.definition import ChartSpec, StudyDefinition
 from netplan.studies.expressions import parse_expression
 
 Row = Mapping[str, Scalar]
@@ -50,12 +50,8 @@ MARKS = {"lines": 6_000, "heat": 20_000, "scatter": 5_000}
 class Reader(Struct, frozen=True):
     """Values of a study's rows, by name and for people.
 
-    Parameters
-    ----------
-    spec
-        The study; an input that stays is not in its rows.
-    currency
-        Of amounts whose names do not say it.
+    An input that stays is not in the rows but in ``spec``; ``currency`` is that of amounts whose
+    names do not say it.
     """
 
     spec: StudyDefinition
@@ -75,6 +71,11 @@ class Reader(Struct, frozen=True):
     def words(self, name: str) -> Words:
         """Name of an input or output for people."""
         return _words(name, self.currency)
+
+    def head(self, name: str) -> tuple[str, str]:
+        """Title of a column, and the unit of its cells: that stands there if it takes a prefix."""
+        found = self.words(name)
+        return (found.quantity, found.unit) if found.unit in PREFIXED else (found.title, "")
 
     def texts(self, values: Iterable[tuple[str, Scalar]]) -> str:
         """Names and values in one line, such as ``HB domain 8 GPUs``; a text stands for itself."""
@@ -98,10 +99,10 @@ class Reader(Struct, frozen=True):
 
     def _from_inputs(self, row: Row, name: str) -> Scalar:
         """Value of a formula of inputs; None for all else."""
-        formulas = {out.name: out.formula for out in self.spec.outputs if isinstance(out, Formula)}
-        if name not in formulas or inputs_behind(self.spec, name) is None:
+        formula = self.spec.formulas.get(name)
+        if formula is None or inputs_behind(self.spec, name) is None:
             return None
-        expression = parse_expression(formulas[name])
+        expression = parse_expression(formula)
         values = {part: self.value(row, part) for part in expression.names}
         return None if None in values.values() else expression.scalar(values)
 
@@ -123,11 +124,11 @@ def inputs_behind(spec: StudyDefinition, name: str) -> frozenset[str] | None:
     """
     if name in spec.inputs or name in spec.axis_names:
         return frozenset((name,))
-    formulas = {out.name: out.formula for out in spec.outputs if isinstance(out, Formula)}
-    if name not in formulas:
+    formula = spec.formulas.get(name)
+    if formula is None:
         return None
     behind: set[str] = set()
-    for part in parse_expression(formulas[name]).names:
+    for part in parse_expression(formula).names:
         found = inputs_behind(spec, part)
         if found is None:
             return None
@@ -136,15 +137,7 @@ def inputs_behind(spec: StudyDefinition, name: str) -> frozenset[str] | None:
 
 
 def study_charts(rows: Sequence[Row], reader: Reader) -> Iterator[Chart | Paragraph]:
-    """Draw the charts of a study, and say which drawings are left out.
-
-    Parameters
-    ----------
-    rows
-        Its points that are done.
-    reader
-        Of its rows.
-    """
+    """Draw the charts of a study's points, and say which drawings are left out."""
     specs = reader.spec.charts
     panels = [_panels(rows, spec, reader) for spec in specs]
     room = PAGE_MARKS // max(sum(len(found[:MAX_PANELS]) for found in panels), 1)

@@ -118,10 +118,19 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
         return tuple(name for axis in self.axes for name in axis.names)
 
     @property
+    def asked_names(self) -> tuple[str, ...]:
+        """Outputs of a point alone, by name."""
+        return tuple(out if isinstance(out, str) else out.name for out in self.outputs)
+
+    @property
     def output_names(self) -> tuple[str, ...]:
         """Outputs by name, those across points last."""
-        own = [out if isinstance(out, str) else out.name for out in self.outputs]
-        return (*own, *(row.name for row in self.relative))
+        return (*self.asked_names, *(row.name for row in self.relative))
+
+    @property
+    def formulas(self) -> dict[str, str]:
+        """Outputs that are computed from others."""
+        return {out.name: out.formula for out in self.outputs if isinstance(out, Formula)}
 
 
 STUDIES = Shelf("study", "reports/studies", StudyDefinition)

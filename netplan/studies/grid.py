@@ -135,32 +135,13 @@ class Axis(Entry, frozen=True, kw_only=True, dict=True):
         return whole[:1] + [two for one, two in pairwise(whole) if one != two]
 
 
-def grid_size(axes: tuple[Axis, ...]) -> int:
-    """Points of a full grid, before any condition [1].
-
-    Examples
-    --------
-    >>> grid_size((Axis(input="gpus", values=(512, 1024)), Axis(input="radix", values=(32, 64))))
-    4
-    """
-    return prod(len(axis.rows) for axis in axes)
-
-
-def shorter(axes: tuple[Axis, ...]) -> Mapping[str, int]:
-    """Values of each axis, the longest first: what to thin."""
-    lengths = {axis.title: len(axis.rows) for axis in axes}
-    return dict(sorted(lengths.items(), key=lambda item: -item[1]))
-
-
 class Grid(Struct, frozen=True, eq=False):
-    """The points of a study.
+    """The points of a study; the last axis varies fastest.
 
     Parameters
     ----------
-    axes
-        Axes in order; the last one varies fastest.
-    fixed
-        Inputs that stay.
+    axes, fixed
+        What varies and what stays.
     steps
         Step of each axis, -1 where its condition does not hold, shape (points, axes).
     conditions
@@ -196,14 +177,7 @@ class Grid(Struct, frozen=True, eq=False):
 def make_grid(
     axes: tuple[Axis, ...], fixed: Mapping[str, Scalar], conditions: Sequence[str] = ()
 ) -> Grid:
-    """Lay out the points that meet all conditions.
-
-    Parameters
-    ----------
-    axes, fixed
-        What varies and what stays.
-    conditions
-        Expressions over the inputs; a point that fails one is left out.
+    """Lay out the points that meet all conditions, expressions over the inputs.
 
     Raises
     ------
@@ -217,12 +191,14 @@ def make_grid(
     >>> [point.inputs["hb_size"] for point in grid.points(range(len(grid)))]
     [8, 8, 32]
     """
-    size = grid_size(axes)
+    lengths = {axis.title: len(axis.rows) for axis in axes}
+    size = prod(lengths.values())
     if size > MAX_POINTS:
-        longest = ", ".join(f"{name} {count:,}" for name, count in shorter(axes).items())
+        longest = sorted(lengths.items(), key=lambda item: -item[1])
         raise InputError(
             f"a study of {size:,} points is too large, at most {MAX_POINTS:,}: take fewer values"
-            f" ({longest}), or vary inputs together with zip"
+            f" ({', '.join(f'{name} {count:,}' for name, count in longest)}), or vary inputs"
+            " together with zip"
         )
     steps = np.zeros((1, 0), np.int32)
     for at, axis in enumerate(axes):
@@ -257,15 +233,14 @@ def _columns(
     """Every input as a column or a single value."""
     yield from fixed.items()
     for at, axis in enumerate(axes):
-        for place, name in enumerate(axis.names):
-            values = [row[place] for row in axis.rows]
-            values.append(axis.otherwise)  # found by the step -1
-            numeric = all(isinstance(value, (int, float)) for value in values[:-1])
-            known = values[-1] is not None or axis.when is None
+        for name, values in zip(axis.names, zip(*axis.rows, strict=True), strict=True):
+            numeric = all(isinstance(value, (int, float)) for value in values)
+            known = axis.otherwise is not None or axis.when is None
+            # The value elsewhere comes last, where the step -1 finds it.
             if numeric and known:
-                table = np.array([*values[:-1], values[-1] or 0])
+                table = np.array([*values, axis.otherwise or 0])
             else:
-                table = np.array(values, object)
+                table = np.array([*values, axis.otherwise], object)
             yield name, table[steps[:, at]]
 
 

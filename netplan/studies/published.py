@@ -5,33 +5,22 @@ does not reproduce where it does not.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
 
 from netplan.published.checks import published as table
-from netplan.published.rail_only_figures import Figure, figure_9, figure_10, figure_11
+from netplan.published.rail_only_figures import Case, Figure, Times, figure_9, figure_10, figure_11
 from netplan.records import asdict
 from netplan.reports.quantities import Scalar
-from netplan.units import gbps
+from netplan.units import bytes_per_s
 
 Row = Mapping[str, Scalar]
 
 
 class Published(Struct, frozen=True):
-    """One published value and this study's own.
-
-    Parameters
-    ----------
-    name, source
-        What it is, and where it is printed.
-    published
-        As printed; a text where the paper gives a range or an order of magnitude.
-    netplan
-        From the study's rows.
-    unit
-        Of both.
-    """
+    """One published value, as printed (a text where the paper gives a range), and this study's."""
 
     name: str
     source: str
@@ -53,64 +42,30 @@ class Published(Struct, frozen=True):
 
 
 def published_values(study: str, rows: Sequence[Row]) -> tuple[Published, ...]:
-    """Published values beside those of a study.
-
-    Parameters
-    ----------
-    study
-        Name of the study.
-    rows
-        Its rows; values that need rows which are not there are left out.
-    """
+    """Published values beside those of a study's rows, as far as these go."""
     find = _FINDERS.get(study)
     return tuple(find(rows)) if find else ()
 
 
-def _times(rows: Sequence[Row], names: Sequence[str]) -> dict[tuple[Scalar, ...], float]:
-    return {
+def _figure(
+    figure: Callable[[Times], Iterator[Figure]],
+    where: str,
+    names: Sequence[str],
+    key: Callable[[Case], tuple[Scalar, ...]],
+    rows: Sequence[Row],
+) -> Iterator[Published]:
+    """Values of a figure, whose times are those of the rows with a case's values under names."""
+    times = {
         tuple(row[name] for name in names): row["iteration_time_s"]
         for row in rows
         if isinstance(row["iteration_time_s"], float)
     }
-
-
-def _lines(figures: Iterator[Figure], source: str) -> Iterator[Published]:
-    """Values of a figure, as far as the rows go."""
     try:
-        for figure in figures:
-            name = figure.name.removesuffix(", %")
-            yield Published(name, source, f"{figure.published:g}", figure.got, "%")
+        for one in figure(lambda case: times[key(case)]):
+            name, printed = one.name.removesuffix(", %"), f"{one.published:g}"
+            yield Published(name, f"arXiv:2307.12169, {where}", printed, one.got, "%")
     except KeyError:
         return  # the study was run over fewer values than the figure has
-
-
-def _hb_size(rows: Sequence[Row]) -> Iterator[Published]:
-    times = _times(rows, ("model", "gpus", "hb_size"))
-    found = figure_9(lambda case: times[case.model, case.gpus, case.domain])
-    return _lines(found, "arXiv:2307.12169, Fig. 9 and section 6.2")
-
-
-def _hb_bandwidth(rows: Sequence[Row]) -> Iterator[Published]:
-    names = ("hb_size", "accelerator.hb_bytes_per_s", "accelerator.network_bytes_per_s")
-    times = {
-        (domain, _gbps(hb), _gbps(network)): time
-        for (domain, hb, network), time in _times(rows, names).items()
-    }
-    found = figure_10(
-        lambda case: times[case.domain, round(case.hb_gbps), round(case.network_gbps)]
-    )
-    return _lines(found, "arXiv:2307.12169, Fig. 10 and section 6.3")
-
-
-def _gbps(rate_bytes_per_s: Scalar) -> int:
-    """Rate of a row in whole Gb/s, as the paper prints it."""
-    return round(gbps(float(rate_bytes_per_s or 0)))
-
-
-def _batch_size(rows: Sequence[Row]) -> Iterator[Published]:
-    times = _times(rows, ("batch", "hb_size"))
-    found = figure_11(lambda case: times[case.batch, case.domain])
-    return _lines(found, "arXiv:2307.12169, Fig. 11 and section 6.4")
 
 
 def _gpu_generation(rows: Sequence[Row]) -> Iterator[Published]:
@@ -141,9 +96,27 @@ def _radix_and_size(rows: Sequence[Row]) -> Iterator[Published]:
 
 
 _FINDERS: Mapping[str, Callable[[Sequence[Row]], Iterator[Published]]] = {
-    "hb-size": _hb_size,
-    "hb-bandwidth": _hb_bandwidth,
-    "batch-size": _batch_size,
+    "hb-size": partial(
+        _figure,
+        figure_9,
+        "Fig. 9 and section 6.2",
+        ("model", "gpus", "hb_size"),
+        lambda case: (case.model, case.gpus, case.domain),
+    ),
+    "hb-bandwidth": partial(
+        _figure,
+        figure_10,
+        "Fig. 10 and section 6.3",
+        ("hb_size", "accelerator.hb_bytes_per_s", "accelerator.network_bytes_per_s"),
+        lambda case: (case.domain, bytes_per_s(case.hb_gbps), bytes_per_s(case.network_gbps)),
+    ),
+    "batch-size": partial(
+        _figure,
+        figure_11,
+        "Fig. 11 and section 6.4",
+        ("batch", "hb_size"),
+        lambda case: (case.batch, case.domain),
+    ),
     "gpu-generation": _gpu_generation,
     "radix-and-size": _radix_and_size,
 }

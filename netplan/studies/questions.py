@@ -12,9 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
-
-from msgspec import Struct
+from typing import Any, NamedTuple
 
 from netplan.catalog import Shelf, shipped_root, unknown_name, user_roots
 from netplan.costing.cabling import CABLING_BOOKS
@@ -56,18 +54,8 @@ SHELVES: dict[str, Shelf[Any]] = {
 LEFT_TO_THE_STUDY = {"catalog", "overrides", "fixed", FABRICS_INPUT, "top", "explain"}
 
 
-class Asked(Struct, frozen=True):
-    """One question that studies put.
-
-    Parameters
-    ----------
-    question
-        Its class.
-    says
-        What each point does, in words.
-    part
-        Key of the answer's JSON whose first entry is the answer of a point.
-    """
+class Asked(NamedTuple):
+    """A question that studies put, what each point does, and the key of its answers in JSON."""
 
     question: type[Question[Any]]
     says: str
@@ -136,16 +124,7 @@ def check_inputs(ask: str, names: Iterator[str]) -> None:
 
 
 def answer(ask: str, inputs: Mapping[str, Scalar], catalog: str | None = None) -> Json:
-    """Put one question.
-
-    Parameters
-    ----------
-    ask
-        ``search``, ``compare`` or ``cost``.
-    inputs
-        The point's inputs; those that are None keep their default.
-    catalog
-        Folder of the user's own catalogs.
+    """Put one question; inputs that are None keep their default.
 
     Raises
     ------
@@ -178,11 +157,10 @@ def answer(ask: str, inputs: Mapping[str, Scalar], catalog: str | None = None) -
         keywords |= {"top": 1, "fixed": fixed}
     else:
         keywords[FABRICS_INPUT] = (keywords.pop(ONE_FABRIC),)
-    data: dict[str, Any] = (
-        asked.question(**keywords, catalog=catalog, overrides=overrides).ask().to_dict()
-    )
+    question = asked.question(**keywords, catalog=catalog, overrides=overrides)
+    data = question.ask().to_dict()
     found: dict[str, Any] = data[asked.part][0]
-    return found | {key: data[key] for key in ("space",) if key in data}
+    return found | {"space": data["space"]} if "space" in data else found
 
 
 def output(found: Json, name: str) -> Scalar:
@@ -234,16 +212,9 @@ def currency_of(spec: StudyDefinition, catalog: str | None = None) -> str:
 def catalog_sha256(ask: str, named: Mapping[str, set[Scalar]], catalog: str | None) -> str:
     """Hash of all that a study reads beside its definition: catalog files, and defaults.
 
-    Parameters
-    ----------
-    ask
-        The question.
-    named
-        Every value that each input takes; defaults fill the others.
-    catalog
-        Folder of the user's own catalogs.
+    ``named`` has every value that each input takes; defaults fill the others.
     """
-    roots = (*user_roots(catalog),)
+    roots = user_roots(catalog)
     known = question_inputs(ask, catalog)
     defaults = {name: value for name, value in known.items() if name not in named}
     digest = hashlib.sha256(json.dumps(defaults, sort_keys=True, default=str).encode())

@@ -188,16 +188,12 @@ class Store:
         with _plain_errors(self.path):
             return dict(self._connection.execute(SUSPECTS))
 
-    def done(self) -> Ints:
-        """Indices of the points that have an outcome, ascending."""
-        with _plain_errors(self.path):
-            rows = self._connection.execute("SELECT point FROM outcomes ORDER BY point")
-            return np.fromiter((point for (point,) in rows), np.int64)
-
     def missing(self) -> Ints:
         """Indices of the points that have no outcome yet, ascending."""
         left = np.ones(self.meta.point_count, dtype=bool)
-        left[self.done()] = False
+        with _plain_errors(self.path):
+            rows = self._connection.execute("SELECT point FROM outcomes")
+            left[np.fromiter((point for (point,) in rows), np.int64)] = False
         return np.flatnonzero(left)
 
     def outcomes(self) -> Iterator[Outcome]:

@@ -22,16 +22,8 @@ from netplan.studies.questions import answer, catalog_sha256, check_inputs, outp
 class Study(Struct, frozen=True):
     """A study's definition with its points, as the runner wants it.
 
-    Parameters
-    ----------
-    spec
-        The study file, values of this run put in.
-    grid
-        Its points.
-    input_sha256
-        Hash of the definition and of the catalog files that it reads.
-    catalog
-        Folder of the user's own catalogs.
+    ``spec`` is the study file with the values of this run, ``input_sha256`` the hash of it and of
+    the catalog files that it reads, ``catalog`` the folder of the user's own catalogs.
     """
 
     spec: StudyDefinition
@@ -64,11 +56,10 @@ class Study(Struct, frozen=True):
         A question that nothing satisfies (no plan fits, a fabric of that size does not exist) is
         an answer, and its outputs are None. Anything else that fails raises.
         """
-        names = [out if isinstance(out, str) else out.name for out in self.spec.outputs]
         try:
             found = answer(self.spec.ask, point.inputs, self.catalog)
         except InfeasibleError as error:
-            return dict.fromkeys(names) | {STATUS: str(error).splitlines()[0]}
+            return dict.fromkeys(self.spec.asked_names) | {STATUS: str(error).splitlines()[0]}
         outputs: dict[str, Scalar] = {}
         for out in self.spec.outputs:
             if isinstance(out, str):
@@ -95,16 +86,7 @@ def canonical(spec: StudyDefinition) -> str:
 def make_study(
     spec: StudyDefinition, changes: Mapping[str, Any] | None = None, catalog: str | None = None
 ) -> Study:
-    """Make a study ready to run.
-
-    Parameters
-    ----------
-    spec
-        The study file.
-    changes
-        Inputs given for this run: a value instead of an input or an axis, or a list of values.
-    catalog
-        Folder of the user's own catalogs.
+    """Make a study ready to run, with inputs given for this run: one value, or a list of values.
 
     Raises
     ------

@@ -17,7 +17,16 @@ from netplan.errors import InputError
 from netplan.studies.run import Resources, run
 from netplan.studies.store import Store
 from netplan.version import __version__
-from tests.studies.toys import ROOT, Toy, check_innocent, errors, found, rows, undisturbed
+from tests.studies.toys import (
+    ROOT,
+    Toy,
+    check_innocent,
+    done_points,
+    errors,
+    found,
+    rows,
+    undisturbed,
+)
 
 CLUSTER = """
 import sys
@@ -123,7 +132,7 @@ def test_the_scheduler_goes_away_and_comes_back(path: Path) -> None:
         done = store.counts().done
         assert 0 < done < 5000
         expected = undisturbed(Toy(5000))
-        assert found(list(store.outcomes())) == [expected[index] for index in store.done()]
+        assert found(list(store.outcomes())) == [expected[index] for index in done_points(store)]
     with (
         dask_cluster(path.parent) as (address, _),
         Store.begin(path, Toy(5000), __version__) as store,

@@ -16,7 +16,7 @@ from netplan.studies.run import Driver, Resources, Tracker, run
 from netplan.studies.store import Store
 from netplan.studies.workers import LocalWorkers, WorkerDiedError, evaluate
 from netplan.version import __version__
-from tests.studies.toys import Toy, check_innocent, errors, found, undisturbed
+from tests.studies.toys import Toy, check_innocent, done_points, errors, found, undisturbed
 
 POINTS = 300
 TOY = Toy(POINTS)
@@ -99,7 +99,7 @@ def test_what_is_there_is_kept_when_the_rest_is_lost(tmp_path: Path) -> None:
         lost[0].set_exception(workers.error)
         with pytest.raises(InputError, match="gone"):
             driver._take_in(set(driver._under_way))
-        assert store.done().tolist() == [0, 2]
+        assert done_points(store) == [0, 2]
 
 
 class Greedy(Toy):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from netplan.errors import CatalogError, InputError, NetplanError
 from netplan.records import RecordError
 from netplan.studies.definition import STUDIES
-from netplan.studies.grid import Axis, grid_size, make_grid
+from netplan.studies.grid import Axis, make_grid
 
 SIZES = st.lists(st.integers(1, 64), min_size=1, max_size=6, unique=True)
 
@@ -83,7 +83,6 @@ def test_a_study_of_a_trillion_points_is_refused_before_it_is_laid_out() -> None
     axes = tuple(
         axis(input=name, linear={"from": 0, "to": 1, "steps": 1_000_000}) for name in ("a", "b")
     )
-    assert grid_size(axes) == 10**12
     with pytest.raises(InputError, match=r"1,000,000,000,000 points.*take fewer values \(a 1,000"):
         make_grid(axes, {})
 

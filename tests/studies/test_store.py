@@ -17,7 +17,7 @@ from netplan.errors import InputError
 from netplan.reports.quantities import Scalar
 from netplan.studies.points import Outcome, point_sha256
 from netplan.studies.store import Store
-from tests.studies.toys import ROOT, Toy
+from tests.studies.toys import ROOT, Toy, done_points
 
 TOY = Toy(100)
 SCALARS: st.SearchStrategy[Scalar] = st.one_of(
@@ -68,7 +68,7 @@ def test_the_first_outcome_of_each_point_stays(
                 first.setdefault(outcome.index, outcome)
         expected = [first[index] for index in sorted(first)]
         assert list(store.outcomes()) == expected
-        assert store.done().tolist() == sorted(first)
+        assert done_points(store) == sorted(first)
         assert store.missing().tolist() == sorted(set(range(100)) - set(first))
         failures = [outcome for outcome in expected if outcome.error is not None]
         assert store.counts() == (len(expected), len(failures))

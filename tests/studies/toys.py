@@ -102,6 +102,11 @@ def run_or_resume(path: Path, toy: Toy, workers: int = 0) -> Progress:
         return run(toy, store, Resources(workers))
 
 
+def done_points(store: Store) -> list[int]:
+    """Points that have an outcome."""
+    return [outcome.index for outcome in store.outcomes()]
+
+
 def errors(store: Store) -> dict[int, str]:
     """Errors of the points that failed, by their index."""
     return {outcome.index: str(outcome.error) for outcome in store.failures(100)}
