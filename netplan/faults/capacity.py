@@ -61,6 +61,8 @@ class FlowNetwork(Struct, frozen=True, eq=False):
         Capacity for the traffic of others, and for that of the domain at one of its ends, in units.
     unit_bytes_per_s
         What a capacity of 1 stands for [B/s].
+    egress_bytes_per_s
+        Bandwidth that can leave each domain, of :func:`egress_bytes_per_s` [B/s].
     """
 
     domains: int
@@ -69,6 +71,7 @@ class FlowNetwork(Struct, frozen=True, eq=False):
     transit: Ints
     ending: Ints
     unit_bytes_per_s: float
+    egress_bytes_per_s: Floats
 
     def capacity_bytes_per_s(self, a: int, b: int) -> float:
         """Max-flow between two domains, one way [B/s]; the same both ways, as links are duplex.
@@ -149,6 +152,7 @@ def flow_network(
         transit=sum_by(place, transit, len(key)).astype(np.int64),
         ending=sum_by(place, rate, len(key)).astype(np.int64),
         unit_bytes_per_s=unit,
+        egress_bytes_per_s=egress_bytes_per_s(graph, damage),
     )
 
 
@@ -317,13 +321,13 @@ def remaining_bandwidth(
     if max_pairs < 1:
         raise InputError(f"{max_pairs} pairs of HB domains are too few: give 1 or more")
     rng = np.random.default_rng(0) if rng is None else rng
-    had, left = (egress_bytes_per_s(graph, one) for one in (no_damage(graph), damage))
-    share = np.where(had > 0, left / np.where(had > 0, had, 1.0), 1.0)
+    before = intact or flow_network(graph, no_damage(graph), through_domains=through_domains)
+    after = flow_network(graph, damage, through_domains=through_domains)
+    had = before.egress_bytes_per_s
+    share = np.where(had > 0, after.egress_bytes_per_s / np.where(had > 0, had, 1.0), 1.0)
     alive = np.flatnonzero(~damage.node_down[: graph.gpus]) // graph.hb_size
     members = np.bincount(alive, minlength=graph.domains)
     first, second, sampled = _choose(members, share, graph, max_pairs, rng)
-    before = intact or flow_network(graph, no_damage(graph), through_domains=through_domains)
-    after = flow_network(graph, damage, through_domains=through_domains)
     there = int(np.count_nonzero(members))
     return Remaining(
         first=first,

@@ -74,20 +74,6 @@ def young_interval_h(write_h: float, mtbf_h: float) -> float:
     return inf if mtbf_h == inf else sqrt(2 * write_h * mtbf_h)
 
 
-def daly_first_interval_h(write_h: float, mtbf_h: float) -> float:
-    """Interval of Daly's rule of thumb, sqrt(2 w M) - w for w < M / 2, and M above [h].
-
-    Examples
-    --------
-    >>> round(60 * daly_first_interval_h(5 / 60, 24))
-    115
-    """
-    _check(write_h, mtbf_h)
-    if write_h >= mtbf_h / 2 or mtbf_h == inf:
-        return mtbf_h
-    return sqrt(2 * write_h * mtbf_h) - write_h
-
-
 def daly_interval_h(write_h: float, mtbf_h: float) -> float:
     """Interval of higher order (Daly 2006, Eq. 37) [h].
 
@@ -162,30 +148,6 @@ def exact_time_ratio(job: Checkpoints, mtbf_h: float) -> float:
     if cycle > FAR:
         return 0.0
     return job.interval_h / mtbf_h * exp(-job.restart_h / mtbf_h) / expm1(cycle)
-
-
-def expected_run_h(work_h: float, job: Checkpoints, mtbf_h: float) -> float:
-    """Expected time to finish some work, failures included [h].
-
-    M exp(R / M) (exp((tau + w) / M) - 1) T / tau for work T that is long against tau (the complete
-    model of Daly 2006).
-
-    Parameters
-    ----------
-    work_h
-        Time that the work takes without failures and checkpoints, T [h].
-    job, mtbf_h
-        As in the table above.
-
-    Examples
-    --------
-    >>> round(expected_run_h(500, Checkpoints(1.0, 0.02, 0.5), 10.0), 1)
-    564.4
-    """
-    if not 0 <= work_h < inf:
-        raise InputError(f"{work_h:g} h of work are out of range: give 0 or more")
-    ratio = exact_time_ratio(job, mtbf_h)
-    return work_h / ratio if ratio else inf
 
 
 def _check(write_h: float, mtbf_h: float) -> None:

@@ -36,7 +36,14 @@ from netplan.costing.prices import PriceBook
 from netplan.costing.switches import SwitchModel
 from netplan.errors import InputError
 from netplan.faults.capacity import FlowNetwork, flow_network, remaining_bandwidth
-from netplan.faults.damage import Damage, find_effects, network_links, no_damage
+from netplan.faults.damage import (
+    Damage,
+    Islands,
+    find_effects,
+    intact_islands,
+    network_links,
+    no_damage,
+)
 from netplan.faults.inventory import Inventory, PartNames, Parts
 from netplan.faults.pods import pod_throughput
 from netplan.levels import Level
@@ -87,6 +94,11 @@ class Subject(Struct, frozen=True, dict=True):
     def flows(self) -> FlowNetwork:
         """The intact fabric, reduced for max-flows between HB domains."""
         return flow_network(self.graph, no_damage(self.graph), through_domains=False)
+
+    @cached_property
+    def islands(self) -> tuple[Islands, Islands]:
+        """What hangs together without failures."""
+        return intact_islands(self.graph)
 
     @cached_property
     def intact(self) -> SearchResult | None:
@@ -207,7 +219,7 @@ def impact_of(subject: Subject, damage: Damage, pod_share: float | None = None) 
     >>> found.gpus_cut_off, found.gpus_unreachable, found.bandwidth_share
     (8, 0, 0.875)
     """
-    effects = find_effects(subject.graph, damage)
+    effects = find_effects(subject.graph, damage, subject.islands)
     left = remaining_bandwidth(subject.graph, damage, max_pairs=MAX_PAIRS, intact=subject.flows)
     hb_share = subject.hb_share(damage)
     gone = np.concatenate([effects.gpus_down, effects.cut_off, np.flatnonzero(hb_share < 1)])

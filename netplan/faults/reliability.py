@@ -74,28 +74,6 @@ def mtbf_h(failures_per_year: float) -> float:
     return HOURS_PER_YEAR / failures_per_year if failures_per_year else float("inf")
 
 
-def availability(rate_per_year: float, repair_h: float) -> float:
-    """Share of time that a unit is up, M / (M + R), in the long run [1].
-
-    Parameters
-    ----------
-    rate_per_year
-        Failures in a year of service [1/year].
-    repair_h
-        Mean time to repair [h].
-
-    Examples
-    --------
-    A failure each 1,000 h, repaired in 10 h: 1000 / 1010.
-
-    >>> round(availability(8.76, 10), 6)
-    0.990099
-    """
-    if repair_h < 0:
-        raise InputError(f"a repair of {repair_h:g} h is out of range: give 0 or more")
-    return 1 / (1 + rate_per_year * repair_h / HOURS_PER_YEAR)
-
-
 def none_down(down: float, units: int) -> float:
     """Probability that no unit is down at a moment, (1 - q)^n [1].
 

@@ -302,10 +302,8 @@ def training_loads(graph: FabricGraph, damage: Damage, matrix: TrafficMatrix) ->
 
 def _busiest(graph: FabricGraph, routed: Rerouted) -> tuple[str, float]:
     """The network link that needs longest, links inside HB domains left out."""
-    seconds = np.where(network_links(graph), routed.loads.link_s, 0.0)
-    if not seconds.any():
+    of_network = np.where(network_links(graph), routed.loads.link_bytes, 0.0)
+    hottest = LinkLoads(graph, of_network).hottest(1)
+    if not hottest:
         return "none", 0.0
-    back, link = divmod(int(np.argmax(seconds)), graph.link_count)
-    ends = int(graph.source[link]), int(graph.target[link])
-    sender, receiver = ends[::-1] if back else ends
-    return f"{graph.node_name(sender)} to {graph.node_name(receiver)}", float(seconds.max())
+    return f"{hottest[0].sender} to {hottest[0].receiver}", hottest[0].time_s

@@ -193,21 +193,18 @@ class Modes(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
-    names
-        Name of each mode, shape (modes,).
     chances
         Chance of each mode; together 1.
     scenarios
         What fails.
     """
 
-    names: tuple[str, ...]
     chances: tuple[float, ...]
     scenarios: tuple[Scenario, ...]
 
     def draw(self, rng: np.random.Generator) -> Scenario:
         """One of the modes, by its chance."""
-        return self.scenarios[int(rng.choice(len(self.names), p=np.array(self.chances)))]
+        return self.scenarios[int(rng.choice(len(self.chances), p=np.array(self.chances)))]
 
 
 def read_scenario(faults: Iterable[str], inventory: Inventory) -> Scenario:
@@ -294,7 +291,7 @@ def _read_modes(path: Path, inventory: Inventory) -> Modes:
     if total <= 0:
         raise CatalogError(f"{path}:{line}: give a mode whose weight is above 0")
     chances = tuple(weight / total for weight in weights)
-    return Modes(tuple(str(name) for name in data), chances, tuple(scenarios))
+    return Modes(chances, tuple(scenarios))
 
 
 def parse_faults(

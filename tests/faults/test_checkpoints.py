@@ -11,11 +11,9 @@ from netplan.errors import InputError
 from netplan.faults.checkpoints import (
     Checkpoints,
     best_interval_h,
-    daly_first_interval_h,
     daly_interval_h,
     effective_time_ratio,
     exact_time_ratio,
-    expected_run_h,
     young_interval_h,
 )
 
@@ -29,7 +27,6 @@ JOBS = st.builds(Checkpoints, HOURS, st.floats(0.0, 10.0), st.floats(0.0, 10.0))
 def test_young_and_daly_by_hand() -> None:
     # w = 2 min, M = 100 h: sqrt(2 x 1/30 x 100) = sqrt(6.667) = 2.582 h.
     assert young_interval_h(1 / 30, 100) == pytest.approx(2.582, abs=5e-4)
-    assert daly_first_interval_h(1 / 30, 100) == pytest.approx(2.582 - 0.0333, abs=5e-4)
     # w / 2M = 1/6000: 2.582 x (1 + 0.01291 / 3 + 1 / 54000) - 0.0333 = 2.5598.
     assert daly_interval_h(1 / 30, 100) == pytest.approx(2.5598, abs=5e-4)
 
@@ -45,7 +42,6 @@ def test_daly_figures(hours: float, minutes: float) -> None:
 
 def test_long_writes_have_the_mean_time_as_interval() -> None:
     assert daly_interval_h(2.0, 1.0) == 1.0
-    assert daly_first_interval_h(0.5, 1.0) == 1.0
     # At w = 2 M the two branches of the higher order meet within 14 %: 2 (1 + 4/9) - 2 = 0.889.
     assert daly_interval_h(1.999999, 1.0) == pytest.approx(0.889, abs=1e-3)
 
@@ -101,8 +97,6 @@ def test_effective_time_by_hand() -> None:
     assert effective_time_ratio(job, 10) == pytest.approx(0.88235, abs=5e-6)
     # 0.1 x exp(-0.05) / (exp(0.102) - 1) = 0.1 x 0.951229 / 0.1073834 = 0.885825.
     assert exact_time_ratio(job, 10) == pytest.approx(0.885825, abs=5e-7)
-    # 500 h of work / 0.885825 = 564.446 h.
-    assert expected_run_h(500, job, 10) == pytest.approx(564.446, abs=5e-4)
 
 
 def test_exact_ratio_is_the_sum_over_intervals() -> None:
@@ -122,7 +116,6 @@ def test_a_job_that_never_saves_never_ends() -> None:
     job = Checkpoints(1000.0, 0.1, 0.1)
     assert exact_time_ratio(job, 1.0) == 0
     assert effective_time_ratio(job, 1.0) == 0
-    assert expected_run_h(5, job, 1.0) == inf
 
 
 @given(JOBS, HOURS)
@@ -171,11 +164,9 @@ def test_impossible_times_are_refused(times: tuple[float, float, float], message
 
 
 def test_impossible_means_are_refused() -> None:
-    for call in (young_interval_h, daly_first_interval_h, daly_interval_h, best_interval_h):
+    for call in (young_interval_h, daly_interval_h, best_interval_h):
         with pytest.raises(InputError, match="0 h between failures are out of range"):
             call(0.1, 0.0)
         with pytest.raises(InputError, match="a checkpoint write of -1 h"):
             call(-1, 1.0)
         assert call(0.1, inf) == call(0.0, inf) == inf
-    with pytest.raises(InputError, match="-5 h of work"):
-        expected_run_h(-5, Checkpoints(1.0, 0.1, 0.1), 1.0)

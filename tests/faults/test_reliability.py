@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from netplan.errors import InputError
 from netplan.faults.reliability import (
     at_least_up,
-    availability,
     cost_per_effective_gpu_hour,
     interruptions_per_year,
     mtbf_h,
@@ -58,14 +57,6 @@ def test_negative_rate_is_refused() -> None:
 
 
 # --- availability ---------------------------------------------------------------------------
-
-
-def test_availability_by_hand() -> None:
-    # 2 failures a year of 24 h: 8760 / 2 = 4380 h between them, 4380 / 4404.
-    assert availability(2, 24) == pytest.approx(4380 / 4404, rel=1e-12)
-    assert availability(0, 24) == availability(2, 0) == 1
-    with pytest.raises(InputError, match="a repair of -1 h"):
-        availability(2, -1)
 
 
 @pytest.mark.parametrize(("switches", "percent"), [(256, 93), (384, 89), (640, 83)])
@@ -192,11 +183,3 @@ def test_cost_of_an_hour_that_counts() -> None:
             cost_per_effective_gpu_hour(17.52e6, gpus, goodput)
     with pytest.raises(InputError, match="the goodput is a probability, got 80"):
         cost_per_effective_gpu_hour(17.52e6, 1000, 80)
-
-
-@given(RATES, RATES, st.floats(0.0, 1000.0))
-def test_more_failures_never_raise_availability(
-    first: float, second: float, repair_h: float
-) -> None:
-    few, many = sorted((first, second))
-    assert 0 < availability(many, repair_h) <= availability(few, repair_h) <= 1
