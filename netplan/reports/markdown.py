@@ -2,13 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 
-from netplan.reports.charts import Chart
 from netplan.reports.escape import plain
 from netplan.reports.sections import (
     Bars,
     Heading,
     Heat,
-    Inset,
     Notes,
     Paragraph,
     Section,
@@ -52,28 +50,20 @@ def escaped(text: str) -> str:
 
 
 def _lines(section: Section) -> Iterator[str]:
+    section = section.table if isinstance(section, Bars) else section
     if isinstance(section, Heading):
         yield f"{'##' if section.key else '#'} {escaped(section.title)}"
         if section.lines:
             yield ""
             yield "  \n".join(escaped(line) for line in section.lines)
     elif isinstance(section, Table):
-        if section.rows:
-            yield from _table(section)
+        yield from _table(section)
     elif isinstance(section, Paragraph):
         text = escaped(section.text)
         yield f"**{text}**" if section.style == "strong" else text
     elif isinstance(section, Notes):
         for subject, text in section.groups:
             yield f"- **{escaped(subject)}**: {escaped(text)}" if subject else f"- {escaped(text)}"
-    else:
-        yield from _drawing(section)
-
-
-def _drawing(section: Bars | Heat | Verbatim | Chart | Inset) -> Iterator[str]:
-    """The numbers of what is drawn elsewhere; charts are for pages."""
-    if isinstance(section, Bars):
-        yield from _bars(section)
     elif isinstance(section, Heat):
         yield from _grid(section)
     elif isinstance(section, Verbatim):
@@ -81,6 +71,8 @@ def _drawing(section: Bars | Heat | Verbatim | Chart | Inset) -> Iterator[str]:
 
 
 def _table(table: Table[object]) -> Iterator[str]:
+    if not table.rows:
+        return
     columns = table.visible(wide=True)
     if table.title:
         yield f"## {escaped(table.title)}"
@@ -96,15 +88,6 @@ def _table(table: Table[object]) -> Iterator[str]:
     if table.legend:
         yield ""
         yield "  \n".join(escaped(line) for line in table.legend)
-
-
-def _bars(bars: Bars) -> Iterator[str]:
-    yield f"## {escaped(bars.title)}"
-    yield ""
-    yield "| part | amount | share |"
-    yield "|---|--:|--:|"
-    for name, amount, share in bars.shares():
-        yield _row([name, bars.quantity.shown(amount), f"{100 * share:.0f} %"])
 
 
 def _grid(heat: Heat) -> Iterator[str]:

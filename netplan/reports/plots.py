@@ -21,6 +21,7 @@ from netplan.reports.axes import (
     spread,
 )
 from netplan.reports.charts import GREY, Chart, Json
+from netplan.reports.charts import marks as drawn_marks
 from netplan.reports.escape import chart_label
 from netplan.reports.quantities import PREFIXED, Scalar, Words, shown
 
@@ -91,6 +92,13 @@ class Points(Struct, frozen=True):
         """Whether there are series to name."""
         return any(self.series)
 
+    def drawn(self, marks: Sequence["Mark"], **facts: object) -> Json:
+        """Some of them as plotly draws them; a gap has no hover box."""
+        boxes = ["" if mark.y is None else self.box(mark.at) for mark in marks]
+        return drawn_marks(
+            "scatter", (at.x for at in marks), (at.y for at in marks), boxes, **facts
+        )
+
 
 class Mark(Struct, frozen=True):
     """A point on a drawing: where it stands, None where it has no value, and its number."""
@@ -145,9 +153,9 @@ def line_chart(points: Points, room: int) -> Chart:
     room
         Points that the drawing may hold [1].
     """
-    x_scale, y_scale = fitting_scale(points.x, points.xs), number_scale(points.y, points.ys)
+    scales = fitting_scale(points.x, points.xs), number_scale(points.y, points.ys)
     lines: dict[Key, list[Mark]] = {}
-    for mark in _marks(points, x_scale, y_scale):
+    for mark in _marks(points, *scales):
         line = lines.setdefault(points.series[mark.at], [])
         if mark.x is not None:
             line.append(mark)
@@ -157,7 +165,7 @@ def line_chart(points: Points, room: int) -> Chart:
     drawn = {key: thinned(lines[key], max(room // len(keys), 2)) for key in keys}
     styles = series_styles(keys)
     data = tuple(_line(points, key, marks, styles[key]) for key, marks in drawn.items())
-    height, layout = _framed((x_scale, y_scale), len(keys), legend=points.named)
+    height, layout = _framed(scales, len(keys), legend=points.named)
     said = tuple(_said_of_lines(points, lines, drawn))
     return Chart(points.key, points.label, height, data, layout, said, zoom=True)
 
@@ -187,18 +195,14 @@ def thinned(marks: Sequence[Mark], room: int) -> list[Mark]:
 def _line(points: Points, key: Key, marks: Sequence[Mark], style: tuple[str, int]) -> Json:
     """One line as plotly draws it."""
     colour, dash = style
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": chart_label(points.name(key), 40),
-        "x": [mark.x for mark in marks],
-        "y": [mark.y for mark in marks],
-        "connectgaps": False,
-        "line": {"color": colour, "width": 2, "dash": DASHES[dash % len(DASHES)]},
-        "marker": {"color": colour, "size": 7 if len(marks) <= FEW else 3},
-        "hoverinfo": "text",
-        "hovertext": ["" if mark.y is None else points.box(mark.at) for mark in marks],
-    }
+    return points.drawn(
+        marks,
+        mode="lines+markers",
+        name=chart_label(points.name(key), 40),
+        connectgaps=False,
+        line={"color": colour, "width": 2, "dash": DASHES[dash % len(DASHES)]},
+        marker={"color": colour, "size": 7 if len(marks) <= FEW else 3},
+    )
 
 
 def _said_of_lines(
@@ -296,16 +300,9 @@ def _along(values: Sequence[float | None], *, log_scale: bool) -> list[float]:
 def _cloud(points: Points, key: Key, marks: Sequence[Mark], style: tuple[str, int]) -> Json:
     """Marks of one series as plotly draws them."""
     colour, sign = style
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": chart_label(points.name(key), 40) or "points",
-        "x": [mark.x for mark in marks],
-        "y": [mark.y for mark in marks],
-        "marker": {"color": colour, "size": 8, "opacity": 0.8, "symbol": SIGNS[sign % len(SIGNS)]},
-        "hoverinfo": "text",
-        "hovertext": [points.box(mark.at) for mark in marks],
-    }
+    marker = {"color": colour, "size": 8, "opacity": 0.8, "symbol": SIGNS[sign % len(SIGNS)]}
+    name = chart_label(points.name(key), 40) or "points"
+    return points.drawn(marks, mode="markers", name=name, marker=marker)
 
 
 def _rings(xs: Sequence[Scalar], ys: Sequence[Scalar]) -> Json:
@@ -342,13 +339,9 @@ def heat_chart(points: Points, zs: Sequence[Scalar], words: Words, room: int) ->
     every_x, every_y = in_order(x for x, _ in cells), in_order(y for _, y in cells)
     xs, ys = _fitting(every_x, every_y, room)
     grid = [[cells.get((x, y)) for x in xs] for y in ys]
-    layout: Json = {
-        "xaxis": category_scale(points.x.words, xs).layout,
-        "yaxis": category_scale(points.y.words, ys).layout,
-        "showlegend": False,
-        "hoverlabel": HOVER_BOX,
-        "margin": {"l": 8, "r": 16, "t": BAR_PX, "b": 48},
-    }
+    scales = category_scale(points.x.words, xs), category_scale(points.y.words, ys)
+    _, layout = _framed(scales, len(ys), legend=False)
+    layout = {**layout, "margin": {"l": 8, "r": 16, "t": BAR_PX, "b": 48}}
     height = min(max(FRAME_PX + ROW_PX * len(ys), LEAST_PX), MOST_PX)
     said = []
     if (len(xs), len(ys)) != (len(every_x), len(every_y)):

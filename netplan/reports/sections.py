@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct
+from msgspec.structs import replace
 
 from netplan.reports.charts import Chart
 from netplan.reports.quantities import Cell, Quantity, quantity
@@ -254,6 +255,14 @@ class Bars(Struct, frozen=True):
         """Name, amount and share of every part that is not nothing."""
         return [(name, amount, amount / self.whole) for name, amount in self.parts if amount > 0]
 
+    @property
+    def table(self) -> Table[Any]:
+        """The same in columns."""
+        name: Column[Any] = column("part", "0")
+        amount: Column[Any] = column(replace(self.quantity, title="amount"), "1")
+        share: Column[Any] = column("share", "2", form="percent")
+        return Table(self.name, (name, amount, share), self.shares(), self.title)
+
 
 class Heat(Struct, frozen=True):
     """A square of amounts, darker for more: rows send, columns receive.
@@ -306,13 +315,6 @@ class Data(Struct, frozen=True):
         return [dict(zip(names, row, strict=True)) for row in self.rows]
 
 
-class _Joined(Struct):
-    """Columns of one name that are still being collected."""
-
-    rows: Sequence[object]
-    columns: dict[str, Column[Any]] = field(default_factory=dict)
-
-
 def data_tables(sections: Iterable[Section]) -> list[Data]:
     """Tables of an answer as programs read them; those of one name are one.
 
@@ -323,31 +325,26 @@ def data_tables(sections: Iterable[Section]) -> list[Data]:
     >>> data_tables([switches, tiers])[0].records()
     [{'switches': 3, 'tiers': 'abc'}]
     """
-    joined: dict[str, _Joined] = {}
-    extra: dict[str, Data] = {}
-    for section in sections:
-        if isinstance(section, Table) and is_for(section.only, "programs"):
-            found = joined.setdefault(section.name, _Joined(section.rows))
-            for one in section.columns:
-                if one.data:
-                    found.columns.setdefault(one.quantity.name, one)
-        elif isinstance(section, Bars):
-            extra[section.name] = _bars_data(section)
-    tables = [
+    known = list(sections)
+    tables = [one for one in known if isinstance(one, Table) and is_for(one.only, "programs")]
+    tables += [one.table for one in known if isinstance(one, Bars)]
+    rows: dict[str, Sequence[object]] = {}
+    joined: dict[str, dict[str, Column[Any]]] = {}
+    for table in tables:
+        rows.setdefault(table.name, table.rows)
+        found = joined.setdefault(table.name, {})
+        for one in table.columns:
+            if one.data:
+                found.setdefault(one.quantity.name, one)
+    return [
         Data(
             name,
-            tuple(one.quantity for one in found.columns.values()),
-            tuple(tuple(one.get(row) for one in found.columns.values()) for row in found.rows),
+            tuple(one.quantity for one in found.values()),
+            tuple(tuple(one.get(row) for one in found.values()) for row in rows[name]),
         )
         for name, found in joined.items()
+        if found
     ]
-    return [*(table for table in tables if table.quantities), *extra.values()]
-
-
-def _bars_data(bars: Bars) -> Data:
-    part = Quantity("part", "part")
-    share = Quantity("share", "share", form="percent")
-    return Data(bars.name, (part, bars.quantity, share), tuple(bars.shares()))
 
 
 def flat_records(tables: Sequence[Data]) -> list[dict[str, Cell]]:

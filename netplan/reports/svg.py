@@ -22,24 +22,20 @@ def text(x: float, y: float, words: str, kind: str, *, anchor: str = "start") ->
 
 def box(x: float, y: float, width: float, height: float, kind: str) -> Markup:
     """Rectangle with round corners."""
-    sizes = (_short(value) for value in (x, y, width, height))
-    return Markup('<rect x="{}" y="{}" width="{}" height="{}" rx="5" class="{}"/>').format(
-        *sizes, kind
-    )
+    shape = Markup('<rect x="{}" y="{}" width="{}" height="{}" rx="5" class="{}"/>')
+    return shape.format(*map(_short, (x, y, width, height)), kind)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
     """Straight line."""
-    ends = (_short(value) for value in (x1, y1, x2, y2))
-    return Markup('<line x1="{}" y1="{}" x2="{}" y2="{}" class="{}"/>').format(*ends, kind)
+    shape = Markup('<line x1="{}" y1="{}" x2="{}" y2="{}" class="{}"/>')
+    return shape.format(*map(_short, (x1, y1, x2, y2)), kind)
 
 
 def arc(x1: float, x2: float, y: float, rise: float, kind: str) -> Markup:
     """Curve between two points of one height; a negative rise bends it down."""
-    middle = (x1 + x2) / 2
-    return Markup('<path d="M{} {} Q{} {} {} {}" class="{}"/>').format(
-        *(_short(value) for value in (x1, y, middle, y - 2 * rise, x2, y)), kind
-    )
+    shape = Markup('<path d="M{} {} Q{} {} {} {}" class="{}"/>')
+    return shape.format(*map(_short, (x1, y, (x1 + x2) / 2, y - 2 * rise, x2, y)), kind)
 
 
 def drawing(width: float, height: float, title: str, shapes: Iterable[Markup]) -> Markup:

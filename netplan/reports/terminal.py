@@ -168,8 +168,8 @@ def _heat(heat: Heat, width: int) -> Iterator[str]:
         yield _cut("".join(shade(cell, largest) * 2 for cell in row), width)
 
 
-Filled = tuple[Quantity, list[str]]
-"""A column as texts: its title, rows and closing rows."""
+Filled = tuple[Quantity, list[str], bool]
+"""A column as texts (title, rows, closing rows), and whether they wrap."""
 
 
 def _table(table: Table[object], width: int) -> Iterator[str]:
@@ -178,7 +178,7 @@ def _table(table: Table[object], width: int) -> Iterator[str]:
         return
     rows = [*table.rows, *table.closing]
     columns = [
-        (one.quantity, [plain(text) for text in (one.quantity.title, *map(one.text, rows))])
+        _filled(one.quantity, [one.quantity.title, *map(one.text, rows)], width)
         for one in table.visible(wide=width >= WIDE)
     ]
     if table.title:
@@ -191,10 +191,19 @@ def _table(table: Table[object], width: int) -> Iterator[str]:
         yield from _text(line, width, "quiet")
 
 
+def _filled(quantity: Quantity, texts: Iterable[str], width: int) -> Filled:
+    """A column: prose wraps, and text longer than half the width."""
+    known = [plain(text) for text in texts]
+    wraps = quantity.form == "prose" or longest(known) > width // 2
+    return quantity, known, wraps and not quantity.right
+
+
 def _parts(columns: list[Filled], width: int) -> list[list[Filled]]:
     """Columns of each part: all of them if they fit or can wrap, else as many as fit."""
+    prose = any(one.form == "prose" for one, _, _ in columns)
     widths = [
-        min(longest(texts), LEAST_PROSE if one.form == "prose" else width) for one, texts in columns
+        min(longest(texts), LEAST_PROSE if prose and wraps else width)
+        for _, texts, wraps in columns
     ]
     parts, used = [columns[:1]], widths[0]
     for column, needed in zip(columns[1:], widths[1:], strict=True):
@@ -212,28 +221,34 @@ def longest(texts: Iterable[str]) -> int:
 
 
 def _drawn(table: Table[object], columns: list[Filled], width: int) -> Iterator[str]:
-    """Some columns of a table; text longer than half the width wraps too."""
-    head, *lines = zip(*(texts for _, texts in columns), strict=True)
+    """Some columns of a table."""
+    head, *lines = zip(*(texts for _, texts, _ in columns), strict=True)
     rows = list(_rows(table, lines))
-    wraps = [
-        not one.right and (one.form == "prose" or longest(texts) > width // 2)
-        for one, texts in columns
-    ]
     cells = zip(head, *(line for line, _ in rows), strict=True)
     widths = [longest("\n".join(column).split("\n")) for column in cells]
-    # Inner columns have a part of the gap on both sides, the others on one.
-    giving = {at: widths[at] + (0 < at < len(wraps) - 1) for at, can in enumerate(wraps) if can}
-    gaps = GAP * (len(wraps) - 1)
-    while sum(widths) + gaps > width and max(giving.values(), default=0) > LEAST_PROSE:
-        widest = max(reversed(giving), key=lambda at: giving[at])
-        giving[widest] -= 1
-        widths[widest] -= 1
-    rights = [one.right for one, _ in columns]
-    shape = list(zip(rights, wraps, widths, strict=True))
+    widths = _narrowed(widths, [at for at, one in enumerate(columns) if one[2]], width)
+    shape = [(one.right, wraps, w) for (one, _, wraps), w in zip(columns, widths, strict=True)]
     yield from (_styled(line, "strong") for line in _row(head, shape, head=True))
-    yield "─" * (sum(widths) + gaps)
+    yield "─" * (sum(widths) + GAP * (len(widths) - 1))
     for row, style in rows:
         yield from (_styled(line, style) for line in _row(row, shape))
+
+
+def _narrowed(widths: Sequence[int], wrapping: Sequence[int], room: int) -> list[int]:
+    """Widths that fit: the widest columns that wrap give way first, alike, with their spaces."""
+    last = len(widths) - 1
+    spaces = [(at > 0) + (at < last) for at in range(len(widths))]
+    found = [min(one + space, room - last) for one, space in zip(widths, spaces, strict=True)]
+    while wrapping and (excess := sum(found) + last - room) > 0:
+        levels = sorted({GAP, *(found[at] for at in wrapping)})
+        if levels[-1] == GAP:
+            break
+        widest = [at for at in wrapping if found[at] == levels[-1]]
+        for left, at in zip(range(len(widest), 0, -1), widest, strict=True):
+            less = min(levels[-1] - levels[-2], round(excess / left))
+            found[at] -= less
+            excess -= less
+    return [one - space for one, space in zip(found, spaces, strict=True)]
 
 
 def _rows(
