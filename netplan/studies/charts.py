@@ -103,8 +103,7 @@ class Reader(Struct, frozen=True):
         if formula is None or inputs_behind(self.spec, name) is None:
             return None
         expression = parse_expression(formula)
-        values = {part: self.value(row, part) for part in expression.names}
-        return None if None in values.values() else expression.scalar(values)
+        return expression.scalar({part: self.value(row, part) for part in expression.names})
 
 
 @cache

@@ -82,7 +82,9 @@ class Expression(Struct, frozen=True):
             raise InputError(f"{self.text!r} cannot be computed: {error}") from None
 
     def scalar(self, values: Mapping[str, Scalar]) -> Scalar:
-        """Evaluate on single values; the result is a plain one."""
+        """Evaluate on single values; the result is a plain one, None where one of them is None."""
+        if any(values.get(name, 0) is None for name in self.names):
+            return None
         found = self(values)
         scalar: Scalar = found.item() if hasattr(found, "item") else found
         return scalar

@@ -12,7 +12,7 @@ machine: should the driver itself die, the next run knows the suspects, and runs
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from math import ceil
 from time import monotonic
 
@@ -29,7 +29,6 @@ from netplan.studies.workers import (
     DaskWorkers,
     LocalWorkers,
     WorkerDiedError,
-    dask_workers,
     limited,
 )
 from netplan.version import __version__
@@ -166,18 +165,18 @@ def run(
     store.check(work, __version__)
     tracker = Tracker(store, report)
     limit_bytes, count = resources.memory_limit_bytes, resources.workers
-    executor: AbstractContextManager[Workers]
     if tracker.done == work.point_count:
         return tracker.report()
+    workers: Workers
     if resources.scheduler is not None:
-        executor = dask_workers(work, resources.scheduler, limit_bytes)
+        workers = DaskWorkers(work, resources.scheduler, limit_bytes)
     elif count or store.suspects():
-        executor = closing(LocalWorkers(work, max(1, count), limit_bytes))
+        workers = LocalWorkers(work, max(1, count), limit_bytes)
     else:
         with limited(limit_bytes):
             _run_here(work, store, tracker)
         return tracker.report()
-    with executor as workers:
+    with closing(workers):
         Driver(workers, work, store, tracker).drive()
     return tracker.report()
 

@@ -11,9 +11,10 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from itertools import starmap
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from msgspec import Struct, structs
@@ -79,7 +80,7 @@ class Counts(NamedTuple):
     failed: int
 
 
-class Store:
+class Store(AbstractContextManager["Store"]):
     """The outcomes of one study, in the file ``path``; have it from :meth:`begin` or :meth:`open`.
 
     Examples
@@ -97,9 +98,8 @@ class Store:
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection, held: ExitStack) -> None:
-        with _plain_errors(path):
-            self.meta = Meta(**dict(connection.execute("SELECT key, value FROM meta")))
         self.path, self._connection = path, connection
+        self.meta = Meta(**dict(self._select("SELECT key, value FROM meta")))
         self._held = held.pop_all()  # connection and lock go when the store is closed
 
     @classmethod
@@ -185,47 +185,40 @@ class Store:
 
     def suspects(self) -> dict[int, int]:
         """Points marked by a driver that died, and how often, without those with an outcome."""
-        with _plain_errors(self.path):
-            return dict(self._connection.execute(SUSPECTS))
+        return dict(self._select(SUSPECTS))
 
     def missing(self) -> Ints:
         """Indices of the points that have no outcome yet, ascending."""
         left = np.ones(self.meta.point_count, dtype=bool)
-        with _plain_errors(self.path):
-            rows = self._connection.execute("SELECT point FROM outcomes")
-            left[np.fromiter((point for (point,) in rows), np.int64)] = False
+        done = (point for (point,) in self._select("SELECT point FROM outcomes"))
+        left[np.fromiter(done, np.int64)] = False
         return np.flatnonzero(left)
 
     def outcomes(self) -> Iterator[Outcome]:
         """Every outcome, in the order of the points, read as it is asked for."""
-        return self._read(f"{READ} ORDER BY point")
+        return starmap(_outcome, self._select(f"{READ} ORDER BY point"))
 
     def failures(self, limit: int) -> list[Outcome]:
         """Return the first points that failed, ``limit`` at the most."""
-        return list(self._read(f"{READ} WHERE error IS NOT NULL ORDER BY point LIMIT ?", limit))
+        failed = f"{READ} WHERE error IS NOT NULL ORDER BY point LIMIT ?"
+        return [*starmap(_outcome, self._select(failed, limit))]
 
     def counts(self) -> Counts:
         """Count the points that have an outcome, and those that failed."""
-        with _plain_errors(self.path):
-            return Counts(*self._connection.execute(COUNTS).fetchone())
+        return Counts(*next(self._select(COUNTS)))
 
     def close(self) -> None:
         """Close the file; after a run it is one file, to be copied as it is."""
         self._held.close()
 
-    def __enter__(self) -> Self:
-        """Use the store as a context."""
-        return self
-
     def __exit__(self, *_: object) -> None:
         """Close the store."""
         self.close()
 
-    def _read(self, query: str, *values: int) -> Iterator[Outcome]:
+    def _select(self, query: str, *values: int) -> Iterator[Any]:
+        """Rows that answer a query, read as they are asked for."""
         with _plain_errors(self.path):
-            for point, outputs, error, seconds, sha256 in self._connection.execute(query, values):
-                found = None if outputs is None else json.loads(outputs)
-                yield Outcome(point, found, error, seconds, sha256)
+            yield from self._connection.execute(query, values)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -343,3 +336,9 @@ def _row(outcome: Outcome, version: str) -> tuple[int, bytes, str, float, str | 
         outputs = json.dumps(outcome.outputs, separators=(",", ":"))
     sha256 = bytes.fromhex(outcome.input_sha256)
     return outcome.index, sha256, version, outcome.seconds, outputs, outcome.error
+
+
+def _outcome(
+    point: int, outputs: str | None, error: str | None, seconds: float, sha256: str
+) -> Outcome:
+    return Outcome(point, None if outputs is None else json.loads(outputs), error, seconds, sha256)

@@ -12,7 +12,7 @@ from netplan.errors import InfeasibleError, InputError
 from netplan.records import RecordError
 from netplan.reports.quantities import Scalar
 from netplan.studies.charts import OK, STATUS
-from netplan.studies.definition import Formula, StudyDefinition
+from netplan.studies.definition import StudyDefinition
 from netplan.studies.expressions import parse_expression
 from netplan.studies.grid import Grid, make_grid
 from netplan.studies.points import Point
@@ -65,16 +65,8 @@ class Study(Struct, frozen=True):
             if isinstance(out, str):
                 outputs[out] = output(found, out)
             else:
-                outputs[out.name] = _computed(out, {**point.inputs, **outputs})
+                outputs[out.name] = parse_expression(out.formula).scalar(point.inputs | outputs)
         return outputs | {STATUS: OK}
-
-
-def _computed(out: Formula, values: Mapping[str, Scalar]) -> Scalar:
-    """Value of a formula; None where one of its values is None."""
-    expression = parse_expression(out.formula)
-    if any(values.get(name, 0) is None for name in expression.names):
-        return None
-    return expression.scalar(values)
 
 
 def canonical(spec: StudyDefinition) -> str:

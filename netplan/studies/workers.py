@@ -14,21 +14,17 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
 from multiprocessing import resource_tracker
 from pathlib import Path
 from threading import Thread
 from time import monotonic, sleep
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from netplan.errors import InputError
 from netplan.studies.points import Outcome, Work, attempt_some
 from netplan.version import __version__
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 KILLED = "the process was killed, probably for want of memory"
 KEPT = "what is done is kept, and `netplan study resume` goes on"
@@ -263,12 +259,27 @@ class DaskWorkers:
 
     same_machine = False
 
-    def __init__(self, client: "Client", work: Work, address: str, limit_bytes: int | None) -> None:
-        self._client, self._address, self._limit_bytes = client, address, limit_bytes
-        self._submit: Callable[..., Chunk] = client.get_executor(pure=False).submit
-        self._work = pickle.dumps(work)
+    def __init__(self, work: Work, address: str, limit_bytes: int | None) -> None:
+        require_dask()
+        import dask  # the extra `cluster`
+        from distributed import Client
+
+        self._work, self._address, self._limit_bytes = pickle.dumps(work), address, limit_bytes
         self._under_way, self.slots = 0, 1
         self._next_look_s, self._seen_s = 0.0, monotonic()
+        with ExitStack() as stack:
+            stack.callback(logging.disable, logging.root.manager.disable)
+            logging.disable()  # Dask says at length what one line says here
+            stack.enter_context(dask.config.set({"distributed.comm.timeouts.connect": CONNECT_S}))
+            try:
+                self._client = Client(address, timeout=CONNECT_S, set_as_default=False)
+            except (OSError, ValueError):  # ValueError: an address that is none
+                raise InputError(
+                    f"--scheduler {address}: nobody answers there: start one with `dask "
+                    "scheduler`, and give the address that it prints (tcp://host:8786)"
+                ) from None
+            self._submit: Callable[..., Chunk] = self._client.get_executor(pure=False).submit
+            self._held = stack.pop_all()
 
     def free(self) -> int:
         """Chunks that the workers could take, one or two each, as it was two seconds ago [1]."""
@@ -304,6 +315,11 @@ class DaskWorkers:
         except (CancelledError, OSError):
             raise self._gone() from None
 
+    def close(self) -> None:
+        """Leave the scheduler; one that is gone cannot say goodbye."""
+        with self._held, suppress(Exception):
+            self._client.close(CLOSE_S)
+
     def _gone(self) -> InputError:
         return InputError(
             f"--scheduler {self._address}: the scheduler has gone: start it again; {KEPT}"
@@ -319,33 +335,6 @@ def evaluate_alone(
     worker_bytes = get_worker().memory_manager.memory_limit
     sizes = [limit_bytes, worker_bytes and int(0.9 * worker_bytes)]
     return evaluate(work, version, indices, min((size for size in sizes if size), default=None))
-
-
-@contextmanager
-def dask_workers(work: Work, address: str, limit_bytes: int | None) -> Iterator[DaskWorkers]:
-    """Connect to a Dask scheduler, without Dask's own log lines."""
-    require_dask()
-    import dask  # the extra `cluster`
-    from distributed import Client
-
-    disabled = logging.root.manager.disable
-    logging.disable()
-    try:
-        with dask.config.set({"distributed.comm.timeouts.connect": CONNECT_S}):
-            try:
-                client = Client(address, timeout=CONNECT_S, set_as_default=False)
-            except (OSError, ValueError):  # ValueError: an address that is none
-                raise InputError(
-                    f"--scheduler {address}: nobody answers there: start one with `dask "
-                    "scheduler`, and give the address that it prints (tcp://host:8786)"
-                ) from None
-            try:
-                yield DaskWorkers(client, work, address, limit_bytes)
-            finally:
-                with suppress(Exception):  # a scheduler that is gone cannot say goodbye
-                    client.close(CLOSE_S)
-    finally:
-        logging.disable(disabled)
 
 
 def require_dask() -> None:
