@@ -12,7 +12,8 @@ plane, ...  switches whose names share a prefix: ``plane-1``, ``unit-4``, ``grou
 rack        all nodes in it
 row, hall   its racks; everything
 feed        power feeds share the racks in turn: row by row (row 1 on feed A, row 2 on B, row 3 on
-            A again), or rack by rack. A rack hangs on one feed; doubled feeds fail only together
+            A again), or rack by rack without rows. A rack hangs on one feed; doubled feeds fail
+            only together
 tray        cables between two racks lie in the trays over the rows of both; the trays across rows
             are left out
 batch       transceivers of one production batch: a random share of all

@@ -305,20 +305,19 @@ def _columns(amount: Floats, hurt: Bools) -> Iterator[tuple[int, Ints | None, Fl
     """
     whole = ~hurt & (amount > 0)
     lead = np.where(whole.any(axis=0), whole.argmax(axis=0), -1)
+    itself = np.eye(len(amount), dtype=bool)[:, :, None]
     for twin in range(len(amount)):
-        for chosen, share in (
-            (lead == twin, np.where(whole, amount, 0.0)),
-            (hurt[twin] & (amount[twin] > 0), None),
+        for chosen, together in (
+            (lead == twin, whole),
+            (hurt[twin] & (amount[twin] > 0), itself[twin]),
         ):
             columns = np.flatnonzero(chosen)
             if not len(columns):
                 continue
-            if share is None:
-                share = np.zeros_like(amount)  # noqa: PLW2901 - filled for this twin alone
-                share[twin] = amount[twin]
+            share = np.where(together & chosen, amount, 0.0)
             # Where most copies are wanted, all are done, the others with nothing to carry.
             if 2 * len(columns) >= len(chosen):
-                yield twin, None, share * chosen
+                yield twin, None, share
             else:
                 yield twin, columns, share[:, columns]
 
