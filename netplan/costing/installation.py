@@ -197,14 +197,11 @@ def _group_runs(
 
 
 class _Cages(Struct, frozen=True, eq=False):
-    """The cages at a run's first and second end, of every link: shape (links,)."""
+    """The cages at a run's first and second end, of every link: shape (2, links)."""
 
-    near: Ints  # number of the cage
-    far: Ints
-    held_near: Ints  # links in it [1]
-    held_far: Ints
-    size_near: Ints  # links that it can hold [1]
-    size_far: Ints
+    number: Ints
+    held: Ints  # links in it [1]
+    size: Ints  # links that it can hold [1]
 
     @classmethod
     def of(cls, network: FabricGraph, hardware: Hardware, speed_gbps: float) -> "_Cages":
@@ -219,29 +216,27 @@ class _Cages(Struct, frozen=True, eq=False):
         size = np.where(switch[node], each, 1).astype(np.int64)
         cage = node * (1 + int(port.max(initial=0))) + port // size
         _, which, held = np.unique(cage, return_inverse=True, return_counts=True)
-        ends = (cage, held[which].reshape(cage.shape), size)
-        columns = [np.where(turned, end[::-1], end) for end in ends]
-        return cls(*(side for column in columns for side in column))
+        facts = (cage, held[which].reshape(cage.shape), size)
+        return cls(*(np.where(turned, ends[::-1], ends) for ends in facts))
 
     def batches(self, site: Site, links: Ints) -> _Batches:
         """What the cables of some links of one group depend on."""
         own_m = site.length_m[links]
-        near, far = self.near[links], self.far[links]
-        shared = bool((self.size_near[links] > 1).any() or (self.size_far[links] > 1).any())
-        if not shared:
-            return _Batches(own_m, own_m, np.ones(len(links), np.int64), shared)
-        _, cage, held = np.unique(near, return_inverse=True, return_counts=True)
-        whole = held[cage] == self.held_near[links]
+        number, held = self.number[:, links], self.held[:, links]
+        splits, straight = (bool((size > 1).any()) for size in self.size[:, links])
+        if not (splits or straight):
+            return _Batches(own_m, own_m, np.ones(len(links), np.int64), shared=False)
+        cages, cage, here = np.unique(number[0], return_inverse=True, return_counts=True)
+        whole = here[cage] == held[0]
         parallel = np.ones(len(links), np.int64)
-        if (self.size_far[links] > 1).any():
+        if straight:
             # A straight cable joins one cage to one cage, with all the links of both.
-            pairs = np.stack((near, far))
-            _, pair, both = np.unique(pairs, axis=1, return_inverse=True, return_counts=True)
+            _, pair, both = np.unique(number, axis=1, return_inverse=True, return_counts=True)
             parallel = both[pair.ravel()]
-            whole = (parallel == self.held_near[links]) & (parallel == self.held_far[links])
-        longest = np.zeros(len(held))
+            whole = (parallel == held).all(axis=0)
+        longest = np.zeros(len(cages))
         np.maximum.at(longest, cage, own_m)
-        return _Batches(longest[cage], own_m, np.where(whole, parallel, 0), shared)
+        return _Batches(longest[cage], own_m, np.where(whole, parallel, 0), shared=True)
 
     def counted(self, runs: list[Run], of_link: Ints) -> Iterator[Run]:
         """Runs with their plugs counted cage by cage; modules that share a cage count once."""
@@ -249,7 +244,7 @@ class _Cages(Struct, frozen=True, eq=False):
         for number, run in enumerate(runs):
             links = np.flatnonzero(of_link == number)
             counts = []
-            for plug, cage in zip(run.plugs, (self.near, self.far), strict=True):
+            for plug, cage in zip(run.plugs, self.number, strict=True):
                 cages = np.unique(cage[links])
                 if run.medium == "fibre":
                     known = seen.get(plug.item, np.empty(0, np.int64))

@@ -200,30 +200,26 @@ def _circuits(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
 
 def _transceivers(wiring: Wiring) -> Iterator[BillItem]:
     """Modules by type; equal modules of a device share cages across its link groups."""
-    plugs: dict[str, Plug] = {}
-    ends: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    counted: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    found: defaultdict[Plug, Counter[str]] = defaultdict(Counter)
     for run in wiring.runs:
-        if run.medium != "fibre":
-            continue
         for side, (bank, plug) in enumerate(zip(run.ends, run.plugs, strict=True)):
-            if plug.item == BARE_FIBRE:
-                continue
-            plugs[plug.item] = plug
-            if run.counted is None:
-                ends[plug.item][bank] += run.links
-            else:
-                counted[plug.item][bank] += run.counted[side]
-    for item, plug in plugs.items():
-        where = counted.get(item) or {
-            bank: plugs_needed(count, wiring.bank(bank).devices, plug.links)
-            for bank, count in ends[item].items()
-        }
+            if run.medium == "fibre" and plug.item != BARE_FIBRE:
+                found[plug][bank] += run.links if run.counted is None else run.counted[side]
+    counted = any(run.counted is not None for run in wiring.runs)
+    for plug, ends in found.items():
+        where = (
+            ends
+            if counted
+            else {
+                bank: plugs_needed(links, wiring.bank(bank).devices, plug.links)
+                for bank, links in ends.items()
+            }
+        )
         twin = f"{plug.links} links of" if plug.links > 1 else "1 link of"
         form = plug.form if plug.form != "any" else "form as the switch and card ask"
         yield BillItem(
             category="transceivers",
-            item=item if plug.form != "any" else f"{item}, {plug.speed_gbps:g}G",
+            item=plug.item if plug.form != "any" else f"{plug.item}, {plug.speed_gbps:g}G",
             specification=f"{form}, {twin} {plug.speed_gbps:g} Gb/s, {plug.fibre}",
             quantity=sum(where.values()),
             unit="each",

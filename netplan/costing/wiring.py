@@ -207,14 +207,12 @@ def connect(group: LinkGroup, ends: Ends, banks: dict[str, PortBank], link: Link
     found = first_that_closes(near, far, link)
     if found is not None:
         return replace(found, name=group.name, links=group.links, ends=ends)
-    nearest: list[Violation] = []
-    for run in _candidates(near, far, link, optics=True):
-        named = replace(run, name=group.name, links=group.links, ends=ends)
-        faults = list(run_violations(named, banks))
-        if not nearest or len(faults) < len(nearest):
-            nearest = faults
-    if nearest:
-        raise InfeasibleError(str(nearest[0]))
+    tried = [
+        list(run_violations(replace(run, name=group.name, links=group.links, ends=ends), banks))
+        for run in _candidates(near, far, link, optics=True)
+    ]
+    if tried:
+        raise InfeasibleError(str(min(tried, key=len)[0]))
     raise InfeasibleError(
         f"{group.name}, {ends[0]} to {ends[1]}: cabling {link.cabling.name} has no module or cable"
         f" from {near.links} x {near.speed_gbps:g}G {near.form} to {far.links} x"
