@@ -12,7 +12,7 @@ latency, error rate.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from math import isnan
 
@@ -59,22 +59,16 @@ def _where(path: str, cable: Cable) -> str:
 
 def _beyond(path: str, cables: Sequence[Cable], hosts: set[str], radix: int) -> Iterator[Finding]:
     """Ports and cables beyond the radix of a switch."""
-    ends: dict[str, int] = defaultdict(int)
-    for cable in cables:
-        for end in (cable.a, cable.z):
-            if end.device in hosts:
-                continue
-            ends[end.device] += 1
-            number = LAST_NUMBER.search(end.port)
-            if number and int(number[1]) > radix:
-                why = f"a switch has {radix} ports"
-                expected = f"port 1 to {radix}"
-                where = _where(path, cable)
-                yield Finding("a port that does not exist", where, str(end), expected, why)
-    for device, count in ends.items():
+    why = f"a switch has {radix} ports"
+    ends = [(end, cable) for cable in cables for end in cable[:2] if end.device not in hosts]
+    for end, cable in ends:
+        number = LAST_NUMBER.search(end.port)
+        if number and int(number[1]) > radix:
+            what, expected = "a port that does not exist", f"port 1 to {radix}"
+            yield Finding(what, _where(path, cable), str(end), expected, why)
+    for device, count in Counter(end.device for end, _ in ends).items():
         if count > radix:
-            got, why = f"{count} cables", f"a switch has {radix} ports"
-            what = "more cables than ports"
+            what, got = "more cables than ports", f"{count} cables"
             yield Finding(what, f"{path} {device}", got, f"at most {radix}", why)
 
 

@@ -180,10 +180,8 @@ class _Network(Struct, frozen=True, eq=False):
         tail = np.concatenate([self.tail, np.full(len(fed), source), sinks])
         head = np.concatenate([self.head, fed, np.full(len(sinks), drain)])
         value = np.concatenate([capacity, feed[fed], np.full(len(sinks), MAX_CAPACITY)])
-        shape = (self.nodes + 2, self.nodes + 2)
-        limits = csr_array(
-            (np.minimum(value, MAX_CAPACITY).astype(np.int32), (tail, head)), shape=shape
-        )
+        value = np.minimum(value, MAX_CAPACITY).astype(np.int32)
+        limits = csr_array((value, (tail, head)), shape=(self.nodes + 2, self.nodes + 2))
         found = maximum_flow(limits, source, drain)
         left = limits - found.flow
         left.data[left.data < 0] = 0

@@ -284,12 +284,6 @@ def _batches(
         full = int(np.searchsorted(ends, first[begin] + BATCH_FLOWS))
         last = min(begin + step, max(begin + 1, full), len(first))
         flows = slice(int(first[begin]), int(ends[last - 1]))
-        yield _Batch(
-            arcs,
-            target[first[begin:last]],
-            slot[flows] - begin,
-            sender[flows],
-            amount[flows],
-            scratch,
-        )
+        targets, slots = target[first[begin:last]], slot[flows] - begin
+        yield _Batch(arcs, targets, slots, sender[flows], amount[flows], scratch)
         begin = last

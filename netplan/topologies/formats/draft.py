@@ -111,9 +111,7 @@ class Draft(Struct):
         if self.nodes[there[0]].kind != SWITCH:
             here, there = there, here
         (source, port), (target, peer_port) = here, there
-        self.add_link(
-            DraftLink(source, target, bytes_per_s, line, source_port=port, target_port=peer_port)
-        )
+        self.add_link(DraftLink(source, target, bytes_per_s, line, port, peer_port))
 
 
 def node_kind(draft: Draft, line: int, text: str) -> int:

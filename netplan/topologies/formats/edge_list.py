@@ -88,18 +88,11 @@ def _add(draft: Draft, row: dict[str, str], line: int) -> None:
         elif text and known.kind != kind:
             was = NODE_KINDS[known.kind]
             raise draft.error(line, f"{name} is a {text} here and a {was} on line {known.line}")
-    draft.add_link(
-        DraftLink(
-            row["source"],
-            row["target"],
-            bytes_per_s(_number(draft, line, row["gbps"])),
-            line,
-            source_port=_port(draft, line, row.get("source_port")),
-            target_port=_port(draft, line, row.get("target_port")),
-            length=row.get("length") or None,
-            group=row.get("group") or None,
-        )
-    )
+    rate = bytes_per_s(_number(draft, line, row["gbps"]))
+    port, peer_port = (_port(draft, line, row.get(f"{side}_port")) for side in ("source", "target"))
+    ends = row["source"], row["target"]
+    length, group = row.get("length") or None, row.get("group") or None
+    draft.add_link(DraftLink(*ends, rate, line, port, peer_port, length, group))
 
 
 def _kind_of_name(name: str) -> int:

@@ -137,10 +137,10 @@ class _Reader:
 
     def _add_edge(self, attributes: dict[str, str], line: int) -> None:
         data = self._data
-        ports = [
+        port, peer_port = (
             _whole(self.draft, line, key, data[key], highest=65_535) if key in data else None
             for key in ("source_port", "target_port")
-        ]
+        )
         rate = 0.0
         try:
             if "bytes_per_s" in data:
@@ -149,17 +149,9 @@ class _Reader:
                 rate = bytes_per_s(float(data["gbps"]))
         except ValueError:
             raise self.draft.error(line, "the rate of an edge is not a number") from None
-        link = DraftLink(
-            attributes.get("source", ""),
-            attributes.get("target", ""),
-            rate,
-            line,
-            source_port=ports[0],
-            target_port=ports[1],
-            length=data.get("length"),
-            group=data.get("group"),
-        )
-        self.draft.add_link(link)
+        ends = attributes.get("source", ""), attributes.get("target", "")
+        length, group = data.get("length"), data.get("group")
+        self.draft.add_link(DraftLink(*ends, rate, line, port, peer_port, length, group))
 
 
 def _whole(
