@@ -10,7 +10,7 @@ from netplan.questions.cables import read_cables
 from netplan.questions.export import READERS
 from netplan.questions.question import Question, absent, asks, optional, required
 from netplan.records import asdict
-from netplan.reports.answer import Answer
+from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Paragraph, Section, Table, column, columns
 from netplan.topologies.as_built import Cable, End
 from netplan.topologies.audit_cables import (
@@ -22,7 +22,6 @@ from netplan.topologies.audit_cables import (
 from netplan.topologies.audit_designs import Finding, audit_designs, is_design_table
 from netplan.topologies.formats.reading import read_lines
 from netplan.topologies.formats.tables import Row, is_cable_table, read_table
-from netplan.version import __version__
 
 HB_SWITCH_NAME = "nvswitch"
 EDGE_ENDS = ("source", "source_port", "target", "target_port")
@@ -56,12 +55,8 @@ class Audit(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan audit --format json``."""
-        return {
-            "netplan_version": __version__,
-            "inputs": {"file": self.file},
-            "kind": self.kind,
-            "findings": [asdict(finding) for finding in self.findings],
-        }
+        findings = [asdict(finding) for finding in self.findings]
+        return answer_dict({"file": self.file}, kind=self.kind, findings=findings)
 
     def sections(self) -> Iterator[Section]:
         """One row a finding; for people the file is named once, below."""

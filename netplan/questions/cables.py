@@ -22,8 +22,8 @@ from netplan.questions.export import FabricQuestion, read_graph
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import asks, optional, shared
 from netplan.records import asdict
-from netplan.reports.answer import Answer
-from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
+from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns, values_at
 from netplan.topologies.as_built import (
     Cable,
     CableList,
@@ -59,7 +59,6 @@ from netplan.topologies.formats.sheets import (
 )
 from netplan.topologies.formats.tables import is_cable_table, read_cable_table, read_table
 from netplan.units import gbps
-from netplan.version import __version__
 
 SHEETS: Mapping[str, Callable[[CablePlan], Sheet]] = {
     "plan": plan_sheet,
@@ -97,12 +96,8 @@ class CableSheet(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan cables --format json``."""
         sheet = self.sheet()
-        return {
-            "netplan_version": __version__,
-            "inputs": self.inputs,
-            "table": sheet.name,
-            "rows": [dict(zip(sheet.header, row, strict=True)) for row in sheet.rows],
-        }
+        rows = [dict(zip(sheet.header, row, strict=True)) for row in sheet.rows]
+        return answer_dict(self.inputs, table=sheet.name, rows=rows)
 
     def sections(self) -> Iterator[Section]:
         """The table under its name."""
@@ -166,8 +161,9 @@ class Cables(FabricQuestion[Answer]):
             for path in self.compare:
                 if not path.is_file():
                     raise InputError(f"--compare: file '{path}' does not exist")
-            naming = {"switch": self.switch, "radix": self.radix, "catalog": self.catalog}
-            return compare_cables(*self.compare, **naming)  # type: ignore[arg-type]
+            return compare_cables(
+                *self.compare, switch=self.switch, radix=self.radix, catalog=self.catalog
+            )
         if self.gpus is None:
             raise InputError("Missing option '--gpus', or '--compare' with two files")
         return CableSheet(self.inputs(), self.table())
@@ -178,9 +174,9 @@ class Cables(FabricQuestion[Answer]):
             raise InputError(f"unknown table {self.to!r}: use one of {', '.join(TABLES)}")
         reader = CatalogReader(self.catalog, self.overrides)
         spec, sizing = self.sized(reader)
-        hall = reader.load(FLOOR_PLANS, self.floor_plan) if self.floor_plan else None
+        hall = reader.named(FLOOR_PLANS, self.floor_plan)
         book = reader.load(CABLING_BOOKS, self.cabling)
-        model = reader.load(SWITCHES, self.switch) if self.switch else None
+        model = reader.named(SWITCHES, self.switch)
         reader.replaced()
         _check_floor(self.to, hall, self.host_gpus)
         built = build_fabric(spec, sizing)
@@ -271,8 +267,8 @@ def lengths_sheet(site: Site, cables: Ordered) -> Sheet:
     """Cables by link group, length and kind, as on the bill."""
     groups = np.array(site.network.group_names, object)[site.network.group].tolist()
     counts = Counter(zip(groups, cables.length_m.tolist(), cables.kind, strict=True))
-    order = {name: at for at, name in enumerate(site.network.group_names)}
-    lines = sorted(counts.items(), key=lambda line: (order[line[0][0]], *line[0][1:]))
+    order = site.network.group_names.index
+    lines = sorted(counts.items(), key=lambda line: (order(line[0][0]), *line[0][1:]))
     rows = (
         (group, f"{length:g}", str(count), f"{count * length:g}", kind)
         for (group, length, kind), count in lines
@@ -318,17 +314,7 @@ def _is_edge_list(path: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CableComparison(Answer):
-    """The answer of :func:`compare_cables`.
-
-    Parameters
-    ----------
-    plan, as_built
-        The two files.
-    planned, built
-        Cables in each [1].
-    differences
-        What to put right, swaps and moves first.
-    """
+    """The answer of :func:`compare_cables`: cables in both files, and what to put right."""
 
     plan: str
     as_built: str
@@ -356,16 +342,12 @@ class CableComparison(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan cables --compare``."""
-        return {
-            "netplan_version": __version__,
-            "inputs": {"plan": self.plan, "as_built": self.as_built},
-            "planned": self.planned,
-            "built": self.built,
-            "differences": [
-                {name: row[name] for name in (*TO_DO, *BOTH)}
-                for row in map(asdict, self.differences)
-            ],
-        }
+        return answer_dict(
+            {"plan": self.plan, "as_built": self.as_built},
+            planned=self.planned,
+            built=self.built,
+            differences=[values_at(asdict(one), *TO_DO, *BOTH) for one in self.differences],
+        )
 
     def sections(self) -> Iterator[Section]:
         """One row a difference, with what to do about it."""

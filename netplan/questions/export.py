@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from netplan.errors import InputError
 from netplan.questions.inputs import CatalogReader, sizing_on
 from netplan.questions.question import AnswerT_co, Question, asks, optional, required, shared
-from netplan.reports.answer import Answer
+from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Heading, Section, Table, Verbatim, column
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
@@ -24,7 +24,6 @@ from netplan.topologies.formats.writers import (
 )
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.version import __version__
 from netplan.workloads.accelerators import ACCELERATORS
 
 WRITERS: Mapping[str, Callable[[FabricGraph], Iterable[str]]] = {
@@ -95,11 +94,7 @@ class GraphFile(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """The file as one text."""
-        return {
-            "netplan_version": __version__,
-            "inputs": self.inputs,
-            "text": "".join(self.lines()),
-        }
+        return answer_dict(self.inputs, text="".join(self.lines()))
 
     def sections(self) -> Iterator[Section]:
         """The file as it is."""

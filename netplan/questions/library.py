@@ -11,20 +11,11 @@ from netplan.records import PositiveInt
 
 RecordT = TypeVar("RecordT", bound=Record)
 
-COST_ROLES = frozenset(
-    {
-        *("accelerator", "prices", "power", "cabling", "economics", "switch", "fabric"),
-        *("floor-plan", "network"),
-    }
-)
+BILL_ROLES = {"accelerator", "prices", "power", "cabling", "switch", "fabric", "floor-plan"}
+COST_ROLES = frozenset(BILL_ROLES | {"economics", "network"})
 """Roles of the files that `netplan.questions.cost.cost` reads."""
 
-COMPARE_ROLES = frozenset(
-    {
-        *("accelerator", "model", "prices", "power", "iteration-model", "fabric"),
-        *("cabling", "switch", "floor-plan"),
-    }
-)
+COMPARE_ROLES = frozenset(BILL_ROLES | {"model", "iteration-model"})
 """Roles of the files that `netplan.questions.compare.compare` reads."""
 
 FAULT_ROLES = frozenset({"accelerator", "model", "prices", "iteration-model", "fabric"})

@@ -20,7 +20,7 @@ from netplan.questions.inputs import CatalogReader, require_least
 from netplan.questions.question import asks, optional, shared
 from netplan.questions.training import PlacedRun, RunQuestion
 from netplan.records import asdict, replace
-from netplan.reports.answer import Answer
+from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -46,7 +46,6 @@ from netplan.traffic.placement import DIMENSIONS, Placements
 from netplan.traffic.routing import Routing, link_loads
 from netplan.traffic.training import use_traffic
 from netplan.units import si
-from netplan.version import __version__
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.operations import CollectiveKind
 from netplan.workloads.program import CollectiveUse
@@ -58,17 +57,9 @@ MAX_ALL_TO_ALL_GPUS = 64
 class CollectiveLoad(Struct, frozen=True):
     """One collective of the iteration: its times by model, by links, and its bound [s, one run].
 
-    Parameters
-    ----------
-    kind, collective, members, data_bytes, times, stage
-        What runs, over how many GPUs, how large [B], how often in an iteration [1], and whether
-        ``each`` pipeline stage runs it, or the ``first`` or ``last`` one only.
-    analytic_s
-        Bandwidth part of the iteration model's time.
-    busiest_s
-        Time of the busiest link, if all groups run at once.
-    bound_s, binding
-        Lower bound for any algorithm on these levels, and what sets it.
+    ``each`` pipeline stage runs it, or the ``first`` or ``last`` one only. The model's time is its
+    bandwidth part; the busiest link's holds if all groups run at once; the bound is that of any
+    algorithm on these levels, with what sets it.
     """
 
     kind: str
@@ -90,26 +81,10 @@ class CollectiveLoad(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LoadsAnswer(Answer):
-    """The answer of :func:`loads`.
+    """The answer of :func:`loads`: what carries what, by group of links, and the hottest ones.
 
-    Parameters
-    ----------
-    inputs
-        The question.
-    graph, link_loads
-        What carries what.
-    groups, hottest
-        Loads by group of links, and the most loaded links.
-    run
-        The training run; None where a saved matrix was given.
-    collectives
-        Every collective of the run, alone on the fabric.
-    total_bytes
-        All traffic [B].
-    bounds_s
-        Least time of collectives of 1 GB over all GPUs, where they were asked for [s].
-    notes
-        What the numbers assume.
+    A training run comes with every collective of it, alone on the fabric; a saved matrix has no
+    run, but, where they were asked for, the least times of collectives of 1 GB over all GPUs [s].
     """
 
     inputs: dict[str, object]
@@ -125,16 +100,15 @@ class LoadsAnswer(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan loads --format json``."""
-        found: dict[str, Any] = {
-            "netplan_version": __version__,
-            "inputs": self.inputs,
-            "total_bytes": self.total_bytes,
-            "links": self.graph.link_count,
-            "unused_links": len(self.link_loads.unused_links),
-            "busiest_s": self.link_loads.busiest_s,
-            "groups": [asdict(group) for group in self.groups],
-            "hottest": [asdict(link) for link in self.hottest],
-        }
+        found = answer_dict(
+            self.inputs,
+            total_bytes=self.total_bytes,
+            links=self.graph.link_count,
+            unused_links=len(self.link_loads.unused_links),
+            busiest_s=self.link_loads.busiest_s,
+            groups=[asdict(group) for group in self.groups],
+            hottest=[asdict(link) for link in self.hottest],
+        )
         if self.run is None:
             return found | {"bounds_s": self.bounds_s}
         return found | {
@@ -165,14 +139,10 @@ class LoadsAnswer(Answer):
     def _matrix_heading(self) -> Heading:
         inputs = self.inputs
         where = inputs["graph"] or f"fabric {inputs['fabric']}"
+        domains = f"{self.graph.gpus:,} GPUs in HB domains of {self.graph.hb_size:,}"
         return Heading(
             f"Loads of {inputs['matrix']}, {si(self.total_bytes, 'B')}, on {where}",
-            (
-                (
-                    f"{self.graph.gpus:,} GPUs in HB domains of {self.graph.hb_size:,};"
-                    f" routing {inputs['routing']}"
-                ),
-            ),
+            (f"{domains}; routing {inputs['routing']}",),
         )
 
 
@@ -266,9 +236,8 @@ class Loads(RunQuestion[LoadsAnswer]):
         matrix = run.matrix()
         collectives = tuple(_collectives(run, graph, self.routing))
         part = run.setting.assumptions.communication
-        routed = self._routed(
-            run.inputs | {"matrix": None, "graph": None}, graph, _as_wired(run, matrix)
-        )
+        asked = run.inputs | {"matrix": None, "graph": None}
+        routed = self._routed(asked, graph, _as_wired(run, matrix))
         return replace(
             routed,
             total_bytes=matrix.total_bytes,
@@ -318,18 +287,11 @@ loads = asks(Loads)
 
 
 def _load_matrix(path: Path, gpus: int) -> TrafficMatrix:
-    """Read a saved matrix.
-
-    Raises
-    ------
-    InputError
-        If the ending is unknown, or the matrix is for another number of GPUs.
-    """
-    if path.suffix == ".npz":
-        return load_npz(path, gpus)
-    if path.suffix == ".csv":
-        return load_csv(path, gpus)
-    raise InputError(f"--matrix {path}: name it .npz or .csv")
+    """Read a saved matrix; refuse an unknown ending, or one for another number of GPUs."""
+    readers = {".npz": load_npz, ".csv": load_csv}
+    if path.suffix not in readers:
+        raise InputError(f"--matrix {path}: name it .npz or .csv")
+    return readers[path.suffix](path, gpus)
 
 
 def _bounds(graph: FabricGraph) -> dict[str, float]:
@@ -342,11 +304,8 @@ def _bounds(graph: FabricGraph) -> dict[str, float]:
 
 def _collectives(run: PlacedRun, graph: FabricGraph, routing: Routing) -> Iterator[CollectiveLoad]:
     """Every collective of the iteration, alone on the fabric."""
-    network = Network(
-        run.fabric.levels,
-        run.setting.assumptions.communication.used,
-        run.setting.mode,
-    )
+    used = run.setting.assumptions.communication.used
+    network = Network(run.fabric.levels, used, run.setting.mode)
     placements = Placements.of(run.placement)
     for use in run.collectives:
         group = group_of(placements, *(DIMENSIONS.index(name) for name in use.dimensions))
@@ -355,13 +314,8 @@ def _collectives(run: PlacedRun, graph: FabricGraph, routing: Routing) -> Iterat
         kind: CollectiveKind = "all_gather" if whole else use.collective
         slope = (2 if whole else 1) * float(network.collective(kind, group).s_per_byte[0])
         matrix = use_traffic(use, run.placement, run.patterns.of(use))
-        levels = _levels_of(run, use)
-        bound = lower_bound(
-            _BOUNDED_AS[use.collective],
-            levels,
-            data_bytes=use.data_bytes,
-            fabric=_reach(run, levels),
-        )
+        levels, as_ = _levels_of(run, use), _BOUNDED_AS[use.collective]
+        bound = lower_bound(as_, levels, data_bytes=use.data_bytes, fabric=_reach(run, levels))
         yield CollectiveLoad(
             kind=use.kind,
             collective=use.collective,
@@ -377,10 +331,7 @@ def _collectives(run: PlacedRun, graph: FabricGraph, routing: Routing) -> Iterat
 
 
 _BOUNDED_AS: dict[CollectiveKind, Collective] = {
-    "all_gather": "all_gather",
-    "reduce_scatter": "reduce_scatter",
-    "all_reduce": "all_reduce",
-    "all_to_all": "all_to_all",
+    **{name: name for name in get_args(Collective)},
     "broadcast": "all_gather",
     "reduce": "reduce_scatter",
 }
@@ -391,12 +342,8 @@ def _as_wired(run: PlacedRun, matrix: TrafficMatrix) -> TrafficMatrix:
     """Collectives of the rings of a torus use both links of a GPU, half of the bytes each."""
     if not any(level.kind == "ring" for level in run.fabric.levels):
         return matrix
-    return combine(
-        [
-            matrix.of_kind(kind) if kind == "pipeline" else both_ways(matrix.of_kind(kind))
-            for kind in KINDS
-        ]
-    )
+    parts = {kind: matrix.of_kind(kind) for kind in KINDS}
+    return combine([one if kind == "pipeline" else both_ways(one) for kind, one in parts.items()])
 
 
 def _levels_of(run: PlacedRun, use: CollectiveUse) -> list[Level]:

@@ -38,37 +38,13 @@ LARGEST = 10**12
 class Option(Struct, frozen=True):
     """What is known of one input beside its name and type.
 
-    Parameters
-    ----------
-    help
-        One line.
-    kind
-        How a text is read: ``whole`` (32,768), ``real``, ``ratio`` (3:1), ``percent`` (7%),
-        ``text`` (a name or a path to a file), ``choice``, ``flag``, ``path``, ``settings``
-        (ROLE.KEY=VALUE), ``numbers`` (NAME=N).
-    flag
-        On the command line; made from the name if empty. A flag that begins with ``--no-`` turns
-        the input off.
-    many
-        Whether it can be given several times.
-    unit
-        Of its values.
-    low, high
-        What is allowed, both included.
-    choices
-        What is allowed of a choice.
-    metavar
-        What stands for the value in the help.
-    otherwise
-        What holds if nothing is given and no default says it, such as ``the accelerator's``.
-    shared
-        Whether the default stands in the defaults file.
-    role
-        ``input`` of the answer, or ``source`` (where it is read from).
-    argument
-        Whether its place on the command line says what it is, not a flag.
-    values
-        Values that follow the flag [1].
+    Its kind says how a text is read: ``whole`` (32,768), ``real``, ``ratio`` (3:1), ``percent``
+    (7%), ``text`` (a name or a path to a file), ``choice``, ``flag``, ``path``, ``settings``
+    (ROLE.KEY=VALUE), ``numbers`` (NAME=N). Its flag is made from the name if empty; one that begins
+    with ``--no-`` turns the input off. An argument is told by its place, not by a flag. ``low`` and
+    ``high`` are both allowed; ``otherwise`` says what holds if nothing is given and no default says
+    it, such as ``the accelerator's``; a shared default stands in the defaults file; ``values``
+    counts what follows the flag. A ``source`` is where inputs are read from, and none itself.
     """
 
     help: str

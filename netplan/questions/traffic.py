@@ -10,7 +10,7 @@ from netplan.files import replacing
 from netplan.questions.question import asks
 from netplan.questions.training import PlacedRun, RunQuestion
 from netplan.records import asdict
-from netplan.reports.answer import Answer
+from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.html import html_page
 from netplan.reports.quantities import quantity
 from netplan.reports.sections import Heat, Paragraph, Section, Table, columns
@@ -24,7 +24,6 @@ from netplan.traffic.statistics import (
     kind_shares,
 )
 from netplan.units import si
-from netplan.version import __version__
 
 HEAT_BLOCKS = 32
 
@@ -42,17 +41,15 @@ class TrafficAnswer(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan traffic --format json``."""
-        kinds = [{**asdict(share), "pair_bytes": share.pair_bytes} for share in self.shares]
-        return {
-            "netplan_version": __version__,
-            "inputs": self.run.inputs,
-            "plan": self.run.timed.plan.to_dict(),
-            "total_bytes": self.matrix.total_bytes,
-            "hb_share": self.hb_share,
-            "idle_pairs_share": self.idle_pairs_share,
-            "kinds": kinds,
-            "heat_map_bytes": [list(row) for row in self.heat_bytes],
-        }
+        return answer_dict(
+            self.run.inputs,
+            plan=self.run.timed.plan.to_dict(),
+            total_bytes=self.matrix.total_bytes,
+            hb_share=self.hb_share,
+            idle_pairs_share=self.idle_pairs_share,
+            kinds=[{**asdict(share), "pair_bytes": share.pair_bytes} for share in self.shares],
+            heat_map_bytes=[list(row) for row in self.heat_bytes],
+        )
 
     def sections(self) -> Iterator[Section]:
         """Heading, shares of every kind, the whole in words, the heat map."""
