@@ -428,10 +428,10 @@ def _spares(texts: Sequence[str]) -> dict[str, int]:
     """
     found = {}
     for text in texts:
-        kind, equals, number = text.partition("=")
-        if not equals or not number.strip().isdecimal():
+        kind, _, number = (part.strip() for part in text.partition("="))
+        if not number.isdecimal():
             raise InputError(f"--spares {text!r}: write a part and a number, such as switch=2")
-        if kind.strip() not in SPARED_KINDS:
-            raise unknown_name("kind of spares", kind.strip(), SPARED_KINDS)
-        found[kind.strip()] = int(number)
+        if kind not in SPARED_KINDS:
+            raise unknown_name("kind of spares", kind, SPARED_KINDS)
+        found[kind] = int(number)
     return found

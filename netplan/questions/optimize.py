@@ -216,7 +216,7 @@ def _ports(reader: CatalogReader, model: SwitchModel, speed_gbps: float) -> int:
     ports = model.radix(speed_gbps)
     if ports:
         return ports
-    known = [SWITCHES.load(name, reader.roots) for name in SWITCHES.paths(reader.roots)]
+    known = (SWITCHES.load(name, reader.roots) for name in SWITCHES.paths(reader.roots))
     fitting = [one.name for one in known if one.radix(speed_gbps)]
     hint = f"take one of {', '.join(fitting)}" if fitting else "no switch of the catalog does"
     raise InputError(
@@ -290,9 +290,8 @@ def _front(
 
 def _why_no_time(found: Mapping[Levels, Found]) -> str:
     """Why no design can be timed: the reason of the cheapest."""
-    for reason in found.values():
-        return str(reason).rstrip(".")
-    return (
+    none = (
         "no design has an iteration time: their rings are open or their HB domains not full: change"
         " the number of GPUs or the HB domain"
     )
+    return str(next(iter(found.values()), none)).rstrip(".")

@@ -5,6 +5,7 @@ and how fast they train, and adds a verdict. Every amount in the report is one o
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import date as calendar_date
 from typing import Any, ClassVar, TypeVar
@@ -31,7 +32,7 @@ from netplan.questions.library import (
 )
 from netplan.questions.pricing import PricingQuestion
 from netplan.questions.procurement_answer import Procurement
-from netplan.questions.question import Question, asks, default_of, optional
+from netplan.questions.question import Question, asks, default_of, optional, several
 from netplan.questions.training import TrainingQuestion
 from netplan.records import replace
 from netplan.topologies.floor_plan import FLOOR_PLANS
@@ -68,12 +69,8 @@ class Report(TrainingQuestion[Procurement], PricingQuestion[Procurement]):
         "netplan report procurement --gpus 1024 --radix 64 --switch qm9700 --spares 2% -o r.html",
     )
 
-    fabrics: Sequence[str] = optional(
-        "This fabric (repeatable).",
-        flag="--fabric",
-        many=True,
-        default=(),
-        otherwise="those of the report",
+    fabrics: Sequence[str] = several(
+        "This fabric (repeatable).", flag="--fabric", otherwise="those of the report"
     )
     prices: str = optional("Price book.", default="", otherwise="the report's")
     timing: bool = optional(
@@ -86,9 +83,7 @@ class Report(TrainingQuestion[Procurement], PricingQuestion[Procurement]):
     with_faults: bool = optional(
         "A section on failures, too.", "flag", flag="--faults", default=False
     )
-    fail: Sequence[str] = optional(
-        "Parts that fail there together.", many=True, metavar="PART", default=()
-    )
+    fail: Sequence[str] = several("Parts that fail there together.", metavar="PART")
     tokens: float | None = optional("Tokens of a training run.", "real", otherwise="the model's")
     date: str = optional("Date to print.", default="", metavar="YYYY-MM-DD", otherwise="none")
 
@@ -151,14 +146,10 @@ procurement = asks(Report)
 
 def _require_date(text: str) -> None:
     """Refuse a date of another form: the report prints it as it is."""
-    if not text:
-        return
-    try:
-        right = calendar_date.fromisoformat(text).isoformat() == text
-    except ValueError:
-        right = False
-    if not right:
-        raise InputError(f"--date {text!r} is not a date: write YYYY-MM-DD, such as 2026-01-31")
+    with suppress(ValueError):
+        if not text or calendar_date.fromisoformat(text).isoformat() == text:
+            return
+    raise InputError(f"--date {text!r} is not a date: write YYYY-MM-DD, such as 2026-01-31")
 
 
 def _require_distinct(names: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, inf
-from typing import Any, NamedTuple
+from typing import Any
 
 from markupsafe import Markup
 from msgspec import Struct
@@ -185,9 +185,8 @@ class Procurement(Answer):
         inputs = self.inputs
         switch = f" ({inputs['switch']})" if inputs["switch"] else ""
         less = f" less {100 * inputs['discount']:g} %" if inputs["discount"] else ""
-        trained = ""
-        if inputs["timing"]:
-            trained = f"; training {inputs['model']}, iteration model {inputs['iteration_model']}"
+        trained = f"; training {inputs['model']}, iteration model {inputs['iteration_model']}"
+        trained = trained if inputs["timing"] else ""
         books = (
             f"{inputs['accelerator']} in HB domains of {inputs['hb_size']:,}, switches of"
             f" {inputs['radix']} ports at {inputs['link_gbps']:g} Gb/s{switch}; prices"
@@ -281,15 +280,11 @@ def _drivers(answer: Procurement) -> Iterator[Section]:
     yield Heading(f"What moves the price of {answer.chosen.name}", (), "drivers")
     chart = driver_chart(answer.cost, answer.chosen, answer.definition.drivers_shown)
     if chart is None:
-        yield Paragraph(
-            "The price book states no spread for the parts of this fabric; the price is one number."
-        )
+        said = "The price book states no spread for the parts of this fabric; the price is one"
+        yield Paragraph(f"{said} number.")
     else:
-        yield Paragraph(
-            "One part at a time at its lowest and highest price, all others at base: the top bar is"
-            " the price to negotiate first.",
-            "quiet",
-        )
+        said = "One part at a time at its lowest and highest price, all others at base: the top bar"
+        yield Paragraph(f"{said} is the price to negotiate first.", "quiet")
         yield chart
     for statement in answer.cost.statements:
         yield Paragraph(statement)
@@ -400,13 +395,13 @@ def _racks(answer: Procurement) -> Iterator[Section]:
         )
         yield Paragraph(f"{filled}. Power and cooling may need more racks.", "quiet")
         yield Inset("", rack_drawing(racks))
-    said = "There is no floor plan in the question, so no cable was measured: every link has the"
-    said += " length of its class."
-    if hall:
-        said = (
-            f"The cables of the fabric were measured on the floor plan {hall}, as the bill says"
-            " line by line; those of networks beside it have the length of their class."
-        )
+    said = (
+        f"The cables of the fabric were measured on the floor plan {hall}, as the bill says line by"
+        " line; those of networks beside it have the length of their class."
+        if hall
+        else "There is no floor plan in the question, so no cable was measured: every link has the"
+        " length of its class."
+    )
     columns = [
         _told("Links", "group"),
         _told("Medium"),
@@ -437,25 +432,18 @@ def _assumptions(answer: Procurement) -> Iterator[Section]:
     yield Heading("Assumptions", (), "assumptions")
     notes = Notes.of(((bill.name, bill.notes) for bill in answer.cost.bills), "All fabrics")
     books = answer.library
-    told = [
-        (f"{title} {book.name}", note)
-        for title, book in (
-            ("Prices", books.one(PriceBook)),
-            ("Cabling", books.one(CablingBook)),
-            ("Economics", books.one(EconomicsBook)),
-        )
-        for note in book.notes
-    ]
+    known = (
+        ("Prices", books.one(PriceBook)),
+        ("Cabling", books.one(CablingBook)),
+        ("Economics", books.one(EconomicsBook)),
+    )
+    told = [(f"{title} {book.name}", note) for title, book in known for note in book.notes]
     ends = "All prices at their low and all at their high together; real offers vary less."
-    told.append(("Low and high", ends))
-    yield Notes((*notes.groups, *told))
-    hidden = ("running", "set")
-    rows = [
-        (key.replace("_", " "), _value(value))
-        for key, value in answer.inputs.items()
-        if key not in hidden
-    ]
-    rows += [(f"set {key}", _value(value)) for key, value in answer.inputs["set"].items()]
+    yield Notes((*notes.groups, *told, ("Low and high", ends)))
+    inputs = {key.replace("_", " "): value for key, value in answer.inputs.items()}
+    del inputs["running"]
+    inputs |= {f"set {key}": value for key, value in inputs.pop("set").items()}
+    rows = [(key, _value(value)) for key, value in inputs.items()]
     yield Table("inputs", [_told("Input", get="0"), _told("Value", get="1", form="prose")], rows)
     hashed = "<details><summary>Inputs as they are hashed</summary><pre>{}</pre></details>"
     yield Inset("", Markup(hashed).format(answer.canonical_inputs))  # noqa: S704 - formatted, escaped
@@ -468,18 +456,19 @@ def _sources(answer: Procurement) -> Iterator[Section]:
     yield from _rates(answer)
     book, inputs = answer.library.one(EconomicsBook), answer.cost.inputs
     running = inputs["running"]
-    years = str(inputs["years"])
-    values = [_Value("Years of use", years, years, years, book.date, book.years_source)]
-    estimates = {"pue": book.pue, "tariff_per_kwh": book.tariff, "interest": book.interest}
-    for key, name in VALUES.items():
+    values = [("Years of use", *[str(inputs["years"])] * 3, book.date, book.years_source)]
+    for key, name, estimate in (
+        ("pue", "PUE, facility over equipment power", book.pue),
+        ("tariff_per_kwh", "Price of one kWh", book.tariff),
+        ("interest", "Interest a year", book.interest),
+    ):
         low, base, high = (f"{running[key][case]:.4g}" for case in CASES)
-        estimate = estimates[key]
-        values.append(_Value(name, low, base, high, estimate.date, estimate.source))
+        values.append((name, low, base, high, estimate.date, estimate.source))
     columns = [
-        _told("Value", "name"),
-        *(_told(case, form="code") for case in CASES),
-        _told("Date"),
-        _told("Source in the book", "source", form="prose"),
+        _told("Value", "name", "0"),
+        *(_told(case, get=str(at), form="code") for at, case in enumerate(CASES, start=1)),
+        _told("Date", get="4"),
+        _told("Source in the book", "source", "5", form="prose"),
     ]
     said = "A value given with the question replaces that of the book."
     yield Table("running values", columns, values, title="Running cost", legend=(said,))
@@ -491,24 +480,6 @@ def _sources(answer: Procurement) -> Iterator[Section]:
         _told("Source", get="1.source", form="prose"),
     ]
     yield Table("files", files, answer.library.records, title="Files")
-
-
-VALUES = {
-    "pue": "PUE, facility over equipment power",
-    "tariff_per_kwh": "Price of one kWh",
-    "interest": "Interest a year",
-}
-
-
-class _Value(NamedTuple):
-    """One value of the yearly cost, and where it is from."""
-
-    name: str
-    low: str
-    base: str
-    high: str
-    date: str
-    source: str
 
 
 def _prices(answer: Procurement) -> Table[Any]:
@@ -539,11 +510,8 @@ def _rates(answer: Procurement) -> Iterator[Section]:
     """Exchange rates of the price book, where the report needs any."""
     book, money = answer.library.one(PriceBook), answer.cost.currency
     named = {price.currency for price in book.prices} | {book.currency, money}
-    rows = [
-        (currency, rate)
-        for currency, rate in book.rates.items()
-        if currency in named and len(named) > 1
-    ]
+    rates = book.rates.items() if len(named) > 1 else ()
+    rows = [(currency, rate) for currency, rate in rates if currency in named]
     columns = [
         _told("Rate", get=lambda row: f"1 USD in {row[0]}"),
         _told("value", get="1.per_usd", form="general", digits=6),

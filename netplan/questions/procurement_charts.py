@@ -62,22 +62,13 @@ def driver_chart(answer: CostAnswer, bill: FabricBill, shown: int) -> Chart | No
     base = bill.capital.base
     data = []
     for name, colour, case in (("at its low", PALE, "at_low"), ("at its high", ACCENT, "at_high")):
-        ends = [getattr(driver, case) for driver in drivers]
-        data.append(
-            marks(
-                "bar",
-                [(end - base) / money.factor for end in ends],
-                range(len(drivers)),
-                [
-                    hover(part_words(driver.part), f"{name}: {money.one(end)} {money.title}")
-                    for driver, end in zip(drivers, ends, strict=True)
-                ],
-                name=name,
-                orientation="h",
-                base=base / money.factor,
-                marker={"color": colour},
-            )
+        ends = {part_words(driver.part): getattr(driver, case) for driver in drivers}
+        texts = (
+            hover(part, f"{name}: {money.one(end)} {money.title}") for part, end in ends.items()
         )
+        reach_out = [(end - base) / money.factor for end in ends.values()]
+        bar = marks("bar", reach_out, range(len(drivers)), texts, name=name, orientation="h")
+        data.append({**bar, "base": base / money.factor, "marker": {"color": colour}})
     ticks = [_part_tick(driver) for driver in drivers]
     title = f"Total, {money.title} (base {money.one(base)})"
     # From end to end of the swings: from zero they would be specks on a large total.

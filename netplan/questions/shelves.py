@@ -18,7 +18,7 @@ from netplan.errors import InputError
 from netplan.faults.rates import FAILURE_BOOKS
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.questions.library import REPORTS
-from netplan.questions.question import Question, absent, asks, optional
+from netplan.questions.question import Question, absent, asks, optional, several
 from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
@@ -90,12 +90,9 @@ class ListRecords(Question[CatalogRecords]):
         for shelf in _shelves(self.role):
             for name, path in shelf.paths(roots).items():
                 record = read_yaml(path).data
-                title, date, source = (str(record.get(key, "")) for key in _SAID)
-                found.append(CatalogRecord(shelf.role, name, title, date, source))
+                said = (str(record.get(key, "")) for key in ("title", "date", "source"))
+                found.append(CatalogRecord(shelf.role, name, *said))
         return CatalogRecords(tuple(found))
-
-
-_SAID = ("title", "date", "source")
 
 
 class Verdict(Struct, frozen=True):
@@ -152,7 +149,7 @@ class CheckRecords(Question[CatalogCheck]):
 
     command: ClassVar[str] = "catalog check"
 
-    files: Sequence[Path] = optional("These files.", "path", default=(), many=True, argument=True)
+    files: Sequence[Path] = several("These files.", "path", argument=True)
     role: str | None = optional("What the files describe, if their folder does not say so.")
     overrides: None = absent()
 
@@ -161,13 +158,9 @@ class CheckRecords(Question[CatalogCheck]):
         if self.files:
             return CatalogCheck(tuple(_check(path, self.role) for path in self.files))
         roots = user_roots(self.catalog)
-        return CatalogCheck(
-            tuple(
-                Verdict(shelf.role, path, error)
-                for shelf in _shelves(self.role)
-                for path, error in shelf.check(roots)
-            )
-        )
+        checked = ((shelf, shelf.check(roots)) for shelf in _shelves(self.role))
+        found = (Verdict(shelf.role, *one) for shelf, files in checked for one in files)
+        return CatalogCheck(tuple(found))
 
 
 list_records = asks(ListRecords)
