@@ -51,17 +51,7 @@ _CALLS: Mapping[str, Callable[..., Value]] = {
 
 
 class Expression(Struct, frozen=True):
-    """A parsed condition or formula.
-
-    Parameters
-    ----------
-    text
-        As written.
-    names
-        Names that it reads.
-    compute
-        Its value on single values or on columns.
-    """
+    """A condition or formula: its text, the names that it reads, and what computes it."""
 
     text: str
     names: frozenset[str]

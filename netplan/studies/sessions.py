@@ -136,8 +136,8 @@ def seconds_a_point(made: Study) -> float:
     The first evaluation pays for imports, and does not count. Points that fail do: the run will
     say so.
     """
-    last = made.point_count - 1
-    points = made.points([0, *sorted({0, made.point_count // 2, last})])
+    count = made.point_count
+    points = made.points([0, *sorted({0, count // 2, count - 1})])
     return fmean([attempt(made, point, interruptible=True).seconds for point in points][1:])
 
 
