@@ -173,7 +173,7 @@ class Cables(FabricQuestion[Answer]):
         if self.to not in TABLES:
             raise InputError(f"unknown table {self.to!r}: use one of {', '.join(TABLES)}")
         reader = CatalogReader(self.catalog, self.overrides)
-        spec, sizing = self.sized(reader)
+        spec, sizing = self.asked_of(reader)
         hall = reader.named(FLOOR_PLANS, self.floor_plan)
         book = reader.load(CABLING_BOOKS, self.cabling)
         model = reader.named(SWITCHES, self.switch)

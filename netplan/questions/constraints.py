@@ -12,7 +12,8 @@ from netplan.costing.prices import PART_NAMES
 from netplan.costing.switches import Delivery
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.survival import survives_switch, switch_loss
-from netplan.questions.designs import Design, Objective, book_name, label, money, watts
+from netplan.questions.designs import Design, Objective, book_name, label, money
+from netplan.units import si
 
 ALLOWED: dict[str, tuple[Delivery, ...]] = {
     "shipping": ("shipping",),
@@ -104,11 +105,22 @@ def constraints_of(
     if limits.survives_switch:
         found.append(_survival())
     if limits.delivery is not None:
-        found.append(_delivery(limits.delivery))
+        states, words = ALLOWED[limits.delivery], f"switches {limits.delivery}"
+        said = "take another --switch, or say so with --set NAME.delivery=shipping"
+        told = f"be {limits.delivery}", said
+        found.append(_switch("delivery", "delivery", words, lambda state: state in states, told))
     if limits.max_lead_time_weeks is not None:
-        found.append(_lead_time(limits.max_lead_time_weeks))
+        weeks = limits.max_lead_time_weeks
+        words = f"switches within {weeks:g} weeks"
+        said = "allow more, or put in your supplier's word with --set NAME.lead_time_weeks=26"
+        told = f"come within {weeks:g} weeks", said
+        found.append(
+            _switch("max_lead_time", "lead_time_weeks", words, lambda known: known <= weeks, told)
+        )
     if limits.max_power_w is not None:
-        found.append(_amount("max_power", "power", limits.max_power_w, watts, books))
+        found.append(
+            _amount("max_power", "power", limits.max_power_w, partial(si, unit="W"), books)
+        )
     if limits.budget is not None:
         write = partial(money, currency=books.prices.currency)
         found.append(_amount("budget", "cost", limits.budget, write, books))
@@ -212,36 +224,22 @@ def _survival() -> Constraint:
     return Constraint("survives_switch", "survival of any one switch", meets, explain)
 
 
-def _delivery(wanted: str) -> Constraint:
+def _switch(
+    name: str, fact: str, words: str, allowed: Callable[[Any], bool], said: tuple[str, str]
+) -> Constraint:
+    """A fact of the design's switch; where none meets it, what is known of each is said."""
+
+    def meets(design: Design) -> bool | None:
+        if not design.fabric.tiers:
+            return True
+        known = getattr(design.switch, fact, None)
+        return None if known is None else allowed(known)
+
     def explain(designs: Sequence[Design]) -> str:
-        return (
-            f"no switch is known to be {wanted}: {_switches(designs, 'delivery')}: take another"
-            " --switch, or say so with --set NAME.delivery=shipping"
-        )
+        start, end = said
+        return f"no switch is known to {start}: {_switches(designs, fact)}: {end}"
 
-    meets = partial(_switch_meets, "delivery", lambda known: known in ALLOWED[wanted])
-    return Constraint("delivery", f"switches {wanted}", meets, explain)
-
-
-def _lead_time(weeks: float) -> Constraint:
-    def explain(designs: Sequence[Design]) -> str:
-        return (
-            f"no switch is known to come within {weeks:g} weeks:"
-            f" {_switches(designs, 'lead_time_weeks')}: allow more, or put in your supplier's word"
-            " with --set NAME.lead_time_weeks=26"
-        )
-
-    words = f"switches within {weeks:g} weeks"
-    meets = partial(_switch_meets, "lead_time_weeks", lambda known: known <= weeks)
-    return Constraint("max_lead_time", words, meets, explain)
-
-
-def _switch_meets(fact: str, allowed: Callable[[Any], bool], design: Design) -> bool | None:
-    """Whether a fact of the design's switch is allowed; None if it is not known."""
-    if not design.fabric.tiers:
-        return True
-    known = getattr(design.switch, fact, None)
-    return None if known is None else allowed(known)
+    return Constraint(name, words, meets, explain)
 
 
 def _switches(designs: Sequence[Design], fact: str) -> str:

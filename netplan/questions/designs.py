@@ -19,7 +19,6 @@ from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
-from netplan.units import si
 from netplan.workloads.accelerators import Accelerator
 
 Objective = Literal["cost", "power"]
@@ -190,17 +189,6 @@ def counted(count: int, one: str, many: str = "") -> str:
     ('1 design', '1,280 switches')
     """
     return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
-def watts(power_w: float) -> str:
-    """Power in a unit that suits it.
-
-    Examples
-    --------
-    >>> watts(2_345_600), watts(800)
-    ('2.35 MW', '800 W')
-    """
-    return si(power_w, "W")
 
 
 def money(amount: float, currency: str) -> str:

@@ -6,8 +6,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from netplan.errors import InputError
-from netplan.questions.inputs import CatalogReader, sizing_on
-from netplan.questions.question import AnswerT_co, Question, asks, optional, required, shared
+from netplan.questions.inputs import CatalogReader
+from netplan.questions.question import (
+    AnswerT_co,
+    ClusterQuestion,
+    asks,
+    optional,
+    required,
+    shared,
+)
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Heading, Section, Table, Verbatim, column
 from netplan.topologies.build import build_fabric
@@ -46,39 +53,19 @@ READERS: Mapping[str, Callable[..., FabricGraph]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class FabricQuestion(Question[AnswerT_co]):
+class FabricQuestion(ClusterQuestion[AnswerT_co]):
     """Inputs of questions about one fabric, sized here or read from a file."""
 
-    gpus: int | None = optional("GPUs in the cluster.", "whole", unit="GPUs", low=8, high=4_194_304)
+    gpus: int = optional(  # None with a file, which has its own number
+        "GPUs in the cluster.", "whole", unit="GPUs", low=8, high=4_194_304
+    )
     radix: int = shared("Ports per switch.", "whole", unit="ports", low=4, high=1024)
     fabric: str = shared("Which fabric.")
-    hb_size: int | None = optional(
-        "GPUs per HB domain.", "whole", unit="GPUs", low=1, otherwise="the accelerator's"
-    )
-    accelerator: str = shared("On which GPU.")
-    oversubscription: float | None = optional(
-        "Down over up at Clos leaves, such as 3:1.", "ratio", low=1
-    )
 
-    def sized(self, reader: CatalogReader) -> tuple[FabricSpec, Sizing]:
-        """The fabric's spec, and the size that is asked for.
-
-        Raises
-        ------
-        InputError
-            If an input is not allowed.
-        """
-        on = reader.load(ACCELERATORS, self.accelerator)
-        spec = reader.load(FABRICS, self.fabric)
-        if self.gpus is None:
-            raise InputError("Missing option '--gpus'")
-        return spec, sizing_on(
-            on,
-            gpus=self.gpus,
-            radix=self.radix,
-            hb_size=self.hb_size,
-            oversubscription=self.oversubscription,
-        )
+    def asked_of(self, reader: CatalogReader) -> tuple[FabricSpec, Sizing]:
+        """The fabric's spec, and the size that is asked for."""
+        on, spec = reader.load(ACCELERATORS, self.accelerator), reader.load(FABRICS, self.fabric)
+        return spec, self.sized(on)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +133,7 @@ class Export(FabricQuestion[GraphFile]):
         if self.gpus is None:
             raise InputError("Missing option '--gpus', or '--graph' to convert a file")
         reader = CatalogReader(self.catalog, self.overrides)
-        spec, sizing = self.sized(reader)
+        spec, sizing = self.asked_of(reader)
         inputs = self.inputs(hb_size=sizing.hb_size, set=reader.replaced())
         if self.to != ASTRA_SIM:
             return GraphFile(inputs, lambda: WRITERS[self.to](expand(spec, sizing)))

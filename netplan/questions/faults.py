@@ -44,7 +44,7 @@ from netplan.faults.rerouting import training_loads
 from netplan.faults.scenario import read_scenario
 from netplan.performance.search import PlanSearch
 from netplan.performance.setting import Training
-from netplan.questions.cost import cost
+from netplan.questions.cost import Cost
 from netplan.questions.faults_answer import FabricFaults, FaultsAnswer, ScenarioImpact
 from netplan.questions.inputs import CatalogReader, require_least
 from netplan.questions.pricing import read_books
@@ -260,21 +260,17 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
         found: dict[str, float] = {}
         for name, fabric in given.items():
             try:
-                answer = cost(
-                    gpus=sizing.gpus,
-                    radix=sizing.radix,
+                answer = self.part(
+                    Cost,
+                    apart=("spares", "years", "floor_plan"),
                     hb_size=sizing.hb_size,
-                    oversubscription=sizing.oversubscription,
-                    accelerator=self.accelerator,
                     fabrics=(fabric,),
-                    prices=self.prices,
-                    catalog=self.catalog,
                     overrides={
                         key: text
                         for key, text in (self.overrides or {}).items()
                         if key.partition(".")[0] in COST_ROLES | {name}
                     },
-                )
+                ).ask()
             except NetplanError:
                 continue  # its price is not the question here
             found |= {bill.name: bill.life.per_year.base for bill in answer.bills}
@@ -419,13 +415,7 @@ def _cut_off_per_year(fabric: Fabric, cut_off: Mapping[str, int], shared: Shared
 
 
 def _spares(texts: Sequence[str]) -> dict[str, int]:
-    """Read ``switch=2`` texts.
-
-    Raises
-    ------
-    InputError
-        If a text has another form, or the part is none that spares are kept of.
-    """
+    """Read ``switch=2`` texts of parts that spares are kept of."""
     found = {}
     for text in texts:
         kind, _, number = (part.strip() for part in text.partition("="))

@@ -24,7 +24,6 @@ from netplan.questions.designs import (
     money,
     ports,
     ratio,
-    watts,
 )
 from netplan.questions.inputs import replaced_lines
 from netplan.questions.training import training_words
@@ -42,6 +41,7 @@ from netplan.reports.sections import (
     columns,
 )
 from netplan.topologies.specs import FabricSpec
+from netplan.units import si
 
 NAMED_EQUALS = 3
 
@@ -220,7 +220,7 @@ class Optimization(Answer):
                 yield f"Exactly as good as {row.number}: {'; '.join(named)}{rest}."
 
     def _amount(self, value: float) -> str:
-        return money(value, self.currency) if self.objective == "cost" else watts(value)
+        return money(value, self.currency) if self.objective == "cost" else si(value, "W")
 
     def _verdict(self) -> str:
         """Where the front bends, and what the next step costs for each percent of speed."""

@@ -14,14 +14,10 @@ RecordT = TypeVar("RecordT", bound=Record)
 
 
 class CatalogReader:
-    """Reads the records of one question, with single values replaced.
+    """Reads the records of one question, the user's own in front of the shipped ones.
 
-    Parameters
-    ----------
-    catalog
-        Folder of the user's own catalogs, in front of the shipped ones.
-    overrides
-        Values by ``ROLE.KEY`` or ``NAME.KEY``, such as ``{"accelerator.memory_bytes": "96e9"}``.
+    Single values are replaced by ``ROLE.KEY`` or ``NAME.KEY``, such as
+    ``{"accelerator.memory_bytes": "96e9"}``.
     """
 
     def __init__(

@@ -44,13 +44,7 @@ class Library(Struct, frozen=True):
 
 
 def read_library(reader: CatalogReader, wanted: Iterable[tuple[Shelf[Any], str | None]]) -> Library:
-    """Load the named records; None stands for one that the question does not have.
-
-    Raises
-    ------
-    UnknownNameError
-        If a name stands nowhere, or a value is replaced in a file that is not read.
-    """
+    """Load the named records; None stands for one that the question does not have."""
     records: list[tuple[str, Record]] = [
         (shelf.role, reader.load(shelf, name)) for shelf, name in wanted if name is not None
     ]

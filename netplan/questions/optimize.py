@@ -164,13 +164,7 @@ class Optimize(TrainingQuestion[Optimization], GpusQuestion[Optimization]):
     def _switches(
         self, reader: CatalogReader, speed_gbps: float, limits: Limits
     ) -> tuple[SwitchChoice, ...]:
-        """Switches by radix or by model; where limits ask for models, those that have a radix.
-
-        Raises
-        ------
-        InputError
-            If both are given, or a model forwards no packets at the link rate.
-        """
+        """Switches by radix or by model; where limits ask for models, those that have a radix."""
         if self.radices and self.switches:
             raise InputError("--radix and --switch both say which switch: give one of them")
         if self.switches:

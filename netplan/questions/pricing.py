@@ -48,13 +48,7 @@ class PricingQuestion(ClusterQuestion[AnswerT_co]):
     interest: float | None = optional("Interest a year, as 7%.", "percent", otherwise="the same")
 
     def books(self, reader: CatalogReader) -> BillBooks:
-        """Catalog files of the bills, the discount in the price book.
-
-        Raises
-        ------
-        NetplanError
-            If a file is unknown or malformed, or the discount is out of range.
-        """
+        """Catalog files of the bills, the discount in the price book."""
         books = read_books(reader, self.prices, self.power, self.cabling)
         networks = (reader.load(SITE_NETWORKS, name) for name in dict.fromkeys(self.networks))
         return replace(
@@ -67,13 +61,7 @@ class PricingQuestion(ClusterQuestion[AnswerT_co]):
         )
 
     def running(self, reader: CatalogReader, prices: PriceBook, currency: str) -> Running:
-        """PUE, tariff and interest as given, else the book's; its tariff in this currency.
-
-        Raises
-        ------
-        NetplanError
-            If a value is out of range, or the price book has no rate for the currency.
-        """
+        """PUE, tariff and interest as given, else the book's; its tariff in this currency."""
         book: EconomicsBook = reader.load(ECONOMICS_BOOKS, self.economics)
         try:
             rate = prices.exchange(book.currency, currency) if self.tariff is None else 1.0

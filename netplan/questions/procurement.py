@@ -4,11 +4,11 @@ It asks :func:`netplan.cost` what the fabrics cost and :func:`netplan.compare` w
 and how fast they train, and adds a verdict. Every amount in the report is one of the bill's.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import date as calendar_date
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from netplan.catalog import Shelf
 from netplan.costing.cabling import CABLING_BOOKS
@@ -32,7 +32,7 @@ from netplan.questions.library import (
 )
 from netplan.questions.pricing import PricingQuestion
 from netplan.questions.procurement_answer import Procurement
-from netplan.questions.question import Question, asks, default_of, optional, several
+from netplan.questions.question import asks, default_of, optional, several
 from netplan.questions.training import TrainingQuestion
 from netplan.records import replace
 from netplan.topologies.floor_plan import FLOOR_PLANS
@@ -40,8 +40,6 @@ from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
-
-QuestionT = TypeVar("QuestionT", bound=Question[Any])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,13 +94,13 @@ class Report(TrainingQuestion[Procurement], PricingQuestion[Procurement]):
         asked = self._completed(definition)
         library = read_library(reader, asked.files())
         _require_distinct([spec.name for spec in library.all(FabricSpec)])
-        priced = asked.part(Cost, library.only(texts, COST_ROLES)).ask()
-        compared = asked.part(Compare, library.only(texts, COMPARE_ROLES)).ask()
+        priced = asked.part(Cost, overrides=library.only(texts, COST_ROLES)).ask()
+        compared = asked.part(Compare, overrides=library.only(texts, COMPARE_ROLES)).ask()
         broken = None
         if self.with_faults or self.fail:
             # Spares, years and halls are other questions there, which nobody has asked here.
-            only = library.only(texts, FAULT_ROLES)
-            broken = asked.part(Faults, only, apart=("spares", "years", "floor_plan")).ask()
+            apart, only = ("spares", "years", "floor_plan"), library.only(texts, FAULT_ROLES)
+            broken = asked.part(Faults, apart=apart, overrides=only).ask()
         answer = Procurement(definition, priced, compared, library, self.date, self.tokens, broken)
         _ = answer.run_tokens  # refuses a bad number before anything is written
         return answer
@@ -115,14 +113,6 @@ class Report(TrainingQuestion[Procurement], PricingQuestion[Procurement]):
             fabrics=tuple(self.fabrics) or definition.fabrics,
             prices=prices or str(default_of(self.command, "prices", self.catalog)),
         )
-
-    def part(
-        self, kind: type[QuestionT], overrides: Mapping[str, str], apart: Sequence[str] = ()
-    ) -> QuestionT:
-        """Another question with the inputs that it shares with this one, but for some."""
-        mine = {one.name for one in fields(self)} - {"overrides", *apart}
-        shared = {one.name for one in fields(kind)} & mine
-        return kind(**{name: getattr(self, name) for name in shared}, overrides=overrides)
 
     def files(self) -> Iterator[tuple[Shelf[Any], str | None]]:
         """Catalog files of the report, by shelf and name."""

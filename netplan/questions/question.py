@@ -23,6 +23,7 @@ from netplan.topologies.fabric import Sizing
 from netplan.workloads.accelerators import Accelerator
 
 AnswerT_co = TypeVar("AnswerT_co", bound=Answer, covariant=True)
+QuestionT = TypeVar("QuestionT", bound="Question[Any]")
 P = ParamSpec("P")
 
 Kind = Literal[
@@ -137,6 +138,18 @@ class Question(Generic[AnswerT_co]):
         """Answer the question."""
         raise NotImplementedError
 
+    def part(
+        self,
+        kind: "type[QuestionT]",
+        *,
+        apart: Sequence[str] = (),
+        **given: Any,  # noqa: ANN401 - inputs of any type
+    ) -> "QuestionT":
+        """Another question with the inputs that it shares with this one, some apart or given."""
+        mine = {one.name for one in fields(self)} - {*apart, *given}
+        shared = {one.name for one in fields(kind)} & mine
+        return kind(**{name: getattr(self, name) for name in shared}, **given)
+
     def inputs(self, **resolved: object) -> dict[str, object]:
         """The inputs as the answer shows them.
 
@@ -225,13 +238,7 @@ def _layers(command: str, catalog: str | Path | None) -> tuple[Mapping[str, obje
 
 @cache
 def _defaults(path: Path, version: int) -> dict[str, dict[str, object]]:  # noqa: ARG001 - of the key
-    """A defaults file: values by input, for all questions or one.
-
-    Raises
-    ------
-    CatalogError
-        If it is not of that form, or names an input that the shipped file does not have.
-    """
+    """A defaults file, checked: values by input, for all questions or one."""
     document = read_yaml(path)
     shipped = shipped_root() / DEFAULTS
     ours = document.data if path == shipped else _defaults(shipped, shipped.stat().st_mtime_ns)

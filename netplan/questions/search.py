@@ -130,21 +130,19 @@ class SearchAnswer(Answer):
             else (f"plan {int(rank)}" for rank in kind.split(","))
         )
         names = columns("operation", "direction", "part")
-        times: tuple[Column[Difference], ...] = (
+        times: list[Column[Difference]] = [
             column("first_s", title=first),
             column("second_s", title=second),
             column("difference_s"),
-        )
+        ]
         yield Table("explanation", [*names, *times], self.differences, only="programs")
         changed = [row for row in self.differences if row.difference_s]
         if not changed:
             yield Paragraph(f"No term differs between {first} and {second}.")
             return
         changed.sort(key=lambda row: -abs(row.difference_s))
-        sums = [
-            sum(getattr(row, key) for row in self.differences)
-            for key in ("first_s", "second_s", "difference_s")
-        ]
+        keys = ("first_s", "second_s", "difference_s")
+        sums = [sum(getattr(row, key) for row in self.differences) for key in keys]
         yield Table(
             "terms",
             [column("term", _term), *times],
@@ -211,13 +209,7 @@ search = asks(Search)
 
 
 def _ranks(text: str) -> tuple[int, ...]:
-    """Ranks that an explanation compares; the best plan alone for modes.
-
-    Raises
-    ------
-    InputError
-        If the text is neither ``modes`` nor two ranks.
-    """
+    """Ranks that an explanation compares; the best plan alone for modes."""
     if text == "modes":
         return (1,)
     first, comma, second = text.partition(",")

@@ -69,13 +69,7 @@ class TrainingQuestion(Question[AnswerT_co]):
         self.options()
 
     def options(self, fixed: Fixed | None = None) -> Options:
-        """What the search leaves open or not, as the performance room takes it.
-
-        Raises
-        ------
-        InputError
-            If a choice is unknown or does not fit another one.
-        """
+        """What the search leaves open or not; refuses choices that do not fit each other."""
         return Options(
             variant=Variant(self.recompute, self.experts, self.top_k),
             zero_stage=self.zero_stage,
@@ -127,19 +121,13 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
     )
 
     def options(self, fixed: Fixed | None = None) -> Options:
-        """What the search leaves open or not; errors as in :class:`TrainingQuestion`."""
+        """What the search leaves open or not."""
         whole = super().options(fixed or fixed_values(self.fixed or {}))
         variant = replace(whole.variant, embedding=self.embedding, lm_head=self.lm_head)
         return replace(whole, variant=variant, interleave=self.interleave)
 
     def case(self) -> "TrainingCase":
-        """Read the files, and build the fabric.
-
-        Raises
-        ------
-        NetplanError
-            If an input is not allowed, or GPUs do not fill the HB domains.
-        """
+        """Read the files, and build the fabric, whose HB domains the GPUs must fill."""
         reader = CatalogReader(self.catalog, self.overrides)
         on, spec = reader.load(ACCELERATORS, self.accelerator), reader.load(FABRICS, self.fabric)
         training = self.training(reader, on)
@@ -244,15 +232,7 @@ class RunQuestion(PlanQuestion[AnswerT_co]):
     )
 
     def place(self) -> PlacedRun:
-        """Place the run by its best plan; where a value is fixed the memory is not checked.
-
-        Raises
-        ------
-        InputError
-            If an input is not allowed, or GPUs do not fill the HB domains.
-        InfeasibleError
-            If there is no plan.
-        """
+        """Place the run by its best plan; where a value is fixed the memory is not checked."""
         case, options = self.case(), self.options()
         training = case.training
         if options.fixed.given:
