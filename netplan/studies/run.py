@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import closing
+from itertools import chain
 from math import ceil
 from time import monotonic
 
@@ -97,22 +98,28 @@ Report = Callable[[Progress], None]
 
 
 class Tracker:
-    """Counts outcomes, and reports progress a few times a second at most."""
+    """Records outcomes, counts them, and reports progress a few times a second at most."""
 
     def __init__(self, store: Store, report: Report | None = None) -> None:
-        self.done, self.failed = store.counts()
+        self._store, (self.done, self.failed) = store, store.counts()
         self._total, self._before, self._report = store.meta.point_count, self.done, report
         # Workers take a while to start: the pace counts from the first outcomes on.
         self._first: tuple[int, float] | None = None
         self._start = monotonic()
         self._next = self._start + POLL_S
 
-    def count(self, outcomes: Sequence[Outcome]) -> None:
-        """Count these outcomes, and report if it is time."""
+    def record(self, outcomes: Sequence[Outcome], tried: Sequence[int]) -> None:
+        """Put these outcomes into the store with the marks of the points tried taken away."""
+        if outcomes or tried:
+            self._store.record(outcomes, tried)
         self.done += len(outcomes)
         self.failed += sum(outcome.error is not None for outcome in outcomes)
         if self._first is None and outcomes:
             self._first = self.done, monotonic()
+        self.tick()
+
+    def tick(self) -> None:
+        """Report if it is time."""
         if monotonic() >= self._next:
             self._next = monotonic() + POLL_S
             self.report()
@@ -231,8 +238,7 @@ def _run_here(work: Work, store: Store, tracker: Tracker) -> None:
         try:
             outcomes.extend(attempt_some(work, chunk, interruptible=True))
         finally:
-            store.record(outcomes, tried=chunk)
-            tracker.count(outcomes)
+            tracker.record(outcomes, chunk)
         backlog.come_back(chunk, len(outcomes))
 
 
@@ -248,7 +254,7 @@ class Driver:
         self._trials: Counter[int] = Counter()  # of suspects, alone
         deaths = store.suspects()
         lost = [index for index, count in deaths.items() if count >= DEATHS_OF_DRIVERS]
-        self._record([killed(work, index, KILLED) for index in lost], lost)
+        self._tracker.record([killed(work, index, KILLED) for index in lost], lost)
         doubtful = [index for index, count in deaths.items() if count >= DEATHS_IN_CHUNKS]
         self._suspects = deque(index for index in doubtful if index not in lost)
         self._backlog = Backlog(np.setdiff1d(store.missing(), doubtful))
@@ -258,11 +264,12 @@ class Driver:
         try:
             while self._give_out():
                 self._take_in(wait(self._under_way, POLL_S, FIRST_COMPLETED)[0])
+                self._tracker.tick()  # points may take long
         except KeyboardInterrupt:
             self._take_in({chunk for chunk in self._under_way if chunk.done()})
             raise
         finally:
-            self._record([], [index for points in self._under_way.values() for index in points])
+            self._tracker.record([], [*chain.from_iterable(self._under_way.values())])
 
     def _give_out(self) -> bool:
         """Give out chunks until enough are under way; False once all is done."""
@@ -303,12 +310,7 @@ class Driver:
             ) from None
         else:
             self._backlog.come_back(points, len(outcomes))
-        self._record(outcomes, points)
-
-    def _record(self, outcomes: list[Outcome], tried: list[int]) -> None:
-        if outcomes or tried:
-            self._store.record(outcomes, tried)
-        self._tracker.count(outcomes)
+        self._tracker.record(outcomes, points)
 
 
 def _is_lost(chunk: Chunk) -> bool:

@@ -3,6 +3,7 @@
 import multiprocessing
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from itertools import count
 from pathlib import Path
 from typing import cast
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from netplan.errors import InputError
 from netplan.studies.points import Outcome, Point, attempt_some
-from netplan.studies.run import Driver, Resources, Tracker, run
+from netplan.studies.run import Driver, Progress, Resources, Tracker, run
 from netplan.studies.store import Store
 from netplan.studies.workers import LocalWorkers, WorkerDiedError, evaluate
 from netplan.version import __version__
@@ -100,6 +101,22 @@ def test_what_is_there_is_kept_when_the_rest_is_lost(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="gone"):
             driver._take_in(set(driver._under_way))
         assert done_points(store) == [0, 2]
+
+
+def test_progress_is_told_while_nothing_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers, waits, told = DeadlyWorkers(set(), WorkerDiedError()), count(), list[Progress]()
+
+    def wait(futures: Iterable[Done], *_: object) -> tuple[set[Done], None]:
+        return (set(), None) if next(waits) < 3 else workers.wait(futures)
+
+    monkeypatch.setattr("netplan.studies.run.wait", wait)
+    monkeypatch.setattr("netplan.studies.run.POLL_S", 0.0)
+    with Store.begin(tmp_path / "toy.sqlite", TOY, __version__) as store:
+        Driver(cast("LocalWorkers", workers), TOY, store, Tracker(store, told.append)).drive()
+    assert [progress.done for progress in told].count(0) >= 3
+    assert told[-1].done == POINTS
 
 
 class Greedy(Toy):

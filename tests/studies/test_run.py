@@ -223,12 +223,11 @@ def test_progress(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     with Store.begin(path, Toy(1000), __version__) as store:
         store.record([Outcome(index, None, "failed", 1.0) for index in range(100)])
         tracker = Tracker(store, seen.append)
-    outcome = Outcome(0, {}, None, 1.0)
-    tracker.count([outcome])
-    assert seen == []  # not yet a quarter of a second
-    now[0] = 10.0
-    tracker.count([outcome] * 9)
-    tracker.count([outcome])
+        tracker.record([Outcome(100, {}, None, 1.0)], [])
+        assert seen == []  # not yet a quarter of a second
+        now[0] = 10.0
+        tracker.record([Outcome(index, {}, None, 1.0) for index in range(101, 110)], [])
+        tracker.record([Outcome(110, {}, None, 1.0)], [])
     # 9 points in the 10 s since the first one; 890 are left.
     assert seen == [Progress(110, 100, 1000, 10, 10.0, 890 / 0.9)]
     assert tracker.report() == seen[-1]
