@@ -5,8 +5,7 @@ from pathlib import Path
 from netplan.cli.commands import command_of
 from netplan.cli.output import emit_answer, emit_lines
 from netplan.files import write_atomically
-from netplan.questions.cable_sheets import check_ending, sheet_csv
-from netplan.questions.cables import Cables, CableSheet
+from netplan.questions.cables import Cables, CableSheet, check_ending, sheet_csv
 from netplan.reports.answer import Answer
 
 

@@ -13,6 +13,7 @@ from netplan.costing.switches import Delivery
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.survival import survives_switch, switch_loss
 from netplan.questions.designs import Design, Objective, book_name, label, money
+from netplan.reports.sections import values_at
 from netplan.units import si
 
 ALLOWED: dict[str, tuple[Delivery, ...]] = {
@@ -84,14 +85,9 @@ class Verdict(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, str | int]:
         """One constraint of the JSON answer."""
-        return {
-            "constraint": self.name,
-            "demand": self.words,
-            "met": self.met,
-            "excluded": self.excluded,
-            "unknown": self.unknown,
-            "excluded_alone": self.alone,
-        }
+        counts = values_at(self, "met", "excluded", "unknown")
+        said = {"constraint": self.name, "demand": self.words}
+        return said | counts | {"excluded_alone": self.alone}
 
 
 def constraints_of(
@@ -105,25 +101,15 @@ def constraints_of(
     if limits.survives_switch:
         found.append(_survival())
     if limits.delivery is not None:
-        states, words = ALLOWED[limits.delivery], f"switches {limits.delivery}"
-        said = "take another --switch, or say so with --set NAME.delivery=shipping"
-        told = f"be {limits.delivery}", said
-        found.append(_switch("delivery", "delivery", words, lambda state: state in states, told))
+        found.append(_delivery(limits.delivery))
     if limits.max_lead_time_weeks is not None:
-        weeks = limits.max_lead_time_weeks
-        words = f"switches within {weeks:g} weeks"
-        said = "allow more, or put in your supplier's word with --set NAME.lead_time_weeks=26"
-        told = f"come within {weeks:g} weeks", said
-        found.append(
-            _switch("max_lead_time", "lead_time_weeks", words, lambda known: known <= weeks, told)
-        )
+        found.append(_lead_time(limits.max_lead_time_weeks))
     if limits.max_power_w is not None:
-        found.append(
-            _amount("max_power", "power", limits.max_power_w, partial(si, unit="W"), books)
-        )
+        watts = partial(si, unit="W")
+        found.append(_amount("max_power", "power", limits.max_power_w, watts, books))
     if limits.budget is not None:
-        write = partial(money, currency=books.prices.currency)
-        found.append(_amount("budget", "cost", limits.budget, write, books))
+        amounts = partial(money, currency=books.prices.currency)
+        found.append(_amount("budget", "cost", limits.budget, amounts, books))
     return tuple(found)
 
 
@@ -224,10 +210,24 @@ def _survival() -> Constraint:
     return Constraint("survives_switch", "survival of any one switch", meets, explain)
 
 
-def _switch(
-    name: str, fact: str, words: str, allowed: Callable[[Any], bool], said: tuple[str, str]
-) -> Constraint:
-    """A fact of the design's switch; where none meets it, what is known of each is said."""
+def _delivery(wanted: str) -> Constraint:
+    states = ALLOWED[wanted]
+    remedy = "take another --switch, or say so with --set NAME.delivery=shipping"
+    told = _of_switch("delivery", states.__contains__, f"be {wanted}", remedy)
+    return Constraint("delivery", f"switches {wanted}", *told)
+
+
+def _lead_time(weeks: float) -> Constraint:
+    remedy = "allow more, or put in your supplier's word with --set NAME.lead_time_weeks=26"
+    words = f"within {weeks:g} weeks"
+    told = _of_switch("lead_time_weeks", lambda known: known <= weeks, f"come {words}", remedy)
+    return Constraint("max_lead_time", f"switches {words}", *told)
+
+
+def _of_switch(
+    fact: str, allowed: Callable[[Any], bool], wanted: str, remedy: str
+) -> tuple[Callable[[Design], bool | None], Callable[[Sequence[Design]], str]]:
+    """Whether a fact of a design's switch is allowed, and what to say where none is."""
 
     def meets(design: Design) -> bool | None:
         if not design.fabric.tiers:
@@ -236,10 +236,9 @@ def _switch(
         return None if known is None else allowed(known)
 
     def explain(designs: Sequence[Design]) -> str:
-        start, end = said
-        return f"no switch is known to {start}: {_switches(designs, fact)}: {end}"
+        return f"no switch is known to {wanted}: {_switches(designs, fact)}: {remedy}"
 
-    return Constraint(name, words, meets, explain)
+    return meets, explain
 
 
 def _switches(designs: Sequence[Design], fact: str) -> str:

@@ -38,13 +38,7 @@ class CatalogReader:
         return self.load(shelf, name) if name else None
 
     def replaced(self) -> dict[str, object]:
-        """Return the values that were replaced, as the answer's inputs show them.
-
-        Raises
-        ------
-        UnknownNameError
-            If a value belongs to no record that was loaded, and so replaced nothing.
-        """
+        """The values that were replaced; refuses one that no loaded record has taken."""
         for key in self.overrides:
             role = key.partition(".")[0]
             if role not in self._known:

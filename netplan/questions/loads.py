@@ -314,8 +314,8 @@ def _collectives(run: PlacedRun, graph: FabricGraph, routing: Routing) -> Iterat
         kind: CollectiveKind = "all_gather" if whole else use.collective
         slope = (2 if whole else 1) * float(network.collective(kind, group).s_per_byte[0])
         matrix = use_traffic(use, run.placement, run.patterns.of(use))
-        levels, as_ = _levels_of(run, use), _BOUNDED_AS[use.collective]
-        bound = lower_bound(as_, levels, data_bytes=use.data_bytes, fabric=_reach(run, levels))
+        levels, alike = _levels_of(run, use), _BOUNDED_AS[use.collective]
+        bound = lower_bound(alike, levels, data_bytes=use.data_bytes, fabric=_reach(run, levels))
         yield CollectiveLoad(
             kind=use.kind,
             collective=use.collective,

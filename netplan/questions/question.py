@@ -151,13 +151,7 @@ class Question(Generic[AnswerT_co]):
         return kind(**{name: getattr(self, name) for name in shared}, **given)
 
     def inputs(self, **resolved: object) -> dict[str, object]:
-        """The inputs as the answer shows them.
-
-        Parameters
-        ----------
-        resolved
-            Values that were filled in or made whole, by name; names that are no input come last.
-        """
+        """The inputs as the answer shows them, with what was filled in or made whole, by name."""
         own = {
             one.name: getattr(self, one.name)
             for one, option in options_of(type(self))

@@ -34,7 +34,7 @@ from netplan.traffic.training import Patterns, collectives_of, training_traffic
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import MODELS, Model
 from netplan.workloads.operations import Mode, Recompute, Variant
-from netplan.workloads.program import CollectiveUse, Program
+from netplan.workloads.program import CollectiveUse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,14 +191,10 @@ class PlacedRun(Struct, frozen=True):
         return self.timed.plan.placement
 
     @property
-    def program(self) -> Program:
-        """What an iteration of the plan runs."""
-        return self.setting.program(self.timed.plan.sharding)
-
-    @property
     def collectives(self) -> tuple[CollectiveUse, ...]:
         """Collectives of one iteration that several GPUs take part in."""
-        return collectives_of(self.program, self.placement, self.timed.plan.microbatches)
+        program = self.setting.program(self.timed.plan.sharding)
+        return collectives_of(program, self.placement, self.timed.plan.microbatches)
 
     def matrix(self) -> TrafficMatrix:
         """Traffic of one iteration."""

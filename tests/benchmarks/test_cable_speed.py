@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from netplan.questions.cable_sheets import sheet_csv, sheet_xlsx
-from netplan.questions.cables import Cables, compare_cables, read_cables
+from netplan.questions.cables import Cables, compare_cables, read_cables, sheet_csv, sheet_xlsx
 from netplan.topologies.as_built import Cable, differences
 from netplan.topologies.cable_plan import Sheet
 from tests.topologies.cable_faults import inject

@@ -10,7 +10,7 @@ from netplan.catalog import shipped_root
 from netplan.errors import CatalogError
 from netplan.published.checks import published
 from netplan.questions.audit import Audit, audit
-from netplan.questions.cable_sheets import sheet_csv
+from netplan.questions.cables import sheet_csv
 from netplan.topologies.audit_cables import audit_simulator, is_simulator_topology
 from netplan.topologies.audit_designs import COLUMNS, audit_designs
 from netplan.topologies.cable_plan import cable_plan, plan_sheet

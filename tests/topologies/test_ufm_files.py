@@ -8,8 +8,7 @@ import pytest
 
 from netplan.catalog import shipped_root
 from netplan.errors import InputError
-from netplan.questions.cable_sheets import sheet_csv
-from netplan.questions.cables import Cables, read_cables
+from netplan.questions.cables import Cables, read_cables, sheet_csv
 from netplan.topologies.cable_plan import Sheet
 
 HALL = "example-hall"
