@@ -3,6 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
+# glibc hands large blocks back to the system when they are freed, and takes them anew page by page.
+# Its threshold grows to the largest block that was freed so far: one that nobody touched is free.
+np.empty(1 << 24, np.uint8)
+
 Ints = NDArray[np.int64]
 """Whole numbers: degrees, counts, codes."""
 

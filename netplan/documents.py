@@ -15,6 +15,7 @@ from msgspec import Struct
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from netplan.errors import CatalogError
+from netplan.files import read_bounded, text_of
 
 # The C parser of libyaml is ten times faster; every PyPI wheel of PyYAML has it.
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def read_yaml(path: Path) -> Document:
         If the file cannot be read, is too large, is not YAML, holds anchors, aliases, tags or
         duplicate keys, or is not a mapping. The message starts with the file and the line.
     """
-    text = _read_text(path)
+    text = text_of(path, read_bounded(path, MAX_BYTES, "no catalog file is so large"))
     try:
         _refuse_anchors_and_depth(path, text)
         loader = CoreLoader(text)
@@ -122,21 +123,6 @@ def read_scalar(text: str) -> object:
     except (yaml.YAMLError, ValueError):
         return text
     return value if isinstance(value, (int, float, str, bool)) else text
-
-
-def _read_text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise CatalogError(f"{path}: cannot be read: {error.strerror}") from None
-    if len(content) > MAX_BYTES:
-        raise CatalogError(f"{path}: larger than 1 MiB, which no catalog file is")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise CatalogError(f"{path}:{line}: not UTF-8 text: save the file as UTF-8") from None
 
 
 def _refuse_anchors_and_depth(path: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Files that are complete or not there at all."""
+"""Files: read up to a bound, as UTF-8; written so that they are complete or not there at all."""
 
 import os
 import tempfile
@@ -6,7 +6,43 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from netplan.errors import InputError
+from netplan.errors import CatalogError, InputError
+
+MAX_BYTES = 1 << 28
+
+
+def read_bounded(path: Path, limit: int = MAX_BYTES, advice: str = "split the fabric") -> bytes:
+    """Content of a file of at most so many bytes.
+
+    Raises
+    ------
+    CatalogError
+        If the file cannot be read or is larger.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(limit + 1)
+    except OSError as error:
+        raise CatalogError(f"{path}: cannot be read: {error.strerror}") from None
+    if len(content) > limit:
+        raise CatalogError(f"{path}: larger than {limit >> 20} MiB: {advice}")
+    return content
+
+
+def text_of(path: Path, content: bytes) -> str:
+    """Content of a file as text; CatalogError, with file and line, if it is not UTF-8."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise CatalogError(f"{path}:{line}: not UTF-8 text: save the file as UTF-8") from None
+
+
+def read_lines(path: Path) -> list[str]:
+    """Lines of a UTF-8 file of at most 256 MiB; errors as :func:`read_bounded`."""
+    # Only line feeds end a line, so that the numbers agree with an editor's.
+    text = text_of(path, read_bounded(path))
+    return [line.removesuffix("\r") for line in text.split("\n")]
 
 
 @contextmanager

@@ -34,7 +34,6 @@ NonNegativeFloat = Annotated[float, Meta(ge=0)]
 PositiveShare = Annotated[float, Meta(gt=0, le=1)]
 
 Location = tuple[str | int, ...]
-RecordT = TypeVar("RecordT", bound=Struct)
 ValueT = TypeVar("ValueT")
 
 
@@ -81,7 +80,27 @@ class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
         speed_gbps: got -1: input should be greater than 0
         unknown key length: known: name, speed_gbps
         """
-        return read_record(cls, data)
+        faults = [
+            Fault(at, f"{_path(at)}: got {value}: input should be a finite number")
+            for at, value in _floats(data, ())
+            if not isfinite(value)
+        ]
+        if faults:
+            raise RecordError(faults)
+        if isinstance(data, Mapping):
+            try:
+                cls.check_first(data)
+            except ValueError as error:
+                raise RecordError([Fault((), str(error))]) from None
+        try:
+            return convert(data, cls)
+        except ValidationError:
+            pass
+        data = _plainer(data)
+        try:
+            return convert(data, cls)
+        except ValidationError:
+            raise RecordError([*_faults(cls, cls, data, ())]) from None
 
     @classmethod
     def check_first(cls, data: Mapping[str, object]) -> None:
@@ -120,31 +139,6 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - plain data of any depth
     if type(value) in {list, tuple}:
         return type(value)(map(_plain, value))
     return value
-
-
-def read_record(kind: type[RecordT], data: object) -> RecordT:
-    """Check plain data against a struct; :meth:`Entry.read` tells more."""
-    faults = [
-        Fault(at, f"{_path(at)}: got {value}: input should be a finite number")
-        for at, value in _floats(data, ())
-        if not isfinite(value)
-    ]
-    if faults:
-        raise RecordError(faults)
-    if issubclass(kind, Entry) and isinstance(data, Mapping):
-        try:
-            kind.check_first(data)
-        except ValueError as error:
-            raise RecordError([Fault((), str(error))]) from None
-    try:
-        return convert(data, kind)
-    except ValidationError:
-        pass
-    data = _plainer(data)
-    try:
-        return convert(data, kind)
-    except ValidationError:
-        raise RecordError([*_faults(kind, kind, data, ())]) from None
 
 
 def _floats(data: object, at: Location) -> Iterator[tuple[Location, float]]:

@@ -1,5 +1,6 @@
 """Commands made from question classes: an option an input, then the form of the answer."""
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field
@@ -8,11 +9,70 @@ from typing import Any
 
 import click
 
-from netplan.cli.options import integer, parse_numbers, percent, ratio
 from netplan.cli.output import emit_answer
 from netplan.questions.inputs import parse_overrides
 from netplan.questions.question import Option, Question, options_of, shown_default, summary_of
 from netplan.reports.answer import FORMATS
+
+
+def integer(text: str) -> int:
+    """Read a whole number; thousands may be set off by commas or underscores."""
+    try:
+        return int(text.replace(",", "_"))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a whole number{_suggestion(text)}") from None
+
+
+def _suggestion(text: str) -> str:
+    try:
+        value = float(text)
+    except ValueError:
+        return ""
+    return f": write {int(value)}" if value.is_integer() and abs(value) < 1e15 else ""  # noqa: PLR2004
+
+
+def ratio(text: str) -> float:
+    """Read an oversubscription ratio, ``3`` or ``3:1``: bandwidth down to bandwidth up."""
+    down, _, up = text.partition(":")
+    try:
+        found = float(down) / float(up or 1)
+    except (ValueError, ZeroDivisionError):
+        raise click.BadParameter(f"{text!r} is not a ratio: write 3 or 3:1") from None
+    if not 1 <= found < float("inf"):
+        raise click.BadParameter(f"{text!r} is out of range: at least 1:1")
+    return found
+
+
+def percent(text: str) -> float:
+    """Read a percentage such as ``7%`` as a share of one; without its sign it could mean either."""
+    text = text.strip()
+    if not re.fullmatch(r"-?\d+(\.\d+)?\s*%", text):
+        raise click.BadParameter(f"{text!r} is not a percentage: write 7%")
+    return float(text.rstrip("% ")) / 100
+
+
+def parse_numbers(flag: str, texts: Sequence[str]) -> dict[str, int]:
+    """Split ``NAME=N`` texts.
+
+    Raises
+    ------
+    click.UsageError
+        If a text has another form.
+
+    Examples
+    --------
+    >>> parse_numbers("--fix", ["pipeline=64"])
+    {'pipeline': 64}
+    """
+    found = {}
+    for text in texts:
+        name, _, amount = text.partition("=")
+        try:
+            found[name.strip()] = int(amount)
+        except ValueError:
+            raise click.UsageError(f"{flag} {text!r}: write NAME=N, such as pipeline=64") from None
+    return found
+
 
 TYPES: dict[str, Any] = {
     "text": str,

@@ -25,7 +25,7 @@ from netplan.errors import CatalogError, NetplanError
 from netplan.faults.groups import RiskGroups, listed
 from netplan.faults.inventory import Inventory, PartNames, Parts
 from netplan.faults.scenario import MAX_CHARACTERS, csv_rows
-from netplan.topologies.formats.reading import read_lines
+from netplan.files import read_lines
 
 CSV_HEADER = ("group", "member", "weight")
 MAX_MEMBERS = 1_000_000

@@ -38,7 +38,7 @@ from netplan.errors import CatalogError, InputError, NetplanError
 from netplan.faults.damage import Damage
 from netplan.faults.groups import RiskGroups
 from netplan.faults.inventory import Inventory, PartKind, PartNames, Parts
-from netplan.topologies.formats.reading import read_lines
+from netplan.files import read_lines
 from netplan.topologies.graph import FabricGraph
 
 CSV_HEADER = ("kind", "what")

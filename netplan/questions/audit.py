@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from netplan.errors import CatalogError
+from netplan.files import read_lines
 from netplan.questions.cables import read_cables
 from netplan.questions.export import READERS
 from netplan.questions.question import Question, absent, asks, optional, required
@@ -20,7 +21,6 @@ from netplan.topologies.audit_cables import (
     is_simulator_topology,
 )
 from netplan.topologies.audit_designs import Finding, audit_designs, is_design_table
-from netplan.topologies.formats.reading import read_lines
 from netplan.topologies.formats.tables import Row, is_cable_table, read_table
 
 HB_SWITCH_NAME = "nvswitch"

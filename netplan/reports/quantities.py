@@ -221,24 +221,15 @@ MONEY = {
 """Amounts in the currency of the answer, which no name can say."""
 
 UNITS = {
-    "_bytes_per_s": ("B/s", "bandwidth"),
     "_flops_per_s": ("FLOP/s", "rate"),
-    "_tb_per_s": ("TB/s", "bandwidth"),
-    "_gb_per_s": ("GB/s", "bandwidth"),
-    "_tbps": ("Tb/s", "bandwidth"),
-    "_gbps": ("Gb/s", "bandwidth"),
+    "_bytes_per_s": ("B/s", "bandwidth"),
+    **{f"_{unit.lower()}_per_s": (f"{unit}/s", "bandwidth") for unit in ("TB", "GB")},
+    **{f"_{unit.lower()}ps": (f"{unit}/s", "bandwidth") for unit in ("Tb", "Gb")},
     "_bytes": ("B", ""),
-    "_gb": ("GB", ""),
-    "_tb": ("TB", ""),
-    "_usd": ("USD", ""),
-    "_kwh": ("kWh", ""),
-    "_mw": ("MW", ""),
-    "_kw": ("kW", ""),
-    "_w": ("W", ""),
-    "_ms": ("ms", ""),
-    "_us": ("us", ""),
-    "_s": ("s", ""),
-    "_m": ("m", ""),
+    **{
+        f"_{unit.lower()}": (unit, "")
+        for unit in ("GB", "TB", "USD", "kWh", "MW", "kW", "W", "ms", "us", "s", "m")
+    },
 }
 """Endings of a name: their unit, and the word that stands for them, the longest first."""
 

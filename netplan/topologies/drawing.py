@@ -5,14 +5,13 @@ Lines show which kinds are joined and through what; they do not count the cables
 show what a full switch rack and the last one hold, by rack unit, as on the bill.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from markupsafe import Markup
 from msgspec import Struct
 
-from netplan.reports import svg
-from netplan.reports.escape import TIMES, short
+from netplan.reports.escape import TIMES, plain, short
 from netplan.topologies.fabric import Fabric, LinkGroup, SwitchTier
 from netplan.topologies.floor_plan import SwitchRacks
 
@@ -73,13 +72,13 @@ def fabric_drawing(fabric: Fabric) -> Markup:
     for number, group in enumerate(loops):
         y = top - LOOP_LINE * (len(loops) - number) + 8
         words = group.name.removesuffix(f" {group.medium}")
-        shapes.append(svg.text(MARGIN, y, f"{words}: {_link_words(fabric, group)}", "sub"))
+        shapes.append(_text(MARGIN, y, f"{words}: {_link_words(fabric, group)}", "sub"))
     if loops:
         shapes += _loops(loops, rows[0].centres, top)
     for row in rows:
         shapes += _boxes(row, tops[row.name])
     title = f"{short(fabric.name)}: " + ", ".join(row.label for row in rows)
-    return svg.drawing(WIDTH, height, title, shapes)
+    return _drawing(WIDTH, height, title, shapes)
 
 
 def _tier(fabric: Fabric, tier: SwitchTier) -> _Row:
@@ -139,21 +138,21 @@ def _joined(
     start, end = tops[lower.name], tops[upper.name] + BOX_HEIGHT
     for x1 in lower.centres:
         for x2 in upper.centres:
-            yield svg.line(x1, start, x2, end, f"wire {group.medium}")
+            yield _line(x1, start, x2, end, f"wire {group.medium}")
     # Beside the upper row's own gap, so that labels of several groups stand apart.
     middle = end + GAP / 2
-    yield svg.text(MARGIN, middle + 4, _link_words(fabric, group), "sub")
+    yield _text(MARGIN, middle + 4, _link_words(fabric, group), "sub")
 
 
 def _loops(groups: Sequence[LinkGroup], centres: Sequence[float], y: float) -> Iterator[Markup]:
     """Curves among the devices of a row: neighbours; then a ring's way back, or farther ones."""
     for x1, x2 in pairwise(centres):
-        yield svg.arc(x1 + 8, x2 - 8, y, 11, f"wire {groups[0].medium}")
+        yield _arc(x1 + 8, x2 - 8, y, 11, f"wire {groups[0].medium}")
     if groups[0].name.startswith("ring"):
-        yield svg.arc(centres[0], centres[-1], y, 34, f"wire {groups[-1].medium}")
+        yield _arc(centres[0], centres[-1], y, 34, f"wire {groups[-1].medium}")
     elif len(groups) > 1:
         for x1, x2 in zip(centres, centres[2:], strict=False):
-            yield svg.arc(x1, x2, y, 28, f"wire {groups[-1].medium}")
+            yield _arc(x1, x2, y, 28, f"wire {groups[-1].medium}")
 
 
 def _link_words(fabric: Fabric, group: LinkGroup) -> str:
@@ -162,16 +161,16 @@ def _link_words(fabric: Fabric, group: LinkGroup) -> str:
 
 def _boxes(row: _Row, y: float) -> Iterator[Markup]:
     """Boxes of a row, its label, and dots where devices are left out."""
-    yield svg.text(MARGIN, y + 17, row.label, "label")
-    yield svg.text(MARGIN, y + 34, row.detail, "sub")
+    yield _text(MARGIN, y + 17, row.label, "label")
+    yield _text(MARGIN, y + 34, row.detail, "sub")
     kind = "node switch" if row.name else "node gpus"
     for number, centre in zip(row.numbers, row.centres, strict=True):
-        yield svg.box(centre - BOX_WIDTH / 2, y, BOX_WIDTH, BOX_HEIGHT, kind)
+        yield _box(centre - BOX_WIDTH / 2, y, BOX_WIDTH, BOX_HEIGHT, kind)
         name = f"{short(row.one, 8)} {number:,}"
-        yield svg.text(centre, y + BOX_HEIGHT / 2 + 4.5, name, "name", anchor="middle")
+        yield _text(centre, y + BOX_HEIGHT / 2 + 4.5, name, "name", anchor="middle")
     if row.count > SHOWN:
         middle = (row.centres[-2] + row.centres[-1]) / 2
-        yield svg.text(middle, y + BOX_HEIGHT / 2 + 5, "…", "label", anchor="middle")
+        yield _text(middle, y + BOX_HEIGHT / 2 + 5, "…", "label", anchor="middle")
 
 
 UNIT = 6.0  # height of one rack unit in the drawing
@@ -189,18 +188,62 @@ def rack_drawing(racks: SwitchRacks) -> Markup:
         shapes += _rack(racks, RACK_LEFT + number * RACK_STEP, count, held)
     width = RACK_LEFT + (len(kinds) - 1) * RACK_STEP + RACK_WIDTH + 60
     height = RACK_TOP + racks.units * UNIT + 14
-    return svg.drawing(width, height, f"Elevation of racks of {racks.units} units", shapes)
+    return _drawing(width, height, f"Elevation of racks of {racks.units} units", shapes)
 
 
 def _rack(racks: SwitchRacks, x: float, count: int, held: int) -> Iterator[Markup]:
     words = f"{count:,} {TIMES} rack of {held} switch{'es' if held > 1 else ''}"
-    yield svg.text(x, 18, words, "label")
-    yield svg.text(x, 36, f"{held * racks.switch_units} of {racks.units} units in use", "sub")
+    yield _text(x, 18, words, "label")
+    yield _text(x, 36, f"{held * racks.switch_units} of {racks.units} units in use", "sub")
     bottom = RACK_TOP + racks.units * UNIT
-    yield svg.box(x, RACK_TOP, RACK_WIDTH, racks.units * UNIT, "frame")
+    yield _box(x, RACK_TOP, RACK_WIDTH, racks.units * UNIT, "frame")
     height = racks.switch_units * UNIT
     for slot in range(held):
         y = bottom - slot * racks.pitch * UNIT - height
-        yield svg.box(x + 6, y + 1, RACK_WIDTH - 12, height - 2, "node switch")
+        yield _box(x + 6, y + 1, RACK_WIDTH - 12, height - 2, "node switch")
     for unit in (1, *range(6, racks.units + 1, 6)):
-        yield svg.text(x - 6, bottom - (unit - 1) * UNIT - 1, str(unit), "tick", anchor="end")
+        yield _text(x - 6, bottom - (unit - 1) * UNIT - 1, str(unit), "tick", anchor="end")
+
+
+def _text(x: float, y: float, words: str, kind: str, *, anchor: str = "start") -> Markup:
+    """One line of text.
+
+    Examples
+    --------
+    >>> _text(1, 2, "<b>", "label")
+    Markup('<text x="1" y="2" class="label" text-anchor="start">&lt;b&gt;</text>')
+    """
+    return Markup('<text x="{}" y="{}" class="{}" text-anchor="{}">{}</text>').format(
+        _short(x), _short(y), kind, anchor, plain(words)
+    )
+
+
+def _box(x: float, y: float, width: float, height: float, kind: str) -> Markup:
+    """Rectangle with round corners."""
+    shape = Markup('<rect x="{}" y="{}" width="{}" height="{}" rx="5" class="{}"/>')
+    return shape.format(*map(_short, (x, y, width, height)), kind)
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
+    """Straight line."""
+    shape = Markup('<line x1="{}" y1="{}" x2="{}" y2="{}" class="{}"/>')
+    return shape.format(*map(_short, (x1, y1, x2, y2)), kind)
+
+
+def _arc(x1: float, x2: float, y: float, rise: float, kind: str) -> Markup:
+    """Curve between two points of one height; a negative rise bends it down."""
+    shape = Markup('<path d="M{} {} Q{} {} {} {}" class="{}"/>')
+    return shape.format(*map(_short, (x1, y, (x1 + x2) / 2, y - 2 * rise, x2, y)), kind)
+
+
+def _drawing(width: float, height: float, title: str, shapes: Iterable[Markup]) -> Markup:
+    """Whole drawing, with a title for those who cannot see it."""
+    return Markup(
+        '<svg viewBox="0 0 {} {}" role="img" aria-label="{}" class="drawing"'
+        ' style="--drawn:{}px">{}</svg>'
+    ).format(_short(width), _short(height), plain(title), _short(width), Markup("\n").join(shapes))
+
+
+def _short(value: float) -> str:
+    """At most one decimal: finer than any screen shows."""
+    return f"{value:.1f}".removesuffix(".0")

@@ -18,8 +18,8 @@ import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from netplan.files import read_lines
 from netplan.topologies.formats.draft import Draft, DraftLink, node_kind, number_draft
-from netplan.topologies.formats.reading import read_lines
 from netplan.topologies.graph import GPU, HB_SWITCH, NODE_KINDS, SWITCH, FabricGraph
 from netplan.units import BITS_PER_BYTE, GIGA, bytes_per_s
 

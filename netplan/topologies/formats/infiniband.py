@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from netplan.files import read_lines
 from netplan.topologies.formats.draft import Draft, number_draft
-from netplan.topologies.formats.reading import read_lines
 from netplan.topologies.graph import GPU, MANAGER, SWITCH, FabricGraph, network_only
 from netplan.units import bytes_per_s, gbps
 

@@ -20,9 +20,9 @@ from xml.parsers import expat
 from msgspec import Struct
 
 from netplan.errors import CatalogError
+from netplan.files import read_lines
 from netplan.topologies.as_built import Cable, End
 from netplan.topologies.cable_plan import PLAN_COLUMNS
-from netplan.topologies.formats.reading import read_lines
 from netplan.topologies.formats.sheets import CABLE_COLUMNS, ETHERNET_COLUMNS, INFINIBAND_COLUMNS
 
 MAX_UNPACKED_BYTES = 1 << 30
