@@ -23,7 +23,6 @@ MAX_PACKAGE_LINES = 38_000
 MAX_ROOM_LINES = MAX_PACKAGE_LINES // 5
 
 
-
 def name_of(path: Path) -> str:
     """Dotted name of a module."""
     parts = path.relative_to(ROOT).with_suffix("").parts

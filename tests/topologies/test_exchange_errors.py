@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import CatalogError
-from netplan import files
+from netplan.files import read_bounded
 from netplan.topologies.formats.edge_list import read_edge_list
 from netplan.topologies.formats.graphml import read_graphml
 from netplan.topologies.formats.infiniband import read_ibnetdiscover, read_topo
@@ -180,7 +180,7 @@ def test_missing_and_oversized_files(
         reader(tmp_path / "nowhere")
     path = tmp_path / "large"
     path.write_bytes(b"x" * 100)
-    monkeypatch.setattr(files, "MAX_BYTES", 99)
+    monkeypatch.setattr(read_bounded, "__defaults__", (99, "split the fabric"))
     with pytest.raises(CatalogError, match="larger than"):
         reader(path)
 
