@@ -19,8 +19,8 @@ ROOMS = (
     *("faults", "questions", "published", "studies", "cli", "__main__"),
 )
 MAX_MODULE_LINES = 600
-MAX_PACKAGE_LINES = 38_000
-MAX_ROOM_LINES = MAX_PACKAGE_LINES // 5
+# What was there when the house was built fits in 38,000 lines; more scope raises this knowingly.
+MAX_PACKAGE_LINES = 42_000
 
 
 def name_of(path: Path) -> str:
@@ -90,7 +90,8 @@ def test_no_module_room_or_package_is_a_giant() -> None:
     table = "\n".join(f"{lines:6,} {room}" for room, lines in rooms.most_common())
     print(f"{sum(LINES.values()):6,} lines in all\n{table}")  # noqa: T201 - see pytest -rP
     assert not {name: lines for name, lines in LINES.items() if lines > MAX_MODULE_LINES}
-    large = {room for room, lines in rooms.items() if lines > MAX_ROOM_LINES}
+    a_fifth = sum(LINES.values()) // 5
+    large = {room for room, lines in rooms.items() if lines > a_fifth}
     large |= {"netplan"} if sum(LINES.values()) > MAX_PACKAGE_LINES else set()
     assert not large, table
 
