@@ -39,3 +39,14 @@ def test_answers_become_json_frames_and_html(name: str) -> None:
     assert json.loads(json.dumps(answer.to_dict())) == answer.to_dict()
     assert len(answer.to_frame()) >= 1
     assert "<" in answer._repr_html_()
+
+
+def test_links_of_an_exported_fabric_are_rows() -> None:
+    asked: dict[str, Any] = {"gpus": 64, "radix": 16, "hb_size": 8, "fabric": "rail-optimized"}
+    frame = netplan.export(to="dot", **asked).to_frame()
+    # Each GPU has a link into its HB domain, one to a leaf, and as many lead from leaves up.
+    assert frame.groupby("group").size().to_dict() == {"hb": 64, "host": 64, "leaf-spine": 64}
+    lines = list(netplan.export(to="edges", **asked).lines())
+    assert ",".join(frame.columns) + "\n" == lines[0]
+    assert [",".join(map(str, row)) + "\n" for row in frame.values.tolist()] == lines[1:]
+    assert netplan.export(to="astra-sim", **asked).to_frame().shape[1] == 1

@@ -11,12 +11,13 @@ from netplan.reports.answer import Answer
 
 def _write(answer: Answer, format_: str, path: Path | None) -> None:
     """A plan is a file for other tools: CSV, or a spreadsheet by the ending of its name."""
-    if not isinstance(answer, CableSheet) or format_ != "table":
-        emit_answer(answer, format_, path)
+    if format_ or not isinstance(answer, CableSheet):
+        emit_answer(answer, format_ or "table", path)
     elif path is not None and check_ending(path) == ".xlsx":
         write_atomically(path, answer.xlsx())
     else:
         emit_lines(sheet_csv(answer.sheet()), path)
 
 
-command = command_of(Cables, show=_write)
+UNSAID = "csv or, by the name of FILE, xlsx; table with --compare"
+command = command_of(Cables, unsaid=UNSAID, show=_write)

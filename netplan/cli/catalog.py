@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from netplan.catalog import user_roots
-from netplan.cli.commands import answer_options, command_of
+from netplan.cli.commands import answer_options, command_of, sentence_of
 from netplan.cli.output import emit, emit_answer
 from netplan.questions.shelves import CatalogCheck, CheckRecords, ListRecords, find_record
 from netplan.reports.answer import to_json
@@ -41,6 +41,7 @@ SHOW = click.Command(
         click.Option(["--catalog"], metavar="DIR", help="Your own catalog folder."),
     ],
     help=_show.__doc__,
+    short_help=sentence_of(_show.__doc__),
 )
 
 command = click.Group(

@@ -92,6 +92,7 @@ def command_of(
     question: type[Question[Any]],
     *,
     formats: Sequence[str] = FORMATS,
+    unsaid: str = "",
     extra: Sequence[click.Option] = (),
     show: Show | None = None,
 ) -> click.Command:
@@ -103,6 +104,9 @@ def command_of(
         The class; its docstring is the help.
     formats
         Forms of the answer; the first is the default. None if ``show`` knows a single one.
+    unsaid
+        What form an answer has if none is asked for, where that is not the first: ``show`` gets an
+        empty one.
     extra
         Options that are no inputs, such as further files; ``show`` reads them from the context.
     show
@@ -111,7 +115,7 @@ def command_of(
     names = {option.name for option in extra}
 
     def run(**given: Any) -> None:  # noqa: ANN401 - values of all options
-        format_, path = given.pop("format_", ""), given.pop("output")
+        format_, path = given.pop("format_", None) or "", given.pop("output")
         asked = {name: value for name, value in given.items() if name not in names}
         answer = question(**read_inputs(question, asked)).ask()
         (show or emit_answer)(answer, format_, path)
@@ -122,9 +126,21 @@ def command_of(
     return click.Command(
         question.command.rpartition(" ")[2],
         callback=run,
-        params=[*options, *extra, *answer_options(formats)],
+        params=[*options, *extra, *answer_options(formats, unsaid)],
         help=help_of(question),
+        short_help=sentence_of(question.__doc__),
     )
+
+
+def sentence_of(text: str | None) -> str:
+    """The first line of a docstring, which lists of commands show whole.
+
+    Examples
+    --------
+    >>> sentence_of("Finish the study in STORE.\\n\\n    What is there stays.")
+    'Finish the study in STORE.'
+    """
+    return (text or "").strip().partition("\n")[0]
 
 
 def help_of(question: type[Question[Any]]) -> str:
@@ -183,8 +199,8 @@ def option_of(question: type[Question[Any]], one: Field[Any], option: Option) ->
     )
 
 
-def answer_options(formats: Sequence[str]) -> list[click.Option]:
-    """Form and file of the answer."""
+def answer_options(formats: Sequence[str], unsaid: str = "") -> list[click.Option]:
+    """Form and file of the answer; ``unsaid`` as in :func:`command_of`."""
     output = click.Option(
         ["-o", "--output"],
         type=click.Path(path_type=Path),
@@ -195,8 +211,7 @@ def answer_options(formats: Sequence[str]) -> list[click.Option]:
     form = click.Option(
         ["--format", "format_"],
         type=click.Choice(formats),
-        default=formats[0],
-        show_default=True,
-        help="Form of the answer.",
+        default=None if unsaid else formats[0],
+        help=f"Form of the answer.  [default: {unsaid or formats[0]}]",
     )
     return [form, output]

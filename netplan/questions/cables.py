@@ -82,7 +82,9 @@ def check_ending(path: Path) -> str:
     """
     ending = path.suffix.lower()
     if ending not in ENDINGS:
-        raise InputError(f"-o {path}: unknown kind of table: name it .csv or .xlsx")
+        raise InputError(
+            f"-o {path}: unknown kind of table: name it .csv or .xlsx, or say --format"
+        )
     return ending
 
 
@@ -228,7 +230,7 @@ class Cables(FabricQuestion[Answer]):
     host_gpus: int | None = optional(
         "Name hosts of so many GPUs instead of GPUs.", "whole", unit="GPUs"
     )
-    compare: tuple[Path, Path] | None = optional(
+    compare: tuple[str | Path, str | Path] | None = optional(
         "Say what differs between two tables or graphs instead.",
         "path",
         values=2,
@@ -238,11 +240,12 @@ class Cables(FabricQuestion[Answer]):
     def ask(self) -> Answer:
         """The table, or the comparison."""
         if self.compare is not None:
-            for path in self.compare:
+            plan, as_built = map(Path, self.compare)
+            for path in (plan, as_built):
                 if not path.is_file():
                     raise InputError(f"--compare: file '{path}' does not exist")
             return compare_cables(
-                *self.compare, switch=self.switch, radix=self.radix, catalog=self.catalog
+                plan, as_built, switch=self.switch, radix=self.radix, catalog=self.catalog
             )
         if self.gpus is None:
             raise InputError("Missing option '--gpus', or '--compare' with two files")

@@ -210,7 +210,8 @@ class CostAnswer(Answer):
             column(energy, "bill.life.energy_per_year.base", shown="wide"),
             column(life, "bill.life.total.base", shown="wide"),
         ]
-        legend = [f"cost/year in {scale.title}: annuity of the price, and energy."]
+        amounts = f"Amounts a year and over life in {scale.title}"
+        legend = [f"{amounts}; cost/year: annuity of the price, and energy."]
         if any(bill.quote.unpriced for bill in self.bills):
             legend.append("≥: lines without a price in this book are not in the sum.")
         return Table("fabrics", columns, self.rows, legend=tuple(legend))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from netplan.errors import InputError
 from netplan.questions.inputs import CatalogReader
@@ -20,7 +20,12 @@ from netplan.reports.sections import Heading, Section, Table, Verbatim, column
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.formats.edge_list import edge_list_lines, read_edge_list
+from netplan.topologies.formats.edge_list import (
+    COLUMNS,
+    edge_list_lines,
+    edge_rows,
+    read_edge_list,
+)
 from netplan.topologies.formats.graphml import graphml_lines, read_graphml
 from netplan.topologies.formats.infiniband import read_ibnetdiscover, read_topo, topo_lines
 from netplan.topologies.formats.writers import (
@@ -32,6 +37,9 @@ from netplan.topologies.formats.writers import (
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 WRITERS: Mapping[str, Callable[[FabricGraph], Iterable[str]]] = {
     "graphml": graphml_lines,
@@ -74,6 +82,7 @@ class GraphFile(Answer):
 
     inputs: dict[str, object]
     make: Callable[[], Iterable[str]]
+    graph: Callable[[], FabricGraph] | None = None
 
     def lines(self) -> Iterator[str]:
         """Lines of the file, each with its end."""
@@ -82,6 +91,14 @@ class GraphFile(Answer):
     def to_dict(self) -> dict[str, Any]:
         """The file as one text."""
         return answer_dict(self.inputs, text="".join(self.lines()))
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row a link, in the columns of an edge list; a network without links has its lines."""
+        import pandas as pd
+
+        if self.graph is None:
+            return pd.DataFrame({"line": [line.rstrip("\n") for line in self.lines()]})
+        return pd.DataFrame(edge_rows(self.graph()), columns=COLUMNS)
 
     def sections(self) -> Iterator[Section]:
         """The file as it is."""
@@ -110,6 +127,11 @@ class Export(FabricQuestion[GraphFile]):
     >>> file = export(to="slurm", gpus=64, radix=8, hb_size=8, fabric="fat-tree")
     >>> print(next(file.lines()).strip())
     SwitchName=s1-0 Nodes=node0
+
+    In Python its links are a frame, whatever the format:
+
+    >>> file.to_frame()[["source", "target", "gbps"]].values[-1].tolist()
+    ['plane-3/spine-3', 'plane-3/core-1', 400.0]
     """
 
     command: ClassVar[str] = "export"
@@ -120,7 +142,7 @@ class Export(FabricQuestion[GraphFile]):
     )
 
     to: str = required("Format to write.", "choice", choices=FORMATS)
-    graph: Path | None = optional(
+    graph: str | Path | None = optional(
         "Convert this graph instead (.graphml, .csv, .topo, .ibnetdiscover).", "path"
     )
 
@@ -129,14 +151,14 @@ class Export(FabricQuestion[GraphFile]):
         if self.to not in FORMATS:
             raise InputError(f"unknown format {self.to!r}: use one of {', '.join(FORMATS)}")
         if self.graph is not None:
-            return self._converted(self.graph)
+            return self._converted(Path(self.graph))
         if self.gpus is None:
             raise InputError("Missing option '--gpus', or '--graph' to convert a file")
         reader = CatalogReader(self.catalog, self.overrides)
         spec, sizing = self.asked_of(reader)
         inputs = self.inputs(hb_size=sizing.hb_size, set=reader.replaced())
         if self.to != ASTRA_SIM:
-            return GraphFile(inputs, lambda: WRITERS[self.to](expand(spec, sizing)))
+            return self._file(inputs, lambda: expand(spec, sizing))
         built = build_fabric(spec, sizing)
         if not built.levels:
             raise InputError(f"{spec.name} has no levels in this size: ASTRA-sim cannot take it")
@@ -149,7 +171,10 @@ class Export(FabricQuestion[GraphFile]):
             )
         read = read_graph(path, hb_size=self.hb_size)
         inputs = {"to": self.to, "graph": str(path), "hb_size": read.hb_size}
-        return GraphFile(inputs, lambda: WRITERS[self.to](read))
+        return self._file(inputs, lambda: read)
+
+    def _file(self, inputs: dict[str, object], graph: Callable[[], FabricGraph]) -> GraphFile:
+        return GraphFile(inputs, lambda: WRITERS[self.to](graph()), graph)
 
 
 export = asks(Export)

@@ -212,8 +212,8 @@ class Loads(RunQuestion[LoadsAnswer]):
     )
     hot: int = shared("Hottest links to name.", "whole", low=0)
     seed: int = optional("Seed of hashed routing.", "whole", default=0, high=2**64)
-    matrix: Path | None = optional("This traffic (.npz, .csv), not a plan's.", "path")
-    graph: Path | None = optional(
+    matrix: str | Path | None = optional("This traffic (.npz, .csv), not a plan's.", "path")
+    graph: str | Path | None = optional(
         "On this graph (.graphml, .csv, .topo, .ibnetdiscover); needs --matrix.", "path"
     )
     bounds: bool = optional(
@@ -228,7 +228,7 @@ class Loads(RunQuestion[LoadsAnswer]):
             raise InputError("Missing option '--gpus'")
         require_least("hot", self.hot)
         require_least("seed", self.seed)
-        return self._of_run() if self.matrix is None else self._of_matrix(self.matrix)
+        return self._of_run() if self.matrix is None else self._of_matrix(Path(self.matrix))
 
     def _of_run(self) -> LoadsAnswer:
         run = self.place()
@@ -276,7 +276,7 @@ class Loads(RunQuestion[LoadsAnswer]):
     def _graph(self) -> tuple[FabricGraph, dict[str, object]]:
         """Somebody's graph, or that of a fabric of the catalog; and the values replaced in it."""
         if self.graph is not None:
-            return read_graph(self.graph, hb_size=self.hb_size), {}
+            return read_graph(Path(self.graph), hb_size=self.hb_size), {}
         reader = CatalogReader(self.catalog, self.overrides)
         on, spec = reader.load(ACCELERATORS, self.accelerator), reader.load(FABRICS, self.fabric)
         sizing = self.sized(on)

@@ -149,14 +149,14 @@ class CheckRecords(Question[CatalogCheck]):
 
     command: ClassVar[str] = "catalog check"
 
-    files: Sequence[Path] = several("These files.", "path", argument=True)
+    files: Sequence[str | Path] = several("These files.", "path", argument=True)
     role: str | None = optional("What the files describe, if their folder does not say so.")
     overrides: None = absent()
 
     def ask(self) -> CatalogCheck:
         """Read every file with its schema."""
         if self.files:
-            return CatalogCheck(tuple(_check(path, self.role) for path in self.files))
+            return CatalogCheck(tuple(_check(Path(path), self.role) for path in self.files))
         roots = user_roots(self.catalog)
         checked = ((shelf, shelf.check(roots)) for shelf in _shelves(self.role))
         found = (Verdict(shelf.role, *one) for shelf, files in checked for one in files)

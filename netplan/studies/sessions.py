@@ -219,14 +219,14 @@ class StudyStatus(Answer):
 class _StoreQuestion(Question[AnswerT_co]):
     """A question about a results file."""
 
-    store: Path = required("Results file, or the name of its study.", "path", argument=True)
+    store: str | Path = required("Results file, or the name of its study.", "path", argument=True)
     overrides: None = absent()
 
     @property
     def path(self) -> Path:
         """The file by its path, or by the name of its study in this folder."""
-        named = Path(f"{self.store}{SUFFIX}")
-        return named if not self.store.exists() and named.exists() else self.store
+        given, named = Path(self.store), Path(f"{self.store}{SUFFIX}")
+        return named if not given.exists() and named.exists() else given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,7 +303,7 @@ class RunStudy(Evaluating):
         metavar="INPUT=VALUE,...",
         default=(),
     )
-    store: Path | None = optional("Results file.", "path", otherwise="NAME.study")
+    store: str | Path | None = optional("Results file.", "path", otherwise="NAME.study")
     dry_run: bool = optional(
         "Only say how large it is and how long it may take.", "flag", default=False
     )
@@ -313,7 +313,7 @@ class RunStudy(Evaluating):
         made = load_study(self.study, parse_changes(self.vary), self.catalog)
         if self.dry_run:
             return StudyEstimate.of(made, self.resources)
-        return self.evaluate(made, self.store or Path(f"{made.name}{SUFFIX}"))
+        return self.evaluate(made, Path(self.store or f"{made.name}{SUFFIX}"))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,6 +85,17 @@ def test_a_switch_that_does_not_fit_makes_no_plan() -> None:
     assert error.count("\n") == 1
 
 
+def test_the_form_of_a_plan_is_what_help_says(plan: Path, tmp_path: Path) -> None:
+    text = " ".join(netplan("cables", "--help").stdout.split())
+    assert "[default: csv or, by the name of FILE, xlsx; table with --compare]" in text
+    table = netplan(*SMALL, "--format", "table").stdout
+    assert table.startswith("Cable plan of rail-optimized\n\nlabel ")
+    path = tmp_path / "plan.txt"
+    assert netplan(*SMALL, "--format", "table", "-o", str(path)).returncode == 0
+    assert path.read_text(encoding="utf-8") == table
+    assert netplan(*SMALL, "--format", "csv").stdout == plan.read_text(encoding="utf-8")
+
+
 def test_ufm_files() -> None:
     mapping = netplan(*SMALL, "--to", "ufm-hca", "--host-gpus", "4").stdout
     assert mapping == "port,hca-name\n1,mlx5_0\n2,mlx5_1\n3,mlx5_2\n4,mlx5_3\n"
@@ -96,7 +107,7 @@ def test_ufm_files() -> None:
 
 def test_bad_input(plan: Path, tmp_path: Path) -> None:
     assert "Missing option '--gpus', or '--compare'" in refused("cables")
-    assert "plan.txt: unknown kind of table: name it .csv or .xlsx" in refused(
+    assert "plan.txt: unknown kind of table: name it .csv or .xlsx, or say --format" in refused(
         *SMALL, "-o", str(tmp_path / "plan.txt")
     )
     row = ",gpu-0,1,,,rail-0/leaf-0,1,,,400,"

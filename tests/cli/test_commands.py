@@ -1,6 +1,7 @@
 """Every command: help, README, catalog and verify."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,15 @@ def test_every_command_has_help_and_stands_in_the_readme(name: str) -> None:
     assert f"netplan {name}" in README
     # Examples stand on lines of their own, as they can be copied.
     assert "\\b" not in done.stdout
+
+
+@pytest.mark.parametrize("group", ["study", "catalog", "report"])
+def test_lists_of_commands_have_whole_sentences(group: str) -> None:
+    listed = netplan(group, "--help").stdout.partition("\nCommands:\n")[2]
+    # A name stands two columns in, what goes on from the line above further in.
+    said = re.split(r"\n  (?=\w)", "\n" + listed.rstrip())[1:]
+    assert said
+    assert all(one.endswith(".") and "..." not in one.removesuffix("...).") for one in said)
 
 
 def test_version() -> None:

@@ -1,17 +1,21 @@
 """Question classes: each input once, from the defaults file to the option and the documentation."""
 
 import inspect
+from collections.abc import Iterator
 from dataclasses import MISSING
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
 import netplan
 from netplan.cli.commands import command_of
+from netplan.cli.main import COMMANDS
+from netplan.cli.main import netplan as netplan_cli
 from netplan.errors import CatalogError, UnknownNameError
 from netplan.questions.compare import Compare, compare
-from netplan.questions.question import options_of
+from netplan.questions.question import Question, options_of
 
 command = command_of(Compare)
 
@@ -82,3 +86,23 @@ def test_every_command_is_click(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert "netplan compare --gpus 32768 --radix 128" in text
     assert "[default: gpt-1t]" in text
+
+
+def all_questions(kind: type[Question[Any]] = Question) -> Iterator[type[Question[Any]]]:
+    """Every class of questions that is loaded."""
+    for one in kind.__subclasses__():
+        yield one
+        yield from all_questions(one)
+
+
+def test_files_may_be_named_by_text_and_their_types_say_so() -> None:
+    for name in COMMANDS:
+        netplan_cli.get_command(click.Context(netplan_cli), name)
+    files = {
+        f"{kind.__name__}.{one.name}": one.type
+        for kind in all_questions()
+        for one, option in options_of(kind)
+        if option.kind == "path"
+    }
+    assert {"Cables.compare", "Loads.graph", "Export.graph"} <= set(files)
+    assert not {name: of for name, of in files.items() if "str | pathlib" not in str(of)}

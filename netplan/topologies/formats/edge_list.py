@@ -30,18 +30,25 @@ COLUMNS = (
 NEEDED = ("source", "target", "gbps")
 
 
-def edge_list_lines(graph: FabricGraph) -> Iterator[str]:
-    """Write a graph as an edge list, line by line."""
-    yield ",".join(COLUMNS) + "\n"
+LinkRow = tuple[str, str, int, str, str, int, float, str, str]
+"""A link as ``COLUMNS`` say it."""
+
+
+def edge_rows(graph: FabricGraph) -> Iterator[LinkRow]:
+    """Every link in the columns of an edge list, rates in Gb/s."""
     names = graph.node_names()
     kinds = [NODE_KINDS[kind] for kind in graph.node_kind.tolist()]
     for a, a_port, b, b_port, rate, length, group in graph.link_rows():
-        fields = (
-            *(_quoted(names[a]), kinds[a], str(a_port)),
-            *(_quoted(names[b]), kinds[b], str(b_port)),
-            *(repr(rate * BITS_PER_BYTE / GIGA), length, _quoted(group)),
-        )
-        yield ",".join(fields) + "\n"
+        at_gbps = rate * BITS_PER_BYTE / GIGA
+        yield names[a], kinds[a], a_port, names[b], kinds[b], b_port, at_gbps, length, group
+
+
+def edge_list_lines(graph: FabricGraph) -> Iterator[str]:
+    """Write a graph as an edge list, line by line."""
+    yield ",".join(COLUMNS) + "\n"
+    for a, a_kind, a_port, b, b_kind, b_port, at_gbps, length, group in edge_rows(graph):
+        ends = f"{_quoted(a)},{a_kind},{a_port},{_quoted(b)},{b_kind},{b_port}"
+        yield f"{ends},{at_gbps!r},{length},{_quoted(group)}\n"
 
 
 def read_edge_list(path: Path, *, hb_size: int = 1) -> FabricGraph:
