@@ -27,7 +27,7 @@ from netplan.costing.materials import (
 )
 from netplan.costing.power import PowerBook
 from netplan.costing.prices import PriceBook
-from netplan.costing.pricing import PowerDraw, Quote, power_of, price_bill
+from netplan.costing.pricing import PowerDraw, Quote, lent_notes, power_of, price_bill
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import Driver, drivers
 from netplan.costing.switches import SwitchModel, check_switch, circuit_layer
@@ -230,7 +230,8 @@ def make_bill(
     quote = price_bill(ordered, books.prices, currency)
     draw = power_of(lines, books.power, books.models)
     site = (f"{network.name}: {note}" for network, _ in books.networks for note in network.notes)
-    return Bill(fabric, quote, draw, made.racks, (*made.notes, *site))
+    notes = (*made.notes, *site, *lent_notes(quote, books.prices))
+    return Bill(fabric, quote, draw, made.racks, notes)
 
 
 def _materials(spec: FabricSpec, sizing: Sizing, fabric: Fabric, books: BillBooks) -> _Materials:

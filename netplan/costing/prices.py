@@ -5,16 +5,18 @@ buyer pays for one unit is the row, its quantity break, the book's discount and 
 order (:meth:`PriceBook.offer`).
 """
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec import Meta, field
+from msgspec import Meta, field, structs
 
 from netplan.catalog import Record, Shelf
 from netplan.costing.ranges import Range
 from netplan.errors import CatalogError, one_line
-from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveInt
+from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveInt, replace
 
 Part = Literal[
     "switch_port",
@@ -142,6 +144,12 @@ class Price(Entry, frozen=True, kw_only=True):
         return (reached[-1] / self.base) * full
 
 
+class LentPrice(Price, frozen=True, kw_only=True):
+    """A row that stands in from another book, which ``book`` names."""
+
+    book: str
+
+
 PriceKey = tuple[str, float | None, str]
 """Part, speed [Gb/s] and model of a row."""
 
@@ -154,12 +162,15 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
     """Prices of one source or date, in one currency.
 
     ``rates`` convert other currencies; ``discount`` is taken off every price of the book.
+    ``other_speeds`` names the book whose rows stand in at link rates that this one does not price,
+    for parts that it prices at another rate.
     """
 
     currency: Currency
     rates: dict[Currency, Rate] = field(default_factory=dict)
     discount: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     prices: tuple[Price, ...]
+    other_speeds: str = ""
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -244,5 +255,49 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
     def _per_usd(self, currency: str) -> float:
         return 1.0 if currency == US_DOLLAR else self.rates[currency].per_usd
 
+    def with_speeds_of(self, other: "PriceBook") -> "PriceBook":
+        """The book, with another's rows at link rates that it does not price, and their book named.
 
-PRICE_BOOKS = Shelf("prices", "costing/prices", PriceBook)
+        Only parts that it prices at some rate are taken, so that a bill has the same lines with a
+        price at every rate.
+        """
+        parts = {row.part for row in self.prices if row.speed_gbps is not None and not row.model}
+        known = _by_key(self.prices)
+        lent = (
+            LentPrice(book=other.name, **structs.asdict(row))
+            for row in other.prices
+            if row.part in parts
+            and not row.model
+            and (row.part, row.speed_gbps, "") not in known
+            and (row.currency == self.currency or self._knows(row.currency))
+        )
+        return replace(self, prices=(*self.prices, *lent))
+
+
+class PriceShelf(Shelf[PriceBook], frozen=True):
+    """Price books, each with the rows that stand in from another."""
+
+    def load(
+        self,
+        name: str,
+        roots: Sequence[Path] = (),
+        overrides: Mapping[str, str] | None = None,
+    ) -> PriceBook:
+        """Load a book; values of rows that stand in are replaced as if they were its own."""
+        plain = super().load(name, roots)
+        if not plain.other_speeds:
+            return super().load(name, roots, overrides)
+        lent = plain.with_speeds_of(super().load(plain.other_speeds, roots)).prices
+        labels = [f"prices.{row.part}@{row.speed_gbps:g}." for row in lent[len(plain.prices) :]]
+        mine, theirs = {}, {}
+        for key, text in (overrides or {}).items():
+            role, _, field_ = key.partition(".")
+            if role in (self.role, plain.name) and field_.startswith(tuple(labels)):
+                theirs[f"{self.role}.{field_}"] = text
+            else:
+                mine[key] = text
+        other = super().load(plain.other_speeds, roots, theirs)
+        return super().load(name, roots, mine).with_speeds_of(other)
+
+
+PRICE_BOOKS = PriceShelf("prices", "costing/prices", PriceBook)

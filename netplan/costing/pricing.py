@@ -4,13 +4,13 @@ A line is priced by its model where the book has that model, else by its part at
 quantity break counts all units of one price row on the bill, spares included, as one order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
 from netplan.costing.materials import BillItem
 from netplan.costing.power import PowerBook
-from netplan.costing.prices import Price, PriceBook
+from netplan.costing.prices import PART_NAMES, LentPrice, Price, PriceBook
 from netplan.costing.ranges import Range
 from netplan.costing.switches import SwitchModel
 
@@ -121,6 +121,34 @@ def price_bill(lines: Sequence[BillItem], book: PriceBook, currency: str = "") -
         high += line.order * (units * offer.high)
         items.append(PricedItem(line, price, units, offer))
     return Quote(tuple(items), currency, Range(low, base, high))
+
+
+def lent_notes(quote: Quote, book: PriceBook) -> Iterator[str]:
+    """What of a quote stands in from other books: one sentence a link rate and book."""
+    found: dict[tuple[str, float | None], dict[str, LentPrice]] = {}
+    for item in quote.items:
+        row = item.price
+        if isinstance(row, LentPrice):
+            found.setdefault((row.book, row.speed_gbps), {})[PART_NAMES[row.part]] = row
+    for (other, speed), rows in found.items():
+        sources = "; ".join(dict.fromkeys(f"{row.source}, {row.date}" for row in rows.values()))
+        yield (
+            f"{book.name} has no prices at {speed:g} Gb/s: {' and '.join(rows)} at those of {other}"
+            f" ({sources})."
+        )
+
+
+def books_in_use(name: str, quotes: Iterable[Quote]) -> str:
+    """Name of a price book, with those that lend it rows for these quotes.
+
+    Examples
+    --------
+    >>> books_in_use("2026", [])
+    '2026'
+    """
+    rows = (item.price for quote in quotes for item in quote.items)
+    lent = {f"{row.book} for {row.speed_gbps:g}G" for row in rows if isinstance(row, LentPrice)}
+    return " and ".join((name, *sorted(lent)))
 
 
 def _row(line: BillItem, book: PriceBook) -> tuple[Price | None, int]:

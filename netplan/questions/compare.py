@@ -10,6 +10,7 @@ from msgspec import Struct
 from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
 from netplan.costing.materials import BillItem
 from netplan.costing.prices import PART_NAMES
+from netplan.costing.pricing import books_in_use
 from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES, require_switch
 from netplan.errors import InfeasibleError, InputError
@@ -194,7 +195,9 @@ class Comparison(Answer):
 
     def _heading(self) -> Heading:
         inputs = self.inputs
-        books = f"prices {inputs['prices']}, power {inputs['power']}"
+        quotes = (row.bill.quote for row in self.rows if row.bill)
+        prices = books_in_use(str(inputs["prices"]), quotes)
+        books = f"prices {prices}, power {inputs['power']}"
         if inputs["timing"]:
             books += f"; {training_words(inputs)}"
         return Heading(

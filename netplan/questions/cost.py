@@ -13,7 +13,7 @@ from msgspec import Struct
 from netplan.costing.fabric_bill import Bill, BillBooks, FabricBill, Unbuildable, make_bill
 from netplan.costing.lifetime import Running, lifetime
 from netplan.costing.materials import BillItem, left_out, parse_spares
-from netplan.costing.pricing import PricedItem
+from netplan.costing.pricing import PricedItem, books_in_use
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import BreakEven, Driver, break_even
 from netplan.costing.switches import require_switch
@@ -176,8 +176,9 @@ class CostAnswer(Answer):
         inputs = self.inputs
         switch = f"switches {inputs['switch']}" if inputs["switch"] else "switches"
         less = f" less {100 * inputs['discount']:g} %" if inputs["discount"] else ""
+        prices = books_in_use(inputs["prices"], (bill.quote for bill in self.bills))
         books = (
-            f"prices {inputs['prices']}{less} in {self.currency}, power {inputs['power']};"
+            f"prices {prices}{less} in {self.currency}, power {inputs['power']};"
             f" {inputs['years']} years, PUE {inputs['pue']:g}, {inputs['tariff_per_kwh']:.4g}"
             f" {self.currency}/kWh, {100 * inputs['interest']:.3g} % interest"
         )

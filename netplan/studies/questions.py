@@ -219,7 +219,10 @@ def catalog_sha256(ask: str, named: Mapping[str, set[Scalar]], catalog: str | No
     defaults = {name: value for name, value in known.items() if name not in named}
     digest = hashlib.sha256(json.dumps(defaults, sort_keys=True, default=str).encode())
     for name, shelf in SHELVES.items():
-        values = named.get(name, {defaults.get(name)})
+        values = set(named.get(name, {defaults.get(name)}))
+        if shelf is PRICE_BOOKS:  # and the books that stand in for these
+            books = [PRICE_BOOKS.load(str(one), roots) for one in values if one]
+            values |= {book.other_speeds for book in books}
         for value in sorted(str(value) for value in values if value not in (None, "")):
             path = shelf.find(value, roots)
             digest.update(f"{shelf.role}/{_place(path)}\n".encode() + path.read_bytes())
