@@ -279,12 +279,12 @@ def _cards(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
     speed = fabric.sizing.speed_gbps
     real = hardware.switch is not None and bool(fabric.tiers)
     item = hardware.cabling.card(speed).item if real else f"Network card port, {speed:g}G"
-    each = fabric.nic_ports // fabric.sizing.gpus
+    each = fabric.card_ports // fabric.sizing.gpus
     yield BillItem(
         category="cards",
         item=item,
         specification=f"1 port of {speed:g} Gb/s",
-        quantity=fabric.nic_ports,
+        quantity=fabric.card_ports,
         unit="port",
         part="nic_port",
         speed_gbps=speed,

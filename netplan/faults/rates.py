@@ -246,7 +246,7 @@ def unit_counts(fabric: Fabric, *, circuit_switches: int = 0) -> dict[Unit, int]
     leaves = sum(tier.switches for tier in fabric.tiers[: len(hosts)])
     return {
         "gpu": fabric.sizing.gpus,
-        "nic_port": fabric.nic_ports,
+        "nic_port": fabric.card_ports,
         "host_link": sum(group.links for group in hosts),
         "trunk_link": sum(group.links for group in trunks),
         "transceiver": fabric.transceivers,

@@ -20,12 +20,11 @@ from msgspec import Struct
 
 from netplan.arrays import Ints
 from netplan.topologies.bcube import bcube_ports
-from netplan.topologies.clos import ceil_div
 from netplan.topologies.dragonfly import dragonfly_shape
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.graph import connected_parts
 from netplan.topologies.specs import FabricSpec
-from netplan.topologies.switched import endpoints
+from netplan.topologies.switched import clos_tree, endpoints
 
 TWO_TIERS = 2
 
@@ -107,8 +106,8 @@ def _leaf_of(spec: FabricSpec, fabric: Fabric, gpu: Ints) -> Ints:
     sizing = fabric.sizing
     match spec.family:
         case "clos" | "scalable-units":
-            leaves = fabric.tiers[0].switches // spec.planes
-            return _spread_over(endpoints(spec, sizing, gpu), _room(spec, sizing), leaves)
+            tree = clos_tree(spec, sizing)
+            return _spread_over(endpoints(spec, sizing, gpu), tree.endpoints, tree.leaves)
         case "rail-only":
             return _rail_leaf(sizing, gpu)
         case "dragonfly":
@@ -117,15 +116,6 @@ def _leaf_of(spec: FabricSpec, fabric: Fabric, gpu: Ints) -> Ints:
             return gpu // bcube_ports(spec, sizing)
         case "torus":
             return gpu  # no switches: never asked
-
-
-def _room(spec: FabricSpec, sizing: Sizing) -> int:
-    """Endpoints of a Clos network, dark ones of a scalable unit included [1]."""
-    hosts = sizing.gpus + spec.management_links
-    if spec.family != "scalable-units":
-        return hosts
-    unit = sizing.hb_size * (sizing.radix // 2)
-    return ceil_div(hosts, unit) * unit
 
 
 def _spread_over(end: Ints, ends: int, leaves: int) -> Ints:
@@ -161,19 +151,17 @@ def _joined_above(spec: FabricSpec, fabric: Fabric) -> bool:
 def _clos_joined(spec: FabricSpec, fabric: Fabric) -> bool:
     """Whether a Clos network stays joined if a switch above its leaves fails.
 
-    Two tiers with one spine: its failure leaves each leaf alone. More tiers with one uplink a leaf:
-    there is one plane, a Clos network over the leaves, whose own leaves may fail. It has spines to
-    spare: more leaves than one switch has ports lie under three or more of its own, and the uplinks
-    of these, half of their ports, are more than one spine holds.
+    Two tiers with one spine: its failure leaves each leaf alone. More tiers with one plane: it is a
+    Clos network over the leaves, whose own leaves may fail. It has spines to spare: more leaves
+    than one switch has ports send up more links than one spine holds.
     """
-    switches = [tier.switches for tier in fabric.tiers]
-    several = switches[1] if len(switches) == TWO_TIERS else fabric.links[1].links // switches[0]
-    if several > 1:
+    tiers = clos_tree(spec, fabric.sizing).tiers
+    if len(tiers) < TWO_TIERS or tiers[1].planes > 1:
         return True
     domain, leaf = _ends(spec, fabric)
-    if len(switches) == TWO_TIERS:
+    if len(tiers) == TWO_TIERS:
         return _joins(domain, leaf)
-    return _leads_out(domain, leaf, _spread_over(leaf, switches[0], switches[1]))
+    return _leads_out(domain, leaf, _spread_over(leaf, tiers[0].switches, tiers[1].switches))
 
 
 def _dragonfly_joined(spec: FabricSpec, fabric: Fabric) -> bool:

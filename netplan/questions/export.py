@@ -27,7 +27,12 @@ from netplan.topologies.formats.edge_list import (
     read_edge_list,
 )
 from netplan.topologies.formats.graphml import graphml_lines, read_graphml
-from netplan.topologies.formats.infiniband import read_ibnetdiscover, read_topo, topo_lines
+from netplan.topologies.formats.infiniband import (
+    ibnetdiscover_lines,
+    read_ibnetdiscover,
+    read_topo,
+    topo_lines,
+)
 from netplan.topologies.formats.writers import (
     astra_sim_network,
     dot_lines,
@@ -47,6 +52,7 @@ WRITERS: Mapping[str, Callable[[FabricGraph], Iterable[str]]] = {
     "edges": edge_list_lines,
     "simai": simai_lines,
     "topo": topo_lines,
+    "ibnetdiscover": ibnetdiscover_lines,
     "slurm": slurm_lines,
 }
 ASTRA_SIM = "astra-sim"
@@ -112,7 +118,8 @@ class GraphFile(Answer):
 class Export(FabricQuestion[GraphFile]):
     """Write a fabric, port to port, in the format of another tool.
 
-    ``simai`` is also that of ns-3, ``topo`` that of ibdiagnet, ``slurm`` a topology.conf;
+    ``simai`` is also that of ns-3, ``topo`` that of ibdiagnet, ``ibnetdiscover`` what that would
+    find and ibsim simulates, ``slurm`` a topology.conf;
     ``astra-sim`` is a network in YAML, made from the fabric's levels.
 
     Raises

@@ -333,8 +333,15 @@ def _domain_gear(
 
 
 def _incomplete(designs: Sequence[Design], objective: Objective, books: BillBooks) -> Iterator[str]:
-    """Name the parts without which designs could not be compared."""
-    left_out = [design for design in designs if not design.complete(objective)]
+    """Name the parts without which designs could not be compared, and designs without any part."""
+    open_ones = [design for design in designs if not design.complete(objective)]
+    left_out = [design for design in open_ones if unpriced_parts((design,), objective)]
+    bare = [design for design in open_ones if not unpriced_parts((design,), objective)]
+    if bare:
+        yield (
+            f"Left out, {counted(len(bare), 'design')} of {_fabrics(bare)}: no network to buy,"
+            " since all GPUs are in one HB domain."
+        )
     if left_out:
         what = "price" if objective == "cost" else "power"
         yield (

@@ -103,4 +103,5 @@ def sizing_on(
         hb_latency_s=accelerator.hb_latency_s,
         network_latency_s=accelerator.network_latency_s,
         oversubscription=oversubscription,
+        chip_ports=accelerator.chip_ports,
     )

@@ -190,7 +190,8 @@ def _specs(
     """The named fabrics, or all; and apart, those whose own HB domains have no size asked for."""
     if fabrics:
         return tuple(reader.load(FABRICS, name) for name in dict.fromkeys(fabrics)), ()
-    known = [reader.load(FABRICS, name) for name in FABRICS.paths(reader.roots)]
+    every = [reader.load(FABRICS, name) for name in FABRICS.paths(reader.roots)]
+    known = [spec for spec in every if spec.even_pods]  # others only where they are named
     fits = {
         spec.name: not hb_sizes or spec.hb_size is None or spec.hb_size in hb_sizes
         for spec in known

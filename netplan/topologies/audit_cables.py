@@ -3,7 +3,8 @@
 Cables: ports used twice or beyond the radix, oversubscription not stated. Switches are ordered into
 tiers by their distance from the hosts. A tier is oversubscribed where a switch has more bandwidth
 below than above; the worst switch of each tier is named. Networks whose first tier is joined to
-itself (dragonflies, tori) have no tiers, and nothing is said of them.
+itself (dragonflies, tori) have no tiers, and nothing is said of them. The switches of a tier should
+be joined alike, as OpenSM's fat-tree routing asks.
 
 SimAI (ns-3) topologies: a header that disagrees with the body. Line 1 announces nodes, GPUs a
 server, HB switches, switches, links and the type of GPU, some versions with a seventh field; the
@@ -16,10 +17,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from math import isnan
 
+import numpy as np
 from msgspec import Struct
 
 from netplan.topologies.as_built import Cable, ports_twice
 from netplan.topologies.audit_designs import Finding
+from netplan.topologies.graph import connected_parts
 
 HOST = re.compile(r"(gpu|node|host|server|manager|dgx|hgx|nic|hca|worker)", re.IGNORECASE)
 DIGITS = re.compile(r"\d+")
@@ -50,7 +53,9 @@ def audit_cables(path: str, cables: Sequence[Cable], claims: Claims) -> Iterator
     hosts = {end.device for cable in cables for end in cable[:2] if HOST.match(end.device)}
     if claims.radix is not None:
         yield from _beyond(path, cables, hosts, claims.radix)
-    yield from _oversubscribed(path, cables, hosts, claims.oversubscription)
+    tier = _tiers(cables, hosts)
+    yield from _oversubscribed(path, cables, tier, claims.oversubscription)
+    yield from _unequal(path, cables, tier)
 
 
 def _where(path: str, cable: Cable) -> str:
@@ -73,10 +78,9 @@ def _beyond(path: str, cables: Sequence[Cable], hosts: set[str], radix: int) -> 
 
 
 def _oversubscribed(
-    path: str, cables: Sequence[Cable], hosts: set[str], said: float
+    path: str, cables: Sequence[Cable], tier: Mapping[str, int], said: float
 ) -> Iterator[Finding]:
     """The worst switch of every tier that has more bandwidth below than said."""
-    tier = _tiers(cables, hosts)
     below: dict[str, float] = defaultdict(float)
     above: dict[str, float] = defaultdict(float)
     for cable in cables:
@@ -104,6 +108,53 @@ def _oversubscribed(
             f"{below[worst]:g} below, {above[worst]:g} above; {len(over)} switches of tier {height}"
         )
         yield Finding(what, f"{path} {worst}", ratio, f"{said:g}:1, or say it", why)
+
+
+def _unequal(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Iterator[Finding]:
+    """Tiers of a tree whose switches differ in their neighbours, or in the cables to one.
+
+    OpenSM's fat-tree routing then refuses the tree (opensm(8), Fat-tree Routing Algorithm). Leaves
+    may differ in hosts. Networks beside each other, such as rails, are told apart.
+    """
+    groups: dict[str, Counter[str]] = {name: Counter() for name in tier if tier[name] > 0}
+    for cable in cables:
+        ends = cable.a.device, cable.z.device
+        low, high = sorted(tier.get(name, -1) for name in ends)
+        if low > 0 and low + 1 != high:
+            return  # no tree
+        if low > 0:
+            for name, other in (ends, ends[::-1]):
+                groups[name][other] += 1
+    number = {name: place for place, name in enumerate(groups)}
+    pairs = [(number[name], number[other]) for name in groups for other in groups[name]]
+    source, target = np.array(pairs, np.int64).reshape(-1, 2).T
+    network = connected_parts(len(groups), source, target)
+    for side, step in (("above", 1), ("below", -1)):
+        shapes: dict[tuple[int, int], dict[str, tuple[int, ...]]] = defaultdict(dict)
+        for name, others in groups.items():
+            sizes = [count for other, count in others.items() if tier[other] == tier[name] + step]
+            place = tier[name], int(network[number[name]])
+            shapes[place][name] = (len(sizes), *sorted(set(sizes)))
+        worst = {place[0]: found for place, found in shapes.items() if len(set(found.values())) > 1}
+        for height, found in sorted(worst.items()):
+            yield _odd_one(path, f"{side} tier {height}", found)
+
+
+def _odd_one(path: str, where: str, shapes: Mapping[str, tuple[int, ...]]) -> Finding:
+    """A switch whose neighbours are not those of most of its tier."""
+    count = Counter(shapes.values())
+    most = max(count, key=lambda shape: (count[shape], -len(shape), shape))
+    name, odd = next((name, shape) for name, shape in shapes.items() if shape != most)
+    why = f"{where}; OpenSM's ftree refuses such a tree, unless its root switches are listed"
+    what = "switches of a tier that are joined unequally"
+    return Finding(what, f"{path} {name}", _told(odd), _told(most), why)
+
+
+def _told(shape: tuple[int, ...]) -> str:
+    """Neighbours of a switch, and cables to each."""
+    count, *sizes = shape
+    cables = " or ".join(str(size) for size in sizes)
+    return f"{count} neighbours" + (f", {cables} cables to each" if cables else "")
 
 
 def _tiers(cables: Sequence[Cable], hosts: set[str]) -> Mapping[str, int]:

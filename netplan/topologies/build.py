@@ -52,11 +52,15 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
             " only full domains are timed."
         )
     if not fabric.exact:
-        least = fabric.switches_lower_bound
-        bound = f"the ports alone would need {least:,}"
-        if least == fabric.switches:
-            bound = "no more than the ports alone would need"
-        notes.append(
-            f"Sizes do not divide evenly: {fabric.switches:,} switches are wireable, {bound}."
-        )
+        notes.append(_inexact(fabric))
     return replace(fabric, notes=(*notes, *fabric.notes))
+
+
+def _inexact(fabric: Fabric) -> str:
+    """What more than the ports alone would need is built, because sizes do not divide."""
+    least, links = fabric.switches_lower_bound, sum(one.links_lower_bound for one in fabric.links)
+    if fabric.switches > least:
+        more = f"{fabric.switches:,} switches are wireable, the ports alone would need {least:,}"
+    else:
+        more = f"{fabric.link_count:,} links are wireable, the ports alone would need {links:,}"
+    return f"Sizes do not divide evenly: {more}."

@@ -4,20 +4,23 @@ Two counts, which agree where sizes divide evenly:
 
 *port lower bound*  every port of every switch is used; per-tier ceilings of the port sums. This is
                     the count of the rail-only paper (arXiv:2307.12169), Table 2.
-*wireable*          in addition every leaf has the same number of links to every spine above it
-                    (equal uplinks), so that the network is non-blocking as built. Above the
-                    leaves stand as many planes as a leaf has uplinks; each plane is again a Clos
-                    network over the leaves.
+*wireable*          in addition every switch has the same number of links to every switch above it
+                    that it is joined to (equal uplinks), so that the network is non-blocking as
+                    built. Above the leaves stand planes, alike; each is again a Clos network over
+                    the leaves. How many planes, and how many pods in each, is what
+                    :func:`fat_tree` chooses.
 
 Symbols: n endpoints, r ports per switch (radix), d ports down and u ports up per leaf.
 """
 
-from itertools import zip_longest
-from math import floor
+from functools import lru_cache
+from itertools import count, pairwise, zip_longest
+from math import floor, inf
 
 from msgspec import Struct
 
 from netplan.errors import InputError
+from netplan.records import replace
 
 MIN_RADIX, MAX_RADIX = 4, 1024
 
@@ -104,6 +107,10 @@ class LeafPorts(Struct, frozen=True):
         """Bandwidth down over bandwidth up [1]."""
         return self.down / self.up
 
+    def uplinks(self, hosts: int) -> int:
+        """Uplinks that a leaf of so many hosts needs [1]."""
+        return ceil_div(hosts * self.up, self.down)
+
 
 def leaf_ports(radix: int, oversubscription: float = 1.0) -> LeafPorts:
     """Split a leaf's ports for an oversubscription of at most ``oversubscription`` to 1.
@@ -188,11 +195,219 @@ def clos_counts(endpoints: int, radix: int, *, oversubscription: float = 1.0) ->
     return ClosCounts(radix, switches, (endpoints, *[above] * (tiers - 1)))
 
 
-def wireable_clos(endpoints: int, radix: int, *, oversubscription: float = 1.0) -> ClosCounts:
-    """Folded Clos network with equal uplinks: every leaf sees every spine above it alike.
+class TreeTier(Struct, frozen=True):
+    """One tier of a fat tree.
 
-    Endpoints are spread evenly over ceil(n/d) leaves. Above two tiers each uplink of a leaf leads
-    to a plane of its own, a Clos network over the leaves. Parameters as in :func:`clos_counts`.
+    Above each switch of the tier below, or each endpoint, stand ``planes`` equal planes of
+    ``switches``. In a plane it has ``links_each`` links, all to one switch [1].
+    """
+
+    planes: int
+    switches: int
+    links_each: int
+
+
+class FatTree(Struct, frozen=True):
+    """A Clos network as it is wired: endpoints, ports of a switch, and tiers from the leaves up.
+
+    The ends of a plane are spread over its switches in order, evenly. The top tier has one switch
+    in each plane, so that every pair of switches below is joined alike.
+    """
+
+    endpoints: int
+    radix: int
+    tiers: tuple[TreeTier, ...] = ()
+
+    @property
+    def leaves(self) -> int:
+        """Switches of the lowest tier [1]."""
+        return self.tiers[0].switches if self.tiers else 0
+
+    @property
+    def hosts_per_leaf(self) -> int:
+        """Endpoints of the fullest leaf [1]."""
+        return ceil_div(self.endpoints, self.leaves)
+
+    @property
+    def even(self) -> bool:
+        """Whether all switches of a tier join as many ends: leaves aside, which may lack hosts."""
+        return all(lower.switches % upper.switches == 0 for lower, upper in pairwise(self.tiers))
+
+    @property
+    def counts(self) -> ClosCounts:
+        """Switches and links of every tier."""
+        copies, ends = 1, self.endpoints
+        switches, links = [], []
+        for tier in self.tiers:
+            copies *= tier.planes
+            switches.append(copies * tier.switches)
+            links.append(copies * ends * tier.links_each)
+            ends = tier.switches
+        return ClosCounts(self.radix, tuple(switches), tuple(links))
+
+
+@lru_cache(maxsize=4096)
+def fat_tree(
+    endpoints: int, radix: int, *, oversubscription: float = 1.0, even: bool = True
+) -> FatTree:
+    """Fat tree that can be wired with the fewest switches, in as few tiers as hold the endpoints.
+
+    Two tiers are those of published builds: full leaves, and spines by :func:`equal_uplinks`. With
+    three tiers all leaf counts, planes and pods are tried: a leaf sends its uplinks to planes in
+    bundles of one or more, and a plane joins the leaves by pods. Above three tiers every uplink of
+    a leaf leads to a plane of its own, a tree of one tier less. Of equal designs the one with the
+    fewest leaves, then links, then the thinnest bundles is taken.
+
+    Every switch has at least as many links up as down (leaves: as the oversubscription asks), and a
+    leaf of several uplinks several planes.
+
+    Parameters
+    ----------
+    endpoints
+        Network ports to join, n [1]. One or none needs no network.
+    radix
+        Ports per switch, r, even [1].
+    oversubscription
+        Bandwidth down over bandwidth up at the leaves, at least 1 [1].
+    even
+        Whether every pod has as many leaves, as OpenSM's fat-tree routing asks; a tree without that
+        may need fewer switches.
+
+    Raises
+    ------
+    InputError
+        If the radix or the oversubscription cannot be built.
+
+    References
+    ----------
+    Zahavi, Fat-tree routing and node ordering providing contention free traffic for MPI global
+    collectives (J. Parallel Distrib. Comput. 72, 2012): the even trees are its parallel ports
+    generalized fat trees.
+
+    Examples
+    --------
+    2,560 endpoints on switches of 64 ports: 219 switches, where a plane an uplink needs 240.
+
+    >>> fat_tree(2560, 64).counts.switches_per_tier
+    (87, 87, 45)
+    >>> fat_tree(2560, 64, even=False).counts.switches
+    218
+    """
+    ports = leaf_ports(radix, oversubscription)
+    tiers = tiers_needed(endpoints, radix, ports)
+    if tiers <= 1:
+        return FatTree(endpoints, radix, (TreeTier(1, 1, 1),) * tiers)
+    leaves = ceil_div(endpoints, ports.down)
+    if tiers == TWO_TIERS:
+        hosts = ceil_div(endpoints, leaves)
+        spines, each = equal_uplinks(leaves, ports.uplinks(hosts), radix, radix - hosts)
+        return FatTree(endpoints, radix, (TreeTier(1, leaves, 1), TreeTier(spines, 1, each)))
+    build = _three_tiers if tiers == THREE_TIERS else _more_tiers
+    tree = build(endpoints, radix, ports, even=even)
+    if not even:
+        alike = fat_tree(endpoints, radix, oversubscription=oversubscription)
+        return alike if alike.counts.switches <= tree.counts.switches else tree
+    return tree
+
+
+TWO_TIERS, THREE_TIERS = 2, 3
+
+
+def _more_tiers(endpoints: int, radix: int, ports: LeafPorts, *, even: bool) -> FatTree:
+    """One plane an uplink, a tree of one tier less; as many leaves as fill it, if even."""
+    leaves = ceil_div(endpoints, ports.down)
+    plane = fat_tree(leaves, radix, even=even)
+    if even:
+        leaves = plane.leaves * plane.hosts_per_leaf
+    first, *above = plane.tiers
+    planes = TreeTier(ports.uplinks(ceil_div(endpoints, leaves)), first.switches, 1)
+    return FatTree(endpoints, radix, (TreeTier(1, leaves, 1), planes, *above))
+
+
+def _three_tiers(endpoints: int, radix: int, ports: LeafPorts, *, even: bool) -> FatTree:
+    """Fewest switches of three tiers; leaves are added until they alone cost more than is saved."""
+    best: FatTree | None = None
+    # No plane can do with fewer: its switches have a port up for each down, the last tier none.
+    above = ceil_div(3 * ceil_div(endpoints * ports.up, ports.down), radix)
+    leaves = ceil_div(endpoints, ports.down)
+    # Full pods of half a radix always wire, so that one is found.
+    while best is None or leaves + above < best.counts.switches:
+        tree = _over_leaves(endpoints, radix, ports, leaves=leaves, even=even)
+        if best is None or (tree and tree.counts.switches < best.counts.switches):
+            best = tree
+        leaves += 1
+    return best
+
+
+def _over_leaves(
+    endpoints: int, radix: int, ports: LeafPorts, *, leaves: int, even: bool
+) -> FatTree | None:
+    """Three tiers over so many leaves: the best way to bundle their uplinks into planes."""
+    hosts = ceil_div(endpoints, leaves)
+    uplinks = ports.uplinks(hosts)
+    found = []
+    for planes in range(min(2, uplinks), uplinks + 1):
+        each = ceil_div(uplinks, planes)
+        if planes > ceil_div(uplinks, each) or planes * each > radix - hosts:
+            continue
+        pods = _pods(leaves, each, radix, even=even)
+        if pods is not None:
+            tiers = (TreeTier(1, leaves, 1), replace(pods[0], planes=planes), pods[1])
+            found.append(FatTree(endpoints, radix, tiers))
+    return min(found, key=_preference, default=None)
+
+
+def _preference(tree: FatTree) -> tuple[int, int, int]:
+    counts = tree.counts
+    return counts.switches, counts.links, tree.tiers[1].links_each
+
+
+@lru_cache(maxsize=1 << 16)
+def _pods(leaves: int, each: int, radix: int, *, even: bool) -> tuple[TreeTier, TreeTier] | None:
+    """One plane of two tiers over leaves of so many links: the number of pods that needs least."""
+    best = None
+    fewest = inf
+    least = ceil_div(leaves * each, radix)
+    for pods in range(ceil_div(2 * leaves * each, radix), min(leaves, radix) + 1):
+        if pods + least >= fewest:
+            break
+        down = ceil_div(leaves, pods) * each
+        if (even and leaves % pods) or down > radix // 2:
+            continue
+        cores, links = equal_uplinks(pods, down, radix, radix - down)
+        if pods + cores < fewest:
+            best, fewest = (TreeTier(1, pods, each), TreeTier(cores, 1, links)), pods + cores
+    return best
+
+
+def unit_tree(units: int, rails: int, radix: int) -> FatTree:
+    """Even tree over whole scalable units: one leaf a rail and unit, half its ports down.
+
+    Where so many units cannot be wired evenly, more are laid in as many tiers. Where no number of
+    units can, pods are of unequal size, one plane an uplink.
+
+    Examples
+    --------
+    >>> unit_tree(9, 8, 64).counts.switches_per_tier  # pods of 8 leaves, 4 links to each spine
+    (72, 72, 64)
+    """
+    ports = leaf_ports(radix)
+    tiers = tiers_needed(units * rails * ports.down, radix, ports)
+    for leaves in count(units * rails, rails):
+        ends = leaves * ports.down
+        if tiers_needed(ends, radix, ports) > tiers:
+            break
+        if tiers == THREE_TIERS:
+            tree = _over_leaves(ends, radix, ports, leaves=leaves, even=True)
+        else:
+            tree = fat_tree(ends, radix)
+        if tree is not None and (tiers == 1 or tree.leaves == leaves):
+            return tree
+    return _more_tiers(units * rails * ports.down, radix, ports, even=False)
+
+
+def wireable_clos(endpoints: int, radix: int, *, oversubscription: float = 1.0) -> ClosCounts:
+    """Counts of the even :func:`fat_tree`, the default design.
 
     Examples
     --------
@@ -201,24 +416,10 @@ def wireable_clos(endpoints: int, radix: int, *, oversubscription: float = 1.0) 
     >>> wireable_clos(768, 64).switches_per_tier, clos_counts(768, 64).switches_per_tier
     ((24, 16), (24, 12))
     """
-    ports = leaf_ports(radix, oversubscription)
-    tiers = tiers_needed(endpoints, radix, ports)
-    if tiers <= 1:
-        return ClosCounts(radix, (1,) * tiers, (endpoints,) * tiers)
-    leaves = ceil_div(endpoints, ports.down)
-    hosts_per_leaf = ceil_div(endpoints, leaves)
-    uplinks = ceil_div(hosts_per_leaf * ports.up, ports.down)
-    if tiers == 2:  # noqa: PLR2004 - leaves and spines
-        spines, links_each = equal_uplinks(leaves, uplinks, radix, radix - hosts_per_leaf)
-        return ClosCounts(radix, (leaves, spines), (endpoints, leaves * spines * links_each))
-    planes = wireable_clos(leaves, radix).times(uplinks)
-    return ClosCounts(
-        radix,
-        (leaves, *planes.switches_per_tier),
-        (endpoints, *planes.links_per_tier),
-    )
+    return fat_tree(endpoints, radix, oversubscription=oversubscription).counts
 
 
+@lru_cache(maxsize=1 << 16)
 def equal_uplinks(leaves: int, uplinks: int, radix: int, ports_free: int) -> tuple[int, int]:
     """Fewest spines, and links from each leaf to each, so that every pair is joined alike.
 
@@ -246,13 +447,14 @@ def rail_only_counts(
     *,
     oversubscription: float = 1.0,
     wireable: bool = False,
+    even: bool = True,
 ) -> ClosCounts:
     """Separate networks, one a rail: GPUs of equal rank in all HB domains.
 
     Rails of n = ceil(N/K) hosts that fit a switch share it, floor(r/n) to a switch; a rail is never
     split. Larger rails each have a Clos network of their own. HB domains of K GPUs make K rails;
-    only rails with two tiers or more are oversubscribed. ``wireable`` counts equal uplinks instead
-    of the port lower bound.
+    only rails with two tiers or more are oversubscribed. ``wireable`` counts a :func:`fat_tree` a
+    rail, ``even`` or not, instead of the port lower bound.
 
     References
     ----------
@@ -269,10 +471,14 @@ def rail_only_counts(
         return ClosCounts(radix)
     if hosts <= radix:
         return ClosCounts(radix, (ceil_div(hb_size, radix // hosts),), (gpus,))
-    count = wireable_clos if wireable else clos_counts
+
+    def counted(ends: int) -> ClosCounts:
+        if wireable:
+            return fat_tree(ends, radix, oversubscription=oversubscription, even=even).counts
+        return clos_counts(ends, radix, oversubscription=oversubscription)
+
     long_rails = gpus - (hosts - 1) * hb_size
-    long = count(hosts, radix, oversubscription=oversubscription).times(long_rails)
+    long = counted(hosts).times(long_rails)
     if long_rails == hb_size:
         return long
-    short = count(hosts - 1, radix, oversubscription=oversubscription)
-    return long + short.times(hb_size - long_rails)
+    return long + counted(hosts - 1).times(hb_size - long_rails)

@@ -37,6 +37,8 @@ class Sizing(Struct, frozen=True):
         Latency of one step of a collective in each [s].
     oversubscription
         Replaces the spec's own where it is not None [1].
+    chip_ports
+        Ports of this rate that the accelerator itself has, for links to its neighbours [1].
     """
 
     gpus: int
@@ -47,6 +49,7 @@ class Sizing(Struct, frozen=True):
     hb_latency_s: float = 0.0
     network_latency_s: float = 0.0
     oversubscription: float | None = None
+    chip_ports: int = 0
 
     def __post_init__(self) -> None:
         """Refuse sizes outside what netplan plans."""
@@ -132,6 +135,16 @@ class Fabric(Struct, frozen=True):
     levels: tuple[Level, ...]
     network: Literal["any-to-any", "rail-only", "direct"]
     notes: tuple[str, ...]
+
+    @property
+    def card_ports(self) -> int:
+        """Network ports that need a card [1]: all but those of the accelerators themselves.
+
+        These join accelerators directly; a switch is reached through a card.
+        """
+        if self.network != "direct":
+            return self.nic_ports
+        return max(0, self.nic_ports - self.sizing.gpus * self.sizing.chip_ports)
 
     @property
     def switches(self) -> int:

@@ -35,6 +35,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     oversubscription: Annotated[float, Meta(ge=1)] = 1.0
     management_links: NonNegativeInt = 0
     planes: PositiveInt = 1  # clos: each GPU's port split into as many, one to each plane
+    even_pods: bool = True  # clos, rail-only: every pod alike, as fat-tree routing asks
 
     # torus; bcube, whose levels are its dimensions
     dimensions: Annotated[int, Meta(ge=1, le=6)] = 3

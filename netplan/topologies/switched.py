@@ -10,16 +10,19 @@ How GPUs meet the networks:
 
 ``planes``           as many copies of a Clos network as a GPU has ports, one port to each.
 
-Inside a network the wiring is the recursion of :func:`netplan.topologies.clos.wireable_clos`, with
-the ports written out. Endpoints are spread evenly over the leaves, in order. With two tiers every
-leaf has the same number of links to every spine. Above two tiers uplink p of every leaf leads to
-plane p, which is again a Clos network whose endpoints are the leaves; all planes are alike, so one
-is worked out and repeated. On a switch the ports to the tier below come first (room for a full
-leaf, whether or not it is full), then those to the tier above.
+Inside a network the wiring is that of :func:`netplan.topologies.clos.fat_tree`, with the ports
+written out. Endpoints are spread evenly over the leaves, in order. Bundle p of every leaf's uplinks
+leads to plane p, over whose switches the leaves are again spread in order; in the top tier a plane
+is one switch, so that every switch below has the same number of links to each. On a switch the
+ports to the tier below come first (room for a full leaf, whether or not it is full), then those to
+the tier above.
 
 Host links come plane by plane, in the order of the GPUs, then of the management hosts. Links above
 follow network by network, in the order in which they are counted.
 """
+
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
@@ -30,13 +33,14 @@ from netplan.records import replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.clos import (
     ClosCounts,
+    FatTree,
+    TreeTier,
     ceil_div,
     clos_counts,
-    equal_uplinks,
+    fat_tree,
     leaf_ports,
     rail_only_counts,
-    tiers_needed,
-    wireable_clos,
+    unit_tree,
 )
 from netplan.topologies.fabric import (
     TIER_NAMES,
@@ -59,10 +63,12 @@ def build_clos(spec: FabricSpec, sizing: Sizing) -> Fabric:
     ratio = _ratio(spec, sizing)
     ends = sizing.gpus + spec.management_links
     plane = plane_sizing(spec, sizing)
-    built = wireable_clos(ends, plane.radix, oversubscription=ratio).times(spec.planes)
+    built = clos_tree(spec, plane).counts.times(spec.planes)
     bound = clos_counts(ends, plane.radix, oversubscription=ratio).times(spec.planes)
     local = sizing.domains if spec.rail_wiring else sizing.gpus
-    return _fabric(spec, plane, (built, bound), local, ratio)
+    other = fat_tree(ends, plane.radix, oversubscription=ratio, even=not spec.even_pods).counts
+    fabric = _fabric(spec, plane, (built, bound), local, ratio)
+    return _with_pods_told(spec, fabric, other.switches * spec.planes)
 
 
 def plane_sizing(spec: FabricSpec, sizing: Sizing) -> Sizing:
@@ -79,13 +85,13 @@ def plane_sizing(spec: FabricSpec, sizing: Sizing) -> Sizing:
 def build_rail_only(spec: FabricSpec, sizing: Sizing) -> Fabric:
     """One network a rail, none between rails; other traffic is forwarded inside HB domains."""
     ratio = _ratio(spec, sizing)
-    built, bound = (
-        rail_only_counts(
-            sizing.gpus, sizing.radix, sizing.hb_size, oversubscription=ratio, wireable=wireable
-        )
-        for wireable in (True, False)
+    count = partial(
+        rail_only_counts, sizing.gpus, sizing.radix, sizing.hb_size, oversubscription=ratio
     )
-    return _fabric(spec, sizing, (built, bound), sizing.domains, ratio)
+    built, bound = count(wireable=True, even=spec.even_pods), count()
+    fabric = _fabric(spec, sizing, (built, bound), sizing.domains, ratio)
+    other = count(wireable=True, even=not spec.even_pods)
+    return _with_pods_told(spec, fabric, other.switches)
 
 
 def build_scalable_units(spec: FabricSpec, sizing: Sizing) -> Fabric:
@@ -93,14 +99,62 @@ def build_scalable_units(spec: FabricSpec, sizing: Sizing) -> Fabric:
 
     Leaf-to-spine cables are laid for whole units; host ports beyond the GPUs stay dark.
     """
-    half = sizing.radix // 2
-    nodes = ceil_div(sizing.gpus + spec.management_links, sizing.hb_size)
-    units = ceil_div(nodes, half)
-    whole = wireable_clos(units * sizing.hb_size * half, sizing.radix)
+    tree = clos_tree(spec, sizing)
+    whole = tree.counts
     ends = sizing.gpus + spec.management_links
     built = ClosCounts(sizing.radix, whole.switches_per_tier, (ends, *whole.links_per_tier[1:]))
     bound = clos_counts(ends, sizing.radix)
-    return _fabric(spec, sizing, (built, bound), sizing.domains, 1.0)
+    fabric = _fabric(spec, sizing, (built, bound), sizing.domains, 1.0)
+    half = sizing.radix // 2
+    nodes, part = divmod(ends, sizing.hb_size)
+    units, needed = tree.leaves // sizing.hb_size, ceil_div(nodes + (part > 0), half)
+    notes = []
+    if built.tiers > 1 and units > needed:
+        notes.append(
+            f"{units:,} units, where {needed:,} would hold the nodes: so many wire evenly, and the"
+            " nodes are spread over all."
+        )
+    elif not tree.even:
+        notes.append(f"So many units have no pods of equal size: {REFUSED}.")
+    elif part and nodes % half == 0 and built.tiers > 1:
+        notes.append(f"The last unit has leaves without hosts: until they have some, {REFUSED}.")
+    return replace(fabric, notes=(*fabric.notes, *notes))
+
+
+REFUSED = "OpenSM's fat-tree routing refuses the network"
+
+
+def clos_tree(spec: FabricSpec, sizing: Sizing) -> FatTree:
+    """Tree of the one Clos network, or of each plane, that joins all GPUs of this sizing.
+
+    The endpoints of scalable units are those of whole units, dark ones included; more units are
+    laid where their number cannot be wired evenly, and the nodes are spread over all.
+    """
+    hosts = sizing.gpus + spec.management_links
+    if spec.family == "scalable-units":
+        units = ceil_div(ceil_div(hosts, sizing.hb_size), sizing.radix // 2)
+        return unit_tree(units, sizing.hb_size, sizing.radix)
+    ratio = _ratio(spec, sizing)
+    return fat_tree(hosts, sizing.radix, oversubscription=ratio, even=spec.even_pods)
+
+
+def _with_pods_told(spec: FabricSpec, fabric: Fabric, other: int) -> Fabric:
+    """Say what pods of unequal size save; ``other`` is the switch count of the other way."""
+    if spec.even_pods and other < fabric.switches:
+        named = "fabric uneven-clos, or " if spec.family == "clos" else ""
+        note = (
+            f"With pods of unequal size {other:,} switches would do ({named}--set"
+            " fabric.even_pods=false), but OpenSM's fat-tree routing refuses them."
+        )
+    elif other > fabric.switches:
+        note = (
+            f"Pods of unequal size: {fabric.switches:,} switches, where equal ones need {other:,}."
+            " OpenSM's fat-tree routing (ftree) refuses them unless its root switches are listed;"
+            " updn and minhop take them."
+        )
+    else:
+        return fabric
+    return replace(fabric, notes=(note, *fabric.notes))
 
 
 def _ratio(spec: FabricSpec, sizing: Sizing) -> float:
@@ -182,28 +236,21 @@ class ClosWiring(Struct, frozen=True):
         return tuple(int(np.prod(shape)) for shape in self.shapes)
 
 
-def _wire_clos(endpoints: int, radix: int, *, oversubscription: float = 1.0) -> ClosWiring:
+def wire_tree(tree: FatTree) -> ClosWiring:
     """Wire one Clos network."""
-    ports = leaf_ports(radix, oversubscription)
-    tiers = tiers_needed(endpoints, radix, ports)
-    if tiers == 0:
+    if not tree.tiers:
         return ClosWiring((), ())
-    ends = np.arange(endpoints, dtype=np.int32)
-    if tiers == 1:
-        nothing = np.zeros_like(ends)
-        return ClosWiring(((1,),), (Stage(ends, nothing, nothing, ends),))
-    leaves = ceil_div(endpoints, ports.down)
-    hosts = ceil_div(endpoints, leaves)
-    uplinks = ceil_div(hosts * ports.up, ports.down)
-    bottom = _spread(ends, leaves)
-    if tiers == 2:  # noqa: PLR2004 - leaves and spines
-        spines, each = equal_uplinks(leaves, uplinks, radix, radix - hosts)
-        return ClosWiring(((leaves,), (spines,)), (bottom, _complete(leaves, spines, each, hosts)))
-    plane = _wire_clos(leaves, radix)
-    return ClosWiring(
-        ((leaves,), *((uplinks, *shape) for shape in plane.shapes)),
-        (bottom, *_planes(plane, uplinks, hosts)),
-    )
+    leaves = tree.tiers[0].switches
+    stages = [_spread(np.arange(tree.endpoints, dtype=np.int32), leaves)]
+    shapes: list[tuple[int, ...]] = [(leaves,)]
+    planes, first_port = 1, ceil_div(tree.endpoints, leaves)
+    for lower, upper in pairwise(tree.tiers):
+        stages.append(_planes(lower.switches, upper, planes, first_port))
+        shape = (*shapes[-1][:-1], upper.planes)
+        shapes.append(shape if upper.switches == 1 else (*shape, upper.switches))
+        planes *= upper.planes
+        first_port = ceil_div(lower.switches, upper.switches) * upper.links_each
+    return ClosWiring(tuple(shapes), tuple(stages))
 
 
 def _spread(ends: AnyInts, leaves: int) -> Stage:
@@ -215,33 +262,23 @@ def _spread(ends: AnyInts, leaves: int) -> Stage:
     return Stage(ends, leaf, np.zeros_like(ends), port)
 
 
-def _complete(leaves: int, spines: int, each: int, first_port: int) -> Stage:
-    """``each`` links from every leaf to every spine, ordered by leaf, spine, link."""
-    leaf, spine, link = (
-        index.ravel() for index in np.indices((leaves, spines, each), dtype=np.int32)
+def _planes(ends: int, tier: TreeTier, outer: int, first_port: int) -> Stage:
+    """Links from ``ends`` switches in each of ``outer`` planes to the planes above them.
+
+    Ordered by outer plane, plane, switch and link; below the top tier by switch before plane.
+    Bundle p of a switch leads to plane p, whose switches take the ends in order.
+    """
+    bundle = (tier.planes, ends) if tier.switches > 1 else (ends, tier.planes)
+    grid = np.indices((outer, *bundle, tier.links_each), dtype=np.int32)
+    around, first, second, link = (index.ravel() for index in grid)
+    plane, end = (first, second) if tier.switches > 1 else (second, first)
+    spread = _spread(np.arange(ends, dtype=np.int32), tier.switches)
+    return Stage(
+        around * ends + end,
+        (around * tier.planes + plane) * tier.switches + spread.upper[end],
+        first_port + plane * tier.links_each + link,
+        spread.upper_port[end] * tier.links_each + link,
     )
-    return Stage(leaf, spine, first_port + spine * each + link, leaf * each + link)
-
-
-def _planes(plane: ClosWiring, planes: int, first_port: int) -> tuple[Stage, ...]:
-    """Stages of all planes, ordered by plane: uplink p of each leaf is an end of plane p."""
-    number = np.arange(planes, dtype=np.int32)
-    below = (0, *plane.switches_per_tier[:-1])
-    stages = []
-    for lower_size, upper_size, stage in zip(
-        below, plane.switches_per_tier, plane.stages, strict=True
-    ):
-        # In the first stage plane p takes uplink p of every leaf; above it all planes are alike.
-        uplink = first_port + number if stage is plane.stages[0] else 0 * number
-        stages.append(
-            Stage(
-                np.add.outer(number * lower_size, stage.lower).ravel(),
-                np.add.outer(number * upper_size, stage.upper).ravel(),
-                np.add.outer(uplink, stage.lower_port).ravel(),
-                np.add.outer(0 * number, stage.upper_port).ravel(),
-            )
-        )
-    return tuple(stages)
 
 
 class Network(Struct, frozen=True):
@@ -291,12 +328,7 @@ def wire_any_to_any(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> 
     """Wire one Clos network over all GPUs, and over management hosts if there are any."""
     sizing = fabric.sizing
     hosts = np.arange(sizing.gpus + spec.management_links)
-    if spec.family == "scalable-units":
-        room = sizing.hb_size * (sizing.radix // 2)
-        wiring = _wire_clos(ceil_div(len(hosts), room) * room, sizing.radix)
-    else:
-        ratio = sizing.oversubscription or spec.oversubscription
-        wiring = _wire_clos(len(hosts), sizing.radix, oversubscription=ratio)
+    wiring = wire_tree(clos_tree(spec, sizing))
     end = endpoints(spec, sizing, hosts)
     bottom, leaves = wiring.stages[0], wiring.switches_per_tier[0]
     plane = np.repeat(np.arange(spec.planes), len(hosts))
@@ -318,7 +350,14 @@ def endpoints(spec: FabricSpec, sizing: Sizing, hosts: Ints) -> Ints:
     domain, rank = np.divmod(hosts, sizing.hb_size)
     if spec.family == "scalable-units":
         half = sizing.radix // 2
-        unit, place = np.divmod(domain, half)
+        nodes = ceil_div(sizing.gpus + spec.management_links, sizing.hb_size)
+        units = clos_tree(spec, sizing).endpoints // (sizing.hb_size * half)
+        if units > ceil_div(nodes, half):
+            # A unit without nodes has leaves without hosts, which fat-tree routing refuses.
+            unit: Ints = ((domain + 1) * units - 1) // nodes
+            place = domain - unit * nodes // units
+        else:
+            unit, place = np.divmod(domain, half)
         return (unit * sizing.hb_size + rank) * half + place
     if not spec.rail_wiring:
         return hosts
@@ -356,16 +395,21 @@ def wire_rail_only(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> W
         leaf_port = rank % shared * hosts + domain
         attachment = Attachment(gpu, 0 * gpu, rank // shared, leaf_port)
         return _wire(fabric, [network], attachment, (first, port))
-    ratio = sizing.oversubscription or spec.oversubscription
+    tree = partial(
+        fat_tree,
+        radix=sizing.radix,
+        oversubscription=_ratio(spec, sizing),
+        even=spec.even_pods,
+    )
     long_rails = sizing.gpus - (hosts - 1) * sizing.hb_size
-    long = _wire_clos(hosts, sizing.radix, oversubscription=ratio)
+    long = wire_tree(tree(hosts))
     networks = [Network(long, long_rails, "rail-{}/")]
     leaves = long.switches_per_tier[0]
     is_long = rank < long_rails
     leaf = rank * leaves + long.stages[0].upper[domain]
     leaf_port = long.stages[0].upper_port[domain]
     if long_rails < sizing.hb_size:
-        short = _wire_clos(hosts - 1, sizing.radix, oversubscription=ratio)
+        short = wire_tree(tree(hosts - 1))
         networks.append(Network(short, sizing.hb_size - long_rails, "rail-{}/", long_rails))
         # The last domain has no GPU on the short rails: its index is never looked up there.
         within = np.minimum(domain, hosts - 2)

@@ -3,7 +3,7 @@
 from msgspec import field
 
 from netplan.catalog import Record, Shelf
-from netplan.records import NonNegativeFloat, PositiveFloat, PositiveInt
+from netplan.records import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 
 class Accelerator(Record, frozen=True, kw_only=True):
@@ -11,7 +11,9 @@ class Accelerator(Record, frozen=True, kw_only=True):
 
     Peak rates are dense (no 2:4 sparsity). Bandwidths are per GPU and one-way; a data sheet that
     adds both directions is halved, and the file's notes say so. ``hb_size`` is the HB domain that
-    the product is sold in. ``sources`` gives the origin of single values by key.
+    the product is sold in, ``chip_ports`` the network ports that it has itself, for links to its
+    neighbours; a switch is reached through a network card. ``sources`` gives the origin of single
+    values by key.
     """
 
     tensor_flops_per_s: PositiveFloat
@@ -24,6 +26,7 @@ class Accelerator(Record, frozen=True, kw_only=True):
     network_bytes_per_s: PositiveFloat
     network_latency_s: NonNegativeFloat
     power_w: PositiveFloat
+    chip_ports: NonNegativeInt = 0
     sources: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

@@ -7,17 +7,27 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import netplan
 from netplan.catalog import shipped_root
-from netplan.costing.fabric_bill import Bill
+from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
+from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
 from netplan.errors import NetplanError
+from netplan.faults.damage import network_links
 from netplan.questions.procurement import procurement
 from netplan.studies.questions import answer as study_point
+from netplan.topologies.build import build_fabric
+from netplan.topologies.cable_plan import cable_plan
+from netplan.topologies.expand import expand
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.graph import SWITCH, network_only
 from netplan.topologies.specs import FABRICS
+from netplan.traffic.routing_clos import tree_of_graph
 
 HALL = "example-hall"
 QUESTIONS = 300
@@ -129,8 +139,12 @@ def test_an_optimization_prices_its_designs_like_a_comparison(switches: tuple[st
 
 def test_what_has_no_price_is_null() -> None:
     question: dict[str, Any] = {"gpus": 1024, "radix": 64, "hb_size": 8}
-    # 200 Gb/s: the paper's book has no part at that rate.
-    slow = {**question, "prices": "rail-only-2023", "accelerator": "a100-80gb"}
+    # 300 Gb/s: no book has a part at that rate.
+    slow = {
+        **question,
+        "prices": "rail-only-2023",
+        "overrides": {"accelerator.network_bytes_per_s": "37.5e9"},
+    }
     (row,) = netplan.compare(**slow, fabrics=("rail-only",), timing=False).to_dict()["fabrics"]
     assert row["cost"] is row["cost_usd"] is None
     assert not row["cost_complete"]
@@ -294,3 +308,19 @@ def test_table_2_of_the_paper_in_compare() -> None:
             cost = found[name].cost
             assert cost is not None
             assert cost.base == expected
+
+
+@pytest.mark.parametrize("name", ["rail-optimized", "fat-tree", "uneven-clos", "dgx-superpod"])
+@pytest.mark.parametrize(("gpus", "radix"), [(1000, 16), (2560, 64)])
+def test_counts_graph_cables_and_bill_agree(name: str, gpus: int, radix: int) -> None:
+    spec, size = FABRICS.load(name), Sizing(gpus, radix, 8, 450e9, 50e9)
+    fabric, graph = build_fabric(spec, size), expand(spec, size)
+    assert np.count_nonzero(graph.node_kind == SWITCH) == fabric.switches
+    network = network_only(graph)
+    assert network.link_count == fabric.link_count == len(cable_plan(graph))
+    books = BillBooks(
+        PRICE_BOOKS.load("2026"), POWER_BOOKS.load("2026"), CABLING_BOOKS.load("2026")
+    )
+    ordered = {item.line.category: item.line for item in make_bill(spec, size, books).quote.items}
+    assert ordered["switches"].quantity == fabric.switches
+    assert tree_of_graph(graph, np.flatnonzero(network_links(graph))) is not None

@@ -1,9 +1,12 @@
 """Port closure: every fabric closes, and every way not to close is found, with both ends."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import netplan
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.ports import Cage, Plug, PortBank, Run, closure, plugs_needed
 from netplan.costing.switches import SWITCHES, check_switch, circuit_layer
@@ -11,7 +14,7 @@ from netplan.costing.wiring import CARD, CIRCUITS, Hardware, wire
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
-from netplan.topologies.fabric import Fabric, LinkGroup
+from netplan.topologies.fabric import Fabric, LinkGroup, Sizing
 from tests.costing.fabrics import SPECS, built, fabrics, sizing
 
 BOOK = CABLING_BOOKS.load("2026")
@@ -223,6 +226,22 @@ def test_a_tpu_pod_has_48_circuit_switches_of_128_ports() -> None:
     assert {run.ends for run in optical} == {(CARD, CIRCUITS)}
     # 30 m to the switch and 30 m on: too far for multimode modules of 50 m.
     assert {run.plugs[0].fibre for run in optical} == {"singlemode"}
+
+
+def test_ports_of_the_chip_need_no_cards() -> None:
+    size: dict[str, Any] = {"gpus": 4096, "radix": 64, "accelerator": "tpu-v4", "prices": "2026"}
+    (torus,) = netplan.cost(**size, fabrics=("torus-3d",), ocs="palomar").to_dict()["fabrics"]
+    assert [item["category"] for item in torus["items"]].count("cards") == 0
+    # 48 x 136 x 520 + 6,144 x 659 + 9,216 x 100: without 24,576 cards at 1,499 USD.
+    assert torus["cost"]["base"] == 3_394_560 + 4_048_896 + 921_600
+    # Two of six ports of the chip are unused in a ring of rings, and a switch needs a card.
+    answer = netplan.cost(**size, fabrics=("torus-2d", "fat-tree")).to_dict()["fabrics"]
+    cards = [[i["quantity"] for i in one["items"] if i["category"] == "cards"] for one in answer]
+    assert cards == [[], [4096]]
+    # Four dimensions have eight ports: two a chip more than it has.
+    four = SPECS["torus-3d"].changed(dimensions=4)
+    chips = Sizing(4096, 64, 1, 300e9, 50e9, chip_ports=6)
+    assert build_fabric(four, chips).card_ports == 2 * 4096
 
 
 def test_a_larger_pod_needs_several_switches_a_position() -> None:

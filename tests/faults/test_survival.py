@@ -149,12 +149,13 @@ def test_known_fabrics(name: str, hb_size: int, expected: SwitchLoss) -> None:
 
 
 def test_under_one_uplink_domains_must_lead_out() -> None:
-    # Radix 8 at 7:1: ten leaves, each with one uplink, under three switches. Of 64 GPUs in domains
-    # of 8 the third domain lies under leaves 2 and 3, and so under two of the three. Of 68 in
-    # domains of 10 leaves 0 to 2 hold the first two domains and nothing else: if the one switch
-    # above them fails, they are alone.
-    assert lost(SPECS["fat-tree"], sizing(64, 8, 8, 7.0)) == SwitchLoss(survives=True, share=7 / 8)
-    assert not lost(SPECS["fat-tree"], sizing(68, 8, 10, 7.0)).survives
+    # Radix 8 at 7:1: ten leaves, each with one uplink, under three switches, pods of
+    # unequal size. Of 64 GPUs in domains of 8 the third domain lies under leaves 2 and 3, and so
+    # under two of the three. Of 68 in domains of 10 leaves 0 to 2 hold the first two domains and
+    # nothing else: if the one switch above them fails, they are alone.
+    spec = SPECS["fat-tree"].changed(even_pods=False)
+    assert lost(spec, sizing(64, 8, 8, 7.0)) == SwitchLoss(survives=True, share=7 / 8)
+    assert not lost(spec, sizing(68, 8, 10, 7.0)).survives
 
 
 def test_a_last_domain_of_one_gpu_hangs_on_its_leaf() -> None:

@@ -251,3 +251,44 @@ def test_no_topology_breaks_the_audit(lines: list[str]) -> None:
 
 def test_a_file_may_be_named_by_text() -> None:
     assert audit(str(REAL)) == audit(REAL)
+
+
+UNEQUAL = "switches of a tier that are joined unequally"
+
+
+def test_pods_of_unequal_size_are_found_and_equal_ones_are_not(tmp_path: Path) -> None:
+    # 125 leaves under 16 switches in each of 8 planes: 13 have eight, 3 have seven.
+    for name, expected in (
+        (
+            "uneven-clos",
+            [(UNEQUAL, "7 neighbours, 1 cables to each", "8 neighbours, 1 cables to each")],
+        ),
+        ("rail-optimized", []),
+        ("rail-only", []),  # rails of 125 hosts
+    ):
+        path = tmp_path / f"{name}.graphml"
+        path.write_text("".join(graphml_lines(graph_of(name, 1000))), encoding="utf-8")
+        answer = audit(path, radix=16)
+        assert found(answer) == expected
+        assert answer.exit_code == len(expected)
+
+
+def test_rails_of_unequal_length_are_networks_of_their_own(tmp_path: Path) -> None:
+    # 257 GPUs in 33 domains of 8: one rail of 33 hosts has 5 leaves and 3 spines, the seven of 32
+    # have 4 and 2.
+    path = tmp_path / "rails.csv"
+    path.write_text("".join(edge_list_lines(graph_of("rail-only", 257))), encoding="utf-8")
+    assert found(audit(path)) == []
+
+
+def test_a_missing_cable_makes_a_tree_unequal(tmp_path: Path) -> None:
+    # Four leaves of eight hosts, four cables to each of two spines; one to spine-0 is gone.
+    lines = list(edge_list_lines(graph_of("fat-tree", 32)))
+    left = [line for line in lines if not line.startswith("leaf-3,switch,11,")]
+    path = tmp_path / "cut.csv"
+    path.write_text("".join(left), encoding="utf-8")
+    assert found(audit(path)) == [
+        ("oversubscription not stated", "1.143:1", "1:1, or say it"),
+        (UNEQUAL, "2 neighbours, 3 or 4 cables to each", "2 neighbours, 4 cables to each"),
+        (UNEQUAL, "4 neighbours, 3 or 4 cables to each", "4 neighbours, 4 cables to each"),
+    ]

@@ -71,7 +71,7 @@ def brute_force(  # noqa: PLR0913 - the question
     found: dict[Key, tuple[float, float]] = {}
     for name, size, radix, ratio in product(FABRICS.paths(), hb_sizes, radices, RATIOS):
         spec = FABRICS.load(name)
-        if spec.hb_size not in (None, *hb_sizes):
+        if spec.hb_size not in (None, *hb_sizes) or not spec.even_pods:
             continue
         sizing = sizing_on(on, gpus=gpus, radix=radix, hb_size=size, oversubscription=ratio)
         try:
@@ -405,3 +405,9 @@ def test_wrong_inputs(change: dict[str, Any], message: str) -> None:
 def test_what_excludes_the_last_designs(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InfeasibleError, match=message):
         optimize(**(SMALL | change))
+
+
+def test_tori_of_one_domain_are_left_out_for_having_no_network() -> None:
+    notes = optimize(gpus=64, hb_sizes=(64,), model="llama-3-8b", batch=64, radices=(64,)).text()
+    assert "Left out, 2 designs of torus-2d, torus-3d: no network to buy, since all" in notes
+    assert " for , " not in notes

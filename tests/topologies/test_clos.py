@@ -5,6 +5,7 @@ from itertools import product
 from pathlib import Path
 
 import networkx as nx
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,10 +14,13 @@ from netplan.errors import InputError
 from netplan.topologies.clos import (
     clos_counts,
     equal_uplinks,
+    fat_tree,
     leaf_ports,
     rail_only_counts,
+    unit_tree,
     wireable_clos,
 )
+from netplan.topologies.switched import wire_tree
 
 PUBLISHED = Path(__file__).parents[1] / "published"
 ROWS = list(csv.DictReader((PUBLISHED / "clos_counts.csv").read_text().splitlines()))
@@ -123,46 +127,117 @@ def test_more_endpoints_never_need_fewer_switches(a: int, b: int, radix: int) ->
     assert clos_counts(small, radix).switches <= clos_counts(large, radix).switches
 
 
-def _wire(graph: nx.Graph, hosts: list[str], radix: int, name: str) -> None:
-    """Join hosts by an explicit equal-uplink Clos, written from the description alone."""
-    if len(hosts) <= radix:
-        for host in hosts:
-            _link(graph, host, name)
-        return
-    down = radix // 2
-    count = -(-len(hosts) // down)
-    leaves = [f"{name}.leaf{i}" for i in range(count)]
-    for i, host in enumerate(hosts):
-        _link(graph, host, leaves[i % count])
-    per_leaf = -(-len(hosts) // count)
-    if count <= radix:
-        options = (
-            (-(-per_leaf // each), each)
-            for each in range(1, radix // count + 1)
-            if -(-per_leaf // each) * each <= radix - per_leaf
-        )
-        spines, each = min(options, key=lambda o: (o[0], o[0] * o[1]))
-        for leaf, spine in product(leaves, range(spines)):
-            _link(graph, leaf, f"{name}.spine{spine}", each)
-        return
-    for plane in range(per_leaf):
-        _wire(graph, leaves, radix, f"{name}.plane{plane}")
+def _fewest(n: int, radix: int, ratio: float, *, even: bool) -> int:
+    """Fewest switches of three tiers, every design tried, written from the rules alone."""
+    ports = leaf_ports(radix, ratio)
+    found = []
+    least = -(-n // ports.down)
+    for leaves in range(least, min(n, 2 * least + radix) + 1):
+        hosts = -(-n // leaves)
+        uplinks = -(-hosts * ports.up // ports.down)
+        for planes, each, pods in product(
+            range(1, radix), range(1, radix), range(1, min(leaves, radix) + 1)
+        ):
+            one_of_several = planes == 1 < uplinks
+            if one_of_several or planes * each < uplinks or hosts + planes * each > radix:
+                continue
+            down = -(-leaves // pods) * each
+            if down > radix // 2 or (even and leaves % pods):
+                continue
+            found += [
+                leaves + planes * (pods + cores)
+                for cores, links in product(range(1, radix), range(1, radix))
+                if down <= cores * links <= radix - down and pods * links <= radix
+            ]
+    return min(found)
 
 
-def _link(graph: nx.Graph, a: str, b: str, count: int = 1) -> None:
-    capacity = graph.edges[a, b]["capacity"] + count if graph.has_edge(a, b) else count
-    graph.add_edge(a, b, capacity=capacity)
+@pytest.mark.parametrize(
+    ("radix", "n", "ratio"),
+    [
+        *((4, n, 1.0) for n in range(9, 17)),
+        *((6, n, 1.0) for n in range(19, 55)),
+        *((8, n, 1.0) for n in range(33, 129, 3)),
+        *((8, n, 3.0) for n in range(49, 193, 13)),
+        *((10, n, 1.5) for n in (61, 97, 144, 211, 299)),
+    ],
+)
+def test_three_tiers_have_the_fewest_switches_of_all_designs(
+    radix: int, n: int, ratio: float
+) -> None:
+    assert clos_counts(n, radix, oversubscription=ratio).tiers == 3
+    for even in (True, False):
+        tree = fat_tree(n, radix, oversubscription=ratio, even=even)
+        assert tree.counts.switches == _fewest(n, radix, ratio, even=even)
+        assert tree.even or not even
 
 
+def _a_plane_an_uplink(n: int, radix: int) -> int:
+    """Switches where each uplink of a full leaf leads to a plane of its own."""
+    if n <= radix * radix // 2:
+        return wireable_clos(n, radix).switches
+    leaves = -(-n // (radix // 2))
+    return leaves + -(-n // leaves) * _a_plane_an_uplink(leaves, radix)
+
+
+@pytest.mark.parametrize(
+    ("n", "radix", "bound", "planes", "even", "uneven"),
+    [
+        (9_216, 128, 360, 464, 378, 378),  # 147 leaves, 21 planes of 7 pods and 4 cores
+        (147_456, 512, 1_440, 1_856, 1_470, 1_468),
+        (2_560, 64, 200, 240, 219, 218),
+        (1_536, 40, 193, 197, 196, 195),
+        (1_000, 16, 313, 317, 320, 317),
+        (3_000, 64, 235, 254, 250, 250),
+        (100_000, 16, 68_750, 74_924, 74_752, 71_852),
+    ],
+)
+def test_planes_and_pods_are_both_counted(
+    n: int, radix: int, bound: int, planes: int, even: int, uneven: int
+) -> None:
+    assert clos_counts(n, radix).switches == bound
+    assert _a_plane_an_uplink(n, radix) == planes
+    assert fat_tree(n, radix).counts.switches == even
+    assert fat_tree(n, radix, even=False).counts.switches == uneven
+
+
+@given(st.integers(2, 300_000), radices, ratios)
+def test_unequal_pods_never_need_more_than_equal_ones_nor_a_plane_an_uplink(
+    n: int, radix: int, ratio: float
+) -> None:
+    even = fat_tree(n, radix, oversubscription=ratio)
+    uneven = fat_tree(n, radix, oversubscription=ratio, even=False)
+    assert even.even
+    assert uneven.counts.switches <= even.counts.switches
+    assert uneven.counts.tiers == even.counts.tiers
+    if ratio == 1:
+        assert uneven.counts.switches <= _a_plane_an_uplink(n, radix)
+
+
+def test_scalable_units_keep_full_leaves_and_grow_until_they_wire() -> None:
+    # 253 units of 8 leaves: 2,024 = 8 x 11 x 23 is no product of 64 pods and 32 leaves at most.
+    tree = unit_tree(253, 8, 64)
+    assert (tree.leaves, tree.hosts_per_leaf, tree.even) == (2048, 32, True)
+    # 97 leaves are a prime number, and 194 too many for three tiers of 16 ports: unequal pods.
+    tree = unit_tree(1, 97, 16)
+    assert (tree.leaves, tree.hosts_per_leaf, tree.even) == (97, 8, False)
+    assert unit_tree(2, 1, 64).counts.switches_per_tier == (1,)
+    for units, leaves in ((1, 8), (4, 32), (9, 72), (11, 88)):
+        tree = unit_tree(units, 8, 64)
+        assert (tree.leaves, tree.endpoints, tree.even) == (leaves, 32 * leaves, True)
+
+
+@pytest.mark.parametrize("even", [True, False])
 @pytest.mark.parametrize("radix", [4, 8])
 @pytest.mark.parametrize("n", [9, 13, 16, 21, 32, 33, 50, 64, 77])
-def test_wireable_counts_equal_an_explicit_wiring_with_full_bisection(n: int, radix: int) -> None:
+def test_a_wired_tree_has_full_bisection(n: int, radix: int, even: bool) -> None:  # noqa: FBT001
     graph = nx.Graph()
-    hosts = [f"host{i}" for i in range(n)]
-    _wire(graph, hosts, radix, "net")
-    counts = wireable_clos(n, radix)
-    assert graph.number_of_nodes() - n == counts.switches
-    assert sum(c for _, _, c in graph.edges(data="capacity")) == counts.links
+    for tier, stage in enumerate(wire_tree(fat_tree(n, radix, even=even)).stages):
+        for low, high in zip(stage.lower.tolist(), stage.upper.tolist(), strict=True):
+            ends = (tier, low), (tier + 1, high)
+            capacity = graph.edges[ends]["capacity"] + 1 if graph.has_edge(*ends) else 1
+            graph.add_edge(*ends, capacity=capacity)
+    hosts = [(0, number) for number in range(n)]
     for node in set(graph) - set(hosts):
         assert graph.degree(node, weight="capacity") <= radix
     # Every half of the hosts reaches the other half at full rate: contiguous and interleaved.
@@ -172,3 +247,17 @@ def test_wireable_counts_equal_an_explicit_wiring_with_full_bisection(n: int, ra
         flow.add_edges_from((("s", h) for h in half), capacity=1)
         flow.add_edges_from(((h, "t") for h in rest), capacity=1)
         assert nx.maximum_flow_value(flow, "s", "t") == len(half)
+
+
+@given(st.integers(2, 20_000), radices, st.booleans())
+def test_no_pod_has_fewer_links_up_than_hosts(n: int, radix: int, even: bool) -> None:  # noqa: FBT001
+    tree = fat_tree(n, radix, even=even)
+    below = np.ones(n, np.int64)  # endpoints under each position
+    planes = 1
+    for tier in tree.tiers:
+        # All positions of a tier have as many links up, over all planes.
+        planes *= tier.planes
+        assert below.max() <= planes * tier.links_each
+        starts = np.arange(tier.switches) * len(below) // tier.switches
+        below = np.add.reduceat(below, starts)
+    assert below.tolist() in ([n], [])

@@ -17,7 +17,12 @@ from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.edge_list import edge_list_lines, read_edge_list
 from netplan.topologies.formats.graphml import graphml_lines, read_graphml
-from netplan.topologies.formats.infiniband import read_ibnetdiscover, read_topo, topo_lines
+from netplan.topologies.formats.infiniband import (
+    ibnetdiscover_lines,
+    read_ibnetdiscover,
+    read_topo,
+    topo_lines,
+)
 from netplan.topologies.formats.writers import (
     astra_sim_network,
     dot_lines,
@@ -103,6 +108,30 @@ def test_topo_round_trip(name: str, gpus: int, radix: int, tmp_path: Path) -> No
     found, expected = read_topo(path, hb_size=graph.hb_size), network_only(graph)
     assert found.node_names() == expected.node_names() or name == "bcube"
     assert cables(found) == cables(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "radix"), [case for case in FABRIC_SIZES if case[0] != "torus-3d"]
+)
+def test_ibnetdiscover_round_trip(name: str, gpus: int, radix: int, tmp_path: Path) -> None:
+    graph = fabric(name, gpus, radix)
+    path = written(tmp_path / "x.ibnetdiscover", ibnetdiscover_lines(graph))
+    found, expected = read_ibnetdiscover(path, hb_size=graph.hb_size), network_only(graph)
+    assert found.node_names() == expected.node_names()
+    assert cables(found) == cables(expected)
+
+
+def test_ibnetdiscover_says_rates_that_infiniband_has(tmp_path: Path) -> None:
+    # 25 GB/s are 200 Gb/s: four lanes of 50.
+    for rate, said in ((25e9, "4xHDR"), (50e9, "4xNDR"), (100e9, "4xXDR"), (33e9, 'leaf-0"')):
+        graph = expand(FABRICS.load("fat-tree"), Sizing(8, 8, 4, 450e9, rate))
+        lines = "".join(ibnetdiscover_lines(graph)).splitlines()
+        assert lines[:2] == ["caguid=0x100", 'Ca\t1 "H-0000000000000100"\t\t# "gpu-0"']
+        assert lines[2].startswith('[1]\t"S-0000000000000900"[1]')
+        assert lines[2].endswith(said)
+        if "x" in said:
+            path = written(tmp_path / "x.ibnetdiscover", iter(f"{line}\n" for line in lines))
+            assert read_ibnetdiscover(path).bytes_per_s[0] == rate
 
 
 def cables(graph: FabricGraph) -> Counter[tuple[frozenset[tuple[str, int]], float]]:

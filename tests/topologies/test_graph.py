@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from netplan.errors import InputError
 from netplan.topologies.build import build_fabric
-from netplan.topologies.clos import wireable_clos
+from netplan.topologies.clos import fat_tree
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import GPU, HB_SWITCH, MANAGER, SWITCH, FabricGraph, connected_parts
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.topologies.switched import _wire_clos
+from netplan.topologies.switched import wire_tree
 
 NAMES = tuple(FABRICS.paths())
 SPECS = {name: FABRICS.load(name) for name in NAMES}
@@ -131,12 +131,40 @@ def test_managers_and_planes_are_counted(
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.integers(0, 20_000), st.sampled_from([4, 6, 8, 16, 64]), st.sampled_from([1.0, 3.0]))
-def test_clos_wiring_agrees_with_the_closed_form(endpoints: int, radix: int, ratio: float) -> None:
-    counts = wireable_clos(endpoints, radix, oversubscription=ratio)
-    wiring = _wire_clos(endpoints, radix, oversubscription=ratio)
-    assert wiring.switches_per_tier == counts.switches_per_tier
-    assert tuple(len(stage.lower) for stage in wiring.stages) == counts.links_per_tier
+@given(
+    st.integers(0, 20_000),
+    st.sampled_from([4, 6, 8, 16, 64]),
+    st.sampled_from([1.0, 3.0]),
+    st.booleans(),
+)
+def test_clos_wiring_agrees_with_the_closed_form(
+    endpoints: int,
+    radix: int,
+    ratio: float,
+    even: bool,  # noqa: FBT001
+) -> None:
+    tree = fat_tree(endpoints, radix, oversubscription=ratio, even=even)
+    wiring = wire_tree(tree)
+    assert wiring.switches_per_tier == tree.counts.switches_per_tier
+    assert tuple(len(stage.lower) for stage in wiring.stages) == tree.counts.links_per_tier
+    ports: list[set[tuple[int, int]]] = [set() for _ in range(len(tree.tiers) + 1)]
+    used = [0] * len(ports)
+    for tier, stage in enumerate(wiring.stages):
+        for place, node, port in (
+            (tier, stage.lower, stage.lower_port),
+            (tier + 1, stage.upper, stage.upper_port),
+        ):
+            ports[place] |= set(zip(node.tolist(), port.tolist(), strict=True))
+            used[place] += len(node)
+            assert place == 0 or port.max() < radix
+    assert used == [len(taken) for taken in ports], "no port is used twice"
+    for stage in wiring.stages[1:] if even else ():
+        # All switches of a tier have as many neighbours below, and above, each by as many links.
+        pairs = np.stack([stage.lower, stage.upper])
+        joined, each = np.unique(pairs, axis=1, return_counts=True)
+        assert len(set(each.tolist())) == 1
+        for side in joined:
+            assert len(set(np.unique(side, return_counts=True)[1].tolist())) == 1
 
 
 def test_gpus_come_first_and_tiers_go_up() -> None:

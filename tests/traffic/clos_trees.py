@@ -3,29 +3,24 @@
 import numpy as np
 
 from netplan.arrays import Indices, Ints
-from netplan.topologies.clos import ceil_div, equal_uplinks, leaf_ports, tiers_needed
+from netplan.topologies.clos import fat_tree
 from netplan.traffic.routing_clos import ClosTree
 
 
 def clos_tree(endpoints: int, radix: int, *, oversubscription: float = 1.0) -> ClosTree:
-    """Tree of :func:`netplan.topologies.clos.wireable_clos`, without its graph."""
-    ports = leaf_ports(radix, oversubscription)
-    tiers = tiers_needed(endpoints, radix, ports)
-    one = np.ones(endpoints, np.int32)
-    if tiers <= 1:
-        return ClosTree((0 * one,) * tiers, (one,) * tiers)
-    leaves = ceil_div(endpoints, ports.down)
-    hosts = ceil_div(endpoints, leaves)
-    uplinks = ceil_div(hosts * ports.up, ports.down)
-    starts = np.arange(leaves + 1, dtype=np.int64) * endpoints // leaves
-    leaf = np.repeat(np.arange(leaves, dtype=np.int32), np.diff(starts))
-    if tiers == 2:
-        spines, each = equal_uplinks(leaves, uplinks, radix, radix - hosts)
-        top = np.zeros(leaves, np.int32)
-        return ClosTree((leaf, top), (one, np.full(leaves, spines * each, np.int32)))
-    plane = clos_tree(leaves, radix)
-    above = tuple(uplinks * links for links in plane.links_above)
-    return ClosTree((leaf, *plane.parents), (one, *above))
+    """Tree of :func:`netplan.topologies.clos.fat_tree`, without its graph."""
+    counted = fat_tree(endpoints, radix, oversubscription=oversubscription)
+    parents: list[Indices] = []
+    links_above: list[Indices] = []
+    ends, planes = endpoints, 1
+    for tier in counted.tiers:
+        starts = np.arange(tier.switches + 1, dtype=np.int64) * ends // tier.switches
+        number = np.arange(tier.switches, dtype=np.int32)
+        parents.append(np.repeat(number, np.diff(starts)))
+        planes *= tier.planes
+        links_above.append(np.full(ends, planes * tier.links_each, np.int32))
+        ends = tier.switches
+    return ClosTree(tuple(parents), tuple(links_above))
 
 
 def rail_order(gpus: int, hb_size: int) -> Ints:

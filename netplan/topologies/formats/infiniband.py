@@ -50,6 +50,9 @@ PORT_LINE = re.compile(
     r"\s*(?:#.*?)?(?:\s(\d{1,2})x([A-Z]+\d*))?\s*"
 )
 
+GUIDS = 256
+"""GUIDs that a written node takes: its own, and one for each port of an adapter."""
+
 TOPO_LANES = 4
 TOPO_PORT = re.compile(
     r"\s+P(\d{1,5})\s+(?:-(\d{1,2})x-(\d{1,6}(?:\.\d{1,6})?)G)?-?>\s+(\S+)\s+(\S+)\s+P(\d{1,5})\s*"
@@ -139,6 +142,54 @@ def _names(nodes: list[_Node]) -> dict[str, str]:
         guid: word.strip("/") if shared[word] == 1 else f"{word.strip('/')}/{guid}"
         for guid, word in words.items()
     }
+
+
+def ibnetdiscover_lines(graph: FabricGraph) -> Iterator[str]:
+    """Write the network of a fabric as ``ibnetdiscover`` would find it, all of it up.
+
+    GUIDs are the numbers of nodes from 1, times 256, since a port's GUID is its node's and its own
+    number. ``ibsim`` takes the file as a fabric to simulate, so that a subnet
+    manager can be tried on it. Links inside HB domains are left out.
+    """
+    network = network_only(graph)
+    adjacency = network.adjacency
+    is_switch = (network.node_kind == SWITCH).tolist()
+    words = [
+        f'"{"S" if switch else "H"}-{GUIDS * (node + 1):016x}"'
+        for node, switch in enumerate(is_switch)
+    ]
+    ports = 1 + int(max(network.source_port.max(initial=0), network.target_port.max(initial=0)))
+    speeds = {rate: _speed(rate) for rate in np.unique(network.bytes_per_s).tolist()}
+    for node in range(network.node_count):
+        row = slice(adjacency.indptr[node], adjacency.indptr[node + 1])
+        links = adjacency.link[row]
+        own = np.where(
+            network.source[links] == node, network.source_port[links], network.target_port[links]
+        )
+        peers = adjacency.neighbor[row].tolist()
+        if not peers:
+            continue
+        size = ports if is_switch[node] else int(own.max()) + 1
+        kind, name = "Switch" if is_switch[node] else "Ca", network.names[node]
+        yield f"{'switch' if is_switch[node] else 'ca'}guid=0x{GUIDS * (node + 1):x}\n"
+        yield f'{kind}\t{size} {words[node]}\t\t# "{name}"\n'
+        both = network.source_port[links] + network.target_port[links]
+        rates = network.bytes_per_s[links].tolist()
+        for here, peer, there, rate in zip(
+            own.tolist(), peers, (both - own).tolist(), rates, strict=True
+        ):
+            tail = f'# "{network.names[peer]}" {speeds[rate]}'.rstrip()
+            yield f"[{here + 1}]\t{words[peer]}[{there + 1}]\t\t{tail}\n"
+        yield "\n"
+
+
+def _speed(rate_bytes_per_s: float) -> str:
+    """Width and speed of a link, such as 4xNDR; nothing for a rate that InfiniBand has not."""
+    for width in (4, 2, 1, 8, 12):
+        for speed, lane in LANE_GBPS.items():
+            if bytes_per_s(width * lane) == rate_bytes_per_s:
+                return f"{width}x{speed}"
+    return ""
 
 
 def topo_lines(graph: FabricGraph, *, switch_type: str = "MQM9700") -> Iterator[str]:
