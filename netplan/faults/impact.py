@@ -146,11 +146,29 @@ class Subject(Struct, frozen=True, dict=True):
             [replace(one, link_bytes_per_s=left * one.link_bytes_per_s) for one, left in levels]
         )
 
-    def without(self, domains: int) -> SearchResult | None:
-        """Best plan when so many HB domains are left out."""
-        gpus = (self.sizing.full_domains - domains) * self.sizing.hb_size
+    def without(self, domains: int, gpus: int) -> SearchResult | None:
+        """Best plan without so many HB domains, or without so many GPUs of every domain.
+
+        In the free space of plans the fabric stays as it is: those members of one of its levels
+        stay idle that hold the domains or GPUs, of the level where that costs least. Plans that
+        must divide get a fabric of the domains that are left.
+        """
+        levels = self.fabric.levels
+        if self.search and self.search.free:
+            idle = [gpus, *[domains] * (len(levels) - 1)]
+            found = [
+                self.best((*levels[:at], replace(one, size=one.size - less), *levels[at + 1 :]))
+                for at, (one, less) in enumerate(zip(levels, idle, strict=False))
+                if one.size > less
+            ]
+            return min(
+                filter(None, found), key=lambda one: one.plans[0].iteration_time_s, default=None
+            )
+        if domains >= self.sizing.full_domains:
+            return None
+        left = (self.sizing.full_domains - domains) * self.sizing.hb_size
         try:
-            smaller = build_fabric(self.spec, replace(self.sizing, gpus=gpus))
+            smaller = build_fabric(self.spec, replace(self.sizing, gpus=left))
         except InputError:
             return None  # such as a torus of a number that is no product of sides
         return self.best(smaller.levels)
@@ -223,13 +241,14 @@ def impact_of(subject: Subject, damage: Damage, pod_share: float | None = None) 
     left = remaining_bandwidth(subject.graph, damage, max_pairs=MAX_PAIRS, intact=subject.flows)
     hb_share = subject.hb_share(damage)
     gone = np.concatenate([effects.gpus_down, effects.cut_off, np.flatnonzero(hb_share < 1)])
-    hit = len(np.unique(gone // subject.graph.hb_size))
+    in_domain = np.bincount(np.unique(gone) // subject.graph.hb_size)
+    hit = int((in_domain > 0).sum())
     pace = left.worst_share
     if pod_share is not None and not hit:
         pace = min(pace, pod_share)
     whole = not len(effects.gpus_down) and not len(effects.cut_off_forwarding)
     paces = (pace, float(hb_share.min())) if whole else None
-    way, found = _fastest(subject, hit, paces)
+    way, found = _fastest(subject, (hit, int(in_domain.max(initial=0))), paces)
     intact, best = subject.intact, found.plans[0] if found else None
     before = intact.plans[0].iteration_time_s if intact else None
     return Impact(
@@ -266,16 +285,20 @@ def pod_shares(subject: Subject, damages: Sequence[Damage]) -> list[float | None
 
 
 def _fastest(
-    subject: Subject, hit: int, paces: tuple[float, float] | None
+    subject: Subject, lost: tuple[int, int], paces: tuple[float, float] | None
 ) -> tuple[Way, SearchResult | None]:
-    """The fastest way to go on, and its best plan; ``paces`` is None if some GPU cannot."""
+    """The fastest way to go on, and its best plan; ``paces`` is None if some GPU cannot.
+
+    What is lost are so many HB domains, and so many GPUs of the one that lost most.
+    """
+    hit, _ = lost
     options: list[tuple[Way, SearchResult | None]] = []
     if paces is not None and min(paces) > 0:
         options.append(("all GPUs", subject.intact if min(paces) >= 1 else subject.slowed(*paces)))
     if hit and hit <= subject.spare_domains:
         options.append(("spare", subject.intact))
-    if 0 < hit < subject.sizing.full_domains:
-        options.append(("without", subject.without(hit)))
+    if 0 < hit < subject.sizing.full_domains or (hit and subject.search):
+        options.append(("without", subject.without(*lost)))
     timed = [(way, found) for way, found in options if found is not None]
     if not timed:
         # Without training there is no time, but the first way is still how the job goes on.

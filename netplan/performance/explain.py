@@ -15,10 +15,11 @@ from netplan.performance.compute import LayerGroups, Timing, operation_times
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan
 from netplan.performance.setting import Setting
-from netplan.performance.space import single_plan
+from netplan.performance.space import listed_plans
 from netplan.records import asdict, replace
 from netplan.traffic.hierarchy import Network
 from netplan.workloads.operations import Operation
+from netplan.workloads.program import stage_layers
 
 OPERATION_PARTS = ("compute", "memory", "tensor_comm", "expert_comm")
 WHOLE = ("data_comm", "pipeline_comm", "bubble")
@@ -130,22 +131,43 @@ def explain_modes(setting: Setting, levels: Sequence[Level], plan: Plan) -> tupl
     return explain(levels, (published, plan), (corrected, plan))
 
 
+_Pace = tuple[float, int, list[tuple[Operation, tuple[Timing, Timing]]]]
+"""Seconds that a microbatch takes on a stage, its layers, its ends."""
+
+
 def _operation_terms(setting: Setting, levels: tuple[Level, ...], plan: Plan) -> Iterator[Term]:
     """Terms of all operations, those of zero seconds left out."""
-    space = single_plan(plan)
+    space = listed_plans([plan])
     network = Network(levels, setting.assumptions.communication.used, setting.mode)
     groups = LayerGroups.of(network, space.layer_placements, np.zeros(1, dtype=np.int64))
-    layers = setting.training.model.layers / plan.pipeline
     program = setting.program(space.sharding)
-    for operation in program.layer.operations:
-        times = operation_times(operation, setting, groups)
-        yield from _terms(operation, times, plan.microbatches * layers)
-    ends = [end for end in (program.first, program.last) if end is not None]
-    timed = [(end, operation_times(end, setting, groups)) for end in ends]
-    if plan.pipeline > 1:  # the stages run side by side: only the slower end counts
-        timed = sorted(timed, key=lambda one: float(sum(part.total_s[0] for part in one[1])))[-1:]
-    for end, times in timed:
+    held = stage_layers(setting.training.model.layers, plan.pipeline)
+    layer = [(one, operation_times(one, setting, groups)) for one in program.layer.operations]
+    layer_s = sum(_seconds(times) for _, times in layer)
+    ends = [
+        (number, end, operation_times(end, setting, groups))
+        for number, end in ((0, program.first), (-1, program.last))
+        if end is not None
+    ]
+    # The stages run side by side: only the slowest counts, of which one alone has both ends.
+    paces: list[_Pace] = [
+        (held[number] * layer_s + _seconds(times), int(held[number]), [(end, times)])
+        for number, end, times in ends
+    ]
+    if plan.pipeline == 1:
+        paces = [(0.0, int(held[0]), [(end, times) for _, end, times in ends])]
+    slowest: _Pace = max(paces, key=lambda one: one[0], default=(0.0, 0, []))
+    if slowest[0] < held.max() * layer_s and plan.pipeline > 1:
+        slowest = (0.0, int(held.max()), [])
+    for operation, times in layer:
+        yield from _terms(operation, times, float(plan.microbatches * slowest[1]))
+    for end, times in slowest[2]:
         yield from _terms(end, times, float(plan.microbatches))
+
+
+def _seconds(times: tuple[Timing, Timing]) -> float:
+    """Forward and backward pass together [s]."""
+    return float(sum(time.total_s[0] for time in times))
 
 
 def _terms(operation: Operation, times: tuple[Timing, Timing], passes: float) -> Iterator[Term]:

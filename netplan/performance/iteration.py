@@ -1,12 +1,17 @@
 """One iteration from its layers: pipeline, bubble, and data parallel collectives.
 
-With m microbatches, p stages of n layers, v interleaved stages, the time L of one layer (forward
-and backward, collectives included) and h of one transfer between stages:
+With m microbatches, l layers on p stages, of which the fullest hold n, v interleaved stages, the
+time L of one layer (forward and backward, collectives included) and h of one transfer between
+stages:
 
     layers          m n L
     pipeline_comm   2 m v h
-    bubble          (p - 1) (n/v L + 2 h)
+    bubble          (l - n)/v L + 2 (p - 1) h
     data_comm       forward + backward
+
+A pipeline runs at the pace of its slowest stage and of its slowest replica; where stages are even
+l - n is (p - 1) n. An end with embedding or head may hold a layer less than the fullest stage
+(`netplan.workloads.program`), and paces only as far as it takes longer all the same.
 
 The iteration model says whether the bubble's L contains collectives and memory traffic, and whether
 h is the mean or the slowest transfer. Sources: arXiv:2410.00273, Sec. III, and arXiv:2307.12169,
@@ -33,14 +38,17 @@ from netplan.performance.space import PlanSpace, real
 from netplan.traffic.algorithms import Affine
 from netplan.traffic.hierarchy import Group, Network, group_of
 from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placements
-from netplan.workloads.program import Repetition
+from netplan.workloads.program import Repetition, missing_layers
+
+ENDS = 2
+"""First and last stage of a pipeline [1]."""
 
 
 class _ScheduleTerms(Struct, frozen=True, eq=False):
     """What depends on the schedule only, each of shape (schedules,)."""
 
     passes: Floats  # through a layer, m n [1]
-    bubble: Floats  # layers in it, (p - 1) n / v [1]
+    bubble: Floats  # layers in it, (l - n) / v [1]
     transfers: Floats  # of the steady state, 2 m v [1]
     transfer_bytes: Floats  # of all of them [B]
     fill_bytes: Floats  # of the two transfers that every hop of the bubble makes [B]
@@ -58,21 +66,23 @@ class _PlacementTerms(Struct, frozen=True, eq=False):
     backward_s: Floats
     ends_s: Floats  # those of embedding and head
     alone: Floats  # whether there is only one stage
+    middle: Floats  # whether there are stages without an end
+    first_less: Floats  # layers that the first stage holds less than the fullest
+    last_less: Floats
 
 
 def _schedule_terms(space: PlanSpace, table: LayerTable) -> _ScheduleTerms:
     """Multiplicities of every schedule."""
-    schedules = space.schedules
-    totals = space.totals[:, schedules.totals]
-    stages = real(totals[PIPELINE])
-    layers = table.repetition.layers / stages
-    m, v = real(schedules.microbatches), real(schedules.interleave)
+    shape = space.runs
+    stages = shape.stages
+    layers = table.repetition.fullest(stages)
+    m, v = real(shape.microbatches), real(shape.interleave)
     runs = table.repetition.runs(stages=stages, microbatches=m, interleave=v)
-    boundary = table.boundary_bytes[space.example_sharding]
+    boundary = table.boundary_bytes[shape.sharding]
     transfers = 2 * runs.transfers
     return _ScheduleTerms(
         passes=runs.layers,
-        bubble=(stages - 1) * layers / v,
+        bubble=(table.repetition.layers - layers) / v,
         transfers=transfers,
         transfer_bytes=transfers * boundary,
         fill_bytes=2 * boundary,
@@ -92,7 +102,7 @@ def _placement_terms(
     hops = np.maximum(stages - 1, 1)
     mean = Affine(fill.s_per_byte / hops, fill.fixed_s / hops)
     hop = mean if setting.assumptions.overlap.hop == "mean" else slowest
-    layers = setting.training.model.layers / stages
+    layers = table.repetition.fullest(stages)
     row = space.first_sharding[space.layer_of]
     weights, experts = table.weight_bytes[row], table.expert_bytes[row]
     if setting.assumptions.overlap.data == "exposed":
@@ -111,7 +121,18 @@ def _placement_terms(
         sum((each_s[name] for name in names), np.zeros_like(gather))
         for names in (rule.forward, rule.backward)
     )
-    return _PlacementTerms(hop, fill, forward, backward, ends_s, alone=real(stages == 1))
+    missing = missing_layers(table.repetition.layers, stages)
+    return _PlacementTerms(
+        hop,
+        fill,
+        forward,
+        backward,
+        ends_s,
+        alone=np.where(stages == 1, 1.0, 0.0),
+        middle=np.where(stages > ENDS, 1.0, 0.0),
+        first_less=missing.first,
+        last_less=missing.last,
+    )
 
 
 def _synchronisation(
@@ -240,17 +261,29 @@ class IterationTerms(Struct, frozen=True, eq=False):
         return parts
 
     def _ends(self, place: Ints, row: Ints) -> Timing:
-        """What a microbatch takes longer on the slower of first and last stage.
+        """What a microbatch takes longer on the slowest stage than n layers do.
 
-        A pipeline runs at the pace of its slowest stage; a single stage has both ends.
+        That is the slower of first and last stage, of which each may have a layer less, or nothing
+        where a stage without an end is slower still; a single stage has both ends.
         """
-        first, last = self.table.first.time, self.table.last.time
-        alone = self.placement.alone[place]
-        slower = np.where(last.total_s[row] >= first.total_s[row], 1.0, 0.0)
-        keep_last, keep_first = np.maximum(alone, slower), np.maximum(alone, 1 - slower)
+        first, last, placed = self.table.first.time, self.table.last.time, self.placement
+        first_less, last_less = placed.first_less[place], placed.last_less[place]
+        first_s = first.total_s[row] - first_less * self.layer_s[row]
+        last_s = last.total_s[row] - last_less * self.layer_s[row]
+        alone = placed.alone[place]
+        slower = np.where(last_s >= first_s, 1.0, 0.0)
+        paces = np.where((placed.middle[place] > 0) & (np.maximum(first_s, last_s) < 0), 0.0, 1.0)
+        keep_last, keep_first = (
+            np.maximum(alone, paces * slower),
+            np.maximum(alone, paces * (1 - slower)),
+        )
+        less = keep_last * last_less + keep_first * first_less
         return Timing(
             *(
-                keep_first * getattr(first, name)[row] + keep_last * getattr(last, name)[row]
+                keep_first * getattr(first, name)[row]
+                + keep_last * getattr(last, name)[row]
+                - less
+                * (getattr(self.table.forward, name) + getattr(self.table.backward, name))[row]
                 for name in ("compute_s", "memory_s", "tensor_s", "expert_s")
             )
         )

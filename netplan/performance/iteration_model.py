@@ -68,6 +68,10 @@ class OverlapPart(Entry, frozen=True, kw_only=True):
 class SpacePart(Entry, frozen=True, kw_only=True):
     """Which plans exist.
 
+    ``divisibility`` is ``exact`` where batch, layers and GPUs must divide by the degrees, as the
+    papers have it, and ``free`` where they need not: stages and replicas are uneven then, and GPUs
+    may be idle (`netplan.performance.free_space`). Questions take the free space unless they are
+    asked for the iteration model's own.
     ``tensor`` degrees divide the hidden size and the ``heads`` or the ``sequence``. Blocks stay at
     least ``smallest_block`` wide and SUMMA panels ``smallest_panel``. ``interleave`` allows
     ``none`` of the interleaved schedules, ``whole`` ones (microbatches in groups of the pipeline's
@@ -78,6 +82,7 @@ class SpacePart(Entry, frozen=True, kw_only=True):
     smallest_block: PositiveInt
     smallest_panel: PositiveInt
     interleave: Literal["none", "whole", "any"]
+    divisibility: Literal["exact", "free"] = "exact"
 
 
 class IterationModel(Record, frozen=True, kw_only=True):

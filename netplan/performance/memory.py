@@ -4,7 +4,7 @@
 weights        2 bytes a parameter
 gradients      ``gradient_bytes`` a parameter
 optimizer      ``optimizer_bytes`` a parameter (Adam with a 32-bit copy: 12)
-activations    of the layers of one stage, for every microbatch in flight
+activations    of the layers of the fullest stage, for every microbatch in flight
 buffers        what sharding and recomputation put together for a while
 =============  ===============================================================================
 
@@ -16,6 +16,9 @@ context GPUs share their weights and join the group (arXiv:2410.00273, Sec. III)
 Microbatches in flight, with p stages, m microbatches and v interleaved stages: min(p, m) under
 1F1B, at most p + (p - 1)/v of them interleaved (Korthikanti et al., arXiv:2205.05198, Sec. 4.3).
 Full recomputation stores the input of each layer and the activations of one.
+
+Uneven stages: where the first stage holds a layer less than the fullest, the second is one of those
+and has one microbatch less in flight; the fuller of the two counts, and the last one with the head.
 """
 
 from collections.abc import Sequence
@@ -23,12 +26,13 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Floats, Ints
+from netplan.arrays import Bools, Floats, Ints
 from netplan.performance.compute import LayerTable
 from netplan.performance.setting import Setting
-from netplan.performance.space import PlanSpace, real
-from netplan.traffic.placement import DIMENSIONS, PIPELINE
+from netplan.performance.space import Runs, real
+from netplan.traffic.placement import DIMENSIONS
 from netplan.workloads.operations import ELEMENT_BYTES
+from netplan.workloads.program import missing_layers
 
 
 class Memory(Struct, frozen=True, eq=False):
@@ -61,42 +65,66 @@ class _Stage(Struct, frozen=True, eq=False):
     end_activations: Floats
 
 
-def memory_of(setting: Setting, space: PlanSpace, table: LayerTable) -> Memory:
+def memory_of(setting: Setting, runs: Runs, table: LayerTable) -> Memory:
     """Memory of every schedule on its fullest stage: the first one, or the last with the head."""
-    schedules = space.schedules
-    totals, row = space.totals[:, schedules.totals], space.example_sharding
-    stages = real(totals[PIPELINE])
-    layers = setting.training.model.layers / stages
-    flying = in_flight(setting, stages, real(schedules.microbatches), real(schedules.interleave))
+    totals, row, stages = runs.totals, runs.sharding, runs.stages
+    layers = table.repetition.fullest(stages)
+    less = missing_layers(table.repetition.layers, stages)
+    microbatches, interleave = real(runs.microbatches), real(runs.interleave)
+    flying = in_flight(setting, stages, microbatches, interleave)
     alone = stages == 1
     weights, experts = table.weight_bytes[row], table.expert_bytes[row]
     first, last = table.first.weight_bytes[row], table.last.weight_bytes[row]
     logits = table.last.activation_bytes[row]
 
-    def stage(end_bytes: Floats, flying: Floats, end_activations: Floats) -> Memory:
-        held = _Stage(layers, weights, experts, end_bytes, flying, end_activations)
-        return _stage_memory(setting, totals, held, table, row)
+    def stage(held: Floats, end_bytes: Floats, flying: Floats, end_activations: Floats) -> Memory:
+        one = _Stage(held, weights, experts, end_bytes, flying, end_activations)
+        return _stage_memory(setting, totals, one, table, row)
 
-    head = stage(np.where(alone, first + last, first), flying, np.where(alone, logits, 0.0))
+    nothing = np.zeros_like(stages)
+    fullest = stage(
+        layers - less.first,
+        np.where(alone, first + last, first),
+        flying,
+        np.where(alone, logits, nothing),
+    )
+    if less.first.any():
+        later = in_flight(setting, stages, microbatches, interleave, behind=1)
+        second = stage(layers, nothing, later, nothing)
+        fullest = _fuller(fullest, second, less.first > 0)
     if not table.has_ends:
-        return head
-    tail = stage(last, np.ones_like(flying), logits)
-    fuller = (tail.total > head.total) & ~alone
+        return fullest
+    tail = stage(layers - less.last, last, np.ones_like(flying), logits)
+    return _fuller(fullest, tail, ~alone)
+
+
+def _fuller(one: Memory, other: Memory, possible: Bools) -> Memory:
+    """The fuller of two stages, where the other one exists."""
+    fuller = (other.total > one.total) & possible
     return Memory(
         *(
-            np.where(fuller, getattr(tail, part), getattr(head, part))
+            np.where(fuller, getattr(other, part), getattr(one, part))
             for part in Memory.__struct_fields__
         )
     )
 
 
-def in_flight(setting: Setting, stages: Floats, microbatches: Floats, interleave: Floats) -> Floats:
-    """Microbatches whose activations the first stage holds at once [1]."""
+def in_flight(
+    setting: Setting, stages: Floats, microbatches: Floats, interleave: Floats, *, behind: int = 0
+) -> Floats:
+    """Microbatches whose activations a stage so far behind the first holds at once [1].
+
+    Interleaved, a stage starts two chunks, of v a microbatch, later than the one before it
+    (arXiv:2104.04473, Fig. 4).
+    """
     rule = setting.assumptions.overlap.in_flight
     if rule == "plain":
-        return stages
-    more = stages + np.where(interleave > 1, (stages - 1) / interleave, 0.0)
-    return np.minimum(more, microbatches) if rule == "1f1b" else more
+        return stages - behind
+    several = interleave > 1
+    more = stages + np.where(several, (stages - 1) / interleave, 0.0)
+    more = more - behind * np.where(several, 2 / interleave, 1.0)
+    flying: Floats = np.minimum(more, microbatches) if rule == "1f1b" else more
+    return flying
 
 
 def members(totals: Ints, dimensions: Sequence[str]) -> Floats:

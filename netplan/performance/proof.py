@@ -11,7 +11,10 @@ a GPU has there on any of them, and at every level the lowest latency of all. No
 is faster than the best plan of the best case:
 
 * Every plan has a twin there, with the same degrees inside HB domains and, beyond them, the
-  products of its degrees over the outer levels. Microbatches and memory are the same.
+  products of its degrees over the outer levels. Microbatches, layers of the stages and memory are
+  the same. Idle members are no hindrance: in the free space of plans
+  (:mod:`netplan.performance.free_space`) degrees of the twin need not fill the network either, and
+  HB domains are filled alike.
 * A phased collective takes sum_i (1/M_i - 1/M_(i+1)) D / B_i over the levels. With the highest
   rate B of all outer levels this is at least (1/M - 1/g) D / B, which is the twin's time: the sum
   telescopes. A ring takes at least its innermost outer level's part, c D / (M B). Rings never have

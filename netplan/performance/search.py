@@ -23,6 +23,7 @@ from netplan.performance.compute import LayerGroups, layer_table
 from netplan.performance.iteration import IterationTerms
 from netplan.performance.memory import Memory, memory_of
 from netplan.performance.plan import Plan, PlanTime, SearchResult
+from netplan.performance.replicas import best_free_plans
 from netplan.performance.setting import (
     DEFAULT_OPTIONS,
     AnyStrategy,
@@ -35,8 +36,8 @@ from netplan.performance.space import (
     PlanSpace,
     degree_limits,
     enumerate_plans,
+    listed_plans,
     placements_of,
-    single_plan,
 )
 from netplan.records import replace
 from netplan.traffic.hierarchy import Network
@@ -64,7 +65,8 @@ def search_plans(
     training
         Model, batch, GPU and iteration model.
     levels
-        The fabric, innermost level first; plans use all its GPUs.
+        The fabric, innermost level first. Plans use all its GPUs, unless the iteration model's
+        space is free.
     strategy
         How layers are cut: ``1d``, ``2d``, ``summa``, or ``all`` of them.
     mode
@@ -147,6 +149,11 @@ class PlanSearch(Struct, frozen=True):
     mode: Mode = "corrected"
     options: Options = DEFAULT_OPTIONS
 
+    @property
+    def free(self) -> bool:
+        """Whether batch, layers and GPUs need not divide."""
+        return Setting(self.training, mode=self.mode).free
+
     def on(self, levels: tuple[Level, ...]) -> SearchResult | str | None:
         """Best plan on a fabric's levels, or why there is none; None without levels.
 
@@ -200,6 +207,8 @@ class _Found(Struct, frozen=True):
 
 def _search_one(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found:
     """Best plans of one strategy."""
+    if setting.free:
+        return _search_free(setting, levels, top)
     space = enumerate_plans(setting, [level.size for level in levels])
     count = space.plan_count
     if not count:
@@ -210,13 +219,26 @@ def _search_one(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found
     return _Found(plans, count, feasible, float(evaluation.memory.total.min()))
 
 
+def _search_free(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found:
+    """Best plans of one strategy where batch, layers and GPUs need not divide."""
+    found = best_free_plans(setting, levels, top)
+    if not found.plans:
+        return _Found((), found.cells, found.feasible, found.least_bytes)
+    evaluation = Evaluation.of(setting, levels, listed_plans(found.plans))
+    plans = tuple(evaluation.plan_time(at, at) for at in range(len(found.plans)))
+    return _Found(plans, found.cells, found.feasible, found.least_bytes)
+
+
 def _seconds_of(plan: PlanTime) -> float:
     return plan.iteration_time_s
 
 
 def _has_plans(settings: Sequence[Setting], levels: Sequence[Level]) -> bool:
     sizes = [level.size for level in levels]
-    return any(placements_of(setting, sizes).count for setting in settings)
+    return any(
+        placements_of(setting, sizes).count and enumerate_plans(setting, sizes).plan_count
+        for setting in settings
+    )
 
 
 def _largest_part(settings: Sequence[Setting], levels: tuple[Level, ...]) -> tuple[Level, ...]:
@@ -258,6 +280,11 @@ def _no_plan(settings: Sequence[Setting], levels: Sequence[Level]) -> str:
     if fixed:
         given = ", ".join(f"{name} {value:,}" for name, value in fixed.items())
         return f"no plan of {training.model.name} on {gpus:,} GPUs has {given}: free one of them"
+    if settings[0].free:
+        return (
+            f"no plan of {training.model.name} on {gpus:,} GPUs has whole microbatches: the batch"
+            f" of {training.batch:,} must divide by the expert degree: change one"
+        )
     return (
         f"no plan of {training.model.name} uses {gpus:,} GPUs: their number must be a product of"
         f" tensor, data and pipeline degrees that divide {limits[TENSOR]:,},"
@@ -285,7 +312,7 @@ def evaluate_plan(
     if given != len(levels):
         raise InputError(f"a plan has degrees at every level: got {given} for {len(levels)} levels")
     setting = Setting(training, strategy, mode, options)
-    return Evaluation.of(setting, tuple(levels), single_plan(plan)).plan_time(0, 0)
+    return Evaluation.of(setting, tuple(levels), listed_plans([plan])).plan_time(0, 0)
 
 
 class Evaluation(Struct, frozen=True, eq=False):
@@ -303,7 +330,7 @@ class Evaluation(Struct, frozen=True, eq=False):
         groups = LayerGroups.of(network, space.layer_placements, space.sharding_layer)
         table = layer_table(setting, setting.program(space.sharding), groups)
         terms = IterationTerms.of(setting, network, space, table)
-        return cls(setting, space, terms, memory_of(setting, space, table))
+        return cls(setting, space, terms, memory_of(setting, space.runs, table))
 
     def plan_time(self, place: int, schedule: int) -> PlanTime:
         """One plan with its parts and memory."""
@@ -314,7 +341,7 @@ class Evaluation(Struct, frozen=True, eq=False):
         plan = self._plan(place, row, schedule)
         training = self.setting.training
         work = iteration_flops(training.model, training.batch, self.setting.variant)
-        peak = plan.gpus * training.flops_per_s * seconds
+        peak = plan.placement.cluster * training.flops_per_s * seconds
         return PlanTime(
             plan=plan,
             iteration_time_s=seconds,

@@ -6,13 +6,15 @@ from typing import Literal, get_args
 
 from msgspec import Struct, field
 
+from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.performance.iteration_model import IterationModel
 from netplan.records import asdict
+from netplan.traffic.placement import Degrees
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import Model
 from netplan.workloads.operations import PLAIN, Mode, Sharding, Strategy, Variant
-from netplan.workloads.program import Program, TrainingMethod, Zero, training_program
+from netplan.workloads.program import Program, TrainingMethod, Zero, dealt, training_program
 
 AnyStrategy = Literal["1d", "2d", "summa", "all"]
 
@@ -190,6 +192,15 @@ class Setting(Struct, frozen=True):
             zero_stage=self.zero_stage,
         )
         return training_program(self.training.model, sharding, method)
+
+    @property
+    def free(self) -> bool:
+        """Whether batch, layers and GPUs need not divide; in the published code they must."""
+        return self.assumptions.space.divisibility == "free" and self.mode == "corrected"
+
+    def microbatches(self, microbatch: int, degrees: Degrees) -> Ints:
+        """Microbatches of each replica, shape (replicas,); GPUs that share experts run one each."""
+        return dealt(self.training.batch // (microbatch * degrees.expert), degrees.data)
 
     @property
     def interleave(self) -> Literal["none", "whole", "any"]:

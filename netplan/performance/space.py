@@ -12,6 +12,7 @@ arXiv:2410.00273, Sec. III (S3).
 
 from collections.abc import Sequence
 from math import gcd, prod
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -51,6 +52,20 @@ class Schedules(Struct, frozen=True, eq=False):
         return Schedules(*(getattr(self, column)[chosen] for column in self.__struct_fields__))
 
 
+class Runs(NamedTuple):
+    """What the memory and the multiplicities of schedules depend on, one entry each."""
+
+    totals: Ints  # shape (dimensions, n)
+    sharding: Ints  # one that has the same sizes
+    microbatches: Ints  # m [1]
+    interleave: Ints  # v [1]
+
+    @property
+    def stages(self) -> Floats:
+        """Pipeline stages, p [1]."""
+        return real(self.totals[PIPELINE])
+
+
 class PlanSpace(Struct, frozen=True, eq=False):
     """All plans of one setting on some levels."""
 
@@ -74,6 +89,19 @@ class PlanSpace(Struct, frozen=True, eq=False):
         """Plans [1]."""
         return int(self.schedule_counts[self.totals_of].sum())
 
+    def row(self, place: Ints, schedule: Ints) -> Ints:
+        """The sharding of plans, by their placement and schedule."""
+        row: Ints = self.first_sharding[self.layer_of[place]] + self.schedules.offset[schedule]
+        return row
+
+    def pairs(self, some: Bools) -> tuple[Ints, Ints]:
+        """Placement and schedule of all plans that have some of the schedules."""
+        kept = np.flatnonzero(some)
+        count = np.bincount(self.schedules.totals[kept], minlength=self.totals.shape[1])
+        first = np.cumsum(count) - count
+        index, place, _ = expand(first[self.totals_of], count[self.totals_of])
+        return place, kept[index]
+
     @property
     def example_sharding(self) -> Ints:
         """Of each schedule, a sharding that has the same sizes (anywhere on the levels)."""
@@ -82,9 +110,19 @@ class PlanSpace(Struct, frozen=True, eq=False):
         index: Ints = example[self.schedules.totals] + self.schedules.offset
         return index
 
+    @property
+    def runs(self) -> Runs:
+        """What the memory of each schedule depends on."""
+        schedules = self.schedules
+        totals = self.totals[:, schedules.totals]
+        return Runs(totals, self.example_sharding, schedules.microbatches, schedules.interleave)
+
 
 def degree_limits(setting: Setting, gpus: int) -> tuple[list[int], list[int]]:
-    """What each total degree must divide, and how large it may be, in the order of dimensions."""
+    """What each total degree must divide, and how large it may be, in the order of dimensions.
+
+    In the free space pipeline and data parallel degrees need not divide anything.
+    """
     model, rules = setting.training.model, setting.assumptions.space
     cut = model.heads if rules.tensor == "heads" else model.sequence_length
     tensor = gcd(cut, model.hidden_size)
@@ -97,9 +135,14 @@ def degree_limits(setting: Setting, gpus: int) -> tuple[list[int], list[int]]:
     if setting.strategy == "1d":
         caps[TENSOR] = 3 * model.hidden_size // block
     else:
-        limits[CONTEXT] = model.hidden_size if setting.strategy == "summa" else gpus
+        # Tokens of some microbatch divide by the context GPUs; the published code takes them from
+        # the divisors of the number of GPUs.
+        tokens = model.sequence_length * setting.training.batch if setting.free else gpus
+        limits[CONTEXT] = model.hidden_size if setting.strategy == "summa" else tokens
         caps[CONTEXT] = model.sequence_length // block
         caps[TENSOR] = model.hidden_size // block
+    if setting.free:
+        caps[PIPELINE] = model.layers
     return limits, caps
 
 
@@ -133,9 +176,9 @@ def enumerate_plans(setting: Setting, sizes: Sequence[int]) -> PlanSpace:
 
     # Sizes: distinct tensor, expert and context totals; each has one block of shardings.
     sizes_at, sizes_of = distinct(totals[LAYER_DIMENSIONS])
-    blocks = _blocks(setting, totals, sizes_at, sizes_of)
+    blocks = sharding_blocks(setting, totals, sizes_at, sizes_of)
     layer_block = sizes_of[totals_of[layer_at]]
-    index, layer, first = _expand(blocks.first[layer_block], blocks.count[layer_block])
+    index, layer, first = expand(blocks.first[layer_block], blocks.count[layer_block])
     # Where nothing divides, there is no sharding and no schedule: any row stands for none.
     first = np.minimum(first, max(len(index) - 1, 0))
     own = layers.totals[:, layer]
@@ -152,19 +195,21 @@ def enumerate_plans(setting: Setting, sizes: Sequence[int]) -> PlanSpace:
     )
 
 
-def single_plan(plan: Plan) -> PlanSpace:
-    """The space that holds one plan only."""
-    placements = Placements.of(plan.placement)
-    zero, one = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
-    schedules = Schedules(
-        zero, zero, plan.microbatch * one, plan.interleave * one, plan.microbatches * one
-    )
+def listed_plans(plans: Sequence[Plan]) -> PlanSpace:
+    """The space of some plans of one cluster: each has its placement, sharding and schedule."""
+    degrees = np.array([plan.placement.levels for plan in plans], dtype=np.int64)
+    placements = Placements(np.moveaxis(degrees, 0, 2), plans[0].placement.sizes)
+    columns = [(plan.microbatch, plan.interleave, plan.microbatches, plan.panels) for plan in plans]
+    microbatch, interleave, microbatches, panels = np.array(columns, dtype=np.int64).T
+    totals, each, none = placements.totals, np.arange(len(plans)), np.zeros_like(microbatch)
     return PlanSpace(
-        placements, placements.totals, zero, placements, zero, plan.sharding, zero, zero, schedules
+        *(placements, totals, each, placements, each),
+        Sharding(microbatch, totals[TENSOR], totals[CONTEXT], panels, totals[EXPERT]),
+        *(each, each, Schedules(each, none, microbatch, interleave, microbatches)),
     )
 
 
-class _Blocks(Struct, frozen=True, eq=False):
+class ShardingBlocks(Struct, frozen=True, eq=False):
     """Microbatches and panels that each distinct size allows, one block after the other."""
 
     microbatch: Ints
@@ -173,7 +218,9 @@ class _Blocks(Struct, frozen=True, eq=False):
     count: Ints
 
 
-def _blocks(setting: Setting, totals: Ints, sizes_at: Ints, sizes_of: Ints) -> _Blocks:
+def sharding_blocks(
+    setting: Setting, totals: Ints, sizes_at: Ints, sizes_of: Ints
+) -> ShardingBlocks:
     """Every microbatch that some data degree leaves room for, with every number of panels."""
     batch, length = setting.training.batch, setting.training.model.sequence_length
     microbatches, panels, counts = [], [], []
@@ -191,7 +238,7 @@ def _blocks(setting: Setting, totals: Ints, sizes_at: Ints, sizes_of: Ints) -> _
         counts.append(len(choices) * len(pieces))
     count = np.array(counts, dtype=np.int64)
     empty = [np.empty(0, dtype=np.int64)]
-    return _Blocks(
+    return ShardingBlocks(
         np.concatenate(microbatches or empty),
         np.concatenate(panels or empty),
         np.cumsum(count) - count,
@@ -214,10 +261,10 @@ def _panels(setting: Setting, tensor: int, context: int) -> Ints:
     return chosen
 
 
-def _schedules(setting: Setting, totals: Ints, blocks: _Blocks, sizes_of: Ints) -> Schedules:
+def _schedules(setting: Setting, totals: Ints, blocks: ShardingBlocks, sizes_of: Ints) -> Schedules:
     """Microbatches that divide the share of one pipeline, with every allowed interleaving."""
     share = setting.training.batch // (totals[DATA] * totals[EXPERT])
-    index, owner, first = _expand(blocks.first[sizes_of], blocks.count[sizes_of])
+    index, owner, first = expand(blocks.first[sizes_of], blocks.count[sizes_of])
     microbatch = blocks.microbatch[index]
     keep = share[owner] % microbatch == 0
     owner, microbatch = owner[keep], microbatch[keep]
@@ -236,7 +283,7 @@ def _interleaved(setting: Setting, totals: Ints, plain: Schedules) -> Schedules:
     count = np.array([len(one) for one in choices], dtype=np.int64)
     flat = np.concatenate(choices) if choices else np.empty(0, dtype=np.int64)
     start = np.cumsum(count) - count
-    index, owner, _ = _expand(start[plain.totals], count[plain.totals])
+    index, owner, _ = expand(start[plain.totals], count[plain.totals])
     interleave = flat[index]
     found = replace(plain.take(owner), interleave=interleave)
     if setting.interleave == "any":
@@ -247,7 +294,7 @@ def _interleaved(setting: Setting, totals: Ints, plain: Schedules) -> Schedules:
     return found.take((interleave == 1) | whole)
 
 
-def _expand(first: Ints, count: Ints) -> tuple[Ints, Ints, Ints]:
+def expand(first: Ints, count: Ints) -> tuple[Ints, Ints, Ints]:
     """The ranges first ... first + count - 1 in a row, whose each number is, where each begins."""
     start = np.cumsum(count) - count
     owner = np.repeat(np.arange(len(count)), count)

@@ -14,12 +14,11 @@ from netplan.costing.pricing import books_in_use
 from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES, require_switch
 from netplan.errors import InfeasibleError, InputError
-from netplan.levels import gpu_count
 from netplan.performance.search import PlanSearch, PlanTime, SearchResult
 from netplan.questions.inputs import CatalogReader, replaced_lines
 from netplan.questions.pricing import CASES, read_books
 from netplan.questions.question import ClusterQuestion, asks, optional, several, shared
-from netplan.questions.training import TrainingQuestion, training_words
+from netplan.questions.training import TrainingQuestion, plan_notes, training_words
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import Scale, listed, quantity
@@ -104,7 +103,7 @@ class FabricRow(Struct, frozen=True):
         """Useful FLOPs over the peak of all GPUs bought, those that the plan leaves idle too."""
         if self.best is None or self.fabric is None:
             return None
-        return self.best.mfu * self.best.plan.gpus / self.fabric.sizing.gpus
+        return self.best.mfu * self.best.plan.placement.cluster / self.fabric.sizing.gpus
 
     @property
     def effective_flops_per_s(self) -> float | None:
@@ -112,7 +111,7 @@ class FabricRow(Struct, frozen=True):
         if self.best is None or self.timed is None:
             return None
         peak = self.timed.settings[0].training.flops_per_s
-        return self.best.mfu * self.best.plan.gpus * peak
+        return self.best.mfu * self.best.plan.placement.cluster * peak
 
     @property
     def cost_per_effective_pflops(self) -> float | None:
@@ -187,7 +186,9 @@ class Comparison(Answer):
         legend = tuple(self._legend())
         yield Table("fabrics", list(self._network()), self.rows, legend=legend)
         if self.inputs["timing"]:
-            yield Table("fabrics", [NAME, *TRAINING], self.rows)
+            interleaved = any(row.best.plan.interleave > 1 for row in self.rows if row.best)
+            timed = [NAME, *plan_columns(interleaved=interleaved), *TRAINING]
+            yield Table("fabrics", timed, self.rows)
         yield Table("fabrics", NOTES, self.rows, only="programs")
         if self.verdict:
             yield Paragraph(self.verdict.sentence, "strong")
@@ -301,26 +302,28 @@ PARTS = ("compute", "tensor_comm", "pipeline_comm", "data_comm", "bubble")
 DEGREES = ("tensor", "context", "expert", "pipeline", "data")
 
 
-def plan_columns(row: str = "") -> list[Column[Any]]:
+def plan_columns(row: str = "", *, interleaved: bool = True) -> list[Column[Any]]:
     """Time, memory and best plan of the timed fabric that stands at a path of each row."""
     return [
         column("iteration_time_s", f"{row}best.iteration_time_s"),
         column("mfu", f"{row}mfu"),
+        column("gpus_used", f"{row}best.plan.gpus", title="GPUs"),
         column("memory_bytes", f"{row}best.memory_bytes"),
         column("degrees", f"{row}best.plan.shape", data=False),
         column("schedule", f"{row}best.plan.schedule", data=False),
-        column("interleave", f"{row}best.plan.interleave"),
+        column(
+            "interleave",
+            f"{row}best.plan.interleave",
+            shown="always" if interleaved else "never",
+        ),
     ]
 
 
 TRAINING: tuple[Column[FabricRow], ...] = (
-    *plan_columns(),
     *columns(*(f"breakdown_s.{part}" for part in PARTS), of="best", shown="wide"),
     *columns("breakdown_s.memory", "breakdown_s.expert_comm", of="best", shown="never"),
-    column("gpus_used", "best.plan.gpus", shown="never"),
     *columns(*DEGREES, "microbatch", "microbatches", of="best.plan", shown="never"),
 )
-DEGREES = ("tensor", "context", "expert", "pipeline", "data")
 NOTES: tuple[Column[FabricRow], ...] = (column("notes", lambda row: " ".join(row.notes)),)
 
 
@@ -478,7 +481,4 @@ def _timing_notes(row: FabricRow, found: SearchResult | str | None) -> list[str]
         return [found[:1].upper() + found[1:] if first.isalpha() else found]
     if found is None or row.fabric is None:
         return []
-    used, asked = gpu_count(found.levels), row.fabric.sizing.gpus
-    if used == asked:
-        return []
-    return [f"The best plan uses {used:,} of {asked:,} GPUs; no plan divides all."]
+    return list(plan_notes(found, row.fabric.sizing.gpus))

@@ -285,15 +285,15 @@ PATTERNS = Patterns(tensor="hierarchical", context="hierarchical", data="hierarc
 
 
 def training_matrix(subject: Subject) -> TrafficMatrix | None:
-    """Traffic of one iteration of the best plan; None if nothing is trained or GPUs are idle."""
-    found, fabric, gpus = subject.intact, subject.fabric, subject.sizing.gpus
-    whole = fabric.sizing.full_domains * fabric.sizing.hb_size == gpus
-    if found is None or not whole or found.plans[0].plan.gpus != gpus:
+    """Traffic of one iteration of the best plan; None without one on the levels of the fabric."""
+    found = subject.intact
+    if found is None or found.levels != subject.fabric.levels:
         return None
+    best, gpus = found.plans[0], subject.sizing.gpus
     try:
-        return plan_traffic(found.setting_of(found.plans[0]), found.plans[0], gpus, PATTERNS)
+        return plan_traffic(found.setting_of(best), best, gpus, PATTERNS)
     except InputError:
-        return None  # such as layers that the stages do not divide
+        return None  # such as a last HB domain that plans of an exact space cannot take
 
 
 def fabric_faults(

@@ -313,7 +313,7 @@ IMPACT_LEGEND = (
     ),
     (
         "goes on: all GPUs at the pace of the worst-off, or without the HB domains that are hit"
-        " (plans must divide what is left: a spare domain helps), or on a spare."
+        ", or on a spare."
     ),
 )
 

@@ -163,7 +163,8 @@ class Optimization(Answer):
         """Heading, networks, training runs, the knee, the proof, notes."""
         yield self._heading()
         yield Table("front", list(self._network()), self.rows)
-        training = [NUMBER, *plan_columns("row.")]
+        several = any(row.best.plan.interleave > 1 for row in self.rows)
+        training = [NUMBER, *plan_columns("row.", interleaved=several)]
         if self.inputs["survives_switch"]:
             training.append(column("worst_switch_share", "loss.share"))
         yield Table("front", training, self.rows, legend=tuple(self._equals()))
@@ -275,7 +276,6 @@ FOR_PROGRAMS: tuple[Column[FrontRow], ...] = (
     column("links", "row.fabric.link_count"),
     *columns("transceivers", "copper_cables", "nic_ports", of="row.fabric"),
     column("cost_complete", "row.cost_complete"),
-    column("gpus_used", "best.plan.gpus"),
     column("survives_switch", "loss.survives"),
     column("worst_switch_share", "loss.share"),
     *columns("tensor", "pipeline", "data", "microbatch", "microbatches", of="best.plan"),

@@ -313,7 +313,8 @@ def _collectives(run: PlacedRun, graph: FabricGraph, routing: Routing) -> Iterat
         whole = use.collective == "all_reduce"
         kind: CollectiveKind = "all_gather" if whole else use.collective
         slope = (2 if whole else 1) * float(network.collective(kind, group).s_per_byte[0])
-        matrix = use_traffic(use, run.placement, run.patterns.of(use))
+        pattern, gpus = run.patterns.of(use), run.fabric.sizing.gpus
+        matrix = use_traffic(use, run.placement, pattern, gpus=gpus)
         levels, alike = _levels_of(run, use), _BOUNDED_AS[use.collective]
         bound = lower_bound(alike, levels, data_bytes=use.data_bytes, fabric=_reach(run, levels))
         yield CollectiveLoad(

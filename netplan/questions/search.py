@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from netplan.errors import InputError
+from netplan.levels import gpu_count
 from netplan.performance.explain import Difference, explain, explain_modes
 from netplan.performance.plan import PlanTime, SearchResult
 from netplan.performance.search import search_plans
 from netplan.questions.inputs import replaced_lines
 from netplan.questions.question import asks, optional, shared
-from netplan.questions.training import PlanQuestion
+from netplan.questions.training import PlanQuestion, plan_notes
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import quantity
@@ -87,10 +88,11 @@ class SearchAnswer(Answer):
 
     def _heading(self) -> Heading:
         inputs, found = self.inputs, self.found
+        done = "each was timed or ruled out" if found.settings[0].free else "all were evaluated"
         where = f"HB domains of {inputs['hb_size']:,}, fabric {inputs['fabric']}"
         how = f"strategy {inputs['strategy']}, iteration model {inputs['iteration_model']}"
         space = (
-            f"{found.enumerated:,} plans, {found.feasible:,} fit the memory; all were evaluated"
+            f"{found.enumerated:,} plans, {found.feasible:,} fit the memory; {done}"
             f" ({si(found.seconds, 's', 2)})."
         )
         return Heading(
@@ -107,7 +109,9 @@ class SearchAnswer(Answer):
         yield column("rank", "0")
         yield column("strategy", "1.strategy", shown="never")
         yield column("iteration_time_s", "1.iteration_time_s", form="si", digits=4)
-        yield from columns("mfu", "memory_bytes", of="1")
+        yield column("mfu", "1.mfu")
+        yield column("gpus_used", "1.plan.gpus", title="GPUs")
+        yield column("memory_bytes", "1.memory_bytes")
         yield column("degrees", "1.plan.shape", data=False)
         yield column("inside_hb", "1.plan.shape_inside", data=False)
         yield column("schedule", "1.plan.schedule", data=False)
@@ -196,11 +200,14 @@ class Search(PlanQuestion[SearchAnswer]):
             options=self.options(),
             top=max(self.top, *_ranks(self.explain)) if self.explain else self.top,
         )
+        # A last HB domain that is not full is bought too.
+        share = gpu_count(found.levels) / self.gpus
+        best = (replace(one, mfu=share * one.mfu, hfu=share * one.hfu) for one in found.plans)
         return SearchAnswer(
             inputs=self.inputs_of(case, found.settings[0]),
-            found=replace(found, plans=found.plans[: self.top]),
+            found=replace(found, plans=tuple(best)[: self.top]),
             memory_bytes=case.training.memory_bytes,
-            notes=case.fabric.notes,
+            notes=(*case.fabric.notes, *plan_notes(found, self.gpus)),
             differences=_explained(found, self.explain) if self.explain else (),
         )
 

@@ -1,6 +1,6 @@
 """Training runs: their inputs, and the run of the best plan, placed on a fabric."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal
@@ -8,8 +8,9 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from netplan.errors import InputError
+from netplan.levels import gpu_count
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
-from netplan.performance.plan import PlanTime
+from netplan.performance.plan import PlanTime, SearchResult
 from netplan.performance.search import PlanSearch
 from netplan.performance.setting import (
     AnyStrategy,
@@ -34,7 +35,10 @@ from netplan.traffic.training import Patterns, collectives_of, training_traffic
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import MODELS, Model
 from netplan.workloads.operations import Mode, Recompute, Variant
-from netplan.workloads.program import CollectiveUse
+from netplan.workloads.program import CollectiveUse, stage_layers
+
+DIVISIBILITY = "iteration-model.space.divisibility"
+"""Override that decides over the space of plans, whatever else is asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +52,11 @@ class TrainingQuestion(Question[AnswerT_co]):
     iteration_model: str = shared("How time is modelled: 4d, ptd-p, or a file.")
     strategy: AnyStrategy = shared("Tensor parallelism: 1d, 2d, summa, all.")
     mode: Mode = shared("Of the 4d model: corrected or published-code.")
+    space: Literal["free", "model"] = shared(
+        "Plans: free (uneven stages and batches, idle GPUs), or those of the iteration model.",
+        "choice",
+        choices=("free", "model"),
+    )
     recompute: Recompute = shared(
         "Activations computed again in the backward pass.",
         "choice",
@@ -82,8 +91,13 @@ class TrainingQuestion(Question[AnswerT_co]):
         return Training.on(on, *self.trained(reader), batch=self.batch)
 
     def trained(self, reader: CatalogReader) -> tuple[Model, IterationModel]:
-        """Files of the model and of the iteration model."""
-        return reader.load(MODELS, self.model), reader.load(ITERATION_MODELS, self.iteration_model)
+        """Files of the model and of the iteration model, whose plans divide only if asked to."""
+        model = reader.load(MODELS, self.model)
+        assumptions = reader.load(ITERATION_MODELS, self.iteration_model)
+        if self.space == "free" and DIVISIBILITY not in (self.overrides or {}):
+            space = replace(assumptions.space, divisibility="free")
+            assumptions = replace(assumptions, space=space)
+        return model, assumptions
 
     def search(self, training: Training) -> PlanSearch:
         """The search for the best plan of a training run."""
@@ -127,14 +141,16 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
         return replace(whole, variant=variant, interleave=self.interleave)
 
     def case(self) -> "TrainingCase":
-        """Read the files, and build the fabric, whose HB domains the GPUs must fill."""
+        """Read the files, and build the fabric, of which GPUs fill an HB domain or all."""
         reader = CatalogReader(self.catalog, self.overrides)
         on, spec = reader.load(ACCELERATORS, self.accelerator), reader.load(FABRICS, self.fabric)
         training = self.training(reader, on)
         sizing = self.sized(on)
         fabric = build_fabric(spec, sizing)
         domain = fabric.sizing.hb_size
-        if not fabric.levels or fabric.sizing.full_domains * domain != self.gpus:
+        whole = fabric.sizing.full_domains * domain == self.gpus
+        free = Setting(training, mode=self.mode).free
+        if not fabric.levels or not (whole or free):
             raise InputError(
                 f"{self.gpus:,} GPUs do not fill HB domains of {domain:,} on {spec.name}:"
                 " give a multiple, or another --hb-size"
@@ -150,6 +166,38 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
             interleave=setting.interleave,
             fixed=setting.options.fixed.given,
             set=case.replaced,
+        )
+
+
+def plan_notes(found: SearchResult, gpus: int) -> Iterator[str]:
+    """What is uneven about the best plan, and how many of the GPUs it leaves idle.
+
+    Parameters
+    ----------
+    found
+        The best plan.
+    gpus
+        GPUs bought [1].
+    """
+    plan, setting = found.plans[0].plan, found.setting_of(found.plans[0])
+    used = plan.gpus
+    if used < gpus:
+        exact = not setting.free and gpu_count(found.levels) < gpus
+        why = "no plan divides all" if exact else f"{gpus - used:,} are idle"
+        yield f"The best plan uses {used:,} of {gpus:,} GPUs; {why}."
+    layers = setting.training.model.layers
+    if layers % plan.pipeline:
+        held = stage_layers(layers, plan.pipeline)
+        yield (
+            f"The {layers} layers lie on {plan.pipeline} stages: {held.max()} on"
+            f" {int((held == held.max()).sum())} of them, {held.min()} on the others."
+        )
+    runs = setting.microbatches(plan.microbatch, plan.placement.totals)
+    if runs.min() < runs.max():
+        slowest = int((runs == runs.max()).sum())
+        yield (
+            f"The {runs.sum():,} microbatches lie on {len(runs):,} replicas: {runs.max():,} on"
+            f" {slowest:,} of them, {runs.min():,} on the others."
         )
 
 
@@ -169,7 +217,7 @@ def plan_traffic(setting: Setting, timed: PlanTime, gpus: int, patterns: Pattern
         setting.program(plan.sharding),
         plan.placement,
         gpus=gpus,
-        microbatches=plan.microbatches,
+        microbatches=setting.microbatches(plan.microbatch, plan.placement.totals),
         interleave=plan.interleave,
         patterns=patterns,
     )

@@ -128,19 +128,39 @@ class TrafficMatrix(Struct, frozen=True, eq=False):
         amounts = self.flow_bytes[keep], self.kind[keep]
         return TrafficMatrix(self.gpus, source, destination, *amounts, groups)
 
-    def among(self, gpus: Bools) -> "TrafficMatrix":
-        """Only what is sent by some of the GPUs, whole groups of which are chosen.
+    def weighted(self, share: Floats) -> "TrafficMatrix":
+        """Every amount times the share of its sender; members of a group have equal ones.
 
         Examples
         --------
         >>> matrix = flows_matrix(4, source=[0, 2], destination=[1, 3], flow_bytes=[5e9, 1e9])
-        >>> matrix.among(np.array([True, True, False, False])).total_bytes
-        5000000000.0
+        >>> matrix.weighted(np.array([1.0, 1.0, 0.5, 0.5])).total_bytes
+        5500000000.0
         """
-        groups = (
-            replace(each, members=each.members[gpus[each.members[:, 0]]]) for each in self.groups
-        )
-        return self._kept(gpus[self.source], tuple(each for each in groups if len(each.members)))
+        groups = []
+        for each in self.groups:
+            own = share[each.members[:, 0]]
+            for one in np.unique(own[own > 0]):
+                members = each.members[own == one]
+                groups.append(
+                    replace(each, members=members, pair_bytes=float(one) * each.pair_bytes)
+                )
+        sent = share[self.source]
+        flows = self._kept(sent > 0, tuple(groups))
+        return replace(flows, flow_bytes=flows.flow_bytes * sent[sent > 0])
+
+    def relabelled(self, gpu_of_rank: Indices, gpus: int) -> "TrafficMatrix":
+        """The same among the GPUs of a cluster, of which some may send nothing.
+
+        Examples
+        --------
+        >>> matrix = flows_matrix(2, source=[0], destination=[1], flow_bytes=[5e9])
+        >>> matrix.relabelled(np.array([0, 2], dtype=np.int32), 4).destination
+        array([2], dtype=int32)
+        """
+        groups = tuple(replace(one, members=gpu_of_rank[one.members]) for one in self.groups)
+        ends = gpu_of_rank[self.source], gpu_of_rank[self.destination]
+        return TrafficMatrix(gpus, *ends, self.flow_bytes, self.kind, groups)
 
     def scaled(self, factor: float) -> "TrafficMatrix":
         """Every amount times ``factor``."""

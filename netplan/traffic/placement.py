@@ -1,10 +1,10 @@
 """How parallel degrees lie on the levels of a fabric: all ways as arrays, and one way rank by rank.
 
-Each level of size n is split exactly among the parallel dimensions: at every level the degrees
-multiply to n. Multiplied over the levels they are the degrees of the whole cluster. Everywhere the
-dimensions have one order, the innermost first: tensor, context, expert, data, pipeline. Experts are
-spread over GPUs that hold different data, so the data parallel group of all other weights is
-expert x data.
+Each level of size n is split among the parallel dimensions: at every level the degrees multiply to
+n, or to less where some of its members stay idle, the last ones. Multiplied over the levels they
+are the degrees of the whole cluster. Everywhere the dimensions have one order, the innermost first:
+tensor, context, expert, data, pipeline. Experts are spread over GPUs that hold different data, so
+the data parallel group of all other weights is expert x data.
 
 A search looks at all placements at once (`Placements`, arrays); traffic follows one (`Placement`).
 Written one after the other, innermost level first and inside a level in the order of the
@@ -14,7 +14,9 @@ its coordinates:
     radices  n(level 0, tensor), n(level 0, context), ..., n(level 1, tensor), ...
 
 so tensor-parallel neighbours are neighbours in the cluster. The members of one parallel group
-differ only in the digits of its dimensions; listing them is a transposition, not a search.
+differ only in the digits of its dimensions; listing them is a transposition, not a search. Ranks
+are numbered so among the GPUs that work; where some are idle, `Placement.gpu_of_rank` says which
+GPU is meant.
 """
 
 from collections.abc import Sequence
@@ -69,9 +71,12 @@ class Placements(Struct, frozen=True, eq=False):
     ----------
     degrees
         Degree of each dimension at each level, shape (levels, dimensions, placements) [1].
+    sizes
+        Members of each level, idle ones too; None if there are none of those [1].
     """
 
     degrees: Ints
+    sizes: tuple[int, ...] | None = None
 
     @property
     def count(self) -> int:
@@ -86,16 +91,17 @@ class Placements(Struct, frozen=True, eq=False):
 
     def take(self, index: Ints | Bools | slice) -> "Placements":
         """Some of the placements."""
-        return Placements(self.degrees[:, :, index])
+        return Placements(self.degrees[:, :, index], self.sizes)
 
     def at(self, index: int) -> "Placement":
         """One of the placements."""
-        return Placement(tuple(Degrees(*level) for level in self.degrees[:, :, index].tolist()))
+        degrees = self.degrees[:, :, index].tolist()
+        return Placement(tuple(Degrees(*level) for level in degrees), self.sizes)
 
     @classmethod
     def of(cls, placement: "Placement") -> "Placements":
         """One placement as arrays."""
-        return cls(np.array(placement.levels, dtype=np.int64)[:, :, None])
+        return cls(np.array(placement.levels, dtype=np.int64)[:, :, None], placement.sizes)
 
 
 class Placement(Struct, frozen=True):
@@ -105,11 +111,13 @@ class Placement(Struct, frozen=True):
     ----------
     levels
         Degrees at each level, the innermost level first [1].
+    sizes
+        Members of each level, idle ones too; None if there are none of those [1].
 
     Raises
     ------
     InputError
-        If a degree is below 1.
+        If a degree is below 1, or degrees multiply to more than a level has.
 
     Examples
     --------
@@ -120,17 +128,29 @@ class Placement(Struct, frozen=True):
     [[0, 1], [2, 3], [4, 5], [6, 7]]
     >>> placement.groups("pipeline").tolist()
     [[0, 4], [1, 5], [2, 6], [3, 7]]
+
+    Three of four GPUs of each domain work:
+
+    >>> Placement((Degrees(tensor=3), Degrees(data=2)), (4, 2)).gpu_of_rank.tolist()
+    [0, 1, 2, 4, 5, 6]
     """
 
     levels: tuple[Degrees, ...]
+    sizes: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse degrees that are none."""
+        """Refuse degrees that are none or too many."""
         for level in self.levels:
             if min(level) < 1:
                 raise InputError(
                     f"a level splits among {', '.join(DIMENSIONS)}: got degrees {tuple(level)},"
                     f" give {len(DIMENSIONS)} whole numbers of at least 1"
+                )
+        for level, size in zip(self.levels, self.sizes or (), strict=False):
+            if prod(level) > size:
+                raise InputError(
+                    f"degrees {tuple(level)} take {prod(level):,} members of a level of {size:,}:"
+                    " give smaller ones"
                 )
 
     @property
@@ -140,8 +160,24 @@ class Placement(Struct, frozen=True):
 
     @property
     def gpus(self) -> int:
-        """GPUs that the placement covers [1]."""
+        """GPUs that work, which are the ranks [1]."""
         return prod(prod(level) for level in self.levels)
+
+    @property
+    def cluster(self) -> int:
+        """GPUs of all levels, idle ones too [1]."""
+        return self.gpus if self.sizes is None else prod(self.sizes)
+
+    @property
+    def gpu_of_rank(self) -> Indices:
+        """Which GPU of the cluster each rank is, shape (gpus,)."""
+        found, inside = np.zeros(1, dtype=np.int32), 1
+        used = [prod(level) for level in self.levels]
+        for ranks, size in zip(used, self.sizes or used, strict=True):
+            steps = inside * np.arange(ranks, dtype=np.int32)
+            found = (steps[:, None] + found).ravel()
+            inside *= size
+        return found
 
     def degree(self, *dimensions: str) -> int:
         """Members of one group over these dimensions [1]."""
@@ -155,16 +191,17 @@ class Placement(Struct, frozen=True):
         )
 
     def check_covers(self, gpus: int) -> None:
-        """Refuse a cluster that has more or fewer GPUs than the placement."""
-        if self.gpus != gpus:
-            shape = " x ".join(str(prod(level)) for level in self.levels)
+        """Refuse a cluster that has fewer GPUs than the levels of the placement, or idle ones."""
+        if self.cluster > gpus or (self.sizes is None and self.cluster < gpus):
+            sizes = self.sizes or [prod(level) for level in self.levels]
+            shape = " x ".join(str(size) for size in sizes)
             raise InputError(
-                f"the placement covers {self.gpus:,} GPUs ({shape}), the cluster has {gpus:,}:"
+                f"the placement covers {self.cluster:,} GPUs ({shape}), the cluster has {gpus:,}:"
                 " give degrees that multiply to the GPUs of every level"
             )
 
     def groups(self, *dimensions: str, snake: bool = False) -> Indices:
-        """Members of all groups over these dimensions, in rising order, shape (groups, degree).
+        """Ranks of all groups over these dimensions, in rising order, shape (groups, degree).
 
         ``snake`` turns back at every border of an outer level instead of starting over, so that the
         step across the border joins GPUs of equal place (and so of one rail).
@@ -253,9 +290,12 @@ def distinct(columns: Ints) -> tuple[Ints, Ints]:
     code, size = np.zeros(columns.shape[1], dtype=np.int64), 1
     if not len(code):
         return code, code
+    roomy = max(CODES_A_COLUMN * len(code), TABLE_SIZE >> 8)
     for row in columns:
         rank, ranks = _dense(row, int(row.max()) + 1)
-        if size * ranks > TABLE_SIZE:
+        if ranks == 1:
+            continue
+        if size * ranks > roomy:
             code, size = _dense(code, size)
         code, size = code * ranks + rank, size * ranks
     inverse, count = _dense(code, size)
@@ -264,6 +304,9 @@ def distinct(columns: Ints) -> tuple[Ints, Ints]:
     first[inverse[::-1]] = np.arange(len(inverse) - 1, -1, -1)
     return first, inverse
 
+
+CODES_A_COLUMN = 8
+"""Codes are numbered anew once there are so many times more of them than columns."""
 
 TABLE_SIZE = 1 << 22
 """Codes up to this are numbered through a table, which takes no sorting."""

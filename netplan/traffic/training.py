@@ -10,18 +10,21 @@ microbatch b, m microbatches and t tensor, p pipeline GPUs the dense layer of PT
     pipeline  m v messages of 2 b h s / t each way
 
 Sources: Narayanan et al. 2021 (Megatron-LM) and the rail-only paper (arXiv:2307.12169), sections 3
-and 5. Left out: control messages.
+and 5. The last stages and replicas may have less to do (`netplan.workloads.program`): a stage with
+fewer layers and a replica with fewer microbatches send that much less, only gathered and reduced
+weights take part in all microbatches. Left out: control messages.
 """
 
 import numpy as np
 from msgspec import Struct
 
+from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.traffic.algorithms import check_number
 from netplan.traffic.matrix import TrafficMatrix, combine
 from netplan.traffic.patterns import Pattern, chain_traffic, collective_traffic
 from netplan.traffic.placement import Placement
-from netplan.workloads.program import CollectiveUse, Program
+from netplan.workloads.program import CollectiveUse, Program, stage_layers
 
 BATCH_DIMENSIONS = ("expert", "data")
 """Dimensions that split the batch: experts are spread over GPUs that hold different sequences."""
@@ -45,7 +48,7 @@ RINGS = Patterns()
 
 
 def microbatches_of(batch: int, placement: Placement, microbatch: int = 1) -> int:
-    """Microbatches of one pipeline in an iteration, m = B / (d e b) [1].
+    """Microbatches of one pipeline in an iteration, m = B / (d e b), where that is even [1].
 
     The global batch B and the microbatch b count sequences; a batch that cannot be split so is an
     error.
@@ -103,8 +106,16 @@ def collectives_of(
     return tuple(use for use in uses if placement.degree(*use.dimensions) > 1)
 
 
-def use_traffic(use: CollectiveUse, placement: Placement, pattern: Pattern) -> TrafficMatrix:
+def use_traffic(
+    use: CollectiveUse, placement: Placement, pattern: Pattern, *, gpus: int
+) -> TrafficMatrix:
     """Traffic of one run of a collective, in all groups of the stages that run it."""
+    matrix = _among_ranks(use, placement, pattern)
+    return matrix.relabelled(placement.gpu_of_rank, gpus)
+
+
+def _among_ranks(use: CollectiveUse, placement: Placement, pattern: Pattern) -> TrafficMatrix:
+    """The same between ranks."""
     matrix = collective_traffic(
         use.collective,
         placement,
@@ -116,9 +127,33 @@ def use_traffic(use: CollectiveUse, placement: Placement, pattern: Pattern) -> T
     if use.stage == "each":
         return matrix
     chain = placement.groups("pipeline", snake=True)
-    taking_part = np.zeros(placement.gpus, dtype=np.bool_)
-    taking_part[chain[:, 0 if use.stage == "first" else -1]] = True
-    return matrix.among(taking_part)
+    share = np.zeros(placement.gpus)
+    share[chain[:, 0 if use.stage == "first" else -1]] = 1.0
+    return matrix.weighted(share)
+
+
+class _Shares(Struct, frozen=True, eq=False):
+    """What each rank does of what the busiest ones do, shape (ranks,) [1]."""
+
+    layers: Floats
+    microbatches: Floats
+
+    @classmethod
+    def of(cls, program: Program, placement: Placement, microbatches: Ints) -> "_Shares":
+        """Layers by stage, microbatches by replica."""
+        totals = placement.totals
+        held = stage_layers(program.repetition.layers, totals.pipeline)
+        layers, share = np.ones(placement.gpus), np.ones(placement.gpus)
+        layers[placement.groups("pipeline", snake=True)] = held / held.max()
+        # One row for each set of other coordinates, one column for each replica.
+        share[placement.groups("data")] = microbatches / microbatches.max()
+        return cls(layers, share)
+
+    def of_use(self, use: CollectiveUse) -> Floats:
+        """Share of one collective: weights of a stage are in no microbatch, ends in no layer."""
+        if use.kind == "data":
+            return self.layers if use.stage == "each" else np.ones_like(self.layers)
+        return self.microbatches * self.layers if use.stage == "each" else self.microbatches
 
 
 def training_traffic(
@@ -126,20 +161,21 @@ def training_traffic(
     placement: Placement,
     *,
     gpus: int,
-    microbatches: int,
+    microbatches: int | Ints,
     interleave: int = 1,
     patterns: Patterns = RINGS,
 ) -> TrafficMatrix:
     """Traffic matrix of one training iteration.
 
-    The placement covers all GPUs of the cluster; one pipeline runs ``microbatches`` m, a GPU has
-    ``interleave`` interleaved stages v [1].
+    The levels of the placement hold the GPUs of the cluster. Where it knows of idle ones, a last
+    HB domain that is not full may lie beyond them. One pipeline runs ``microbatches`` m, one number
+    for each replica where they differ, a GPU has ``interleave`` interleaved stages v [1].
 
     Raises
     ------
     InputError
-        If the placement leaves GPUs out, has other degrees than the program, or the layers do not
-        divide.
+        If the placement is one of another cluster or has other degrees than the program, or the
+        layers of a stage do not divide by its interleaved parts.
 
     Examples
     --------
@@ -162,16 +198,22 @@ def training_traffic(
     check_number("interleave", interleave, minimum=1, whole=True)
     stages = placement.totals.pipeline
     layers = program.repetition.layers
-    if layers % (stages * interleave):
+    if -(-layers // stages) % interleave:
         raise InputError(
             f"{layers} layers do not split into {stages} pipeline stages"
             f" x {interleave} interleaved parts: change the pipeline degree"
         )
+    each, most = np.atleast_1d(microbatches), int(np.max(microbatches))
+    shares = _Shares.of(program, placement, each)
     parts = [
-        use_traffic(use, placement, patterns.of(use)).scaled(use.times)
-        for use in collectives_of(program, placement, microbatches)
+        _among_ranks(use, placement, patterns.of(use))
+        .scaled(use.times)
+        .weighted(shares.of_use(use))
+        for use in collectives_of(program, placement, most)
     ]
     boundary = float(np.max(program.layer.boundary_bytes))
     chain = placement.groups("pipeline", snake=True)
-    stage_bytes = microbatches * boundary
-    return combine([*parts, chain_traffic(chain, stage_bytes, gpus, wraps=interleave - 1)])
+    stage_bytes = most * boundary
+    between = chain_traffic(chain, stage_bytes, placement.gpus, wraps=interleave - 1)
+    whole = combine([*parts, between.weighted(shares.microbatches)])
+    return whole.relabelled(placement.gpu_of_rank, gpus)

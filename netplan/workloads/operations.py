@@ -112,6 +112,10 @@ class Sharding(Struct, frozen=True, eq=False):
     panels: Ints
     expert: Ints
 
+    def take(self, index: Ints) -> "Sharding":
+        """Some of the ways."""
+        return Sharding(*(getattr(self, name)[index] for name in self.__struct_fields__))
+
     @classmethod
     def of(
         cls, microbatch: int, tensor: int, context: int = 1, panels: int = 1, expert: int = 1

@@ -4,7 +4,7 @@ A program is the operations of one layer and of the ends of the network, with sh
 weights, activations and collectives, and the rules by which an iteration repeats them. It is the
 only source of compute time, memory and traffic: no other room knows how a model is trained.
 
-With m microbatches, p stages of n = l/p layers and v interleaved stages a GPU runs in one iteration
+With m microbatches, p stages of n layers and v interleaved stages a GPU runs in one iteration
 
 ======================  ==========================================================================
 a layer                 m n times forward and backward; under full recomputation forward once more
@@ -24,19 +24,25 @@ stage   forward                            backward                            r
 3       all_gather of weights              all_gather, reduce_scatter          m
 ======  =================================  ==================================  ===================
 
+Where the l layers do not divide by p, stages are uneven: the fullest hold n = ceil(l/p), the others
+one less, and the first and the last of the pipeline, which have embedding and head, are among these
+as far as there are any (:func:`stage_layers`). Where the microbatches of a batch do not divide by
+the replicas, some replicas run one less than the slowest, which run m (:func:`dealt`). Everything
+here counts the fullest stage of the slowest replica.
+
 The data parallel group of a weight are the GPUs that hold it: ``data`` and, as experts are spread
 over GPUs of different data, ``expert``; under 2D-context the context GPUs join. Experts belong to
 the ``data`` (and context) GPUs only. The ends are gathered and reduced once an iteration at every
-ZeRO stage. Left out: optimizer, control messages, uneven stages.
+ZeRO stage. Left out: optimizer, control messages.
 """
 
 from collections.abc import Iterator
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Amount, Floats
+from netplan.arrays import Amount, Floats, Ints
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.workloads.closed_forms import counted_layer
@@ -113,6 +119,61 @@ SYNCHRONISATION: dict[Zero, Synchronisation] = {
 
 
 T = TypeVar("T", float, Floats)
+EQUAL_HEAD = 2
+"""Stages with one layer less from which on the first of the pipeline is among them [1]."""
+
+
+def stage_layers(layers: int, stages: int) -> Ints:
+    """Layers of every pipeline stage, shape (stages,) [1].
+
+    The last stage is the first to hold one less, then the first, then those before the last.
+
+    Examples
+    --------
+    Llama 3 405B (arXiv:2407.21783, Sec. 3.3.2): 126 layers on 16 stages.
+
+    >>> stage_layers(126, 16)
+    array([7, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 7])
+    >>> stage_layers(9, 4)
+    array([2, 3, 2, 2])
+    """
+    fullest = -(-layers // stages)
+    less = stages * fullest - layers
+    held = np.full(stages, fullest, dtype=np.int64)
+    in_front = 1 if less >= EQUAL_HEAD else 0
+    held[:in_front] -= 1
+    held[stages - (less - in_front) :] -= 1
+    return held
+
+
+class MissingLayers(NamedTuple, Generic[T]):
+    """Layers that the ends of a pipeline hold less than its fullest stage, 0 or 1 [1]."""
+
+    first: T
+    last: T
+
+
+def missing_layers(layers: int, stages: Floats) -> MissingLayers[Floats]:
+    """The same as :func:`stage_layers` for the two ends of many pipelines, shape (n,) [1].
+
+    Examples
+    --------
+    >>> missing_layers(126, np.array([1.0, 16.0, 18.0, 127.0]))
+    MissingLayers(first=array([0., 1., 0., 0.]), last=array([0., 1., 0., 1.]))
+    """
+    less = stages * -(-layers // stages) - layers
+    return MissingLayers(np.where(less >= EQUAL_HEAD, 1.0, 0.0), np.where(less > 0, 1.0, 0.0))
+
+
+def dealt(rounds: int, replicas: int) -> Ints:
+    """Microbatches of every replica, as even as they go, shape (replicas,) [1].
+
+    Examples
+    --------
+    >>> dealt(10, 4)
+    array([3, 3, 2, 2])
+    """
+    return (rounds - np.arange(replicas, dtype=np.int64) + replicas - 1) // replicas
 
 
 class Runs(Struct, Generic[T], frozen=True, eq=False):
@@ -157,6 +218,10 @@ class Repetition(Struct, frozen=True):
         """Dimensions of the GPUs that hold the same experts."""
         return tuple(name for name in self.weight_group if name != "expert")
 
+    def fullest(self, stages: T) -> T:
+        """Layers of the fullest stage, n, for a number or an array [1]."""
+        return -(-self.layers // stages)
+
     def runs(self, *, stages: T, microbatches: T, interleave: T) -> Runs[T]:
         """How often everything runs in one iteration, for numbers or arrays of one shape.
 
@@ -178,7 +243,7 @@ class Repetition(Struct, frozen=True):
         """
         rule = self.synchronisation
         return Runs(
-            layers=microbatches * (self.layers / stages),
+            layers=microbatches * self.fullest(stages),
             ends=microbatches,
             transfers=microbatches * interleave,
             forward_weights=microbatches if rule.forward_repeats else 1.0,
@@ -243,7 +308,7 @@ class Program(Struct, frozen=True, eq=False):
         return total_bytes([one.weight_bytes for one in chosen], len(self.sharding.tensor))
 
     def collectives(self, *, stages: int, microbatches: int) -> tuple[CollectiveUse, ...]:
-        """All collectives of one iteration of a program of one sharding.
+        """All collectives of one iteration on the fullest stage of the slowest replica.
 
         Collectives of the same message are one entry; those over a single GPU are listed too.
 
@@ -255,7 +320,7 @@ class Program(Struct, frozen=True, eq=False):
         Raises
         ------
         InputError
-            If the program has several shardings, or its layers do not divide.
+            If the program has several shardings.
 
         Examples
         --------
@@ -298,7 +363,7 @@ class Program(Struct, frozen=True, eq=False):
             (rules.expert_group, self.weight_bytes(experts=True)),
         )
         for group, layer_bytes in held:
-            stage_bytes = _number(layer_bytes) * rules.layers / stages
+            stage_bytes = _number(layer_bytes) * rules.fullest(float(stages))
             for names, times in directions:
                 for name in names:
                     yield CollectiveUse("data", name, group, stage_bytes, times)

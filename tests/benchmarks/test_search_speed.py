@@ -9,11 +9,12 @@ from functools import partial
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from netplan.levels import Level
+from netplan.levels import Level, LevelKind
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import SearchResult
 from netplan.performance.search import search_plans
 from netplan.performance.setting import Options, Training
+from netplan.records import replace
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
 from netplan.workloads.operations import Strategy
@@ -66,3 +67,25 @@ def test_ptdp(benchmark: BenchmarkFixture, gpus: int) -> None:
         ACCELERATORS.load("gh200-96gb"), MODELS.load("gpt-1t"), ITERATION_MODELS.load("ptd-p")
     )
     measure(benchmark, partial(search_plans, case, levels(gpus, 256)))
+
+
+FREE = {2: AIM_S, 4: 0.5}
+"""Aims in the free space by the number of levels [s]."""
+
+
+@pytest.mark.parametrize("sizes", [(8, 2048), (8, 1984), (72, 227), (8, 16, 16, 8)])
+@pytest.mark.parametrize("kind", ["switch", "ring"])
+def test_4d_in_the_free_space(
+    benchmark: BenchmarkFixture, sizes: tuple[int, ...], kind: LevelKind
+) -> None:
+    paper = ITERATION_MODELS.load("4d")
+    whole = replace(paper, space=replace(paper.space, divisibility="free"))
+    case = Training.on(ACCELERATORS.load("b200"), MODELS.load("gpt-1t"), whole)
+    fabric = (
+        Level("switch", sizes[0], 900e9, step_latency_s=2.5e-6),
+        *(Level(kind, size, 100e9, step_latency_s=5e-6) for size in sizes[1:]),
+    )
+    found = benchmark(partial(search_plans, case, fabric))
+    assert benchmark.stats
+    benchmark.extra_info |= {"plans": found.enumerated}
+    assert benchmark.stats.stats.min < FREE[len(sizes)]

@@ -162,7 +162,10 @@ def test_a_graph_survives_conversion(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("traffic", "--gpus", "100", "--hb-size", "8"), "100 GPUs do not fill HB domains of 8"),
+        (
+            ("traffic", "--gpus", "100", "--hb-size", "8", "--space", "model"),
+            "100 GPUs do not fill HB domains of 8",
+        ),
         (("traffic", "--gpus", "4096", "--save", "matrix.xyz"), "name it .npz or .csv"),
         (("traffic", "--gpus", "4096", "--fix", "tensor=7"), "has tensor 7: free one of them"),
         (

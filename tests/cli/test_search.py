@@ -27,6 +27,7 @@ def test_published_plans_from_the_command_line(row: dict[str, str]) -> None:
     arguments = ["search", "--gpus", row["n"], "--hb-size", row["nvs"], "--batch", row["B"]]
     arguments += ["--model", MODEL[row["model"]], "--accelerator", accelerator]
     arguments += ["--strategy", STRATEGY[row["strategy"]], "--mode", row["mode"]]
+    arguments += ["--space", "model"]
     if accelerator == "a100-80gb":
         arguments += ["--set", "accelerator.memory_bytes_per_s=1555e9"]
     answer = json.loads(netplan(*arguments, "--format", "json", "--top", "1").stdout)
@@ -61,8 +62,10 @@ def test_json_contract() -> None:
 
 
 def test_table_says_that_all_plans_were_evaluated() -> None:
-    text = netplan(*MAIN, "--top", "2").stdout
+    text = netplan(*MAIN, "--top", "2", "--space", "model").stdout
     assert "2,027 plans, 1,340 fit the memory; all were evaluated" in text
+    text = netplan(*MAIN, "--top", "2").stdout
+    assert "9,072 plans, 2,395 fit the memory; each was timed or ruled out" in text
     assert "8x64x32" in text
     assert max(len(line) for line in text.splitlines()) <= 100
     assert "█" in text
@@ -92,6 +95,7 @@ def test_ptd_p_on_the_same_engine() -> None:
     # gpt-1t on 32,768 GPUs, domains of 256, the rail-only paper's H100: 15,767 plans, 2.88652 s.
     arguments = ["search", "--gpus", "32768", "--hb-size", "256", "--accelerator", "h100-80gb"]
     arguments += ["--iteration-model", "ptd-p", "--format", "json", "--top", "1"]
+    arguments += ["--space", "model"]
     for key, value in {
         "tensor_flops_per_s": "989e12",
         "hb_bytes_per_s": "900e9",
@@ -110,16 +114,20 @@ def test_ptd_p_on_the_same_engine() -> None:
         (("--set", "model.hidden_size=25601"), "hidden_size 25,601 is not a multiple of heads 160"),
         (("--gpus", "64"), "gpt-1t fits on no plan: the nearest needs"),
         (("--batch", "0"), "the global batch is at least 1 sequence, got 0"),
-        (("--batch", "1"), "no plan of gpt-1t uses 16,384 GPUs"),
+        (("--batch", "1", "--space", "model"), "no plan of gpt-1t uses 16,384 GPUs"),
+        (("--batch", "3", "--experts", "4", "--expert-degree", "2"), "must divide by the expert"),
+        (("--space", "paper"), "'paper' is not one of 'free', 'model'"),
         (("--strategy", "3d"), "unknown strategy '3d'"),
         (("--strategy", "suma"), "did you mean summa?"),
         (("--mode", "correct"), "did you mean corrected?"),
         (("--iteration-model", "5d"), "unknown iteration-model '5d'"),
-        (("--hb-size", "7"), "16,384 GPUs do not fill HB domains of 7"),
+        (("--hb-size", "7", "--space", "model"), "16,384 GPUs do not fill HB domains of 7"),
+        (("--hb-size", "7", "--mode", "published-code"), "do not fill HB domains of 7"),
         (("--fix", "pipelines=4"), "did you mean pipeline?"),
         (("--fix", "pipeline"), "write NAME=N"),
         (("--fix", "pipeline=0"), "fixed pipeline is at least 1, got 0"),
-        (("--fix", "pipeline=5"), "has pipeline 5: free one of them"),
+        (("--fix", "pipeline=5", "--space", "model"), "has pipeline 5: free one of them"),
+        (("--fix", "pipeline=129"), "has pipeline 129: free one of them"),
         (("--explain", "everything"), "write modes, or two ranks"),
         (("--top", "0"), "at least 1 plan, got 0"),
         (("--zero", "4"), "ZeRO has the stages 0 to 3, got 4"),

@@ -17,7 +17,7 @@ title: "Mine <b>bold</b>"
 source: me
 date: "2026"
 ask: search
-inputs: {accelerator: b200, model: gpt-175b, batch: 1024}
+inputs: {accelerator: b200, model: gpt-175b, batch: 1024, space: model}
 axes:
   - {input: gpus, values: [512, 4, 1000]}
 outputs: [iteration_time_s, plan]

@@ -11,6 +11,7 @@ from netplan.performance.proof import best_case, is_never_slower, search_best_ca
 from netplan.performance.search import PlanSearch, search_plans
 from netplan.performance.setting import Training
 from netplan.questions.inputs import sizing_on
+from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
@@ -20,6 +21,7 @@ from tests.performance.cases import FOURD, PTDP, small_model
 ROUNDING = 1e-12
 POSITIONS = 16
 SHAPES = ((16,), (1, 16), (4, 4), (2, 8), (8, 2), (2, 2, 4), (2, 2, 2, 2))
+"""Levels beyond the HB domains; with uneven plans 16 positions are as good as any number."""
 KINDS: tuple[LevelKind, ...] = ("switch", "mesh", "ring")
 RATES = st.sampled_from((1e9, 50e9, 100e9, 450e9, 3e12))
 LATENCIES = st.sampled_from((0.0, 1e-6, 5e-6, 1e-3))
@@ -39,7 +41,9 @@ def iteration_models(draw: st.DrawFn) -> IterationModel:
         "compute": draw(presets).compute,
         "communication": draw(presets).communication,
         "overlap": draw(presets).overlap.changed(**words),
-        "space": draw(presets).space,
+        "space": replace(
+            draw(presets).space, divisibility=draw(st.sampled_from(("exact", "free", "free")))
+        ),
     }
     return FOURD.changed(**parts)
 
@@ -62,11 +66,15 @@ def test_no_fabric_beats_the_best_case(
     data: st.DataObject, assumptions: IterationModel, domain: int, flops_per_s: float
 ) -> None:
     group = [data.draw(fabrics(domain)) for _ in range(data.draw(st.integers(1, 3)))]
+    batch, layers = data.draw(st.sampled_from(((64, 4), (64, 4), (50, 7), (9, 5))))
     # Wide layers and slow or fast GPUs: now communication counts, now computing.
-    model = small_model(batch=64, kv_heads=data.draw(st.sampled_from((None, 4))))
-    training = Training(model, 64, flops_per_s, 1e12, assumptions, 1e14, 8e12)
+    kv_heads = data.draw(st.sampled_from((None, 4)))
+    model = small_model(batch=batch, layers=layers, kv_heads=kv_heads)
+    training = Training(model, batch, flops_per_s, 1e12, assumptions, 1e14, 8e12)
     bound = search_best_case(PlanSearch(training), group)
-    assert bound is not None
+    if bound is None:  # nothing divides
+        assert assumptions.space.divisibility == "exact"
+        return
     for levels in group:
         found = search_plans(training, levels)
         # The same plans fit: memory does not know the fabric.

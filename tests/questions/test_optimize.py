@@ -21,6 +21,7 @@ from netplan.performance.setting import Training
 from netplan.questions.designs import Objective
 from netplan.questions.front import Optimization
 from netplan.questions.inputs import sizing_on
+from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FABRICS
@@ -67,6 +68,8 @@ def brute_force(  # noqa: PLR0913 - the question
     """Time every design by a search of its own; what is priced and timed, by its key."""
     on = ACCELERATORS.load("gh200-96gb")
     assumptions = ITERATION_MODELS.load(iteration_model)
+    space = replace(assumptions.space, divisibility="free")
+    assumptions = replace(assumptions, space=space)
     training = Training.on(on, MODELS.load(model), assumptions, batch=batch)
     found: dict[Key, tuple[float, float]] = {}
     for name, size, radix, ratio in product(FABRICS.paths(), hb_sizes, radices, RATIOS):

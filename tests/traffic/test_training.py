@@ -17,6 +17,7 @@ from netplan.performance.search import evaluate_plan
 from netplan.performance.setting import Options, Setting, Training
 from netplan.records import replace
 from netplan.traffic.matrix import KINDS, TrafficMatrix
+from netplan.traffic.patterns import Pattern
 from netplan.traffic.placement import Degrees, Placement
 from netplan.traffic.statistics import hb_share, idle_pairs_share, kind_shares
 from netplan.traffic.training import (
@@ -27,7 +28,7 @@ from netplan.traffic.training import (
 )
 from netplan.workloads.models import MODELS
 from netplan.workloads.operations import Operation, Recompute, Sharding, Strategy, Variant
-from netplan.workloads.program import Program, TrainingMethod, Zero, training_program
+from netplan.workloads.program import Program, TrainingMethod, Zero, dealt, training_program
 from tests.performance.cases import PTDP as PTDP_MODEL
 from tests.performance.cases import small_model, training
 from tests.traffic.matrix_ends import end_bytes
@@ -128,6 +129,88 @@ def test_bytes_of_the_program_are_those_of_the_matrix(strategy: Strategy, expert
         np.testing.assert_allclose(sent.sum(), received.sum())
         assert (got["expert"] > 0) == (expert > 1)
         assert (got["context"] > 0) == (context > 1)
+
+
+def uneven_bytes(
+    program: Program, placement: Placement, method: TrainingMethod, interleave: int, rounds: int
+) -> dict[str, float]:
+    """The same GPU by GPU: layers of its stage, microbatches of its replica."""
+    totals = placement.totals
+    found = dict.fromkeys(KINDS, 0.0)
+    layers, stages, replicas = program.repetition.layers, totals.pipeline, totals.data
+    again = method.variant.recompute == "full"
+    shared = replicas * (totals.context if method.strategy == "2d" else 1)
+    slowest = -(-rounds // replicas)
+    passes = {0: 2, 1: 2, 2: 1 + slowest, 3: 3 * slowest}[method.zero_stage]
+    # All layers are somewhere; so are all microbatches. One GPU of each other coordinate.
+    others = placement.gpus / stages / replicas
+    for operation in program.layer.operations:
+        for kind, amount in operation_bytes(operation, totals, again=again):
+            found[kind] += others * rounds * layers * amount
+        members = shared if operation.expert_weights else shared * totals.expert
+        amount = number(operation.weight_bytes)
+        message = sent("all_gather", members, amount)
+        found["data"] += others * replicas * layers * passes * message
+    for end in (program.first, program.last):
+        if end is not None:
+            for kind, amount in operation_bytes(end, totals, again=False):
+                found[kind] += others * rounds * amount
+            message = sent("all_gather", shared * totals.expert, number(end.weight_bytes))
+            found["data"] += others * replicas * 2 * message
+    steps = (stages - 1) * interleave + (interleave - 1)
+    found["pipeline"] += others * 2 * rounds * steps * number(program.layer.boundary_bytes)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("strategy", "experts"), [("1d", 1), ("1d", 4), ("2d", 1), ("2d", 4), ("summa", 1)]
+)
+@pytest.mark.parametrize("pattern", ["ring", "hierarchical"])
+def test_bytes_of_uneven_programs(strategy: Strategy, experts: int, pattern: Pattern) -> None:
+    """Eleven layers on three stages, five microbatches over three replicas, idle GPUs."""
+    context, expert = (1 if strategy == "1d" else 2), (2 if experts > 1 else 1)
+    levels = Degrees(2, context, expert), Degrees(data=3), Degrees(pipeline=3)
+    sizes = (2 * context * expert + 1, 4, 3)
+    placement = Placement(levels, sizes)
+    cluster = sizes[0] * 12 + 1  # and a last HB domain that is not full
+    working = placement.gpu_of_rank
+    for zero, again, interleave, ends in product(
+        get_args(Zero), get_args(Recompute), (1, 2, 4), (False, True)
+    ):
+        variant = Variant(again, experts, min(2, experts), embedding=ends, lm_head=ends)
+        method = TrainingMethod(strategy=strategy, variant=variant, zero_stage=zero)
+        sharding = Sharding.of(1, 2, context, panels=4 if strategy == "summa" else 1, expert=expert)
+        program = training_program(small_model(layers=11), sharding, method)
+        matrix = training_traffic(
+            program,
+            placement,
+            gpus=cluster,
+            microbatches=dealt(5, 3),
+            interleave=interleave,
+            patterns=Patterns(pattern, pattern, pattern),
+        )
+        expected = uneven_bytes(program, placement, method, interleave, 5)
+        got = {kind: matrix.of_kind(kind).total_bytes for kind in KINDS}
+        assert got == pytest.approx(expected, rel=1e-12), (zero, again, interleave, ends)
+        sends = end_bytes(matrix)[0] > 0
+        assert sends.sum() == len(working) == placement.gpus
+        assert sends[working].all()
+
+
+def test_short_stages_and_replicas_send_less() -> None:
+    """Five layers on stages of 3 and 2, three microbatches on replicas of 2 and 1."""
+    placement = Placement((Degrees(tensor=2), Degrees(data=2, pipeline=2)))
+    method = TrainingMethod(counting="counted", zero_stage=0)
+    program = training_program(small_model(layers=5), Sharding.of(1, 2), method)
+    matrix = training_traffic(program, placement, gpus=8, microbatches=dealt(3, 2))
+    # Tensor: eight collectives of 2 h s a layer and microbatch, of which (t-1)/t leave each GPU.
+    layer = 8 * 2 * 512 * 256 / 2
+    tensor = end_bytes(matrix.of_kind("tensor"))[0]
+    assert tensor == pytest.approx(np.repeat([3 * 2, 3 * 1, 2 * 2, 2 * 1], 2) * layer)
+    data = end_bytes(matrix.of_kind("data"))[0]
+    assert data == pytest.approx(np.repeat([3, 3, 2, 2], 2) * 2 / 2 * 12 * 512**2)
+    between = end_bytes(matrix.of_kind("pipeline"))[0]
+    assert between == pytest.approx(np.tile(np.repeat([2, 1], 2), 2) * 2 * 512 * 256 / 2)
 
 
 @pytest.mark.parametrize("zero", get_args(Zero))
