@@ -133,7 +133,7 @@ def test_links_carry_what_uneven_plans_send(gpus: int, fixed: dict[str, int]) ->
     matrix = answer.run.matrix()
     # The plan's own numbers: all layers and all microbatches run somewhere.
     plan, layers = answer.run.timed.plan, 48
-    program = answer.run.program
+    program = answer.run.setting.program(plan.sharding)
     tensor = sum(
         use.data_bytes * use.times
         for use in program.collectives(stages=plan.pipeline, microbatches=plan.microbatches)
