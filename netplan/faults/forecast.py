@@ -180,9 +180,13 @@ class ForecastOptions(Struct, frozen=True):
 
 
 class Spares(Struct, frozen=True):
-    """Spares of one kind of part for the service level, from the time of a delivery."""
+    """Spares of one kind of part for the service level, from the time of a delivery.
+
+    ``counted`` says which units of a cluster the book's rows of this kind are about.
+    """
 
     kind: str
+    counted: tuple[Unit, ...]
     units: int
     failures_per_year: float
     lead_h: float
@@ -430,11 +434,13 @@ def _spares(fabric: Fabric, book: FailureBook, options: ForecastOptions) -> tupl
     """Spares by kind of part: failures during a delivery, rows of one kind together."""
     units = unit_counts(fabric)
     rows: dict[str, list[tuple[float, int, float]]] = {}
+    counted: dict[str, dict[Unit, None]] = {}
     for row in book.rates:
         if row.kind in SPARED_KINDS:
             lead_h = float(getattr(book.lead_h(row.kind), options.end))
             rate = float(getattr(row.rate_per_year, options.end))
             rows.setdefault(row.kind, []).append((rate, row.count_in(units), lead_h))
+            counted.setdefault(row.kind, {})[row.unit] = None
     found = []
     for kind, parts in rows.items():
         count = sum(number for _, number, _ in parts)
@@ -444,7 +450,9 @@ def _spares(fabric: Fabric, book: FailureBook, options: ForecastOptions) -> tupl
         spares = spares_needed(waiting, options.level)
         per_year = sum(rate * number for rate, number, _ in parts)
         level = service_level(spares, waiting)
-        found.append(Spares(kind, count, per_year, parts[0][2], spares, level))
+        found.append(
+            Spares(kind, tuple(counted[kind]), count, per_year, parts[0][2], spares, level)
+        )
     return tuple(found)
 
 

@@ -10,7 +10,8 @@ from typing import Any
 from msgspec import Struct
 
 from netplan.faults.forecast import CauseShare, ReliabilityForecast, Spares
-from netplan.faults.impact import Impact, Recovery, Single
+from netplan.faults.impact import MAX_POD_LINKS, Impact, Recovery, Single
+from netplan.faults.rates import Unit
 from netplan.faults.rerouting import TrainingLoads
 from netplan.questions.inputs import replaced_lines
 from netplan.questions.training import training_words
@@ -124,7 +125,7 @@ class FaultsAnswer(Answer):
         yield _slowdowns(self.fabrics)
         for fabric in self.fabrics:
             alone = [row for row in self.failures if row.fabric == fabric.name and row.parts]
-            legend = IMPACT_LEGEND if fabric is self.fabrics[-1] else ()
+            legend = self._impact_legend() if fabric is self.fabrics[-1] else ()
             title = f"{fabric.name}: one part failed"
             yield Table("one part", SINGLE, alone, title, legend, only="people")
         ways = [(fabric.name, way) for fabric in self.fabrics for way in fabric.recoveries]
@@ -132,6 +133,11 @@ class FaultsAnswer(Answer):
         yield from self._causes()
         yield from self._spares()
         yield Notes.of(self._notes(), "all fabrics")
+
+    def _impact_legend(self) -> tuple[str, ...]:
+        """What the columns of an impact mean, and why one may be empty."""
+        missing = any(row.impact.pod_share is None for row in self.failures)
+        return (*IMPACT_LEGEND, PODS_MISSING) if missing else IMPACT_LEGEND
 
     def _heading(self) -> Heading:
         inputs = self.inputs
@@ -194,11 +200,18 @@ class FaultsAnswer(Answer):
         level = 100 * self.inputs["service_level"]
         shown = list(dict.fromkeys(_delivery(one) for _, one in rows))
         title = f"Spares for a service level of {level:g} %"
-        yield self._by_fabric("part, delivery", shown, cells, title)
+        legend = tuple(dict.fromkeys(text for _, one in rows for text in _counted(one)))
+        yield self._by_fabric("part, delivery", shown, cells, title, legend=legend)
         yield Table("spares", SPARES, rows, only="programs")
 
     def _by_fabric(
-        self, first: str, rows: list[str], cells: Mapping[tuple[str, str], str], title: str
+        self,
+        first: str,
+        rows: list[str],
+        cells: Mapping[tuple[str, str], str],
+        title: str,
+        *,
+        legend: tuple[str, ...] = (),
     ) -> Table[str]:
         """Texts of rows, one column a fabric."""
         names = [fabric.name for fabric in self.fabrics]
@@ -206,7 +219,7 @@ class FaultsAnswer(Answer):
         shown += [
             column(name, partial(_cell_of, cells, name), title=name, form="text") for name in names
         ]
-        return Table(first, shown, rows, title, only="people")
+        return Table(first, shown, rows, title, legend, only="people")
 
     def _notes(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Why a fabric is not there or did not fail; assumptions."""
@@ -220,6 +233,22 @@ class FaultsAnswer(Answer):
 def _cell_of(cells: Mapping[tuple[str, str], str], fabric: str, row: str) -> Cell:
     """Text of a row in the column of a fabric."""
     return cells.get((fabric, row))
+
+
+COUNTED: Mapping[Unit, str] = {
+    "host_link": "links between hosts and leaves, which are replaced with their modules",
+    "trunk_link": "links between switches",
+    "transceiver": "modules of all links",
+    "trunk_transceiver": "modules of links between switches, two a link",
+}
+"""What a row of spares counts, where the name of its kind does not say it."""
+
+
+def _counted(one: Spares) -> Iterator[str]:
+    """Which parts of a fabric a row of spares is about, if that is not clear from its name."""
+    said = [COUNTED[unit] for unit in one.counted if unit in COUNTED]
+    if said:
+        yield f"{one.kind}: {' and '.join(said)}."
 
 
 def _delivery(one: Spares) -> str:
@@ -315,6 +344,11 @@ IMPACT_LEGEND = (
         "goes on: all GPUs at the pace of the worst-off, or without the HB domains that are hit"
         ", or on a spare."
     ),
+)
+
+PODS_MISSING = (
+    "pods -: not defined in a torus, nor where pods meet only inside HB domains (rail-only); not"
+    f" computed above {MAX_POD_LINKS:,} links."
 )
 
 

@@ -285,6 +285,19 @@ class Heat(Struct, frozen=True):
     labels: tuple[str, ...]
     cells: tuple[tuple[float, ...], ...]
 
+    @property
+    def table(self) -> Table[Any]:
+        """The same as a row a cell: who sends, who receives, how much."""
+        rows = [
+            (sender, receiver, cell)
+            for sender, line in zip(self.labels, self.cells, strict=True)
+            for receiver, cell in zip(self.labels, line, strict=True)
+        ]
+        sends: Column[Any] = column("sends", "0")
+        receives: Column[Any] = column("receives", "1")
+        amount: Column[Any] = column(self.quantity, "2")
+        return Table(self.name, (sends, receives, amount), rows, self.title)
+
 
 class Verbatim(Struct, frozen=True):
     """Lines that stay as they are, such as a drawing in letters."""
@@ -327,7 +340,7 @@ def data_tables(sections: Iterable[Section]) -> list[Data]:
     """
     known = list(sections)
     tables = [one for one in known if isinstance(one, Table) and is_for(one.only, "programs")]
-    tables += [one.table for one in known if isinstance(one, Bars)]
+    tables += [one.table for one in known if isinstance(one, (Bars, Heat))]
     rows: dict[str, Sequence[object]] = {}
     joined: dict[str, dict[str, Column[Any]]] = {}
     for table in tables:

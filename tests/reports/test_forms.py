@@ -68,11 +68,16 @@ SAMPLE = Sample(ROWS)
 
 def test_csv_has_all_tables_with_raw_values() -> None:
     rows = list(csv.DictReader(io.StringIO(SAMPLE.csv())))
-    assert [row["table"] for row in rows] == ["fabrics"] * 2 + ["power"] * 2 + ["parts"] * 2
+    assert [row["table"] for row in rows] == ["fabrics"] * 2 + ["power"] * 2 + ["parts"] * 2 + [
+        "heat"
+    ] * 4
     assert rows[1]["fabric"] == "rail-only"
     assert (rows[1]["switches"], rows[1]["mfu"], rows[1]["tiers"]) == ("256", "0.375", "")
     assert rows[3]["power_w"] == "1234.5"
     assert (rows[4]["part"], rows[4]["share"]) == ("a", "0.75")
+    cells = [(row["sends"], row["receives"], row["memory_bytes"]) for row in rows[6:]]
+    # Rows of the drawing send.
+    assert cells[:3] == [("x", "x", "1000000000.0"), ("x", "y", "0.0"), ("y", "x", "1000.0")]
 
 
 def test_one_table_needs_no_column_for_its_name() -> None:
@@ -141,7 +146,7 @@ def test_markdown_escapes_and_shows_all_tables() -> None:
 
 def test_spreadsheets_hold_values_not_formulas() -> None:
     book = openpyxl.load_workbook(io.BytesIO(SAMPLE.xlsx()))
-    assert book.sheetnames == ["fabrics", "power", "parts", "Notes"]
+    assert book.sheetnames == ["fabrics", "power", "parts", "heat", "Notes"]
     sheet = book["fabrics"]
     assert [one.value for one in sheet[3]][:2] == ["rail-only", 256]
     assert sheet["A2"].data_type == "s"
