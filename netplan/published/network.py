@@ -30,11 +30,19 @@ PTDP = TrainingMethod(counting="counted", zero_stage=0)
 """How those papers count: matrix products, and an all_reduce of the gradients."""
 
 
-def network_checks() -> Iterator[Check]:
-    """All checks, by source."""
-    yield from stated(_traffic())
-    yield from stated(_path_lengths())
-    yield from stated(_frontier())
+def traffic_checks() -> Iterator[Check]:
+    """Who talks to whom, and how much."""
+    return stated(_traffic())
+
+
+def path_checks() -> Iterator[Check]:
+    """Average lengths of paths."""
+    return stated(_path_lengths())
+
+
+def bandwidth_checks() -> Iterator[Check]:
+    """Frontier's bandwidth between its groups."""
+    return stated(_frontier())
 
 
 def _traffic() -> Iterator[Measured]:

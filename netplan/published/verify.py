@@ -1,23 +1,45 @@
 """Published tables and designs against netplan: what passes, fails, is known to differ."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, ClassVar
 
 from netplan.errors import InputError
-from netplan.published.checks import Check
+from netplan.published.checks import Check, published
 from netplan.published.designs import design_checks
 from netplan.published.foundation import foundation_checks
-from netplan.published.network import network_checks
+from netplan.published.network import bandwidth_checks, path_checks, traffic_checks
 from netplan.published.rail_only import fault_checks, rail_only_checks
 from netplan.published.rail_only_figures import rail_only_figure_checks
 from netplan.published.reliability import reliability_checks
 from netplan.questions.question import Question, absent, asks, optional
 from netplan.records import asdict
 from netplan.reports.answer import Answer
-from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table, column
+from netplan.reports.sections import (
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    column,
+    columns,
+)
 from netplan.version import __version__
+
+
+SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
+    "rail-only": rail_only_checks,
+    "rail-only figures": rail_only_figure_checks,
+    "foundation models": foundation_checks,
+    "traffic": traffic_checks,
+    "paths": path_checks,
+    "bandwidth": bandwidth_checks,
+    "designs": design_checks,
+    "reliability": reliability_checks,
+    "faults": fault_checks,
+}
+"""What computes the checks; ``reports/published/checks.csv`` names the checks of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +81,29 @@ class Verification(Answer):
         }
 
     def sections(self) -> Iterator[Section]:
-        """One table a paper, the reasons, the summary."""
+        """The summary, what fails or is known to differ and why, one table a paper."""
         yield Heading("Published tables and designs against netplan")
+        yield Paragraph(self.summary, "strong")
         yield Table("checks", DATA, self.checks, only="programs")
+        for verdict, title in (("fail", "Fails"), ("known", "Known not to reproduce")):
+            found = [check for check in self.checks if check.verdict == verdict]
+            yield Table(verdict, OTHERWISE, found, title, only="people")
+        yield self._reasons()
         papers: dict[str, list[Check]] = {}
         for check in self.checks:
             papers.setdefault(_paper(check), []).append(check)
         for paper, checks in papers.items():
             yield Table("checks", SHOWN, checks, title=paper, only="people")
+        # A long text ends where a reader of a terminal begins.
+        yield Paragraph(self.summary, "strong", only="texts")
+
+    def _reasons(self) -> Notes:
+        """Why numbers do not reproduce, or under which assumptions they do; each reason once."""
         reasons: dict[str, list[str]] = {}
         for check in self.checks:
             if check.reason:
                 reasons.setdefault(check.reason, []).append(f"{_where(check)}, {check.name}")
-        yield Notes(tuple((_several(named), f"{text}.") for text, named in reasons.items()))
-        yield Paragraph(self.summary, "strong")
+        return Notes(tuple((_several(named), f"{text}.") for text, named in reasons.items()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,22 +130,20 @@ class Verify(Question[Verification]):
     overrides: None = absent()
 
     def ask(self) -> Verification:
-        """Run the checks of all published tables."""
-        checks = (
-            *rail_only_checks(),
-            *rail_only_figure_checks(),
-            *foundation_checks(),
-            *network_checks(),
-            *design_checks(),
-            *reliability_checks(),
-            *fault_checks(),
-        )
-        if self.only is not None:
-            key = self.only.lower()
-            checks = tuple(c for c in checks if key in c.name.lower() or key in c.source.lower())
-            if not checks:
-                raise InputError(f"--only {self.only!r}: no check has this in its name or source")
-        return Verification(checks)
+        """Run the checks of all published tables, or the suites that have those asked for."""
+        if self.only is None:
+            return Verification(tuple(check for run in SUITES.values() for check in run()))
+        listed = published("checks")
+        needed = {row["suite"] for row in listed if self._asks(row["name"], row["source"])}
+        if not needed:
+            raise InputError(f"--only {self.only!r}: no check has this in its name or source")
+        ran = (check for suite, run in SUITES.items() if suite in needed for check in run())
+        return Verification(tuple(one for one in ran if self._asks(one.name, one.source)))
+
+    def _asks(self, name: str, source: str) -> bool:
+        """Whether a check is asked for by its name or source."""
+        key = (self.only or "").lower()
+        return key in name.lower() or key in source.lower()
 
 
 verify = asks(Verify)
@@ -140,6 +169,7 @@ SHOWN = (
     column("source", _where, title="where"),
     *(column(name, attrgetter(name)) for name in ("expected", "got", "verdict")),
 )
+OTHERWISE = (*SHOWN[:1], *columns("source", "expected", "got"))
 DATA = tuple(
     column(name, attrgetter(name))
     for name in ("name", "source", "expected", "got", "verdict", "reason")

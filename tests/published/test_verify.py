@@ -1,0 +1,69 @@
+"""``netplan verify``: the list of its checks is true, and only what is asked for runs."""
+
+import csv
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from netplan.errors import InputError
+from netplan.published import verify as published_verify
+from netplan.published.checks import Check
+from netplan.published.verify import SUITES, Verification, verify
+
+LIST = Path(__file__).parents[2] / "reports" / "published" / "checks.csv"
+
+
+def test_every_check_stands_in_the_list_of_its_suite() -> None:
+    rows = [(suite, one.name, one.source) for suite, run in SUITES.items() for one in run()]
+    if "NETPLAN_UPDATE_GOLDEN" in os.environ:
+        with LIST.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([("suite", "name", "source"), *rows])
+    with LIST.open(encoding="utf-8", newline="") as file:
+        known = [tuple(row) for row in csv.reader(file)]
+    assert known == [("suite", "name", "source"), *rows]  # else NETPLAN_UPDATE_GOLDEN=1
+
+
+def test_only_what_is_asked_for_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = verify()
+    ran: list[str] = []
+
+    def watched(suite: str) -> Iterator[Check]:
+        ran.append(suite)
+        yield from SUITES[suite]()
+
+    spies = {suite: partial(watched, suite) for suite in SUITES}
+    monkeypatch.setattr(published_verify, "SUITES", spies)
+    # A table, a name, a design, and a paper that two suites check.
+    for text, suites in (
+        ("table 2", ["rail-only"]),
+        ("average path", ["paths"]),
+        ("Frontier (", ["bandwidth", "designs"]),
+        ("section 4.1", ["rail-only", "faults"]),
+    ):
+        ran.clear()
+        found = verify(only=text)
+        asked = [one for one in whole.checks if text.lower() in f"{one.name}\n{one.source}".lower()]
+        assert list(found.checks) == asked != []
+        assert ran == suites
+    ran.clear()
+    with pytest.raises(InputError, match="no check has this"):
+        verify(only="no such check")
+    assert not ran
+
+
+def test_the_verdict_and_what_differs_come_first() -> None:
+    checks = (
+        Check("leaves", "Paper A, Table 1", "4", "4", "pass"),
+        Check("spines", "Paper A, Table 1", "2", "3", "fail"),
+        Check("cores", "Paper B, Fig. 2", "1", "2", "known", "the figure rounds"),
+    )
+    lines = Verification(checks).text(80).splitlines()
+    said = "1 pass, 1 fail, 1 known not to reproduce."
+    assert lines.count(said) == 2
+    assert (lines[2], lines[-1]) == (said, said)
+    order = [lines.index(one) for one in ("Fails", "Known not to reproduce", "Paper A", "Paper B")]
+    assert order == sorted(order)
+    assert "Fig. 2, cores: the figure rounds." in lines[: lines.index("Paper A")]
