@@ -27,7 +27,6 @@ from netplan.reports.sections import (
 )
 from netplan.version import __version__
 
-
 SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "rail-only": rail_only_checks,
     "rail-only figures": rail_only_figure_checks,

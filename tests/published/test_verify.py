@@ -41,7 +41,7 @@ def test_only_what_is_asked_for_runs(monkeypatch: pytest.MonkeyPatch) -> None:
         ("table 2", ["rail-only"]),
         ("average path", ["paths"]),
         ("Frontier (", ["bandwidth", "designs"]),
-        ("section 4.1", ["rail-only", "faults"]),
+        ("2307.12169, section", ["rail-only", "faults"]),
     ):
         ran.clear()
         found = verify(only=text)
