@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 from msgspec import Struct
 
 from netplan.documents import Document, read_scalar, read_yaml
-from netplan.errors import CatalogError, UnknownNameError, one_line
+from netplan.errors import CatalogError, UnknownNameError
 from netplan.records import Entry, RecordError
 
 CATALOG_VARIABLE = "NETPLAN_CATALOG"
@@ -195,7 +195,7 @@ def user_roots(folder: str | Path | None = None) -> tuple[Path, ...]:
     for origin, value in (("--catalog", folder), (CATALOG_VARIABLE, os.getenv(CATALOG_VARIABLE))):
         if value:
             if not Path(value).is_dir():
-                raise CatalogError(f"{origin}: no such folder: {one_line(value)}")
+                raise CatalogError(f"{origin}: no such folder: {value}")
             roots.append(Path(value))
     return tuple(roots)
 
@@ -257,4 +257,4 @@ def _validate(schema: type[RecordT], document: Document, applied: Mapping[str, s
         for location, text in error.faults:
             where = f"{document.path}:{document.line(location)}"
             lines.append(f"{applied.get('.'.join(map(str, location)), where)}: {text}")
-        raise CatalogError("\n".join(lines)) from None
+        raise CatalogError(*lines) from None

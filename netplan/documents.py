@@ -6,7 +6,9 @@ tags, and files above 1 MiB.
 """
 
 import re
+import textwrap
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +91,44 @@ def read_yaml(path: Path) -> Document:
         If the file cannot be read, is too large, is not YAML, holds anchors, aliases, tags or
         duplicate keys, or is not a mapping. The message starts with the file and the line.
     """
-    text = text_of(path, read_bounded(path, MAX_BYTES, "no catalog file is so large"))
+    return _document(path, _text(path))
+
+
+def _text(path: Path) -> str:
+    return text_of(path, read_bounded(path, MAX_BYTES, "no catalog file is so large"))
+
+
+def folded(path: Path, width: int) -> str:
+    """The text of a YAML file, its lines folded where they are wider than ``width`` columns.
+
+    A file that would then say something else, or is not sound, stays as it is.
+    """
+    text = _text(path)
+    narrow = "\n".join(part for line in text.split("\n") for part in _fold(line, width))
+    try:
+        same = _document(path, narrow).data == _document(path, text).data
+    except CatalogError:
+        return text
+    return narrow if same else text
+
+
+def _fold(line: str, width: int) -> list[str]:
+    """One line in as many as its width asks for; a remark goes before the value that it is on."""
+    if len(line) <= width:
+        return [line]
+    indent = line[: len(line) - len(line.lstrip(" -"))]
+    value, remarked, remark = line.partition(" # ")
+    if remarked and value.strip():
+        blank = " " * len(indent)
+        return [*_fold(f"{blank}# {remark}", width), *_fold(value.rstrip(), width)]
+    after = " " * len(indent) + ("# " if line.startswith(f"{indent}#") else "  ")
+    wrapped = textwrap.TextWrapper(
+        width, subsequent_indent=after, break_long_words=False, break_on_hyphens=False
+    )
+    return wrapped.wrap(line)
+
+
+def _document(path: Path, text: str) -> Document:
     try:
         _refuse_anchors_and_depth(path, text)
         loader = CoreLoader(text)
@@ -119,6 +158,10 @@ def read_scalar(text: str) -> object:
     (96000000000.0, 'no', True)
     """
     try:
+        # Only a scalar is built: thousands of brackets would overflow the parser's stack.
+        *_, first = islice(yaml.parse(text, CoreLoader), 3)
+        if not isinstance(first, yaml.ScalarEvent):
+            return text
         value = yaml.load(text, CoreLoader)  # noqa: S506 - CoreLoader is a safe loader
     except (yaml.YAMLError, ValueError):
         return text

@@ -4,20 +4,45 @@ A message is one line that says what is wrong, what was given, what is allowed a
 next. The command line prints it on stderr and exits with code 2.
 """
 
+import re
+
+MAX_LINES = 20
+"""Faults of a file that a message names; the rest is counted [lines]."""
+
+MAX_LINE, MAX_WORD = 2000, 200
+"""Lengths from which a line or a word of a message is cut in its middle [characters]."""
+
 
 def one_line(text: object) -> str:
-    r"""Text of a user inside a message: line breaks and control signs become what is typed.
+    r"""Text inside a message: control signs become what is typed, what is too long is cut.
 
     Examples
     --------
     >>> print(one_line("my\ncatalog"))
     my\ncatalog
+    >>> len(one_line("a" * 300))
+    161
     """
-    return repr(str(text))[1:-1]
+    short = re.sub(rf"\S{{{MAX_WORD},}}", lambda word: _cut(word[0], MAX_WORD), str(text))
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
+        for sign in _cut(short, MAX_LINE)
+    )
+
+
+def _cut(text: str, longest: int) -> str:
+    half = 2 * longest // 5
+    return text if len(text) <= longest else f"{text[:half]}…{text[-half:]}"
 
 
 class NetplanError(Exception):
-    """Root of all errors that a user can mend."""
+    """Root of all errors that a user can mend; of several faults, each is a line."""
+
+    def __str__(self) -> str:
+        """All lines, but no more than a screen takes."""
+        lines = [one_line(line) for line in self.args[:MAX_LINES]]
+        more = len(self.args) - len(lines)
+        return "\n".join([*lines, f"and {more:,} faults more"] if more else lines)
 
 
 class InputError(NetplanError):

@@ -3,8 +3,9 @@
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 
 from netplan.errors import CatalogError, InputError
 
@@ -67,13 +68,14 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     temporary = None
     try:
-        if path.is_dir():
-            raise IsADirectoryError(None, "it is a folder")
-        if path.exists() and not path.is_file():
-            yield path
-            return
+        with suppress(FileNotFoundError):
+            # Says what is wrong with a name or a chain of links, too.
+            if not S_ISREG(mode := path.stat().st_mode):
+                _refuse_folder(mode)
+                yield path
+                return
         place = path.resolve()
-        handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=".", suffix=f".{place.name}")
+        handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=".netplan-", suffix=".part")
         os.close(handle)
         yield Path(temporary)
         # A file made by mkstemp is private; give it the rights that a plain open would.
@@ -82,11 +84,33 @@ def replacing(path: Path) -> Iterator[Path]:
         os.chmod(temporary, 0o666 & ~mask)  # noqa: PTH101
         os.replace(temporary, place)  # noqa: PTH105
         temporary = None
+    except BrokenPipeError:
+        raise  # a reader who has left is no failure
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
+
+
+def check_place(path: Path) -> None:
+    """Refuse a place where no file can be, and write nothing; errors as :func:`replacing`."""
+    try:
+        with suppress(FileNotFoundError):
+            if not S_ISREG(mode := path.stat().st_mode):
+                _refuse_folder(mode)
+                return
+        folder = path.resolve().parent
+        folder.stat()
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(None, "the folder may not be written")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _refuse_folder(mode: int) -> None:
+    if S_ISDIR(mode):
+        raise IsADirectoryError(None, "it is a folder")
 
 
 def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:

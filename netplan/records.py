@@ -27,8 +27,11 @@ from typing import (
 import numpy as np
 from msgspec import Meta, Struct, ValidationError, convert, structs
 
-PositiveInt = Annotated[int, Meta(gt=0)]
-NonNegativeInt = Annotated[int, Meta(ge=0)]
+MAX_COUNT = 10**12
+"""Largest whole number of a file: 64 bits hold its products [1]."""
+
+PositiveInt = Annotated[int, Meta(gt=0, le=MAX_COUNT)]
+NonNegativeInt = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 PositiveFloat = Annotated[float, Meta(gt=0)]
 NonNegativeFloat = Annotated[float, Meta(ge=0)]
 PositiveShare = Annotated[float, Meta(gt=0, le=1)]

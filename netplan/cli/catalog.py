@@ -6,7 +6,9 @@ import click
 
 from netplan.catalog import user_roots
 from netplan.cli.commands import answer_options, command_of, sentence_of
-from netplan.cli.output import emit, emit_answer
+from netplan.cli.output import emit, emit_answer, emit_lines, say, terminal_width
+from netplan.documents import folded
+from netplan.files import write_atomically
 from netplan.questions.shelves import CatalogCheck, CheckRecords, ListRecords, find_record
 from netplan.reports.answer import to_json
 from netplan.studies import definition as _definition  # noqa: F401 - makes the shelf of studies
@@ -21,14 +23,18 @@ def _show(name: str, format_: str, output: Path | None, catalog: str | None) -> 
     if format_ == "json":
         emit(to_json(shelf.load(str(path)).to_dict()), output)
         return
-    click.echo(f"{shelf.role}: {path}", err=True)
-    emit(path.read_text(encoding="utf-8"), output)
+    if output is None:
+        width, _ = terminal_width(None)
+        emit_lines(folded(path, width).splitlines(), None)
+    else:
+        write_atomically(output, path.read_bytes())
+    say(f"{shelf.role}: {path}")
 
 
 def _check(answer: CatalogCheck, format_: str, path: Path | None) -> None:
     """Every fault on stderr, the rest as it is asked for."""
     for fault in answer.faults:
-        click.echo(fault.error, err=True)
+        say(str(fault.error))
     emit_answer(answer, format_, path)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from netplan.cli.output import emit_answer
+from netplan.cli.output import emit_answer, require_places
 from netplan.questions.inputs import parse_overrides
 from netplan.questions.question import Option, Question, options_of, shown_default, summary_of
 from netplan.reports.answer import FORMATS
@@ -46,9 +46,18 @@ def ratio(text: str) -> float:
 def percent(text: str) -> float:
     """Read a percentage such as ``7%`` as a share of one; without its sign it could mean either."""
     text = text.strip()
-    if not re.fullmatch(r"-?\d+(\.\d+)?\s*%", text):
-        raise click.BadParameter(f"{text!r} is not a percentage: write 7%")
-    return float(text.rstrip("% ")) / 100
+    number = re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*(%?)", text)
+    if number is None or not number[2]:
+        example = f"{number[1]}%" if number else "7%"
+        raise click.BadParameter(f"{text!r} is not a percentage: write {example}")
+    return float(number[1]) / 100
+
+
+def text(given: str) -> str:
+    """Read a name or a text, which is not empty."""
+    if not given.strip():
+        raise click.BadParameter("it is empty: give a name, or leave the option out")
+    return given
 
 
 def parse_numbers(flag: str, texts: Sequence[str]) -> dict[str, int]:
@@ -61,21 +70,26 @@ def parse_numbers(flag: str, texts: Sequence[str]) -> dict[str, int]:
 
     Examples
     --------
-    >>> parse_numbers("--fix", ["pipeline=64"])
-    {'pipeline': 64}
+    >>> parse_numbers("--fix", ["pipeline=64", "fixed.tensor=8"])
+    {'pipeline': 64, 'tensor': 8}
     """
-    found = {}
-    for text in texts:
-        name, _, amount = text.partition("=")
+    found: dict[str, int] = {}
+    for pair in texts:
+        name, _, amount = pair.partition("=")
+        name = name.strip().removeprefix("fixed.")  # as studies call it
         try:
-            found[name.strip()] = int(amount)
+            number = int(amount)
         except ValueError:
-            raise click.UsageError(f"{flag} {text!r}: write NAME=N, such as pipeline=64") from None
+            raise click.UsageError(f"{flag} {pair!r}: write NAME=N, such as pipeline=64") from None
+        if found.setdefault(name, number) != number:
+            raise click.UsageError(
+                f"{flag} {name} is given twice, {found[name]} and {number}: give one"
+            )
     return found
 
 
 TYPES: dict[str, Any] = {
-    "text": str,
+    "text": text,
     "whole": integer,
     "real": float,
     "ratio": ratio,
@@ -108,7 +122,7 @@ def command_of(
         What form an answer has if none is asked for, where that is not the first: ``show`` gets an
         empty one.
     extra
-        Options that are no inputs, such as further files; ``show`` reads them from the context.
+        Further files to write; ``show`` reads them from the context.
     show
         Writes the answer, from answer, format and path; as text, JSON, … if absent.
     """
@@ -117,13 +131,15 @@ def command_of(
     def run(**given: Any) -> None:  # noqa: ANN401 - values of all options
         format_, path = given.pop("format_", None) or "", given.pop("output")
         asked = {name: value for name, value in given.items() if name not in names}
+        beside = {name: given[name] for name in (*names, "store") if name in given}
+        require_places(format_, output=path, **beside)
         answer = question(**read_inputs(question, asked)).ask()
         (show or emit_answer)(answer, format_, path)
         if answer.exit_code:
             sys.exit(answer.exit_code)
 
     options = [option_of(question, one, option) for one, option in options_of(question)]
-    return click.Command(
+    return Strict(
         question.command.rpartition(" ")[2],
         callback=run,
         params=[*options, *extra, *answer_options(formats, unsaid)],
@@ -141,6 +157,19 @@ def sentence_of(text: str | None) -> str:
     'Finish the study in STORE.'
     """
     return (text or "").strip().partition("\n")[0]
+
+
+class Strict(click.Command):
+    """A command that takes an option of one value once: of two, nobody knows which is meant."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Look which options are given how often, then go on as click does."""
+        _, _, given = self.make_parser(ctx).parse_args(list(args))
+        for one in given:
+            once = isinstance(one, click.Option) and not (one.multiple or one.is_flag)
+            if once and sum(other is one for other in given) > 1:
+                raise click.UsageError(f"Option '{one.opts[-1]}' is given twice: give it once", ctx)
+        return super().parse_args(ctx, args)
 
 
 def help_of(question: type[Question[Any]]) -> str:
@@ -167,8 +196,16 @@ def read_inputs(question: type[Question[Any]], given: Mapping[str, Any]) -> dict
             value = parse_overrides(value)
         elif option.kind == "numbers":
             value = parse_numbers(option.flag, value)
+        elif option.many and option.kind == "text" and not option.metavar:
+            value = [name for words in value for name in _names(words)]
         found[one.name] = value
     return found
+
+
+def _names(words: str) -> list[str]:
+    """Names that a comma sets apart; a file may have one in its name."""
+    parts = [part.strip() for part in words.split(",")]
+    return parts if all(parts) and not Path(words).exists() else [words]
 
 
 def option_of(question: type[Question[Any]], one: Field[Any], option: Option) -> click.Parameter:

@@ -6,6 +6,8 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import ClassVar, Self, TextIO
 
+from netplan.errors import one_line
+
 FIRST_S = 2.0
 EVERY_S = 2.0
 BAR_EVERY_S = 0.5
@@ -51,7 +53,7 @@ class Heartbeat:
             waited += pause
             live = self.stream.isatty()
             say = Heartbeat.describe
-            text = f"working, {waited:.0f} s" if say is None else say()
+            text = f"working, {waited:.0f} s" if say is None else one_line(say())
             # A described line may become shorter: what it leaves is wiped.
             wipe = "" if say is None else "\x1b[K"
             self._write(f"\r{text}{wipe}" if live else f"{text}\n")

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -10,7 +11,7 @@ from pathlib import Path
 import click
 
 from netplan.cli.heartbeat import FIRST_S, Heartbeat
-from netplan.errors import NetplanError
+from netplan.errors import NetplanError, one_line
 from netplan.version import __version__
 
 COMMANDS = {
@@ -107,6 +108,11 @@ def main(first_s: float = FIRST_S) -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed before the start: ``netplan ... >&-``
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+        getattr(sys, name).reconfigure(errors="replace")  # a terminal without our signs
+    # Who ends the process in order gets what Ctrl-C gets: no file half-written, none left behind.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup has it ignored
+            signal.signal(number, lambda signum, _: sys.exit(128 + signum))
     with Heartbeat(first_s=first_s):
         code = run()
     # The end of a process searches all that was imported for garbage, a sixth of a comparison.
@@ -129,22 +135,29 @@ def run(arguments: Sequence[str] | None = None) -> int:
         The words after ``netplan``; those of this process if None.
     """
     try:
-        netplan.main(arguments, prog_name="netplan", standalone_mode=False)
-        sys.stdout.flush()
+        _call(arguments)
     except click.Abort:
         return EXIT_INTERRUPTED
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message())
     except BrokenPipeError:
         _leave_stdout()
     except (click.ClickException, NetplanError, OSError) as error:
-        from netplan.reports.escape import plain
-
-        click.echo(f"netplan: {plain(_message(error))}", err=True)
+        click.echo(f"netplan: {_message(error)}", err=True)
+        return EXIT_USER_ERROR
+    except MemoryError:
+        click.echo("netplan: the memory is full: ask for less at once, or free some", err=True)
         return EXIT_USER_ERROR
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     return 0
+
+
+def _call(arguments: Sequence[str] | None) -> None:
+    """Run one command; a group of commands alone shows its help."""
+    try:
+        netplan.main(arguments, prog_name="netplan", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+    sys.stdout.flush()
 
 
 def _message(error: click.ClickException | NetplanError | OSError) -> str:
@@ -152,12 +165,13 @@ def _message(error: click.ClickException | NetplanError | OSError) -> str:
     if isinstance(error, click.UsageError):
         # Where the options of the failed command are listed.
         hint = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-        return error.format_message().rstrip(".") + hint
+        return one_line(error.format_message().rstrip(".")) + hint
     if isinstance(error, click.ClickException):
-        return error.format_message()
+        return one_line(error.format_message())
     if isinstance(error, OSError):
-        _leave_stdout()
-        return f"{error.filename or 'stdout'}: {error.strerror}"
+        if error.filename is None:
+            _leave_stdout()
+        return one_line(f"{error.filename or 'stdout'}: {error.strerror}")
     return str(error)
 
 

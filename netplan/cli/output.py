@@ -9,13 +9,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from netplan.errors import InputError
-from netplan.files import write_atomically
+from netplan.errors import InputError, one_line
+from netplan.files import check_place, write_atomically
+from netplan.reports.escape import plain
 
 if TYPE_CHECKING:
     from netplan.reports.answer import Answer
 
 PLAIN_WIDTH = 80
+NO_TEXT = "--format xlsx is not text: say where it goes with -o FILE"
+
+
+def say(text: str) -> None:
+    """Say something on stderr, in as many lines as it has."""
+    click.echo("\n".join(map(one_line, text.split("\n"))), err=True)
 
 
 def emit(text: str, path: Path | None) -> None:
@@ -29,7 +36,7 @@ def emit(text: str, path: Path | None) -> None:
     if path is None:
         click.echo(text, nl=False)
     else:
-        write_atomically(path, text.encode())
+        write_atomically(path, text.encode(errors="replace"))
 
 
 def emit_answer(answer: "Answer", format_: str, path: Path | None) -> None:
@@ -42,7 +49,7 @@ def emit_answer(answer: "Answer", format_: str, path: Path | None) -> None:
     """
     if format_ == "xlsx":
         if path is None:
-            raise InputError("--format xlsx is not text: say where it goes with -o FILE")
+            raise InputError(NO_TEXT)
         write_atomically(path, answer.xlsx())
     elif format_ == "table":
         width, colour = terminal_width(path)
@@ -51,14 +58,53 @@ def emit_answer(answer: "Answer", format_: str, path: Path | None) -> None:
         emit(getattr(answer, format_)(), path)
 
 
+def require_places(form: str, **files: Path | None) -> None:
+    """Refuse files that cannot be written before a question is asked, which may take long.
+
+    Parameters
+    ----------
+    form
+        Form of the answer.
+    files
+        Files by the names of their options; ``output`` is that of the answer.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be there, two options name one, or a spreadsheet has none to go to.
+    """
+    if form == "xlsx" and files["output"] is None:
+        raise InputError(NO_TEXT)
+    flags: dict[str, str] = {}
+    for name, path in files.items():
+        if path is not None:
+            check_place(path)
+            flag = f"--{name.replace('_', '-')}"
+            other = flags.setdefault(os.path.realpath(path), flag)
+            if other != flag and not path.is_char_device():
+                raise InputError(f"{other} and {flag} are both {path}: give two files")
+
+
 def emit_lines(lines: Iterable[str], path: Path | None) -> None:
     """Print lines as they are made, or write them to a file; errors as :func:`emit`."""
     if path is None:
         for line in lines:
-            click.echo(line, nl=not line.endswith("\n"))
+            click.echo(line_of_file(line))
     else:
         ended = (line if line.endswith("\n") else line + "\n" for line in lines)
-        write_atomically(path, (line.encode() for line in ended))
+        write_atomically(path, (line.encode(errors="replace") for line in ended))
+
+
+def line_of_file(line: str) -> str:
+    r"""A line of another tool's file as a terminal may have it.
+
+    Examples
+    --------
+    >>> line_of_file("leaf-0\t1\n"), line_of_file("leaf\x9b2J") == "leaf\ufffd2J"
+    ('leaf-0\t1', True)
+    """
+    text = line.removesuffix("\n")
+    return text if text.isprintable() else "\t".join(map(plain, text.split("\t")))
 
 
 def terminal_width(path: Path | None) -> tuple[int, bool]:

@@ -24,13 +24,11 @@ def _write(answer: Procurement, format_: str, output: Path | None) -> None:
     Raises
     ------
     InputError
-        If a page would go to a terminal, or both files are one.
+        If a page would go to a terminal.
     """
     sheet: Path | None = click.get_current_context().params["xlsx"]
     if format_ == "html" and output is None and sys.stdout.isatty():
         raise InputError("a report is no text for a terminal: say where it goes with -o FILE")
-    if sheet is not None and output is not None and sheet.resolve() == output.resolve():
-        raise InputError(f"-o and --xlsx are both {output}: give two files")
     # Both are made before either is written: a report that fails leaves no half behind.
     made = answer.xlsx() if sheet is not None else b""
     if sheet is not None:

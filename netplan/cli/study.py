@@ -8,9 +8,10 @@ import click
 
 from netplan.cli.commands import command_of
 from netplan.cli.heartbeat import Heartbeat
-from netplan.cli.output import emit_answer
+from netplan.cli.output import emit_answer, say
 from netplan.errors import InputError
 from netplan.reports.answer import Answer
+from netplan.studies.answer import damaged_points
 from netplan.studies.run import Progress
 from netplan.studies.sessions import (
     Evaluating,
@@ -38,21 +39,23 @@ class _Told(Evaluating):
         """Run what is missing."""
         resources = self.resources
         if made.point_count >= ESTIMATED_FROM:
-            click.echo(StudyEstimate.of(made, resources).line, err=True)
+            say(StudyEstimate.of(made, resources).line)
         told: list[Progress] = []
         Heartbeat.describe = lambda: _bar(made.name, told[-1]) if told else f"{made.name}: starting"
         try:
             ended = run_study(made, path, resources, told.append)
         except KeyboardInterrupt:
-            click.echo(f"\nstopped; what is done is kept: netplan study resume {path}", err=True)
+            say(f"\nstopped; what is done is kept: netplan study resume {path}")
             raise
         finally:
             Heartbeat.describe = None
+        if ended.damaged:
+            say(f"{damaged_points(ended.damaged)}; computed again")
         before = ended.done - ended.evaluated
         if before and ended.evaluated:
-            click.echo(f"{before:,} points were there, {ended.evaluated:,} are new", err=True)
+            say(f"{before:,} points were there, {ended.evaluated:,} are new")
         if ended.failed:
-            click.echo(f"{ended.failed:,} points failed (netplan study show {path})", err=True)
+            say(f"{ended.failed:,} points failed (netplan study show {path})")
         return read_study(path, self.catalog)
 
 

@@ -16,8 +16,8 @@ from netplan.costing.switches import SWITCHES, require_switch
 from netplan.errors import InfeasibleError, InputError
 from netplan.performance.search import PlanSearch, PlanTime, SearchResult
 from netplan.questions.inputs import CatalogReader, replaced_lines
-from netplan.questions.pricing import CASES, read_books
-from netplan.questions.question import ClusterQuestion, asks, optional, several, shared
+from netplan.questions.pricing import CASES, SwitchQuestion, read_books
+from netplan.questions.question import asks, optional, several, shared
 from netplan.questions.training import TrainingQuestion, plan_notes, training_words
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
@@ -341,7 +341,7 @@ FABRIC_ORDER = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(TrainingQuestion[Comparison], ClusterQuestion[Comparison]):
+class Compare(TrainingQuestion[Comparison], SwitchQuestion[Comparison]):
     """Put all fabrics side by side: what each needs, costs and draws, and how fast it trains.
 
     Names are catalog names (see ``netplan catalog list``) or paths to files.
@@ -369,7 +369,6 @@ class Compare(TrainingQuestion[Comparison], ClusterQuestion[Comparison]):
     prices: str = shared("Price book.")
     power: str = shared("Power book.")
     cabling: str = shared("Modules and cables.")
-    switch: str | None = optional("Switch model with that many ports.", otherwise="any")
     floor_plan: str | None = optional("Hall that gives cable lengths.", otherwise="classes")
     timing: bool = optional(
         "Leave the iteration time out.", "flag", flag="--no-timing", default=True

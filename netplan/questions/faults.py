@@ -230,6 +230,10 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
 
     def _check(self) -> None:
         """Refuse numbers that are out of range."""
+        if self.floor_plan and self.gpus_per_rack is not None:
+            raise InputError(
+                "--floor-plan and --gpus-per-rack both say where racks stand: give one"
+            )
         if self.years > MAX_YEARS:
             raise InputError(f"--years {self.years:,} is out of range: give 1 to {MAX_YEARS:,}")
         require_least("seed", self.seed)

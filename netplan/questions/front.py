@@ -42,6 +42,7 @@ from netplan.reports.sections import (
 )
 from netplan.topologies.specs import FabricSpec
 from netplan.units import si
+from netplan.workloads.accelerators import Accelerator
 
 NAMED_EQUALS = 3
 
@@ -297,11 +298,15 @@ def notes_of(
     yield from _unbuildable(space)
 
 
-def other_domains(specs: Sequence[FabricSpec]) -> Iterator[str]:
-    """Name the fabrics that are not in the space, since their HB domains have another size."""
-    if specs:
-        names = ", ".join(f"{spec.name} ({spec.hb_size:,})" for spec in specs)
-        yield f"Not in the space, since they bring HB domains of other sizes: {names}."
+def left_out(specs: Sequence[FabricSpec], on: Accelerator) -> Iterator[str]:
+    """Name the fabrics that are not in the space, and what of them is another."""
+    others = [spec for spec in specs if spec.accelerators and on.name not in spec.accelerators]
+    if others:
+        names = ", ".join(f"{spec.name} ({', '.join(spec.accelerators)})" for spec in others)
+        yield f"Not in the space, since they are built with other accelerators: {names}."
+    domains = [f"{spec.name} ({spec.hb_size:,})" for spec in specs if spec not in others]
+    if domains:
+        yield f"Not in the space, since they bring HB domains of other sizes: {', '.join(domains)}."
 
 
 def _domain_gear(

@@ -59,7 +59,7 @@ def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
     >>> parse_overrides(["accelerator.memory_bytes=96e9"])
     {'accelerator.memory_bytes': '96e9'}
     """
-    found = {}
+    found: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         role, dot, field = key.strip().partition(".")
@@ -67,7 +67,11 @@ def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
             raise InputError(
                 f"--set {text!r}: write ROLE.KEY=VALUE, such as accelerator.memory_bytes=96e9"
             )
-        found[key.strip()] = value.strip()
+        if field.strip() == "name":
+            raise InputError(f"--set {text!r}: a name tells records apart: name a copy of the file")
+        known = found.setdefault(key.strip(), value.strip())
+        if known != value.strip():
+            raise InputError(f"--set {key.strip()} is given twice, {known} and {value.strip()}")
     return found
 
 

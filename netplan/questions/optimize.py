@@ -6,7 +6,7 @@ from math import isfinite
 from typing import Any, ClassVar, get_args
 
 from netplan.costing.fabric_bill import BillBooks
-from netplan.costing.switches import SWITCHES, SwitchModel
+from netplan.costing.switches import SWITCHES
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.survival import switch_loss
 from netplan.performance.pareto import comparable, pareto_front
@@ -14,7 +14,7 @@ from netplan.performance.plan import SearchResult
 from netplan.performance.proof import Found, Levels, time_designs
 from netplan.performance.search import PlanSearch
 from netplan.performance.setting import check_name
-from netplan.questions.compare import timed_row
+from netplan.questions.compare import FABRIC_ORDER, timed_row
 from netplan.questions.constraints import Limits, constraints_of, judge
 from netplan.questions.designs import (
     DEFAULT_RATIOS,
@@ -29,12 +29,12 @@ from netplan.questions.front import (
     FrontRow,
     Optimization,
     Tally,
+    left_out,
     notes_of,
-    other_domains,
     why_no_time,
 )
 from netplan.questions.inputs import CatalogReader, sizing_on
-from netplan.questions.pricing import read_books
+from netplan.questions.pricing import packet_ports, read_books
 from netplan.questions.question import GpusQuestion, asks, optional, several, shared
 from netplan.questions.training import TrainingQuestion
 from netplan.records import replace
@@ -138,7 +138,7 @@ class Optimize(TrainingQuestion[Optimization], GpusQuestion[Optimization]):
         on = reader.load(ACCELERATORS, self.accelerator)
         training = self.training(reader, on)
         books = read_books(reader, self.prices, self.power, self.cabling)
-        specs, apart = _specs(reader, self.fabrics, self.hb_sizes)
+        specs, apart = _specs(reader, on, self.fabrics, self.hb_sizes)
         axes = Axes(
             specs=specs,
             hb_sizes=tuple(dict.fromkeys(self.hb_sizes)) or _default_domains(on, self.gpus),
@@ -159,7 +159,7 @@ class Optimize(TrainingQuestion[Optimization], GpusQuestion[Optimization]):
         )
         space = build_space(axes, on, self.gpus, books)
         answer = _front_of(space, inputs, search, (limits, self.objective, books))
-        return replace(answer, notes=(*answer.notes, *other_domains(apart)))
+        return replace(answer, notes=(*answer.notes, *left_out(apart, on)))
 
     def _switches(
         self, reader: CatalogReader, speed_gbps: float, limits: Limits
@@ -169,7 +169,7 @@ class Optimize(TrainingQuestion[Optimization], GpusQuestion[Optimization]):
             raise InputError("--radix and --switch both say which switch: give one of them")
         if self.switches:
             named = [reader.load(SWITCHES, name) for name in dict.fromkeys(self.switches)]
-            return tuple(SwitchChoice(_ports(reader, one, speed_gbps), one) for one in named)
+            return tuple(SwitchChoice(packet_ports(reader, one, speed_gbps), one) for one in named)
         radices = tuple(dict.fromkeys(self.radices)) or DEFAULT_RADICES
         if not limits.of_switches:
             return tuple(map(SwitchChoice, radices))
@@ -185,38 +185,36 @@ optimize = asks(Optimize)
 
 
 def _specs(
-    reader: CatalogReader, fabrics: Sequence[str], hb_sizes: Sequence[int]
+    reader: CatalogReader, on: Accelerator, fabrics: Sequence[str], hb_sizes: Sequence[int]
 ) -> tuple[tuple[FabricSpec, ...], tuple[FabricSpec, ...]]:
-    """The named fabrics, or all; and apart, those whose own HB domains have no size asked for."""
+    """The named fabrics, or all; and apart, those whose HB domains or accelerators are others.
+
+    Of designs that are equally good the first is named: those that are no product come first.
+    """
     if fabrics:
         return tuple(reader.load(FABRICS, name) for name in dict.fromkeys(fabrics)), ()
     every = [reader.load(FABRICS, name) for name in FABRICS.paths(reader.roots)]
     known = [spec for spec in every if spec.even_pods]  # others only where they are named
-    fits = {
-        spec.name: not hb_sizes or spec.hb_size is None or spec.hb_size in hb_sizes
+    known.sort(key=lambda spec: (bool(spec.accelerators), *_place(spec.name)))
+    apart = [
+        spec
         for spec in known
-    }
-    chosen = tuple(spec for spec in known if fits[spec.name])
-    return chosen, tuple(spec for spec in known if not fits[spec.name])
+        if (hb_sizes and spec.hb_size not in (None, *hb_sizes))
+        or (spec.accelerators and on.name not in spec.accelerators)
+    ]
+    return tuple(spec for spec in known if spec not in apart), tuple(apart)
+
+
+def _place(fabric: str) -> tuple[int, str]:
+    """Place of a fabric in the order of a comparison; others come last, by name."""
+    known = fabric in FABRIC_ORDER
+    return FABRIC_ORDER.index(fabric) if known else len(FABRIC_ORDER), fabric
 
 
 def _default_domains(on: Accelerator, gpus: int) -> tuple[int, ...]:
     """Powers of two from 8 to 1,024 and the accelerator's own domain, cut to the cluster [1]."""
     powers = {2**power for power in range(3, 11) if 2**power <= gpus}
     return tuple(sorted(powers | {min(on.hb_size, max(gpus, 1))}))
-
-
-def _ports(reader: CatalogReader, model: SwitchModel, speed_gbps: float) -> int:
-    """Ports of a model at the link rate [1]."""
-    ports = model.radix(speed_gbps)
-    if ports:
-        return ports
-    known = (SWITCHES.load(name, reader.roots) for name in SWITCHES.paths(reader.roots))
-    fitting = [one.name for one in known if one.radix(speed_gbps)]
-    hint = f"take one of {', '.join(fitting)}" if fitting else "no switch of the catalog does"
-    raise InputError(
-        f"--switch {model.name} forwards no packets at the links' {speed_gbps:g} Gb/s: {hint}"
-    )
 
 
 def _check(axes: Axes, on: Accelerator, gpus: int) -> None:

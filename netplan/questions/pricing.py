@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.fabric_bill import BillBooks, FabricBill
@@ -9,7 +10,7 @@ from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS, Price, PriceBook
 from netplan.costing.ranges import Range
-from netplan.costing.switches import SWITCHES
+from netplan.costing.switches import SWITCHES, SwitchModel
 from netplan.errors import CatalogError, InputError
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import AnswerT_co, ClusterQuestion, optional, several, shared
@@ -17,13 +18,50 @@ from netplan.records import asdict, replace
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS
+from netplan.units import gbps
+from netplan.workloads.accelerators import ACCELERATORS
 
 CASES = ("low", "base", "high")
 """The amounts of a range."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PricingQuestion(ClusterQuestion[AnswerT_co]):
+class SwitchQuestion(ClusterQuestion[AnswerT_co]):
+    """Inputs of all questions about one cluster of a switch model, or of any switch so large."""
+
+    radix: int = optional(
+        "Ports per switch.",
+        "whole",
+        unit="ports",
+        low=4,
+        high=1024,
+        otherwise="those of --switch",
+    )
+    switch: str | None = optional("Switch model with that many ports.", otherwise="any")
+
+    def __post_init__(self) -> None:
+        """Take the radix of the switch model where none is given."""
+        super().__post_init__()
+        if cast("int | None", self.radix) is None:
+            object.__setattr__(self, "radix", self._ports())
+
+    def _ports(self) -> int:
+        """Ports of the switch model at the accelerator's link rate [1].
+
+        Raises
+        ------
+        InputError
+            If there is no model, or it forwards no packets at that rate.
+        """
+        if not self.switch:
+            raise InputError("Missing option '--radix', or '--switch' with a model that has one")
+        reader = CatalogReader(self.catalog, self.overrides)
+        on, model = reader.load(ACCELERATORS, self.accelerator), reader.load(SWITCHES, self.switch)
+        return packet_ports(reader, model, gbps(on.network_bytes_per_s))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PricingQuestion(SwitchQuestion[AnswerT_co]):
     """Inputs of all questions about the bills of one cluster."""
 
     fabrics: Sequence[str] = several(
@@ -33,7 +71,6 @@ class PricingQuestion(ClusterQuestion[AnswerT_co]):
     power: str = shared("Power book.")
     cabling: str = shared("Modules and cables.")
     economics: str = shared("PUE, tariff, rate.")
-    switch: str | None = optional("Switch model with that many ports.", otherwise="any")
     ocs: str | None = optional("Optical circuit switch for tori.", otherwise="direct fibres")
     networks: Sequence[str] = several(
         "A network beside: storage, management, out-of-band (repeatable).", flag="--with"
@@ -116,3 +153,22 @@ def _discounted(book: PriceBook, discount: float | None) -> PriceBook:
             f"--discount {100 * discount:g}% is out of range: give 0% up to below 100%"
         )
     return replace(book, discount=discount)
+
+
+def packet_ports(reader: CatalogReader, model: SwitchModel, speed_gbps: float) -> int:
+    """Ports of a model at the link rate [1].
+
+    Raises
+    ------
+    InputError
+        If it forwards no packets at that rate.
+    """
+    ports = model.radix(speed_gbps)
+    if ports:
+        return ports
+    known = [SWITCHES.load(name, reader.roots) for name in SWITCHES.paths(reader.roots)]
+    fitting = [one.name for one in known if one.radix(speed_gbps)]
+    hint = f"take one of {', '.join(fitting)}" if fitting else "no switch of the catalog does"
+    raise InputError(
+        f"--switch {model.name} forwards no packets at the links' {speed_gbps:g} Gb/s: {hint}"
+    )

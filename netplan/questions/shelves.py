@@ -194,7 +194,7 @@ def _check(path: Path, role: str | None) -> Verdict:
     if role is None:
         roles = ", ".join(all_shelves())
         raise InputError(f"{path}: what does it describe? Say --role with one of: {roles}")
-    return Verdict(role, path, check_file(all_shelves()[role], path))
+    return Verdict(role, path, check_file(_shelves(role)[0], path))
 
 
 def _shelves(role: str | None) -> list[Shelf[Any]]:

@@ -91,9 +91,20 @@ class TrainingQuestion(Question[AnswerT_co]):
         return Training.on(on, *self.trained(reader), batch=self.batch)
 
     def trained(self, reader: CatalogReader) -> tuple[Model, IterationModel]:
-        """Files of the model and of the iteration model, whose plans divide only if asked to."""
+        """Files of the model and of the iteration model, whose plans divide only if asked to.
+
+        Raises
+        ------
+        InputError
+            If the mode repeats slips that the iteration model does not have.
+        """
         model = reader.load(MODELS, self.model)
         assumptions = reader.load(ITERATION_MODELS, self.iteration_model)
+        if self.mode == "published-code" and assumptions.compute.operations == "counted":
+            raise InputError(
+                f"--mode published-code repeats slips of the 4D model's code, and iteration model"
+                f" {assumptions.name} has none of it: leave it out, or take --iteration-model 4d"
+            )
         if self.space == "free" and DIVISIBILITY not in (self.overrides or {}):
             space = replace(assumptions.space, divisibility="free")
             assumptions = replace(assumptions, space=space)

@@ -82,11 +82,19 @@ class StudyAnswer(Answer):
         outputs and ``status`` (``ok``, why there is no answer, or the error that it failed with).
     version
         Version of netplan that computed the rows.
+    damaged
+        Points whose stored outcome was damaged: they are not among the rows.
     """
 
     study: Study
     rows: tuple[Row, ...]
     version: str = __version__
+    damaged: tuple[int, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """1 if every point failed."""
+        return int(bool(self.rows) and len(self.failures) == len(self.rows))
 
     @property
     def spec(self) -> StudyDefinition:
@@ -126,6 +134,7 @@ class StudyAnswer(Answer):
             "points": self.study.point_count,
             "done": len(self.rows),
             "failed": len(self.failures),
+            "damaged": list(self.damaged),
             "rows": [dict(row) for row in self.rows],
             "published": [value.to_dict() for value in self.published],
         }
@@ -159,7 +168,10 @@ class StudyAnswer(Answer):
 
 
 def study_answer(
-    study: Study, outcomes: Sequence[Outcome], version: str = __version__
+    study: Study,
+    outcomes: Sequence[Outcome],
+    version: str = __version__,
+    damaged: Sequence[int] = (),
 ) -> StudyAnswer:
     """Make the answer of a study from the outcomes that it has, in its order."""
     spec = study.spec
@@ -174,7 +186,7 @@ def study_answer(
         for row, value in zip(rows, _relative(relative, spec.axis_names, rows), strict=True):
             status = row.pop(STATUS)
             row |= {relative.name: value, STATUS: status}
-    return StudyAnswer(study, tuple(rows), version)
+    return StudyAnswer(study, tuple(rows), version, tuple(damaged))
 
 
 def _relative(relative: Relative, names: Sequence[str], rows: Sequence[Row]) -> Iterator[Scalar]:
@@ -209,8 +221,23 @@ def _counted(answer: StudyAnswer) -> Iterator[str]:
         yield f"{none:,} {has} no answer: nothing satisfies {their} question."
     if failed:
         yield f"{failed:,} failed."
+    if answer.damaged:
+        yield f"{damaged_points(answer.damaged)}: netplan study resume computes them again."
     stays = ", ".join(f"{name} {_cell(value)}" for name, value in answer.spec.inputs.items())
     yield f"Each point: {answer.spec.ask}" + (f" with {stays}." if stays else ".")
+
+
+def damaged_points(points: Sequence[int]) -> str:
+    """Name points whose stored outcome was damaged.
+
+    Examples
+    --------
+    >>> damaged_points([3, 17])
+    'damaged in the store, and left out: points 3, 17'
+    """
+    named = ", ".join(map(str, points[:LISTED_VALUES]))
+    more = f" and {len(points) - LISTED_VALUES:,} more" if len(points) > LISTED_VALUES else ""
+    return f"damaged in the store, and left out: points {named}{more}"
 
 
 def _chart_tables(rows: Sequence[Row], chart: ChartSpec, reader: Reader) -> Iterator[Table[Row]]:

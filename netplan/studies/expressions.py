@@ -2,11 +2,13 @@
 
 An expression works on single values and on whole columns alike. Nothing can be called but ``min``,
 ``max``, ``abs`` and ``log2``, nothing reached but the names of inputs and outputs, which may have
-dots; there are no powers, so that no short text makes a number of a million digits.
+dots; there are no powers, so that no short text makes a number of a million digits. Texts are whole
+words: equal or not.
 """
 
 import ast
 import operator
+import warnings
 from collections.abc import Callable, Mapping
 from functools import lru_cache, reduce
 from itertools import pairwise
@@ -20,11 +22,33 @@ from netplan.errors import InputError
 from netplan.reports.quantities import Scalar
 
 MAX_LENGTH = 500
+LARGEST = 10**300
+"""Largest whole number that a formula may give: the largest float has a few digits more."""
+
 Value = Any
 """A number, a text, a truth value, or a numpy array of them."""
 
 Values = Mapping[str, Value]
-_OPERATORS: Mapping[type[ast.AST], Callable[..., Value]] = {
+
+
+def _of_numbers(join: Callable[..., Value]) -> Callable[..., Value]:
+    """The same, but not of texts: a short one times a large number would fill the memory."""
+
+    def joined(*values: Value) -> Value:
+        if any(_has_text(value) for value in values):
+            raise TypeError("texts can only be compared, by == and !=")
+        return join(*values)
+
+    return joined
+
+
+def _has_text(value: Value) -> bool:
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return any(isinstance(one, str) for one in value.flat)
+    return isinstance(value, str) or getattr(value, "dtype", np.dtype(float)).kind in "US"
+
+
+_NUMBERS: Mapping[type[ast.AST], Callable[..., Value]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -32,21 +56,24 @@ _OPERATORS: Mapping[type[ast.AST], Callable[..., Value]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
     ast.USub: operator.neg,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
+}
+_OPERATORS: Mapping[type[ast.AST], Callable[..., Value]] = {
+    **{sign: _of_numbers(join) for sign, join in _NUMBERS.items()},
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
     ast.Not: np.logical_not,
     ast.And: lambda *values: reduce(np.logical_and, values),
     ast.Or: lambda *values: reduce(np.logical_or, values),
 }
 _CALLS: Mapping[str, Callable[..., Value]] = {
-    "min": lambda *values: reduce(np.minimum, values),
-    "max": lambda *values: reduce(np.maximum, values),
-    "abs": np.abs,
-    "log2": np.log2,
+    "min": _of_numbers(lambda *values: reduce(np.minimum, values)),
+    "max": _of_numbers(lambda *values: reduce(np.maximum, values)),
+    "abs": _of_numbers(np.abs),
+    "log2": _of_numbers(np.log2),
 }
 
 
@@ -67,9 +94,12 @@ class Expression(Struct, frozen=True):
         """
         try:
             with np.errstate(divide="raise", invalid="raise"):
-                return self.compute(values)
-        except (TypeError, ZeroDivisionError, FloatingPointError, RecursionError) as error:
+                found = self.compute(values)
+        except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
             raise InputError(f"{self.text!r} cannot be computed: {error}") from None
+        if isinstance(found, int) and abs(found) > LARGEST:
+            raise InputError(f"{self.text!r} cannot be computed: it is too large a number")
+        return found
 
     def scalar(self, values: Mapping[str, Scalar]) -> Scalar:
         """Evaluate on single values; the result is a plain one, None where one of them is None."""
@@ -101,7 +131,8 @@ def parse_expression(text: str) -> Expression:
         raise InputError(f"{text[:40]!r}... is longer than {MAX_LENGTH} characters: shorten it")
     names: set[str] = set()
     try:
-        compute = _compiled(ast.parse(text, mode="eval").body, names)
+        with warnings.catch_warnings(action="error"):  # such as of \\d in a text
+            compute = _compiled(ast.parse(text, mode="eval").body, names)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise InputError(
             f"{text!r} is no condition or formula: write such as hb_size <= gpus"

@@ -22,6 +22,7 @@ from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InputError, NetplanError
 from netplan.performance.iteration_model import ITERATION_MODELS
+from netplan.performance.setting import Fixed
 from netplan.questions.compare import Compare
 from netplan.questions.cost import Cost
 from netplan.questions.question import Question, default_of, options_of
@@ -34,7 +35,7 @@ from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
 
 Json = Mapping[str, Any]
-FIXED = "fixed."
+FIXED, FIXED_NAMES = "fixed.", Fixed.__struct_fields__
 ONE_FABRIC, FABRICS_INPUT = "fabric", "fabrics"
 SHELVES: dict[str, Shelf[Any]] = {
     "accelerator": ACCELERATORS,
@@ -112,6 +113,8 @@ def check_inputs(ask: str, names: Iterator[str]) -> None:
     given = set(names)
     for name in sorted(given):
         if "." not in name and name not in known:
+            if ask == "search" and name in FIXED_NAMES:
+                raise InputError(f"unknown input of {ask} {name!r}: write {FIXED}{name}")
             raise unknown_name(f"input of {ask}", name, list(known))
         role = name.partition(".")[0]
         roles = {shelf.role for shelf in SHELVES.values()} | {FIXED.rstrip(".")}
@@ -121,6 +124,27 @@ def check_inputs(ask: str, names: Iterator[str]) -> None:
     if not needed <= given:
         missing = ", ".join(sorted(needed - given))
         raise InputError(f"{ask} needs {missing}: put it under inputs or on an axis")
+
+
+def check_values(ask: str, named: Mapping[str, set[Scalar]]) -> None:
+    """Refuse values of another kind than their input, before conditions count with them.
+
+    Raises
+    ------
+    InputError
+        With the input and the value.
+    """
+    kinds = {one.name: option.kind for one, option in options_of(ASKED[ask].question)}
+    for name, values in named.items():
+        kind = "whole" if name.startswith(FIXED) else kinds.get(name, "text")
+        for value in values - {None}:
+            number = type(value) in (int, float)
+            if kind == "whole" and ((type(value) is float and value % 1) or not number):
+                raise InputError(f"{name}: {value!r} is not a whole number")
+            if kind in ("real", "ratio", "percent") and not number:
+                raise InputError(f"{name}: {value!r} is not a number")
+            if kind == "flag" and not isinstance(value, bool):
+                raise InputError(f"{name}: {value!r} is neither true nor false")
 
 
 def answer(ask: str, inputs: Mapping[str, Scalar], catalog: str | None = None) -> Json:
@@ -151,8 +175,8 @@ def answer(ask: str, inputs: Mapping[str, Scalar], catalog: str | None = None) -
             fixed[name.removeprefix(FIXED)] = int(value)
         elif "." in name:
             overrides[name] = str(value)
-        else:
-            keywords[name] = value
+        else:  # a book may be called 2026
+            keywords[name] = str(value) if isinstance(known.get(name), str) else value
     if ask == "search":
         keywords |= {"top": 1, "fixed": fixed}
     else:

@@ -9,6 +9,7 @@ more processes end is recorded as failed. The store keeps which points are being
 machine: should the driver itself die, the next run knows the suspects, and runs in a worker.
 """
 
+import os
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
@@ -38,6 +39,9 @@ Workers = LocalWorkers | DaskWorkers
 MIN_MEMORY_BYTES = 256_000_000
 MAX_CHUNK_POINTS = 2_000
 POLL_S = 0.25
+MAX_WORKERS = max(32, 4 * (os.cpu_count() or 1))
+"""More processes than a few a processor only fill the memory [1]."""
+
 # Drivers that died in a chunk with a point before it is taken alone, and in all before it is given
 # up; workers that died with it alone.
 DEATHS_IN_CHUNKS = 2
@@ -65,8 +69,11 @@ class Resources(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Refuse what is out of range, or excludes the other, before anything is written."""
-        if self.workers < 0:
-            raise InputError(f"--workers: 0 (this process alone) or more, got {self.workers}")
+        if not 0 <= self.workers <= MAX_WORKERS:
+            raise InputError(
+                f"--workers: 0 (this process alone) to {MAX_WORKERS}, got {self.workers:,}; more go"
+                " to other machines with --scheduler"
+            )
         if self.workers and self.scheduler is not None:
             raise InputError("--workers and --scheduler exclude each other: give one of them")
         limit_bytes = self.memory_limit_bytes
@@ -83,7 +90,8 @@ IN_PROCESS = Resources()
 class Progress(Struct, frozen=True):
     """How far a study is: its points [1], this run's share of them, times [s].
 
-    ``left_s`` is the time left at this run's pace, None while that is not known.
+    ``left_s`` is the time left at this run's pace, None while that is not known; ``damaged`` are
+    points of the store whose outcome was, and is computed again.
     """
 
     done: int
@@ -92,6 +100,7 @@ class Progress(Struct, frozen=True):
     evaluated: int
     elapsed_s: float
     left_s: float | None
+    damaged: tuple[int, ...] = ()
 
 
 Report = Callable[[Progress], None]
@@ -131,7 +140,15 @@ class Tracker:
         fresh = self.done - first_done
         left_s = left * (now - first_s) / fresh if fresh and now > first_s else None
         evaluated, elapsed_s = self.done - self._before, now - self._start
-        told = Progress(self.done, self.failed, self._total, evaluated, elapsed_s, left_s)
+        told = Progress(
+            self.done,
+            self.failed,
+            self._total,
+            evaluated,
+            elapsed_s,
+            left_s,
+            tuple(self._store.damaged),
+        )
         if self._report is not None:
             self._report(told)
         return told

@@ -20,7 +20,7 @@ from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import Cell, Scalar
 from netplan.reports.sections import Column, Paragraph, Section, Table, Verbatim, column
-from netplan.studies.answer import StudyAnswer, study_answer
+from netplan.studies.answer import StudyAnswer, damaged_points, study_answer
 from netplan.studies.definition import STUDIES, StudyDefinition
 from netplan.studies.points import attempt
 from netplan.studies.run import IN_PROCESS, Progress, Report, Resources, run
@@ -101,8 +101,14 @@ def run_study(
     """Evaluate the points of a study that its store misses; errors as :func:`study`."""
     if resources.scheduler is not None:
         require_dask()  # before any file is made
+    fresh = not path.exists()
     with Store.begin(path, made, __version__) as store:
-        return run(made, store, resources, report)
+        try:
+            return run(made, store, resources, report)
+        except InputError:
+            if fresh and not store.counts().done:
+                path.unlink()  # such as of a scheduler that nobody has started
+            raise
 
 
 def stored_study(store: Store, catalog: str | Path | None = None) -> Study:
@@ -127,7 +133,8 @@ def read_study(path: Path, catalog: str | Path | None = None) -> StudyAnswer:
     """What a store holds, complete or not; errors as :func:`stored_study`."""
     with Store.open(path) as store:
         made = stored_study(store, catalog)
-        return study_answer(made, list(store.outcomes()), store.meta.netplan_version)
+        found = list(store.outcomes())
+        return study_answer(made, found, store.meta.netplan_version, store.damaged)
 
 
 def seconds_a_point(made: Study) -> float:
@@ -195,10 +202,11 @@ class StudyStatus(Answer):
     done: int
     failed: int
     examples: tuple[str, ...]
+    damaged: tuple[int, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan study status``."""
-        return asdict(self) | {"examples": list(self.examples)}
+        return asdict(self) | {"examples": list(self.examples), "damaged": list(self.damaged)}
 
     def sections(self) -> Iterator[Section]:
         """How far it is, some failures, how to go on."""
@@ -207,11 +215,12 @@ class StudyStatus(Answer):
         head = f"{self.study}: {state}, {self.done:,} of {self.points:,} points"
         lines = [f"{head}, {self.failed:,} failed; made by netplan {self.version}"]
         lines += [f"  {example}" for example in self.examples]
+        lines += [f"  {damaged_points(self.damaged)}"] if self.damaged else []
         if self.done < self.points:
             lines.append(f"Go on with: netplan study resume {self.store}")
         yield Verbatim(tuple(lines))
         facts = self.to_dict()
-        del facts["examples"]
+        del facts["examples"], facts["damaged"]
         yield facts_table("status", facts)
 
 
@@ -252,7 +261,8 @@ class StatusOfStudy(_StoreQuestion[StudyStatus]):
             meta, (done, failed) = store.meta, store.counts()
             examples = [f"point {one.index}: {one.error}" for one in store.failures(EXAMPLES)]
         name, version, points = meta.name, meta.netplan_version, meta.point_count
-        return StudyStatus(str(store.path), name, version, points, done, failed, tuple(examples))
+        told = (tuple(examples), tuple(store.damaged))
+        return StudyStatus(str(store.path), name, version, points, done, failed, *told)
 
 
 @dataclass(frozen=True, kw_only=True)

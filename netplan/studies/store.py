@@ -4,15 +4,19 @@ Outcomes are written in transactions to a write-ahead log: after ``kill -9`` eac
 entirely or not at all. With ``synchronous=NORMAL`` a power cut may take the last few, which the
 next run computes again; it never damages the file. Only the driver writes; anyone may read, during
 a run too.
+
+Every row has a checksum, which is looked at when a store is opened: a row that was damaged on the
+disk is left out and named, and the next run computes its point again.
 """
 
 import fcntl
 import json
 import os
 import sqlite3
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from itertools import starmap
+from itertools import islice, starmap
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -24,7 +28,7 @@ from netplan.errors import InputError
 from netplan.studies.points import Outcome, Work
 
 APPLICATION_ID = 0x6E70_7374  # "npst", in the header of each file
-FORMAT = 1
+FORMAT = 2
 BUSY_S = 10.0
 SCHEMA = """
     CREATE TABLE meta (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
@@ -35,13 +39,17 @@ SCHEMA = """
         seconds REAL NOT NULL,
         outputs TEXT,
         error TEXT,
+        checksum INTEGER NOT NULL,
         CHECK ((outputs IS NULL) <> (error IS NULL)));
     CREATE INDEX failures ON outcomes (point) WHERE error IS NOT NULL;
     -- Points that are about to be evaluated on this machine, and how often nobody came back.
     CREATE TABLE attempts (point INTEGER PRIMARY KEY, deaths INTEGER NOT NULL);
 """
-RECORD = "INSERT INTO outcomes VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (point) DO NOTHING"
+RECORD = "INSERT INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (point) DO NOTHING"
 READ = "SELECT point, outputs, error, seconds, lower(hex(input_sha256)) FROM outcomes"
+ROWS = "SELECT * FROM outcomes ORDER BY point"
+META = "SELECT key, value FROM meta"
+FORGET = "DELETE FROM outcomes WHERE point = ?"
 MARK = """INSERT INTO attempts VALUES (?, 1)
     ON CONFLICT (point) DO UPDATE SET deaths = deaths + 1"""
 UNMARK = "DELETE FROM attempts WHERE point = ?"
@@ -50,17 +58,20 @@ SUSPECTS = """SELECT point, deaths FROM attempts
 COUNTS = "SELECT (SELECT count(*) FROM outcomes), count(*) FROM outcomes WHERE error IS NOT NULL"
 
 KEPT = "the points recorded before are kept, and `netplan study resume` goes on"
+DAMAGED = "is damaged: restore a copy, or choose another --store"
 PLAIN = {
     "database or disk is full": f"the disk is full: make room; {KEPT}",
     "unable to open database file": "cannot be opened or written: check the folder and its rights",
     "readonly database": "cannot be written: check the rights of the file and its folder",
     "file is not a database": "is no store of a study: choose another --store",
-    "could not decode": "is damaged: restore a copy, or choose another --store",
-    "malformed": "is damaged: restore a copy, or choose another --store",
+    "malformed": DAMAGED,
     "database is locked": "another program holds it: end that program and try again",
     "disk i/o error": f"the disk cannot be read or written, it may be full: check it; {KEPT}",
 }
 """What SQLite says, and what a user can do."""
+
+OF_ROWS = ("NULL value in outcomes", "CHECK constraint failed in outcomes", "NUMERIC value in")
+"""Starts of what SQLite finds wrong inside a row: the checksum finds it too."""
 
 
 class Meta(Struct, frozen=True):
@@ -83,6 +94,8 @@ class Counts(NamedTuple):
 class Store(AbstractContextManager["Store"]):
     """The outcomes of one study, in the file ``path``; have it from :meth:`begin` or :meth:`open`.
 
+    ``damaged`` are points whose outcome was damaged on the disk; they have none now.
+
     Examples
     --------
     >>> import tempfile
@@ -99,7 +112,11 @@ class Store(AbstractContextManager["Store"]):
 
     def __init__(self, path: Path, connection: sqlite3.Connection, held: ExitStack) -> None:
         self.path, self._connection = path, connection
-        self.meta = Meta(**dict(self._select("SELECT key, value FROM meta")))
+        self.meta = _read_meta(
+            path, [*self._select("PRAGMA integrity_check")], dict(self._select(META))
+        )
+        rows = self._select(ROWS)
+        self.damaged = [int(point) for point, *row, sum_ in rows if sum_ != _sum(point, *row)]
         self._held = held.pop_all()  # connection and lock go when the store is closed
 
     @classmethod
@@ -130,7 +147,10 @@ class Store(AbstractContextManager["Store"]):
                     path.unlink(missing_ok=True)
                 raise
             stack.callback(_end_log, connection)
-            return cls(path, connection, stack)
+            store = cls(path, connection, stack)
+            with store._transaction():
+                connection.executemany(FORGET, ((point,) for point in store.damaged))
+            return store
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -185,26 +205,32 @@ class Store(AbstractContextManager["Store"]):
 
     def suspects(self) -> dict[int, int]:
         """Points marked by a driver that died, and how often, without those with an outcome."""
-        return dict(self._select(SUSPECTS))
+        known = range(self.meta.point_count)
+        return {at: int(deaths) for at, deaths in self._select(SUSPECTS) if at in known}
 
     def missing(self) -> Ints:
         """Indices of the points that have no outcome yet, ascending."""
-        left = np.ones(self.meta.point_count, dtype=bool)
-        done = (point for (point,) in self._select("SELECT point FROM outcomes"))
+        known = range(self.meta.point_count)
+        left = np.ones(len(known), dtype=bool)
+        done = (point for (point,) in self._select("SELECT point FROM outcomes") if point in known)
         left[np.fromiter(done, np.int64)] = False
+        left[[point for point in self.damaged if point in known]] = True
         return np.flatnonzero(left)
 
     def outcomes(self) -> Iterator[Outcome]:
         """Every outcome, in the order of the points, read as it is asked for."""
-        return starmap(_outcome, self._select(f"{READ} ORDER BY point"))
+        return self._read(f"{READ} ORDER BY point")
 
     def failures(self, limit: int) -> list[Outcome]:
         """Return the first points that failed, ``limit`` at the most."""
-        failed = f"{READ} WHERE error IS NOT NULL ORDER BY point LIMIT ?"
-        return [*starmap(_outcome, self._select(failed, limit))]
+        failed = self._read(f"{READ} WHERE error IS NOT NULL ORDER BY point")
+        return list(islice(failed, limit))
 
     def counts(self) -> Counts:
         """Count the points that have an outcome, and those that failed."""
+        if self.damaged:
+            outcomes = list(self.outcomes())
+            return Counts(len(outcomes), sum(one.error is not None for one in outcomes))
         return Counts(*next(self._select(COUNTS)))
 
     def close(self) -> None:
@@ -215,10 +241,15 @@ class Store(AbstractContextManager["Store"]):
         """Close the store."""
         self.close()
 
-    def _select(self, query: str, *values: int) -> Iterator[Any]:
+    def _select(self, query: str) -> Iterator[Any]:
         """Rows that answer a query, read as they are asked for."""
         with _plain_errors(self.path):
-            yield from self._connection.execute(query, values)
+            yield from self._connection.execute(query)
+
+    def _read(self, query: str) -> Iterator[Outcome]:
+        """Outcomes that answer a query, without those that are damaged."""
+        damaged = set(self.damaged)
+        return starmap(_outcome, (row for row in self._select(query) if row[0] not in damaged))
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -284,6 +315,8 @@ def _plain_errors(path: Path) -> Iterator[None]:
         said = str(error)
         plain = next((line for key, line in PLAIN.items() if key in said.lower()), said)
         raise InputError(f"{path}: {plain}") from None
+    except UnicodeDecodeError:  # SQLite's own message quotes what is damaged
+        raise InputError(f"{path}: {DAMAGED}") from None
 
 
 def _connect(path: Path, mode: str, stack: ExitStack) -> sqlite3.Connection:
@@ -294,6 +327,8 @@ def _connect(path: Path, mode: str, stack: ExitStack) -> sqlite3.Connection:
         stack.callback(connection.close)
         connection.execute(f"PRAGMA query_only = {int(mode == 'ro')}")
         connection.execute("PRAGMA synchronous = NORMAL")
+        # A text that is none any more is a damaged row, not the end of the reading.
+        connection.text_factory = lambda text: text.decode("utf-8", "backslashreplace")
     return connection
 
 
@@ -304,7 +339,29 @@ def _write_schema(connection: sqlite3.Connection, meta: Meta) -> None:
             f"BEGIN IMMEDIATE; {SCHEMA}"
             f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT};"
         )
-        connection.executemany("INSERT INTO meta VALUES (?, ?)", structs.asdict(meta).items())
+        values = structs.asdict(meta)
+        values |= {"checksum": _sum(*values.values())}
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", values.items())
+
+
+def _read_meta(path: Path, faults: Iterable[tuple[str]], values: dict[str, Any]) -> Meta:
+    """What a store was made for.
+
+    Raises
+    ------
+    InputError
+        If the file's structure, or what it says of itself, is damaged.
+    """
+    stored, known = values.pop("checksum", None), Meta.__struct_fields__
+    sound = set(values) == {*known} and stored == _sum(*(values[name] for name in known))
+    if not sound or any(said != "ok" and not said.startswith(OF_ROWS) for (said,) in faults):
+        raise InputError(f"{path}: {DAMAGED}")
+    return Meta(**values)
+
+
+def _sum(*values: float | str | bytes | None) -> int:
+    """Checksum of values as SQLite gives them back."""
+    return zlib.crc32(repr(values).encode("utf-8", "backslashreplace"))
 
 
 def _end_log(connection: sqlite3.Connection) -> None:
@@ -329,13 +386,14 @@ def _check_format(path: Path, connection: sqlite3.Connection) -> None:
         )
 
 
-def _row(outcome: Outcome, version: str) -> tuple[int, bytes, str, float, str | None, str | None]:
+def _row(outcome: Outcome, version: str) -> tuple[float | str | bytes | None, ...]:
     """Row of the table of outcomes."""
     outputs = None
     if outcome.outputs is not None:
         outputs = json.dumps(outcome.outputs, separators=(",", ":"))
     sha256 = bytes.fromhex(outcome.input_sha256)
-    return outcome.index, sha256, version, outcome.seconds, outputs, outcome.error
+    row = (outcome.index, sha256, version, float(outcome.seconds), outputs, outcome.error)
+    return *row, _sum(*row)
 
 
 def _outcome(

@@ -16,7 +16,7 @@ from netplan.studies.definition import StudyDefinition
 from netplan.studies.expressions import parse_expression
 from netplan.studies.grid import Grid, make_grid
 from netplan.studies.points import Point
-from netplan.studies.questions import answer, catalog_sha256, check_inputs, output
+from netplan.studies.questions import answer, catalog_sha256, check_inputs, check_values, output
 
 
 class Study(Struct, frozen=True):
@@ -94,11 +94,12 @@ def make_study(
     """
     changed = change(spec, changes or {})
     check_inputs(changed.ask, iter({*changed.inputs, *changed.axis_names}))
-    grid = make_grid(changed.axes, changed.inputs, changed.conditions)
     named: dict[str, set[Scalar]] = {name: {value} for name, value in changed.inputs.items()}
     for axis in changed.axes:
         for place, name in enumerate(axis.names):
             named[name] = {row[place] for row in axis.rows} | {axis.otherwise}
+    check_values(changed.ask, named)
+    grid = make_grid(changed.axes, changed.inputs, changed.conditions)
     files = catalog_sha256(changed.ask, named, catalog)
     digest = hashlib.sha256(f"{canonical(changed)}\n{files}".encode()).hexdigest()
     return Study(changed, grid, digest, catalog)
@@ -161,6 +162,8 @@ def parse_changes(texts: Sequence[str]) -> dict[str, Scalar | list[Scalar]]:
                 f"--vary {text!r}: write INPUT=VALUE, or INPUT=VALUE,VALUE such as gpus=1024,2048"
             )
         scalars = [_scalar(part) for part in parts]
+        if name.strip() in found:
+            raise InputError(f"--vary {name.strip()} is given twice: write all its values in one")
         found[name.strip()] = scalars if len(scalars) > 1 else scalars[0]
     return found
 

@@ -20,7 +20,8 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     Every fabric joins HB domains: ``hb_kind`` and ``hb_size`` say how the GPUs of one domain are
     joined and how many they are; without ``hb_size`` the accelerator's own domain stands.
     ``hb_planes`` is the number of switches that share a domain, ``hb_scheme`` a named wiring of
-    direct links. What joins the domains is the ``family``, with the keys of that family.
+    direct links. ``accelerators`` are those that a product is built with; for a design that is none
+    they are left out. What joins the domains is the ``family``, with the keys of that family.
     """
 
     family: Family
@@ -28,6 +29,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     hb_size: PositiveInt | None = None
     hb_planes: PositiveInt = 1
     hb_scheme: Literal["hybrid-cube-mesh"] | None = None
+    accelerators: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     # clos, rail-only, scalable-units

@@ -6,22 +6,32 @@ file (numpy's archive of arrays) keeps the groups and the number of GPUs.
 """
 
 import csv
+import lzma
+import zlib
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
+from numpy.lib import format as npy
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
+from netplan.records import replace
 from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups
 
 CSV_COLUMNS = ("source", "destination", "bytes", "kind")
 BYTES, KIND = 2, 3
 CSV_LIMIT = 1 << 24
+MAX_LINE = 4096
 CSV_ROWS = 1 << 16
 """Rows that are read or written at a time."""
-FLOW_ARRAYS = ("gpus", "source", "destination", "flow_bytes", "kind")
+FLOW_ARRAYS = {"gpus": 0, "source": 1, "destination": 1, "flow_bytes": 1, "kind": 1}
+"""Arrays of an npz file, and their dimensions [1]."""
+
+MAX_ARRAY_BYTES = 1 << 30
+DAMAGED = (zlib.error, lzma.LZMAError)
 
 
 def save_csv(matrix: TrafficMatrix, path: Path) -> None:
@@ -61,7 +71,8 @@ def load_csv(path: Path, gpus: int) -> TrafficMatrix:
     parts = []
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.reader(file)
+            # No line of a matrix is longer; a file without an end must have no line without one.
+            reader = csv.reader(iter(partial(file.readline, MAX_LINE), ""))
             header = tuple(next(reader, ()))
             if header != CSV_COLUMNS:
                 raise InputError(
@@ -70,11 +81,19 @@ def load_csv(path: Path, gpus: int) -> TrafficMatrix:
                 )
             while rows := list(islice(reader, CSV_ROWS)):
                 parts.append(_columns(rows, f"{path}:{reader.line_num - len(rows) + 1}"))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: cannot be read as a traffic matrix: {error}") from error
+                if CSV_ROWS * len(parts) > CSV_LIMIT:
+                    raise InputError(f"{path}: more than {CSV_LIMIT:,} flows: save it as .npz")
+    except OSError as error:
+        raise _unreadable(path, error.strerror) from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise _unreadable(path, error) from None
     none = np.empty((len(CSV_COLUMNS), 0))
     columns = np.concatenate([none, *parts], axis=1)
     return _checked(path, gpus, tuple(columns), ())
+
+
+def _unreadable(path: Path, reason: object) -> InputError:
+    return InputError(f"{path}: cannot be read as a traffic matrix: {reason}")
 
 
 def _columns(rows: list[list[str]], place: str) -> Floats:
@@ -131,25 +150,59 @@ def load_npz(path: Path, gpus: int | None = None) -> TrafficMatrix:
         If the file is missing or is no such archive, or holds a matrix for another number of GPUs
         or one that cannot be. The message is one line and starts with the file.
     """
+    if path.exists() and not path.is_file():
+        raise _unreadable(path, "an archive is a file, no pipe and no device")
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, BadZipFile) as error:
-        raise InputError(f"{path}: cannot be read as a traffic matrix: {error}") from error
-    missing = [name for name in FLOW_ARRAYS if name not in arrays]
-    if missing:
-        raise InputError(f"{path}: is no traffic matrix: array {missing[0]!r} is missing")
-    size = int(arrays["gpus"])
+        with ZipFile(path) as archive:
+            names = {name.removesuffix(".npy") for name in archive.namelist()}
+            arrays = {
+                name: _array(archive, name, sides, real=name == "flow_bytes")
+                for name, sides in FLOW_ARRAYS.items()
+            }
+            groups = []
+            for number in range(sum(name.startswith("members_") for name in names)):
+                members = _array(archive, f"members_{number}", 2)
+                pair_bytes, kind = _array(archive, f"pair_{number}", 1, real=True)
+                code = range(len(KINDS)).index(kind)
+                groups.append(UniformGroups(members, float(pair_bytes), code))
+    except OSError as error:
+        raise _unreadable(path, error.strerror or str(error)) from None
+    except (ValueError, ArithmeticError, RuntimeError, EOFError, BadZipFile, *DAMAGED) as error:
+        raise _unreadable(path, error) from None
+    gpus_there, *columns = arrays.values()
+    size = int(gpus_there)
     if gpus is not None and size != gpus:
         raise InputError(
             f"{path}: holds a matrix for {size:,} GPUs, the cluster has {gpus:,}: make one for it"
         )
-    groups = []
-    for number in range(sum(name.startswith("members_") for name in arrays)):
-        pair_bytes, kind = arrays[f"pair_{number}"].tolist()
-        groups.append(UniformGroups(arrays[f"members_{number}"], pair_bytes, int(kind)))
-    columns = tuple(arrays[name] for name in FLOW_ARRAYS[1:])
-    return _checked(path, size, columns, tuple(groups))
+    return _checked(path, size, tuple(columns), tuple(groups))
+
+
+def _array(archive: ZipFile, name: str, sides: int, *, real: bool = False) -> np.ndarray:
+    """One array of an archive, of so many dimensions; whole numbers, unless they are ``real``.
+
+    Raises
+    ------
+    ValueError
+        If it is missing, is no such array, or is larger than any matrix.
+    """
+    try:
+        entry = archive.getinfo(f"{name}.npy")
+    except KeyError:
+        raise ValueError(f"array {name!r} is missing") from None
+    if entry.file_size > MAX_ARRAY_BYTES:
+        raise ValueError(f"array {name!r} is larger than {MAX_ARRAY_BYTES >> 20} MiB")
+    with archive.open(entry) as file:
+        version = npy.read_magic(file)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, by_columns, dtype = read(file)
+        content = file.read()
+    if dtype.kind not in "iuf" or len(shape) != sides or min(shape, default=0) < 0:
+        raise ValueError(f"array {name!r} is of {dtype} in {len(shape)} dimensions, not a matrix's")
+    array = np.frombuffer(content, dtype).reshape(shape, order="F" if by_columns else "C")
+    if not real and dtype.kind == "f" and not np.array_equal(array, np.floor(array)):
+        raise ValueError(f"array {name!r} holds a number that is not whole")
+    return array
 
 
 def _checked(
@@ -171,5 +224,5 @@ def _checked(
         destination.astype(np.int32),
         flow_bytes.astype(np.float64),
         kind.astype(np.int8),
-        groups,
+        tuple(replace(one, members=one.members.astype(np.int32)) for one in groups),
     )

@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
@@ -94,6 +94,12 @@ def netplan_process(
         env=variables(80, **environment),
     )
     return Done(done.returncode, done.stdout, SIGN_OF_LIFE.sub("", done.stderr))
+
+
+def without(words: Sequence[str], option: str) -> list[str]:
+    """Words of a command without an option and its value."""
+    at = words.index(option) if option in words else len(words)
+    return [*words[:at], *words[at + 2 :]]
 
 
 def refused(*arguments: str, cwd: Path | None = None) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import netplan, refused
+from tests.cli.command import netplan, refused, without
 
 COMPARE = ("compare", "--gpus", "4096", "--radix", "64", "--no-timing")
 
@@ -52,7 +52,7 @@ COMPARE = ("compare", "--gpus", "4096", "--radix", "64", "--no-timing")
     ],
 )
 def test_wrong_options(arguments: tuple[str, str], message: str) -> None:
-    error = refused(*COMPARE, *arguments)
+    error = refused(*without(COMPARE, arguments[0]), *arguments)
     assert message in error
     assert error.count("\n") == 1
 
@@ -135,7 +135,7 @@ def test_all_faults_of_a_file_at_once(tmp_path: Path) -> None:
 def test_an_old_file_survives_a_wrong_run(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     path.write_text("precious")
-    refused(*COMPARE, "--gpus", "7", "-o", str(path))
+    refused(*without(COMPARE, "--gpus"), "--gpus", "7", "-o", str(path))
     assert path.read_text() == "precious"
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.json"]
 

@@ -5,8 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from netplan.cli.main import COMMANDS
+from netplan.documents import folded
 from netplan.questions.shelves import all_shelves
 from tests.cli.command import netplan
 
@@ -45,8 +47,25 @@ def test_catalog_list_names_every_role() -> None:
 
 
 def test_catalog_show_prints_the_file() -> None:
-    done = netplan("catalog", "show", "prices/rail-only-2023")
-    assert done.stdout == (ROOT / "costing/prices/rail-only-2023.yaml").read_text(encoding="utf-8")
+    path = ROOT / "costing/prices/rail-only-2023.yaml"
+    words = ("catalog", "show", "prices/rail-only-2023")
+    assert netplan(*words, columns=200).stdout == path.read_text(encoding="utf-8")
+    narrow = netplan(*words).stdout
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert yaml.safe_load(narrow) == yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def test_catalog_show_writes_the_file_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    assert netplan("catalog", "show", "h200", "-o", str(path)).returncode == 0
+    assert path.read_bytes() == (ROOT / "traffic/accelerators/h200.yaml").read_bytes()
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_every_shipped_file_folds(width: int) -> None:
+    for shelf in all_shelves().values():
+        for path in shelf.paths().values():
+            assert max(map(len, folded(path, width).splitlines())) <= width, path
 
 
 def test_catalog_check_finds_all_files_sound() -> None:

@@ -87,7 +87,7 @@ def test_csv_disarms_formulas_in_names(tmp_path: Path) -> None:
         (("--spares", "lots"), "--spares 'lots': write 2% for all parts"),
         (("--spares", "optics=2%"), "unknown spares category 'optics'"),
         (("--discount", "100%"), "--discount 100% is out of range"),
-        (("--discount", "10"), "'10' is not a percentage: write 7%"),
+        (("--discount", "10"), "'10' is not a percentage: write 10%"),
         (("--interest", "-7%"), "--interest -7%: give 0% to 100%"),
         (("--pue", "0.5"), "--pue 0.5: a facility draws at least"),
         (("--pue", "nan"), "finite numbers, got nan, "),

@@ -7,7 +7,9 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from netplan.studies.store import Meta, _sum
 from tests.cli.command import netplan, refused
 
 SMALL = ("--vary", "hb_size=8,256")
@@ -94,6 +96,33 @@ def test_resume_goes_on_from_what_is_there(ready: Path) -> None:
     assert after == before
 
 
+def test_a_damaged_row_is_named_and_computed_again(ready: Path) -> None:
+    whole = netplan("study", "show", "batch-size", cwd=ready).stdout
+    with sqlite3.connect(ready / "batch-size.study") as connection:
+        connection.execute("UPDATE outcomes SET outputs = replace(outputs, '1', '2')")
+    connection.close()
+    shown = netplan("study", "show", "batch-size", cwd=ready).stdout
+    assert "damaged in the store, and left out: points 0, 1, 2," in " ".join(shown.split())
+    status = netplan("study", "status", "batch-size", "--format", "json", cwd=ready)
+    assert json.loads(status.stdout)["damaged"] == list(range(10))
+    done = netplan("study", "resume", "batch-size", cwd=ready)
+    assert "damaged in the store, and left out: points 0, 1" in done.stderr
+    assert done.stdout == whole
+
+
+def test_a_study_all_of_whose_points_fail_ends_with_one(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(MINE.replace("[512, 4, 1000]", "[4, 5]"), encoding="utf-8")
+    done = netplan("study", "run", "mine.yaml", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "2 points failed" in done.stderr
+
+
+def test_a_scheduler_that_is_not_there_leaves_no_store(tmp_path: Path) -> None:
+    error = refused("study", "run", "hb-size", "--scheduler", "nonsense", cwd=tmp_path)
+    assert "--scheduler nonsense: nobody answers there" in error
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_dry_run_says_the_size_and_writes_nothing(tmp_path: Path) -> None:
     done = netplan("study", "run", "hb-size", "--dry-run", cwd=tmp_path)
     assert done.stdout.startswith("hb-size: 96 points at about ")
@@ -118,6 +147,11 @@ def test_two_workers_give_the_same_answer(ready: Path) -> None:
         (("run", "hb-size", "--vary", "model=gpt-1t"), "model varies together with others"),
         (("run", "batch-size", "--vary", "model=gpt-2t"), "unknown model 'gpt-2t'"),
         (("run", "batch-size", "--workers", "-1"), "--workers: 0"),
+        (("run", "batch-size", "--workers", "1000000"), "--workers: 0 (this process alone) to "),
+        (("run", "hb-size", "--vary", "gpus=abc"), "gpus: 'abc' is not a whole number"),
+        (("run", "hb-size", "--vary", "tensor=8"), "unknown input of search 'tensor': write fixed"),
+        (("run", "hb-size", "--vary", "gpus=64", "--vary", "gpus=8"), "--vary gpus is given twice"),
+        (("run", "hb-size", "--vary", f"gpus={'[' * 60_000}"), "is not a whole number"),
         (("run", "batch-size", "--store", "missing/x.study"), "missing/x.study"),
         (("resume", "nothing.study"), "there is no such store"),
         (("status", "nothing.study"), "there is no such store"),
@@ -146,7 +180,11 @@ def test_a_trillion_points_are_refused_with_what_to_thin(tmp_path: Path) -> None
 def test_a_store_of_another_version_is_shown_but_not_mixed(ready: Path) -> None:
     store = ready / "batch-size.study"
     with sqlite3.connect(store) as connection:
+        meta = dict(connection.execute("SELECT key, value FROM meta WHERE key <> 'checksum'"))
+        older = Meta(**meta | {"netplan_version": "0.0.9"})
         connection.execute("UPDATE meta SET value = '0.0.9' WHERE key = 'netplan_version'")
+        checksum = (_sum(*structs.astuple(older)),)
+        connection.execute("UPDATE meta SET value = ? WHERE key = 'checksum'", checksum)
     connection.close()
     error = refused("study", "resume", "batch-size.study", cwd=ready)
     assert "made by netplan 0.0.9" in error

@@ -179,7 +179,7 @@ def test_files_that_are_no_stores(tmp_path: Path) -> None:
 def test_a_later_format(tmp_path: Path) -> None:
     with make(tmp_path) as store:
         store._connection.execute("PRAGMA user_version = 9")
-    refused(store.path, "has format 9, this netplan reads 1: use the netplan that made it")
+    refused(store.path, "has format 9, this netplan reads 2: use the netplan that made it")
 
 
 def test_a_damaged_store(tmp_path: Path) -> None:
@@ -189,6 +189,50 @@ def test_a_damaged_store(tmp_path: Path) -> None:
     content[4096:] = b"\xff" * (len(content) - 4096)
     store.path.write_bytes(content)
     refused(store.path, "is damaged: restore a copy, or choose another --store")
+
+
+def test_no_damage_shows_other_numbers(tmp_path: Path) -> None:
+    """One byte in turn all over a store: the same outcomes, damaged ones left out, or refused."""
+    with make(tmp_path) as store:
+        store.record([good(index) for index in range(40)] + [bad(index) for index in range(40, 99)])
+        whole, meta = {one.index: one for one in store.outcomes()}, store.meta
+    content = store.path.read_bytes()
+    damaged = refused_ = 0
+    for at in range(0, len(content), 53):
+        broken = bytearray(content)
+        broken[at] ^= 1 << at % 8
+        store.path.write_bytes(broken)
+        try:
+            with Store.open(store.path) as reader:
+                left = {one.index: one for one in reader.outcomes()}
+                lost = set(reader.damaged)
+                assert reader.counts().done == len(left)
+                assert reader.failures(2) == [one for one in left.values() if one.error][:2]
+                assert reader.meta == meta
+        except InputError:
+            refused_ += 1
+            continue
+        assert left.items() <= whole.items()
+        assert set(whole) - set(left) <= lost
+        damaged += bool(lost)
+    assert damaged > 20
+    assert refused_ > 5
+
+
+def test_damaged_outcomes_are_named_and_computed_again(tmp_path: Path) -> None:
+    with make(tmp_path) as store:
+        store.record([good(index) for index in range(100)])
+        store._connection.execute("UPDATE outcomes SET outputs = '{}' WHERE point IN (3, 17)")
+    with Store.open(store.path) as reader:
+        assert (reader.damaged, reader.counts().done) == ([3, 17], 98)
+        assert reader.missing().tolist() == [3, 17]
+    with make(tmp_path) as again:
+        assert again.damaged == [3, 17]
+        assert again.missing().tolist() == [3, 17]
+        again.record([good(3), good(17)])
+    with Store.open(store.path) as reader:
+        assert list(reader.outcomes()) == [good(index) for index in range(100)]
+        assert reader.damaged == []
 
 
 def test_a_damaged_text(tmp_path: Path) -> None:

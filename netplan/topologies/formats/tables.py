@@ -9,8 +9,10 @@ entities are refused.
 """
 
 import csv
+import lzma
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from math import isfinite, nan
 from pathlib import Path
@@ -26,6 +28,8 @@ from netplan.topologies.cable_plan import PLAN_COLUMNS
 from netplan.topologies.formats.sheets import CABLE_COLUMNS, ETHERNET_COLUMNS, INFINIBAND_COLUMNS
 
 MAX_UNPACKED_BYTES = 1 << 30
+MAX_COLUMNS = 64
+DAMAGED = (zlib.error, lzma.LZMAError)
 SHEET, STRINGS = "xl/worksheets/sheet1.xml", "xl/sharedStrings.xml"
 CHUNK = 1 << 20
 COLUMN = re.compile(r"[A-Z]{1,3}")
@@ -161,6 +165,8 @@ def _rate(path: Path, line: int, text: str) -> float:
 
 def _read_spreadsheet(path: Path) -> list[Row]:
     """Line numbers and cells as text of the first sheet; empty rows are left out."""
+    if path.exists() and not path.is_file():
+        raise CatalogError(f"{path}: no spreadsheet: it is a pipe, a device or a folder")
     try:
         with zipfile.ZipFile(path) as archive:
             sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
@@ -175,7 +181,7 @@ def _read_spreadsheet(path: Path) -> list[Row]:
                         book.read(part)
     except OSError as error:
         raise CatalogError(f"{path}: cannot be read: {error.strerror}") from None
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError):
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, *DAMAGED):
         raise CatalogError(f"{path}:1: no spreadsheet: save it as XLSX or CSV") from None
     except (expat.ExpatError, ValueError, IndexError) as error:
         raise CatalogError(f"{path}:1: damaged spreadsheet: {error}") from None
@@ -219,6 +225,11 @@ class _Book:
             self.strings.append("".join(self.parts))
         elif tag == "c" and self.parts:
             text = "".join(self.parts)
+            if self.column >= MAX_COLUMNS or len(self.rows) > MAX_CABLES + 1:
+                raise ValueError(
+                    f"row {self.line:,}, column {self.column + 1:,}: a table of cables has at most"
+                    f" {MAX_CABLES:,} rows and {MAX_COLUMNS} columns"
+                )
             self.cells += [""] * (self.column - len(self.cells))
             self.cells.append(self.strings[int(text)] if self.shared else text)
         elif tag == "row" and any(self.cells):

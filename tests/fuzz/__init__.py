@@ -1,0 +1,1 @@
+"""Random input against the command line, and what must hold whatever the input."""
