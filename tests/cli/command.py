@@ -102,6 +102,14 @@ def without(words: Sequence[str], option: str) -> list[str]:
     return [*words[:at], *words[at + 2 :]]
 
 
+def replaced(words: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Words of a command with other options, which stand in place of its own."""
+    left = list(words)
+    for word in others:
+        left = without(left, word) if word.startswith("--") else left
+    return [*left, *others]
+
+
 def refused(*arguments: str, cwd: Path | None = None) -> str:
     """Run a wrong command: exit code 2, nothing on stdout; the line on stderr."""
     done = netplan(*arguments, cwd=cwd)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from openpyxl import load_workbook
 
-from tests.cli.command import netplan, refused
+from tests.cli.command import netplan, refused, replaced
 from tests.cli.test_compare import golden
 
 MAIN_JOB = ("cost", "--gpus", "32768", "--radix", "128")
@@ -105,6 +105,6 @@ def test_csv_disarms_formulas_in_names(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_options(arguments: tuple[str, ...], message: str) -> None:
-    error = refused(*SMALL, *arguments)
+    error = refused(*replaced(SMALL, arguments))
     assert message in error
     assert error.count("\n") == 1

@@ -112,7 +112,7 @@ def test_options_that_repeat() -> None:
         (("--for", "speed"), "'speed' is not one of 'cost', 'power'"),
         (
             ("--budget", "1e6", "--hb-size", "8"),
-            "the cheapest, dgx-1, HB 8, radix 128, 4:1, costs 9.1 M USD",
+            "the cheapest, rail-optimized, HB 8, radix 128, 4:1, costs 9.1 M USD",
         ),
         (("--switch", "qm9700", "--max-lead-time", "4", "--fabric", "rail-only"), "qm9700 unknown"),
     ],
