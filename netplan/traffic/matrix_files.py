@@ -163,8 +163,7 @@ def load_npz(path: Path, gpus: int | None = None) -> TrafficMatrix:
             for number in range(sum(name.startswith("members_") for name in names)):
                 members = _array(archive, f"members_{number}", 2)
                 pair_bytes, kind = _array(archive, f"pair_{number}", 1, real=True)
-                code = range(len(KINDS)).index(kind)
-                groups.append(UniformGroups(members, float(pair_bytes), code))
+                groups.append(UniformGroups(members, float(pair_bytes), _code(kind)))
     except OSError as error:
         raise _unreadable(path, error.strerror or str(error)) from None
     except (ValueError, ArithmeticError, RuntimeError, EOFError, BadZipFile, *DAMAGED) as error:
@@ -176,6 +175,12 @@ def load_npz(path: Path, gpus: int | None = None) -> TrafficMatrix:
             f"{path}: holds a matrix for {size:,} GPUs, the cluster has {gpus:,}: make one for it"
         )
     return _checked(path, size, tuple(columns), tuple(groups))
+
+
+def _code(kind: float) -> int:
+    if kind not in range(len(KINDS)):
+        raise ValueError(f"a kind code is out of range: use 0 to {len(KINDS) - 1}, got {kind:g}")
+    return int(kind)
 
 
 def _array(archive: ZipFile, name: str, sides: int, *, real: bool = False) -> np.ndarray:

@@ -1,0 +1,290 @@
+"""Input that would hang, crash, fill the memory, steer a terminal or lose a file: one line each."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.command import netplan, netplan_process, refused, variables
+
+SMALL = ("--gpus", "64", "--radix", "8", "--hb-size", "8")
+LOADS = ("loads", *SMALL)
+ESCAPES = "\x1b[2J\x9b31m\u202e"
+MATRIX = {
+    "gpus": np.array(64),
+    "source": np.array([0, 1]),
+    "destination": np.array([2, 3]),
+    "flow_bytes": np.array([1.0, 2.0]),
+    "kind": np.array([0, 0]),
+}
+
+
+def save(path: Path, **changed: np.ndarray | None) -> None:
+    """Write a matrix with other arrays, or without some."""
+    arrays = {name: array for name, array in (MATRIX | changed).items() if array is not None}
+    np.savez_compressed(path, allow_pickle=True, **arrays)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"gpus": np.array("abc")}, "array 'gpus' is of <U3"),
+        ({"gpus": np.array([64, 64])}, "array 'gpus' is of int64 in 1 dimensions"),
+        ({"gpus": np.array(64.5)}, "array 'gpus' holds a number that is not whole"),
+        ({"source": np.array([0.5, 1])}, "array 'source' holds a number that is not whole"),
+        ({"source": np.array([[0, 1]])}, "array 'source' is of int64 in 2 dimensions"),
+        ({"source": np.array(["a", "b"])}, "array 'source' is of <U1"),
+        ({"source": np.array([1j, 2])}, "array 'source' is of complex128"),
+        ({"source": np.array([object(), 1], object)}, "array 'source' is of object"),
+        ({"source": np.array([True, False])}, "array 'source' is of bool"),
+        ({"flow_bytes": np.array(["1", "2"])}, "array 'flow_bytes' is of <U1"),
+        ({"kind": None}, "array 'kind' is missing"),
+        ({"members_0": np.array([[0, 1]])}, "array 'pair_0' is missing"),
+        (
+            {"members_0": np.array([[0, 1]]), "pair_0": np.array([1.0, 0.5])},
+            "a kind code is out of range: use 0 to 5, got 0.5",
+        ),
+    ],
+)
+def test_archives_that_are_no_matrix(
+    tmp_path: Path, changed: dict[str, np.ndarray | None], message: str
+) -> None:
+    save(tmp_path / "m.npz", **changed)
+    error = refused(*LOADS, "--matrix", "m.npz", cwd=tmp_path)
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_damaged_archives(tmp_path: Path) -> None:
+    save(tmp_path / "whole.npz")
+    content = (tmp_path / "whole.npz").read_bytes()
+    for at in range(0, len(content), 17):
+        broken = bytearray(content)
+        broken[at] ^= 0xFF
+        (tmp_path / "m.npz").write_bytes(broken)
+        done = netplan(*LOADS, "--matrix", "m.npz", cwd=tmp_path)
+        assert done.returncode in (0, 2)
+        assert done.stderr.count("\n") == done.returncode // 2
+
+
+def test_arrays_that_nobody_needs_are_not_read(tmp_path: Path) -> None:
+    save(tmp_path / "m.npz")
+    with (
+        zipfile.ZipFile(tmp_path / "m.npz", "a", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("unneeded.npy", "w", force_zip64=True) as file,
+    ):
+        header = {"descr": "|u1", "fortran_order": False, "shape": (1 << 33,)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for _ in range(64):
+            file.write(bytes(1 << 20))
+    assert netplan(*LOADS, "--matrix", "m.npz", cwd=tmp_path).returncode == 0
+
+
+def test_a_header_that_promises_too_much(tmp_path: Path) -> None:
+    part = io.BytesIO()
+    header = {"descr": "<i8", "fortran_order": False, "shape": (1 << 40,)}
+    np.lib.format.write_array_header_1_0(part, header)
+    with zipfile.ZipFile(tmp_path / "m.npz", "w") as archive:
+        archive.writestr("gpus.npy", part.getvalue())
+    assert "cannot be read as a traffic matrix" in refused(
+        *LOADS, "--matrix", "m.npz", cwd=tmp_path
+    )
+
+
+def test_a_spreadsheet_as_wide_as_it_can_be(tmp_path: Path) -> None:
+    rows = "".join(f'<row r="{i}"><c r="ZZZ{i}"><v>1</v></c></row>' for i in range(1, 5000))
+    with zipfile.ZipFile(tmp_path / "wide.xlsx", "w", zipfile.ZIP_DEFLATED) as book:
+        book.writestr("xl/worksheets/sheet1.xml", f"<a><sheetData>{rows}</sheetData></a>")
+    error = refused("audit", "wide.xlsx", cwd=tmp_path)
+    assert "row 1, column 18,278: a table of cables has at most" in error
+
+
+@pytest.mark.parametrize("name", ["m.npz", "m.csv", "m.xlsx"])
+def test_files_without_an_end(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).symlink_to("/dev/zero")
+    words = ("audit", name) if name.endswith("xlsx") else (*LOADS, "--matrix", name)
+    assert name in refused(*words, cwd=tmp_path)
+
+
+def test_a_matrix_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_module("netplan.traffic.matrix_files"), "CSV_LIMIT", 1 << 17)
+    line = "0,1,5,data\n"
+    (tmp_path / "m.csv").write_text("source,destination,bytes,kind\n" + line * (3 << 16))
+    error = refused(*LOADS, "--matrix", "m.csv", cwd=tmp_path)
+    assert "more than 131,072 flows" in error
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("compare", *SMALL, "--set", f"accelerator.memory_bytes={'[' * 30_000}"),
+        ("compare", *SMALL, "--set", f"accelerator.memory_bytes={'{' * 30_000}"),
+        ("study", "run", "hb-size", "--vary", f"gpus={'[' * 60_000}"),
+        ("compare", *SMALL, "--model", "a" * 5000),
+        ("compare", *SMALL, "--batch", "9" * 5000),
+        ("faults", *SMALL, "--gpus-per-rack", "1" * 30),
+        ("catalog", "check", "a.yaml", "--role", "nosuch"),
+        ("catalog", "check", "--role", "nosuch"),
+        ("audit", "b" * 300),
+        ("study", "show", "c" * 300),
+        ("compare", *SMALL, "-o", "d" * 300),
+        ("compare", *SMALL, "--catalog", "e" * 300),
+        ("cost", *SMALL, "--prices", "2026", "--prices", "rail-only-2023"),
+        ("search", *SMALL, "--fix", "tensor=8", "--fix", "tensor=4"),
+        ("compare", *SMALL, "--set", "accelerator.hb_size=8", "--set", "accelerator.hb_size=4"),
+        ("compare", *SMALL, "--set", "fabric.name=x"),
+        ("search", *SMALL, "--mode", "published-code", "--iteration-model", "ptd-p"),
+        ("faults", *SMALL, "--floor-plan", "example-hall", "--gpus-per-rack", "8"),
+        ("cost", *SMALL, "--switch", ""),
+        ("cost", *SMALL, "--ocs", ""),
+        ("cost", *SMALL, "--floor-plan", ""),
+        (*LOADS, "--matrix", "missing.csv"),
+        ("compare", "--gpus", "64"),
+        ("traffic", *SMALL, "--save", "a.csv", "--heat-map", "a.csv"),
+        ("traffic", *SMALL, "--save", "a.csv", "-o", "./a.csv"),
+        ("report", "procurement", *SMALL, "--xlsx", "a.xlsx", "-o", "no/folder/x"),
+    ],
+    ids=lambda words: " ".join(words)[:60],
+)
+def test_refused_in_one_short_line(tmp_path: Path, words: tuple[str, ...]) -> None:
+    error = refused(*words, cwd=tmp_path)
+    assert error.count("\n") == 1
+    assert len(error) < 2200
+    assert "Errno" not in error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_hundreds_of_faults_twenty_are_named(tmp_path: Path) -> None:
+    rows = "\n".join(f"  - {{part: p{i}, bass: 1}}" for i in range(400))
+    text = f'name: m\ntitle: m\nsource: m\ndate: "2026"\ncurrency: USD\nprices:\n{rows}\n'
+    (tmp_path / "m.yaml").write_text(text, encoding="utf-8")
+    error = refused("compare", *SMALL, "--prices", "m.yaml", cwd=tmp_path)
+    assert error.count("\n") == 21
+    assert error.endswith("faults more\n")
+
+
+def test_files_do_not_steer_the_terminal(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    (folder / "traffic/models").mkdir(parents=True)
+    record = netplan("catalog", "show", "gpt-22b", columns=300).stdout
+    title = 'title: "a\\e[2J\\x9b31m\\u202e"\n'
+    lines = [title if line.startswith("title") else f"{line}\n" for line in record.splitlines()]
+    (folder / "traffic/models/mine.yaml").write_text("".join(lines).replace("gpt-22b", "mine"))
+    strange = tmp_path / f"x{ESCAPES}.csv"
+    strange.write_text(f"design,gpus,nodes\nbig{ESCAPES},1000,128\n", encoding="utf-8")
+    for words in (
+        ("catalog", "list", "--catalog", "mine"),
+        ("catalog", "list", "--catalog", "mine", "--format", "json"),
+        ("catalog", "list", "--catalog", "mine", "--format", "csv"),
+        ("catalog", "show", "mine", "--catalog", "mine"),
+        ("catalog", "show", "mine", "--catalog", "mine", "--format", "json"),
+        ("catalog", "check", strange.name),
+        ("catalog", "check", strange.name, "--role", "model"),
+        ("audit", strange.name),
+        ("audit", strange.name, "--format", "json"),
+        ("compare", *SMALL, "--model", strange.name),
+        ("compare", *SMALL, "--model", f"{strange.name}.yaml"),
+        (*LOADS, "--matrix", strange.name),
+        ("study", "show", strange.name),
+        ("compare", *SMALL, "-o", f"no/{strange.name}"),
+        ("compare", *SMALL, "--format", ESCAPES),
+    ):
+        done = netplan(*words, cwd=tmp_path)
+        assert not set(ESCAPES[:1] + "\x9b\u202e") & set(done.stdout + done.stderr), words
+
+
+def test_switches_say_their_radix() -> None:
+    for command in ("compare", "cost"):
+        words = (command, "--gpus", "1024", "--accelerator", "h100-80gb", "--format", "json")
+        short = netplan(*words, "--switch", "qm9700")
+        assert short.returncode == 0, short.stderr
+        assert short.stdout == netplan(*words, "--switch", "qm9700", "--radix", "64").stdout
+    assert "forwards no packets" in refused("compare", "--gpus", "64", "--switch", "palomar")
+
+
+def test_commas_set_fabrics_apart() -> None:
+    words = ("compare", *SMALL, "--no-timing")
+    both = netplan(*words, "--fabric", "rail-only", "--fabric", "fat-tree")
+    assert netplan(*words, "--fabric", "rail-only,fat-tree") == both
+    fixed = netplan(
+        "search", *SMALL, "--model", "gpt-22b", "--fix", "fixed.tensor=8", "--format", "csv"
+    )
+    plain = netplan("search", *SMALL, "--model", "gpt-22b", "--fix", "tensor=8", "--format", "csv")
+    assert fixed == plain
+
+
+EXPORT = ("export", "--gpus", "65536", "--radix", "64", "--to", "graphml")
+
+
+def test_sigterm_leaves_nothing_half_written(tmp_path: Path) -> None:
+    (tmp_path / "fabric.graphml").write_text("precious")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "netplan", *EXPORT, "-o", "fabric.graphml"],
+        cwd=tmp_path,
+        env=variables(80, PYTHONPATH=os.pathsep.join(filter(None, sys.path))),
+    )
+    while process.poll() is None and len(list(tmp_path.iterdir())) < 2:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 128 + signal.SIGTERM
+    assert [path.name for path in tmp_path.iterdir()] == ["fabric.graphml"]
+    assert (tmp_path / "fabric.graphml").read_text() == "precious"
+
+
+def test_a_chain_of_links_without_an_end(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    assert "cannot be written" in refused("compare", *SMALL, "-o", "a", cwd=tmp_path)
+    assert (tmp_path / "a").is_symlink()
+
+
+def test_the_longest_name_of_a_file(tmp_path: Path) -> None:
+    name = "n" * 250 + ".json"
+    done = netplan("compare", *SMALL, "--no-timing", "-o", name, "--format", "json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / name).stat().st_size > 1000
+
+
+def test_a_full_memory_is_one_line() -> None:
+    script = (
+        "import resource, sys\n"
+        "from netplan.questions.compare import Compare\n"
+        "from netplan.cli.main import run\n"
+        "def full(self): raise MemoryError\n"
+        "Compare.ask = full\n"
+        f"sys.exit(run({('compare', *SMALL)!r}))"
+    )
+    environment = variables(80, PYTHONPATH=os.pathsep.join(filter(None, sys.path)))
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 2
+    assert done.stderr == "netplan: the memory is full: ask for less at once, or free some\n"
+
+
+def test_help_on_a_full_disk_is_one_line() -> None:
+    for words in ((), ("study",), ("compare", "--help")):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                [sys.executable, "-m", "netplan", *words],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+                env=variables(80, PYTHONPATH=os.pathsep.join(filter(None, sys.path))),
+            )
+        assert (done.returncode, done.stderr) == (2, "netplan: stdout: No space left on device\n")
+
+
+def test_a_terminal_without_our_signs() -> None:
+    done = netplan_process("compare", *SMALL, "--no-timing", PYTHONIOENCODING="latin-1")
+    assert done.returncode == 0, done.stderr
+    assert "?????" in done.stdout  # in place of a rule
