@@ -1,7 +1,7 @@
 """Random commands on random files, in this process: no traceback, hang, half-written or lost file.
 
-A few hundred in every run; NETPLAN_FUZZ_CASES=20000 and NETPLAN_FUZZ_SEED=7 ask for more and others.
-A finding names its case, such as 7:117, which ``cases.case`` makes again.
+A few hundred in every run; NETPLAN_FUZZ_CASES=20000 and NETPLAN_FUZZ_SEED=7 ask for more. A finding
+names its case, such as 7:117, which ``cases.case`` makes again.
 """
 
 import os

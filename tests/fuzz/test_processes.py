@@ -16,6 +16,7 @@ import pytest
 
 from tests.cli.command import variables
 from tests.fuzz.cases import case
+from tests.fuzz.files import whole_files
 
 PROCESSES = int(os.environ.get("NETPLAN_FUZZ_PROCESSES", "100"))
 LIMIT_S = 60
@@ -76,6 +77,7 @@ def _ended(
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", ["p1", "p2", "p3"])
 def test_random_processes(seed: str, tmp_path: Path) -> None:
+    whole_files()  # made in this process, and once
     with ThreadPoolExecutor(AT_ONCE) as pool:
         places = [(f"{seed}:{number}", tmp_path / str(number)) for number in range(PROCESSES)]
         found = [fault for one in pool.map(lambda one: faults_of(*one), places) for fault in one]
