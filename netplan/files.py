@@ -1,7 +1,6 @@
 """Files: read up to a bound, as UTF-8; written so that they are complete or not there at all."""
 
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -60,13 +59,14 @@ def replacing(path: Path) -> Iterator[Path]:
 
     Examples
     --------
+    >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> with replacing(folder / "answer.txt") as new:
     ...     _ = new.write_text("42")
     >>> [file.name for file in folder.iterdir()]
     ['answer.txt']
     """
-    temporary = None
+    temporary: Path | None = None
     try:
         with suppress(FileNotFoundError):
             # Says what is wrong with a name or a chain of links, too.
@@ -75,14 +75,11 @@ def replacing(path: Path) -> Iterator[Path]:
                 yield path
                 return
         place = path.resolve()
-        handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=".netplan-", suffix=".part")
-        os.close(handle)
-        yield Path(temporary)
-        # A file made by mkstemp is private; give it the rights that a plain open would.
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)  # noqa: PTH101
-        os.replace(temporary, place)  # noqa: PTH105
+        # Named before it is there: whenever a signal ends the writing, the file goes.
+        temporary = place.with_name(f".netplan-{os.urandom(8).hex()}.part")
+        temporary.touch(exist_ok=False)
+        yield temporary
+        temporary.replace(place)
         temporary = None
     except BrokenPipeError:
         raise  # a reader who has left is no failure
@@ -90,7 +87,7 @@ def replacing(path: Path) -> Iterator[Path]:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
     finally:
         if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 def check_place(path: Path) -> None:

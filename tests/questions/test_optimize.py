@@ -243,10 +243,16 @@ def test_nothing_is_counted_twice() -> None:
 
 def test_domains_of_other_sizes_are_left_out_unless_named() -> None:
     answer = optimize(**SMALL)
-    assert "dgx-2" not in answer.inputs["fabrics"]
-    assert "dgx-1" in answer.inputs["fabrics"]
-    assert any("other sizes: dgx-2 (16), frontier (4), nvl72 (72)" in one for one in answer.notes)
-    assert "dgx-2" in optimize(gpus=512, model="gpt-22b", batch=512).inputs["fabrics"]
+    assert not {"dgx-1", "dgx-2", "nvl72"} & {*answer.inputs["fabrics"]}
+    assert "dgx-superpod" in answer.inputs["fabrics"]
+    others = "other accelerators: dgx-1 (v100-32gb), dgx-2 (v100-32gb), frontier (mi250x), nvl72"
+    assert any(others in one for one in answer.notes)
+    faster = {"accelerator.network_bytes_per_s": "50e9"}
+    old = optimize(**SMALL | {"accelerator": "v100-32gb", "overrides": faster})
+    assert "dgx-1" in old.inputs["fabrics"]
+    assert any("HB domains of other sizes: dgx-2 (16)." in one for one in old.notes)
+    named = optimize(**SMALL | {"fabrics": ("dgx-2",), "hb_sizes": (16,)})
+    assert named.inputs["fabrics"] == ["dgx-2"]
 
 
 def test_default_domains_are_powers_of_two_and_the_accelerators_own() -> None:

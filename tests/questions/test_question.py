@@ -13,7 +13,7 @@ import netplan
 from netplan.cli.commands import command_of
 from netplan.cli.main import COMMANDS
 from netplan.cli.main import netplan as netplan_cli
-from netplan.errors import CatalogError, UnknownNameError
+from netplan.errors import CatalogError, InputError, UnknownNameError
 from netplan.questions.compare import Compare, compare
 from netplan.questions.question import Question, options_of
 
@@ -30,9 +30,11 @@ def test_options_keywords_and_documentation_are_the_fields() -> None:
 
 def test_required_inputs_are_required_everywhere() -> None:
     needed = {one.name for one, _ in options_of(Compare) if one.default is MISSING}
-    assert needed == {"gpus", "radix"}
+    assert needed == {"gpus"}
     assert {one.name for one in command.params if one.required} == needed
-    with pytest.raises(TypeError, match="radix"):
+    with pytest.raises(TypeError, match="gpus"):
+        compare(radix=64)
+    with pytest.raises(InputError, match="--radix', or '--switch'"):
         compare(gpus=64)
 
 
