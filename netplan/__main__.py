@@ -1,6 +1,16 @@
-"""``python -m netplan`` is the ``netplan`` command."""
+"""The process ``netplan``, and ``python -m netplan``."""
 
-from netplan.cli.main import main
+import signal
+
+
+def main() -> None:
+    """Run the command line; Ctrl-C before it can answer ends the process without a word."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from netplan.cli.main import main as command_line  # noqa: PLC0415 - it takes a while
+
+    command_line()
+
 
 if __name__ == "__main__":
     main()

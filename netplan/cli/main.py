@@ -109,6 +109,8 @@ def main(first_s: float = FIRST_S) -> None:
         if getattr(sys, name) is None:  # closed before the start: ``netplan ... >&-``
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
         getattr(sys, name).reconfigure(errors="replace")  # a terminal without our signs
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see netplan.__main__
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # Who ends the process in order gets what Ctrl-C gets: no file half-written, none left behind.
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup has it ignored
