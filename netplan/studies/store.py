@@ -115,8 +115,10 @@ class Store(AbstractContextManager["Store"]):
         self.meta = _read_meta(
             path, [*self._select("PRAGMA integrity_check")], dict(self._select(META))
         )
+        connection.text_factory = bytes  # checksums need no texts
         rows = self._select(ROWS)
         self.damaged = [int(point) for point, *row, sum_ in rows if sum_ != _sum(point, *row)]
+        connection.text_factory = _any_text if self.damaged else str
         self._held = held.pop_all()  # connection and lock go when the store is closed
 
     @classmethod
@@ -327,8 +329,7 @@ def _connect(path: Path, mode: str, stack: ExitStack) -> sqlite3.Connection:
         stack.callback(connection.close)
         connection.execute(f"PRAGMA query_only = {int(mode == 'ro')}")
         connection.execute("PRAGMA synchronous = NORMAL")
-        # A text that is none any more is a damaged row, not the end of the reading.
-        connection.text_factory = lambda text: text.decode("utf-8", "backslashreplace")
+        connection.text_factory = _any_text
     return connection
 
 
@@ -359,9 +360,15 @@ def _read_meta(path: Path, faults: Iterable[tuple[str]], values: dict[str, Any])
     return Meta(**values)
 
 
+def _any_text(content: bytes) -> str:
+    """A text, or what is left of it: a damaged one is not the end of the reading."""
+    return content.decode("utf-8", "backslashreplace")
+
+
 def _sum(*values: float | str | bytes | None) -> int:
-    """Checksum of values as SQLite gives them back."""
-    return zlib.crc32(repr(values).encode("utf-8", "backslashreplace"))
+    """Checksum of values as SQLite gives them back, texts as such or as their bytes."""
+    plain = tuple(one.encode() if isinstance(one, str) else one for one in values)
+    return zlib.crc32(repr(plain).encode())
 
 
 def _end_log(connection: sqlite3.Connection) -> None:
