@@ -4,14 +4,16 @@ Texts show the numbers of each chart as a table; pages draw the charts, and tell
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from math import floor, isfinite, log10
+from operator import itemgetter, methodcaller
 from typing import Any, Literal
 
+from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.reports.escape import short
-from netplan.reports.quantities import Quantity, Scalar, shown
+from netplan.reports.quantities import PREFIXED, Quantity, Scalar, shown
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -33,7 +35,12 @@ from netplan.version import __version__
 
 FAILED = "failed: "
 POINT = "point"
-DIGITS = 6
+DIGITS = 4
+"""Significant digits of the smallest number of a table [1]."""
+
+MAX_SPREAD = 10_000
+"""Largest over smallest number that are written with equal decimals [1]."""
+
 MAX_COLUMNS, MAX_ROWS = 12, 40
 """Columns and rows of a table that stands for a chart in texts [1]."""
 
@@ -55,14 +62,10 @@ COMPARED = columns("name", "published", "netplan", "gap", "unit", "source")
 PUBLISHED: tuple[Column[Published], ...] = (
     column("value", lambda one: f"{one.name}, {one.unit}" if one.unit else one.name),
     column("published"),
-    column(
-        "netplan",
-        lambda one: f"{one.netplan:,.4g}" if one.unit else f"{one.netplan:,.0f}",
-        form="code",
-    ),
+    column("netplan", lambda one: f"{one.netplan:,.{one.decimals}f}", form="code"),
     column(
         "gap",
-        lambda one: None if one.gap is None else f"{one.gap:+.3g}" if one.gap else "0",
+        lambda one: None if one.gap is None else f"{one.gap:+,.{one.decimals}f}",
         form="code",
     ),
     column("source"),
@@ -246,15 +249,15 @@ def _chart_tables(rows: Sequence[Row], chart: ChartSpec, reader: Reader) -> Iter
     for row in rows:
         groups.setdefault(row[chart.each] if chart.each else None, []).append(row)
     for value, chosen in groups.items():
-        title = f"{chart.title}: {chart.each} {_cell(value)}" if chart.each else chart.title
+        title = chart.title
+        if chart.each:
+            title += f": {reader.texts([(chart.each, value)])}"
         if chart.kind == "scatter":
             yield _front(title, chosen, chart, reader)
         elif chart.kind == "heat":
-            title = f"{title} ({chart.z} over {chart.x}, across, and {chart.y})"
             yield _pivot(title, chosen, (chart.y, (chart.x,), str(chart.z)), reader)
         else:
-            names = (chart.x, chart.series, chart.y)
-            yield _pivot(f"{title} ({chart.y})", chosen, names, reader)
+            yield _pivot(title, chosen, (chart.x, chart.series, chart.y), reader)
 
 
 def _front(title: str, rows: Sequence[Row], chart: ChartSpec, reader: Reader) -> Table[Row]:
@@ -263,7 +266,7 @@ def _front(title: str, rows: Sequence[Row], chart: ChartSpec, reader: Reader) ->
     keep = [*chart.series, chart.x, chart.y, *plan]
     names = [name for name in reader.spec.axis_names if name not in (*keep, chart.each)]
     front = [rows[at] for at in front_of(rows, chart)[:MAX_ROWS]]
-    columns = [_number(name.rpartition(".")[2], front, name) for name in (*names, *keep)]
+    columns = [_values(name, reader, front) for name in (*names, *keep)]
     return Table(title, columns, front, f"{title}, the Pareto front", only="texts")
 
 
@@ -272,25 +275,66 @@ def _pivot(
 ) -> Table[Row]:
     """Table of one output (the last name) over another down and some across, in their order."""
     down, across, value = names
+    units = [(name, reader.words(name).unit) for name in across]
     table: dict[Scalar, dict[str, Scalar]] = {}
     heads: dict[str, None] = {}
     for row in rows:
-        head = " ".join(_cell(reader.value(row, name)) for name in across) or value
+        head = ", ".join(shown(reader.value(row, name), unit) for name, unit in units) or value
         heads[head] = None
         place = reader.value(row, down)
         table.setdefault(place, {down: place})[head] = row[value]
     cells = list(table.values())[:MAX_ROWS]
-    form = "text" if any(isinstance(place, str) for place in table) else "code"
-    first: Column[Row] = column(down, lambda row: _cell(row[down]), title=down, form=form)
-    others = [_number(head, cells, head) for head in list(heads)[:MAX_COLUMNS]]
-    return Table(title, [first, *others], cells, title, only="texts")
+    written = _written(value, reader, [row.get(head) for row in cells for head in heads])
+    said = [reader.words(value).title]
+    said += [f"columns: {', '.join(reader.words(name).quantity for name in across)}"] * bool(across)
+    first = _point_column(down, cells, reader)
+    others = [
+        Column(replace(written, title=head), methodcaller("get", head))
+        for head in list(heads)[:MAX_COLUMNS]
+    ]
+    return Table(title, [first, *others], cells, f"{title} ({'; '.join(said)})", only="texts")
 
 
-def _number(title: str, rows: Sequence[Row], name: str) -> Column[Row]:
-    """Column of numbers with as many digits as matter, or of texts."""
-    texts = any(isinstance(row.get(name), str) for row in rows)
-    named = Quantity(title, title, form="text" if texts else "general", digits=DIGITS)
-    return Column(named, lambda row: row.get(name))
+def _values(name: str, reader: Reader, rows: Sequence[Row]) -> Column[Row]:
+    """Column of an input or output, each of its values with as many decimals."""
+    written = _written(name, reader, [row.get(name) for row in rows])
+    return Column(replace(written, title=reader.head(name)[0]), methodcaller("get", name))
+
+
+def _written(name: str, reader: Reader, values: Sequence[Scalar]) -> Quantity:
+    """How values are written: with a prefix, with equal decimals, or as the texts that they are."""
+    unit = reader.words(name).unit
+    numbers = [one for one in values if isinstance(one, (int, float))]
+    if any(isinstance(one, str) for one in values):
+        return Quantity(name, name)
+    if unit in PREFIXED:
+        return Quantity(name, name, unit, "si", DIGITS)
+    if all(isinstance(one, int) for one in numbers):
+        return Quantity(name, name, unit, "count")
+    decimals = decimals_of(numbers)
+    if decimals is None:
+        return Quantity(name, name, unit, "general", DIGITS)
+    return Quantity(name, name, unit, "fixed", decimals)
+
+
+def decimals_of(values: Iterable[float]) -> int | None:
+    """Decimals with which the smallest of some numbers still has its digits [1].
+
+    None if the largest is ten thousand times as large: no number of decimals suits both.
+
+    Examples
+    --------
+    >>> decimals_of([10.103, 1.48255]), decimals_of([0.633185, 0.070494, 0.0])
+    (3, 5)
+    >>> decimals_of([250_609_664.5, 1e8]), decimals_of([1e-6, 1.0])
+    (0, None)
+    """
+    sizes = [abs(one) for one in values if one and isfinite(one)]
+    if not sizes:
+        return 0
+    if max(sizes) >= MAX_SPREAD * min(sizes):
+        return None
+    return max(0, DIGITS - 1 - floor(log10(min(sizes))))
 
 
 def _question(reader: Reader, sha256: str) -> Iterator[Table[Any]]:

@@ -36,6 +36,11 @@ class Published(Struct, frozen=True):
         except ValueError:
             return None
 
+    @property
+    def decimals(self) -> int:
+        """Decimals of netplan's value: one more than is printed; none of a count [1]."""
+        return len(self.published.partition(".")[2]) + 1 if self.unit else 0
+
     def to_dict(self) -> dict[str, Any]:
         """The pair as JSON."""
         return asdict(self) | {"gap": self.gap}

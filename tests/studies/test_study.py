@@ -190,6 +190,20 @@ def test_answer_in_every_form(hb_size: StudyAnswer) -> None:
     assert "iteration_time_s" in hb_size._repr_html_()
 
 
+def test_tables_of_charts_name_their_columns_and_have_equal_decimals(hb_size: StudyAnswer) -> None:
+    lines = hb_size.text(100).splitlines()
+    said = "(iteration time, s; columns: GPUs)"
+    at = lines.index(f"Iteration time over the HB domain size: gpt-146b {said}")
+    assert lines[at + 1].split() == ["HB", "domain,", "GPUs", "16,384", "32,768", "65,536"]
+    # One HB domain to 65,536, a row each time it doubles.
+    cells = [line.split()[1:] for line in lines[at + 3 : at + 20]]
+    assert cells[0] == ["0.63319", "0.39750", "0.27940"]
+    assert cells[-1][:2] == ["-", "-"]
+    assert {len(cell) for row in cells for cell in row if cell != "-"} == {len("0.63319")}
+    # As printed, and one decimal more.
+    assert "50.6          48.14   -2.46" in hb_size.text(100)
+
+
 @pytest.mark.parametrize("name", OF_PAPERS)
 def test_kept_results_of_the_paper_studies(name: str) -> None:
     path, text = RESULTS / f"{name}.md", shipped(name).markdown()
