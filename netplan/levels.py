@@ -9,20 +9,141 @@ outside (the network). Each level joins ``size`` members in one of three ways:
 
 A 3D torus is ring x ring x ring, a dragonfly switch x mesh x mesh, rail-only
 switch (HB domain) x switch (rail). The GPUs number the product of all sizes.
+
+A switch level of an oversubscribed Clos network blocks: it has *tiers*, which know the members
+under each leaf, and under each pod of leaves, and the links that lead out of one. What stays under
+a leaf runs at the rate of the port. A network whose tiers never bind has none.
 """
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from msgspec import Struct
 
+from netplan.arrays import Ints
 from netplan.errors import InputError
+from netplan.records import asdict, replace
 
 LevelKind = Literal["switch", "ring", "mesh"]
 
 LINKS_PER_STEP = {"switch": 2, "ring": 1, "mesh": 1}
 """Links that one message crosses in one step of a collective (up and down again at a switch)."""
+
+
+class Parts(NamedTuple):
+    """Which members of a level lie under which group of a tier, each of shape (groups, parts) [1].
+
+    A group has up to three parts: at ``gpus`` of the GPUs of every member, the members from
+    ``first`` to ``last``, the latter not included; in some, none. Left out are ranks that a group
+    holds as a whole: nothing of them leaves it.
+    """
+
+    first: Ints
+    last: Ints
+    gpus: Ints
+
+
+class Tier(Struct, frozen=True):
+    """The groups of GPUs that one tier of switches makes (a leaf, a pod), and the links out of one.
+
+    Parameters
+    ----------
+    spread
+        Endpoints of the network, its leaves, its pods, and so on up to this tier: each spread
+        evenly over the next, in order [1].
+    links
+        Links that lead up out of one group, each at the rate of a port [1].
+    ranks, domains
+        GPUs of one HB domain, and domains that are full [1].
+    extra
+        GPUs of a partly filled domain beyond them [1].
+    by_rank
+        Whether endpoints come rank by rank (rails lie side by side), or domain by domain.
+
+    Examples
+    --------
+    Leaves of 12 ports hold one domain of 8 GPUs and a half: at 4 ranks both the domains 0 and 1.
+
+    >>> leaf = Tier((24, 2), links=4, ranks=8, domains=3)
+    >>> parts = leaf.parts(3)
+    >>> list(zip(*(column[0].tolist() for column in parts)))
+    [(1, 2, 0), (0, 2, 4), (0, 1, 4)]
+    >>> leaf.oversubscription(3)
+    3.0
+    """
+
+    spread: tuple[int, ...]
+    links: int
+    ranks: int
+    domains: int
+    extra: int = 0
+    by_rank: bool = False
+
+    @property
+    def starts(self) -> Ints:
+        """First endpoint of each group, and the end of the last, shape (groups + 1,) [1]."""
+        starts = np.arange(self.spread[-1] + 1)
+        for lower, upper in zip(self.spread[-2::-1], self.spread[:0:-1], strict=True):
+            starts = starts * lower // upper
+        return starts
+
+    @property
+    def bases(self) -> Ints:
+        """First endpoint of each rank, shape (ranks,); of all of them, domain by domain [1].
+
+        The first ranks have a GPU more in a partly filled domain.
+        """
+        rank = np.arange(self.ranks if self.by_rank else 1)
+        bases: Ints = rank * self.domains + np.minimum(rank, self.extra)
+        return bases
+
+    @property
+    def groups(self) -> int:
+        """Groups of this tier [1]."""
+        return self.spread[-1]
+
+    def parts(self, size: int) -> Parts:
+        """Parts of all groups, of the first ``size`` domains."""
+        return _parts(self, size)
+
+    def oversubscription(self, size: int) -> float:
+        """Most GPUs of a group that can talk beyond it, over the links out of it [1]."""
+        first, last, gpus = self.parts(size)
+        leaving = np.where(last - first < size, last - first, 0) * gpus
+        return float(leaving.sum(axis=1).max(initial=0)) / self.links
+
+
+@lru_cache(maxsize=256)
+def _parts(tier: Tier, size: int) -> Parts:
+    """Parts of all groups of a tier."""
+    first, last, gpus = _rank_parts(tier) if tier.by_rank else _domain_parts(tier)
+    last = np.minimum(last, size)
+    return Parts(np.minimum(first, last), last, gpus)
+
+
+def _rank_parts(tier: Tier) -> Parts:
+    """The end of one rank, whole ones, and the beginning of another."""
+    begin, end, base = tier.starts[:-1], tier.starts[1:], tier.bases
+    low, high = (np.searchsorted(base, at, side="right") - 1 for at in (begin, end - 1))
+    one = low == high
+    # Beyond the last full domain of a rank is a GPU of the unfilled one, at the very end managers.
+    first = np.stack([begin - base[low], np.zeros_like(begin)], axis=1)
+    last = np.stack([np.where(one, end - base[low], tier.domains), end - base[high]], axis=1)
+    last[one, 1] = 0
+    return Parts(first, np.minimum(last, tier.domains), np.ones_like(first))
+
+
+def _domain_parts(tier: Tier) -> Parts:
+    """A group begins and ends inside a domain: its ranks hold up to three different runs."""
+    domain, rank = np.divmod(tier.starts, tier.ranks)
+    begin, end, low, high = domain[:-1], domain[1:], rank[:-1], rank[1:]
+    both, one = np.minimum(low, high), np.maximum(low, high)
+    first = np.stack([begin + 1, begin + (low > high), begin], axis=1)
+    last = np.stack([end + 1, end + (low < high), end], axis=1)
+    return Parts(first, last, np.stack([both, one - both, tier.ranks - one], axis=1))
 
 
 class Level(Struct, frozen=True):
@@ -40,6 +161,8 @@ class Level(Struct, frozen=True):
         Latency of one link [s].
     step_latency_s
         Fixed delay of one step in the GPU, whatever the links [s].
+    tiers
+        Tiers of a switch level that may bind, from the leaves up; none if it does not block.
 
     Examples
     --------
@@ -55,6 +178,7 @@ class Level(Struct, frozen=True):
     link_bytes_per_s: float
     link_latency_s: float = 0.0
     step_latency_s: float = 0.0
+    tiers: tuple[Tier, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what no hardware can be.
@@ -76,9 +200,44 @@ class Level(Struct, frozen=True):
             raise InputError("a latency is at least 0 s")
 
     @property
+    def unblocked(self) -> "Level":
+        """The level without leaves that block, on which everything is at least as fast."""
+        return replace(self, tiers=()) if self.tiers else self
+
+    @property
+    def never_faster_for_more(self) -> bool:
+        """Whether larger groups are never faster.
+
+        On rings and meshes members bring links, and under leaves that block some numbers lie better
+        than others.
+        """
+        return self.kind == "switch" and not self.tiers
+
+    def to_dict(self) -> dict[str, Any]:
+        """The level as JSON, with the groups and links of its tiers."""
+        tiers = [
+            {
+                "groups": tier.groups,
+                "links_per_group": tier.links,
+                "oversubscription": tier.oversubscription(self.size),
+            }
+            for tier in self.tiers
+        ]
+        return asdict(self) | {"tiers": tiers}
+
+    @property
     def step_s(self) -> float:
         """Latency of one step of a collective: links crossed x their latency, plus delay [s]."""
         return LINKS_PER_STEP[self.kind] * self.link_latency_s + self.step_latency_s
+
+    @property
+    def scattered(self) -> "Level":
+        """The level under a placement that puts no neighbours under one leaf: all traffic crosses.
+
+        Such are domains handed out in turn over the leaves, and nearly so random ones on many.
+        """
+        most = max((tier.oversubscription(self.size) for tier in self.tiers), default=1.0)
+        return replace(self, link_bytes_per_s=self.link_bytes_per_s / max(1.0, most), tiers=())
 
     @property
     def links_per_gpu(self) -> int:

@@ -16,9 +16,9 @@ So every number of GPUs has plans, and those of some HB domains are among those 
 
 A *cell* is a plan but for the replicas along the outermost level, d = q d_k with q of them inside:
 a placement with d_k left open, a sharding, a microbatch and v. Of the replicas, those that leave m
-as it is and are not needed for memory are left out if the outermost level is a switch, on which
-larger groups are never faster. Rings and meshes have more links for more members, so every number
-counts there.
+as it is and are not needed for memory are left out if the outermost level is a switch that does not
+block, on which larger groups are never faster. Rings and meshes have more links for more members,
+and on leaves that block some numbers lie better than others, so every number counts there.
 
 Interleaved schedules of whole groups of microbatches (m divisible by p) prefer some p to smaller
 ones, so with them every p counts, and so does one that is asked for.

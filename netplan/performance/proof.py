@@ -21,6 +21,7 @@ is faster than the best plan of the best case:
   fewer steps than the switch that replaces them, nor any level a rate above what leaves the GPU.
 * Hops between stages number as many, sum_i (p_i - 1) p_(i+1) ... p_k = p - 1, and each is as fast
   or faster.
+* The best case blocks nowhere: leaves and pods only ever take from a rate.
 * The rest of an iteration (computing, memory, bubble) does not know the fabric, and the whole does
   not fall when a part rises: of r passes through n layers, m n >= r n - 1 pay the time behind which
   a collective hides (:mod:`netplan.performance.iteration`).
@@ -213,9 +214,10 @@ def search_best_case(search: PlanSearch, fabrics: Sequence[Sequence[Level]]) -> 
 def is_never_slower(one: Sequence[Level], other: Sequence[Level]) -> bool:
     """Whether no plan is slower on two levels than on a fabric with the same HB domains.
 
-    That is so for one switch beyond the HB domains whose rate is as high as any of the other
-    fabric's beyond them, and whose latency is as low, but no lower than that of the HB domain: then
-    the slowest hop of a pipeline, which is the one of the lowest rate, does not gain latency.
+    That is so for one switch beyond the HB domains that does not block, whose rate is as high as
+    any of the other fabric's beyond them, and whose latency is as low, but no lower than that of
+    the HB domain: then the slowest hop of a pipeline, which is the one of the lowest rate, does not
+    gain latency.
 
     Examples
     --------
@@ -227,6 +229,8 @@ def is_never_slower(one: Sequence[Level], other: Sequence[Level]) -> bool:
     if len(one) != DOMAIN_AND_NETWORK or one[0] != other[0] or gpu_count(one) != gpu_count(other):
         return False
     domain, network = one
+    if network.tiers:
+        return False
     return network.kind == domain.kind == "switch" and all(
         network.link_bytes_per_s >= _rate(level) and domain.step_s <= network.step_s <= level.step_s
         for level in other[1:]

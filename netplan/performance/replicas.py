@@ -12,7 +12,7 @@ known can be better, so that
 
 The memory of a cell is least with the most replicas and fewest microbatches; cells that do not fit
 then have no plan that fits. Of the replicas that make the same number of microbatches those are
-taken that fit, on a switch as few of them as fit.
+taken that fit, on a switch that does not block as few of them as fit.
 """
 
 from collections.abc import Iterator
@@ -30,6 +30,7 @@ from netplan.performance.memory import memory_of
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace, Runs, expand, real
+from netplan.records import replace
 from netplan.traffic.hierarchy import Network
 from netplan.traffic.placement import CONTEXT, DIMENSIONS, EXPERT, PIPELINE, Placements
 
@@ -137,7 +138,13 @@ class Bounded(Struct, frozen=True, eq=False):
         plans, placed = space.some(chosen)
         groups = LayerGroups.of(network, plans.layer_placements, plans.sharding_layer)
         table = layer_table(setting, setting.program(plans.sharding), groups)
-        terms = IterationTerms.of(setting, network, plans, table)
+        # More replicas may lie better on leaves that block: those bound nothing.
+        least = replace(network, levels=tuple(level.unblocked for level in network.levels))
+        fastest = table
+        if least.levels != network.levels:
+            groups = LayerGroups.of(least, plans.layer_placements, plans.sharding_layer)
+            fastest = layer_table(setting, setting.program(plans.sharding), groups)
+        terms = IterationTerms.of(setting, least, plans, fastest)
         place, schedule = plans.pairs(np.ones(len(chosen), dtype=np.bool_))
         row = plans.row(place, schedule)
         bound_s = terms.seconds(place, row, schedule)
@@ -214,7 +221,7 @@ class Bounded(Struct, frozen=True, eq=False):
         # Some numbers of microbatches are those of no number of replicas.
         made = (fewest <= most) & (-(-rounds // fewest) == microbatches)
         cell, microbatches, fewest, most = (one[made] for one in (cell, microbatches, fewest, most))
-        if self.network.levels[self.space.outer].kind != "switch":
+        if not self.network.levels[self.space.outer].never_faster_for_more:
             replicas, owner, _ = expand(fewest, most - fewest + 1)
             cell, microbatches = cell[owner], microbatches[owner]
             keep = self._fit(cell, microbatches, replicas)

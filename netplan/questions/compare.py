@@ -148,7 +148,7 @@ class FabricRow(Struct, frozen=True):
             "gpus_used": value_at(best, "plan.gpus"),
             # Without the time of the search, which differs from run to run.
             "space": values_at(self.timed, "enumerated", "feasible") if self.timed else None,
-            "levels": [asdict(level) for level in fabric.levels] if fabric else [],
+            "levels": [level.to_dict() for level in fabric.levels] if fabric else [],
             "notes": list(self.notes),
         }
 

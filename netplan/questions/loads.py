@@ -7,18 +7,17 @@ those of a fabric of the catalog, or of somebody's own graph.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.errors import InputError
-from netplan.levels import Level
 from netplan.performance.iteration_model import CommunicationPart
 from netplan.questions.export import read_graph
 from netplan.questions.inputs import CatalogReader, require_least
 from netplan.questions.question import asks, optional, shared
-from netplan.questions.training import PlacedRun, RunQuestion
+from netplan.questions.training import PlacedRun, RunQuestion, scattering_note
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import (
@@ -35,7 +34,7 @@ from netplan.topologies.expand import expand
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.algorithms import Collective
-from netplan.traffic.bounds import lower_bound
+from netplan.traffic.bounds import group_bound
 from netplan.traffic.cuts import collective_bound_s
 from netplan.traffic.hierarchy import Network, group_of
 from netplan.traffic.loads import GroupLoad, HotLink, LinkLoads
@@ -48,7 +47,6 @@ from netplan.traffic.training import use_traffic
 from netplan.units import si
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.operations import CollectiveKind
-from netplan.workloads.program import CollectiveUse
 
 BOUND_BYTES = 1e9
 MAX_ALL_TO_ALL_GPUS = 64
@@ -243,7 +241,11 @@ class Loads(RunQuestion[LoadsAnswer]):
             total_bytes=matrix.total_bytes,
             run=run,
             collectives=collectives,
-            notes=(*run.fabric.notes, *_agreement(collectives, part)),
+            notes=(
+                *run.fabric.notes,
+                *scattering_note(run.setting, run.fabric.levels, run.timed),
+                *_agreement(collectives, part),
+            ),
         )
 
     def _of_matrix(self, path: Path) -> LoadsAnswer:
@@ -315,8 +317,13 @@ def _collectives(run: PlacedRun, graph: FabricGraph, routing: Routing) -> Iterat
         slope = (2 if whole else 1) * float(network.collective(kind, group).s_per_byte[0])
         pattern, gpus = run.patterns.of(use), run.fabric.sizing.gpus
         matrix = use_traffic(use, run.placement, pattern, gpus=gpus)
-        levels, alike = _levels_of(run, use), _BOUNDED_AS[use.collective]
-        bound = lower_bound(alike, levels, data_bytes=use.data_bytes, fabric=_reach(run, levels))
+        bound = group_bound(
+            _BOUNDED_AS[use.collective],
+            run.fabric.levels,
+            run.placement.splits(*use.dimensions),
+            data_bytes=use.data_bytes,
+            any_to_any=run.fabric.network == "any-to-any",
+        )
         yield CollectiveLoad(
             kind=use.kind,
             collective=use.collective,
@@ -345,22 +352,6 @@ def _as_wired(run: PlacedRun, matrix: TrafficMatrix) -> TrafficMatrix:
         return matrix
     parts = {kind: matrix.of_kind(kind) for kind in KINDS}
     return combine([one if kind == "pipeline" else both_ways(one) for kind, one in parts.items()])
-
-
-def _levels_of(run: PlacedRun, use: CollectiveUse) -> list[Level]:
-    """The levels as one group of the collective sees them."""
-    splits = run.placement.splits(*use.dimensions)
-    return [
-        Level(level.kind, members, level.link_bytes_per_s)
-        for level, members in zip(run.fabric.levels, splits, strict=True)
-    ]
-
-
-def _reach(run: PlacedRun, levels: list[Level]) -> Literal["rail-only", "rail-optimized"]:
-    """Whether the outermost level of a group joins all of its GPUs, or those of a rail."""
-    any_to_any = run.fabric.network == "any-to-any"
-    switched = [level.kind for level in levels if level.size > 1][-1:] == ["switch"]
-    return "rail-optimized" if any_to_any and switched else "rail-only"
 
 
 def _agreement(collectives: tuple[CollectiveLoad, ...], part: CommunicationPart) -> Iterator[str]:

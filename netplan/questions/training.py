@@ -1,6 +1,6 @@
 """Training runs: their inputs, and the run of the best plan, placed on a fabric."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal
@@ -8,10 +8,10 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from netplan.errors import InputError
-from netplan.levels import gpu_count
+from netplan.levels import Level, gpu_count
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
 from netplan.performance.plan import PlanTime, SearchResult
-from netplan.performance.search import PlanSearch
+from netplan.performance.search import PlanSearch, evaluate_plan
 from netplan.performance.setting import (
     AnyStrategy,
     Fixed,
@@ -32,6 +32,7 @@ from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.patterns import Pattern
 from netplan.traffic.placement import Placement
 from netplan.traffic.training import Patterns, collectives_of, training_traffic
+from netplan.units import si
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import MODELS, Model
 from netplan.workloads.operations import Mode, Recompute, Variant
@@ -181,7 +182,7 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
 
 
 def plan_notes(found: SearchResult, gpus: int) -> Iterator[str]:
-    """What is uneven about the best plan, and how many of the GPUs it leaves idle.
+    """What is uneven about the best plan, which GPUs it leaves idle, what a bad placement costs.
 
     Parameters
     ----------
@@ -210,6 +211,7 @@ def plan_notes(found: SearchResult, gpus: int) -> Iterator[str]:
             f"The {runs.sum():,} microbatches lie on {len(runs):,} replicas: {runs.max():,} on"
             f" {slowest:,} of them, {runs.min():,} on the others."
         )
+    yield from scattering_note(setting, found.levels, found.plans[0])
 
 
 class TrainingCase(Struct, frozen=True):
@@ -231,6 +233,30 @@ def plan_traffic(setting: Setting, timed: PlanTime, gpus: int, patterns: Pattern
         microbatches=setting.microbatches(plan.microbatch, plan.placement.totals),
         interleave=plan.interleave,
         patterns=patterns,
+    )
+
+
+def scattering_note(setting: Setting, levels: Sequence[Level], timed: PlanTime) -> Iterator[str]:
+    """What a bad placement would cost on a network that blocks, by the model.
+
+    The worst there is stands for bad ones: no two HB domains that talk lie under one leaf, as if
+    they were handed out in turn over the leaves. Random ones are hardly better: of L leaves, one
+    neighbour in L lies under one's own.
+    """
+    if not any(level.tiers for level in levels):
+        return
+    worst = evaluate_plan(
+        setting.training,
+        [level.scattered for level in levels],
+        timed.plan,
+        strategy=timed.strategy,
+        mode=setting.mode,
+        options=setting.options,
+    )
+    more = worst.iteration_time_s / timed.iteration_time_s - 1
+    yield (
+        "Ranks fill the leaves in order; were the HB domains scattered over them, this plan would"
+        f" take {si(worst.iteration_time_s, 's', 4)} an iteration, {100 * more:.1f} % more."
     )
 
 

@@ -13,6 +13,7 @@ Two counts, which agree where sizes divide evenly:
 Symbols: n endpoints, r ports per switch (radix), d ports down and u ports up per leaf.
 """
 
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import count, pairwise, zip_longest
 from math import floor, inf
@@ -232,6 +233,20 @@ class FatTree(Struct, frozen=True):
     def even(self) -> bool:
         """Whether all switches of a tier join as many ends: leaves aside, which may lack hosts."""
         return all(lower.switches % upper.switches == 0 for lower, upper in pairwise(self.tiers))
+
+    @property
+    def groups(self) -> Iterator[tuple[int, int]]:
+        """Leaves, pods and so on below the top tier: how many, and the links out of each [1].
+
+        A pod are the switches of all planes that join the same leaves.
+
+        >>> list(fat_tree(1024, 16, oversubscription=3.0).groups)
+        [(88, 4), (11, 32)]
+        """
+        copies = 1
+        for tier, above in pairwise(self.tiers):
+            copies *= above.planes
+            yield tier.switches, copies * above.links_each
 
     @property
     def counts(self) -> ClosCounts:

@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from netplan.errors import InputError
-from netplan.levels import Level
+from netplan.levels import Level, Tier
 from netplan.topologies.clos import ClosCounts, ceil_div, check_radix
 from netplan.topologies.specs import FabricSpec, Medium
 from netplan.units import gbps
@@ -197,9 +197,11 @@ def hb_level(spec: FabricSpec, sizing: Sizing) -> Level:
     )
 
 
-def network_level(sizing: Sizing, size: int, bytes_per_s: float) -> Level:
+def network_level(
+    sizing: Sizing, size: int, bytes_per_s: float, tiers: tuple[Tier, ...] = ()
+) -> Level:
     """Level of a switched network over ``size`` HB domains, at this rate per GPU [B/s]."""
-    return Level("switch", size, bytes_per_s, step_latency_s=sizing.network_latency_s)
+    return Level("switch", size, bytes_per_s, step_latency_s=sizing.network_latency_s, tiers=tiers)
 
 
 def clos_parts(

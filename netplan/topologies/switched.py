@@ -28,7 +28,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import AnyInts, Ints
-from netplan.levels import Level
+from netplan.levels import Level, Tier
 from netplan.records import replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.clos import (
@@ -63,11 +63,12 @@ def build_clos(spec: FabricSpec, sizing: Sizing) -> Fabric:
     ratio = _ratio(spec, sizing)
     ends = sizing.gpus + spec.management_links
     plane = plane_sizing(spec, sizing)
-    built = clos_tree(spec, plane).counts.times(spec.planes)
+    tree = clos_tree(spec, plane)
+    tiers = () if ratio == 1 else _tiers(tree, plane, plane.hb_size, by_rank=spec.rail_wiring)
+    built = tree.counts.times(spec.planes)
     bound = clos_counts(ends, plane.radix, oversubscription=ratio).times(spec.planes)
-    local = sizing.domains if spec.rail_wiring else sizing.gpus
     other = fat_tree(ends, plane.radix, oversubscription=ratio, even=not spec.even_pods).counts
-    fabric = _fabric(spec, plane, (built, bound), local, ratio)
+    fabric = _fabric(spec, plane, (built, bound), tiers, ratio)
     return _with_pods_told(spec, fabric, other.switches * spec.planes)
 
 
@@ -89,7 +90,11 @@ def build_rail_only(spec: FabricSpec, sizing: Sizing) -> Fabric:
         rail_only_counts, sizing.gpus, sizing.radix, sizing.hb_size, oversubscription=ratio
     )
     built, bound = count(wireable=True, even=spec.even_pods), count()
-    fabric = _fabric(spec, sizing, (built, bound), sizing.domains, ratio)
+    tiers: tuple[Tier, ...] = ()
+    if ratio > 1 and sizing.domains > sizing.radix:  # else rails share single switches
+        tree = fat_tree(sizing.domains, sizing.radix, oversubscription=ratio, even=spec.even_pods)
+        tiers = _tiers(tree, sizing, 1)
+    fabric = _fabric(spec, sizing, (built, bound), tiers, ratio)
     other = count(wireable=True, even=not spec.even_pods)
     return _with_pods_told(spec, fabric, other.switches)
 
@@ -104,7 +109,7 @@ def build_scalable_units(spec: FabricSpec, sizing: Sizing) -> Fabric:
     ends = sizing.gpus + spec.management_links
     built = ClosCounts(sizing.radix, whole.switches_per_tier, (ends, *whole.links_per_tier[1:]))
     bound = clos_counts(ends, sizing.radix)
-    fabric = _fabric(spec, sizing, (built, bound), sizing.domains, 1.0)
+    fabric = _fabric(spec, sizing, (built, bound), (), 1.0)
     half = sizing.radix // 2
     nodes, part = divmod(ends, sizing.hb_size)
     units, needed = tree.leaves // sizing.hb_size, ceil_div(nodes + (part > 0), half)
@@ -161,14 +166,26 @@ def _ratio(spec: FabricSpec, sizing: Sizing) -> float:
     return sizing.oversubscription or spec.oversubscription
 
 
+def _tiers(tree: FatTree, sizing: Sizing, ranks: int, *, by_rank: bool = False) -> tuple[Tier, ...]:
+    """Tiers of a network that may bind, from the leaves up; it joins so many ranks of a domain."""
+    domains = max(1, sizing.full_domains)
+    extra = sizing.gpus % sizing.hb_size if ranks > 1 else 0
+    found = []
+    spread: tuple[int, ...] = (tree.endpoints,)
+    for groups, links in tree.groups:
+        spread += (groups,)
+        found.append(Tier(spread, links, ranks, domains, extra, by_rank))
+    return tuple(tier for tier in found if tier.oversubscription(domains) > 1)
+
+
 def _fabric(
     spec: FabricSpec,
     sizing: Sizing,
     counts: tuple[ClosCounts, ClosCounts],
-    local: int,
+    binding: tuple[Tier, ...],
     ratio: float,
 ) -> Fabric:
-    """Assemble a fabric from its counts; ``local`` ports under one leaf keep the full rate."""
+    """Assemble a fabric from its counts and the tiers that may bind."""
     built, bound = counts
     tiers, links = clos_parts(built, bound, spec.host_medium)
     notes = list(spec.notes)
@@ -180,22 +197,22 @@ def _fabric(
             f" and a switch {sizing.radix} such ports."
         )
     if built.tiers > 1 and ratio > 1:
-        if local > ports.down:
-            rate /= ports.oversubscription
+        if binding:
             notes.append(
-                f"Leaves have {ports.down} ports down and {ports.up} up: traffic between HB"
-                f" domains runs at 1/{ports.oversubscription:.3g} of the port rate."
+                f"Leaves have {ports.down} ports down and {ports.up} up: where all of a leaf's"
+                " traffic leaves it, it runs at"
+                f" 1/{ports.oversubscription:.3g} of the port rate."
             )
         else:
             notes.append(
-                f"Oversubscribed {ports.down}:{ports.up}, but each rail lies under one leaf:"
+                f"Oversubscribed {ports.down}:{ports.up}, but rails lie under single leaves:"
                 " traffic along rails keeps the full rate."
             )
     elif ratio > 1:
         notes.append("One tier of switches: there is no uplink to oversubscribe.")
     levels: tuple[Level, ...] = (
         hb_level(spec, sizing),
-        network_level(sizing, max(1, sizing.full_domains), rate),
+        network_level(sizing, max(1, sizing.full_domains), rate, binding),
     )
     return Fabric(
         name=spec.name,

@@ -53,6 +53,7 @@ from numpy.typing import ArrayLike
 from netplan.arrays import Amount, Bools, Counts, Floats, Ints
 from netplan.errors import InputError
 from netplan.levels import LINKS_PER_STEP, Level, LevelKind
+from netplan.traffic.leaves import collective_slowdown
 from netplan.workloads.operations import CollectiveKind
 
 Collective = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all"]
@@ -296,6 +297,8 @@ def level_span_time(kind: CollectiveKind, span: Span, method: AnyMethod) -> Leve
     rate = method.bandwidth_efficiency * level.link_bytes_per_s
     if kind != "all_to_all":  # whose every member sends to all, whoever lies below
         rate = span.inside * rate
+    if isinstance(level, Level) and level.tiers:
+        rate = rate / collective_slowdown(kind, level, span.members, np.asarray(span.stride))
     slope = carried / (rate * links)
     if level.kind == "switch" and method.forwarding == "store_and_forward":
         slope = slope + relay / rate

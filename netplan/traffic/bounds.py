@@ -142,6 +142,50 @@ def lower_bound(
     return LowerBound(tuple(terms))
 
 
+def group_bound(
+    operation: Operation,
+    levels: Sequence[Level],
+    members: Sequence[int],
+    *,
+    data_bytes: float,
+    any_to_any: bool,
+) -> LowerBound:
+    """Bound of a collective that all groups of some GPUs of a fabric run at once.
+
+    Parameters
+    ----------
+    operation, data_bytes
+        As in :func:`lower_bound`.
+    levels
+        Levels of the fabric. What blocks above the leaves is left out, as are detours on rings.
+    members
+        Members of a group in each level [1].
+    any_to_any
+        Whether the network joins all GPUs, not only those of a rail.
+
+    Examples
+    --------
+    >>> levels = Level("switch", 8, 300e9), Level("switch", 16, 25e9)
+    >>> group_bound("all_gather", levels, (1, 4), data_bytes=1e9, any_to_any=True).bound_s
+    0.03
+    """
+    own = [_of_group(level, here) for level, here in zip(levels, members, strict=True)]
+    switched = [level.kind for level in own if level.size > 1][-1:] == ["switch"]
+    fabric: Fabric = "rail-optimized" if any_to_any and switched else "rail-only"
+    return lower_bound(operation, own, data_bytes=data_bytes, fabric=fabric)
+
+
+def _of_group(level: Level, members: int) -> Level:
+    """Level as a group of some of its members sees it, without latency and leaves.
+
+    In a mesh messages may take detours over members of other groups, by all links of a GPU.
+    """
+    rate = level.link_bytes_per_s
+    if level.kind == "mesh" and 1 < members < level.size:
+        rate = level.gpu_bytes_per_s / (members - 1)
+    return Level(level.kind, members, rate)
+
+
 def _cut_term(
     collective: Operation, subset: tuple[tuple[int, Level], ...], data_bytes: float, share: float
 ) -> tuple[str, float]:

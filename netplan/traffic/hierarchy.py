@@ -43,7 +43,7 @@ from typing import Literal, get_args
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Amount, Counts, Ints
+from netplan.arrays import Amount, Counts, Floats, Ints
 from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.traffic.algorithms import (
@@ -59,6 +59,7 @@ from netplan.traffic.algorithms import (
     level_span_time,
     plain,
 )
+from netplan.traffic.leaves import hop_slowdowns
 from netplan.traffic.placement import PIPELINE, Placements
 from netplan.workloads.operations import CollectiveKind, Mode
 
@@ -274,8 +275,9 @@ class Network(Struct, frozen=True):
 
         A pipeline of degrees p_1 ... p_k over the levels has (p_i - 1) x p_(i+1) x ... x p_k hops
         at level i (Eq. 4 of arXiv:2307.12169). On a ring, pipelines that lie between each other
-        share the links. Without a pipeline the slowest hop is one of the innermost level, which
-        Eq. 6 charges all the same.
+        share the links; where leaves block, only hops from one to another are slowed
+        (`netplan.traffic.leaves`). Without a pipeline the slowest hop is one of the innermost
+        level, which Eq. 6 charges all the same.
 
         Mode ``published-code`` repeats a slip of the 4D model's code: if stages share the innermost
         level, hops on the other levels are free.
@@ -289,12 +291,24 @@ class Network(Struct, frozen=True):
         links_bytes_per_s = np.array([[level.link_bytes_per_s] for level in self.levels])
         shared = np.where(rings & (stages > 1), group.stride, 1)
         s_per_byte = shared / (self.communication.bandwidth_efficiency * links_bytes_per_s)
+        on_average, crossing = self._slowdowns(group)
         step_s = np.array([level.step_s for level in self.levels])
+        fill = (hops * s_per_byte * on_average).sum(axis=0)
+        s_per_byte = s_per_byte * crossing
         slowest = np.where(stages > 1, s_per_byte, 0.0).argmax(axis=0)
         return (
-            Affine((hops * s_per_byte).sum(axis=0), (hops * step_s[:, None]).sum(axis=0)),
+            Affine(fill, (hops * step_s[:, None]).sum(axis=0)),
             Affine(s_per_byte[slowest, np.arange(placements.count)], step_s[slowest]),
         )
+
+    def _slowdowns(self, pipeline: Group) -> tuple[Floats, Floats]:
+        """How much longer hops take at each level, shape (levels, groups): mean, crossing [1]."""
+        mean, crossing = np.ones((2, *pipeline.members.shape))
+        for at, level in enumerate(self.levels):
+            if level.tiers:
+                stages, stride = pipeline.members[at], pipeline.stride[at]
+                mean[at], crossing[at] = hop_slowdowns(level, stages, stride)
+        return mean, crossing
 
 
 @lru_cache

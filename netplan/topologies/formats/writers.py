@@ -121,7 +121,8 @@ def astra_sim_network(levels: Sequence[Level]) -> str:
 
     The bandwidth is that of one link in one direction, in 2^30 bytes a second. The latency is that
     of one link; a level's fixed delay per step is spread over the links of the step. Levels of one
-    member are left out; that none is left is an error.
+    member are left out; that none is left is an error. The simulator knows no leaves: a level that
+    blocks has the rate at which all traffic leaves them.
 
     Examples
     --------
@@ -132,7 +133,7 @@ def astra_sim_network(levels: Sequence[Level]) -> str:
     bandwidth: [ 419.09515857696533, 50.0 ]  # GB/s
     latency: [ 1000.0, 0.0 ]  # ns
     """
-    dimensions = [level for level in levels if level.size > 1]
+    dimensions = [level.scattered for level in levels if level.size > 1]
     if not dimensions:
         raise InputError("ASTRA-sim needs at least one level that joins 2 members or more")
     latencies_ns = (NANOSECONDS * at.step_s / LINKS_PER_STEP[at.kind] for at in dimensions)

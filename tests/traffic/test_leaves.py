@@ -1,0 +1,300 @@
+"""Time that sees the links: levels that know their leaves, against loads link by link."""
+
+from functools import lru_cache
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from netplan.errors import NetplanError
+from netplan.levels import Level, Tier, gpu_count
+from netplan.records import replace
+from netplan.topologies.build import build_fabric
+from netplan.topologies.expand import expand
+from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.graph import FabricGraph
+from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.traffic.algorithms import Collective
+from netplan.traffic.bounds import group_bound
+from netplan.traffic.hierarchy import Communication, Network, group_of
+from netplan.traffic.leaves import collective_slowdown, hop_slowdowns
+from netplan.traffic.loads import LinkLoads
+from netplan.traffic.patterns import Pattern, both_ways, chain_traffic, collective_traffic
+from netplan.traffic.placement import (
+    DATA,
+    Degrees,
+    Placement,
+    Placements,
+    all_placements,
+)
+from netplan.traffic.routing import link_loads
+from netplan.workloads.operations import CollectiveKind
+
+PHASED, RING = Communication("hierarchical"), Communication("flat_ring")
+GB = 1e9
+PORT = 50e9
+
+
+@lru_cache
+def spec(name: str) -> FabricSpec:
+    return FABRICS.load(name)
+
+
+@lru_cache
+def built(name: str, sizing: Sizing) -> tuple[Fabric, FabricGraph]:
+    return build_fabric(spec(name), sizing), expand(spec(name), sizing)
+
+
+def network_busiest_s(found: LinkLoads) -> float:
+    """Time of the busiest link beyond the HB domains."""
+    return max((one.busiest_s for one in found.by_group() if one.group != "hb"), default=0.0)
+
+
+def network_alone(fabric: Fabric) -> tuple[Level, ...]:
+    """The fabric with HB domains that take no time."""
+    domain, *network = fabric.levels
+    return (replace(domain, link_bytes_per_s=1e30), *network)
+
+
+def loads_of(
+    graph: FabricGraph, placement: Placement, kind: CollectiveKind, pattern: Pattern
+) -> LinkLoads:
+    matrix = collective_traffic(
+        kind, placement, ("data",), data_bytes=GB, kind="data", pattern=pattern
+    )
+    return link_loads(graph, matrix)
+
+
+@pytest.mark.parametrize(
+    ("name", "ratio", "by_link_ms"),
+    [
+        # Leaves of 42, 22 up and of 51, 13 up hold the end of one ring and the beginning of
+        # another, both at 16 ranks: 32/22 and 32/13 of 107 ms.
+        ("fat-tree", 1.0, 107.0),
+        ("fat-tree", 2.0, 107.0 * 32 / 22),
+        ("fat-tree", 4.0, 107.0 * 32 / 13),
+        ("rail-optimized", 1.0, 107.0),
+        ("rail-optimized", 2.0, 107.0),
+        ("rail-optimized", 4.0, 107.0),
+    ],
+)
+def test_8192_gpus_with_two_replicas_in_a_domain(
+    name: str, ratio: float, by_link_ms: float
+) -> None:
+    fabric, graph = built(name, Sizing(8192, 64, 16, 450e9, PORT, oversubscription=ratio))
+    placement = Placement((Degrees(tensor=8, data=2), Degrees(data=64, pipeline=8)))
+    weights = 96 * 12 * 12_288**2 / 64 * 2  # bytes of GPT-3 175B on 8 x 8 GPUs
+    for_model = Network(network_alone(fabric), PHASED).collective(
+        "all_reduce", group_of(Placements.of(placement), DATA)
+    )
+    assert 1e3 * float(for_model.seconds(weights)[0]) == pytest.approx(by_link_ms, rel=1e-3)
+    found = loads_of(graph, placement, "all_reduce", "hierarchical")
+    assert 1e3 * weights / GB * network_busiest_s(found) == pytest.approx(by_link_ms, rel=1e-3)
+
+
+CLOS = ("fat-tree", "rail-optimized", "rail-only", "dgx-1", "dgx-2")
+
+
+@st.composite
+def sizings(draw: st.DrawFn) -> Sizing:
+    """Two and three tiers, with leaves that hold whole domains or cut them anywhere."""
+    hb_size = draw(st.sampled_from((1, 2, 4, 8, 16)))
+    domains = draw(st.sampled_from((6, 16, 24, 36, 48, 64, 128)))
+    return Sizing(
+        gpus=max(8, hb_size * domains),
+        radix=draw(st.sampled_from((8, 12, 16, 64))),
+        hb_size=hb_size,
+        hb_bytes_per_s=450e9,
+        network_bytes_per_s=PORT,
+        oversubscription=draw(st.sampled_from((1.0, 1.5, 2.0, 3.0, 4.0, 7.0))),
+    )
+
+
+@st.composite
+def placed(draw: st.DrawFn, names: tuple[str, ...]) -> tuple[Fabric, FabricGraph, Placement]:
+    """A fabric with its graph, and a placement on it."""
+    name, sizing = draw(st.sampled_from(names)), draw(sizings())
+    try:
+        fabric, graph = built(name, sizing)
+    except NetplanError:  # such as a torus of a number that is no product of sides
+        assume(condition=False)
+    assume(fabric.levels and fabric.sizing.full_domains == fabric.sizing.domains)
+    gpus = gpu_count(fabric.levels)
+    every = all_placements([level.size for level in fabric.levels], (gpus, 1, 1, gpus, gpus))
+    return fabric, graph, every.at(draw(st.integers(0, every.count - 1)))
+
+
+@settings(deadline=None, max_examples=150)
+@given(placed(CLOS))
+def test_rings_take_as_long_as_their_busiest_link(
+    case: tuple[Fabric, FabricGraph, Placement],
+) -> None:
+    fabric, graph, placement = case
+    assume(placement.splits("data")[1] > 1)
+    group = group_of(Placements.of(placement), DATA)
+    model = Network(network_alone(fabric), PHASED).collective("all_gather", group)
+    found = network_busiest_s(loads_of(graph, placement, "all_gather", "hierarchical"))
+    assert float(model.s_per_byte[0]) * GB == pytest.approx(found, rel=1e-6)
+    if placement.splits("data")[0] == 1:
+        model = Network(network_alone(fabric), RING).collective("all_gather", group)
+        assert float(model.s_per_byte[0]) * GB == pytest.approx(found, rel=1e-6)
+
+
+@settings(deadline=None, max_examples=60)
+@given(placed(("fat-tree", "rail-only")))
+def test_all_to_alls_along_rails_take_as_long_as_their_busiest_link(
+    case: tuple[Fabric, FabricGraph, Placement],
+) -> None:
+    fabric, graph, placement = case
+    assume(placement.splits("data")[0] == 1 and placement.splits("data")[1] > 1)
+    group = group_of(Placements.of(placement), DATA)
+    model = Network(network_alone(fabric), PHASED).collective("all_to_all", group)
+    found = network_busiest_s(loads_of(graph, placement, "all_to_all", "direct"))
+    assert float(model.s_per_byte[0]) * GB == pytest.approx(found, rel=1e-6)
+
+
+@settings(deadline=None, max_examples=60)
+@given(placed(CLOS))
+def test_the_slowest_hop_is_that_of_the_busiest_link(
+    case: tuple[Fabric, FabricGraph, Placement],
+) -> None:
+    fabric, graph, placement = case
+    inside, stages = placement.splits("pipeline")
+    assume(inside == 1 and stages > 2)
+    _, slowest = Network(fabric.levels, PHASED).hops(Placements.of(placement))
+    chain = placement.groups("pipeline", snake=True)
+    found = link_loads(graph, chain_traffic(chain, GB, graph.gpus))
+    # Middle stages send ahead and back, so that a port takes twice the time of a hop; a leaf at an
+    # end of pipelines sends to one side only.
+    limit = network_busiest_s(found) / 2
+    assert limit * (1 - 1e-9) <= float(slowest.s_per_byte[0]) * GB <= 2 * limit * (1 + 1e-9)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from(CLOS), sizings())
+def test_nothing_blocks_without_oversubscription(name: str, sizing: Sizing) -> None:
+    fabric = build_fabric(spec(name), replace(sizing, oversubscription=1.0))
+    assert all(level.tiers == () for level in fabric.levels)
+    thin = build_fabric(spec(name), sizing)
+    for level, other in zip(thin.levels, fabric.levels, strict=True):
+        assert replace(level, tiers=()) == other  # all that oversubscription does is block
+
+
+def crossing(tier: Tier, size: int, m: int, s: int) -> tuple[float, float, float]:
+    """Ring, all_to_all and hop, link by link: the largest load out of a group, at least 1."""
+    group = np.searchsorted(tier.starts, np.arange(tier.spread[0]), side="right") - 1
+    domain, rank = np.arange(size // (m * s) * m * s), np.arange(tier.ranks)[:, None]
+    end = domain * tier.ranks + rank
+    if tier.by_rank:
+        end = rank * tier.domains + np.minimum(rank, tier.extra) + domain
+    # Axes: blocks of all ranks, members of a group, groups of a block.
+    here = group[end].reshape(-1, m, s)
+
+    def largest(sends: np.ndarray) -> float:
+        loads = np.bincount(here.ravel(), np.asarray(sends, float).ravel())
+        return max(1.0, float(loads.max()) / tier.links)
+
+    ahead, back = np.roll(here, -1, axis=1) != here, np.roll(here, 1, axis=1) != here
+    pairs = (here[:, :, None, :] != here[:, None, :, :]).sum(axis=2) / (m - 1)
+    ring = largest(ahead)
+    ahead[:, -1] = back[:, 0] = False
+    return ring, largest(pairs), max(largest(ahead), largest(back))
+
+
+@st.composite
+def tiers(draw: st.DrawFn) -> tuple[Tier, int]:
+    """Any tier, and how many of its domains are used."""
+    ranks, domains = draw(st.integers(1, 8)), draw(st.integers(2, 60))
+    extra, by_rank = draw(st.integers(0, ranks - 1)), draw(st.booleans())
+    managers = draw(st.integers(0, 4))
+    ends = ranks * domains + extra + managers
+    leaves = draw(st.integers(1, max(1, ends // 4)))
+    spread: tuple[int, ...] = (ends, leaves)
+    if draw(st.booleans()):
+        spread += (draw(st.integers(1, max(1, leaves // 3))),)
+    used = draw(st.sampled_from((domains, domains, max(2, domains - 3))))
+    return Tier(spread, draw(st.integers(1, 6)), ranks, domains, extra, by_rank), used
+
+
+@settings(deadline=None, max_examples=150)
+@given(tiers(), st.data())
+def test_crossings_one_by_one(case: tuple[Tier, int], data: st.DataObject) -> None:
+    tier, size = case
+    m = data.draw(st.integers(2, size))
+    s = data.draw(st.integers(1, size // m))
+    level = Level("switch", size, PORT, tiers=(tier,))
+    ring, pairs, hop = crossing(tier, size, m, s)
+    members, stride = np.array([float(m)]), np.array([s])
+    # Of more than 32 leaves one that is a port larger may lie among the idle ones only.
+    slack = 1e-9 if tier.spread[-1] <= 32 else 0.5
+    for kind, expected in (("all_gather", ring), ("all_to_all", pairs)):
+        found = float(collective_slowdown(kind, level, members, stride)[0])  # type: ignore[arg-type]
+        assert expected * (1 - 1e-9) <= found <= expected * (1 + slack)
+    mean, slowest = (float(one[0]) for one in hop_slowdowns(level, members.astype(int), stride))
+    assert hop * (1 - 1e-9) <= slowest <= max(1.0, 2 * hop)
+    assert 1 <= mean <= slowest <= max(1.0, tier.oversubscription(size)) * (1 + 1e-9)
+
+
+def test_equal_leaves_by_hand() -> None:
+    # 256 domains of 4 GPUs, leaves of 8 domains, 32 ports down and 8 up.
+    tier = Tier((1024, 32), links=8, ranks=4, domains=256)
+    level = Level("switch", 256, PORT, tiers=(tier,))
+
+    def slow(kind: CollectiveKind, members: int, stride: int) -> float:
+        return float(collective_slowdown(kind, level, np.array(members), np.array(stride)))
+
+    # w neighbours under a leaf: min(1, w/o) of the rate, at o = 4.
+    assert slow("all_gather", 256, 1) == 1
+    assert slow("all_gather", 64, 4) == 2  # two members under a leaf: half the rate
+    assert slow("all_gather", 32, 8) == 4  # one each: a quarter
+    assert slow("all_gather", 8, 1) == slow("all_gather", 2, 4) == 1  # under one leaf
+    # Of an all_to_all over 256, 248 of 255 messages cross, at a quarter of the rate.
+    assert slow("all_to_all", 256, 1) == pytest.approx(4 * 248 / 255)
+    assert slow("all_to_all", 32, 8) == 4
+    assert slow("all_to_all", 8, 1) == 1
+    # 16 stages 16 apart: all hops cross. 32 stages 4 apart: every second one, at half the rate.
+    stages, stride = np.array([16, 32]), np.array([16, 4])
+    mean, slowest = hop_slowdowns(level, stages, stride)
+    assert slowest.tolist() == [4, 2]
+    assert mean == pytest.approx([4, 1 + 15 / 31])
+    # Nothing is under one leaf: what the level has without them is a quarter.
+    assert level.scattered == Level("switch", 256, PORT / 4)
+
+
+ANY = (*CLOS, "dgx-superpod", "nvl72", "torus-2d", "torus-3d", "dragonfly", "bcube")
+
+
+@settings(deadline=None, max_examples=400)
+@given(
+    placed(ANY),
+    st.sampled_from(get_args(Collective)),
+    st.sampled_from(("hierarchical", "ring", "direct")),
+    st.sampled_from((("tensor",), ("data",), ("pipeline",), ("tensor", "data"))),
+)
+def test_no_bound_exceeds_the_time_by_link(
+    case: tuple[Fabric, FabricGraph, Placement],
+    kind: Collective,
+    pattern: Pattern,
+    dimensions: tuple[str, ...],
+) -> None:
+    fabric, graph, placement = case
+    matrix = collective_traffic(
+        kind,
+        placement,
+        dimensions,
+        data_bytes=GB,
+        kind="data",
+        pattern=pattern,
+    )
+    if any(level.kind == "ring" for level in fabric.levels):
+        matrix = both_ways(matrix)
+    bound = group_bound(
+        kind,
+        fabric.levels,
+        placement.splits(*dimensions),
+        data_bytes=GB,
+        any_to_any=fabric.network == "any-to-any",
+    )
+    assert bound.bound_s <= link_loads(graph, matrix).busiest_s * (1 + 1e-9)
