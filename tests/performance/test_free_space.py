@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InfeasibleError
-from netplan.levels import Level, LevelKind
+from netplan.levels import Level, LevelKind, Tier
 from netplan.performance.explain import plan_terms
 from netplan.performance.iteration_model import IterationModel
 from netplan.performance.plan import Plan, SearchResult
@@ -78,6 +78,12 @@ def random_case(seed: int) -> tuple[Setting, tuple[Level, ...]]:
         Level(kind, size, rate, step_latency_s=draw.choice([0.0, 5e-6]))
         for kind, size, rate in zip(kinds, sizes, rates, strict=False)
     )
+    if levels[-1].kind == "switch" and levels[-1].size > 2 and seed % 2:
+        # Leaves that block, and cut HB domains anywhere.
+        ranks = prod(level.size for level in levels[:-1])
+        ends = ranks * levels[-1].size
+        leaf = Tier((ends, 2 + seed % (ends // 2)), 1, ranks, levels[-1].size)
+        levels = (*levels[:-1], replace(levels[-1], tiers=(leaf,)))
     memory = draw.choice([inf, inf, 1e6, 2e6, 4e6])
     rate = draw.choice([1e11, 1e15])
     training = Training(random_model(draw), batch, rate, memory, assumptions, rate / 8, 8e12)
