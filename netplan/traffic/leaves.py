@@ -18,7 +18,8 @@ oversubscription o, runs at min(1, w/o) of the port rate, and one whose members 
 leaves at 1/o. Of the hops of a pipeline only those that cross are slowed.
 
 Gathers and reductions cross as rings do, whichever algorithm is named. All this holds for pods of
-leaves too; the slowest tier counts. Left out: links shared by different collectives.
+leaves too; the slowest tier counts. Left out: links shared by different collectives; idle GPUs of
+a domain, which count as if they worked.
 """
 
 from functools import lru_cache

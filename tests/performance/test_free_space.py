@@ -81,8 +81,8 @@ def random_case(seed: int) -> tuple[Setting, tuple[Level, ...]]:
     if levels[-1].kind == "switch" and levels[-1].size > 2 and seed % 2:
         # Leaves that block, and cut HB domains anywhere.
         ranks = prod(level.size for level in levels[:-1])
-        ends = ranks * levels[-1].size
-        leaf = Tier((ends, 2 + seed % (ends // 2)), 1, ranks, levels[-1].size)
+        ports = ranks * levels[-1].size
+        leaf = Tier((ports, 2 + seed % (ports // 2)), 1, ranks, levels[-1].size)
         levels = (*levels[:-1], replace(levels[-1], tiers=(leaf,)))
     memory = draw.choice([inf, inf, 1e6, 2e6, 4e6])
     rate = draw.choice([1e11, 1e15])
