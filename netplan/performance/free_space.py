@@ -9,10 +9,12 @@ they cut, and microbatches are equal and whole: b e divides the batch B, which m
   last stage the same): more of them only wait;
 * any number d of replicas share the rounds; the slowest runs m = ceil(R/d) of them;
 * degrees at a level multiply to at most its members; the others are idle. Inside the outermost
-  level (of several members) there are as many replicas as have room, or as have rounds: GPUs of an
-  HB domain are idle where not one more replica fits.
+  level (of several members) there are as many replicas as have room, or as have rounds of the
+  microbatch that was asked for, or else of a single sequence: GPUs of an HB domain are idle where
+  not one more replica fits.
 
-So every number of GPUs has plans, and those of some HB domains are among those of more of them.
+So every number of GPUs has plans, and those of several HB domains are among those of more of them.
+A single domain is the outermost level itself: there any number of replicas is tried.
 
 A *cell* is a plan but for the replicas along the outermost level, d = q d_k with q of them inside:
 a placement with d_k left open, a sharding, a microbatch and v. Of the replicas, those that leave m
@@ -308,15 +310,16 @@ def _with_inner_replicas(
     Replicas that were asked for are spread over the levels in every way.
     """
     degrees, sizes = placements.degrees, placements.sizes or ()
-    cut, given = degrees.prod(axis=1), setting.options.fixed.data
-    batch = setting.training.batch // degrees[:, EXPERT].prod(axis=0)
+    cut, fixed = degrees.prod(axis=1), setting.options.fixed
+    given = fixed.data
+    rounds = setting.training.batch // (degrees[:, EXPERT].prod(axis=0) * (fixed.microbatch or 1))
     for at, size in enumerate(sizes):
         most = size // cut[at]
         if at == outer:
             break
         if given is None:
-            degrees[at, DATA] = np.minimum(most, np.maximum(batch, 1))
-            batch = batch // degrees[at, DATA]
+            degrees[at, DATA] = np.minimum(most, np.maximum(rounds, 1))
+            rounds = rounds // degrees[at, DATA]
             continue
         choices = divisors(given)
         fits = np.multiply.outer(degrees[:, DATA].prod(axis=0), choices)

@@ -255,6 +255,18 @@ def test_given_degrees_are_those_of_the_best_plan_that_has_them(fixed: Fixed) ->
     assert found.iteration_time_s <= min(wanted) * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("domains", [1, 2, 3])
+def test_a_given_microbatch_leaves_replicas_of_a_domain_out_that_have_no_round(
+    domains: int,
+) -> None:
+    """Twelve sequences are six rounds of two: six replicas in a domain of eight, not eight."""
+    training = Training(small_model(batch=12), 12, 1e13, inf, free(FOURD), 1e12, 8e12)
+    levels = Level("switch", 8, 900e9), Level("switch", domains, 1e6)
+    fixed = Fixed(tensor=1, pipeline=1, microbatch=2)
+    plan = search_plans(training, levels, options=Options(fixed=fixed)).plans[0].plan
+    assert (plan.data, plan.microbatch, plan.microbatches) == (6, 2, 1)
+
+
 @settings(deadline=None, max_examples=60)
 @given(
     seed=st.integers(0, 10**6),
