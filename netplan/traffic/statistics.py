@@ -65,7 +65,9 @@ def pair_count(matrix: TrafficMatrix) -> int:
     """
     used = matrix.flow_bytes > 0
     pairs = np.unique(matrix.source[used] * np.int64(matrix.gpus) + matrix.destination[used])
-    labels = [_labels(matrix.gpus, groups) for groups in matrix.groups if groups.pair_bytes > 0]
+    each = [_labels(matrix.gpus, groups) for groups in matrix.groups if groups.pair_bytes > 0]
+    # Many collectives share their groups, and every distinct partition doubles the work.
+    labels = list({label.tobytes(): label for label in each}.values())
     first, second = np.divmod(pairs, matrix.gpus)
     outside = np.ones(len(pairs), bool)
     for label in labels:

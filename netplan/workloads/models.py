@@ -1,7 +1,14 @@
 """Model files: the hyperparameters of what is trained."""
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from netplan.catalog import Record, Shelf
 from netplan.records import NonNegativeInt, PositiveFloat, PositiveInt
+
+MAX_LAYERS = 100_000
+"""Layers of a model at most: plans are counted for every way to cut them into stages [1]."""
 
 
 class Model(Record, frozen=True, kw_only=True):
@@ -14,7 +21,7 @@ class Model(Record, frozen=True, kw_only=True):
     """
 
     hidden_size: PositiveInt
-    layers: PositiveInt
+    layers: Annotated[int, Meta(gt=0, le=MAX_LAYERS)]
     heads: PositiveInt
     sequence_length: PositiveInt
     vocabulary: NonNegativeInt

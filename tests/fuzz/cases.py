@@ -66,6 +66,10 @@ FINDINGS = ("audit", "cables", "study", "verify")
 """Commands that may end with 1: something was found."""
 
 
+class TooLongError(BaseException):
+    """A case that passed its time; no handler of the package may take it for its own."""
+
+
 class Case(NamedTuple):
     """A command, the files that lie in its folder, and the columns of its terminal."""
 
@@ -206,7 +210,7 @@ def limits() -> Iterator[None]:
     """Limits of time and memory, as errors where they are passed."""
 
     def late(_signal: int, _frame: FrameType | None) -> NoReturn:
-        raise TimeoutError(f"more than {LIMIT_S:g} s")
+        raise TooLongError(f"more than {LIMIT_S:g} s")
 
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     old, hard = resource.getrlimit(resource.RLIMIT_AS)

@@ -160,3 +160,11 @@ def test_groups_that_cannot_be() -> None:
 def test_a_heat_map_has_no_more_blocks_than_gpus() -> None:
     with pytest.raises(InputError, match="give 1 to 8"):
         heat_map(no_traffic(8), 9)
+
+
+def test_many_collectives_of_the_same_groups_cost_no_more() -> None:
+    """Inclusion and exclusion doubles with every partition; equal ones are one."""
+    members = np.arange(64, dtype=np.int32).reshape(8, 8)
+    groups = tuple(UniformGroups(members, float(1 + i), 0) for i in range(40))
+    matrix = replace(no_traffic(64), groups=groups)
+    assert pair_count(matrix) == 64 * 7
