@@ -20,6 +20,9 @@ from netplan.documents import Document, read_scalar, read_yaml
 from netplan.errors import CatalogError, UnknownNameError
 from netplan.records import Entry, RecordError
 
+ENDS = ("low", "high")
+"""Ends of a range, beside its ``base``."""
+
 CATALOG_VARIABLE = "NETPLAN_CATALOG"
 SUFFIX = ".yaml"
 MAX_NAME = 40
@@ -91,11 +94,16 @@ class Shelf(Struct, Generic[RecordT], frozen=True):
         if not mine:
             return cast("RecordT", _record(self, path, version))
         changed = Document(path, deepcopy(document.data), document.root)
-        applied = {}
+        applied: dict[str, str] = {}
+        rows: list[tuple[str, dict[str, Any]]] = []
         for key, text in mine.items():
             field = key.partition(".")[2]
-            _replace(changed.data, field, text, f"--set {key}")
+            row = _replace(changed.data, field, text, f"--set {key}")
             applied[field] = f"--set {key}={text}"
+            if field.endswith(".base"):
+                rows.append((field.removesuffix("base"), row))
+        for start, row in rows:
+            _widen(row, [end for end in ENDS if f"{start}{end}" not in applied])
         return _validate(self.schema_of(changed), changed, applied)
 
     def schema_of(self, document: Document) -> type[RecordT]:  # noqa: ARG002 - for shelves of several
@@ -200,8 +208,8 @@ def user_roots(folder: str | Path | None = None) -> tuple[Path, ...]:
     return tuple(roots)
 
 
-def _replace(data: dict[str, Any], field: str, text: str, origin: str) -> None:
-    """Replace one value, reached by dots, inside the parsed data."""
+def _replace(data: dict[str, Any], field: str, text: str, origin: str) -> dict[str, Any]:
+    """Replace one value, reached by dots, inside the parsed data; return what it stands in."""
     *parents, last = field.split(".")
     for number, parent in enumerate(parents):
         inner = data.get(parent)
@@ -213,6 +221,16 @@ def _replace(data: dict[str, Any], field: str, text: str, origin: str) -> None:
             raise CatalogError(f"{origin}: no key {parent!r}: known: {', '.join(data)}")
         data = inner
     data[last] = read_scalar(text)
+    return data
+
+
+def _widen(row: dict[str, Any], ends: Sequence[str]) -> None:
+    """Take along the ends of a range that its new base has passed, so that one value is enough."""
+    for end, beyond in (("low", 1), ("high", -1)):
+        base, known = row["base"], row.get(end)
+        numbers = all(type(value) in (int, float) for value in (base, known))
+        if end in ends and numbers and beyond * (known - base) > 0:
+            row[end] = base
 
 
 def _row_of(rows: list[Any], wanted: str, origin: str) -> dict[str, Any]:

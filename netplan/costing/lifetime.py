@@ -20,7 +20,10 @@ MAX_YEARS = 50
 
 
 class EconomicsBook(Record, frozen=True, kw_only=True):
-    """Values that turn power and capital into a yearly cost; the tariff is per kWh."""
+    """Values that turn power and capital into a yearly cost; the tariff is per kWh.
+
+    ``gpu_hour`` is what an hour of one GPU is worth, its servers included, the network apart.
+    """
 
     currency: Currency
     years: Annotated[int, Meta(ge=1, le=MAX_YEARS)]
@@ -28,6 +31,7 @@ class EconomicsBook(Record, frozen=True, kw_only=True):
     pue: Estimate
     tariff: Estimate
     interest: Estimate
+    gpu_hour: Estimate | None = None
     notes: tuple[str, ...] = ()
 
 

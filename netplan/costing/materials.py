@@ -22,6 +22,7 @@ from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.floor_plan import Layout, SwitchRacks
+from netplan.units import gbps
 
 Category = Literal["switches", "transceivers", "cables", "cards", "circuits", "hb-gear", "racks"]
 SITE_NETWORKS_LEFT_OUT = {
@@ -257,7 +258,7 @@ def _cables(wiring: Wiring) -> Iterator[BillItem]:
             part=CABLE_PARTS[run.medium],
             speed_gbps=run.plugs[0].speed_gbps,
             price_units=1 if fibre else links,
-            notes=(f"{quantity:,} {run.name}",),
+            notes=(f"{quantity:,} {_run_words(run)}",),
         )
         before = lines.get(line.item)
         if before is not None:
@@ -272,18 +273,30 @@ def _cable_words(run: Run) -> str:
     text = words.get(run.medium, "active optical, both plugs")
     if run.measured:
         return f"{text}; length from the floor plan"
-    return f"{text}; {run.length_m:g} m is the length class of {run.name} links, not measured"
+    return (
+        f"{text}; {run.length_m:g} m is the length class of {_run_words(run)} links, not measured"
+    )
+
+
+def _run_words(run: Run) -> str:
+    """What links a cable is for, without the medium that the fabric planned for them."""
+    return re.sub("^(ring .*) (copper|optical)$", r"\1", run.name)
 
 
 def _cards(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
-    speed = fabric.sizing.speed_gbps
+    """Network cards: one a port, or one a GPU whose ports share it."""
+    sizing = fabric.sizing
+    shared = sizing.card_bytes_per_s
+    speed = sizing.speed_gbps if shared is None else gbps(shared)
     real = hardware.switch is not None and bool(fabric.tiers)
     item = hardware.cabling.card(speed).item if real else f"Network card port, {speed:g}G"
-    each = fabric.card_ports // fabric.sizing.gpus
+    each = fabric.card_ports // sizing.gpus
+    split = f"{fabric.ports_per_gpu} links of {sizing.speed_gbps:.4g} Gb/s share it"
+    words = f"1 port of {speed:g} Gb/s"
     yield BillItem(
         category="cards",
         item=item,
-        specification=f"1 port of {speed:g} Gb/s",
+        specification=words if shared is None else f"{words}; {split}",
         quantity=fabric.card_ports,
         unit="port",
         part="nic_port",

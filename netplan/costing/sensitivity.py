@@ -1,8 +1,9 @@
 """What drives a price, and the price at which two networks cost the same.
 
 *Drivers* (a tornado): each priced part alone at its low and at its high, all others at base; the
-swing is the difference of the two totals. *Break-even*: the cost of a network is linear in the
-price p of one part, C(p) = a + q p, with q units of the part and a for all the rest. Two networks
+swing is the difference of the two totals. A part whose price has no spread stands in it too.
+*Break-even*: the cost of a network is linear in the price p of one part, C(p) = a + q p, with q
+units of the part and a for all the rest. Two networks
 cost the same at p = (a2 - a1) / (q1 - q2).
 """
 
@@ -12,13 +13,21 @@ from msgspec import Struct
 
 from netplan.costing.pricing import Quote
 
+Stated = Literal["low and high", "low only", "high only", "no spread"]
+
 
 class Driver(Struct, frozen=True):
-    """Total cost with one part at its low and at its high price."""
+    """Total cost with one part at its low and at its high price.
+
+    ``amount`` is the part's share of the total at base, ``stated`` which ends its price has: one
+    without a spread moves nothing here, however large its share.
+    """
 
     part: str
     at_low: float
     at_high: float
+    amount: float
+    stated: Stated
 
     @property
     def swing(self) -> float:
@@ -27,14 +36,17 @@ class Driver(Struct, frozen=True):
 
 
 def drivers(quote: Quote) -> tuple[Driver, ...]:
-    """Parts that move the total, the largest swing first; parts without a spread are left out."""
+    """Every priced part, the largest swing first, then the largest share of the price."""
     total = quote.total.base
     found = []
     for part, (units, offer) in quote.priced_parts.items():
-        if offer.spread and units:
+        if units and offer.base:
             low, high = (units * (end - offer.base) for end in (offer.low, offer.high))
-            found.append(Driver(part, total + low, total + high))
-    return tuple(sorted(found, key=lambda driver: (-driver.swing, driver.part)))
+            stated: Stated = "no spread"
+            if offer.spread:
+                stated = "low and high" if low and high else "low only" if low else "high only"
+            found.append(Driver(part, total + low, total + high, units * offer.base, stated))
+    return tuple(sorted(found, key=lambda driver: (-driver.swing, -driver.amount, driver.part)))
 
 
 Direction = Literal["below", "above", "never"]

@@ -104,8 +104,8 @@ def copper_note(group: LinkGroup, runs: Sequence[Run]) -> Iterator[str]:
     optics = [run for run in runs if run.medium in ("fibre", "aoc")]
     if group.medium == "copper" and optics:
         yield (
-            f"{group.name}: planned in copper by the fabric, but no copper cable of"
-            f" {optics[0].length_m:g} m fits these cages link by link: optics instead."
+            f"{group.name.removesuffix(' copper')}: planned in copper by the fabric, but no copper"
+            f" cable of {optics[0].length_m:g} m fits these cages link by link: optics instead."
         )
 
 

@@ -1,6 +1,6 @@
 """All fabrics side by side: what each needs, what it costs and draws, how fast it trains."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar
@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
+from netplan.costing.lifetime import lifetime
 from netplan.costing.materials import BillItem
 from netplan.costing.prices import PART_NAMES
 from netplan.costing.pricing import books_in_use
@@ -15,13 +16,24 @@ from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES, require_switch
 from netplan.errors import InfeasibleError, InputError
 from netplan.performance.search import PlanSearch, PlanTime, SearchResult
+from netplan.questions.cost import NO_HIGH, open_above
 from netplan.questions.inputs import CatalogReader, replaced_lines
 from netplan.questions.pricing import CASES, SwitchQuestion, read_books
 from netplan.questions.question import asks, optional, several, shared
 from netplan.questions.training import TrainingQuestion, plan_notes, training_words
+from netplan.questions.verdict import (
+    Basis,
+    Candidate,
+    Probe,
+    Terms,
+    Verdict,
+    VerdictQuestion,
+    bandwidth_needed,
+    decide,
+)
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.quantities import Scale, listed, quantity
+from netplan.reports.quantities import Scale, listed
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -43,7 +55,6 @@ from netplan.workloads.accelerators import ACCELERATORS
 BASELINE = "rail-optimized"
 PETA = 1e15
 DOLLAR = "USD"
-NEARLY_AS_FAST = 0.05
 SAME_ON_ALL = {
     "nic_port": "network cards",
     "hb_gear": "gear inside HB domains",
@@ -84,6 +95,14 @@ class FabricRow(Struct, frozen=True):
         return self.bill is not None and self.cost is not None and not self.bill.unpriced_apart
 
     @property
+    def modules(self) -> int | None:
+        """Optical modules as they are billed: one a cage, however many links it carries [1]."""
+        if self.bill is None:
+            return self.fabric.transceivers if self.fabric else None
+        lines = (item.line for item in self.bill.quote.items)
+        return sum(line.order for line in lines if line.category == "transceivers")
+
+    @property
     def count_status(self) -> str | None:
         """Whether its counts divide evenly."""
         return ("exact" if self.fabric.exact else "wireable") if self.fabric else None
@@ -119,6 +138,20 @@ class FabricRow(Struct, frozen=True):
         useful = self.effective_flops_per_s
         return self.cost.base / (useful / PETA) if self.cost and useful else None
 
+    def candidate(self, terms: Terms | None) -> Candidate:
+        """The row as the verdict sees it."""
+        bill = self.bill
+        return Candidate(
+            name=self.name,
+            price=self.cost.base if self.cost else 0.0,
+            complete=self.cost_complete,
+            time_s=self.time_s,
+            life=lifetime(bill.capital, bill.draw.typical_w, terms.running)
+            if bill and terms
+            else None,
+            gpu_bytes_per_s=self.fabric.gpu_bytes_per_s if self.fabric else 0.0,
+        )
+
     def to_dict(self, currency: str = DOLLAR) -> dict[str, Any]:
         """The row as the command line prints it in JSON; dollars where that is the currency."""
         fabric, best = self.fabric, self.best
@@ -130,6 +163,8 @@ class FabricRow(Struct, frozen=True):
             "switches": value_at(fabric, "switches"),
             "links": value_at(fabric, "link_count"),
             **values_at(fabric, "transceivers", "copper_cables", "nic_ports", "spare_ports"),
+            "modules": self.modules,
+            **values_at(fabric, "ports_per_gpu", "gpu_bytes_per_s"),
             "count_status": self.count_status,
             "switches_lower_bound": value_at(fabric, "switches_lower_bound"),
             "switch_tiers": [asdict(tier) for tier in fabric.tiers] if fabric else [],
@@ -153,15 +188,6 @@ class FabricRow(Struct, frozen=True):
         }
 
 
-class Verdict(Struct, frozen=True):
-    """What to buy: the fabric, the rule that chose it, a sentence, and who is as good."""
-
-    fabric: str
-    rule: str
-    sentence: str
-    tied: tuple[str, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class Comparison(Answer):
     """The answer of :func:`netplan.compare`."""
@@ -169,6 +195,8 @@ class Comparison(Answer):
     inputs: dict[str, Any]
     rows: tuple[FabricRow, ...]
     currency: str
+    terms: Terms | None = None
+    probe: Probe | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan compare --format json``."""
@@ -177,7 +205,7 @@ class Comparison(Answer):
             self.inputs,
             currency=self.currency,
             fabrics=[row.to_dict(self.currency) for row in self.rows],
-            verdict=asdict(verdict) | {"tied": list(verdict.tied)} if verdict else None,
+            verdict=verdict.to_dict() if verdict else None,
         )
 
     def sections(self) -> Iterator[Section]:
@@ -190,8 +218,11 @@ class Comparison(Answer):
             timed = [NAME, *plan_columns(interleaved=interleaved), *TRAINING]
             yield Table("fabrics", timed, self.rows)
         yield Table("fabrics", NOTES, self.rows, only="programs")
-        if self.verdict:
-            yield Paragraph(self.verdict.sentence, "strong")
+        verdict = self.verdict
+        if verdict:
+            yield Paragraph(verdict.sentence, "strong")
+            said = " ".join(change.sentence for change in verdict.changes)
+            yield Paragraph(f"Rule: {verdict.rule}.{' ' if said else ''}{said}")
         yield Notes.of(((row.name, row.notes) for row in self.rows), "all fabrics")
 
     def _heading(self) -> Heading:
@@ -217,10 +248,11 @@ class Comparison(Answer):
             yield column("range", _span, title="low-high", form="code", data=False)
         yield column("cost_low", "cost.low", shown="never")
         yield column("cost_high", "cost.high", shown="never")
-        yield column("cost_per_gpu", title=f"{self.currency}/GPU")
+        yield column("cost_per_gpu", title=f"{self.currency}/GPU", shown="wide")
         yield from dollar_columns(self.currency)
         yield column("cost_complete", shown="never")
-        yield from columns("cost_reduction", "power_w")
+        yield column("cost_reduction")
+        yield column("power_w", mark=_unpowered)
 
     def _legend(self) -> Iterator[str]:
         """What the signs in the tables mean, those that occur."""
@@ -232,34 +264,23 @@ class Comparison(Answer):
         yield f"saves: against {BASELINE}.{absent}"
         if not all(row.fabric.exact for row in rows if row.fabric):
             yield "*: does not divide evenly; as built (the port lower bound is in the notes)."
-        if not all(row.cost_complete for row in rows):
-            yield "≥: parts without a price in this book are left out (see the notes)."
+        if any(bill.cost and bill.cost.spread and open_above(bill) for bill in bills):
+            yield NO_HIGH
+        if not all(row.cost_complete for row in rows) or any(_unpowered(row)[0] for row in rows):
+            yield "≥: parts without a price, or a power, are left out (see the notes)."
 
     @property
     def verdict(self) -> Verdict | None:
-        """The lowest cost among the fabrics that train about as fast; None without prices."""
-        limit_s = nearly_fastest_s(row.time_s for row in self.rows)
-        priced = [(row.cost.base, row) for row in self.rows if row.cost]
-        fit = [(base, row) for base, row in priced if row.cost_complete and row.time_s <= limit_s]
-        if not fit:
-            return None
-        start, rule = "", "lowest cost"
-        if limit_s < inf:
-            within = quantity("mfu").shown(NEARLY_AS_FAST)
-            start = f"Within {within} of the fastest, "
-            rule = f"lowest cost within {within} of the fastest iteration time"
-        least = min(base for base, _ in fit)
-        best = [row.name for base, row in fit if base == least]
-        passed = [row.name for base, row in priced if base < least and not row.cost_complete]
-        aside = f" ({', '.join(passed)} aside: no price for some parts)" if passed else ""
-        verb = "costs least" if len(best) == 1 else "tie for the least cost"
-        sentence = f"{start}{listed(best)} {verb}{aside}: {least / 1e6:,.1f} M {self.currency}."
-        return Verdict(best[0], rule, sentence, tuple(best[1:]))
+        """What to buy, by the rule of the question; None where nothing can be compared."""
+        return decide([row.candidate(self.terms) for row in self.rows], self.basis, self.probe)
 
-
-def nearly_fastest_s(times_s: Iterable[float]) -> float:
-    """Longest iteration that counts as fast as the shortest; infinite where none is timed [s]."""
-    return min(times_s, default=inf) * (1 + NEARLY_AS_FAST)
+    @property
+    def basis(self) -> Basis:
+        """What the verdict is decided by."""
+        inputs = self.inputs
+        run = self.terms.run(inputs["gpus"]) if self.terms else None
+        money = Scale(1e6, f"M {self.currency}", 1)
+        return Basis(inputs["rule"], inputs["within"], run, money)
 
 
 def _incomplete(row: FabricRow) -> tuple[str, str]:
@@ -274,7 +295,16 @@ def _uneven(row: FabricRow) -> tuple[str, str]:
 
 def _span(row: FabricRow) -> str | None:
     """Low to high in millions."""
-    return f"{row.cost.low / 1e6:,.0f}-{row.cost.high / 1e6:,.0f}" if row.cost else None
+    cost = row.cost
+    if cost is None or row.bill is None:
+        return None
+    least = cost.base if open_above(row.bill) else None
+    return Scale(1e6, "", 0).span(cost.low, cost.high, least=least)
+
+
+def _unpowered(row: FabricRow) -> tuple[str, str]:
+    """The sign of a power that leaves parts out."""
+    return ("≥ " if row.bill and row.bill.unpowered_apart else ""), ""
 
 
 def dollar_columns(currency: str, row: str = "") -> Iterator[Column[Any]]:
@@ -295,8 +325,11 @@ COUNTS: tuple[Column[FabricRow], ...] = (
     column("spare_ports", "fabric.spare_ports", shown="wide"),
     column("links", "fabric.link_count", shown="wide"),
     column("copper_cables", "fabric.copper_cables", shown="wide"),
-    column("transceivers", "fabric.transceivers"),
+    column("modules"),
+    column("transceivers", "fabric.transceivers", shown="never"),
     column("nic_ports", "fabric.nic_ports", shown="never"),
+    column("ports_per_gpu", "fabric.ports_per_gpu"),
+    column("gpu_bytes_per_s", "fabric.gpu_bytes_per_s"),
 )
 PARTS = ("compute", "tensor_comm", "pipeline_comm", "data_comm", "bubble")
 DEGREES = ("tensor", "context", "expert", "pipeline", "data")
@@ -341,7 +374,9 @@ FABRIC_ORDER = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(TrainingQuestion[Comparison], SwitchQuestion[Comparison]):
+class Compare(
+    VerdictQuestion[Comparison], TrainingQuestion[Comparison], SwitchQuestion[Comparison]
+):
     """Put all fabrics side by side: what each needs, costs and draws, and how fast it trains.
 
     Names are catalog names (see ``netplan catalog list``) or paths to files.
@@ -385,6 +420,9 @@ class Compare(TrainingQuestion[Comparison], SwitchQuestion[Comparison]):
             hall=reader.named(FLOOR_PLANS, self.floor_plan),
         )
         specs = [reader.load(FABRICS, name) for name in self.fabrics or FABRIC_ORDER]
+        currency = books.prices.currency
+        run = (search.training.model, search.training.batch)
+        terms = self.terms(reader, run, books.prices, currency)
         sizing = self.sized(on)
         require_switch(books.switch, specs, sizing, reader.roots)
         inputs = self.inputs(
@@ -397,7 +435,8 @@ class Compare(TrainingQuestion[Comparison], SwitchQuestion[Comparison]):
         rows = _rows(specs, sizing, search if self.timing else None, books)
         if all(row.fabric is None for row in rows):
             raise InfeasibleError(f"{rows[0].name}: {rows[0].notes[-1]}")
-        return Comparison(inputs, rows, books.prices.currency)
+        probe = _probe(specs, sizing, search) if self.timing else None
+        return Comparison(inputs, rows, currency, terms, probe)
 
 
 compare = asks(Compare)
@@ -421,6 +460,24 @@ def _rows(
         saved = 1 - row.cost.base / baseline if row.cost and baseline else None
         rows.append(replace(timed_row(row, found), cost_reduction=saved))
     return tuple(rows)
+
+
+def _probe(specs: Sequence[FabricSpec], sizing: Sizing, search: PlanSearch) -> Probe:
+    """Work out at which network bandwidth a fabric trains within a time."""
+    known = {spec.name: spec for spec in specs}
+
+    def probe(name: str, limit_s: float) -> float | None:
+        def time_s(times: float) -> float:
+            rate = times * sizing.network_bytes_per_s
+            fabric = build_fabric(known[name], replace(sizing, network_bytes_per_s=rate))
+            found = search.on(fabric.levels)
+            return found.plans[0].iteration_time_s if isinstance(found, SearchResult) else inf
+
+        times = bandwidth_needed(time_s, limit_s)
+        whole = build_fabric(known[name], sizing).gpu_bytes_per_s
+        return None if times is None else times * whole
+
+    return probe
 
 
 def _baseline(sizing: Sizing, books: BillBooks) -> float:

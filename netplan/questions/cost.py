@@ -127,14 +127,25 @@ class CostAnswer(Answer):
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """The fabric of the lowest base price against each of the others."""
-        ranked = sorted(self.bills, key=lambda bill: (bill.capital.base, bill.name))
+        """The fabric of the lowest base price against each of the others.
+
+        Those without a price for what sets them apart are compared only if none has it.
+        """
+        whole = [bill for bill in self.bills if not bill.unpriced_apart] or self.bills
+        ranked = sorted(whole, key=lambda bill: (bill.capital.base, bill.name))
         return tuple(_compare(ranked[0], other) for other in ranked[1:])
 
     @property
     def statements(self) -> list[str]:
         """One sentence on every fabric dearer than the cheapest: what would turn that round."""
-        return [_sentence(comparison, self.currency) for comparison in self.comparisons]
+        compared = self.comparisons
+        said = [_sentence(comparison, self.currency) for comparison in compared]
+        known = {name for one in compared for name in (one.cheaper, one.dearer)}
+        for bill in self.bills if known else ():
+            if bill.name not in known:
+                parts = listed(list(dict.fromkeys(line.item for line in bill.unpriced_apart)))
+                said.append(f"{bill.name} is not compared: no price for {parts}.")
+        return said
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan cost --format json``."""
@@ -201,13 +212,15 @@ class CostAnswer(Answer):
             column("fabric", "name"),
             column("currency", lambda _: self.currency, shown="never"),
             column(scale.of_money("cost_base"), "bill.capital.base", mark=incomplete),
-            span_column("bill.capital", scale),
+            span_column("bill.capital", scale, unbound=no_high),
             column("cost_low", "bill.capital.low", shown="never"),
             column("cost_high", "bill.capital.high", shown="never"),
             column("cost_per_gpu", "bill.per_gpu.base", title=f"{self.currency}/GPU"),
             column("power_w", "bill.power_w"),
             column(year, "bill.life.per_year.base"),
-            span_column("bill.life.per_year", scale, "low-high/year", shown="wide"),
+            span_column(
+                "bill.life.per_year", scale, "low-high/year", shown="wide", unbound=no_high
+            ),
             column(energy, "bill.life.energy_per_year.base", shown="wide"),
             column(life, "bill.life.total.base", shown="wide"),
         ]
@@ -215,26 +228,47 @@ class CostAnswer(Answer):
         legend = [f"{amounts}; cost/year: annuity of the price, and energy."]
         if any(bill.quote.unpriced for bill in self.bills):
             legend.append("≥: lines without a price in this book are not in the sum.")
+        if any(bill.capital.spread and open_above(bill) for bill in self.bills):
+            legend.append(NO_HIGH)
         return Table("fabrics", columns, self.rows, legend=tuple(legend))
 
     def _drivers(self) -> Iterator[Section]:
         """Tornado: each part alone at its low and high price, the largest swing first."""
-        money = self.scale.of_money
+        scale, money = self.scale, self.scale.of_money
         columns: list[Column[tuple[FabricBill, Driver]]] = [
             column("fabric", "0.name"),
             column("part", lambda row: part_words(row[1].part), title="Part", form="prose"),
-            column(money("at_low", "total at low"), "1.at_low"),
-            column(money("at_high", "at high"), "1.at_high"),
+            column("share", lambda row: row[1].amount / row[0].capital.base, title="of price"),
+            column(money("at_low", "total at low"), "1.at_low", mark=_unstated("low")),
+            column(money("at_high", "at high"), "1.at_high", mark=_unstated("high")),
             column(money("swing", "swing"), "1.swing"),
+            column("stated", "1.stated", shown="never"),
         ]
+        # People add up what they see: the swing of the rounded totals.
+        seen = [*columns[:-2], column(money("swing", "swing"), lambda row: _seen(row[1], scale))]
         rows = [(bill, driver) for bill in self.bills for driver in bill.drivers]
         first = [(bill, one) for bill in self.bills for one in bill.drivers[:DRIVERS_SHOWN]]
         title = f"What drives the price: one part at its low and high, in {self.scale.title}"
         yield Table("drivers", columns, rows, only="programs")
-        yield Table("drivers", columns, first, title=title, only="people")
+        if any(driver.swing for _, driver in rows):
+            legend = (NO_SPREAD,) if any(one.stated != BOTH_ENDS for _, one in first) else ()
+            yield Table("drivers", seen, first, title, legend, only="people")
 
 
-DRIVERS_SHOWN = 5
+DRIVERS_SHOWN = 8
+BOTH_ENDS = "low and high"
+NO_SPREAD = "?: the book has no such price for this part, which stands at base."
+
+
+def _seen(driver: Driver, scale: Scale) -> float:
+    """Difference of the totals as they are rounded."""
+    low, high = (round(end / scale.factor, scale.digits) for end in (driver.at_low, driver.at_high))
+    return (high - low) * scale.factor
+
+
+def _unstated(end: str) -> Callable[[tuple[FabricBill, Driver]], tuple[str, str]]:
+    """The sign of a total at an end that the price of the part does not have."""
+    return lambda row: ("", "" if end in row[1].stated else "?")
 
 
 class BillRow(NamedTuple):
@@ -271,7 +305,7 @@ def bill_table(
             lambda row: row.total.base if row.total else "",
             mark=lambda row: ("", "") if row.priced else _lacking(bill),
         ),
-        span_column("total", scale, none=""),
+        span_column("total", scale, none="", unbound=lambda row: _line_unbound(bill, row)),
     ]
     return Table(
         f"bill of {bill.name}",
@@ -284,20 +318,46 @@ def bill_table(
     )
 
 
+def open_above(bill: Bill) -> bool:
+    """Whether the high of a bill is too low: a part has no price, or its price no high."""
+    items = bill.quote.items
+    return any(item.price is None or item.price.high is None for item in items if item.line.order)
+
+
+def no_high(row: Any) -> bool:  # noqa: ANN401 - a bill, or a row that has one
+    """Whether the high of a row's bill is too low."""
+    bill = getattr(row, "bill", row)
+    return bill is not None and open_above(bill)
+
+
+def _line_unbound(bill: FabricBill, row: "BillRow") -> bool:
+    """Whether a line, or the total of a bill, has no known high."""
+    if row.priced is None:
+        return open_above(bill)
+    return row.priced.price is not None and row.priced.price.high is None
+
+
+NO_HIGH = "+: or more, since the book has no high, or no price, for some parts."
+
+
 def span_column(
     path: str,
     scale: Scale,
     title: str = "low-high",
     *,
-    between: str = "-",
     shown: Shown = "always",
     none: str | None = None,
+    unbound: Callable[[Any], bool] = lambda _: False,
 ) -> Column[Any]:
-    """A column of amounts from low to high, for people."""
+    """A column of amounts from low to high, for people; ``unbound`` ones have no known high."""
+    between = " to " if " to " in title else "-"
 
     def get(row: object) -> Cell:
         amount = value_at(row, path)
-        return scale.span(amount.low, amount.high, between=between) if amount else none
+        if not amount:
+            return none
+        least = amount.base if unbound(row) else None
+        return scale.span(amount.low, amount.high, between=between, least=least)
 
     return column("range", get, title=title, form="code", shown=shown, data=False)
 

@@ -14,7 +14,7 @@ from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.switches import SwitchModel
 from netplan.errors import InfeasibleError, InputError
 from netplan.questions.compare import FabricRow, priced_row
-from netplan.questions.inputs import sizing_on
+from netplan.questions.inputs import Ports, sizing_on
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
@@ -118,6 +118,8 @@ class Axes(Struct, frozen=True):
     oversubscriptions: tuple[float, ...]
     """Empty for 1:1, 2:1, 3:1, 4:1 and the fabric's own."""
 
+    ports: Ports = "shared"
+
     def choices(self, gpus: int) -> Iterator[Choice]:
         """Every choice, in the order of the axes."""
         for spec in self.specs:
@@ -148,6 +150,7 @@ def build_space(axes: Axes, accelerator: Accelerator, gpus: int, books: BillBook
             radix=choice.switch.radix,
             hb_size=choice.hb_size,
             oversubscription=choice.oversubscription,
+            ports=axes.ports,
         )
         try:
             fabric = build_fabric(choice.spec, sizing)

@@ -13,7 +13,7 @@ from netplan.performance.plan import PlanTime
 from netplan.performance.proof import Found, Levels, Searches
 from netplan.questions.compare import FabricRow, dollar_columns, plan_columns
 from netplan.questions.constraints import Verdict, unpriced_parts
-from netplan.questions.cost import span_column
+from netplan.questions.cost import no_high, span_column
 from netplan.questions.designs import (
     Design,
     Objective,
@@ -206,7 +206,9 @@ class Optimization(Answer):
         base = scale.of_money("cost_base")
         yield column(base, "row.cost.base", shown="always" if cost else "never")
         if cost and any(one.spread for one in costs):
-            yield span_column("row.cost", replace(scale, digits=0))
+            yield span_column(
+                "row.cost", replace(scale, digits=0), unbound=lambda row: no_high(row.row)
+            )
         yield column("cost_low", "row.cost.low", shown="never")
         yield column("cost_high", "row.cost.high", shown="never")
         yield from dollar_columns(self.currency, "row.")
@@ -219,7 +221,7 @@ class Optimization(Answer):
             more = len(row.equal) - len(named)
             if named:
                 rest = f"; and {more:,} more" if more else ""
-                yield f"Exactly as good as {row.number}: {'; '.join(named)}{rest}."
+                yield f"As good as {row.number} in both: {'; '.join(named)}{rest}."
 
     def _amount(self, value: float) -> str:
         return money(value, self.currency) if self.objective == "cost" else si(value, "W")
@@ -228,17 +230,20 @@ class Optimization(Answer):
         """Where the front bends, and what the next step costs for each percent of speed."""
         cost = self.objective == "cost"
         if len(self.rows) == 1:
-            verb = "costs" if cost else "draws"
-            return f"One design beats all others: none {verb} less, and none trains faster."
+            verb, equals = "costs" if cost else "draws", len(self.rows[0].equal)
+            who = "One design beats" if not equals else f"{equals + 1:,} equal designs beat"
+            return f"{who} all others: none {verb} less, and none trains faster."
         at = self.knee or 0
         value, time_s = self.points[at]
         step = self.step(at)
         start = "Knee of the front" if self.knee else "Cheapest" if cost else "Least power"
+        near = self.inputs["within"]
+        doubt = f", which is within the model's error of {100 * near:g} %"
         return (
             f"{start}: {at + 1} ({label(self.rows[at].design)}), {self._amount(value)} and"
             f" {time_s:.3f} s. The next step, to {at + 2}, is {100 * step.faster:.2g} % faster for"
             f" {self._amount(step.price)} more: {self._amount(step.per_percent)} for each"
-            " percent of speed."
+            f" percent of speed{doubt if step.faster <= near else ''}."
         )
 
     def _proof(self) -> Iterator[str]:

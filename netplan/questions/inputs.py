@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from netplan.catalog import Record, Shelf, unknown_name, user_roots
 from netplan.documents import read_scalar
 from netplan.errors import InputError
 from netplan.topologies.fabric import Sizing
 from netplan.workloads.accelerators import Accelerator
+
+Ports = Literal["shared", "full"]
+"""What the links of a GPU on a direct fabric have: one port together, or one each."""
 
 RecordT = TypeVar("RecordT", bound=Record)
 
@@ -93,11 +96,15 @@ def sizing_on(
     radix: int,
     hb_size: int | None = None,
     oversubscription: float | None = None,
+    ports: Ports = "shared",
 ) -> Sizing:
     """Size a cluster of one accelerator.
 
-    An HB domain that nobody asked for is the accelerator's own, cut to the cluster.
+    An HB domain that nobody asked for is the accelerator's own, cut to the cluster. Links of a
+    direct fabric share the network bandwidth of a GPU, unless each is to have a ``full`` port.
     """
+    if ports not in get_args(Ports):
+        raise InputError(f"unknown --ports {ports!r:.40}: use {' or '.join(get_args(Ports))}")
     return Sizing(
         gpus=gpus,
         radix=radix,
@@ -108,4 +115,5 @@ def sizing_on(
         network_latency_s=accelerator.network_latency_s,
         oversubscription=oversubscription,
         chip_ports=accelerator.chip_ports,
+        shared_port=ports == "shared",
     )

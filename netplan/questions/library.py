@@ -15,8 +15,11 @@ BILL_ROLES = {"accelerator", "prices", "power", "cabling", "switch", "fabric", "
 COST_ROLES = frozenset(BILL_ROLES | {"economics", "network"})
 """Roles of the files that `netplan.questions.cost.cost` reads."""
 
-COMPARE_ROLES = frozenset(BILL_ROLES | {"model", "iteration-model"})
+COMPARE_ROLES = frozenset(BILL_ROLES | {"model", "iteration-model", "economics"})
 """Roles of the files that `netplan.questions.compare.compare` reads."""
+
+ECONOMICS_ROLES = frozenset({"economics"})
+"""Roles of the files that the terms of a training run are read from."""
 
 FAULT_ROLES = frozenset({"accelerator", "model", "prices", "iteration-model", "fabric"})
 """Roles of the files that `netplan.questions.faults.faults` reads, of those of a report."""

@@ -30,7 +30,7 @@ from netplan.reports.sections import (
     column,
     columns,
 )
-from netplan.topologies.expand import expand
+from netplan.topologies.expand import expand, lacks_domains, with_domains
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.algorithms import Collective
@@ -108,7 +108,7 @@ class LoadsAnswer(Answer):
             hottest=[asdict(link) for link in self.hottest],
         )
         if self.run is None:
-            return found | {"bounds_s": self.bounds_s}
+            return found | {"bounds_s": self.bounds_s, "notes": list(self.notes)}
         return found | {
             "plan": self.run.timed.plan.to_dict(),
             "collectives": [{**asdict(one), "ratio": one.ratio} for one in self.collectives],
@@ -249,7 +249,7 @@ class Loads(RunQuestion[LoadsAnswer]):
         )
 
     def _of_matrix(self, path: Path) -> LoadsAnswer:
-        graph, replaced = self._graph()
+        graph, replaced, notes = self._graph()
         matrix = _load_matrix(path, graph.gpus)
         asked = self.inputs(
             hb_size=graph.hb_size,
@@ -258,7 +258,8 @@ class Loads(RunQuestion[LoadsAnswer]):
             set=replaced,
         )
         routed = self._routed(asked, graph, matrix)
-        return replace(routed, bounds_s=_bounds(graph) if self.bounds else {})
+        bounds_s = _bounds(graph) if self.bounds else {}
+        return replace(routed, bounds_s=bounds_s, notes=notes)
 
     def _routed(
         self, inputs: dict[str, object], graph: FabricGraph, matrix: TrafficMatrix
@@ -275,14 +276,24 @@ class Loads(RunQuestion[LoadsAnswer]):
             total_bytes=matrix.total_bytes,
         )
 
-    def _graph(self) -> tuple[FabricGraph, dict[str, object]]:
-        """Somebody's graph, or that of a fabric of the catalog; and the values replaced in it."""
-        if self.graph is not None:
-            return read_graph(Path(self.graph), hb_size=self.hb_size), {}
+    def _graph(self) -> tuple[FabricGraph, dict[str, object], tuple[str, ...]]:
+        """Somebody's graph, or that of a fabric of the catalog; values replaced, and notes."""
         reader = CatalogReader(self.catalog, self.overrides)
-        on, spec = reader.load(ACCELERATORS, self.accelerator), reader.load(FABRICS, self.fabric)
-        sizing = self.sized(on)
-        return expand(spec, sizing), reader.replaced()
+        on = reader.load(ACCELERATORS, self.accelerator)
+        if self.graph is None:
+            spec = reader.load(FABRICS, self.fabric)
+            return expand(spec, self.sized(on)), reader.replaced(), ()
+        found = read_graph(Path(self.graph), hb_size=self.hb_size)
+        notes: tuple[str, ...] = ()
+        if lacks_domains(found):
+            found = with_domains(found, on.hb_bytes_per_s)
+            said = (
+                f"{self.graph} has no links inside HB domains: each of {found.hb_size:,} GPUs, in"
+                f" the order of their names, has a switch at {si(on.hb_bytes_per_s, 'B/s')} a GPU,"
+                f" as {on.name} has it; --accelerator gives others."
+            )
+            notes = (said,)
+        return found, reader.replaced(), notes
 
 
 loads = asks(Loads)

@@ -37,6 +37,7 @@ from netplan.questions.inputs import CatalogReader, sizing_on
 from netplan.questions.pricing import packet_ports, read_books
 from netplan.questions.question import GpusQuestion, asks, optional, several, shared
 from netplan.questions.training import TrainingQuestion
+from netplan.questions.verdict import WITHIN
 from netplan.records import replace
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.units import gbps
@@ -102,6 +103,7 @@ class Optimize(TrainingQuestion[Optimization], GpusQuestion[Optimization]):
     objective: Objective = shared(
         "What is set against iteration time.", "choice", flag="--for", choices=("cost", "power")
     )
+    within: float = shared(WITHIN, "percent")
     prices: str = shared("Price book.")
     power: str = shared("Power book.")
     cabling: str = shared("Modules and cables.")
@@ -144,6 +146,7 @@ class Optimize(TrainingQuestion[Optimization], GpusQuestion[Optimization]):
             hb_sizes=tuple(dict.fromkeys(self.hb_sizes)) or _default_domains(on, self.gpus),
             switches=self._switches(reader, gbps(on.network_bytes_per_s), limits),
             oversubscriptions=tuple(dict.fromkeys(self.oversubscriptions)),
+            ports=self.ports,
         )
         _check(axes, on, self.gpus)
         search = self.search(training)

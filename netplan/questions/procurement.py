@@ -14,7 +14,7 @@ from netplan.catalog import Shelf
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.lifetime import ECONOMICS_BOOKS
 from netplan.costing.power import POWER_BOOKS
-from netplan.costing.prices import PRICE_BOOKS
+from netplan.costing.prices import PRICE_BOOKS, PriceBook
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InputError
 from netplan.performance.iteration_model import ITERATION_MODELS
@@ -25,6 +25,7 @@ from netplan.questions.inputs import CatalogReader
 from netplan.questions.library import (
     COMPARE_ROLES,
     COST_ROLES,
+    ECONOMICS_ROLES,
     FAULT_ROLES,
     REPORTS,
     ReportDefinition,
@@ -34,16 +35,19 @@ from netplan.questions.pricing import PricingQuestion
 from netplan.questions.procurement_answer import Procurement
 from netplan.questions.question import asks, default_of, optional, several
 from netplan.questions.training import TrainingQuestion
+from netplan.questions.verdict import VerdictQuestion
 from netplan.records import replace
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.models import MODELS
+from netplan.workloads.models import MODELS, Model
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(TrainingQuestion[Procurement], PricingQuestion[Procurement]):
+class Report(
+    VerdictQuestion[Procurement], TrainingQuestion[Procurement], PricingQuestion[Procurement]
+):
     """Write what a buyer sends to suppliers: verdict, prices, bill, drawing, sources.
 
     The HTML file holds its charts and needs no network; the same question gives the same bytes.
@@ -82,7 +86,6 @@ class Report(TrainingQuestion[Procurement], PricingQuestion[Procurement]):
         "A section on failures, too.", "flag", flag="--faults", default=False
     )
     fail: Sequence[str] = several("Parts that fail there together.", metavar="PART")
-    tokens: float | None = optional("Tokens of a training run.", "real", otherwise="the model's")
     date: str = optional("Date to print.", default="", metavar="YYYY-MM-DD", otherwise="none")
 
     def ask(self) -> Procurement:
@@ -101,9 +104,12 @@ class Report(TrainingQuestion[Procurement], PricingQuestion[Procurement]):
             # Spares, years and halls are other questions there, which nobody has asked here.
             apart, only = ("spares", "years", "floor_plan"), library.only(texts, FAULT_ROLES)
             broken = asked.part(Faults, apart=apart, overrides=only).ask()
-        answer = Procurement(definition, priced, compared, library, self.date, self.tokens, broken)
-        _ = answer.run_tokens  # refuses a bad number before anything is written
-        return answer
+        run = (library.one(Model), compared.inputs["batch"])
+        read = CatalogReader(self.catalog, library.only(texts, ECONOMICS_ROLES))
+        terms = asked.terms(read, run, library.one(PriceBook), priced.currency)
+        return Procurement(
+            definition, priced, compared, library, self.date, self.tokens, broken, terms
+        )
 
     def _completed(self, definition: ReportDefinition) -> "Report":
         """The question with what the report's definition says: fabrics and price book."""

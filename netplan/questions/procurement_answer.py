@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from math import ceil, inf
+from math import ceil
 from typing import Any
 
 from markupsafe import Markup
@@ -16,9 +16,17 @@ from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.lifetime import EconomicsBook
 from netplan.costing.prices import PriceBook
 from netplan.costing.ranges import Range
-from netplan.errors import CatalogError, InputError
+from netplan.errors import CatalogError
 from netplan.questions.compare import PETA, Comparison
-from netplan.questions.cost import CostAnswer, Priced, bill_table, incomplete, span_column
+from netplan.questions.cost import (
+    BOTH_ENDS,
+    CostAnswer,
+    Priced,
+    bill_table,
+    incomplete,
+    no_high,
+    span_column,
+)
 from netplan.questions.faults_answer import FaultsAnswer
 from netplan.questions.library import Chapter, Library, ReportDefinition
 from netplan.questions.pricing import CASES, prices_in_use
@@ -29,9 +37,19 @@ from netplan.questions.procurement_charts import (
     speed_chart,
 )
 from netplan.questions.recommendation import Recommendation, recommend
+from netplan.questions.verdict import Basis, Terms, run_tokens
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer
-from netplan.reports.quantities import DASH, Cell, Form, Quantity, Scale, part_words, quantity
+from netplan.reports.quantities import (
+    DASH,
+    Cell,
+    Form,
+    Quantity,
+    Scale,
+    listed,
+    part_words,
+    quantity,
+)
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -44,11 +62,9 @@ from netplan.reports.sections import (
 )
 from netplan.topologies.drawing import fabric_drawing, rack_drawing
 from netplan.version import __version__
-from netplan.workloads.closed_forms import layer_parameters
 from netplan.workloads.models import Model
 
 KILO = 1e3
-TOKENS_PER_PARAMETER = 20
 DAY_S = 86_400.0
 YEAR_S = 365 * DAY_S
 
@@ -78,29 +94,18 @@ class Procurement(Answer):
     date: str = ""
     tokens: float | None = None
     faults: FaultsAnswer | None = None
+    terms: Terms | None = None
 
     @property
     def run_tokens(self) -> tuple[float, str]:
         """Tokens of one training run [1], and where the number comes from.
-
-        Where neither the question nor the model's file says it, 20 a parameter are taken (Hoffmann
-        et al., Training Compute-Optimal Large Language Models, arXiv:2203.15556), embeddings aside.
 
         Raises
         ------
         InputError
             If the number asked for is not positive.
         """
-        given, model = self.tokens, self.library.one(Model)
-        if given is not None:
-            if not 0 < given < inf:
-                raise InputError(f"--tokens {given:g} is out of range: give a number above 0")
-            return given, "as asked"
-        if model.training_tokens is not None:
-            return model.training_tokens, "the model's own"
-        return TOKENS_PER_PARAMETER * float(
-            model.layers * layer_parameters(model)
-        ), "20 a parameter"
+        return run_tokens(self.library.one(Model), self.tokens)
 
     @property
     def runs(self) -> tuple[TrainingRun, ...]:
@@ -153,12 +158,17 @@ class Procurement(Answer):
     @property
     def recommendation(self) -> Recommendation:
         """What to order."""
-        return recommend(self.cost, self.times_s)
+        inputs = self.comparison.inputs
+        run = self.terms.run(inputs["gpus"]) if self.terms else None
+        basis = Basis(inputs["rule"], inputs["within"], run, self.cost.scale)
+        return recommend(self.cost, self.times_s, basis, self.comparison.probe)
 
     @property
     def chosen(self) -> FabricBill:
-        """Bill that the report shows in full: the recommended one, else the cheapest."""
-        name = self.recommendation.fabric
+        """Bill that the report shows in full: the recommended one, else the cheapest of a tie."""
+        recommended = self.recommendation
+        tied = recommended.verdict.tied if recommended.verdict else ()
+        name = recommended.fabric or next(iter(tied), "")
         cheapest = min(self.cost.bills, key=lambda bill: (bill.capital.base, bill.name))
         return next((bill for bill in self.cost.bills if bill.name == name), cheapest)
 
@@ -174,6 +184,7 @@ class Procurement(Answer):
             "recommended": recommended.fabric,
             "verdict": recommended.sentence,
             "reasons": list(recommended.reasons),
+            "decision": recommended.verdict.to_dict() if recommended.verdict else None,
             "faults": self.faults.to_dict() if self.faults else None,
             "training_runs": [asdict(run) for run in self.runs],
             "cost": self.cost.to_dict(),
@@ -243,7 +254,7 @@ def _comparison(answer: Procurement) -> Iterator[Section]:
     priced, scale = answer.cost, answer.cost.scale
     said = (
         "Price of the network, without servers and accelerators. ≥ marks a sum to which parts"
-        " without a price are still to be added."
+        " without a price are still to be added, + a range whose parts have no high in the book."
     )
     yield Heading("Fabrics side by side", (said,), "comparison")
     columns: list[Column[Priced]] = [
@@ -284,7 +295,19 @@ def _drivers(answer: Procurement) -> Iterator[Section]:
         yield Paragraph(f"{said} number.")
     else:
         said = "One part at a time at its lowest and highest price, all others at base: the top bar"
-        yield Paragraph(f"{said} is the price to negotiate first.", "quiet")
+        said = f"{said} is the price to negotiate first."
+        bare = [one for one in answer.chosen.drivers if one.stated != BOTH_ENDS]
+        if bare:
+            total = answer.chosen.capital.base
+            told = listed(
+                [
+                    f"{part_words(one.part)} ({one.stated}, {100 * one.amount / total:.0f} % of the"
+                    " price)"
+                    for one in bare
+                ]
+            )
+            said += f" Not known whole, so at base where nothing is stated: {told}."
+        yield Paragraph(said, "quiet")
         yield chart
     for statement in answer.cost.statements:
         yield Paragraph(statement)
@@ -306,7 +329,7 @@ def _running(answer: Procurement) -> Iterator[Section]:
         column("power_w", "draw.typical_w", title="power, kW"),
         column(used, f"life.{used}.base", title="MWh a year", scale=KILO),
         column(money("energy_per_year", energy), "life.energy_per_year.base"),
-        _range("life.energy_per_year", scale),
+        _range("life.energy_per_year", scale, lambda _: False),
         column(money("annuity_per_year", "annuity"), "life.annuity_per_year.base"),
         column(money("cost_per_year", "cost a year"), "life.per_year.base"),
         _range("life.per_year", scale),
@@ -320,18 +343,24 @@ def _running(answer: Procurement) -> Iterator[Section]:
 def _training_run(answer: Procurement) -> Iterator[Section]:
     """What the network costs one training run, and a useful PFLOP/s; nothing without timing."""
     unit, (tokens, whose) = answer.cost.currency, answer.run_tokens
+    bills = {bill.name: bill for bill in answer.cost.bills}
+
+    def unbound(run: TrainingRun) -> bool:
+        return no_high(bills[run.fabric])
+
     whole, useful = Scale(1.0, unit, 0), f"{unit} per useful PFLOP/s"
     columns: list[Column[TrainingRun]] = [
         column("fabric"),
         _told("iterations", form="count"),
         _told("days", form="fixed", digits=1),
         _told(f"network, {unit} a run", "run_cost", "cost.base", form="count"),
-        _range("cost", whole),
+        _range("cost", whole, unbound),
         _told(useful, "cost_per_effective_pflops", "price_per_pflops.base", form="count"),
-        _range("price_per_pflops", whole),
+        _range("price_per_pflops", whole, unbound),
     ]
+    billions = float(f"{tokens / 1e9:.3g}")
     said = (
-        f"{answer.inputs['model']} on {tokens / 1e9:,.3g} billion tokens ({whose}), without"
+        f"{answer.inputs['model']} on {billions:,g} billion tokens ({whose}), without"
         " interruptions; the network's annuity and energy in that time."
     )
     chosen = answer.chosen.name
@@ -531,9 +560,9 @@ def _ordered(category: str, row: Priced) -> int | None:
 SOURCE = _told("Source", form="prose")
 
 
-def _range(path: str, scale: Scale) -> Column[Any]:
+def _range(path: str, scale: Scale, unbound: Callable[[Any], bool] = no_high) -> Column[Any]:
     """A column of amounts from low to high."""
-    return span_column(path, scale, "low to high", between=" to ")
+    return span_column(path, scale, "low to high", unbound=unbound)
 
 
 def _value(value: object) -> str:

@@ -55,9 +55,12 @@ def running_chart(answer: CostAnswer) -> Chart:
 
 
 def driver_chart(answer: CostAnswer, bill: FabricBill, shown: int) -> Chart | None:
-    """Tornado of one fabric: its price with one part at low and at high; None without spreads."""
+    """Tornado of one fabric: its price with one part at low and at high; None without spreads.
+
+    A part without a spread has its name there, its share of the price, and no bar.
+    """
     money, drivers = answer.scale, bill.drivers[:shown]
-    if not drivers:
+    if not any(driver.swing for driver in drivers):
         return None
     base = bill.capital.base
     data = []
@@ -69,7 +72,7 @@ def driver_chart(answer: CostAnswer, bill: FabricBill, shown: int) -> Chart | No
         reach_out = [(end - base) / money.factor for end in ends.values()]
         bar = marks("bar", reach_out, range(len(drivers)), texts, name=name, orientation="h")
         data.append({**bar, "base": base / money.factor, "marker": {"color": colour}})
-    ticks = [_part_tick(driver) for driver in drivers]
+    ticks = [_part_tick(driver, base) for driver in drivers]
     title = f"Total, {money.title} (base {money.one(base)})"
     # From end to end of the swings: from zero they would be specks on a large total.
     reach = max(abs(getattr(d, end) - base) for d in drivers for end in ("at_low", "at_high"))
@@ -204,10 +207,13 @@ def _layout(ticks: Sequence[str], unit: str) -> dict[str, object]:
     }
 
 
-def _part_tick(driver: Driver) -> str:
-    """Name of a part over two lines: what, and at which speed."""
+def _part_tick(driver: Driver, total: float) -> str:
+    """Name of a part over two lines: what, at which speed, and what its price lacks."""
     what, at, speed = part_words(driver.part).partition(" at ")
-    return chart_label(what, 22) + (f"<br>{at.strip()} {chart_label(speed, 22)}" if at else "")
+    name = chart_label(what, 22) + (f"<br>{at.strip()} {chart_label(speed, 22)}" if at else "")
+    if driver.swing:
+        return name
+    return f"{name}<br>{driver.stated}, {100 * driver.amount / total:.0f} % of price"
 
 
 def _amounts(amount: Range, money: Scale) -> str:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from netplan.catalog import shipped_root, unknown_name, user_roots
 from netplan.documents import read_yaml
 from netplan.errors import CatalogError, InputError
-from netplan.questions.inputs import sizing_on
+from netplan.questions.inputs import Ports, sizing_on
 from netplan.reports.answer import Answer
 from netplan.topologies.fabric import Sizing
 from netplan.workloads.accelerators import Accelerator
@@ -254,6 +254,8 @@ def _defaults(path: Path, version: int) -> dict[str, dict[str, object]]:  # noqa
 
 def _wanted(known: object, value: object) -> str:
     """What a default has to be, for a value that is something else."""
+    if isinstance(known, float):
+        return f"give a number, such as {known}"
     if isinstance(known, int):
         return f"give a whole number, such as {known}"
     number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -311,7 +313,8 @@ def facts_of(question: type[Question[Any]], one: Field[Any], option: Option) -> 
 def shown_default(question: type[Question[Any]], one: Field[Any], option: Option) -> str:
     """Default of an input in words; empty if it must be given or is off."""
     if option.shared:
-        return str(default_of(question.command, one.name))
+        known = default_of(question.command, one.name)
+        return f"{known:.0%}" if option.kind == "percent" else str(known)
     if option.otherwise:
         return option.otherwise
     value = one.default
@@ -326,6 +329,12 @@ class GpusQuestion(Question[AnswerT_co]):
 
     gpus: int = required("GPUs in the cluster.", "whole", unit="GPUs", low=8, high=4_194_304)
     accelerator: str = shared("On which GPU.")
+    ports: Ports = optional(
+        "Links of a torus or BCube: shared (one port's rate, split) or full (a port each).",
+        "choice",
+        default="shared",
+        choices=("shared", "full"),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -348,4 +357,5 @@ class ClusterQuestion(GpusQuestion[AnswerT_co]):
             radix=self.radix,
             hb_size=self.hb_size,
             oversubscription=self.oversubscription,
+            ports=self.ports,
         )

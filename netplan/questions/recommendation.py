@@ -1,9 +1,9 @@
 """Which fabric to order, in one sentence, and the reasons for and against it.
 
-The rule is that of ``netplan compare``: of the fabrics that train within a few percent of the
-fastest, the one of the lowest base price. Only bills with a price for every switch, module and
-copper cable compete; fibre, racks, gear inside HB domains and the first card of each GPU may be
-without one.
+The rule is that of ``netplan compare`` (:mod:`netplan.questions.verdict`), on the bills of the
+order: spares, discount and networks beside included. Only bills with a price for every switch,
+module and copper cable compete; fibre, racks, gear inside HB domains and the first card of each GPU
+may be without one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,8 +12,8 @@ from math import inf
 from msgspec import Struct
 
 from netplan.costing.fabric_bill import FabricBill
-from netplan.questions.compare import nearly_fastest_s
-from netplan.questions.cost import CostAnswer
+from netplan.questions.cost import CostAnswer, open_above
+from netplan.questions.verdict import Basis, Candidate, Probe, Verdict, decide
 from netplan.reports.quantities import Scale, listed
 
 SAME_PACE = 1e-3
@@ -21,35 +21,55 @@ SAME_PACE = 1e-3
 
 
 class Recommendation(Struct, frozen=True):
-    """The fabric to order, None if no bill is complete; one sentence, then the reasons."""
+    """The fabric to order, None if none is; one sentence, then the reasons, and the verdict."""
 
     fabric: str | None
     sentence: str
     reasons: tuple[str, ...]
+    verdict: Verdict | None = None
 
 
-def recommend(answer: CostAnswer, times_s: Mapping[str, float]) -> Recommendation:
+def recommend(
+    answer: CostAnswer, times_s: Mapping[str, float], basis: Basis, probe: Probe | None = None
+) -> Recommendation:
     """Choose among the bills of an answer by the iteration times of the timed fabrics [s].
 
     Examples
     --------
     >>> from netplan.questions.cost import cost
     >>> answer = cost(gpus=32768, radix=128, prices="rail-only-2023")
-    >>> recommend(answer, {}).fabric
+    >>> recommend(answer, {}, Basis("near-fastest", 0.05, None, answer.scale)).fabric
     'rail-only'
     """
-    complete = [bill for bill in answer.bills if not bill.unpriced_apart]
-    limit_s = nearly_fastest_s(times_s.values())
-    fast = [bill for bill in complete if times_s.get(bill.name, inf) <= limit_s]
-    if fast:
-        chosen = min(fast, key=lambda bill: bill.capital.base)  # of equal ones the first
-        others = [bill for bill in complete if bill is not chosen]
-        slower = {name: time_s / min(times_s.values()) - 1 for name, time_s in times_s.items()}
-        sentence = _sentence(answer.scale, chosen, others, slower)
-        return Recommendation(
-            chosen.name, sentence, tuple(_reasons(answer, chosen, others, slower))
-        )
-    if complete:
+    candidates = [_candidate(bill, times_s) for bill in answer.bills]
+    verdict = decide(candidates, basis, probe)
+    if verdict is None:
+        return _none(answer, times_s)
+    rule = (f"Rule: {verdict.rule}.", *(change.sentence for change in verdict.changes))
+    if verdict.fabric is None:
+        return Recommendation(None, f"Order none yet: {verdict.sentence}", rule, verdict)
+    chosen = next(bill for bill in answer.bills if bill.name == verdict.fabric)
+    others = [bill for bill in answer.bills if not bill.unpriced_apart and bill is not chosen]
+    slower = {name: time_s / min(times_s.values()) - 1 for name, time_s in times_s.items()}
+    sentence = _sentence(answer.scale, chosen, others, slower)
+    reasons = _reasons(answer, chosen, others, slower)
+    return Recommendation(chosen.name, sentence, (*rule, *reasons), verdict)
+
+
+def _candidate(bill: FabricBill, times_s: Mapping[str, float]) -> Candidate:
+    return Candidate(
+        name=bill.name,
+        price=bill.capital.base,
+        complete=not bill.unpriced_apart,
+        time_s=times_s.get(bill.name, inf),
+        life=bill.life,
+        gpu_bytes_per_s=bill.fabric.gpu_bytes_per_s,
+    )
+
+
+def _none(answer: CostAnswer, times_s: Mapping[str, float]) -> Recommendation:
+    """Why nothing can be compared."""
+    if times_s and not all(bill.unpriced_apart for bill in answer.bills):
         text = "Order none yet: every fabric with a complete price trains too slowly."
         return Recommendation(None, text, ("Add a price for the parts of the faster ones.",))
     names = dict.fromkeys(line.title for bill in answer.bills for line in bill.unpriced_apart)
@@ -62,46 +82,54 @@ def _sentence(
     money: Scale, chosen: FabricBill, others: list[FabricBill], slower: Mapping[str, float]
 ) -> str:
     """What to order, how much cheaper it is, and how fast it trains."""
-    least = "at least " if chosen.quote.unpriced else ""
-    low, high = money.one(chosen.capital.low), money.one(chosen.capital.high)
-    spread = f" ({low} to {high})" if chosen.capital.spread else ""
+    price, least = chosen.capital, "at least " if chosen.quote.unpriced else ""
     text = (
         f"Order {chosen.name}: its network for {chosen.gpus:,} GPUs costs {least}"
-        f"{money.one(chosen.capital.base)} {money.title}{spread}"
+        f"{money.one(price.base)} {money.title}{_spread(money, chosen)}"
     )
-    dearer = [bill for bill in others if bill.capital.base > chosen.capital.base]
+    dearer = [bill for bill in others if bill.capital.base > price.base]
     if dearer:
         near = min(dearer, key=lambda bill: (bill.capital.base, bill.name))
-        less = near.capital.base - chosen.capital.base
-        share = f"{100 * less / near.capital.base:.0f} %"
-        text += (
-            f", {money.one(less)} {money.title} ({share}) less than {near.name}, the next cheapest"
-        )
+        share = 100 * (1 - price.base / near.capital.base)
+        less = f"{money.less(price.base, near.capital.base)} {money.title}"
+        text += f", {less} ({share:.0f} %) less than {near.name}, the next cheapest"
     if chosen.name in slower:
-        less = slower[chosen.name]
-        pace = f"{100 * less:.1f} % slower than the fastest"
-        text += f", and it trains {pace if less > SAME_PACE else 'as fast as any of them'}"
+        late = slower[chosen.name]
+        pace = f"{100 * late:.1f} % slower than the fastest"
+        text += f", and it trains {pace if late > SAME_PACE else 'as fast as any of them'}"
     return f"{text}."
+
+
+def _spread(money: Scale, bill: FabricBill) -> str:
+    """The range in brackets; no high where the book has none above the base."""
+    price = bill.capital
+    if not price.spread:
+        return ""
+    low, high = money.one(price.low), money.one(price.high)
+    if high == money.one(price.base):
+        return f" ({low} at low prices; the book has no high)"
+    return f" ({low} to {high}{' or more' if open_above(bill) else ''})"
 
 
 def _reasons(
     answer: CostAnswer, chosen: FabricBill, others: list[FabricBill], slower: Mapping[str, float]
 ) -> Iterator[str]:
     """How firm the choice is: overlapping ranges, cheaper but slower fabrics, missing prices."""
-    money = answer.scale
+    money, price = answer.scale, chosen.capital
     for bill in others:
-        if bill.capital.base < chosen.capital.base:
-            less = money.one(chosen.capital.base - bill.capital.base)
+        if bill.capital.base < price.base and bill.name in slower:
+            less = money.less(bill.capital.base, price.base)
             yield (
                 f"{bill.name} costs {less} {money.title} less but trains"
                 f" {100 * slower[bill.name]:.0f} % slower than the fastest."
             )
-    equal = [bill.name for bill in others if bill.capital.base == chosen.capital.base]
+    equal = [bill.name for bill in others if bill.capital.base == price.base]
     if equal:
         yield f"At base prices {listed(equal)} cost{'s' if len(equal) == 1 else ''} the same."
-    dearer = [bill for bill in others if bill.capital.base > chosen.capital.base]
-    clear = [bill.name for bill in dearer if bill.capital.low > chosen.capital.high]
-    overlap = [bill.name for bill in dearer if bill.name not in clear]
+    dearer = [bill for bill in others if bill.capital.base > price.base]
+    firm = not open_above(chosen)
+    clear = [bill.name for bill in dearer if firm and bill.capital.low > price.high]
+    overlap = [bill.name for bill in dearer if bill.capital.low <= price.high]
     if clear:
         yield f"Even at its highest price it costs less than the lowest of {listed(clear)}."
     if overlap:

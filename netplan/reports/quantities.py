@@ -171,20 +171,47 @@ class Scale(Struct, frozen=True):
         """One amount, without its unit."""
         return f"{amount / self.factor:,.{self.digits}f}"
 
+    def less(self, small: float, large: float) -> str:
+        """A difference as the rounded amounts show it, so that a reader can add up.
+
+        Examples
+        --------
+        >>> Scale(1e6, "M USD", 1).less(1.04e6, 3.16e6)
+        '2.2'
+        """
+        one, two = (round(amount / self.factor, self.digits) for amount in (small, large))
+        return f"{two - one:,.{self.digits}f}"
+
     def span(
-        self, low: float, high: float, digits: int | None = None, *, between: str = "-"
+        self,
+        low: float,
+        high: float,
+        digits: int | None = None,
+        *,
+        between: str = "-",
+        least: float | None = None,
     ) -> str:
         """Low to high; a dash where they are the same.
+
+        Where the high is but the ``least`` that it can be, since parts have none, a plus says so,
+        and it is left out if it is no more than that base.
 
         Examples
         --------
         >>> Scale.of(1e8, "USD").span(9.2e7, 1.28e8), Scale.of(1e8, "USD").span(1e8, 1e8)
         ('92.0-128.0', '-')
+        >>> scale = Scale.of(1e8, "USD")
+        >>> scale.span(9.2e7, 1.28e8, least=1e8), scale.span(9.2e7, 1e8, least=1e8)
+        ('92.0-128.0+', '92.0+')
         """
         if low == high:
             return DASH
         places = self.digits if digits is None else digits
-        return f"{low / self.factor:,.{places}f}{between}{high / self.factor:,.{places}f}"
+        first, last = (f"{end / self.factor:,.{places}f}" for end in (low, high))
+        if least is None:
+            return f"{first}{between}{last}"
+        base = f"{least / self.factor:,.{places}f}"
+        return f"{first}+" if last == base else f"{first}{between}{last}+"
 
 
 IN_MILLIONS_FROM, WHOLE_MILLIONS_FROM = 1e7, 1e10

@@ -160,8 +160,9 @@ class StudyAnswer(Answer):
             yield Table("published", PUBLISHED, self.published, title, (UNTUNED,), only="people")
             yield Table("published", COMPARED, self.published, only="programs")
         yield from _question(reader, self.study.input_sha256)
-        if spec.notes:
-            yield Notes(tuple(("", note) for note in spec.notes))
+        told = (*spec.texts, *_missing_references(self.rows, spec))
+        if told:
+            yield Notes(tuple(("", note) for note in told))
         for title, rows in (("Failed", self.failures), ("No answer", self.without_answer)):
             yield from _listed(title, rows, reader)
         if self.rows:
@@ -207,6 +208,22 @@ def _relative(relative: Relative, names: Sequence[str], rows: Sequence[Row]) -> 
             yield reference / mine
         else:
             yield None
+
+
+def _missing_references(rows: Sequence[Row], spec: StudyDefinition) -> Iterator[str]:
+    """Why an output that compares points is empty: the point that it refers to is not there."""
+    for relative in spec.relative:
+        gone = {
+            name: value
+            for name, value in relative.to.items()
+            if rows and all(row[name] != value for row in rows)
+        }
+        if gone:
+            where = " and ".join(f"{name} = {_cell(value)}" for name, value in gone.items())
+            yield (
+                f"{relative.name} is empty: it compares with the point of {where}, which is not"
+                f" among these: vary {' and '.join(gone)} over it too."
+            )
 
 
 def _counted(answer: StudyAnswer) -> Iterator[str]:

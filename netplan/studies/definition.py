@@ -59,6 +59,13 @@ class ChartSpec(Entry, frozen=True, kw_only=True):
             raise ValueError("z is the colour of a heat chart: heat needs it, others have none")
 
 
+class Note(Entry, frozen=True, kw_only=True):
+    """What to know about a study, as long as the inputs that it speaks ``of`` are the file's."""
+
+    note: str
+    of: tuple[Name, ...]
+
+
 class StudyDefinition(Record, frozen=True, kw_only=True):
     """A study, as its catalog file describes it.
 
@@ -74,7 +81,7 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
     outputs: Annotated[tuple[Name | Formula, ...], Meta(min_length=1)]
     relative: tuple[Relative, ...] = ()
     charts: tuple[ChartSpec, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str | Note, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse names that stand twice, and charts of what is not there."""
@@ -126,6 +133,11 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
     def output_names(self) -> tuple[str, ...]:
         """Outputs by name, those across points last."""
         return (*self.asked_names, *(row.name for row in self.relative))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The notes in words."""
+        return tuple(one if isinstance(one, str) else one.note for one in self.notes)
 
     @property
     def formulas(self) -> dict[str, str]:

@@ -14,7 +14,7 @@ from netplan.reports.quantities import Scalar
 from netplan.studies.charts import OK, STATUS
 from netplan.studies.definition import StudyDefinition
 from netplan.studies.expressions import parse_expression
-from netplan.studies.grid import Grid, make_grid
+from netplan.studies.grid import Given, Grid, make_grid
 from netplan.studies.points import Point
 from netplan.studies.questions import answer, catalog_sha256, check_inputs, check_values, output
 
@@ -108,6 +108,8 @@ def make_study(
 def change(spec: StudyDefinition, changes: Mapping[str, Any]) -> StudyDefinition:
     """The definition with inputs of this run: single values stay, lists vary.
 
+    Values that the study replaces in a record go with the record, and a note says so.
+
     Raises
     ------
     InputError
@@ -116,6 +118,7 @@ def change(spec: StudyDefinition, changes: Mapping[str, Any]) -> StudyDefinition
     if not changes:
         return spec
     data = json.loads(json.dumps(to_builtins(spec)))
+    _drop_what_belonged(data, spec, changes)
     for name, value in changes.items():
         zipped = [axis for axis in spec.axes if axis.zip is not None and name in axis.names]
         if zipped:
@@ -138,6 +141,41 @@ def change(spec: StudyDefinition, changes: Mapping[str, Any]) -> StudyDefinition
         return StudyDefinition.read(data)
     except RecordError as error:
         raise InputError(f"study {spec.name} with the values of this run: {error}") from None
+
+
+def _drop_what_belonged(
+    data: dict[str, Any], spec: StudyDefinition, changes: Mapping[str, Any]
+) -> None:
+    """Leave out notes on inputs that are others now, and values of a record that gave way.
+
+    A study may replace values of its own accelerator; they are not those of another one.
+    """
+    data["notes"] = [
+        note
+        for note in data.get("notes", [])
+        if isinstance(note, str) or not changes.keys() & set(note["of"])
+    ]
+    for name, value in changes.items():
+        kept = spec.inputs.get(name)
+        if "." in name or kept is None or value == kept:
+            continue
+        role = f"{name.replace('_', '-')}."
+        gone = {
+            key: old
+            for key, old in spec.inputs.items()
+            if key.startswith(role) and key not in changes
+        }
+        for key in gone:
+            data["inputs"].pop(key)
+        if gone:
+            values = ", ".join(f"{key} = {_short(old)}" for key, old in gone.items())
+            data["notes"].append(
+                f"Left out, since the study has them for {name} {kept}: {values}. --vary sets them."
+            )
+
+
+def _short(value: Given) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def parse_changes(texts: Sequence[str]) -> dict[str, Scalar | list[Scalar]]:

@@ -20,6 +20,7 @@ from netplan.topologies.fabric import (
     SwitchTier,
     hb_level,
     network_level,
+    port_words,
 )
 from netplan.topologies.graph import HALL, RACK, ROW, SWITCH
 from netplan.topologies.specs import FabricSpec
@@ -64,10 +65,7 @@ def build_bcube(spec: FabricSpec, sizing: Sizing) -> Fabric:
         network="any-to-any",
         notes=(
             *spec.notes,
-            (
-                f"{spec.dimensions} network ports of {sizing.speed_gbps:g} Gb/s on every GPU, where"
-                " the switched fabrics have one; GPUs forward between levels."
-            ),
+            f"{port_words(sizing, spec.dimensions)}; GPUs forward between levels.",
         ),
     )
 

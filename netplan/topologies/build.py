@@ -8,7 +8,7 @@ from netplan.topologies.dragonfly import build_dragonfly
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FabricSpec
 from netplan.topologies.switched import build_clos, build_rail_only, build_scalable_units
-from netplan.topologies.torus import build_torus
+from netplan.topologies.torus import build_torus, torus_ports
 
 BUILDERS: dict[str, Callable[[FabricSpec, Sizing], Fabric]] = {
     "clos": build_clos,
@@ -23,7 +23,8 @@ BUILDERS: dict[str, Callable[[FabricSpec, Sizing], Fabric]] = {
 def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
     """Size a fabric: its counts, its levels and what to know about them.
 
-    The spec's own HB domain, if it has one, replaces the sizing's.
+    The spec's own HB domain, if it has one, replaces the sizing's, and links of a direct fabric
+    share one port where the sizing says so (:func:`shared_rate`).
 
     Raises
     ------
@@ -44,6 +45,7 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
         if size != sizing.hb_size:
             notes.append(f"The HB domain is the design's own: {size} GPUs.")
             sizing = replace(sizing, hb_size=size)
+    sizing = shared_rate(spec, sizing)
     fabric = BUILDERS[spec.family](spec, sizing)
     spare = sizing.gpus - sizing.full_domains * sizing.hb_size
     if spare:
@@ -64,3 +66,36 @@ def _inexact(fabric: Fabric) -> str:
     else:
         more = f"{fabric.link_count:,} links are wireable, the ports alone would need {links:,}"
     return f"Sizes do not divide evenly: {more}."
+
+
+def shared_rate(spec: FabricSpec, sizing: Sizing) -> Sizing:
+    """Sizing with the rate of one link, where the links of a GPU share one port.
+
+    So a GPU has the same network bandwidth on every fabric. Ports of the accelerator itself are
+    there anyway, each at its whole rate, and reach its neighbours in a torus, no switch.
+
+    Examples
+    --------
+    A 3D torus has six links a GPU: 400 / 6 Gb/s each.
+
+    >>> from netplan.topologies.specs import FABRICS
+    >>> sizing = Sizing(512, 64, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9,
+    ...                 shared_port=True)
+    >>> round(shared_rate(FABRICS.load("torus-3d"), sizing).speed_gbps, 1)
+    66.7
+    """
+    if not sizing.shared_port:
+        return sizing
+    own = 0
+    if spec.family == "torus":
+        ports, own = torus_ports(spec, sizing), sizing.chip_ports
+    else:
+        ports = spec.dimensions if spec.family == "bcube" else 1
+    least = max(own, 1)
+    if ports <= least:
+        return replace(sizing, shared_port=False)
+    whole = least * sizing.network_bytes_per_s
+    card = None if own else whole
+    return replace(
+        sizing, network_bytes_per_s=whole / ports, shared_port=False, card_bytes_per_s=card
+    )

@@ -9,8 +9,9 @@ of the domain come first.
 
 import numpy as np
 
-from netplan.arrays import AnyInts
+from netplan.arrays import AnyInts, Indices
 from netplan.errors import InputError
+from netplan.records import replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired, assemble
 from netplan.topologies.bcube import wire_bcube
 from netplan.topologies.build import build_fabric
@@ -144,3 +145,58 @@ def _wire_network(spec: FabricSpec, fabric: Fabric, first: int) -> Wired:
             return wire_dragonfly(spec, fabric, first, port)
         case "bcube":
             return wire_bcube(spec, fabric, first, port)
+
+
+def lacks_domains(graph: FabricGraph) -> bool:
+    """Whether a graph says nothing of the links inside its HB domains."""
+    if graph.hb_size == 1 or (graph.node_kind == HB_SWITCH).any():
+        return False
+    ends = graph.source, graph.target
+    gpus = (ends[0] < graph.gpus) & (ends[1] < graph.gpus)
+    inside = ends[0] // graph.hb_size == ends[1] // graph.hb_size
+    return not (gpus & inside).any()
+
+
+def with_domains(graph: FabricGraph, hb_bytes_per_s: float) -> FabricGraph:
+    """The graph with an HB switch a domain, which what finds networks does not see.
+
+    Parameters
+    ----------
+    graph
+        A network without links inside HB domains, such as ``ibnetdiscover`` finds it.
+    hb_bytes_per_s
+        Bandwidth of one GPU into its HB domain [B/s].
+
+    Examples
+    --------
+    >>> from netplan.topologies.graph import network_only
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("rail-only"), Sizing(64, 16, 8, 450e9, 50e9))
+    >>> bare = network_only(graph)
+    >>> lacks_domains(bare), with_domains(bare, 450e9).links_per_group()
+    (True, {'hb': 64, 'host': 64})
+    """
+    gpus, size, count = graph.gpus, graph.hb_size, graph.domains
+    gpu = np.arange(gpus, dtype=np.int32)
+    free = np.full(graph.node_count, -1, np.int32)
+    for end, port in ((graph.source, graph.source_port), (graph.target, graph.target_port)):
+        np.maximum.at(free, end, port)
+
+    def put(first: AnyInts, rest: AnyInts) -> Indices:
+        return np.concatenate((first, rest)).astype(np.int32)
+
+    names = [f"domain-{number}/nvswitch-0" for number in range(count)]
+    return replace(
+        graph,
+        node_kind=np.insert(graph.node_kind, gpus, np.full(count, HB_SWITCH, np.int8)),
+        node_tier=np.insert(graph.node_tier, gpus, np.full(count, -1, np.int8)),
+        names=(*graph.names[:gpus], *names, *graph.names[gpus:]),
+        source=put(gpu, graph.source + count * (graph.source >= gpus)),
+        target=put(gpus + gpu // size, graph.target + count * (graph.target >= gpus)),
+        source_port=put(free[:gpus] + 1, graph.source_port),
+        target_port=put(gpu % size, graph.target_port),
+        bytes_per_s=np.concatenate((np.full(gpus, hb_bytes_per_s), graph.bytes_per_s)),
+        length_class=np.insert(graph.length_class, 0, np.full(gpus, INSIDE, np.int8)),
+        group=np.insert(graph.group + np.int8(1), 0, np.zeros(gpus, np.int8)),
+        group_names=("hb", *graph.group_names),
+    )

@@ -39,6 +39,10 @@ class Sizing(Struct, frozen=True):
         Replaces the spec's own where it is not None [1].
     chip_ports
         Ports of this rate that the accelerator itself has, for links to its neighbours [1].
+    shared_port
+        Whether links of a direct fabric share one port of this rate, or each has one.
+    card_bytes_per_s
+        Rate of a GPU's network card where its ports share it; None if each port is a card's [B/s].
     """
 
     gpus: int
@@ -50,6 +54,8 @@ class Sizing(Struct, frozen=True):
     network_latency_s: float = 0.0
     oversubscription: float | None = None
     chip_ports: int = 0
+    shared_port: bool = False
+    card_bytes_per_s: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse sizes outside what netplan plans."""
@@ -140,11 +146,24 @@ class Fabric(Struct, frozen=True):
     def card_ports(self) -> int:
         """Network ports that need a card [1]: all but those of the accelerators themselves.
 
-        These join accelerators directly; a switch is reached through a card.
+        These join accelerators directly; a switch is reached through a card. Links that share a
+        card's port need one together.
         """
+        if self.sizing.card_bytes_per_s is not None:
+            return self.sizing.gpus
         if self.network != "direct":
             return self.nic_ports
         return max(0, self.nic_ports - self.sizing.gpus * self.sizing.chip_ports)
+
+    @property
+    def ports_per_gpu(self) -> int:
+        """Network ports of a GPU [1]."""
+        return self.nic_ports // self.sizing.gpus
+
+    @property
+    def gpu_bytes_per_s(self) -> float:
+        """Network bandwidth of a GPU, all its ports together, one direction [B/s]."""
+        return self.ports_per_gpu * self.sizing.network_bytes_per_s
 
     @property
     def switches(self) -> int:
@@ -195,6 +214,22 @@ def hb_level(spec: FabricSpec, sizing: Sizing) -> Level:
         sizing.hb_bytes_per_s / shared,
         step_latency_s=sizing.hb_latency_s,
     )
+
+
+def port_words(sizing: Sizing, ports: int) -> str:
+    """What a GPU has on a direct fabric, where a switched one gives it one port.
+
+    Examples
+    --------
+    >>> port_words(Sizing(512, 64, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9), 6)
+    '6 network ports of 400 Gb/s on every GPU, where the switched fabrics have one'
+    """
+    each = f"{sizing.speed_gbps:.4g} Gb/s"
+    if sizing.card_bytes_per_s is None:
+        words = f"{ports} network ports of {each} on every GPU"
+        return f"{words}, where the switched fabrics have one"
+    whole = gbps(sizing.card_bytes_per_s)
+    return f"{ports} links of {each} on every GPU, which share {whole:g} Gb/s"
 
 
 def network_level(

@@ -20,7 +20,7 @@ from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.topologies.assembly import Links, Wired
 from netplan.topologies.clos import ceil_div
-from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, hb_level
+from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, hb_level, port_words
 from netplan.topologies.graph import HALL, RACK
 from netplan.topologies.specs import FabricSpec, Medium
 
@@ -40,7 +40,7 @@ def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
     rings = [Level("ring", size, rate, step_latency_s=sizing.network_latency_s) for size in sizes]
     # A closed ring is a level of its own; open lines and missing GPUs are not.
     whole = sizing.full_domains == sizing.domains and spec.wraparound
-    ports = sum(min(2, size - 1) for size in sizes)
+    ports = _ports(sizes)
     return Fabric(
         name=spec.name,
         title=spec.title,
@@ -50,7 +50,11 @@ def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
         nic_ports=ports * sizing.gpus,
         levels=(hb_level(spec, sizing), *rings) if whole else (),
         network="direct",
-        notes=(*spec.notes, *_notes(sizes, sizing, ports, closed=spec.wraparound)),
+        notes=(
+            *spec.notes,
+            *_media(links, block),
+            *_notes(sizes, sizing, ports, closed=spec.wraparound),
+        ),
     )
 
 
@@ -64,6 +68,15 @@ def torus_shape(spec: FabricSpec, sizing: Sizing) -> tuple[int, ...]:
             f" {sizing.domains:,}: change sizes in the fabric file, or the number of GPUs"
         )
     return sizes
+
+
+def torus_ports(spec: FabricSpec, sizing: Sizing) -> int:
+    """Network ports of a GPU: two an axis, one along an axis of two [1]."""
+    return _ports(torus_shape(spec, sizing))
+
+
+def _ports(sizes: tuple[int, ...]) -> int:
+    return sum(min(2, size - 1) for size in sizes)
 
 
 @cache
@@ -111,16 +124,18 @@ def _axis_links(
     ]
 
 
+def _media(links: tuple[LinkGroup, ...], block: int) -> list[str]:
+    """What the links are made of, as counted."""
+    media = {group.medium for group in links}
+    if len(media) == 1:
+        return [f"All links are {'copper' if 'copper' in media else 'optical'}."]
+    return [f"Links are copper inside blocks of side {block}, optical between them."][: len(media)]
+
+
 def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int, *, closed: bool) -> list[str]:
     shape = " x ".join(str(size) for size in sizes)
-    speed = f"{sizing.speed_gbps:g} Gb/s"
     of = "GPUs" if sizing.hb_size == 1 else f"HB domains of {sizing.hb_size:,}, one torus a rail"
-    notes = [
-        (
-            f"{shape} torus of {of}: {ports} network ports of {speed} on every GPU, where the"
-            " switched fabrics have one."
-        )
-    ]
+    notes = [f"{shape} torus of {of}: {port_words(sizing, ports)}."]
     if not closed:
         notes.append("No links around: the rings are open lines, so no iteration time is given.")
     if max(sizes) > MAX_ELONGATION * max(1, min(sizes)):

@@ -27,7 +27,7 @@ def test_table(columns: int) -> None:
 
 def test_readme_shows_the_real_output() -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    shown = netplan(*MAIN_JOB).stdout.partition("\nCannot be built")[0]
+    shown = netplan(*MAIN_JOB).stdout.partition("\nLeft out")[0]
     assert f"```text\n{shown}```" in readme
     assert f"`netplan {' '.join(MAIN_JOB)}`" in readme
 
@@ -52,12 +52,19 @@ def test_json_contract() -> None:
     assert all(row["survives_switch"] and row["worst_switch_share"] < 1 for row in front)
     cheapest = front[0]
     assert (cheapest["fabric"], cheapest["radix"], cheapest["oversubscription"]) == (
+        "torus-2d",
+        None,
+        None,
+    )
+    # Two links a GPU, each with two modules of 100G at 99, and a card of 400G at 1,499 USD.
+    assert costs[0] == 16_384 * (2 * 2 * 99 + 1_499)
+    assert (front[2]["fabric"], front[2]["radix"], front[2]["oversubscription"]) == (
         "rail-only",
         128,
-        4.0,
+        2.0,
     )
-    # 208 switches of 128 ports at 781, 41,168 modules at 659, 16,384 cards at 1,499 USD.
-    assert costs[0] == 208 * 128 * 781 + 41_168 * 659 + 16_384 * 1_499
+    # 272 switches of 128 ports at 781, and two modules a link at 659.
+    assert costs[2] == 272 * 128 * 781 + 2 * front[2]["links"] * 659 + 16_384 * 1_499
     assert len(data["steps"]) == len(front) - 1
     assert data["knee"] is None  # two points have none
     for at, step in enumerate(data["steps"]):
@@ -113,7 +120,7 @@ def test_options_that_repeat() -> None:
         (("--for", "speed"), "'speed' is not one of 'cost', 'power'"),
         (
             ("--budget", "1e6", "--hb-size", "8"),
-            "the cheapest, rail-optimized, HB 8, radix 128, 4:1, costs 9.1 M USD",
+            "the cheapest, torus-2d, HB 8, costs 3.9 M USD",
         ),
         (("--switch", "qm9700", "--max-lead-time", "4", "--fabric", "rail-only"), "qm9700 unknown"),
     ],

@@ -19,7 +19,7 @@ from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import break_even, drivers
 from netplan.costing.switches import SWITCHES
 from netplan.costing.wiring import Hardware, wire
-from netplan.errors import InputError
+from netplan.errors import CatalogError, InputError
 from netplan.records import replace
 from netplan.topologies.fabric import Fabric
 from tests.costing.fabrics import built, fabrics
@@ -136,7 +136,10 @@ def test_drivers_by_hand() -> None:
     assert [(driver.part, driver.swing) for driver in found] == [
         (TRANSCEIVER, 18_677_760),
         ("switch_port at 400 Gb/s", 17_301_504),
+        ("nic_port at 400 Gb/s", 0.0),
     ]
+    assert [driver.stated for driver in found] == ["low only", "low and high", "no spread"]
+    assert found[2].amount == 32_768 * 1499
     assert found[0].at_high == 117_899_264
 
 
@@ -274,3 +277,18 @@ def test_values_that_no_network_has(changes: dict[str, object], words: str) -> N
 
 def test_an_empty_bill_costs_nothing() -> None:
     assert Quote((), "USD").total == POINT(0)
+
+
+def test_a_break_even_can_be_put_in_by_one_value() -> None:
+    # Base 659 with a low of 374: a price below it takes the low along, one given stays an error.
+    key = "prices.prices.transceiver@400"
+    row = PRICE_BOOKS.load("2026", overrides={f"{key}.base": "200"}).price("transceiver", 400)
+    assert row is not None
+    assert (row.low, row.base, row.high) == (200, 200, None)
+    row = PRICE_BOOKS.load("2026", overrides={"prices.prices.switch_port@400.base": "2000"}).price(
+        "switch_port", 400
+    )
+    assert row is not None
+    assert (row.low, row.base, row.high) == (562, 2000, 2000)
+    with pytest.raises(CatalogError, match="low <= base <= high"):
+        PRICE_BOOKS.load("2026", overrides={f"{key}.base": "200", f"{key}.low": "300"})

@@ -90,16 +90,17 @@ def brute_force(  # noqa: PLR0913 - the question
         )
         value, missing = 0.0, []
         for part, count in counts(fabric).items():
-            price = PRICE_BOOKS.load(prices).price(part, 400)
-            draw = POWER_BOOKS.load("2026").draw(part, 400)
+            # Links of a direct fabric share the one 400G port that every GPU has.
+            speed = 400 if part == "nic_port" else 400 * gpus / fabric.nic_ports
+            price = PRICE_BOOKS.load(prices).price(part, speed)
+            draw = POWER_BOOKS.load("2026").draw(part, speed)
             if objective == "cost":
                 each = None if price is None else price.base
             else:
                 each = None if draw is None else draw.typical_w
             value += count * (each or 0.0)
             missing += [part] if each is None and count else []
-        whole = missing in ([], ["nic_port"]) and (not missing or fabric.nic_ports <= gpus)
-        if not whole or not fabric.levels:
+        if missing not in ([], ["nic_port"]) or not fabric.levels:
             continue
         try:
             best = search_largest(training, fabric.levels).plans[0]
@@ -115,7 +116,7 @@ def counts(fabric: Fabric) -> dict[str, int]:
         "switch_port": fabric.switches * fabric.sizing.radix,
         "transceiver": fabric.transceivers,
         "copper_cable": fabric.copper_cables,
-        "nic_port": fabric.nic_ports,
+        "nic_port": fabric.sizing.gpus,
     }
 
 
@@ -171,7 +172,7 @@ def test_rows_agree_with_compare_to_the_digit(objective: Objective) -> None:
     answer = optimize(
         gpus=16_384, hb_sizes=(8,), accelerator="h100-80gb", objective=objective, batch=2048
     )
-    assert len(answer.rows) > 4
+    assert len(answer.rows) > 2
     for row in answer.rows:
         for design in (row.design, *row.equal):
             key = design.key()
@@ -333,12 +334,12 @@ def test_switch_models_and_their_delivery(tmp_path: Path) -> None:
 def test_unpriced_designs_prove_nothing() -> None:
     answer = optimize(**SMALL, prices="rail-only-2023")
     fabrics = {row.design.choice.spec.name for row in answer.rows}
-    assert not fabrics & {"dragonfly", "torus-2d", "torus-3d"}
+    assert "dragonfly" not in fabrics
     (note,) = [note for note in answer.notes if note.startswith("Left out")]
     assert "copper cables (400G)" in note
-    assert "network card ports (400G)" in note
+    assert "transceivers (66.6667G)" in note
     with pytest.raises(InfeasibleError, match="no design has its whole price"):
-        optimize(**SMALL, prices="rail-only-2023", fabrics=("torus-2d",))
+        optimize(**SMALL, prices="rail-only-2023", fabrics=("dragonfly",))
     # Their cost is not known, so a budget cannot be met, even if power is the objective.
     by_power = optimize(**SMALL, prices="rail-only-2023", objective="power", budget=1e9)
     assert by_power.tally.verdicts[-1].unknown > 0

@@ -225,3 +225,26 @@ def test_the_study_of_the_documentation_runs(tmp_path: Path) -> None:
     row = answer.rows[-1]
     assert row["tokens_per_s"] == pytest.approx(2048 * 8192 / float(row["iteration_time_s"] or 0))
     assert float(row["speed"] or 0) > 1
+
+
+def test_notes_and_values_go_with_what_they_were_of() -> None:
+    shipped = STUDIES.load("hb-size")
+    assert "The last point of each curve" in " ".join(make_study(shipped).spec.texts)
+    assert make_study(shipped, {"gpus": 131_072}).spec.texts == ()
+    other = make_study(shipped, {"accelerator": "b200"}).spec
+    assert not [name for name in other.inputs if name.startswith("accelerator.")]
+    (said,) = (text for text in other.texts if text.startswith("Left out"))
+    assert "accelerator.hb_bytes_per_s = 9e+11" in said
+    # Values that are given with it stay, and so does all where nothing changes.
+    own = make_study(shipped, {"accelerator": "b200", "accelerator.hb_latency_s": 2e-6}).spec
+    assert own.inputs["accelerator.hb_latency_s"] == 2e-6
+    same = make_study(shipped, {"accelerator": "h100-80gb"}).spec
+    assert same.inputs == shipped.inputs
+
+
+def test_an_output_without_its_reference_says_why() -> None:
+    found = netplan.study("hb-size", vary={"gpus": 256, "hb_size": [8, 16]})
+    assert "share_of_256 is empty: it compares with the point of hb_size = 256" in found.text()
+    assert (
+        "is empty" not in netplan.study("hb-size", vary={"gpus": 256, "hb_size": [8, 256]}).text()
+    )

@@ -4,6 +4,7 @@ from itertools import product
 from math import prod
 
 import networkx as nx
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from netplan.errors import InputError
 from netplan.topologies.build import build_fabric
 from netplan.topologies.dragonfly import _balanced_shape, _sized_shape
+from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS
 from netplan.topologies.torus import _torus_sizes
@@ -113,3 +115,40 @@ def test_torus_of_given_sizes_must_hold_the_gpus() -> None:
     spec = FABRICS.load("torus-3d").changed(sizes=(4, 4, 4))
     with pytest.raises(InputError, match="4 x 4 x 4 positions hold 64 HB domains, got 128"):
         build_fabric(spec, sizing(128))
+
+
+@pytest.mark.parametrize("name", ["torus-2d", "torus-3d", "bcube", "rail-only", "dragonfly"])
+def test_every_fabric_has_the_same_bandwidth_a_gpu(name: str) -> None:
+    spec = FABRICS.load(name)
+    asked = Sizing(1024, 64, 1, 450e9, 50e9, shared_port=True)
+    fabric = build_fabric(spec, asked)
+    assert fabric.gpu_bytes_per_s == pytest.approx(50e9)
+    # One card of the whole rate, however many links share it.
+    assert fabric.card_ports == 1024
+    graph = expand(spec, asked)
+    ends = np.bincount(graph.source, graph.bytes_per_s, minlength=graph.node_count)
+    ends += np.bincount(graph.target, graph.bytes_per_s, minlength=graph.node_count)
+    assert ends[:1024].max() == pytest.approx(50e9)
+    # Built again from its own sizing it is the same.
+    assert build_fabric(spec, fabric.sizing).sizing == fabric.sizing
+
+
+def test_ports_of_the_accelerator_itself_are_whole_and_need_no_card() -> None:
+    asked = Sizing(4096, 64, 1, 300e9, 50e9, chip_ports=6, shared_port=True)
+    fabric = build_fabric(FABRICS.load("torus-3d"), asked)
+    assert (fabric.gpu_bytes_per_s, fabric.card_ports) == (300e9, 0)
+    assert build_fabric(FABRICS.load("torus-2d"), asked).gpu_bytes_per_s == 200e9
+    assert build_fabric(FABRICS.load("rail-only"), asked).card_ports == 4096
+
+
+@pytest.mark.parametrize(
+    ("gpus", "hb_size", "said"),
+    [
+        (64, 1, "All links are copper."),
+        (512, 8, "All links are optical."),
+        (4096, 1, "Links are copper inside blocks of side 4, optical between them."),
+    ],
+)
+def test_a_torus_says_what_its_links_are_made_of(gpus: int, hb_size: int, said: str) -> None:
+    fabric = build_fabric(FABRICS.load("torus-3d"), Sizing(gpus, 64, hb_size, 450e9, 50e9))
+    assert [note for note in fabric.notes if "links are" in note or "Links are" in note] == [said]

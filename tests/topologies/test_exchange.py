@@ -4,12 +4,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
 import pytest
 import yaml
 
+import netplan
 from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.topologies.build import build_fabric
@@ -340,3 +342,23 @@ def test_the_same_graph_gives_the_same_bytes(
 ) -> None:
     first, second = ("".join(lines(fabric("rail-only", 64, 16))) for _ in range(2))
     assert first == second
+
+
+@pytest.mark.parametrize("name", ["rail-optimized", "rail-only", "fat-tree"])
+def test_loads_on_a_network_as_found_are_those_of_its_fabric(name: str, tmp_path: Path) -> None:
+    # What finds networks sees no HB domain; without it all traffic would cross the cards.
+    graph = expand(FABRICS.load(name), Sizing(64, 16, 8, 450e9, 50e9))
+    path, matrix = tmp_path / "found.topo", tmp_path / "matrix.csv"
+    path.write_text("".join(topo_lines(graph)), encoding="utf-8")
+    pairs = [(one, other) for one in range(8) for other in range(one)] + [(0, 9), (3, 59)]
+    rows = "".join(f"{one},{other},1e9,tensor\n" for one, other in pairs)
+    matrix.write_text(f"source,destination,bytes,kind\n{rows}", encoding="utf-8")
+    asked: dict[str, Any] = {"hb_size": 8, "accelerator": "h100-80gb", "matrix": matrix}
+    here = netplan.loads(gpus=64, radix=16, fabric=name, **asked)
+    there = netplan.loads(graph=path, **asked)
+    assert there.link_loads.busiest_s == pytest.approx(here.link_loads.busiest_s)
+    assert {one.group: one.total_bytes for one in there.groups} == pytest.approx(
+        {one.group: one.total_bytes for one in here.groups}
+    )
+    assert "has no links inside HB domains" in there.notes[0]
+    assert here.notes == ()

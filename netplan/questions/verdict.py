@@ -1,0 +1,520 @@
+"""Which network to buy: by a rule that is stated, and with what would change it.
+
+Rules, of the fabrics that have a price for all that sets them apart:
+
+``near-fastest``  the lowest price among those that train nearly as fast as the fastest;
+``run-cost``      the cheapest training run: GPU hours, and the network's share of its yearly cost;
+``price``         the lowest price;
+``fastest``       the shortest iteration, whatever the price.
+
+Iteration times that differ by less than the model's error are not told apart, so nothing is
+recommended for such a difference, nor where two cost the same: that is a tie. The runner-up wins at
+another price, at another value of a day of training, or with more network bandwidth.
+
+A run of d days on a network of yearly cost y costs d (y / 365 + v), where a day of all GPUs is
+worth v. Two runs cost the same at v = (d2 y2 - d1 y1) / 365 / (d1 - d2).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, inf, isclose
+from typing import Any, Literal, get_args
+
+from msgspec import Struct
+
+from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Lifetime, Running
+from netplan.costing.prices import PriceBook
+from netplan.errors import CatalogError, InputError
+from netplan.questions.inputs import CatalogReader
+from netplan.questions.question import AnswerT_co, Question, optional, shared
+from netplan.records import asdict
+from netplan.reports.quantities import Scale, listed
+from netplan.units import GIGA
+from netplan.workloads.closed_forms import layer_parameters
+from netplan.workloads.models import Model
+
+Rule = Literal["near-fastest", "run-cost", "price", "fastest"]
+Lever = Literal["price", "bandwidth", "day_value"]
+TOKENS_PER_PARAMETER = 20
+DAY_S, DAYS_A_YEAR, HOURS_A_DAY = 86_400.0, 365, 24
+MOST_BANDWIDTH, BANDWIDTH_STEP = 16.0, 0.01
+"""Times the bandwidth of today up to which a slower fabric is tried, and how exactly [1]."""
+
+WITHIN = "Iteration times so near are as good: the model's error."
+"""Help of an input of all questions that weigh iteration times."""
+
+Probe = Callable[[str, float], float | None]
+"""Network bandwidth a GPU at which a fabric trains within a time [B/s]; None if at no such."""
+
+
+class Candidate(Struct, frozen=True):
+    """A fabric that may be bought.
+
+    Parameters
+    ----------
+    name
+        Name of the fabric.
+    price
+        Base price of its network, of the parts that have one.
+    complete
+        Whether that holds all that sets fabrics apart.
+    time_s
+        Iteration time; infinite without one [s].
+    life
+        What the network costs in its years of use, if that is known.
+    gpu_bytes_per_s
+        Network bandwidth of a GPU [B/s].
+    """
+
+    name: str
+    price: float
+    complete: bool
+    time_s: float
+    life: Lifetime | None
+    gpu_bytes_per_s: float
+
+    @property
+    def per_year(self) -> float:
+        """Annuity and energy of the network in a year."""
+        return self.life.per_year.base if self.life else 0.0
+
+
+class Run(Struct, frozen=True):
+    """A training run: its iterations [1], and what an hour of all GPUs costs."""
+
+    iterations: int
+    hour: float
+
+    @property
+    def day(self) -> float:
+        """What a day of all GPUs costs."""
+        return HOURS_A_DAY * self.hour
+
+    def days(self, one: Candidate) -> float:
+        """Days of the run on a fabric."""
+        return self.iterations * one.time_s / DAY_S
+
+    def network(self, one: Candidate) -> float:
+        """The network's share: its yearly cost for so many days."""
+        return self.days(one) * one.per_year / DAYS_A_YEAR
+
+    def cost(self, one: Candidate) -> float:
+        """Cost of the run: GPU hours, and the network's share."""
+        return self.days(one) * self.day + self.network(one)
+
+
+class Basis(Struct, frozen=True):
+    """What is decided by: the rule, the error of iteration times [1], and the training run."""
+
+    rule: Rule
+    within: float
+    run: Run | None
+    money: Scale
+
+    def amount(self, value: float) -> str:
+        """An amount with its unit."""
+        return f"{self.money.one(value)} {self.money.title}"
+
+    def unscaled(self, value: float) -> str:
+        """An amount in thousands."""
+        return f"{value / 1e3:,.1f} k {self.money.title.rpartition(' ')[2]}"
+
+
+class Change(Struct, frozen=True):
+    """What would let another fabric win: the lever, its value now and then, in a sentence."""
+
+    fabric: str
+    lever: Lever
+    now: float
+    value: float | None
+    sentence: str
+
+
+class Verdict(Struct, frozen=True):
+    """What to buy; no fabric where several tie, the cheapest of them first.
+
+    Then the rule, and what would change the verdict.
+    """
+
+    fabric: str | None
+    rule: str
+    sentence: str
+    tied: tuple[str, ...]
+    changes: tuple[Change, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as JSON."""
+        changes = [asdict(change) for change in self.changes]
+        return asdict(self) | {"tied": list(self.tied), "changes": changes}
+
+
+def decide(
+    candidates: Sequence[Candidate], basis: Basis, probe: Probe | None = None
+) -> Verdict | None:
+    """Choose by the rule; None where nothing can be compared.
+
+    Examples
+    --------
+    >>> basis = Basis("near-fastest", 0.05, None, Scale(1e6, "M USD", 1))
+    >>> clos = Candidate("clos", 100e6, True, 10.0, None, 50e9)
+    >>> rails = Candidate("rails", 60e6, True, 10.2, None, 50e9)
+    >>> print(decide([clos, rails], basis).sentence)
+    Within 5 % of the fastest, rails costs least: 60.0 M USD.
+    """
+    timed = any(one.time_s < inf for one in candidates)
+    if not timed and basis.rule != "price":
+        basis = Basis("price", basis.within, basis.run, basis.money)
+    field = list(_field(candidates, basis))
+    if not field:
+        return None
+    best = min(field, key=lambda one: _value(one, basis))
+    even = [one for one in field if not any(_beats(other, one, basis) for other in field)]
+    near = [] if basis.rule != "near-fastest" else _barely_slow(candidates, field, best, basis)
+    sentence = f"{_sentence(even, best, basis)}{_aside(candidates, best, basis)}."
+    sentence += _but(near, best, basis) + _unlike(candidates, best)
+    names = tuple(one.name for one in sorted((*even, *near), key=lambda one: one.price))
+    if len(names) > 1:
+        apart = [one for one in field if one is best or one not in even]
+        if near:
+            unless = tuple(_by_bandwidth(candidates, near, best, basis, probe))
+        else:
+            unless = tuple(_changes(candidates, apart, best, basis, probe))
+        return Verdict(None, _rule_words(basis), sentence, names, unless)
+    changes = tuple(_changes(candidates, field, best, basis, probe))
+    return Verdict(best.name, _rule_words(basis), sentence, (), changes)
+
+
+def nearly_fastest_s(times_s: Iterable[float], within: float) -> float:
+    """Longest iteration that counts as fast as the shortest; infinite where none is timed [s]."""
+    return min(times_s, default=inf) * (1 + within)
+
+
+def _field(candidates: Sequence[Candidate], basis: Basis) -> Iterator[Candidate]:
+    """Who competes."""
+    limit_s = nearly_fastest_s((one.time_s for one in candidates), basis.within)
+    for one in candidates:
+        timed = one.time_s < inf
+        if {
+            "price": one.complete,
+            "near-fastest": one.complete and one.time_s <= limit_s,
+            "run-cost": one.complete and timed and one.life is not None,
+            "fastest": timed,
+        }[basis.rule]:
+            yield one
+
+
+def _barely_slow(
+    candidates: Sequence[Candidate], field: Sequence[Candidate], best: Candidate, basis: Basis
+) -> list[Candidate]:
+    """Cheaper fabrics that are too slow by the fastest, but not told apart from the best."""
+    limit_s = nearly_fastest_s([best.time_s], basis.within)
+    return [
+        one
+        for one in candidates
+        if one.complete and one.price < best.price and one.time_s <= limit_s and one not in field
+    ]
+
+
+def _but(near: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
+    """Say who is aside for less than the model's error."""
+    if not near:
+        return ""
+    one = min(near, key=lambda one: one.time_s)
+    less, slower = basis.money.less(one.price, best.price), one.time_s / best.time_s - 1
+    return (
+        f" But {one.name}, {less} {basis.money.title} less, trains only"
+        f" {100 * slower:.1f} % slower than {best.name}, less than the model's error: neither is"
+        " recommended over the other."
+    )
+
+
+def _value(one: Candidate, basis: Basis) -> float:
+    """What the rule makes small."""
+    if basis.rule == "fastest":
+        return one.time_s
+    return basis.run.cost(one) if basis.rule == "run-cost" and basis.run else one.price
+
+
+def _beats(one: Candidate, other: Candidate, basis: Basis) -> bool:
+    """Whether one is better than another, by more than the model's error where times decide."""
+    value, least = _value(one, basis), _value(other, basis)
+    if value >= least or isclose(value, least, rel_tol=1e-9):
+        return False
+    short, long = sorted((one.time_s, other.time_s))
+    if basis.rule in ("price", "near-fastest") or long > short * (1 + basis.within):
+        return True
+    # Times so near are not told apart: only the network's own cost counts, if no time is lost.
+    return basis.rule == "run-cost" and one.per_year <= other.per_year
+
+
+def _rule_words(basis: Basis) -> str:
+    near = f"{100 * basis.within:g} %"
+    hour = f" at {basis.unscaled(basis.run.hour)} an hour of all GPUs" if basis.run else ""
+    return {
+        "price": "lowest cost",
+        "near-fastest": f"lowest cost within {near} of the fastest iteration time",
+        "run-cost": f"least cost of the training run: GPU hours{hour}, and the network's share",
+        "fastest": f"fastest iteration; times within {near} are not told apart",
+    }[basis.rule]
+
+
+def _sentence(even: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
+    """Who wins, or ties, and with what."""
+    names, alone = listed([one.name for one in even]), len(even) == 1
+    near = f"{100 * basis.within:g} %"
+    if basis.rule == "fastest":
+        if alone:
+            return f"{names} trains fastest: {best.time_s:.3f} s an iteration"
+        slowest = max(one.time_s for one in even)
+        span = f"{best.time_s:.3f} to {slowest:.3f} s" if slowest > best.time_s else ""
+        span = span or f"{best.time_s:.3f} s"
+        return f"{names} train as fast as each other, within the model's {near}: {span}"
+    if basis.rule == "run-cost" and basis.run:
+        run = basis.run
+        if not alone:
+            costs = " or ".join(basis.amount(run.cost(one)) for one in even)
+            return (
+                f"The training run costs as much on {names}, within the model's {near} of time:"
+                f" {costs}"
+            )
+        days, network = run.days(best), run.network(best)
+        return (
+            f"{names} has the cheapest training run: {basis.amount(run.cost(best))} in"
+            f" {days:,.1f} days, {basis.amount(network)} of it for the network"
+        )
+    start = f"Within {near} of the fastest, " if basis.rule == "near-fastest" else ""
+    verb = "costs least" if alone else "tie for the least cost"
+    return f"{start}{names} {verb}: {basis.amount(best.price)}"
+
+
+def _aside(candidates: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
+    """Who might cost less, but lacks prices."""
+    if basis.rule == "fastest":
+        return ""
+    passed = [one.name for one in candidates if 0 < one.price < best.price and not one.complete]
+    return f" ({', '.join(passed)} aside: no price for some parts)" if passed else ""
+
+
+def _unlike(candidates: Sequence[Candidate], best: Candidate) -> str:
+    """Say where fabrics have other network bandwidths than the best."""
+    rates: dict[str, list[str]] = {}
+    for one in candidates:
+        if not isclose(one.gpu_bytes_per_s, best.gpu_bytes_per_s, rel_tol=1e-6):
+            rates.setdefault(f"{one.gpu_bytes_per_s / GIGA:.4g}", []).append(one.name)
+    if not rates:
+        return ""
+    told = [f"{listed(names)} {rate}" for rate, names in rates.items()]
+    own = f"{best.gpu_bytes_per_s / GIGA:.4g}"
+    return f" Not like for like: {best.name} has {own} GB/s a GPU, {', '.join(told)}."
+
+
+def _changes(
+    candidates: Sequence[Candidate],
+    field: Sequence[Candidate],
+    best: Candidate,
+    basis: Basis,
+    probe: Probe | None,
+) -> Iterator[Change]:
+    """What would let another win: price, bandwidth, value of a day."""
+    others = sorted((one for one in field if one is not best), key=lambda one: _value(one, basis))
+    slow: list[Candidate] = []
+    if basis.rule == "fastest":
+        slow = others[:1]
+    elif others:
+        yield _by_price(best, others[0], basis)
+    if basis.rule == "near-fastest":
+        slow = [
+            one
+            for one in candidates
+            if one.complete and one.price < best.price and one.time_s < inf and one not in field
+        ]
+    yield from _by_bandwidth(candidates, slow, best, basis, probe)
+    if basis.run:
+        yield from _by_day(candidates, best, basis, basis.run)
+
+
+def _by_price(best: Candidate, other: Candidate, basis: Basis) -> Change:
+    """Price of the best at which the next one wins."""
+    value = other.price
+    if basis.rule == "run-cost" and basis.run and best.life:
+        more = basis.run.cost(other) - basis.run.cost(best)
+        share = basis.run.days(best) * best.life.annuity_per_year.base / DAYS_A_YEAR
+        value = best.price * (1 + more / share)
+    text = (
+        f"{other.name} wins if the network of {best.name} costs more than {basis.amount(value)}"
+        f" ({100 * (value / best.price - 1):+,.0f} %)"
+    )
+    if basis.rule != "run-cost":
+        text += f", or its own less than {basis.amount(best.price)}"
+    return Change(other.name, "price", best.price, value, f"{text}.")
+
+
+def _by_bandwidth(
+    candidates: Sequence[Candidate],
+    slow: Sequence[Candidate],
+    best: Candidate,
+    basis: Basis,
+    probe: Probe | None,
+) -> Iterator[Change]:
+    """Network bandwidth at which the least slow one counts as fast."""
+    if not slow or probe is None:
+        return
+    other = min(slow, key=lambda one: one.time_s)
+    limit_s = nearly_fastest_s((one.time_s for one in candidates), basis.within)
+    needed, now = probe(other.name, limit_s), other.gpu_bytes_per_s
+    slower = f"trains {100 * (other.time_s / best.time_s - 1):.1f} % slower than {best.name}"
+    cheaper = other.complete and best.complete and other.price < best.price
+    saved = basis.money.less(other.price, best.price) if cheaper else ""
+    start = f"costs {saved} {basis.money.title} less but {slower}" if cheaper else slower
+    if needed is None:
+        end = f"up to {MOST_BANDWIDTH:g} times the network bandwidth do not change that"
+    else:
+        end = f"it counts as fast from {needed / GIGA:,.3g} GB/s a GPU on (now {now / GIGA:.3g})"
+    yield Change(other.name, "bandwidth", now, needed, f"{other.name} {start}: {end}.")
+
+
+def _by_day(
+    candidates: Sequence[Candidate], best: Candidate, basis: Basis, run: Run
+) -> Iterator[Change]:
+    """Value of a day of training at which a faster one wins, or a slower one, whose run is near."""
+    known = [one for one in candidates if one.complete and one.time_s < inf and one is not best]
+    found = []
+    for one in known:
+        saved = run.days(best) - run.days(one)
+        # Only a dearer run that is faster, or a cheaper one that is slower, is a trade.
+        value = (run.network(one) - run.network(best)) / saved if saved else 0.0
+        faster = saved > 0
+        if value > 0 and (faster or basis.rule == "run-cost"):
+            found.append((value, faster, one))
+    if not found or best.life is None:
+        return
+    near = run.day if basis.rule == "run-cost" else 0.0
+    value, faster, other = min(found, key=lambda row: abs(row[0] - near))
+    pace = abs(best.time_s / other.time_s - 1)
+    error = ", less than the model's error," if pace <= basis.within else ""
+    text = (
+        f"{other.name} trains {100 * pace:.1f} % {'faster' if faster else 'slower'}{error} and pays"
+        f" where a day of training is worth {'more' if faster else 'less'} than"
+        f" {basis.unscaled(value)} (GPU hours: {basis.unscaled(run.day)})"
+    )
+    yield Change(other.name, "day_value", run.day, value, f"{text}.")
+
+
+def bandwidth_needed(time_s: Callable[[float], float], limit_s: float) -> float | None:
+    """How many times the network bandwidth brings an iteration within a time, to a percent.
+
+    Parameters
+    ----------
+    time_s
+        Iteration time with so many times the bandwidth [s].
+    limit_s
+        The time to reach [s].
+
+    Examples
+    --------
+    Two seconds of computing and eight of communication: 8 / k = 3 at k = 2.67.
+
+    >>> bandwidth_needed(lambda times: 2 + 8 / times, 5.0)
+    2.671875
+    >>> bandwidth_needed(lambda times: 2 + 8 / times, 2.0)
+    """
+    low, high = 1.0, 2.0
+    while time_s(high) > limit_s:
+        low, high = high, 2 * high
+        if high > MOST_BANDWIDTH:
+            return None
+    while high - low > BANDWIDTH_STEP * low:
+        middle = (low + high) / 2
+        low, high = (low, middle) if time_s(middle) <= limit_s else (middle, high)
+    return high
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerdictQuestion(Question[AnswerT_co]):
+    """Inputs of all questions that recommend a network."""
+
+    rule: Rule = shared(
+        "What is recommended: the cheapest of the near-fastest, the cheapest run, and so on.",
+        "choice",
+        choices=get_args(Rule),
+    )
+    within: float = shared(WITHIN, "percent")
+    gpu_hour: float | None = optional(
+        "Price of a GPU hour, for the cost of a run.", "real", low=0, otherwise="economics book's"
+    )
+    tokens: float | None = optional("Tokens of a training run.", "real", otherwise="the model's")
+    economics: str = shared("PUE, tariff, rate.")
+
+    def __post_init__(self) -> None:
+        """Refuse rules and values that mean nothing."""
+        super().__post_init__()
+        if self.rule not in get_args(Rule):
+            raise InputError(f"unknown --rule {self.rule!r:.40}: use {', '.join(get_args(Rule))}")
+        if not 0 <= self.within < 1:
+            raise InputError(f"--within {100 * self.within:g}%: give 0% up to below 100%")
+        if self.gpu_hour is not None and not 0 <= self.gpu_hour < inf:
+            raise InputError(f"--gpu-hour {self.gpu_hour:g}: give a price of at least 0")
+
+    def terms(
+        self, reader: CatalogReader, run: tuple[Model, int], prices: PriceBook, currency: str
+    ) -> "Terms | None":
+        """A run of a model at a batch, in a currency; None where a price for it is not known.
+
+        Raises
+        ------
+        InputError
+            If the number of tokens is not positive.
+        CatalogError
+            If the rule needs what is not known: a price of a GPU hour, or a rate of exchange.
+        """
+        model, batch = run
+        tokens, _ = run_tokens(model, self.tokens)
+        book: EconomicsBook = reader.load(ECONOMICS_BOOKS, self.economics)
+        needed = self.rule == "run-cost"
+        try:
+            rate = prices.exchange(book.currency, currency)
+        except CatalogError:
+            if needed:
+                raise
+            return None
+        hour = self.gpu_hour
+        if hour is None and book.gpu_hour is not None:
+            hour = rate * book.gpu_hour.base
+        if hour is None:
+            if needed:
+                raise CatalogError(f"economics {book.name} has no gpu_hour: give --gpu-hour")
+            return None
+        running = Running(book.years, book.pue.range, rate * book.tariff.range, book.interest.range)
+        return Terms(ceil(tokens / (batch * model.sequence_length)), hour, running)
+
+
+class Terms(Struct, frozen=True):
+    """A run's iterations [1], the price of a GPU hour, and what a year of a network costs."""
+
+    iterations: int
+    gpu_hour: float
+    running: Running
+
+    def run(self, gpus: int) -> Run:
+        """The run on so many GPUs, all of them paid for."""
+        return Run(self.iterations, gpus * self.gpu_hour)
+
+
+def run_tokens(model: Model, given: float | None) -> tuple[float, str]:
+    """Tokens of one training run [1], and where the number comes from.
+
+    Where neither the question nor the model's file says it, 20 a parameter are taken (Hoffmann et
+    al., Training Compute-Optimal Large Language Models, arXiv:2203.15556), embeddings aside.
+
+    Raises
+    ------
+    InputError
+        If the number asked for is not positive.
+    """
+    if given is not None:
+        if not 0 < given < inf:
+            raise InputError(f"--tokens {given:g} is out of range: give a number above 0")
+        return given, "as asked"
+    if model.training_tokens is not None:
+        return model.training_tokens, "the model's own"
+    return TOKENS_PER_PARAMETER * float(model.layers * layer_parameters(model)), "20 a parameter"

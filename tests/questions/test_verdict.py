@@ -1,0 +1,211 @@
+"""Verdicts: the rule that chose, ties below the model's error, and what would change them."""
+
+from math import inf
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import netplan
+from netplan.costing.lifetime import Lifetime
+from netplan.costing.ranges import Range
+from netplan.errors import InputError
+from netplan.questions.verdict import Basis, Candidate, Rule, Run, Verdict, decide
+from netplan.reports.quantities import Scale
+
+MONEY = Scale(1e6, "M USD", 1)
+RUN = Run(iterations=86_400, hour=1_000.0)
+"""As many days as an iteration has seconds; a day of all GPUs is worth 24,000 USD."""
+
+
+def life(per_year: float) -> Lifetime:
+    """A network of this annuity a year, without energy."""
+    none, annuity = Range.point(0.0), Range.point(per_year)
+    return Lifetime(none, none, annuity, 1)
+
+
+def fabric(name: str, price: float, time_s: float, **facts: Any) -> Candidate:  # noqa: ANN401
+    """A fabric with a whole price, whose annuity is a fifth of it."""
+    usual: dict[str, Any] = {"complete": True, "life": life(price / 5), "gpu_bytes_per_s": 50e9}
+    return Candidate(name=name, price=price, time_s=time_s, **(usual | facts))
+
+
+def verdict(rule: Rule, *candidates: Candidate, within: float = 0.05) -> Verdict:
+    """What is decided."""
+    found = decide(candidates, Basis(rule, within, RUN, MONEY))
+    assert found is not None
+    return found
+
+
+CLOS, RAILS = fabric("clos", 100e6, 10.0), fabric("rails", 60e6, 10.2)
+TORUS = fabric("torus", 20e6, 20.0)
+
+
+def test_each_rule_has_its_winner() -> None:
+    assert verdict("near-fastest", CLOS, RAILS, TORUS).fabric == "rails"
+    assert verdict("price", CLOS, RAILS, TORUS).fabric == "torus"
+    assert verdict("fastest", CLOS, RAILS, TORUS, within=0.01).fabric == "clos"
+    # 10.2 days of (24,000 + 60e6 / 5 / 365 = 32,877) against 20 days of (24,000 + 10,959).
+    found = verdict("run-cost", CLOS, RAILS, TORUS)
+    assert found.fabric == "rails"
+    assert "0.6 M USD in 10.2 days" in found.sentence
+
+
+def test_what_is_nearer_than_the_models_error_is_a_tie() -> None:
+    found = verdict("fastest", CLOS, RAILS, TORUS)
+    assert (found.fabric, set(found.tied)) == (None, {"clos", "rails"})
+    assert "as fast as each other" in found.sentence
+    # A faster, dearer network whose run is cheaper by a time within the error only.
+    fast, slow = fabric("fast", 61e6, 10.0), fabric("slow", 60e6, 10.2)
+    assert RUN.cost(fast) < RUN.cost(slow)
+    assert verdict("run-cost", fast, slow).tied == ("slow", "fast")
+    assert verdict("run-cost", fast, slow, within=0.01).fabric == "fast"
+    # Cheaper, too slow by the fastest, but not by what would be bought.
+    three = CLOS, fabric("middle", 60e6, 10.4), fabric("late", 30e6, 10.6)
+    found = verdict("near-fastest", *three)
+    assert (found.fabric, found.tied) == (None, ("late", "middle"))
+    assert "neither is recommended" in found.sentence
+
+
+def test_equal_costs_are_a_tie_and_missing_prices_stand_aside() -> None:
+    twin = fabric("twin", 60e6, 10.0)
+    assert verdict("near-fastest", CLOS, RAILS, twin).fabric is None
+    open_one = fabric("open", 10e6, 10.0, complete=False)
+    found = verdict("near-fastest", CLOS, RAILS, open_one)
+    assert found.fabric == "rails"
+    assert "open aside: no price for some parts" in found.sentence
+    assert decide([open_one], Basis("price", 0.05, None, MONEY)) is None
+
+
+def test_unequal_bandwidth_is_said() -> None:
+    wide = fabric("wide", 50e6, 10.0, gpu_bytes_per_s=300e9)
+    said = verdict("near-fastest", CLOS, RAILS, wide).sentence
+    assert "Not like for like: wide has 300 GB/s a GPU, clos and rails 50." in said
+    assert "Not like" not in verdict("near-fastest", CLOS, RAILS).sentence
+
+
+def test_price_at_which_the_next_one_wins() -> None:
+    (change, *_) = verdict("near-fastest", CLOS, RAILS).changes
+    assert (change.fabric, change.lever, change.now, change.value) == ("clos", "price", 60e6, 100e6)
+    # The cost of the run is linear in the price: at the break-even both runs cost the same.
+    (change, *_) = verdict("run-cost", TORUS, CLOS, RAILS).changes
+    assert change.value is not None
+    other = {"clos": CLOS, "torus": TORUS}[change.fabric]
+    dearer = fabric("rails", change.value, 10.2)
+    assert RUN.cost(dearer) == pytest.approx(RUN.cost(other))
+
+
+def test_value_of_a_day_at_which_a_faster_one_wins() -> None:
+    change = verdict("price", CLOS, TORUS).changes[-1]
+    # 10 days at 20e6 / 365 a day against 20 at 4e6 / 365: 120e6 / 365 more, for 10 days less.
+    assert (change.fabric, change.lever) == ("clos", "day_value")
+    assert change.value == pytest.approx(120e6 / 365 / 10)
+    assert change.value is not None
+    at_that = Run(RUN.iterations, change.value / 24)
+    assert at_that.cost(CLOS) == pytest.approx(at_that.cost(TORUS))
+
+
+@given(
+    st.lists(st.tuples(st.floats(1e6, 1e9), st.floats(1.0, 50.0)), min_size=2, max_size=6),
+    st.sampled_from(["near-fastest", "run-cost", "price", "fastest"]),
+)
+def test_what_is_recommended_is_beaten_by_none(
+    facts: list[tuple[float, float]], rule: Rule
+) -> None:
+    rows = [fabric(str(at), price, time_s) for at, (price, time_s) in enumerate(facts)]
+    found = verdict(rule, *rows)
+    chosen = next((row for row in rows if row.name == found.fabric), None)
+    if chosen is None:
+        assert len(found.tied) > 1
+        return
+    for row in rows:
+        if row is not chosen:
+            assert not (row.price <= chosen.price and row.time_s <= chosen.time_s)
+    assert all(
+        change.value is None or (0 < change.value < inf and change.fabric != chosen.name)
+        for change in found.changes
+    )
+
+
+def test_a_torus_is_not_recommended_for_ports_that_nobody_has() -> None:
+    # With six 400G ports a GPU it trains as fast as the others; with one, it does not.
+    asked: dict[str, Any] = {
+        "gpus": 2048,
+        "radix": 64,
+        "accelerator": "h100-80gb",
+        "prices": "2026",
+        "model": "gpt-175b",
+        "fabrics": ("rail-only", "torus-3d"),
+    }
+    equal, full = netplan.compare(**asked), netplan.compare(**asked, ports="full")
+    rates = [row.fabric.gpu_bytes_per_s for row in equal.rows if row.fabric]
+    assert rates == pytest.approx([50e9, 50e9])
+    assert [row.fabric.ports_per_gpu for row in equal.rows if row.fabric] == [1, 6]
+    assert not equal.rows[1].cost_complete  # no part runs at 66.7 Gb/s
+    assert equal.rows[1].time_s > full.rows[1].time_s
+    assert equal.verdict is not None
+    assert full.verdict is not None
+    assert (equal.verdict.fabric, full.verdict.fabric) == ("rail-only", "torus-3d")
+    assert "Not like for like: torus-3d has 300 GB/s a GPU, rail-only 50." in full.verdict.sentence
+
+
+def test_bandwidth_that_brings_a_slow_one_near() -> None:
+    asked: dict[str, Any] = {
+        "gpus": 16_384,
+        "radix": 64,
+        "accelerator": "h100-80gb",
+        "prices": "2026",
+        "model": "llama-3-405b",
+        "recompute": "full",
+        "fabrics": ("rail-only", "torus-2d"),
+    }
+    found = netplan.compare(**asked).verdict
+    assert found is not None
+    change = next(one for one in found.changes if one.lever == "bandwidth")
+    assert change.value is not None
+    wider = {"accelerator.network_bytes_per_s": str(change.value)}
+    torus = netplan.compare(**asked | {"fabrics": ("torus-2d",)}, overrides=wider).rows[0]
+    rails = netplan.compare(**asked).rows[0]
+    assert torus.time_s <= 1.05 * rails.time_s
+    # A few percent less is not enough.
+    wider = {"accelerator.network_bytes_per_s": str(0.97 * change.value)}
+    torus = netplan.compare(**asked | {"fabrics": ("torus-2d",)}, overrides=wider).rows[0]
+    assert torus.time_s > 1.05 * rails.time_s
+
+
+def test_report_and_compare_decide_alike() -> None:
+    asked: dict[str, Any] = {
+        "gpus": 2048,
+        "radix": 64,
+        "accelerator": "h100-80gb",
+        "model": "gpt-175b",
+        "fabrics": ("rail-optimized", "dragonfly", "torus-2d"),
+    }
+    for rule in ("near-fastest", "run-cost", "price", "fastest"):
+        compared = netplan.compare(**asked, rule=rule, prices="2026").verdict
+        reported = netplan.procurement(**asked, rule=rule).recommendation.verdict
+        assert compared is not None
+        assert reported is not None
+        assert (compared.fabric, compared.tied, compared.rule) == (
+            reported.fabric,
+            reported.tied,
+            reported.rule,
+        )
+        assert [one.value for one in compared.changes] == pytest.approx(
+            [one.value for one in reported.changes]
+        )
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"rule": "cheapest"}, "unknown --rule 'cheapest': use near-fastest, run-cost"),
+        ({"within": 1.0}, "--within 100%"),
+        ({"gpu_hour": -1.0}, "--gpu-hour -1"),
+        ({"ports": "six"}, "unknown --ports 'six': use shared or full"),
+    ],
+)
+def test_refusals(inputs: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        netplan.compare(gpus=1024, radix=64, timing=False, **inputs)
