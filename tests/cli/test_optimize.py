@@ -61,10 +61,10 @@ def test_json_contract() -> None:
     assert (front[2]["fabric"], front[2]["radix"], front[2]["oversubscription"]) == (
         "rail-only",
         128,
-        2.0,
+        4.0,
     )
-    # 272 switches of 128 ports at 781, and two modules a link at 659.
-    assert costs[2] == 272 * 128 * 781 + 2 * front[2]["links"] * 659 + 16_384 * 1_499
+    # 208 switches of 128 ports at 781, and 41,168 modules at 659.
+    assert costs[2] == 208 * 128 * 781 + 41_168 * 659 + 16_384 * 1_499
     assert len(data["steps"]) == len(front) - 1
     assert data["knee"] is None  # two points have none
     for at, step in enumerate(data["steps"]):
