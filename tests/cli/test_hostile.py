@@ -1,6 +1,7 @@
 """Input that would hang, crash, fill the memory, steer a terminal or lose a file: one line each."""
 
 import io
+import json
 import os
 import signal
 import subprocess
@@ -289,3 +290,23 @@ def test_a_terminal_without_our_signs() -> None:
     done = netplan_process("compare", *SMALL, "--no-timing", PYTHONIOENCODING="latin-1")
     assert done.returncode == 0, done.stderr
     assert "?????" in done.stdout  # in place of a rule
+
+
+def test_one_hb_domain_that_holds_all_gpus() -> None:
+    words = ("faults", "--gpus", "256", "--radix", "32", "--years", "5")
+    json.loads(netplan(*words, "--format", "json").stdout, parse_constant=pytest.fail)
+    assert "inf" not in netplan(*words).stdout.replace("information", "").split()
+
+
+@pytest.mark.parametrize("command", ["cables", "export --to edges"])
+def test_readers_who_leave(command: str) -> None:
+    line = f"{sys.executable} -m netplan {command} --gpus 16384 --radix 64 | head -1"
+    done = subprocess.run(
+        ["/bin/bash", "-o", "pipefail", "-c", line],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=variables(80, PYTHONPATH=os.pathsep.join(filter(None, sys.path))),
+    )
+    said = SIGN_OF_LIFE.sub("", done.stderr)
+    assert (done.returncode, done.stdout.count("\n"), said) == (0, 1, "")
