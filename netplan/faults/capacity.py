@@ -23,6 +23,7 @@ The egress of a domain is a closed form that no max-flow from it exceeds. Damage
 (cores) leaves every egress whole: then only the sample sees it.
 """
 
+from functools import cached_property
 from itertools import combinations
 from math import gcd
 
@@ -46,7 +47,7 @@ MAX_UNITS = 1 << 30
 """Units of all links of a domain."""
 
 
-class FlowNetwork(Struct, frozen=True, eq=False):
+class FlowNetwork(Struct, frozen=True, eq=False, dict=True):
     """Links of the reduced graph; GPUs and HB switches belong to a domain.
 
     Parameters
@@ -72,6 +73,44 @@ class FlowNetwork(Struct, frozen=True, eq=False):
     ending: Ints
     unit_bytes_per_s: float
     egress_bytes_per_s: Floats
+
+    @cached_property
+    def _known(self) -> dict[tuple[int, int], float]:
+        """Max-flows found so far."""
+        return {}
+
+    def known_bytes_per_s(self, a: int, b: int) -> float:
+        """Max-flow between two domains [B/s], computed once; errors as those below."""
+        if (a, b) not in self._known:
+            self._known[a, b] = self.capacity_bytes_per_s(a, b)
+        return self._known[a, b]
+
+    def touched(self, other: "FlowNetwork") -> Bools:
+        """Domains whose flows may differ from those of another network, shape (domains,).
+
+        Links whose capacities differ count at the domains where they end; where they carry the
+        traffic of others, and where nodes or units differ, flows of all domains may differ.
+        """
+        if self.unit_bytes_per_s != other.unit_bytes_per_s or not np.array_equal(
+            self.domain, other.domain
+        ):
+            return np.ones(self.domains, bool)
+        nodes = len(self.domain)
+        keys, place = np.unique(
+            np.concatenate([one.ends[0] * nodes + one.ends[1] for one in (self, other)]),
+            return_inverse=True,
+        )
+        mine, theirs = place[: self.ends.shape[1]], place[self.ends.shape[1] :]
+        found = np.zeros(self.domains, bool)
+        for name in ("transit", "ending"):
+            change = np.zeros(len(keys), np.int64)
+            change[mine] += getattr(self, name)
+            change[theirs] -= getattr(other, name)
+            if name == "transit" and change.any():
+                return np.ones(self.domains, bool)
+            at = self.domain[np.concatenate(np.divmod(keys[change != 0], nodes))]
+            found[at[at >= 0]] = True
+        return found
 
     def capacity_bytes_per_s(self, a: int, b: int) -> float:
         """Max-flow between two domains, one way [B/s]; the same both ways, as links are duplex.
@@ -332,7 +371,7 @@ def remaining_bandwidth(
     return Remaining(
         first=first,
         second=second,
-        bytes_per_s=_capacities(after, first, second),
+        bytes_per_s=_capacities_left(after, before, first, second),
         intact_bytes_per_s=_capacities(before, first, second),
         sampled=sampled,
         all_pairs=there * (there - 1) // 2,
@@ -342,7 +381,16 @@ def remaining_bandwidth(
 
 def _capacities(network: FlowNetwork, first: Ints, second: Ints) -> Floats:
     pairs = zip(first.tolist(), second.tolist(), strict=True)
-    return np.array([network.capacity_bytes_per_s(a, b) for a, b in pairs], np.float64)
+    return np.array([network.known_bytes_per_s(a, b) for a, b in pairs], np.float64)
+
+
+def _capacities_left(after: FlowNetwork, before: FlowNetwork, first: Ints, second: Ints) -> Floats:
+    """What is left between pairs: the same as before where the damage is none of theirs."""
+    touched = after.touched(before)
+    found = _capacities(before, first, second)
+    again = touched[first] | touched[second]
+    found[again] = _capacities(after, first[again], second[again])
+    return found
 
 
 def _choose(

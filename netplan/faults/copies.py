@@ -32,8 +32,10 @@ def summing(label: Ints, labels: int) -> csr_array:
     >>> summing(np.array([0, 2, 2]), 3) @ np.array([[1.0], [2.0], [3.0]])
     array([[1.], [0.], [5.]])
     """
-    row = np.arange(len(label))
-    return csr_array((np.ones(len(label)), (label, row)), shape=(labels, len(label)))
+    start = np.zeros(labels + 1, np.int32)
+    np.cumsum(np.bincount(label, minlength=labels), out=start[1:])
+    row = np.argsort(label, kind="stable").astype(np.int32)
+    return csr_array((np.ones(len(label)), row, start), shape=(labels, len(label)))
 
 
 class Level(Struct, frozen=True, eq=False):
@@ -60,7 +62,7 @@ class Level(Struct, frozen=True, eq=False):
     into: csr_array
 
 
-def levels_to(arcs: Arcs, target: int) -> tuple[Level, ...]:
+def levels_to(arcs: Arcs, target: int, ways: "Incoming | None" = None) -> tuple[Level, ...]:
     """Shortest paths of the intact graph to one node, level by level from the nearest.
 
     Parameters
@@ -69,6 +71,8 @@ def levels_to(arcs: Arcs, target: int) -> tuple[Level, ...]:
         The graph.
     target
         The destination.
+    ways
+        Links by the node that they lead to, of :func:`incoming`, where many destinations are asked.
 
     Examples
     --------
@@ -80,24 +84,24 @@ def levels_to(arcs: Arcs, target: int) -> tuple[Level, ...]:
     [([1, 2], 2), ([0], 2)]
     """
     nodes = len(arcs.forwards)
-    tail = np.repeat(np.arange(nodes), np.diff(arcs.indptr))
-    open_ = arcs.forwards.copy()
-    open_[target] = True
-    usable = open_[arcs.head]
+    ways = ways or incoming(arcs)
     distance = np.full(nodes, -1, np.int64)
     distance[target] = 0
     place = np.zeros(nodes, np.int64)
     levels: list[Level] = []
+    front = np.array([target])
     while True:
-        depth = len(levels)
-        near = usable & (distance[arcs.head] == depth)
-        fresh = near & (distance[tail] < 0)
-        distance[tail[fresh]] = depth + 1
-        arc = np.flatnonzero(near & (distance[tail] == depth + 1))
+        # Only the links into the nodes just reached are looked at, each once.
+        arc = ways.of(front)
+        arc = arc[distance[ways.tail[arc]] < 0]
         if not len(arc):
             return tuple(levels)
+        arc.sort()
+        tail = ways.tail[arc]
+        distance[tail] = len(levels) + 1
         head = place[arcs.head[arc]]
-        node, of_tail = np.unique(tail[arc], return_inverse=True)
+        opens = np.append(True, tail[1:] != tail[:-1])
+        node, of_tail = tail[opens], np.cumsum(opens) - 1
         levels.append(
             Level(
                 node=node,
@@ -109,6 +113,42 @@ def levels_to(arcs: Arcs, target: int) -> tuple[Level, ...]:
             )
         )
         place[node] = np.arange(len(node))
+        front = node[arcs.forwards[node]]
+
+
+class Incoming(Struct, frozen=True, eq=False):
+    """Links by the node that they lead to.
+
+    Parameters
+    ----------
+    tail
+        Node that each link leaves, shape (links,).
+    order, start
+        Places of the links among the arcs, by the node they lead to; where those of each node
+        begin, shape (nodes + 1,).
+    """
+
+    tail: Ints
+    order: Ints
+    start: Ints
+
+    def of(self, node: Ints) -> Ints:
+        """Places of all links that lead to some nodes."""
+        first = self.start[node]
+        degree = self.start[node + 1] - first
+        ends = np.cumsum(degree)
+        reach = np.arange(ends[-1]) if len(ends) else np.empty(0, np.int64)
+        found: Ints = self.order[reach + np.repeat(first - ends + degree, degree)]
+        return found
+
+
+def incoming(arcs: Arcs) -> Incoming:
+    """Links of a graph by the node that they lead to."""
+    nodes = len(arcs.forwards)
+    tail = np.repeat(np.arange(nodes), np.diff(arcs.indptr))
+    start = np.zeros(nodes + 1, np.int64)
+    np.cumsum(np.bincount(arcs.head, minlength=nodes), out=start[1:])
+    return Incoming(tail, np.argsort(arcs.head, kind="stable"), start)
 
 
 def pour_many(

@@ -22,7 +22,7 @@ Wang et al. (arXiv:2307.12169), section 4.1, gives three recoveries for a rail-o
 A Clos that joins all rails needs no circuit switches for the first.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from math import isfinite
 from typing import Any, Literal
@@ -45,7 +45,7 @@ from netplan.faults.damage import (
     no_damage,
 )
 from netplan.faults.inventory import Inventory, PartNames, Parts
-from netplan.faults.pods import pod_throughput
+from netplan.faults.pods import PodBatch, pod_batch, pod_throughput, pods_of
 from netplan.levels import Level
 from netplan.performance.search import PlanSearch, SearchResult
 from netplan.records import replace
@@ -94,6 +94,11 @@ class Subject(Struct, frozen=True, dict=True):
     def flows(self) -> FlowNetwork:
         """The intact fabric, reduced for max-flows between HB domains."""
         return flow_network(self.graph, no_damage(self.graph), through_domains=False)
+
+    @cached_property
+    def pods(self) -> PodBatch:
+        """What all copies of the fabric share in the all-to-all between its pods."""
+        return pod_batch(self.graph, pods_of(self.graph))
 
     @cached_property
     def islands(self) -> tuple[Islands, Islands]:
@@ -277,7 +282,7 @@ def pod_shares(subject: Subject, damages: Sequence[Damage]) -> list[float | None
     if subject.graph.link_count > MAX_POD_LINKS:
         return [None] * len(damages)
     try:
-        found = pod_throughput(subject.graph, damages).share
+        found = pod_throughput(subject.graph, damages, batch=subject.pods).share
         return [float(share) if isfinite(share) else None for share in found]
     except InputError:
         # A torus has no pods, a rail-only network no paths between them.
@@ -332,21 +337,30 @@ class Single(Struct, frozen=True):
     impact: Impact
 
 
-def single_failures(subject: Subject, inventory: Inventory) -> Iterator[Single]:
-    """One failure of each kind of part, the one in the middle of its kind.
+def single_parts(inventory: Inventory) -> list[Parts]:
+    """One part of each kind, the one in the middle of its kind.
 
     Parts of a kind are alike but for those at the edge of a fabric that does not fill its
     switches; one in the middle stands for most.
     """
-    names = PartNames(inventory)
     kinds = [kind for kind in inventory.kinds.values() if kind.name not in SKIPPED | BIG_GROUPS]
-    middle = [Parts(kind, kind.numbers[[len(kind.numbers) // 2]]) for kind in kinds]
-    damages = [inventory.damage([parts]) for parts in middle]
-    shares = pod_shares(subject, damages)
-    for parts, damage, share in zip(middle, damages, shares, strict=True):
-        impact = impact_of(subject, damage, share)
+    return [Parts(kind, kind.numbers[[len(kind.numbers) // 2]]) for kind in kinds]
+
+
+def single_failures(
+    inventory: Inventory, impacts: Iterable[tuple[Parts, Impact]]
+) -> Iterator[Single]:
+    """Failures of single parts, with their names."""
+    names = PartNames(inventory)
+    for parts, impact in impacts:
         name = next(iter(names.of(parts)))
         yield Single(parts.kind.name, name, len(parts.kind.numbers), impact)
+
+
+def impacts_of(subject: Subject, damages: Sequence[Damage]) -> list[Impact]:
+    """What each of some damages does; together, since that costs little more than one alone."""
+    shares = pod_shares(subject, damages)
+    return [impact_of(subject, *pair) for pair in zip(damages, shares, strict=True)]
 
 
 ENDS_OF_A_LINK = 2

@@ -23,7 +23,7 @@ links and link directions by copies.
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 from msgspec import Struct
@@ -31,7 +31,7 @@ from scipy.sparse import csr_array
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
-from netplan.faults.copies import Level, Table, levels_to, summing
+from netplan.faults.copies import Incoming, Level, Table, incoming, levels_to, summing
 from netplan.faults.damage import (
     Damage,
     check_damage,
@@ -182,8 +182,8 @@ class PodBatch(Struct, frozen=True, eq=False, dict=True):
     single_link: Ints
     twins: tuple[Twins, ...]
 
-    def throughput(self, damages: Sequence[Damage]) -> tuple[Floats, int]:
-        """Throughput of some copies [B/s], and how many of them were routed by themselves."""
+    def throughput(self, damages: Sequence[Damage]) -> tuple[Floats, list[int]]:
+        """Throughput of some copies [B/s], and which of them were routed by themselves."""
         graph = self.graph
         node_down = np.stack([damage.node_down for damage in damages], axis=1)
         failed = np.stack([damage.link_down for damage in damages], axis=1)
@@ -196,7 +196,7 @@ class PodBatch(Struct, frozen=True, eq=False, dict=True):
         alone = np.flatnonzero(lost & (found > 0)).tolist()
         for number in alone:
             found[number] = self.alone(damages[number])
-        return found, len(alone)
+        return found, alone
 
     def alone(self, damage: Damage) -> float:
         """Throughput of one copy, with a search of its own paths [B/s]."""
@@ -236,12 +236,17 @@ class PodBatch(Struct, frozen=True, eq=False, dict=True):
         """Shortest paths to destinations, as far as they are kept."""
         return {}
 
+    @cached_property
+    def _ways(self) -> Incoming:
+        """Links between ends by the node that they lead to."""
+        return incoming(self.arcs)
+
     def _levels(self, target: int) -> tuple[Level, ...]:
         """Shortest paths of the intact fabric to an end."""
         if target not in self._paths:
             if len(self._paths) * len(self.arcs.head) > KEPT_ARCS:
                 self._paths.clear()
-            self._paths[target] = levels_to(self.arcs, target)
+            self._paths[target] = levels_to(self.arcs, target, self._ways)
         return self._paths[target]
 
     def _loads(self, amount: Floats, failed: Bools, live: Bools) -> tuple[Floats, Bools]:
@@ -372,7 +377,11 @@ class PodThroughput(Struct, frozen=True, eq=False):
 
 
 def pod_throughput(
-    graph: FabricGraph, damages: Iterable[Damage], *, pods: Ints | None = None
+    graph: FabricGraph,
+    damages: Iterable[Damage],
+    *,
+    pods: Ints | None = None,
+    batch: PodBatch | None = None,
 ) -> PodThroughput:
     """Throughput of damaged copies of a fabric under a pod-level all-to-all.
 
@@ -384,6 +393,8 @@ def pod_throughput(
         What has failed in each copy; they are taken one by one, and may come from a generator.
     pods
         Pod of each GPU, shape (gpus,); None takes those of the network.
+    batch
+        What all copies share, of :func:`pod_batch`, where one fabric is asked about several times.
 
     Raises
     ------
@@ -403,16 +414,18 @@ def pod_throughput(
     >>> pod_throughput(graph, [parse_faults([fault], graph) for fault in faults]).share.round(4)
     array([0.875 , 0.875 , 0.9844])
     """
-    pods = pods_of(graph) if pods is None else check_pods(graph, pods)
-    batch = pod_batch(graph, pods)
-    intact = float(batch.throughput([no_damage(graph)])[0][0])
-    found, searched = [np.empty(0)], 0
-    copies = iter(damages)
+    if batch is None:
+        batch = pod_batch(graph, pods_of(graph) if pods is None else check_pods(graph, pods))
+    found: list[Floats] = []
+    searched = 0
+    # The intact fabric goes with the others: what takes time is to find the paths.
+    copies = chain([no_damage(graph)], damages)
     size = max(1, MAX_CELLS // (2 * graph.link_count))
     while chunk := list(islice(copies, size)):
         for damage in chunk:
             check_damage(graph, damage)
         values, alone = batch.throughput(chunk)
+        searched += sum(bool(found or number) for number in alone)
         found.append(values)
-        searched += alone
-    return PodThroughput(np.concatenate(found), intact, searched)
+    intact, left = np.split(np.concatenate(found), [1])
+    return PodThroughput(left, float(intact[0]), searched)

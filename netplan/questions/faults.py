@@ -14,7 +14,7 @@ from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES, SwitchModel
 from netplan.errors import InputError, NetplanError
-from netplan.faults.damage import find_effects
+from netplan.faults.damage import Damage, find_effects
 from netplan.faults.forecast import (
     SPARED_KINDS,
     CheckpointPolicy,
@@ -32,11 +32,12 @@ from netplan.faults.groups import (
 )
 from netplan.faults.impact import (
     Impact,
+    Single,
     Subject,
-    impact_of,
-    pod_shares,
+    impacts_of,
     recoveries,
     single_failures,
+    single_parts,
 )
 from netplan.faults.inventory import Inventory
 from netplan.faults.rates import FAILURE_BOOKS, FailureBook, Unit, unit_counts
@@ -314,7 +315,7 @@ def fabric_faults(
     groups = question.risk_groups(subject.graph, shared.hall)
     inventory = Inventory(subject.graph, groups)
     failing = group_failures(subject.graph, groups, shared.book, end=question.rates)
-    singles = tuple(single_failures(subject, inventory))
+    singles, scenario = _failures(subject, inventory, question)
     cut_off = {one.kind: one.impact.gpus_cut_off for one in singles}
     intact = subject.intact
     return FabricFaults(
@@ -324,7 +325,7 @@ def fabric_faults(
         links=fabric.link_count,
         transceivers=fabric.transceivers,
         iteration_time_s=intact.plans[0].iteration_time_s if intact else None,
-        scenario=_scenario(subject, inventory, question),
+        scenario=scenario,
         singles=singles,
         recoveries=recoveries(
             subject,
@@ -358,24 +359,38 @@ def _rate_note(kind: GroupFailures, book: FailureBook) -> str:
     )
 
 
-def _scenario(
+def _failures(
     subject: Subject, inventory: Inventory, question: Faults
-) -> ScenarioImpact | str | None:
-    """The failures that were asked for; with random ones the worst of all draws, and their mean.
+) -> tuple[tuple[Single, ...], ScenarioImpact | str | None]:
+    """One failure of each kind, and the failures that were asked for.
 
-    A text says why they cannot happen on this fabric, such as a failed leaf on a torus.
+    A text says why these cannot happen on this fabric, such as a failed leaf on a torus.
     """
-    if not question.fail:
-        return None
-    try:
-        scenario = read_scenario(question.fail, inventory)
-    except NetplanError as error:
-        return str(error)
-    draws = question.draws if scenario.random else 1
+    parts = single_parts(inventory)
+    damages = [inventory.damage([one]) for one in parts]
+    asked, why = [], None
+    if question.fail:
+        try:
+            asked = _drawn(inventory, question)
+        except NetplanError as error:
+            why = str(error)
+    impacts = impacts_of(subject, [*damages, *asked])
+    found = _scenario(subject, asked, impacts[len(parts) :], question) if asked else why
+    return tuple(single_failures(inventory, zip(parts, impacts, strict=False))), found
+
+
+def _drawn(inventory: Inventory, question: Faults) -> list[Damage]:
+    """The failures that were asked for, drawn as often as they are random."""
+    scenario = read_scenario(question.fail, inventory)
     rng = np.random.default_rng(question.seed)
-    damages = [scenario.damage(rng) for _ in range(draws)]
-    shares = pod_shares(subject, damages)
-    impacts = [impact_of(subject, *pair) for pair in zip(damages, shares, strict=True)]
+    return [scenario.damage(rng) for _ in range(question.draws if scenario.random else 1)]
+
+
+def _scenario(
+    subject: Subject, damages: Sequence[Damage], impacts: Sequence[Impact], question: Faults
+) -> ScenarioImpact:
+    """The failures that were asked for: the worst of all draws, and their mean."""
+    draws = len(damages)
     times = [found.iteration_time_s for found in impacts if found.iteration_time_s is not None]
     at = max(range(draws), key=lambda draw: _badness(impacts[draw]))
     effects = find_effects(subject.graph, damages[at])

@@ -281,6 +281,28 @@ def test_an_intact_network_can_be_reused() -> None:
     assert left.worst_share < 1
 
 
+@pytest.mark.parametrize("through", [False, True])
+@pytest.mark.parametrize("name", list(CASES))
+def test_pairs_that_damage_does_not_touch_keep_their_bandwidth(name: str, *, through: bool) -> None:
+    graph = CASES[name].graph
+    before = flow_network(graph, no_damage(graph), through_domains=through)
+    rng = np.random.default_rng(7)
+    kept = 0
+    for damage in [
+        parse_faults(["gpu-0"], graph),
+        *(random_damage(graph, 1 + at, rng) for at in range(4)),
+    ]:
+        after = flow_network(graph, damage, through_domains=through)
+        touched = after.touched(before)
+        left = remaining_bandwidth(graph, damage, through_domains=through, intact=before)
+        pairs = list(zip(left.first.tolist(), left.second.tolist(), strict=True))
+        assert left.bytes_per_s.tolist() == [after.capacity_bytes_per_s(*pair) for pair in pairs]
+        kept += sum(not touched[list(pair)].any() for pair in pairs)
+    if not through and "fat tree" in name:
+        # Nothing passes through GPUs: what one loses is a loss of its own domain alone.
+        assert kept
+
+
 def test_wrong_questions_are_refused() -> None:
     graph = CASES["fat tree"].graph
     network = flow_network(graph, no_damage(graph))
