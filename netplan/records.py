@@ -10,7 +10,6 @@ import dataclasses
 import difflib
 import operator
 from collections.abc import Iterator, Mapping
-from math import isfinite
 from types import UnionType
 from typing import (
     Annotated,
@@ -26,6 +25,10 @@ from typing import (
 
 import numpy as np
 from msgspec import Meta, Struct, ValidationError, convert, structs
+
+LARGEST = 1e30
+SIZES = "0 or from 1e-30 to 1e30 in size"
+"""Sizes of numbers in files: so bounded, no product of theirs overflows."""
 
 MAX_COUNT = 10**12
 """Largest whole number of a file: 64 bits hold its products [1]."""
@@ -84,9 +87,9 @@ class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
         unknown key length: known: name, speed_gbps
         """
         faults = [
-            Fault(at, f"{_path(at)}: got {value}: input should be a finite number")
+            Fault(at, f"{_path(at)}: got {value}: input should be a finite number, {SIZES}")
             for at, value in _floats(data, ())
-            if not isfinite(value)
+            if not (value == 0 or 1 / LARGEST <= abs(value) <= LARGEST)
         ]
         if faults:
             raise RecordError(faults)
