@@ -145,9 +145,10 @@ class Price(Entry, frozen=True, kw_only=True):
 
 
 class LentPrice(Price, frozen=True, kw_only=True):
-    """A row that stands in from another book, which ``book`` names."""
+    """A row that stands in from another book, which ``book`` names, with that book's discount."""
 
     book: str
+    discount: float = 0.0
 
 
 PriceKey = tuple[str, float | None, str]
@@ -228,7 +229,8 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
             If the book has no rate for the currency.
         """
         rate = self.exchange(price.currency, currency or self.currency)
-        return (rate * (1 - self.discount)) * price.range_at(quantity)
+        lent = price.discount if isinstance(price, LentPrice) else 0.0
+        return (rate * (1 - self.discount) * (1 - lent)) * price.range_at(quantity)
 
     def exchange(self, source: str, target: str) -> float:
         """Units of the target currency for one of the source [1].
@@ -264,7 +266,7 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
         parts = {row.part for row in self.prices if row.speed_gbps is not None and not row.model}
         known = _by_key(self.prices)
         lent = (
-            LentPrice(book=other.name, **structs.asdict(row))
+            LentPrice(book=other.name, discount=other.discount, **structs.asdict(row))
             for row in other.prices
             if row.part in parts
             and not row.model
@@ -272,6 +274,9 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
             and (row.currency == self.currency or self._knows(row.currency))
         )
         return replace(self, prices=(*self.prices, *lent))
+
+
+OTHER = ".other_speeds"
 
 
 class PriceShelf(Shelf[PriceBook], frozen=True):
@@ -284,7 +289,8 @@ class PriceShelf(Shelf[PriceBook], frozen=True):
         overrides: Mapping[str, str] | None = None,
     ) -> PriceBook:
         """Load a book; values of rows that stand in are replaced as if they were its own."""
-        plain = super().load(name, roots)
+        which = {key: text for key, text in (overrides or {}).items() if key.endswith(OTHER)}
+        plain = super().load(name, roots, which)
         if not plain.other_speeds:
             return super().load(name, roots, overrides)
         lent = plain.with_speeds_of(super().load(plain.other_speeds, roots)).prices

@@ -10,8 +10,8 @@ import sys
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-# The libraries that a comparison stood on before msgspec: a floor that stays the same from version to
-# version. It may take one and a half times as long.
+# The libraries that a comparison stood on before msgspec: a floor that stays as it is. It may take
+# one and a half times as long.
 FLOOR = "import numpy, click, rich.table, pydantic, yaml"
 ROUNDS = 15
 

@@ -189,6 +189,22 @@ def test_other_speeds_stand_in_for_parts_that_the_book_prices_at_some_rate() -> 
     assert not isinstance(lent.price("transceiver", 400), LentPrice)
 
 
+def test_lent_rows_keep_the_discount_of_their_book() -> None:
+    other = book(row(speed_gbps=800, base=1000), name="other", discount=0.25)
+    lent = book(row(base=600), discount=0.1).with_speeds_of(other)
+    found = [lent.offer(one).base for one in lent.prices]
+    assert found == pytest.approx([600 * 0.9, 1000 * 0.75 * 0.9])
+
+
+def test_another_book_may_stand_in() -> None:
+    with pytest.raises(NetplanError, match="nosuch"):
+        PRICE_BOOKS.load("rail-only-2023", (), {"prices.other_speeds": "nosuch"})
+    none = PRICE_BOOKS.load("rail-only-2023", (), {"prices.other_speeds": "rail-only-2023"})
+    assert not any(isinstance(one, LentPrice) for one in none.prices)
+    usual = PRICE_BOOKS.load("rail-only-2023")
+    assert any(isinstance(one, LentPrice) for one in usual.prices)
+
+
 @pytest.mark.parametrize("gpus", [576, 1152, 2304, 4608, 10_368, 41_472])
 def test_the_sizes_of_today_have_a_price_by_default(gpus: int) -> None:
     size: dict[str, Any] = {"gpus": gpus, "radix": 144, "hb_size": 72, "accelerator": "b200"}
