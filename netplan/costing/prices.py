@@ -275,6 +275,11 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
         )
         return replace(self, prices=(*self.prices, *lent))
 
+    def lenders(self, speed_gbps: float) -> tuple[str, ...]:
+        """Books whose rows stand in at a link rate [Gb/s]."""
+        lent = (row for row in self.prices if isinstance(row, LentPrice))
+        return tuple(sorted({row.book for row in lent if row.speed_gbps == speed_gbps}))
+
 
 OTHER = ".other_speeds"
 

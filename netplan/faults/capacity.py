@@ -291,20 +291,22 @@ class Remaining(Struct, frozen=True, eq=False):
         return left
 
     @property
-    def worst_share(self) -> float:
-        """Smallest share over the pairs computed [1]; 0 without any pair."""
-        return float(self.share.min()) if len(self.share) else 0.0
+    def worst_share(self) -> float | None:
+        """Smallest share over the pairs computed [1]; None without any pair."""
+        return float(self.share.min()) if len(self.share) else None
 
     @property
-    def mean_share(self) -> float:
-        """Mean share over the pairs drawn at random, or over all [1]; 0 without any pair."""
+    def mean_share(self) -> float | None:
+        """Mean share over the pairs drawn at random, or over all [1]; None without any pair."""
         drawn = self.share[self.sampled]
-        return float(drawn.mean()) if len(drawn) else 0.0
+        return float(drawn.mean()) if len(drawn) else None
 
     @property
     def note(self) -> str:
         """Which pairs were computed, in a sentence."""
         count = len(self.first)
+        if not self.all_pairs:
+            return "There are no two HB domains to send between."
         if count == self.all_pairs:
             return f"All {count:,} pairs of HB domains are computed."
         drawn = int(self.sampled.sum())

@@ -190,7 +190,8 @@ class Impact(Struct, frozen=True):
     domains_hit
         HB domains with a GPU that failed, is cut off or has lost HB links [1].
     bandwidth_share, mean_bandwidth_share
-        Bandwidth between HB domains that is left, of the worst pair and on average [1].
+        Bandwidth between HB domains that is left, of the worst pair and on average [1]; None where
+        no two domains are left, as when one holds all GPUs: it trains without the network.
     pod_share
         Throughput of a pod-level all-to-all that is left [1]; None where the fabric has no pods.
     iteration_time_s, way
@@ -207,8 +208,8 @@ class Impact(Struct, frozen=True):
     gpus_cut_off: int
     gpus_unreachable: int
     domains_hit: int
-    bandwidth_share: float
-    mean_bandwidth_share: float
+    bandwidth_share: float | None
+    mean_bandwidth_share: float | None
     pod_share: float | None
     iteration_time_s: float | None
     way: Way
@@ -248,8 +249,8 @@ def impact_of(subject: Subject, damage: Damage, pod_share: float | None = None) 
     gone = np.concatenate([effects.gpus_down, effects.cut_off, np.flatnonzero(hb_share < 1)])
     in_domain = np.bincount(np.unique(gone) // subject.graph.hb_size)
     hit = int((in_domain > 0).sum())
-    pace = left.worst_share
-    if pod_share is not None and not hit:
+    pace = 1.0 if left.worst_share is None else left.worst_share
+    if pod_share is not None and left.worst_share is not None and not hit:
         pace = min(pace, pod_share)
     whole = not len(effects.gpus_down) and not len(effects.cut_off_forwarding)
     paces = (pace, float(hb_share.min())) if whole else None

@@ -210,7 +210,9 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
             raise InputError(f"{refused[0][0]}: {refused[0][1]}")
         if self.fail and all(isinstance(row.scenario, str) for row in found):
             raise InputError(f"--fail: {found[0].scenario}")
-        return FaultsAnswer(inputs, priced.currency, found, refused)
+        return FaultsAnswer(
+            inputs, priced.currency, found, refused, priced.lenders(sizing.speed_gbps)
+        )
 
     def risk_groups(self, graph: FabricGraph, hall: FloorPlan | None) -> tuple[RiskGroups, ...]:
         """Racks, batches of optics and the user's own: groups that the fabric does not show."""
@@ -409,7 +411,7 @@ def _scenario(
 
 def _badness(impact: Impact) -> tuple[bool, float, float]:
     """Order of impacts: those that stop the job, then the slowest, then the least bandwidth."""
-    return impact.way == "stopped", impact.iteration_time_s or 0.0, -impact.bandwidth_share
+    return impact.way == "stopped", impact.iteration_time_s or 0.0, -(impact.bandwidth_share or 0.0)
 
 
 KIND_OF_UNIT: Mapping[Unit, str] = {

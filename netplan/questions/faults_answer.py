@@ -92,6 +92,8 @@ class FaultsAnswer(Answer):
     currency: str
     fabrics: tuple[FabricFaults, ...]
     refused: tuple[tuple[str, str], ...] = ()
+    lenders: tuple[str, ...] = ()
+    """Price books whose rows stand in at the link rate."""
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan faults --format json``."""
@@ -136,13 +138,17 @@ class FaultsAnswer(Answer):
 
     def _impact_legend(self) -> tuple[str, ...]:
         """What the columns of an impact mean, and why one may be empty."""
+        alone = any(row.impact.bandwidth_share is None for row in self.failures)
         missing = any(row.impact.pod_share is None for row in self.failures)
-        return (*IMPACT_LEGEND, PODS_MISSING) if missing else IMPACT_LEGEND
+        said = (*IMPACT_LEGEND, *((PAIRS_MISSING,) if alone else ()))
+        return (*said, PODS_MISSING) if missing else said
 
     def _heading(self) -> Heading:
         inputs = self.inputs
         trained = f"; {training_words(inputs)}" if inputs["model"] else ""
-        books = f"rates {inputs['failures']} ({inputs['rates']}), prices {inputs['prices']}"
+        lent = (f"{book} for {inputs['link_gbps']:g}G" for book in self.lenders)
+        prices = " and ".join((str(inputs["prices"]), *lent))
+        books = f"rates {inputs['failures']} ({inputs['rates']}), prices {prices}"
         return Heading(
             f"Failures on {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}: switches"
             f" of {inputs['radix']} ports",
@@ -346,6 +352,7 @@ IMPACT_LEGEND = (
     ),
 )
 
+PAIRS_MISSING = "HB pair -: no two HB domains are left to send between."
 PODS_MISSING = (
     "pods -: not defined in a torus, nor where pods meet only inside HB domains (rail-only); not"
     f" computed above {MAX_POD_LINKS:,} links."

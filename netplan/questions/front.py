@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from netplan.costing.fabric_bill import BillBooks
+from netplan.costing.pricing import books_in_use
 from netplan.faults.survival import SwitchLoss
 from netplan.performance.pareto import knee
 from netplan.performance.plan import PlanTime
@@ -178,9 +179,11 @@ class Optimization(Answer):
     def _heading(self) -> Heading:
         inputs = self.inputs
         switches = " or ".join(f"{one:,}" for one in inputs["radices"])
+        quotes = (row.row.bill.quote for row in self.rows if row.row.bill)
+        prices = books_in_use(str(inputs["prices"]), quotes)
         books = (
             f"switches of {switches} ports, {inputs['link_gbps']:g} Gb/s; prices"
-            f" {inputs['prices']}, power {inputs['power']}"
+            f" {prices}, power {inputs['power']}"
         )
         return Heading(
             f"Networks for {inputs['gpus']:,} GPUs: {self.objective} against iteration time",

@@ -15,6 +15,7 @@ from netplan.costing.cabling import CablingBook
 from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.lifetime import EconomicsBook
 from netplan.costing.prices import PriceBook
+from netplan.costing.pricing import books_in_use
 from netplan.costing.ranges import Range
 from netplan.errors import CatalogError
 from netplan.questions.compare import PETA, Comparison
@@ -198,10 +199,11 @@ class Procurement(Answer):
         less = f" less {100 * inputs['discount']:g} %" if inputs["discount"] else ""
         trained = f"; training {inputs['model']}, iteration model {inputs['iteration_model']}"
         trained = trained if inputs["timing"] else ""
+        prices = books_in_use(inputs["prices"], (bill.quote for bill in self.cost.bills))
         books = (
             f"{inputs['accelerator']} in HB domains of {inputs['hb_size']:,}, switches of"
             f" {inputs['radix']} ports at {inputs['link_gbps']:g} Gb/s{switch}; prices"
-            f" {inputs['prices']} in {self.cost.currency}{less}{trained}."
+            f" {prices} in {self.cost.currency}{less}{trained}."
         )
         yield Heading(f"The network of {inputs['gpus']:,} GPUs", (books,))
         yield Paragraph(self.recommendation.sentence, "strong")

@@ -272,12 +272,22 @@ def test_the_mean_is_that_of_the_drawn_pairs_and_the_worst_that_of_all() -> None
     assert (left.worst_share, left.mean_share) == (0.5, 0.875)
 
 
+def test_without_two_domains_there_is_no_share() -> None:
+    alone = fabric("rail-optimized", (64, 16, 64))
+    two = fabric("rail-optimized", (64, 16, 32))
+    for graph, name in ((alone, "leaf-0"), (two, "domain-1")):
+        left = remaining_bandwidth(graph, parse_faults([name], graph))
+        assert (left.worst_share, left.mean_share, left.all_pairs) == (None, None, 0)
+        assert left.note == "There are no two HB domains to send between."
+
+
 def test_an_intact_network_can_be_reused() -> None:
     graph = fabric("rail-only", (64, 8, 8))
     intact = flow_network(graph, no_damage(graph))
     damage = parse_faults(["rail-0/leaf-0"], graph)
     left = remaining_bandwidth(graph, damage, intact=intact)
     assert np.array_equal(left.share, remaining_bandwidth(graph, damage).share)
+    assert left.worst_share is not None
     assert left.worst_share < 1
 
 

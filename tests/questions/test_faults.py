@@ -13,6 +13,7 @@ from netplan.faults.rates import FAILURE_BOOKS
 from netplan.questions.compare import compare
 from netplan.questions.faults import faults
 from netplan.questions.faults_answer import FabricFaults, FaultsAnswer, ScenarioImpact
+from netplan.questions.optimize import optimize
 from netplan.questions.procurement import procurement
 from netplan.questions.search import search
 
@@ -60,6 +61,31 @@ def test_claims_of_section_4_1_as_numbers(large: FaultsAnswer) -> None:
         impact = single(fabric, "host")
         assert (impact.gpus_cut_off, impact.gpus_unreachable) == (1, 0)
         assert impact.bandwidth_share == pytest.approx(255 / 256)
+
+
+def test_a_job_inside_one_domain_does_not_notice_its_network() -> None:
+    answer = faults(gpus=256, radix=32, model="gpt-146b", fabrics=("rail-optimized",), years=1)
+    fabric = answer.fabrics[0]
+    for kind in ("nic", "host", "leaf-spine", "leaf", "spine"):
+        impact = single(fabric, kind)
+        assert (impact.way, impact.slowdown, impact.bandwidth_share) == ("all GPUs", 0, None)
+    assert single(fabric, "gpu").way == "without"
+    assert single(fabric, "hb-switch").way == "stopped"
+    text = answer.text(80)
+    assert "HB pair -: no two HB domains are left to send between." in text
+
+
+def test_headings_name_the_book_that_lends_prices() -> None:
+    asked = {"gpus": 64, "radix": 64, "accelerator": "b200", "hb_size": 8}
+    said = "prices rail-only-2023 and 2026 for 800G"
+    answer = faults(**asked, fabrics=("rail-only",), years=1, timing=False)  # type: ignore[arg-type]
+    assert said in answer.text(140)
+    found = optimize(
+        gpus=64, accelerator="b200", model="gpt-146b", hb_sizes=(8,), fabrics=("rail-only",)
+    )
+    assert said in found.text(140)
+    bought = procurement(**asked, fabrics=("rail-only",), prices="rail-only-2023", timing=False)  # type: ignore[arg-type]
+    assert said in bought.text(140)
 
 
 def test_the_three_answers_to_a_failed_gpu(large: FaultsAnswer) -> None:
