@@ -131,11 +131,11 @@ def leaf_ports(radix: int, oversubscription: float = 1.0) -> LeafPorts:
     return LeafPorts(down, radix - down)
 
 
-def check_radix(radix: int) -> None:
-    """Refuse a radix that no switch tier can use: odd, or outside 4 to 1,024."""
-    if radix % 2 or not MIN_RADIX <= radix <= MAX_RADIX:
+def check_radix(radix: int, *, least: int = MIN_RADIX) -> None:
+    """Refuse a radix that no switch tier can use: odd, below the least, or above 1,024."""
+    if radix % 2 or not least <= radix <= MAX_RADIX:
         raise InputError(
-            f"switch radix {radix} cannot be used: give an even number of ports from {MIN_RADIX}"
+            f"switch radix {radix} cannot be used: give an even number of ports from {least}"
             f" to {MAX_RADIX:,}, half of them face up"
         )
 

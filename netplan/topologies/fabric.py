@@ -63,11 +63,7 @@ class Sizing(Struct, frozen=True):
             raise InputError(
                 f"{self.gpus:,} GPUs are out of range: give {MIN_GPUS} to {MAX_GPUS:,}"
             )
-        check_radix(self.radix)
-        if self.radix < MIN_SIZED_RADIX:
-            raise InputError(
-                f"switch radix {self.radix} is too small: give {MIN_SIZED_RADIX} or more"
-            )
+        check_radix(self.radix, least=MIN_SIZED_RADIX)
         if not 1 <= self.hb_size <= self.gpus:
             raise InputError(
                 f"an HB domain of {self.hb_size:,} GPUs is out of range: give 1 to {self.gpus:,},"

@@ -19,6 +19,7 @@ COMPARE = ("compare", "--gpus", "4096", "--radix", "64", "--no-timing")
         (("--gpus", "99999999"), "99,999,999 GPUs are out of range"),
         (("--radix", "127"), "switch radix 127 cannot be used: give an even number"),
         (("--radix", "0"), "switch radix 0 cannot be used"),
+        (("--radix", "6"), "give an even number of ports from 8 to 1,024"),
         (("--hb-size", "5000"), "an HB domain of 5,000 GPUs is out of range: give 1 to 4,096"),
         (("--hb-size", "0"), "an HB domain of 0 GPUs is out of range"),
         (("--batch", "0"), "the global batch is at least 1 sequence, got 0"),
@@ -132,6 +133,14 @@ def test_all_faults_of_a_file_at_once(tmp_path: Path) -> None:
     assert "mine.yaml:1: date is missing" in done.stderr
     assert "mine.yaml:6: unknown key prices.0.bass" in done.stderr
     assert "mine.yaml:6: prices.0.base is missing" in done.stderr
+
+
+def test_known_keys_stand_once(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(PRICES + "zzz: 1\n", encoding="utf-8")
+    known = refused(*COMPARE, "--prices", str(path)).partition("known: ")[2].split(", ")
+    assert "name" in known
+    assert len(known) == len(set(known)), known
 
 
 def test_an_old_file_survives_a_wrong_run(tmp_path: Path) -> None:
