@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -134,7 +134,7 @@ def check_values(ask: str, named: Mapping[str, set[Scalar]]) -> None:
     InputError
         With the input and the value.
     """
-    kinds = {one.name: option.kind for one, option in options_of(ASKED[ask].question)}
+    kinds = _kinds(ask)
     for name, values in named.items():
         kind = "whole" if name.startswith(FIXED) else kinds.get(name, "text")
         for value in values - {None}:
@@ -145,6 +145,11 @@ def check_values(ask: str, named: Mapping[str, set[Scalar]]) -> None:
                 raise InputError(f"{name}: {value!r} is not a number")
             if kind == "flag" and not isinstance(value, bool):
                 raise InputError(f"{name}: {value!r} is neither true nor false")
+
+
+@cache
+def _kinds(ask: str) -> dict[str, str]:
+    return {one.name: option.kind for one, option in options_of(ASKED[ask].question)}
 
 
 def answer(ask: str, inputs: Mapping[str, Scalar], catalog: str | None = None) -> Json:
@@ -175,6 +180,8 @@ def answer(ask: str, inputs: Mapping[str, Scalar], catalog: str | None = None) -
             fixed[name.removeprefix(FIXED)] = int(value)
         elif "." in name:
             overrides[name] = str(value)
+        elif isinstance(value, float) and _kinds(ask).get(name) == "whole":
+            keywords[name] = int(value)  # ranges make 64.0, which check_values lets pass
         else:  # a book may be called 2026
             keywords[name] = str(value) if isinstance(known.get(name), str) else value
     if ask == "search":
