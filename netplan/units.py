@@ -6,7 +6,6 @@ carry their unit; a conversion happens only through a function of this module.
 
 BITS_PER_BYTE = 8
 GIGA = 1e9
-SECONDS_PER_HOUR = 3600.0
 SECONDS_PER_MINUTE, TEN_SECONDS = 60.0, 10.0
 
 _PREFIXES = tuple(
