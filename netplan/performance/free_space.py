@@ -6,7 +6,8 @@ they cut, and microbatches are equal and whole: b e divides the batch B, which m
 
 * of p stages of a pipeline the fullest hold n = ceil(l/p) of the layers l, in v equal chunks, v
   divides n. There are as few stages as hold that (and, where ends count, as leave the first and the
-  last stage the same): more of them only wait;
+  last stage the same): more of them only wait. With q of the stages inside the outermost level it
+  is the fewest multiple of q;
 * any number d of replicas share the rounds; the slowest runs m = ceil(R/d) of them;
 * degrees at a level multiply to at most its members; the others are idle. Inside the outermost
   level (of several members) there are as many replicas as have room, or as have rounds of the
@@ -216,7 +217,7 @@ def _replica_placements(
     if setting.options.expert_degree is not None:
         given["expert"] = setting.options.expert_degree
     limits, caps = degree_limits(setting, prod(sizes))
-    numbers = stage_numbers(setting)
+    numbers = stage_numbers(setting, prod(sizes[:outer]))
     some = np.zeros(caps[PIPELINE] + 1, dtype=np.bool_)  # what some number of stages divides by
     for number in numbers:
         some[divisors(int(number))] = True
@@ -269,8 +270,11 @@ def _ways(size: int, limits: Sequence[int], caps: Sequence[int], stages: Ints) -
     return ways
 
 
-def stage_numbers(setting: Setting) -> Ints:
+def stage_numbers(setting: Setting, inside: int = 1) -> Ints:
     """Numbers of pipeline stages: the fewest of all that hold the same, or that which was given.
+
+    Of stages that lie partly inside the outermost level, q of up to ``inside`` members, the fewest
+    are a multiple of q: 4 stages may lie better than 3 that hold as much.
 
     Examples
     --------
@@ -281,6 +285,8 @@ def stage_numbers(setting: Setting) -> Ints:
     >>> on, model = ACCELERATORS.load("h200"), MODELS.load("llama-3-8b")
     >>> stage_numbers(Setting(Training.on(on, model, ITERATION_MODELS.load("4d"))))
     array([ 1,  2,  3,  4,  5,  6,  7,  8, 11, 16, 32])
+    >>> stage_numbers(Setting(Training.on(on, model, ITERATION_MODELS.load("4d"))), inside=4)
+    array([ 1,  2,  3,  4,  5,  6,  7,  8,  9, 11, 12, 16, 18, 32])
     """
     layers, variant, given = (
         setting.training.model.layers,
@@ -298,8 +304,11 @@ def stage_numbers(setting: Setting) -> Ints:
         missing = np.minimum(every * held - layers, EQUAL_HEAD)
         changed |= np.diff(missing, prepend=-1) != 0
         changed[:2] = True  # one stage has both ends, of two each has one
-    fewest: Ints = every[changed]
-    return fewest
+    fewest, alike = every[changed], np.cumsum(changed)
+    splits = np.arange(1, min(inside, layers) + 1)
+    whole = -(-fewest[:, None] // splits) * splits
+    same = alike[np.minimum(whole, layers) - 1] == alike[fewest - 1][:, None]
+    return np.unique(whole[same & (whole <= layers)])
 
 
 def _with_inner_replicas(

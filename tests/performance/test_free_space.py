@@ -196,7 +196,8 @@ def timed(
 def test_the_search_finds_the_best_of_all_plans() -> None:
     """Against every plan one by one: exactly the best time, and none where none fits."""
     plans, tight, alone = 0, 0, 0
-    for seed in range(250):
+    # The named ones need a number of stages that others hold as much with fewer of.
+    for seed in (*range(250), 1083, 1944, 3028, 3224, 3425, 4217):
         setting, levels = random_case(seed)
         ways = list(every_plan(setting, tuple(level.size for level in levels)))
         both = timed(setting, levels, ways)
