@@ -34,7 +34,7 @@ from math import prod
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Ints
+from netplan.arrays import Bools, Ints
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
 from netplan.performance.space import (
@@ -250,6 +250,11 @@ def _replica_placements(
     for dimension, value in wanted.items():
         keep &= totals[:, CUT.index(dimension)] == value
     keep &= np.isin(stages, numbers)
+    if "pipeline" not in given and setting.interleave != "whole":
+        inside = chosen[:, :outer, CUT.index(PIPELINE)].prod(axis=1)
+        every = np.arange(1, model.layers + 1)
+        first = np.maximum.accumulate(np.where(_changes(setting), every, 0))
+        keep &= stages - inside < first[np.minimum(stages, model.layers) - 1]
     degrees = np.ones((len(sizes), len(DIMENSIONS), int(keep.sum())), dtype=np.int64)
     degrees[:, CUT, :] = chosen[keep].transpose(1, 2, 0)
     return _with_inner_replicas(setting, Placements(degrees, tuple(sizes)), outer)
@@ -288,27 +293,31 @@ def stage_numbers(setting: Setting, inside: int = 1) -> Ints:
     >>> stage_numbers(Setting(Training.on(on, model, ITERATION_MODELS.load("4d"))), inside=4)
     array([ 1,  2,  3,  4,  5,  6,  7,  8,  9, 11, 12, 16, 18, 32])
     """
-    layers, variant, given = (
-        setting.training.model.layers,
-        setting.variant,
-        setting.options.fixed.pipeline,
-    )
+    layers, given = setting.training.model.layers, setting.options.fixed.pipeline
     every = np.arange(1, layers + 1)
     if given is not None:
         every = every[every == given]
     if given is not None or setting.interleave == "whole":
         return every
-    held = -(-layers // every)
-    changed = np.diff(held, prepend=0) != 0
-    if variant.embedding or variant.lm_head:
-        missing = np.minimum(every * held - layers, EQUAL_HEAD)
-        changed |= np.diff(missing, prepend=-1) != 0
-        changed[:2] = True  # one stage has both ends, of two each has one
+    changed = _changes(setting)
     fewest, alike = every[changed], np.cumsum(changed)
     splits = np.arange(1, min(inside, layers) + 1)
     whole = -(-fewest[:, None] // splits) * splits
     same = alike[np.minimum(whole, layers) - 1] == alike[fewest - 1][:, None]
     return np.unique(whole[same & (whole <= layers)])
+
+
+def _changes(setting: Setting) -> Bools:
+    """Whether a number of stages, from 1 on, holds something else than one stage less does."""
+    layers, variant = setting.training.model.layers, setting.variant
+    every = np.arange(1, layers + 1)
+    held = -(-layers // every)
+    changed: Bools = np.diff(held, prepend=0) != 0
+    if variant.embedding or variant.lm_head:
+        missing = np.minimum(every * held - layers, EQUAL_HEAD)
+        changed |= np.diff(missing, prepend=-1) != 0
+        changed[:2] = True  # one stage has both ends, of two each has one
+    return changed
 
 
 def _with_inner_replicas(

@@ -109,7 +109,7 @@ def test_superpod_rows(gpus: int, leaves: int, spines: int, host_links: int) -> 
         (7, 64, 1, "7 GPUs are out of range: give 8 to 4,194,304"),
         (4_194_305, 64, 1, "4,194,305 GPUs are out of range"),
         (64, 63, 1, "switch radix 63 cannot be used"),
-        (64, 6, 1, "switch radix 6 is too small"),
+        (64, 6, 1, "switch radix 6 cannot be used: give an even number of ports from 8"),
         (64, 64, 128, "an HB domain of 128 GPUs is out of range: give 1 to 64"),
         (64, 64, 0, "an HB domain of 0 GPUs is out of range"),
     ],
