@@ -18,7 +18,7 @@ a leaf runs at the rate of the port. A network whose tiers never bind has none.
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct
@@ -31,19 +31,6 @@ LevelKind = Literal["switch", "ring", "mesh"]
 
 LINKS_PER_STEP = {"switch": 2, "ring": 1, "mesh": 1}
 """Links that one message crosses in one step of a collective (up and down again at a switch)."""
-
-
-class Parts(NamedTuple):
-    """Which members of a level lie under which group of a tier, each of shape (groups, parts) [1].
-
-    A group has up to three parts: at ``gpus`` of the GPUs of every member, the members from
-    ``first`` to ``last``, the latter not included; in some, none. Left out are ranks that a group
-    holds as a whole: nothing of them leaves it.
-    """
-
-    first: Ints
-    last: Ints
-    gpus: Ints
 
 
 class Tier(Struct, frozen=True):
@@ -65,14 +52,16 @@ class Tier(Struct, frozen=True):
 
     Examples
     --------
-    Leaves of 12 ports hold one domain of 8 GPUs and a half: at 4 ranks both the domains 0 and 1.
+    Leaves of 12 ports hold one domain of 8 GPUs and a half.
 
     >>> leaf = Tier((24, 2), links=4, ranks=8, domains=3)
-    >>> parts = leaf.parts(3)
-    >>> list(zip(*(column[0].tolist() for column in parts)))
-    [(1, 2, 0), (0, 2, 4), (0, 1, 4)]
     >>> leaf.oversubscription(3)
     3.0
+
+    Where 6 of the 8 work, they hold 6 and 4, then 2 and 6.
+
+    >>> leaf.at_work(3, 6)
+    array([ 0, 10, 18])
     """
 
     spread: tuple[int, ...]
@@ -85,65 +74,59 @@ class Tier(Struct, frozen=True):
     @property
     def starts(self) -> Ints:
         """First endpoint of each group, and the end of the last, shape (groups + 1,) [1]."""
-        starts = np.arange(self.spread[-1] + 1)
+        starts = np.arange(self.groups + 1)
         for lower, upper in zip(self.spread[-2::-1], self.spread[:0:-1], strict=True):
             starts = starts * lower // upper
         return starts
-
-    @property
-    def bases(self) -> Ints:
-        """First endpoint of each rank, shape (ranks,); of all of them, domain by domain [1].
-
-        The first ranks have a GPU more in a partly filled domain.
-        """
-        rank = np.arange(self.ranks if self.by_rank else 1)
-        bases: Ints = rank * self.domains + np.minimum(rank, self.extra)
-        return bases
 
     @property
     def groups(self) -> int:
         """Groups of this tier [1]."""
         return self.spread[-1]
 
-    def parts(self, size: int) -> Parts:
-        """Parts of all groups, of the first ``size`` domains."""
-        return _parts(self, size)
+    @property
+    def period(self) -> int:
+        """Groups after which the next rank begins with a group, as the first one does [1]."""
+        whole = self.by_rank and self.spread[0] == self.ranks * self.domains
+        return self.groups // math.gcd(self.ranks, *self.spread[1:]) if whole else self.groups
+
+    def at_work(self, domains: Ints | int, ranks: Ints | int, groups: slice = slice(None)) -> Ints:
+        """GPUs that work before each group, and before the end of the last of all [1].
+
+        Those of the first ``ranks`` of the first ``domains`` work, numbered as the endpoints are:
+        rank by rank or domain by domain.
+        """
+        major, minor = (place[groups] for place in _places(self))
+        lines, each = (ranks, domains) if self.by_rank else (domains, ranks)
+        found: Ints = np.minimum(major * each + np.minimum(minor, each), lines * each)
+        return found
 
     def oversubscription(self, size: int) -> float:
-        """Most GPUs of a group that can talk beyond it, over the links out of it [1]."""
-        first, last, gpus = self.parts(size)
-        leaving = np.where(last - first < size, last - first, 0) * gpus
-        return float(leaving.sum(axis=1).max(initial=0)) / self.links
+        """Most GPUs of a group that can talk beyond it, over the links out of it [1].
+
+        That are all of the first ``size`` domains, but for ranks that it holds as a whole.
+        """
+        each = 1 if self.by_rank else self.ranks
+        block = size * each
+        lines, place = np.divmod(self.at_work(size, self.ranks), block)
+        cut = lines[:-1] < lines[1:]
+        parts = np.where(cut, [block - place[:-1], place[1:]], [np.diff(place), np.zeros_like(cut)])
+        talking = parts - np.maximum(0, parts - (block - each)) * size
+        return float(talking.sum(axis=0).max(initial=0)) / self.links
 
 
 @lru_cache(maxsize=256)
-def _parts(tier: Tier, size: int) -> Parts:
-    """Parts of all groups of a tier."""
-    first, last, gpus = _rank_parts(tier) if tier.by_rank else _domain_parts(tier)
-    last = np.minimum(last, size)
-    return Parts(np.minimum(first, last), last, gpus)
-
-
-def _rank_parts(tier: Tier) -> Parts:
-    """The end of one rank, whole ones, and the beginning of another."""
-    begin, end, base = tier.starts[:-1], tier.starts[1:], tier.bases
-    low, high = (np.searchsorted(base, at, side="right") - 1 for at in (begin, end - 1))
-    one = low == high
-    # Beyond the last full domain of a rank is a GPU of the unfilled one, at the very end managers.
-    first = np.stack([begin - base[low], np.zeros_like(begin)], axis=1)
-    last = np.stack([np.where(one, end - base[low], tier.domains), end - base[high]], axis=1)
-    last[one, 1] = 0
-    return Parts(first, np.minimum(last, tier.domains), np.ones_like(first))
-
-
-def _domain_parts(tier: Tier) -> Parts:
-    """A group begins and ends inside a domain: its ranks hold up to three different runs."""
-    domain, rank = np.divmod(tier.starts, tier.ranks)
-    begin, end, low, high = domain[:-1], domain[1:], rank[:-1], rank[1:]
-    both, one = np.minimum(low, high), np.maximum(low, high)
-    first = np.stack([begin + 1, begin + (low > high), begin], axis=1)
-    last = np.stack([end + 1, end + (low < high), end], axis=1)
-    return Parts(first, last, np.stack([both, one - both, tier.ranks - one], axis=1))
+def _places(tier: Tier) -> tuple[Ints, Ints]:
+    """Where the groups of a tier begin: at which rank or domain, and how far into it [1]."""
+    starts = tier.starts
+    if not tier.by_rank:
+        domain, rank = np.divmod(starts, tier.ranks)
+        return domain, rank
+    # The first ranks have a GPU more in a partly filled domain.
+    ranks = np.arange(tier.ranks)
+    bases = ranks * tier.domains + np.minimum(ranks, tier.extra)
+    rank = np.searchsorted(bases, starts, side="right") - 1
+    return rank, starts - bases[rank]
 
 
 class Level(Struct, frozen=True):
