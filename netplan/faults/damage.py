@@ -200,22 +200,25 @@ def find_islands(graph: FabricGraph, damage: Damage, links: Bools) -> Islands:
     island = connected_parts(graph.node_count, graph.source[links], graph.target[links])
     count = int(island.max(initial=-1)) + 1
     alive = np.flatnonzero(~damage.node_down[: graph.gpus])
-    pairs = np.unique(island[alive] * graph.domains + alive // graph.hb_size)
+    pairs = np.sort(alive // graph.hb_size * count + island[alive])
+    first = np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)]
     return Islands(
         island,
         np.bincount(island[alive], minlength=count),
-        np.bincount(pairs // graph.domains, minlength=count),
+        np.bincount(pairs[first] % count, minlength=count),
     )
 
 
 def _in_main_island(graph: FabricGraph, intact: Islands, left: Islands) -> Bools:
     """Whether each GPU is in the main island of what it was joined with, shape (gpus,)."""
-    gpu = np.arange(graph.gpus)
     was, now = intact.island[: graph.gpus], left.island[: graph.gpus]
+    first = np.full(len(left.gpus), graph.gpus)
+    first[now[::-1]] = np.arange(graph.gpus)[::-1]
+    islands = np.flatnonzero(first < graph.gpus)
     # The last one written wins: the island with the most GPUs, of equals that of the lowest GPU.
-    order = np.lexsort((-gpu, left.gpus[now]))
+    order = islands[np.lexsort((-first[islands], left.gpus[islands]))]
     main = np.full(len(intact.gpus), -1, np.int64)
-    main[was[order]] = now[order]
+    main[was[first[order]]] = order
     wide = left.domains[now] >= np.minimum(2, intact.domains[was])
     inside: Bools = (now == main[was]) & wide & (left.gpus[now] > 0)
     return inside

@@ -347,13 +347,17 @@ def _exposure(
 ) -> Exposure:
     """Everything that can stop the job: single parts, groups, and what replaces them."""
     kept = _kept(fabric, book, options)
+    # A job inside one HB domain needs no network.
+    unused = NETWORK_KINDS if fabric.sizing.domains == 1 else frozenset()
     causes = causes_of(
         book,
         unit_counts(fabric),
         end=options.end,
         times="lead" if kept else "repair",
         pools={kind: kind for kind in kept},
-        interrupts={row.cause: 0.0 for row in book.rates if row.unit in survived},
+        interrupts={
+            row.cause: 0.0 for row in book.rates if row.unit in survived or row.kind in unused
+        },
     )
     whole = {kind.row.cause for kind in groups}
     causes = tuple(cause for cause in causes if cause.name not in whole)

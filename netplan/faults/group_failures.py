@@ -179,7 +179,9 @@ def group_hits(graph: FabricGraph, groups: RiskGroups) -> GroupHits:
     intact = intact_islands(graph)
     for number in np.flatnonzero(~dead).tolist():
         effects = find_effects(graph, groups.damage(graph, np.array([number])), intact)
-        stops[number] |= len(effects.cut_off) > 0
+        # A job inside one domain needs no port.
+        lost = effects.cut_off if graph.domains > 1 else effects.cut_off_forwarding
+        stops[number] |= len(lost) > 0
         cut_off[number] = len(effects.cut_off)
         pairs.append(number * graph.domains + effects.cut_off_forwarding // graph.hb_size)
     group, domain = np.divmod(np.unique(np.concatenate(pairs)), graph.domains)

@@ -35,15 +35,15 @@ from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
 from netplan.costing.prices import PriceBook
 from netplan.costing.switches import SwitchModel
 from netplan.errors import InputError
-from netplan.faults.capacity import FlowNetwork, flow_network, remaining_bandwidth
+from netplan.faults.capacity import remaining_bandwidth
 from netplan.faults.damage import (
     Damage,
     Islands,
     find_effects,
     intact_islands,
     network_links,
-    no_damage,
 )
+from netplan.faults.flows import FlowNetwork, reduced_graph
 from netplan.faults.inventory import Inventory, PartNames, Parts
 from netplan.faults.pods import PodBatch, pod_batch, pod_throughput, pods_of
 from netplan.levels import Level
@@ -93,7 +93,7 @@ class Subject(Struct, frozen=True, dict=True):
     @cached_property
     def flows(self) -> FlowNetwork:
         """The intact fabric, reduced for max-flows between HB domains."""
-        return flow_network(self.graph, no_damage(self.graph), through_domains=False)
+        return reduced_graph(self.graph).intact
 
     @cached_property
     def pods(self) -> PodBatch:
@@ -114,6 +114,12 @@ class Subject(Struct, frozen=True, dict=True):
         """Best plan on some levels, None if there is none."""
         found = self.search.on(tuple(levels)) if self.search else None
         return found if isinstance(found, SearchResult) else None
+
+    @property
+    def unplanned(self) -> str | None:
+        """Why no plan fits the intact fabric, in a sentence; None if one does or none is asked."""
+        found = self.search.on(self.fabric.levels) if self.search else None
+        return found if isinstance(found, str) else None
 
     @cached_property
     def hb_links(self) -> Ints:
@@ -307,8 +313,8 @@ def _fastest(
         options.append(("without", subject.without(*lost)))
     timed = [(way, found) for way, found in options if found is not None]
     if not timed:
-        # Without training there is no time, but the first way is still how the job goes on.
-        return (options[0][0] if options and subject.search is None else "stopped"), None
+        # Without a plan there is no time, but the first way is still how the job goes on.
+        return (options[0][0] if options and subject.intact is None else "stopped"), None
     return min(timed, key=lambda option: option[1].plans[0].iteration_time_s)
 
 
@@ -435,7 +441,7 @@ def recoveries(
         _idle_gpu(subject, books.prices, circuit, intact_s),
         _spare_domain(subject, books, intact_s),
     ]
-    if subject.sizing.hb_size > 1:
+    if subject.sizing.hb_size > 1 and subject.fabric.link_count:
         found.append(
             Recovery(
                 way="send through the other GPUs of the HB domain (a lost port or rail switch)",
@@ -452,7 +458,7 @@ def _idle_gpu(
     """An idle GPU of the domain; on separate rails behind circuit switches."""
     if subject.sizing.hb_size == 1:
         return None
-    if subject.fabric.network != "rail-only":
+    if subject.fabric.network != "rail-only" or not subject.fabric.link_count:
         return Recovery(
             way="an idle GPU of the same HB domain takes over",
             hardware="an idle GPU a domain",
@@ -484,11 +490,13 @@ def _spare_domain(subject: Subject, books: BillBooks, intact_s: float | None) ->
         return None  # such as groups that cannot be filled so far
     extra = larger.switches - subject.fabric.switches
     links = larger.link_count - subject.fabric.link_count
+    tier = f" in {len(larger.tiers)} tiers" if len(larger.tiers) > len(subject.fabric.tiers) else ""
     more = make_bill(subject.spec, wanted, books, fabric=larger)
     less = make_bill(subject.spec, subject.sizing, books, fabric=subject.fabric)
     return Recovery(
         way="the whole HB domain moves to an idle one",
-        hardware=f"a domain of {size:,} idle GPUs, {extra:,} switches and {links:,} links",
+        hardware=f"a domain of {size:,} idle GPUs, and a network for {wanted.gpus:,} GPUs{tier}:"
+        f" switches {extra:+,}, links {links:+,}",
         extra_gpus=size,
         extra_switches=extra,
         extra_links=links,

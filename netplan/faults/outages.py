@@ -376,12 +376,6 @@ class Outages(Struct, frozen=True):
         """Share of the time in which no failed part of a pool lacks a spare [1]."""
         return Mean.of(1 - self.short_h[:, _place(self.pools, pool, "pool")] / self.hours)
 
-    def found_at_once(self, pool: str) -> float:
-        """Share of the failures of a pool that find a spare on the shelf [1]."""
-        number = _place(self.pools, pool, "pool")
-        demands = int(self.demands[:, number].sum())
-        return int(self.met[:, number].sum()) / demands if demands else 1.0
-
 
 def _place(names: Sequence[str], name: str, what: str) -> int:
     """Column of a name."""

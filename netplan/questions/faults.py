@@ -1,6 +1,6 @@
 """Failures on fabrics, side by side: what breaks, what it costs, what to keep in spare."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -347,8 +347,17 @@ def fabric_faults(
             survived=frozenset(one for one, kind in KIND_OF_UNIT.items() if cut_off.get(kind) == 0),
             groups=failing,
         ),
-        notes=(*fabric.notes, *(_rate_note(kind, shared.book) for kind in failing)),
+        notes=(*_plain_notes(subject), *(_rate_note(kind, shared.book) for kind in failing)),
     )
+
+
+def _plain_notes(subject: Subject) -> Iterator[str]:
+    """Why nothing is timed, whether the job needs the network, and what the fabric says."""
+    if subject.unplanned:
+        yield f"Not timed: {subject.unplanned}"
+    if subject.sizing.domains == 1 and subject.fabric.link_count:
+        yield "One HB domain holds all GPUs: the job needs no network, whose failures stop nothing."
+    yield from subject.fabric.notes
 
 
 def _rate_note(kind: GroupFailures, book: FailureBook) -> str:

@@ -122,7 +122,8 @@ class FaultsAnswer(Answer):
         yield self._heading()
         yield Table("failures", FAILURE, self.failures, only="programs")
         yield from self._years()
-        yield _survival(self.fabrics)
+        if any(fabric.forecast.network_interruptions_per_year for fabric in self.fabrics):
+            yield _survival(self.fabrics)
         yield from self._scenario()
         yield _slowdowns(self.fabrics)
         for fabric in self.fabrics:

@@ -421,19 +421,6 @@ def unit_tree(units: int, rails: int, radix: int) -> FatTree:
     return _more_tiers(units * rails * ports.down, radix, ports, even=False)
 
 
-def wireable_clos(endpoints: int, radix: int, *, oversubscription: float = 1.0) -> ClosCounts:
-    """Counts of the even :func:`fat_tree`, the default design.
-
-    Examples
-    --------
-    A published two-tier build: 24 leaves of radix 64 need 16 spines, not 12.
-
-    >>> wireable_clos(768, 64).switches_per_tier, clos_counts(768, 64).switches_per_tier
-    ((24, 16), (24, 12))
-    """
-    return fat_tree(endpoints, radix, oversubscription=oversubscription).counts
-
-
 @lru_cache(maxsize=1 << 16)
 def equal_uplinks(leaves: int, uplinks: int, radix: int, ports_free: int) -> tuple[int, int]:
     """Fewest spines, and links from each leaf to each, so that every pair is joined alike.

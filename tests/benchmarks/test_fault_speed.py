@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from netplan.faults.capacity import flow_network, remaining_bandwidth
+from netplan.faults.capacity import remaining_bandwidth
 from netplan.faults.damage import Damage, find_effects
+from netplan.faults.flows import reduced_graph
 from netplan.faults.inventory import Inventory
 from netplan.faults.pods import pod_batch, pod_throughput, pods_of
 from netplan.faults.scenario import parse_faults, read_scenario
@@ -72,23 +73,21 @@ def test_effects_at_32768(benchmark: BenchmarkFixture, name: str, radix: int, hb
     benchmark(find_effects, graph, damages(graph, 1, "links=10", "leaf=2")[0])
 
 
-@pytest.mark.parametrize("through_domains", [False, True])
 @pytest.mark.parametrize(("name", "radix", "hb_size"), LARGE)
 def test_one_pair_of_domains_at_32768(
-    benchmark: BenchmarkFixture, name: str, radix: int, hb_size: int, *, through_domains: bool
+    benchmark: BenchmarkFixture, name: str, radix: int, hb_size: int
 ) -> None:
     graph = graph_of(name, 32_768, radix, hb_size)
     damage = damages(graph, 1, "links=10", "leaf=2")[0]
-    network = flow_network(graph, damage, through_domains=through_domains)
+    network = reduced_graph(graph).left(damage)
     benchmark(network.capacity_bytes_per_s, 1, network.domains - 2)
 
 
-@pytest.mark.parametrize("through_domains", [False, True])
 @pytest.mark.parametrize(("name", "radix", "hb_size"), LARGE)
 def test_one_scenario_at_32768(
-    benchmark: BenchmarkFixture, name: str, radix: int, hb_size: int, *, through_domains: bool
+    benchmark: BenchmarkFixture, name: str, radix: int, hb_size: int
 ) -> None:
     """300 pairs of domains, on what is left and on the intact fabric."""
     graph = graph_of(name, 32_768, radix, hb_size)
     damage = damages(graph, 1, "links=10", "leaf=2", "gpu=5")[0]
-    benchmark(remaining_bandwidth, graph, damage, through_domains=through_domains)
+    benchmark(remaining_bandwidth, graph, damage)

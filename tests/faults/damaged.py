@@ -116,14 +116,14 @@ def live_view(graph: FabricGraph, damage: Damage, *, inside: bool) -> "nx.Graph[
     return view
 
 
-def max_flow(case: Case, damage: Damage, pair: tuple[int, int], *, through: bool) -> float:
+def max_flow(case: Case, damage: Damage, pair: tuple[int, int]) -> float:
     """Max-flow between the GPUs of two domains."""
     graph = case.graph
-    view = live_view(graph, damage, inside=through)
+    view = live_view(graph, damage, inside=False)
     domains = [
         {gpu for gpu in view if gpu < graph.gpus and gpu // graph.hb_size == one} for one in pair
     ]
-    if not through and not case.passing:
+    if not case.passing:
         gpus = set(np.flatnonzero(graph.node_kind == GPU).tolist())
         view.remove_nodes_from((gpus & set(view)) - domains[0] - domains[1])
     flows = view.to_directed()

@@ -7,14 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from netplan.arrays import Floats
 from netplan.errors import InputError
-from netplan.faults.capacity import (
-    Remaining,
-    egress_bytes_per_s,
-    flow_network,
-    remaining_bandwidth,
-)
+from netplan.faults.capacity import Remaining, remaining_bandwidth
 from netplan.faults.damage import Damage, no_damage
+from netplan.faults.flows import DETOURS, reduced_graph
 from netplan.faults.scenario import parse_faults
 from netplan.records import replace
 from netplan.topologies.graph import FabricGraph
@@ -56,25 +53,29 @@ def pair_bound(case: Case, damage: Damage, a: int, b: int) -> float:
     )
 
 
-def capacity(graph: FabricGraph, damage: Damage, *pair: int, through: bool = False) -> float:
-    return flow_network(graph, damage, through_domains=through).capacity_bytes_per_s(*pair)
+def capacity(graph: FabricGraph, damage: Damage, *pair: int) -> float:
+    return reduced_graph(graph).left(damage).capacity_bytes_per_s(*pair)
+
+
+def egress_bytes_per_s(graph: FabricGraph, damage: Damage) -> Floats:
+    return reduced_graph(graph).left(damage).egress_bytes_per_s
 
 
 @pytest.mark.parametrize(
     "name", [name for name in CASES if name != "two planes, leaves and spines"]
 )
 def test_capacity_after_single_and_double_failures(name: str) -> None:
-    """Pairs of domains and both answers take turns over the failures, so that all meet."""
+    """Pairs of domains take turns over the failures, so that all meet."""
     case = CASES[name]
     pairs = list(combinations(range(case.graph.domains), 2))
     lowest = np.inf
     for turn, damage in enumerate(single_and_double(case.graph, every=4)):
-        pair, through = pairs[turn % len(pairs)], bool(turn // len(pairs) % 2)
-        found = capacity(case.graph, damage, *pair, through=through)
-        expected = max_flow(case, damage, pair, through=through)
+        pair = pairs[turn % len(pairs)]
+        found = capacity(case.graph, damage, *pair)
+        expected = max_flow(case, damage, pair)
         assert found == pytest.approx(expected), np.flatnonzero(damage.links_out(case.graph))
         lowest = min(lowest, found)
-    assert lowest < max_flow(case, no_damage(case.graph), pairs[0], through=False)
+    assert lowest < max_flow(case, no_damage(case.graph), pairs[0])
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -86,26 +87,23 @@ def test_capacity_and_bounds_after_any_failures(name: str, seed: int, failures: 
     a, b = sorted(rng.choice(case.graph.domains, 2, replace=False).tolist())
     egress = egress_bytes_per_s(case.graph, damage)[[a, b]].min()
     bound = min(pair_bound(case, damage, a, b), pair_bound(case, damage, b, a))
-    for through in (False, True):
-        flow = capacity(case.graph, damage, a, b, through=through)
-        assert flow == pytest.approx(max_flow(case, damage, (a, b), through=through))
-        assert flow == capacity(case.graph, damage, b, a, through=through)
-        assert flow <= egress * (1 + 1e-9)
-        if not through:
-            assert flow <= bound * (1 + 1e-9)
-            if name in SINGLE_TIER and "dragonfly" not in name:
-                assert flow == pytest.approx(bound)
+    flow = capacity(case.graph, damage, a, b)
+    assert flow == pytest.approx(max_flow(case, damage, (a, b)))
+    assert flow == capacity(case.graph, damage, b, a)
+    assert flow <= min(egress, bound) * (1 + 1e-9)
+    if name in SINGLE_TIER and "dragonfly" not in name:
+        assert flow == pytest.approx(bound)
 
 
 @pytest.mark.parametrize("name", CASES)
 @settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 10_000), through=st.booleans())
-def test_one_more_failure_never_raises_capacity(name: str, seed: int, *, through: bool) -> None:
+@given(seed=st.integers(0, 10_000))
+def test_one_more_failure_never_raises_capacity(name: str, seed: int) -> None:
     graph, rng = CASES[name].graph, np.random.default_rng(seed)
     damage = random_damage(graph, int(rng.integers(0, 4)), rng)
     worse = damage | random_damage(graph, 1, rng)
     pairs = list(combinations(range(graph.domains), 2))
-    before, after = (flow_network(graph, one, through_domains=through) for one in (damage, worse))
+    before, after = (reduced_graph(graph).left(one) for one in (damage, worse))
     for number in rng.choice(len(pairs), min(4, len(pairs)), replace=False).tolist():
         pair = pairs[number]
         assert after.capacity_bytes_per_s(*pair) <= before.capacity_bytes_per_s(*pair)
@@ -150,39 +148,6 @@ def test_single_homed_gpus_are_lost_with_their_leaf() -> None:
     assert left.mean_share == pytest.approx(21 / 28)
 
 
-def test_forwarding_domains_join_what_rails_leave_apart() -> None:
-    """Domain 0 has port 0 left, domain 1 port 1: only a third domain joins the two rails."""
-    graph = fabric("rail-only", (64, 8, 8))
-    ports = [f"gpu-{rank}:1" for rank in range(1, 8)]
-    ports += [f"gpu-{8 + rank}:1" for rank in range(8) if rank != 1]
-    damage = parse_faults(ports, graph)
-    assert capacity(graph, damage, 0, 1) == 0
-    assert capacity(graph, damage, 0, 1, through=True) == 50e9
-    # A GPU forwards no more than its own HB link takes; six domains do it.
-    slow = fabric("rail-only", (64, 8, 8), hb_rate=5e9)
-    assert capacity(slow, damage, 0, 1, through=True) == 6 * 5e9
-
-
-def test_hb_switches_that_join_different_gpus_are_told_apart() -> None:
-    """Domain 2 would forward between the rails, but its GPUs are left on different HB switches."""
-    graph = fabric("rail-only", (12, 8, 2), hb_planes=2)
-    # Domains 3 to 5 are cut off; domain 0 has rail 0 left, and domain 1 rail 1.
-    ports = parse_faults(["gpu-1:1", "gpu-2:1", *(f"gpu-{gpu}:1" for gpu in range(6, 12))], graph)
-    assert capacity(graph, ports, 0, 1, through=True) == 50e9
-    broken = parse_faults(["gpu-4--domain-2/nvswitch-1", "gpu-5--domain-2/nvswitch-0"], graph)
-    assert capacity(graph, ports | broken, 0, 1, through=True) == 0
-
-
-def test_gpus_with_several_ports_pass_on_between_them() -> None:
-    """Domain 0 is left on plane 0, domain 1 on plane 1; eight other GPUs join the planes."""
-    graph = fabric("twin-plane", (10, 8, 2), hb_rate=5e9)
-    damage = parse_faults(["gpu-0:2", "gpu-1:2", "gpu-2:1", "gpu-3:1"], graph)
-    damage |= parse_faults(["domain-3", "domain-4"], graph)
-    assert capacity(graph, damage, 0, 1) == 0
-    # The two GPUs of domain 2, 25 GB/s from port to port, whatever their HB domain takes.
-    assert capacity(graph, damage, 0, 1, through=True) == 50e9
-
-
 def test_the_pair_bound_looks_at_both_domains_leaf_by_leaf() -> None:
     # Two rails a switch: domain 0 has lost one of two ports under leaf 0, domain 1 under leaf 1.
     graph = fabric("rail-only", (16, 8, 4))
@@ -204,8 +169,8 @@ def test_rates_without_a_common_divisor_are_rounded_down() -> None:
     graph = CASES["fat tree"].graph
     rng = np.random.default_rng(3)
     odd = replace(graph, bytes_per_s=graph.bytes_per_s * rng.uniform(0.5, 1.5, graph.link_count))
-    found = flow_network(odd, no_damage(odd))
-    expected = max_flow(Case(odd), no_damage(odd), (0, 3), through=False)
+    found = reduced_graph(odd).intact
+    expected = max_flow(Case(odd), no_damage(odd), (0, 3))
     flow = found.capacity_bytes_per_s(0, 3)
     assert flow <= expected
     assert flow == pytest.approx(expected, rel=1e-5)
@@ -227,7 +192,7 @@ def test_gpus_that_do_not_pass_traffic_on_keep_direct_links_to_themselves() -> N
     )
     case, whole = Case(graph), no_damage(graph)
     for pair in ((0, 1), (0, 2), (0, 3)):
-        expected = max_flow(case, whole, pair, through=False)
+        expected = max_flow(case, whole, pair)
         assert capacity(graph, whole, *pair) == pytest.approx(expected)
         assert capacity(graph, whole, *pair) == (100e9 if 1 in pair else 50e9)
 
@@ -283,7 +248,7 @@ def test_without_two_domains_there_is_no_share() -> None:
 
 def test_an_intact_network_can_be_reused() -> None:
     graph = fabric("rail-only", (64, 8, 8))
-    intact = flow_network(graph, no_damage(graph))
+    intact = reduced_graph(graph).intact
     damage = parse_faults(["rail-0/leaf-0"], graph)
     left = remaining_bandwidth(graph, damage, intact=intact)
     assert np.array_equal(left.share, remaining_bandwidth(graph, damage).share)
@@ -291,31 +256,54 @@ def test_an_intact_network_can_be_reused() -> None:
     assert left.worst_share < 1
 
 
-@pytest.mark.parametrize("through", [False, True])
 @pytest.mark.parametrize("name", list(CASES))
-def test_pairs_that_damage_does_not_touch_keep_their_bandwidth(name: str, *, through: bool) -> None:
+def test_flows_that_damage_spares_are_those_of_the_whole_graph(name: str) -> None:
+    """The same as a network that knows no intact flow, and as a max-flow on all its links."""
     graph = CASES[name].graph
-    before = flow_network(graph, no_damage(graph), through_domains=through)
+    before = reduced_graph(graph).intact
     rng = np.random.default_rng(7)
-    kept = 0
+    spared = 0
     for damage in [
         parse_faults(["gpu-0"], graph),
         *(random_damage(graph, 1 + at, rng) for at in range(4)),
     ]:
-        after = flow_network(graph, damage, through_domains=through)
-        touched = after.touched(before)
-        left = remaining_bandwidth(graph, damage, through_domains=through, intact=before)
+        left = remaining_bandwidth(graph, damage, intact=before)
         pairs = list(zip(left.first.tolist(), left.second.tolist(), strict=True))
-        assert left.bytes_per_s.tolist() == [after.capacity_bytes_per_s(*pair) for pair in pairs]
-        kept += sum(not touched[list(pair)].any() for pair in pairs)
-    if not through and "fat tree" in name:
-        # Nothing passes through GPUs: what one loses is a loss of its own domain alone.
-        assert kept
+        alone = reduced_graph(graph).left(damage)
+        assert left.bytes_per_s.tolist() == [alone.capacity_bytes_per_s(*pair) for pair in pairs]
+        unit, links = alone.reduced.unit_bytes_per_s, np.arange(len(alone.transit))
+        whole = [alone._flow(*pair, links).units * unit for pair in pairs]
+        assert left.bytes_per_s.tolist() == whole
+        after = before.reduced.left(damage)
+        spared += sum(after._spared(*pair) is not None for pair in pairs)
+    assert spared
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "changes"),
+    [
+        ("rail-optimized", (4096, 16, 8), {}),
+        ("fat-tree", (1000, 16, 4), {"ratio": 2.0}),
+        ("torus-3d", (4096, 16, 8), {}),
+        ("dragonfly", (4096, 32, 8), {}),
+    ],
+)
+def test_links_near_the_shortest_ways_are_enough(
+    name: str, size: tuple[int, int, int], changes: dict[str, float]
+) -> None:
+    """On intact fabrics they carry all that can leave a domain, and are few."""
+    reduced = reduced_graph(fabric(name, size, ratio=changes.get("ratio")))
+    rng = np.random.default_rng(3)
+    for a, b in rng.choice(reduced.graph.domains, (5, 2), replace=False).tolist():
+        cut = reduced.intact.egress_bytes_per_s[[a, b]].min()
+        near = reduced.region(a, b, DETOURS[-1])
+        assert reduced.intact._flow(a, b, near).units * reduced.unit_bytes_per_s == cut
+        assert len(reduced.region(a, b, DETOURS[0])) < reduced.ends.shape[1] / 3
 
 
 def test_wrong_questions_are_refused() -> None:
     graph = CASES["fat tree"].graph
-    network = flow_network(graph, no_damage(graph))
+    network = reduced_graph(graph).intact
     with pytest.raises(InputError, match="between domains 1 and 1"):
         network.capacity_bytes_per_s(1, 1)
     with pytest.raises(InputError, match="give two of 0 to 3"):

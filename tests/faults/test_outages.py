@@ -58,6 +58,11 @@ def agrees(found: Mean, exact: float) -> bool:
     return abs(found.value - exact) <= 2 * found.half_width
 
 
+def found_at_once(found: Outages) -> float:
+    """Share of all failures that find a spare on the shelf [1]."""
+    return float(found.met.sum() / found.demands.sum())
+
+
 # --- closed forms ------------------------------------------------------------------------------
 
 
@@ -82,7 +87,7 @@ def test_service_level_is_palms(spares: int, repair: Repair, seed: int) -> None:
     failures = outstanding(0.5, 100, 300.0)  # 50 a year x 300 h / 8760 h = 1.712
     assert agrees(found.service_level("servers"), service_level(spares, failures))
     at_once = service_level(spares - 1, failures) if spares else 0.0
-    assert found.found_at_once("servers") == pytest.approx(at_once, abs=0.02)
+    assert found_at_once(found) == pytest.approx(at_once, abs=0.02)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -238,7 +243,7 @@ def test_a_rack_takes_all_its_servers_at_once() -> None:
     assert agrees(found.interruptions_of("rack"), 10.0)
     assert (found.demands.sum(axis=1) == 4 * found.interruptions[:, 1]).all()
     # A rack finds four spares if no other fell in the 50 h before: exp(-10 x 50 / 8760) = 0.9445.
-    assert found.found_at_once("servers") == pytest.approx(np.exp(-500 / 8760), abs=0.005)
+    assert found_at_once(found) == pytest.approx(np.exp(-500 / 8760), abs=0.005)
     # With three spares the fourth server always waits, 50 h in the end.
     short = run(Exposure((server,), {"servers": 3}, groups, SERVERS), years=200, repair="fixed")
     assert short.time_of("waiting").value > 0.9 * 10 * 50
@@ -296,7 +301,7 @@ def test_correlated_failures_need_more_spares_than_single_ones() -> None:
     # As many servers fail, in a tenth of the events; the shelf is empty more often.
     demands = [Mean.of(outages.demands.sum(axis=1)) for outages in found]
     assert demands[0].value == pytest.approx(demands[1].value, rel=0.1)
-    assert found[1].found_at_once("p") < found[0].found_at_once("p")
+    assert found_at_once(found[1]) < found_at_once(found[0])
     # Single ones are short when five are out at once, racks from the first on: Palm's theorem,
     # over 40 x 300 / 8760 servers and 4 x 300 / 8760 racks under way.
     levels = [service_level(4, 40 * 300 / 8760), service_level(0, 4 * 300 / 8760)]

@@ -16,6 +16,7 @@ from netplan.questions.faults_answer import FabricFaults, FaultsAnswer, Scenario
 from netplan.questions.optimize import optimize
 from netplan.questions.procurement import procurement
 from netplan.questions.search import search
+from netplan.reports.charts import Chart
 
 BOOKS = {"iteration_model": "ptd-p", "prices": "2026"}
 SMALL = {"gpus": 1024, "radix": 64, "hb_size": 8, "model": "gpt-22b", "batch": 1024, "years": 50}
@@ -73,6 +74,22 @@ def test_a_job_inside_one_domain_does_not_notice_its_network() -> None:
     assert single(fabric, "hb-switch").way == "stopped"
     text = answer.text(80)
     assert "HB pair -: no two HB domains are left to send between." in text
+    # Its cards, links and switches fail in the years, too, and stop nothing.
+    assert fabric.forecast.network_interruptions_per_year == 0
+    failing = {one.cause for one in fabric.forecast.causes if one.failures_per_year}
+    stopping = {one.cause for one in fabric.forecast.causes if one.interruptions_per_year}
+    assert {"NIC", "NIC-ToR link"} <= failing - stopping
+    assert "the job needs no network" in fabric.notes[0]
+    # Without one that does, there is no survival to draw.
+    assert sum(isinstance(section, Chart) for section in answer.sections()) == 1
+
+
+def test_it_says_why_no_plan_fits_and_still_how_the_job_would_go_on() -> None:
+    answer = faults(gpus=64, radix=64, hb_size=8, model="gpt-1t", fabrics=("rail-only",), years=1)
+    fabric = answer.fabrics[0]
+    assert fabric.iteration_time_s is None
+    assert fabric.notes[0].startswith("Not timed: gpt-1t fits on no plan: the nearest needs 286 GB")
+    assert [single(fabric, kind).way for kind in ("nic", "gpu")] == ["all GPUs", "without"]
 
 
 def test_headings_name_the_book_that_lends_prices() -> None:
@@ -98,6 +115,7 @@ def test_the_three_answers_to_a_failed_gpu(large: FaultsAnswer) -> None:
     assert clos.recoveries[0].circuit_switches == 0
     # 129 domains do not fit a rail switch of 128 ports: a second tier.
     assert (moved.extra_gpus, moved.extra_switches) == (256, 1280 - 256)
+    assert "a network for 33,024 GPUs in 2 tiers: switches +1,024" in moved.hardware
     assert forwarded.iteration_time_s == single(rail_only, "nic").iteration_time_s
 
 

@@ -18,7 +18,6 @@ from netplan.topologies.clos import (
     leaf_ports,
     rail_only_counts,
     unit_tree,
-    wireable_clos,
 )
 from netplan.topologies.switched import wire_tree
 
@@ -32,7 +31,7 @@ def test_published_and_even_counts_are_exact(row: dict[str, str]) -> None:
     rails = (rail_only_counts(gpus, radix, hb_size, wireable=wired) for wired in (False, True))
     for name, counts in (
         ("clos", clos_counts(gpus, radix)),
-        ("clos", wireable_clos(gpus, radix)),
+        ("clos", fat_tree(gpus, radix).counts),
         *(("rail", rail) for rail in rails),
     ):
         got = (counts.tiers, counts.switches, counts.transceivers)
@@ -54,7 +53,7 @@ def test_tiers_by_hand() -> None:
 def test_published_two_tier_builds(leaves: int, spines: int) -> None:
     # DGX SuperPOD H100 with 1 to 4 scalable units: 32 ports down and 32 up a leaf, radix 64.
     assert equal_uplinks(leaves, 32, 64, 32)[0] == spines
-    assert wireable_clos(leaves * 32, 64).switches_per_tier == (leaves, spines)
+    assert fat_tree(leaves * 32, 64).counts.switches_per_tier == (leaves, spines)
 
 
 def test_oversubscription_by_hand() -> None:
@@ -63,7 +62,7 @@ def test_oversubscription_by_hand() -> None:
     assert counts.switches_per_tier == (64, 16)
     assert counts.links_per_tier == (3072, 1024)
     # Wireable: 64 leaves reach every spine once, so 16 spines with 64 ports each.
-    assert wireable_clos(3072, 64, oversubscription=3.0).switches_per_tier == (64, 16)
+    assert fat_tree(3072, 64, oversubscription=3.0).counts.switches_per_tier == (64, 16)
 
 
 def test_oversubscription_that_does_not_divide_rounds_up() -> None:
@@ -112,7 +111,7 @@ ratios = st.sampled_from([1.0, 1.5, 2.0, 3.0, 7.0])
 
 @given(sizes, radices, ratios)
 def test_wireable_never_below_the_port_bound(n: int, radix: int, ratio: float) -> None:
-    built = wireable_clos(n, radix, oversubscription=ratio)
+    built = fat_tree(n, radix, oversubscription=ratio).counts
     bound = clos_counts(n, radix, oversubscription=ratio)
     assert built.tiers == bound.tiers
     for mine, least in zip(built.switches_per_tier, bound.switches_per_tier, strict=True):
@@ -175,7 +174,7 @@ def test_three_tiers_have_the_fewest_switches_of_all_designs(
 def _a_plane_an_uplink(n: int, radix: int) -> int:
     """Switches where each uplink of a full leaf leads to a plane of its own."""
     if n <= radix * radix // 2:
-        return wireable_clos(n, radix).switches
+        return fat_tree(n, radix).counts.switches
     leaves = -(-n // (radix // 2))
     return leaves + -(-n // leaves) * _a_plane_an_uplink(leaves, radix)
 
