@@ -10,18 +10,20 @@ they cut, and microbatches are equal and whole: b e divides the batch B, which m
   is the fewest multiple of q;
 * any number d of replicas share the rounds; the slowest runs m = ceil(R/d) of them;
 * degrees at a level multiply to at most its members; the others are idle. Inside the outermost
-  level (of several members) there are as many replicas as have room, or as have rounds of the
-  microbatch that was asked for, or else of a single sequence: GPUs of an HB domain are idle where
-  not one more replica fits.
+  level (of several members) there are as many replicas as have room and rounds: GPUs of an HB
+  domain are idle where not one more replica fits.
 
 So every number of GPUs has plans, and those of several HB domains are among those of more of them.
 A single domain is the outermost level itself: there any number of replicas is tried.
 
-A *cell* is a plan but for the replicas along the outermost level, d = q d_k with q of them inside:
-a placement with d_k left open, a sharding, a microbatch and v. Of the replicas, those that leave m
-as it is and are not needed for memory are left out if the outermost level is a switch that does not
-block, on which larger groups are never faster. Rings and meshes have more links for more members,
-and on leaves that block some numbers lie better than others, so every number counts there.
+A *cut* says how one replica is cut and run, wherever its GPUs lie: tensor, context, expert and
+pipeline degrees, microbatch, panels, v. A *cell* is a cut on the levels of a fabric, a plan but for
+the replicas along the outermost level, d = q d_k with q of them inside.
+
+Of the replicas, those that leave m as it is and are not needed for memory are left out if the
+outermost level is a switch that does not block, on which larger groups are never faster. Rings and
+meshes have more links for more members, and on leaves that block some numbers lie better than
+others, so every number counts there.
 
 Interleaved schedules of whole groups of microbatches (m divisible by p) prefer some p to smaller
 ones, so with them every p counts, and so does one that is asked for.
@@ -30,19 +32,18 @@ ones, so with them every p counts, and so does one that is asked for.
 
 from collections.abc import Sequence
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Ints
-from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
 from netplan.performance.space import (
     LAYER_DIMENSIONS,
     PlanSpace,
     Runs,
     Schedules,
-    ShardingBlocks,
     degree_limits,
     expand,
     sharding_blocks,
@@ -66,124 +67,163 @@ CUT = [TENSOR, CONTEXT, EXPERT, PIPELINE]
 """Dimensions that cut one replica."""
 
 
-class FreeSpace(Struct, frozen=True, eq=False):
-    """All cells on some levels: a placement, and a schedule of its kind.
-
-    Placements of one *kind* have equal total degrees, replicas inside the outermost level, and room
-    along it; memory and schedules depend on nothing else.
+class Cuts(Struct, frozen=True, eq=False):
+    """All cuts of a replica that some number of GPUs has room for.
 
     Parameters
     ----------
-    placements
-        With one replica along the outermost level.
-    outer
-        Which level is the outermost of several members.
-    totals, kind_of
-        Total degrees of each kind, shape (dimensions, kinds), and the kind of each placement.
-    blocks, block_of
-        Microbatches and panels of each distinct size, and which of them each kind has.
+    totals
+        Distinct degrees, with one replica, shape (dimensions, distinct) [1].
     sizes
-        The shardings of all blocks, wherever their groups lie.
+        Their shardings, wherever their groups lie.
     schedules
-        Of all kinds, with as few microbatches as any number of replicas makes.
+        The cuts, with as few microbatches as any number of replicas makes; ``offset`` says which
+        of the sizes each has.
     rounds
-        Rounds for each replica along the outermost level, ceil(R/q), of shape (schedules,) [1].
-    room
-        Most replicas along the outermost level that have room and rounds, likewise [1].
+        R of each cut [1].
+    replicas
+        No placement of a cut has more of them [1].
     step
         Microbatches are a multiple of this: p for schedules of whole groups [1].
     """
 
-    placements: Placements
-    outer: int
     totals: Ints
-    kind_of: Ints
-    blocks: ShardingBlocks
-    block_of: Ints
     sizes: Sharding
     schedules: Schedules
     rounds: Ints
-    room: Ints
+    replicas: Ints
     step: Ints
 
     @property
-    def places(self) -> Ints:
-        """Placements of each schedule [1]."""
-        count = np.bincount(self.kind_of, minlength=self.totals.shape[1])
-        places: Ints = count[self.schedules.totals]
-        return places
+    def count(self) -> int:
+        """Cuts [1]."""
+        return len(self.rounds)
 
-    def runs(self, schedule: Ints | slice, replicas: Ints, microbatches: Ints) -> Runs:
-        """What the memory depends on, with so many replicas along the outermost level."""
-        kind = self.schedules.totals[schedule]
-        totals = self.totals[:, kind]
-        totals[DATA] *= replicas
-        sharding = self.blocks.first[self.block_of[kind]] + self.schedules.offset[schedule]
-        return Runs(totals, sharding, microbatches, self.schedules.interleave[schedule])
-
-    def some(self, schedule: Ints) -> tuple[PlanSpace, Ints]:
-        """The plans of some schedules, on all placements of their kinds, and which these are."""
-        chosen = np.zeros(self.totals.shape[1], dtype=np.bool_)
-        schedules = self.schedules.take(schedule)
-        chosen[schedules.totals] = True
-        place = np.flatnonzero(chosen[self.kind_of])
-        placements, kind_of = self.placements.take(place), self.kind_of[place]
-        layer_at, layer_of = distinct(np.concatenate(placements.degrees[:, LAYER_DIMENSIONS, :]))
-        layers, block = placements.take(layer_at), self.block_of[kind_of[layer_at]]
-        index, layer, first = expand(self.blocks.first[block], self.blocks.count[block])
-        sharding = self.sizes.take(index)
-        return PlanSpace(
-            *(placements, self.totals, kind_of, layers, layer_of, sharding, layer, first),
-            schedules,
-        ), place
+    def runs(self, cut: Ints | slice, replicas: Ints, microbatches: Ints) -> Runs:
+        """What the memory of some cuts depends on, with so many replicas."""
+        totals = self.totals[:, self.schedules.totals[cut]]
+        totals[DATA] = replicas
+        schedules = self.schedules
+        return Runs(totals, schedules.offset[cut], microbatches, schedules.interleave[cut])
 
 
-def enumerate_cells(setting: Setting, sizes: Sequence[int]) -> FreeSpace:
-    """All cells on levels of these sizes, innermost first."""
-    outer = max((at for at, size in enumerate(sizes) if size > 1), default=0)
-    placements, room = _replica_placements(setting, sizes, outer)
-    every = placements.totals
-    kind_at, kind_of = distinct(np.concatenate([every, room[None]]))
-    totals, room = every[:, kind_at], room[kind_at]
+class Rows(NamedTuple):
+    """Distinct layers on levels: the groups that run each, and what it computes."""
+
+    placements: Placements
+    sharding: Sharding
+
+
+class Layers(NamedTuple):
+    """Cuts with their tensor, context and expert groups placed on levels, one entry each."""
+
+    cut: Ints  # which of the cuts
+    degrees: Ints  # shape (levels, dimensions, entries), 1 for pipeline and data
+    row: Ints  # which of the distinct layers
+
+    def take(self, some: Ints) -> "Layers":
+        """Some of the entries."""
+        return Layers(self.cut[some], self.degrees[:, :, some], self.row[some])
+
+
+class Cells(Struct, frozen=True, eq=False):
+    """Cuts on the levels of a fabric, one entry each.
+
+    Parameters
+    ----------
+    cut, row
+        Which of the cuts, and which row of their layers.
+    placements
+        With one replica along the outermost level.
+    inside
+        Replicas inside the outermost level, q [1].
+    rounds
+        Rounds for each replica along the outermost level, ceil(R/q) [1].
+    room
+        Most replicas along the outermost level that have room and rounds [1].
+    fewest
+        Microbatches that as many replicas make [1].
+    """
+
+    cut: Ints
+    row: Ints
+    placements: Placements
+    inside: Ints
+    rounds: Ints
+    room: Ints
+    fewest: Ints
+
+    def take(self, some: Ints | Bools) -> "Cells":
+        """Some of the cells."""
+        columns = (self.inside, self.rounds, self.room, self.fewest)
+        return Cells(
+            *(self.cut[some], self.row[some], self.placements.take(some)),
+            *(one[some] for one in columns),
+        )
+
+
+def outermost(sizes: Sequence[int]) -> int:
+    """Which level is the outermost of several members."""
+    return max((at for at, size in enumerate(sizes) if size > 1), default=0)
+
+
+def enumerate_cuts(setting: Setting, gpus: int) -> Cuts:
+    """All cuts of a replica of at most so many GPUs."""
+    totals = _cut_degrees(setting, gpus)
     sizes_at, block_of = distinct(totals[LAYER_DIMENSIONS])
     blocks = sharding_blocks(setting, totals, sizes_at, block_of)
     own = np.repeat(totals[:, sizes_at], blocks.count, axis=1)
-    sharding = Sharding(blocks.microbatch, own[TENSOR], own[CONTEXT], blocks.panels, own[EXPERT])
-    index, kind, begin = expand(blocks.first[block_of], blocks.count[block_of])
-    offset, one = np.arange(len(kind)) - begin[kind], np.ones_like(kind)
-    schedules = Schedules(kind, offset, blocks.microbatch[index], one, one)
-    schedules, rounds, room, step = _with_rounds(setting, schedules, totals, room)
-    return FreeSpace(
-        *(placements, outer, totals, kind_of, blocks, block_of, sharding),
-        *(schedules, rounds, room, step),
-    )
+    sizes = Sharding(blocks.microbatch, own[TENSOR], own[CONTEXT], blocks.panels, own[EXPERT])
+    index, kind, _ = expand(blocks.first[block_of], blocks.count[block_of])
+    one = np.ones_like(kind)
+    schedules = Schedules(kind, index, blocks.microbatch[index], one, one)
 
-
-def _with_rounds(
-    setting: Setting, schedules: Schedules, totals: Ints, room: Ints
-) -> tuple[Schedules, Ints, Ints, Ints]:
-    """Schedules with rounds, room and step, without those of which replicas have no round."""
     fixed, batch = setting.options.fixed, setting.training.batch
-    group = schedules.microbatch * totals[EXPERT, schedules.totals]
-    inside = totals[DATA, schedules.totals]
-    keep = (batch % group == 0) & (inside * group <= batch)
+    group = schedules.microbatch * totals[EXPERT, kind]
+    room = gpus // totals.prod(axis=0)[kind]
+    keep = batch % group == 0
     if fixed.microbatch is not None:
         keep &= schedules.microbatch == fixed.microbatch
-    if fixed.data is not None:  # every replica of those that were asked for has a round
-        keep &= fixed.data * group <= batch
-    rounds = -(-(batch // group[keep]) // inside[keep])
+    if fixed.data is not None:  # every replica of those that were asked for has room and a round
+        keep &= (fixed.data * group <= batch) & (fixed.data <= room)
+    rounds, room = batch // group[keep], room[keep]
     found, plain = _with_chunks(setting, totals, schedules.take(keep))
-    rounds, most = rounds[plain], room[found.totals]
-    if fixed.data is None:
-        most = np.minimum(most, rounds)
+    rounds = rounds[plain]
+    # Some replicas inside, and as many of those as have a round together: fewer than 2 R.
+    replicas = np.minimum(room[plain], 2 * rounds)
+    if fixed.data is not None:
+        replicas = np.full_like(rounds, fixed.data)
     step = np.ones_like(rounds)
     if setting.interleave == "whole":
         step = np.where(found.interleave > 1, totals[PIPELINE, found.totals], 1)
-    fewest = -(-rounds // np.maximum(most, 1))
-    fewest = -(-fewest // step) * step
+    fewest = _ceil(_ceil(rounds, replicas), step) * step
     keep = fewest <= rounds
     found = replace(found, microbatches=fewest).take(keep)
-    return found, rounds[keep], most[keep], step[keep]
+    return Cuts(totals, sizes, found, rounds[keep], replicas[keep], step[keep])
+
+
+def _ceil(number: Ints, parts: Ints) -> Ints:
+    return -(-number // parts)
+
+
+def _cut_degrees(setting: Setting, gpus: int) -> Ints:
+    """Degrees that the rules allow for one replica, shape (dimensions, ways)."""
+    model, given = setting.training.model, dict(setting.options.fixed.given)
+    if setting.options.expert_degree is not None:
+        given["expert"] = setting.options.expert_degree
+    limits, caps = degree_limits(setting, gpus)
+    totals = np.ones((len(DIMENSIONS), 1), dtype=np.int64)
+    for at in CUT:
+        choices = stage_numbers(setting, gpus) if at == PIPELINE else divisors(limits[at])
+        choices = choices[choices <= caps[at]]
+        if at == TENSOR and model.kv_heads:
+            choices = choices[(model.kv_heads % choices == 0) | (choices % model.kv_heads == 0)]
+        if DIMENSIONS[at] in given:
+            choices = choices[choices == given[DIMENSIONS[at]]]
+        before, new = np.nonzero(np.multiply.outer(totals.prod(axis=0), choices) <= gpus)
+        totals = totals[:, before]
+        totals[at] = choices[new]
+    return totals
 
 
 def _with_chunks(setting: Setting, totals: Ints, plain: Schedules) -> tuple[Schedules, Ints]:
@@ -209,70 +249,102 @@ def _with_chunks(setting: Setting, totals: Ints, plain: Schedules) -> tuple[Sche
     return found, owner
 
 
-def _replica_placements(
-    setting: Setting, sizes: Sequence[int], outer: int
-) -> tuple[Placements, Ints]:
-    """Placements of one replica along the outermost level, and how many have room there."""
-    model, given = setting.training.model, dict(setting.options.fixed.given)
-    if setting.options.expert_degree is not None:
-        given["expert"] = setting.options.expert_degree
-    limits, caps = degree_limits(setting, prod(sizes))
-    numbers = stage_numbers(setting, prod(sizes[:outer]))
-    some = np.zeros(caps[PIPELINE] + 1, dtype=np.bool_)  # what some number of stages divides by
-    for number in numbers:
-        some[divisors(int(number))] = True
-    wanted = {at: given[name] for at, name in enumerate(DIMENSIONS) if name in given and at in CUT}
-    for at, value in wanted.items():
-        limits[at] = value if limits[at] % value == 0 else 1
-    chosen = np.empty((1, 0, len(CUT)), dtype=np.int64)
-    totals = np.ones((1, len(CUT)), dtype=np.int64)
-    for size in sizes:
-        ways = _ways(size, limits, caps, np.flatnonzero(some))
-        # Many placements have equal totals: what fits is asked once for each of them.
-        kind_at, kind_of = distinct(totals.T)
-        fits = np.ones((len(kind_at), len(ways)), dtype=np.bool_)
-        for at, dimension in enumerate(CUT):
-            product = np.multiply.outer(totals[kind_at, at], ways[:, at])
-            fits &= product <= caps[dimension]
-            if dimension == PIPELINE:
-                fits &= some[np.minimum(product, caps[PIPELINE])]
-            else:
-                fits &= limits[dimension] % product == 0
-        after, count = np.nonzero(fits)[1], fits.sum(axis=1)
-        index, before, _ = expand((np.cumsum(count) - count)[kind_of], count[kind_of])
-        after = after[index]
-        totals = totals[before] * ways[after]
-        chosen = np.concatenate([chosen[before], ways[after][:, None, :]], axis=1)
-    tensor, stages = totals[:, CUT.index(TENSOR)], totals[:, CUT.index(PIPELINE)]
-    keep = np.ones(len(totals), dtype=np.bool_)
-    if model.kv_heads:
-        keep &= (model.kv_heads % tensor == 0) | (tensor % model.kv_heads == 0)
-    for dimension, value in wanted.items():
-        keep &= totals[:, CUT.index(dimension)] == value
-    keep &= np.isin(stages, numbers)
-    if "pipeline" not in given and setting.interleave != "whole":
-        inside = chosen[:, :outer, CUT.index(PIPELINE)].prod(axis=1)
-        every = np.arange(1, model.layers + 1)
+def place_layers(cuts: Cuts, some: Ints, sizes: Sequence[int]) -> tuple[Layers, Rows]:
+    """All ways to place the groups of a layer of some cuts, on levels of these sizes."""
+    totals = cuts.totals[:, cuts.schedules.totals[some]]
+    at, kind_of = distinct(totals)
+    wanted = totals[:, at]
+    kind, degrees = np.arange(len(at)), np.ones((len(sizes), *wanted.shape), dtype=np.int64)
+    for dimension in LAYER_DIMENSIONS:
+        owner, degrees = _split(wanted[dimension, kind], dimension, degrees, sizes)
+        kind = kind[owner]
+    # Pairs of a cut and a way to place it.
+    ways = np.bincount(kind, minlength=len(at))
+    order = np.argsort(kind, kind="stable")
+    index, owner, _ = expand((np.cumsum(ways) - ways)[kind_of], ways[kind_of])
+    degrees, cut = degrees[:, :, order[index]], some[owner]
+    flat = np.concatenate(degrees[:, LAYER_DIMENSIONS, :])
+    sharding = cuts.schedules.offset[cut]
+    row_at, row = distinct(np.concatenate([flat, sharding[None] + 1]))
+    return Layers(cut, degrees, row), Rows(
+        Placements(degrees[:, :, row_at]), cuts.sizes.take(sharding[row_at])
+    )
+
+
+def place_stages(setting: Setting, cuts: Cuts, layers: Layers, sizes: Sequence[int]) -> Cells:
+    """All cells of cuts whose layers are placed: their stages, and replicas in what is left."""
+    outer, fixed = outermost(sizes), setting.options.fixed
+    stages = cuts.totals[PIPELINE, cuts.schedules.totals[layers.cut]]
+    owner, degrees = _split(stages, PIPELINE, layers.degrees, sizes)
+    if fixed.pipeline is None and setting.interleave != "whole":
+        inside = degrees[:outer, PIPELINE].prod(axis=0)
+        every = np.arange(1, setting.training.model.layers + 1)
         first = np.maximum.accumulate(np.where(_changes(setting), every, 0))
-        keep &= stages - inside < first[np.minimum(stages, model.layers) - 1]
-    degrees = np.ones((len(sizes), len(DIMENSIONS), int(keep.sum())), dtype=np.int64)
-    degrees[:, CUT, :] = chosen[keep].transpose(1, 2, 0)
-    return _with_inner_replicas(setting, Placements(degrees, tuple(sizes)), outer)
+        keep = stages[owner] - inside < first[stages[owner] - 1]
+        owner, degrees = owner[keep], degrees[:, :, keep]
+    if fixed.data is not None:
+        index, degrees = _with_replicas(fixed.data, degrees, sizes, outer)
+        owner = owner[index]
+    cut = layers.cut[owner]
+    room = np.array(sizes)[:, None] // degrees[:, CUT, :].prod(axis=1)
+    if fixed.data is None:
+        left = cuts.rounds[cut]
+        for level in range(outer):
+            degrees[level, DATA] = np.minimum(room[level], left)
+            left = left // degrees[level, DATA]
+    inside = degrees[:, DATA].prod(axis=0)
+    rounds = _ceil(cuts.rounds[cut], inside)
+    most = np.minimum(room[outer], rounds) if fixed.data is None else fixed.data // inside
+    step = cuts.step[cut]
+    fewest = _ceil(_ceil(rounds, most), step) * step
+    placements = Placements(degrees, tuple(sizes))
+    cells = Cells(cut, layers.row[owner], placements, inside, rounds, most, fewest)
+    return cells if setting.interleave != "whole" else cells.take(fewest <= rounds)
 
 
-def _ways(size: int, limits: Sequence[int], caps: Sequence[int], stages: Ints) -> Ints:
-    """Degrees of one replica at a level of this size, shape (ways, dimensions of a cut)."""
-    ways = np.ones((1, 0), dtype=np.int64)
-    for dimension in CUT:
-        choices = np.arange(1, min(size, caps[dimension]) + 1)
-        if dimension == PIPELINE:
-            choices = stages[stages <= size]
-        else:
-            choices = choices[limits[dimension] % choices == 0]
-        used = np.multiply.outer(ways.prod(axis=1), choices)
-        before, after = np.nonzero(used <= size)
-        ways = np.column_stack([ways[before], choices[after]])
-    return ways
+def _split(totals: Ints, dimension: int, degrees: Ints, sizes: Sequence[int]) -> tuple[Ints, Ints]:
+    """Every way to split the total degrees of a dimension over the levels, in what room is left.
+
+    Whose each way is, and all degrees, shape (levels, dimensions, ways).
+    """
+    owner, rest = np.arange(len(totals)), totals
+    if totals.max(initial=1) == 1:
+        return owner, degrees
+    beyond = [prod(sizes[level + 1 :]) for level in range(len(sizes))]
+    for level, size in enumerate(sizes):
+        part, before = _parts(rest) if level < len(sizes) - 1 else (rest, np.arange(len(rest)))
+        used = part * degrees[level].prod(axis=0)[before]
+        keep = (used <= size) & (rest[before] // part <= beyond[level])
+        part, before = part[keep], before[keep]
+        owner, rest, degrees = owner[before], rest[before] // part, degrees[:, :, before]
+        degrees[level, dimension] = part
+    return owner, degrees
+
+
+def _parts(numbers: Ints) -> tuple[Ints, Ints]:
+    """All divisors of all numbers, and whose each is."""
+    values, value_of = np.unique(numbers, return_inverse=True)
+    each = [divisors(value) for value in values.tolist()]
+    count = np.array([len(one) for one in each], dtype=np.int64)
+    index, owner, _ = expand((np.cumsum(count) - count)[value_of], count[value_of])
+    return np.concatenate(each)[index], owner
+
+
+def _with_replicas(
+    replicas: int, degrees: Ints, sizes: Sequence[int], outer: int
+) -> tuple[Ints, Ints]:
+    """Given replicas spread over the levels in every way, those along the outermost left out."""
+    owner, cut = np.arange(degrees.shape[2]), degrees.prod(axis=1)
+    choices = divisors(replicas)
+    for level in range(outer):
+        fits = np.multiply.outer(degrees[:, DATA].prod(axis=0), choices)
+        room = np.multiply.outer(cut[level], choices) <= sizes[level]
+        old, new = np.nonzero((replicas % fits == 0) & room)
+        owner, cut, degrees = owner[old], cut[:, old], degrees[:, :, old]
+        degrees[level, DATA] = choices[new]
+    left = replicas // degrees[:, DATA].prod(axis=0)
+    keep = left * cut[outer] <= sizes[outer]
+    return owner[keep], degrees[:, :, keep]
 
 
 def stage_numbers(setting: Setting, inside: int = 1) -> Ints:
@@ -304,7 +376,9 @@ def stage_numbers(setting: Setting, inside: int = 1) -> Ints:
     splits = np.arange(1, min(inside, layers) + 1)
     whole = -(-fewest[:, None] // splits) * splits
     same = alike[np.minimum(whole, layers) - 1] == alike[fewest - 1][:, None]
-    return np.unique(whole[same & (whole <= layers)])
+    # No np.unique, which would import numpy.ma: a tenth of a comparison's time.
+    counts = np.bincount(whole[same & (whole <= layers)])
+    return np.flatnonzero(counts)
 
 
 def _changes(setting: Setting) -> Bools:
@@ -320,66 +394,17 @@ def _changes(setting: Setting) -> Bools:
     return changed
 
 
-def _with_inner_replicas(
-    setting: Setting, placements: Placements, outer: int
-) -> tuple[Placements, Ints]:
-    """The same with as many replicas as fit inside the outermost level, and the room along that.
-
-    Replicas that were asked for are spread over the levels in every way.
-    """
-    degrees, sizes = placements.degrees, placements.sizes or ()
-    cut, fixed = degrees.prod(axis=1), setting.options.fixed
-    given = fixed.data
-    rounds = setting.training.batch // (degrees[:, EXPERT].prod(axis=0) * (fixed.microbatch or 1))
-    for at, size in enumerate(sizes):
-        most = size // cut[at]
-        if at == outer:
-            break
-        if given is None:
-            degrees[at, DATA] = np.minimum(most, np.maximum(rounds, 1))
-            rounds = rounds // degrees[at, DATA]
-            continue
-        choices = divisors(given)
-        fits = np.multiply.outer(degrees[:, DATA].prod(axis=0), choices)
-        old, new = np.nonzero((given % fits == 0) & (choices <= most[:, None]))
-        degrees, cut = degrees[:, :, old].copy(), cut[:, old]
-        degrees[at, DATA] = choices[new]
-    room = sizes[outer] // cut[outer]
-    if given is not None:
-        inside = degrees[:, DATA].prod(axis=0)
-        keep = (given % inside == 0) & (given // inside <= room)
-        degrees, room = degrees[:, :, keep], (given // inside)[keep]
-    return Placements(degrees, placements.sizes), room
-
-
-def listed_cells(
-    plans: PlanSpace, outer: int, cells: tuple[Ints, Ints], counts: tuple[Ints, Ints]
-) -> PlanSpace:
-    """Plans of some cells (placement and schedule), of so many replicas and microbatches each."""
-    (place, schedule), (replicas, microbatches) = cells, counts
-    each = np.arange(len(place))
-    degrees = plans.placements.degrees[:, :, place]
-    degrees[outer, DATA] = replicas
-    placements = Placements(degrees, plans.placements.sizes)
-    schedules = plans.schedules.take(schedule)
+def listed_cells(cuts: Cuts, cells: Cells, rows: Rows, counts: tuple[Ints, Ints]) -> PlanSpace:
+    """Plans of cells, of so many replicas along the outermost level and microbatches each."""
+    replicas, microbatches = counts
+    sizes = cells.placements.sizes or ()
+    each, row = np.arange(len(cells.cut)), np.arange(rows.placements.count)
+    degrees = cells.placements.degrees.copy()
+    degrees[outermost(sizes), DATA] = replicas
+    placements = Placements(degrees, sizes)
+    schedules = cuts.schedules.take(cells.cut)
     return PlanSpace(
-        *(placements, placements.totals, each, plans.layer_placements, plans.layer_of[place]),
-        *(plans.sharding, plans.sharding_layer, plans.first_sharding),
-        replace(schedules, totals=each, microbatches=microbatches),
-    )
-
-
-def plan_of(space: FreeSpace, cell: tuple[int, int], counts: tuple[int, int]) -> Plan:
-    """One plan: placement and schedule, microbatches and replicas along the outermost level."""
-    (place, schedule), (microbatches, replicas) = cell, counts
-    degrees = space.placements.degrees[:, :, [place]]
-    degrees[space.outer, DATA] = replicas
-    kind = space.schedules.totals[schedule]
-    sharding = space.blocks.first[space.block_of[kind]] + space.schedules.offset[schedule]
-    return Plan(
-        placement=Placements(degrees, space.placements.sizes).at(0),
-        microbatch=int(space.schedules.microbatch[schedule]),
-        microbatches=microbatches,
-        interleave=int(space.schedules.interleave[schedule]),
-        panels=int(space.sizes.panels[sharding]),
+        *(placements, placements.totals, each, rows.placements, cells.row),
+        *(rows.sharding, row, row),
+        replace(schedules, totals=each, offset=np.zeros_like(each), microbatches=microbatches),
     )

@@ -179,9 +179,9 @@ class SearchResult(Struct, frozen=True):
     plans
         Best first.
     enumerated
-        Plans in the space [1].
+        Plans in the space; in the free space before they are placed: degrees and schedules [1].
     feasible
-        Plans that fit the memory [1].
+        Those that fit the memory; in the free space, that do so if all GPUs can be used [1].
     seconds
         Time of the search [s].
     levels

@@ -1,10 +1,10 @@
 """The exhaustive plan search: every parallel plan of a model on the levels of a fabric.
 
-Nothing is pruned and nothing is sampled: all plans that the rules allow are counted, all that fit
-the memory are timed, and so the best plan is proven best. Times and memory of all plans of a space
-are arrays. Memory depends on the schedule only, so plans that do not fit are counted and left out
-before any time is computed. The others are worked through in chunks that stay in the processor's
-cache.
+Nothing is sampled: all plans that the rules allow are counted, all that fit the memory are timed
+(in the free space those that no bound rules out, `netplan.performance.free_search`), and so the
+best plan is proven best. Times and memory of all plans of a space are arrays. Memory depends on the
+schedule only, so plans that do not fit are counted and left out before any time is computed. The
+others are worked through in chunks that stay in the processor's cache.
 """
 
 import time
@@ -20,10 +20,10 @@ from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InfeasibleError, InputError, NoPlanError
 from netplan.levels import Level
 from netplan.performance.compute import LayerGroups, layer_table
+from netplan.performance.free_search import best_free_plans
 from netplan.performance.iteration import IterationTerms
 from netplan.performance.memory import Memory, memory_of
 from netplan.performance.plan import Plan, PlanTime, SearchResult
-from netplan.performance.replicas import best_free_plans
 from netplan.performance.setting import (
     DEFAULT_OPTIONS,
     AnyStrategy,
@@ -223,10 +223,10 @@ def _search_free(setting: Setting, levels: tuple[Level, ...], top: int) -> _Foun
     """Best plans of one strategy where batch, layers and GPUs need not divide."""
     found = best_free_plans(setting, levels, top)
     if not found.plans:
-        return _Found((), found.cells, found.feasible, found.least_bytes)
+        return _Found((), found.cuts, found.feasible, found.least_bytes)
     evaluation = Evaluation.of(setting, levels, listed_plans(found.plans))
     plans = tuple(evaluation.plan_time(at, at) for at in range(len(found.plans)))
-    return _Found(plans, found.cells, found.feasible, found.least_bytes)
+    return _Found(plans, found.cuts, found.feasible, found.least_bytes)
 
 
 def _seconds_of(plan: PlanTime) -> float:

@@ -275,7 +275,7 @@ class Optimization(Answer):
             f"Proof: {counted(tally.feasible, 'design')} meet every demand{untimed}, in"
             f" {hierarchies}. {counted(searches.run, 'plan search', 'plan searches')} run, and"
             f" {searches.bounds:,} for bounds; {searches.spared:,} spared, since a bound proves"
-            f" their designs dominated. {searches.plans:,} parallel plans evaluated in all."
+            f" their designs dominated. {searches.plans:,} parallel plans timed or ruled out."
         )
 
 

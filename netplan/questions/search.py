@@ -88,11 +88,13 @@ class SearchAnswer(Answer):
 
     def _heading(self) -> Heading:
         inputs, found = self.inputs, self.found
-        done = "each was timed or ruled out" if found.settings[0].free else "all were evaluated"
+        plans, done = "plans", "all were evaluated"
+        if found.settings[0].free:
+            plans, done = "plans in any placement", "timed or ruled out"
         where = f"HB domains of {inputs['hb_size']:,}, fabric {inputs['fabric']}"
         how = f"strategy {inputs['strategy']}, iteration model {inputs['iteration_model']}"
         space = (
-            f"{found.enumerated:,} plans, {found.feasible:,} fit the memory; {done}"
+            f"{found.enumerated:,} {plans}, {found.feasible:,} fit the memory; {done}"
             f" ({si(found.seconds, 's', 2)})."
         )
         return Heading(

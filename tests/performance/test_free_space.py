@@ -155,20 +155,19 @@ def every_plan(setting: Setting, sizes: tuple[int, ...]) -> Iterator[Way]:
     outer = max((at for at, size in enumerate(sizes) if size > 1), default=0)
     for levels in cuts(setting, sizes):
         tensor, context, expert, stages = (prod(one) for one in zip(*levels, strict=True))
-        inside, degrees = 1, []
-        for at, (size, cut) in enumerate(zip(sizes, levels, strict=True)):
-            most = size // prod(cut)
-            here = min(most, max(batch // expert // inside, 1)) if at < outer else 1
-            inside *= here
-            degrees.append((*cut[:3], here, cut[3]))
         room = sizes[outer] // prod(levels[outer])
         unit = context if setting.strategy == "summa" else tensor * context
         for microbatch in range(1, batch + 1):
             if not divides(batch, microbatch * expert):
                 continue
-            rounds = batch // (microbatch * expert)
-            if not divides(microbatch * model.sequence_length, unit) or inside > rounds:
+            if not divides(microbatch * model.sequence_length, unit):
                 continue
+            rounds = batch // (microbatch * expert)
+            inside, degrees = 1, []
+            for at, (size, cut) in enumerate(zip(sizes, levels, strict=True)):
+                here = min(size // prod(cut), rounds // inside) if at < outer else 1
+                inside *= here
+                degrees.append((*cut[:3], here, cut[3]))
             for replicas in range(1, min(room, ceil(rounds / inside)) + 1):
                 microbatches = ceil(rounds / (inside * replicas))
                 for interleave in chunks(setting, stages, microbatches):

@@ -1,0 +1,362 @@
+"""The best plans of the free space: which cuts and cells can win, and how many replicas they take.
+
+Three lower bounds of a plan's time leave fewer and fewer to be timed. No plan above the time of
+one that is known can be better.
+
+1. A *cut* (`netplan.performance.free_space`) takes at least its computing, with as few microbatches
+   as the most replicas make that any placement has. That depends on no fabric, nor does the memory
+   it needs at least: fabrics of equally many GPUs share it.
+2. A *cell*, a cut on the levels of a fabric, takes at least the time of the plan with one replica
+   along the outermost level, whose data parallel group is the smallest, and yet with as few
+   microbatches as the most replicas make.
+3. With more microbatches that bound rises by at least n L for each, n layers of the fullest stage
+   of L seconds a layer.
+
+So the cells of a few cuts of the lowest bounds are timed first, and then all those that the bounds
+do not rule out. The memory of a cell is least with the most replicas and fewest microbatches; of
+the replicas that make the same number of microbatches those are taken that fit, on a switch that
+does not block as few of them as fit.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from math import inf
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Bools, Floats, Ints
+from netplan.levels import Level, gpu_count
+from netplan.performance.compute import LayerGroups, LayerTable, layer_table
+from netplan.performance.free_space import (
+    Cells,
+    Cuts,
+    Layers,
+    Rows,
+    enumerate_cuts,
+    listed_cells,
+    outermost,
+    place_layers,
+    place_stages,
+)
+from netplan.performance.iteration import IterationTerms
+from netplan.performance.memory import memory_of
+from netplan.performance.plan import Plan
+from netplan.performance.setting import Setting
+from netplan.performance.space import Runs, expand, real
+from netplan.records import replace
+from netplan.traffic.hierarchy import Network
+from netplan.traffic.placement import CONTEXT, DATA, DIMENSIONS, EXPERT, PIPELINE, Placements
+
+FIRST_CUTS = 1 << 8
+FIRST_LAYERS = 1 << 6
+BATCH_CUTS = 1 << 10
+BATCH_LAYERS = 1 << 11
+CHUNK_PLANS = 1 << 14
+ROUNDING = 1 + 1e-11
+"""Bounds and times add up the same terms in other orders [1]."""
+
+Found = tuple[float, int, tuple[int, ...], int, int]
+"""Seconds, cut, degrees of one replica, microbatches, replicas along the outermost level."""
+
+
+class FreePlans(Struct, frozen=True):
+    """The best plans of the free space, best first; cuts, those that fit, the least memory.
+
+    Cuts fit that do so with all GPUs at work. The least memory is that of all cells, if no plan
+    was found; there are no cuts if there are no cells.
+    """
+
+    plans: tuple[Plan, ...]
+    cuts: int
+    feasible: int
+    least_bytes: float = inf
+
+
+class Shortlist(Struct, frozen=True, eq=False):
+    """The cuts on so many GPUs, and which of them may fit the memory, lowest bounds first."""
+
+    cuts: Cuts
+    least_bytes: Floats  # memory of each cut with as many replicas as any placement has
+    alone: LayerTable  # bytes and computing of a layer of each size, as if each GPU were alone
+    fitting: Ints
+    bound_s: Floats
+
+
+def best_free_plans(setting: Setting, levels: tuple[Level, ...], top: int) -> FreePlans:
+    """Find the best plans of one strategy in the free space.
+
+    Parameters
+    ----------
+    setting
+        What is trained, and how.
+    levels
+        The fabric, innermost level first.
+    top
+        Plans to return; those of a cell differ in their microbatches [1].
+    """
+    known = shortlist(setting, gpu_count(levels))
+    network = Network(levels, setting.assumptions.communication.used, setting.mode)
+    search = Search(setting, network, known, top)
+    first = Placed.of(search, known.fitting[:FIRST_CUTS])
+    limit = search.limit(first.good_plans())
+    found = first.best([], limit)
+    for begin in range(FIRST_CUTS, len(known.fitting), BATCH_CUTS):
+        some = slice(begin, begin + BATCH_CUTS)
+        chosen = known.fitting[some][known.bound_s[some] <= min(limit, search.limit(found))]
+        if len(chosen):
+            found = Placed.of(search, chosen).best(found, limit)
+    if not found:
+        return _none(search)
+    plans = tuple(_plan_of(known.cuts, search.sizes, one) for one in found)
+    return FreePlans(plans, known.cuts.count, len(known.fitting))
+
+
+# Fabrics of equally many GPUs are compared, and searched one after the other.
+@lru_cache(maxsize=16)
+def shortlist(setting: Setting, gpus: int) -> Shortlist:
+    """Which cuts may fit, by the least time that they take."""
+    cuts = enumerate_cuts(setting, gpus)
+    alone = _without_communication(setting, cuts)
+    smallest = cuts.runs(slice(None), cuts.replicas, cuts.schedules.microbatches)
+    memory = memory_of(setting, smallest, alone).total
+    fitting = np.flatnonzero(memory <= setting.training.memory_bytes)
+    bound_s = _computing_s(setting, smallest, alone)[fitting]
+    order = np.argsort(bound_s, kind="stable")
+    return Shortlist(cuts, memory, alone, fitting[order], bound_s[order])
+
+
+def _without_communication(setting: Setting, cuts: Cuts) -> LayerTable:
+    alone = Level("switch", 1, 1.0)
+    network = Network((alone,), setting.assumptions.communication.used, setting.mode)
+    nowhere = Placements(np.ones((1, len(DIMENSIONS), 1), dtype=np.int64))
+    groups = LayerGroups.of(network, nowhere, np.zeros_like(cuts.sizes.tensor))
+    return layer_table(setting, setting.program(cuts.sizes), groups)
+
+
+def _computing_s(setting: Setting, runs: Runs, alone: LayerTable) -> Floats:
+    """What schedules take at least: layers and bubble without any communication [s]."""
+    both = alone.forward + alone.backward
+    whole = setting.assumptions.overlap.bubble == "layer"
+    bubble_s = both.total_s if whole else both.compute_s
+    layers = alone.repetition.fullest(runs.stages)
+    rest = (alone.repetition.layers - layers) / real(runs.interleave)
+    steady = real(runs.microbatches) * layers * both.total_s[runs.sharding]
+    bound_s: Floats = steady + rest * bubble_s[runs.sharding]
+    return bound_s
+
+
+class Search(Struct, frozen=True, eq=False):
+    """What is searched on which fabric, and for how many plans."""
+
+    setting: Setting
+    network: Network
+    known: Shortlist
+    top: int
+
+    @property
+    def sizes(self) -> list[int]:
+        """Members of the levels [1]."""
+        return [level.size for level in self.network.levels]
+
+    @property
+    def outermost(self) -> Level:
+        """The outermost level of several members."""
+        return self.network.levels[outermost(self.sizes)]
+
+    def limit(self, found: list[Found]) -> float:
+        """Time that a further plan must not exceed [s]."""
+        return found[-1][0] * ROUNDING if len(found) == self.top else inf
+
+
+def _none(search: Search) -> FreePlans:
+    """Why there is no plan: no cell at all, or what the nearest of all cells needs."""
+    known, cells, least_bytes = search.known, 0, inf
+    order = np.argsort(known.least_bytes, kind="stable")
+    for begin in range(0, len(order), FIRST_CUTS):
+        some = order[begin : begin + FIRST_CUTS]
+        if known.least_bytes[some[0]] >= least_bytes:
+            break
+        layers, _ = place_layers(known.cuts, some, search.sizes)
+        placed = place_stages(search.setting, known.cuts, layers, search.sizes)
+        cells += len(placed.cut)
+        runs = known.cuts.runs(placed.cut, placed.inside * placed.room, placed.fewest)
+        memory = memory_of(search.setting, runs, known.alone).total
+        least_bytes = min(least_bytes, float(memory.min(initial=inf)))
+    return FreePlans((), known.cuts.count if cells else 0, 0, least_bytes)
+
+
+class Placed(Struct, frozen=True, eq=False):
+    """Cuts on a fabric, with their layers placed."""
+
+    search: Search
+    rows: Rows
+    table: LayerTable
+    layers: Layers
+    bound_s: Floats  # least time of each entry of the layers
+
+    @classmethod
+    def of(cls, search: Search, some: Ints) -> "Placed":
+        """Place the layers of some cuts, and bound their times."""
+        setting, cuts = search.setting, search.known.cuts
+        layers, rows = place_layers(cuts, some, search.sizes)
+        groups = LayerGroups.of(search.network, rows.placements, np.arange(rows.placements.count))
+        table = layer_table(setting, setting.program(rows.sharding), groups)
+        fewest = cuts.schedules.microbatches[layers.cut]
+        runs = cuts.runs(layers.cut, cuts.replicas[layers.cut], fewest)
+        bound_s = _computing_s(setting, runs._replace(sharding=layers.row), table)
+        return cls(search, rows, table, layers, bound_s)
+
+    def cells(self, chosen: Ints) -> Cells:
+        """All cells of some of the layers."""
+        search, layers = self.search, self.layers.take(chosen)
+        return place_stages(search.setting, search.known.cuts, layers, search.sizes)
+
+    def good_plans(self) -> list[Found]:
+        """The best of a few layers with the lowest bounds, with as few microbatches as can be."""
+        cells = self.cells(np.argsort(self.bound_s, kind="stable")[:FIRST_LAYERS])
+        return self.timed(cells, cells.fewest, [])
+
+    def best(self, found: list[Found], limit: float) -> list[Found]:
+        """The best plans of these and those found before, none slower than the limit [s]."""
+        order = np.argsort(self.bound_s, kind="stable")
+        for begin in range(0, len(order), BATCH_LAYERS):
+            limit = min(limit, self.search.limit(found))
+            chosen = order[begin : begin + BATCH_LAYERS]
+            chosen = chosen[self.bound_s[chosen] <= limit]
+            if len(chosen):
+                found = self._best(self.cells(chosen), found, limit)
+        return found
+
+    def _best(self, cells: Cells, found: list[Found], limit: float) -> list[Found]:
+        bound_s, more_s = self._bounds(cells)
+        kept = np.flatnonzero(bound_s <= limit)
+        cells, bound_s, more_s = cells.take(kept), bound_s[kept], more_s[kept]
+        found = self.timed(cells, cells.fewest, found)
+        limit = min(limit, self.search.limit(found))
+        for cell, microbatches in self._with_more(cells, bound_s, more_s, limit):
+            found = self.timed(cells.take(cell), microbatches, found)
+        return found
+
+    def _bounds(self, cells: Cells) -> tuple[Floats, Floats]:
+        """Least time of every cell, and what each further microbatch adds at least [s]."""
+        search, each = self.search, np.arange(len(cells.cut))
+        # More replicas may lie better on leaves that block: those bound nothing.
+        levels = tuple(level.unblocked for level in search.network.levels)
+        least = replace(search.network, levels=levels)
+        counts = np.ones_like(each), cells.fewest
+        plans = listed_cells(search.known.cuts, cells, self.rows, counts)
+        terms = IterationTerms.of(search.setting, least, plans, self.table)
+        bound_s, totals = terms.seconds(each, cells.row, each), plans.totals
+        if search.outermost.kind != "switch":
+            # Rings and meshes may serve a larger group faster: nothing bounds its collectives.
+            grouped = totals[CONTEXT] * totals[EXPERT] > 1
+            bound_s = np.where(grouped, bound_s - terms.data_s(each, cells.row, each), bound_s)
+        layers = real(-(-search.setting.training.model.layers // totals[PIPELINE]))
+        return bound_s, layers * terms.layer_s[cells.row]
+
+    def _with_more(
+        self, cells: Cells, bound_s: Floats, more_s: Floats, limit: float
+    ) -> Iterator[tuple[Ints, Ints]]:
+        """Cells with more microbatches than the fewest, as many as a bound does not rule out."""
+        cell = np.flatnonzero(bound_s + more_s <= limit)
+        step, fewest = self.search.known.cuts.step[cells.cut[cell]], cells.fewest[cell]
+        most = (cells.rounds[cell] - fewest) // step
+        within = np.minimum((limit - bound_s[cell]) / (step * more_s[cell]), most)
+        count = np.where(most > 0, within, 0).astype(np.int64)
+        ends = np.cumsum(count)
+        begin = 0
+        while begin < len(cell):
+            done = int(ends[begin - 1]) if begin else 0
+            end = max(begin + 1, int(np.searchsorted(ends, done + CHUNK_PLANS, side="right")))
+            number, owner, _ = expand(np.ones(end - begin, dtype=np.int64), count[begin:end])
+            owner += begin
+            yield cell[owner], fewest[owner] + number * step[owner]
+            begin = end
+
+    def timed(self, cells: Cells, microbatches: Ints, found: list[Found]) -> list[Found]:
+        """The best of the plans found so far and those of cells, of so many microbatches each."""
+        search = self.search
+        cells, microbatches, replicas = self._replicas(cells, microbatches)
+        if not len(cells.cut):
+            return found
+        plans = listed_cells(search.known.cuts, cells, self.rows, (replicas, microbatches))
+        terms = IterationTerms.of(search.setting, search.network, plans, self.table)
+        each = np.arange(len(cells.cut))
+        seconds = terms.seconds(each, cells.row, each)
+        order = np.lexsort((replicas, microbatches, each, cells.cut, seconds))[: search.top]
+        degrees = cells.placements.degrees[:, :, order]
+        more: list[Found] = list(
+            zip(
+                seconds[order].tolist(),
+                cells.cut[order].tolist(),
+                map(tuple, degrees.reshape(-1, len(order)).T.tolist()),
+                microbatches[order].tolist(),
+                replicas[order].tolist(),
+                strict=True,
+            )
+        )
+        return sorted([*found, *more])[: search.top]
+
+    def _replicas(self, cells: Cells, microbatches: Ints) -> tuple[Cells, Ints, Ints]:
+        """Cells, microbatches and replicas of the plans that fit, of those that count."""
+        rounds, most = cells.rounds, cells.room
+        fewest = most
+        if self.search.setting.options.fixed.data is None:
+            fewest = -(-rounds // microbatches)
+            enough = (rounds - 1) // np.maximum(microbatches - 1, 1)
+            most = np.where(microbatches > 1, np.minimum(enough, most), most)
+        # Some numbers of microbatches are those of no number of replicas.
+        made = (fewest <= most) & (-(-rounds // fewest) == microbatches)
+        if not made.all():
+            cells, microbatches = cells.take(made), microbatches[made]
+            fewest, most = fewest[made], most[made]
+        if not self.search.outermost.never_faster_for_more:
+            replicas, owner, _ = expand(fewest, most - fewest + 1)
+            cells, microbatches = cells.take(owner), microbatches[owner]
+            keep = self._fit(cells, microbatches, replicas)
+        else:
+            replicas, keep = self._fewest_that_fit(cells, microbatches, fewest, most)
+        return cells.take(keep), microbatches[keep], replicas[keep]
+
+    def _fewest_that_fit(
+        self, cells: Cells, microbatches: Ints, low: Ints, high: Ints
+    ) -> tuple[Ints, Bools]:
+        """Fewest replicas that fit, and whether any do: memory falls as they rise."""
+        fits = self._fit(cells, microbatches, low)
+        tight = np.flatnonzero(~fits & (low < high))
+        if not len(tight):
+            return low, fits
+        low, high = low.copy(), high.copy()
+        fits[tight] = self._fit(cells.take(tight), microbatches[tight], high[tight])
+        tight = tight[fits[tight]]
+        while len(tight):  # too few, and enough
+            middle = (low[tight] + high[tight]) // 2
+            enough = self._fit(cells.take(tight), microbatches[tight], middle)
+            high[tight] = np.where(enough, middle, high[tight])
+            low[tight] = np.where(enough, low[tight], middle)
+            done = high[tight] - low[tight] == 1
+            low[tight[done]] = high[tight[done]]
+            tight = tight[~done]
+        return low, fits
+
+    def _fit(self, cells: Cells, microbatches: Ints, replicas: Ints) -> Bools:
+        """Whether plans fit the memory."""
+        known, setting = self.search.known, self.search.setting
+        runs = known.cuts.runs(cells.cut, cells.inside * replicas, microbatches)
+        fits: Bools = memory_of(setting, runs, known.alone).total <= setting.training.memory_bytes
+        return fits
+
+
+def _plan_of(cuts: Cuts, sizes: list[int], found: Found) -> Plan:
+    _, cut, flat, microbatches, replicas = found
+    degrees = np.array(flat, dtype=np.int64).reshape(len(sizes), len(DIMENSIONS), 1)
+    degrees[outermost(sizes), DATA] = replicas
+    schedules = cuts.schedules
+    return Plan(
+        placement=Placements(degrees, tuple(sizes)).at(0),
+        microbatch=int(schedules.microbatch[cut]),
+        microbatches=microbatches,
+        interleave=int(schedules.interleave[cut]),
+        panels=int(cuts.sizes.panels[schedules.offset[cut]]),
+    )
