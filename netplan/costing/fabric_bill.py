@@ -26,7 +26,7 @@ from netplan.costing.materials import (
     with_spares,
 )
 from netplan.costing.power import PowerBook
-from netplan.costing.prices import PriceBook
+from netplan.costing.prices import Part, PriceBook
 from netplan.costing.pricing import PowerDraw, Quote, lent_notes, power_of, price_bill
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import Driver, drivers
@@ -128,6 +128,10 @@ class Bill(Struct, frozen=True):
     def power_w(self) -> float | None:
         """Typical power; None where that of no line is known [W]."""
         return self.draw.typical_w if self.draw.known else None
+
+    def ordered(self, *parts: Part) -> int:
+        """Units on order of these parts: modules by the cage, cables by the piece [1]."""
+        return sum(item.line.order for item in self.quote.items if item.line.part in parts)
 
     @property
     def drivers(self) -> tuple[Driver, ...]:

@@ -22,7 +22,6 @@ from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.floor_plan import Layout, SwitchRacks
-from netplan.units import gbps
 
 Category = Literal["switches", "transceivers", "cables", "cards", "circuits", "hb-gear", "racks"]
 SITE_NETWORKS_LEFT_OUT = {
@@ -284,19 +283,16 @@ def _run_words(run: Run) -> str:
 
 
 def _cards(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
-    """Network cards: one a port, or one a GPU whose ports share it."""
+    """Network cards by the port, one for each link: no card of the cabling book splits its port."""
     sizing = fabric.sizing
-    shared = sizing.card_bytes_per_s
-    speed = sizing.speed_gbps if shared is None else gbps(shared)
+    speed = sizing.speed_gbps
     real = hardware.switch is not None and bool(fabric.tiers)
     item = hardware.cabling.card(speed).item if real else f"Network card port, {speed:g}G"
     each = fabric.card_ports // sizing.gpus
-    split = f"{fabric.ports_per_gpu} links of {sizing.speed_gbps:.4g} Gb/s share it"
-    words = f"1 port of {speed:g} Gb/s"
     yield BillItem(
         category="cards",
         item=item,
-        specification=words if shared is None else f"{words}; {split}",
+        specification=f"1 port of {speed:.4g} Gb/s",
         quantity=fabric.card_ports,
         unit="port",
         part="nic_port",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any, ClassVar
 
@@ -16,7 +17,7 @@ from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES, require_switch
 from netplan.errors import InfeasibleError, InputError
 from netplan.performance.search import PlanSearch, PlanTime, SearchResult
-from netplan.questions.cost import NO_HIGH, open_above
+from netplan.questions.cost import NO_HIGH, no_high, open_above, ordered, span_column
 from netplan.questions.inputs import CatalogReader, replaced_lines
 from netplan.questions.pricing import CASES, SwitchQuestion, read_books
 from netplan.questions.question import asks, optional, several, shared
@@ -53,7 +54,7 @@ from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
 
 BASELINE = "rail-optimized"
-PETA = 1e15
+PETA, MILLION = 1e15, 1e6
 DOLLAR = "USD"
 SAME_ON_ALL = {
     "nic_port": "network cards",
@@ -75,6 +76,8 @@ class FabricRow(Struct, frozen=True):
     cost_reduction: float | None = None
     best: PlanTime | None = None
     timed: SearchResult | None = None
+    built_with: tuple[str, ...] = ()
+    """Accelerators of the product, if they are others than those asked for."""
 
     @property
     def cost(self) -> Range | None:
@@ -93,14 +96,6 @@ class FabricRow(Struct, frozen=True):
         The first network port of each GPU is the same on every fabric and may be missing.
         """
         return self.bill is not None and self.cost is not None and not self.bill.unpriced_apart
-
-    @property
-    def modules(self) -> int | None:
-        """Optical modules as they are billed: one a cage, however many links it carries [1]."""
-        if self.bill is None:
-            return self.fabric.transceivers if self.fabric else None
-        lines = (item.line for item in self.bill.quote.items)
-        return sum(line.order for line in lines if line.category == "transceivers")
 
     @property
     def count_status(self) -> str | None:
@@ -150,6 +145,8 @@ class FabricRow(Struct, frozen=True):
             if bill and terms
             else None,
             gpu_bytes_per_s=self.fabric.gpu_bytes_per_s if self.fabric else 0.0,
+            direct=self.fabric is not None and self.fabric.network == "direct",
+            built_with=self.built_with,
         )
 
     def to_dict(self, currency: str = DOLLAR) -> dict[str, Any]:
@@ -163,7 +160,7 @@ class FabricRow(Struct, frozen=True):
             "switches": value_at(fabric, "switches"),
             "links": value_at(fabric, "link_count"),
             **values_at(fabric, "transceivers", "copper_cables", "nic_ports", "spare_ports"),
-            "modules": self.modules,
+            **{name: count(self) for name, count in ORDERED.items()},
             **values_at(fabric, "ports_per_gpu", "gpu_bytes_per_s"),
             "count_status": self.count_status,
             "switches_lower_bound": value_at(fabric, "switches_lower_bound"),
@@ -241,17 +238,17 @@ class Comparison(Answer):
     def _network(self) -> Iterator[Column[FabricRow]]:
         """Columns of the network: counts, money, power."""
         yield from COUNTS
-        scale = Scale(1e6, f"M {self.currency}", 1)
+        scale = self.scale
         yield column("currency", lambda _: self.currency, shown="never")
         yield column(scale.of_money("cost_base"), "cost.base", mark=_incomplete)
         if any(row.cost.spread for row in self.rows if row.cost):
-            yield column("range", _span, title="low-high", form="code", data=False)
+            yield span_column("cost", replace(scale, digits=0), unbound=no_high)
         yield column("cost_low", "cost.low", shown="never")
         yield column("cost_high", "cost.high", shown="never")
-        yield column("cost_per_gpu", title=f"{self.currency}/GPU", shown="wide")
+        yield column("cost_per_gpu", title=f"{self.currency}/GPU", shown="wide", mark=_incomplete)
         yield from dollar_columns(self.currency)
         yield column("cost_complete", shown="never")
-        yield column("cost_reduction")
+        yield column("cost_reduction", mark=partial(_incomplete, sign="≤ "))
         yield column("power_w", mark=_unpowered)
 
     def _legend(self) -> Iterator[str]:
@@ -267,7 +264,7 @@ class Comparison(Answer):
         if any(bill.cost and bill.cost.spread and open_above(bill) for bill in bills):
             yield NO_HIGH
         if not all(row.cost_complete for row in rows) or any(_unpowered(row)[0] for row in rows):
-            yield "≥: parts without a price, or a power, are left out (see the notes)."
+            yield "≥, ≤: parts without a price, or a power, are left out (see the notes)."
 
     @property
     def verdict(self) -> Verdict | None:
@@ -279,13 +276,18 @@ class Comparison(Answer):
         """What the verdict is decided by."""
         inputs = self.inputs
         run = self.terms.run(inputs["gpus"]) if self.terms else None
-        money = Scale(1e6, f"M {self.currency}", 1)
-        return Basis(inputs["rule"], inputs["within"], run, money)
+        return Basis(inputs["rule"], inputs["within"], run, self.scale, inputs["timing"])
+
+    @property
+    def scale(self) -> Scale:
+        """Scale of all amounts, by the dearest fabric."""
+        costs = (row.cost.base for row in self.rows if row.cost)
+        return Scale.of(max(costs, default=MILLION), self.currency)
 
 
-def _incomplete(row: FabricRow) -> tuple[str, str]:
-    """The sign of a price that leaves parts out."""
-    return ("" if row.cost_complete or row.cost is None else "≥ "), ""
+def _incomplete(row: FabricRow, sign: str = "≥ ") -> tuple[str, str]:
+    """The sign of a price, or of what is saved, that leaves parts out."""
+    return ("" if row.cost_complete or row.cost is None else sign), ""
 
 
 def _uneven(row: FabricRow) -> tuple[str, str]:
@@ -293,18 +295,10 @@ def _uneven(row: FabricRow) -> tuple[str, str]:
     return "", ("" if row.fabric is None or row.fabric.exact else "*")
 
 
-def _span(row: FabricRow) -> str | None:
-    """Low to high in millions."""
-    cost = row.cost
-    if cost is None or row.bill is None:
-        return None
-    least = cost.base if open_above(row.bill) else None
-    return Scale(1e6, "", 0).span(cost.low, cost.high, least=least)
-
-
 def _unpowered(row: FabricRow) -> tuple[str, str]:
     """The sign of a power that leaves parts out."""
-    return ("≥ " if row.bill and row.bill.unpowered_apart else ""), ""
+    known = row.bill if row.power_w is not None else None
+    return ("≥ " if known and known.unpowered_apart else ""), ""
 
 
 def dollar_columns(currency: str, row: str = "") -> Iterator[Column[Any]]:
@@ -316,6 +310,10 @@ def dollar_columns(currency: str, row: str = "") -> Iterator[Column[Any]]:
 
 
 NAME: Column[FabricRow] = column("fabric", "name")
+ORDERED = {
+    "modules": ordered("transceiver"),
+    "copper_ordered": ordered("copper_cable", "active_copper_cable"),
+}
 COUNTS: tuple[Column[FabricRow], ...] = (
     NAME,
     column("tiers", lambda row: len(row.fabric.tiers) if row.fabric else None, shown="wide"),
@@ -324,8 +322,9 @@ COUNTS: tuple[Column[FabricRow], ...] = (
     column("count_status", shown="never"),
     column("spare_ports", "fabric.spare_ports", shown="wide"),
     column("links", "fabric.link_count", shown="wide"),
-    column("copper_cables", "fabric.copper_cables", shown="wide"),
-    column("modules"),
+    column("copper_ordered", ORDERED["copper_ordered"], shown="wide"),
+    column("copper_cables", "fabric.copper_cables", shown="never"),
+    column("modules", ORDERED["modules"]),
     column("transceivers", "fabric.transceivers", shown="never"),
     column("nic_ports", "fabric.nic_ports", shown="never"),
     column("ports_per_gpu", "fabric.ports_per_gpu"),
@@ -432,7 +431,8 @@ class Compare(
             link_gbps=sizing.speed_gbps,
             set=reader.replaced(),
         )
-        rows = _rows(specs, sizing, search if self.timing else None, books)
+        each = zip(specs, _rows(specs, sizing, search if self.timing else None, books), strict=True)
+        rows = tuple(_with_others_told(row, spec.built_with(on.name)) for spec, row in each)
         if all(row.fabric is None for row in rows):
             raise InfeasibleError(f"{rows[0].name}: {rows[0].notes[-1]}")
         probe = _probe(specs, sizing, search) if self.timing else None
@@ -462,6 +462,12 @@ def _rows(
     return tuple(rows)
 
 
+def _with_others_told(row: FabricRow, others: tuple[str, ...]) -> FabricRow:
+    """The row, of a product that may be built with other accelerators."""
+    note = f"Built with {listed(others, 'or')}, so not recommended here."
+    return replace(row, built_with=others, notes=(*row.notes, note)) if others else row
+
+
 def _probe(specs: Sequence[FabricSpec], sizing: Sizing, search: PlanSearch) -> Probe:
     """Work out at which network bandwidth a fabric trains within a time."""
     known = {spec.name: spec for spec in specs}
@@ -481,13 +487,14 @@ def _probe(specs: Sequence[FabricSpec], sizing: Sizing, search: PlanSearch) -> P
 
 
 def _baseline(sizing: Sizing, books: BillBooks) -> float:
-    """Base price of the fabric that savings are counted against; 0 if it cannot be wired."""
+    """Base price that savings are counted against; 0 if it cannot be wired, or lacks parts."""
     spec = FABRICS.load(BASELINE)
     fabric = build_fabric(spec, sizing)
     try:
-        return make_bill(spec, sizing, books, fabric=fabric).capital.base
+        bill = make_bill(spec, sizing, books, fabric=fabric)
     except (InputError, InfeasibleError):
         return 0.0
+    return 0.0 if bill.unpriced_apart else bill.capital.base
 
 
 def priced_row(spec: FabricSpec, bill: Bill, books: BillBooks) -> FabricRow:

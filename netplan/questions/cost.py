@@ -13,6 +13,7 @@ from msgspec import Struct
 from netplan.costing.fabric_bill import Bill, BillBooks, FabricBill, Unbuildable, make_bill
 from netplan.costing.lifetime import Running, lifetime
 from netplan.costing.materials import BillItem, left_out, parse_spares
+from netplan.costing.prices import Part
 from netplan.costing.pricing import PricedItem, books_in_use
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import BreakEven, Driver, break_even
@@ -204,7 +205,7 @@ class CostAnswer(Answer):
 
     def _totals(self) -> Table[Priced]:
         """Price, power and yearly cost of every fabric."""
-        scale = self.scale
+        scale, each = self.scale, f"{self.currency}/GPU"
         energy = scale.of_money("energy_per_year", "energy/year")
         year = scale.of_money("cost_per_year", "cost/year")
         life = scale.of_money("cost_over_life", "cost over life")
@@ -215,14 +216,14 @@ class CostAnswer(Answer):
             span_column("bill.capital", scale, unbound=no_high),
             column("cost_low", "bill.capital.low", shown="never"),
             column("cost_high", "bill.capital.high", shown="never"),
-            column("cost_per_gpu", "bill.per_gpu.base", title=f"{self.currency}/GPU"),
+            column("cost_per_gpu", "bill.per_gpu.base", title=each, mark=incomplete),
             column("power_w", "bill.power_w"),
-            column(year, "bill.life.per_year.base"),
+            column(year, "bill.life.per_year.base", mark=incomplete),
             span_column(
                 "bill.life.per_year", scale, "low-high/year", shown="wide", unbound=no_high
             ),
             column(energy, "bill.life.energy_per_year.base", shown="wide"),
-            column(life, "bill.life.total.base", shown="wide"),
+            column(life, "bill.life.total.base", shown="wide", mark=incomplete),
         ]
         amounts = f"Amounts a year and over life in {scale.title}"
         legend = [f"{amounts}; cost/year: annuity of the price, and energy."]
@@ -335,6 +336,11 @@ def _line_unbound(bill: FabricBill, row: "BillRow") -> bool:
     if row.priced is None:
         return open_above(bill)
     return row.priced.price is not None and row.priced.price.high is None
+
+
+def ordered(*parts: Part) -> Callable[[Any], int | None]:
+    """Units of these parts on the bill of a row, as they are ordered [1]."""
+    return lambda row: row.bill.ordered(*parts) if row.bill else None
 
 
 NO_HIGH = "+: or more, since the book has no high, or no price, for some parts."

@@ -18,13 +18,11 @@ from netplan.questions.inputs import Ports, sizing_on
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.specs import OVERSUBSCRIBED, FabricSpec
 from netplan.workloads.accelerators import Accelerator
 
 Objective = Literal["cost", "power"]
 MILLIONS_FROM = 1e6
-OVERSUBSCRIBED = ("clos", "rail-only")
-"""Families whose leaves may have more ports down than up."""
 
 
 def book_name(books: BillBooks, objective: Objective) -> str:

@@ -308,7 +308,7 @@ def notes_of(
 
 def left_out(specs: Sequence[FabricSpec], on: Accelerator) -> Iterator[str]:
     """Name the fabrics that are not in the space, and what of them is another."""
-    others = [spec for spec in specs if spec.accelerators and on.name not in spec.accelerators]
+    others = [spec for spec in specs if spec.built_with(on.name)]
     if others:
         names = ", ".join(f"{spec.name} ({', '.join(spec.accelerators)})" for spec in others)
         yield f"Not in the space, since they are built with other accelerators: {names}."

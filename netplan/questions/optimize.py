@@ -202,8 +202,7 @@ def _specs(
     apart = [
         spec
         for spec in known
-        if (hb_sizes and spec.hb_size not in (None, *hb_sizes))
-        or (spec.accelerators and on.name not in spec.accelerators)
+        if (hb_sizes and spec.hb_size not in (None, *hb_sizes)) or spec.built_with(on.name)
     ]
     return tuple(spec for spec in known if spec not in apart), tuple(apart)
 

@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from math import ceil
 from typing import Any
 
@@ -14,6 +13,7 @@ from msgspec import Struct
 from netplan.costing.cabling import CablingBook
 from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.lifetime import EconomicsBook
+from netplan.costing.materials import CABLE_PARTS
 from netplan.costing.prices import PriceBook
 from netplan.costing.pricing import books_in_use
 from netplan.costing.ranges import Range
@@ -26,6 +26,7 @@ from netplan.questions.cost import (
     bill_table,
     incomplete,
     no_high,
+    ordered,
     span_column,
 )
 from netplan.questions.faults_answer import FaultsAnswer
@@ -38,7 +39,7 @@ from netplan.questions.procurement_charts import (
     speed_chart,
 )
 from netplan.questions.recommendation import Recommendation, recommend
-from netplan.questions.verdict import Basis, Terms, run_tokens
+from netplan.questions.verdict import Terms, run_tokens
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import (
@@ -60,6 +61,7 @@ from netplan.reports.sections import (
     Section,
     Table,
     column,
+    columns,
 )
 from netplan.topologies.drawing import fabric_drawing, rack_drawing
 from netplan.version import __version__
@@ -159,10 +161,9 @@ class Procurement(Answer):
     @property
     def recommendation(self) -> Recommendation:
         """What to order."""
-        inputs = self.comparison.inputs
-        run = self.terms.run(inputs["gpus"]) if self.terms else None
-        basis = Basis(inputs["rule"], inputs["within"], run, self.cost.scale)
-        return recommend(self.cost, self.times_s, basis, self.comparison.probe)
+        run = self.terms.run(self.cost.inputs["gpus"]) if self.terms else None
+        basis = replace(self.comparison.basis, run=run, money=self.cost.scale)
+        return recommend(self.cost, self.comparison.rows, basis, self.comparison.probe)
 
     @property
     def chosen(self) -> FabricBill:
@@ -253,31 +254,31 @@ def _told(
 
 def _comparison(answer: Procurement) -> Iterator[Section]:
     """All fabrics side by side; the recommended one is set off."""
-    priced, scale = answer.cost, answer.cost.scale
+    priced, scale, each = answer.cost, answer.cost.scale, f"{answer.cost.currency}/GPU"
     said = (
         "Price of the network, without servers and accelerators. ≥ marks a sum to which parts"
         " without a price are still to be added, + a range whose parts have no high in the book."
     )
     yield Heading("Fabrics side by side", (said,), "comparison")
-    columns: list[Column[Priced]] = [
+    side: list[Column[Priced]] = [
         column("fabric", "name"),
         column(scale.of_money("cost_base"), "bill.capital.base", mark=incomplete),
         _range("bill.capital", scale),
-        column("cost_per_gpu", "bill.per_gpu.base", title=f"{priced.currency}/GPU"),
-        column("switches", "bill.fabric.switches"),
-        _told("modules", get=partial(_ordered, "transceivers"), form="count"),
-        _told("cables", get=partial(_ordered, "cables"), form="count"),
+        column("cost_per_gpu", "bill.per_gpu.base", title=each, mark=incomplete),
+        *columns("switches", "ports_per_gpu", "gpu_bytes_per_s", of="bill.fabric"),
+        _told("modules", get=ordered("transceiver"), form="count"),
+        _told("cables", get=ordered(*CABLE_PARTS.values()), form="count"),
         column("power_w", "bill.draw.typical_w", title="power, kW"),
     ]
     if answer.times_s:
         timed = {row.name: row for row in answer.comparison.rows}
         time = quantity("iteration_time_s", title="iteration, s", suffix="")
-        columns += [
+        side += [
             column(time, lambda row: answer.times_s.get(row.name)),
             column("mfu", lambda row: timed[row.name].mfu),
         ]
     chosen = answer.recommendation.fabric
-    yield Table("fabrics", columns, priced.rows, chosen=lambda row: row.name == chosen)
+    yield Table("fabrics", side, priced.rows, chosen=lambda row: row.name == chosen)
     for row in priced.refused:
         yield Paragraph(f"{row.name}: {row.reason}", "quiet")
 
@@ -550,13 +551,6 @@ def _rates(answer: Procurement) -> Iterator[Section]:
         _told("Source", get="1.source", form="prose"),
     ]
     yield Table("rates", columns, rows, title="Exchange rates")
-
-
-def _ordered(category: str, row: Priced) -> int | None:
-    """Units of a category to order, spares included."""
-    if row.bill is None:
-        return None
-    return sum(one.line.order for one in row.bill.quote.items if one.line.category == category)
 
 
 SOURCE = _told("Source", form="prose")

@@ -6,14 +6,16 @@ module and copper cable compete; fibre, racks, gear inside HB domains and the fi
 may be without one.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 
 from msgspec import Struct
 
 from netplan.costing.fabric_bill import FabricBill
+from netplan.questions.compare import FabricRow
 from netplan.questions.cost import CostAnswer, open_above
-from netplan.questions.verdict import Basis, Candidate, Probe, Verdict, decide
+from netplan.questions.verdict import Basis, Probe, Verdict, decide
+from netplan.records import replace
 from netplan.reports.quantities import Scale, listed
 
 SAME_PACE = 1e-3
@@ -30,41 +32,46 @@ class Recommendation(Struct, frozen=True):
 
 
 def recommend(
-    answer: CostAnswer, times_s: Mapping[str, float], basis: Basis, probe: Probe | None = None
+    answer: CostAnswer, rows: Sequence[FabricRow], basis: Basis, probe: Probe | None = None
 ) -> Recommendation:
-    """Choose among the bills of an answer by the iteration times of the timed fabrics [s].
+    """Choose among the bills of an answer by the iteration times of a comparison's rows.
 
     Examples
     --------
+    >>> from netplan.questions.compare import compare
     >>> from netplan.questions.cost import cost
-    >>> answer = cost(gpus=32768, radix=128, prices="rail-only-2023")
-    >>> recommend(answer, {}, Basis("near-fastest", 0.05, None, answer.scale)).fabric
+    >>> asked = {"gpus": 32768, "radix": 128, "prices": "rail-only-2023"}
+    >>> answer, compared = cost(**asked), compare(**asked)
+    >>> recommend(answer, compared.rows, compared.basis).fabric
     'rail-only'
     """
-    candidates = [_candidate(bill, times_s) for bill in answer.bills]
+    known = {row.name: row for row in rows}
+    candidates = [
+        replace(
+            known[bill.name].candidate(None),
+            price=bill.capital.base,
+            complete=not bill.unpriced_apart,
+            life=bill.life,
+        )
+        for bill in answer.bills
+    ]
     verdict = decide(candidates, basis, probe)
+    own = {one.name: one for one in candidates if not one.built_with}
+    times_s = {name: one.time_s for name, one in own.items() if one.time_s < inf}
     if verdict is None:
         return _none(answer, times_s)
-    rule = (f"Rule: {verdict.rule}.", *(change.sentence for change in verdict.changes))
+    aside = (f"{row.name}: {row.notes[-1]}" for row in rows if row.built_with)
+    rule = (f"Rule: {verdict.rule}.", *(change.sentence for change in verdict.changes), *aside)
     if verdict.fabric is None:
         return Recommendation(None, f"Order none yet: {verdict.sentence}", rule, verdict)
+    rule = (*verdict.caveats, *rule)
     chosen = next(bill for bill in answer.bills if bill.name == verdict.fabric)
-    others = [bill for bill in answer.bills if not bill.unpriced_apart and bill is not chosen]
+    rivals = [bill for bill in answer.bills if bill.name in own and bill is not chosen]
+    others = [bill for bill in rivals if not bill.unpriced_apart]
     slower = {name: time_s / min(times_s.values()) - 1 for name, time_s in times_s.items()}
     sentence = _sentence(answer.scale, chosen, others, slower)
     reasons = _reasons(answer, chosen, others, slower)
     return Recommendation(chosen.name, sentence, (*rule, *reasons), verdict)
-
-
-def _candidate(bill: FabricBill, times_s: Mapping[str, float]) -> Candidate:
-    return Candidate(
-        name=bill.name,
-        price=bill.capital.base,
-        complete=not bill.unpriced_apart,
-        time_s=times_s.get(bill.name, inf),
-        life=bill.life,
-        gpu_bytes_per_s=bill.fabric.gpu_bytes_per_s,
-    )
 
 
 def _none(answer: CostAnswer, times_s: Mapping[str, float]) -> Recommendation:

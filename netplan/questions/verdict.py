@@ -7,6 +7,8 @@ Rules, of the fabrics that have a price for all that sets them apart:
 ``price``         the lowest price;
 ``fastest``       the shortest iteration, whatever the price.
 
+A product that is built with other accelerators than those asked for is shown, and never wins.
+
 Iteration times that differ by less than the model's error are not told apart, so nothing is
 recommended for such a difference, nor where two cost the same: that is a tie. The runner-up wins at
 another price, at another value of a day of training, or with more network bandwidth.
@@ -27,7 +29,7 @@ from netplan.costing.prices import PriceBook
 from netplan.errors import CatalogError, InputError
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import AnswerT_co, Question, optional, shared
-from netplan.records import asdict
+from netplan.records import asdict, replace
 from netplan.reports.quantities import Scale, listed
 from netplan.units import GIGA
 from netplan.workloads.closed_forms import layer_parameters
@@ -64,6 +66,10 @@ class Candidate(Struct, frozen=True):
         What the network costs in its years of use, if that is known.
     gpu_bytes_per_s
         Network bandwidth of a GPU [B/s].
+    direct
+        Whether its GPUs are joined to each other, without switches.
+    built_with
+        Accelerators of the product, if they are others than those asked for.
     """
 
     name: str
@@ -72,6 +78,8 @@ class Candidate(Struct, frozen=True):
     time_s: float
     life: Lifetime | None
     gpu_bytes_per_s: float
+    direct: bool = False
+    built_with: tuple[str, ...] = ()
 
     @property
     def per_year(self) -> float:
@@ -110,6 +118,8 @@ class Basis(Struct, frozen=True):
     within: float
     run: Run | None
     money: Scale
+    timing: bool = True
+    """Whether iteration times were asked for."""
 
     def amount(self, value: float) -> str:
         """An amount with its unit."""
@@ -133,7 +143,7 @@ class Change(Struct, frozen=True):
 class Verdict(Struct, frozen=True):
     """What to buy; no fabric where several tie, the cheapest of them first.
 
-    Then the rule, and what would change the verdict.
+    Then the rule, what would change the verdict, and what a buyer must know of the best.
     """
 
     fabric: str | None
@@ -141,11 +151,13 @@ class Verdict(Struct, frozen=True):
     sentence: str
     tied: tuple[str, ...]
     changes: tuple[Change, ...] = ()
+    caveats: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The verdict as JSON."""
         changes = [asdict(change) for change in self.changes]
-        return asdict(self) | {"tied": list(self.tied), "changes": changes}
+        lists = {"tied": list(self.tied), "caveats": list(self.caveats)}
+        return asdict(self) | lists | {"changes": changes}
 
 
 def decide(
@@ -161,9 +173,12 @@ def decide(
     >>> print(decide([clos, rails], basis).sentence)
     Within 5 % of the fastest, rails costs least: 60.0 M USD.
     """
-    timed = any(one.time_s < inf for one in candidates)
-    if not timed and basis.rule != "price":
-        basis = Basis("price", basis.within, basis.run, basis.money)
+    candidates = [one for one in candidates if not one.built_with]
+    if basis.rule != "price" and all(one.time_s == inf for one in candidates):
+        if candidates and basis.timing:
+            none = "No fabric trains the model in this size (see the notes): none is recommended."
+            return Verdict(None, _rule_words(basis), none, ())
+        basis = replace(basis, rule="price")
     field = list(_field(candidates, basis))
     if not field:
         return None
@@ -171,7 +186,8 @@ def decide(
     even = [one for one in field if not any(_beats(other, one, basis) for other in field)]
     near = [] if basis.rule != "near-fastest" else _barely_slow(candidates, field, best, basis)
     sentence = f"{_sentence(even, best, basis)}{_aside(candidates, best, basis)}."
-    sentence += _but(near, best, basis) + _unlike(candidates, best)
+    caveats = (*_unlike(candidates, best), *_switchless(candidates, best, basis))
+    sentence = " ".join((sentence + _but(near, best, basis), *caveats))
     names = tuple(one.name for one in sorted((*even, *near), key=lambda one: one.price))
     if len(names) > 1:
         apart = [one for one in field if one is best or one not in even]
@@ -179,9 +195,9 @@ def decide(
             unless = tuple(_by_bandwidth(candidates, near, best, basis, probe))
         else:
             unless = tuple(_changes(candidates, apart, best, basis, probe))
-        return Verdict(None, _rule_words(basis), sentence, names, unless)
+        return Verdict(None, _rule_words(basis), sentence, names, unless, caveats)
     changes = tuple(_changes(candidates, field, best, basis, probe))
-    return Verdict(best.name, _rule_words(basis), sentence, (), changes)
+    return Verdict(best.name, _rule_words(basis), sentence, (), changes, caveats)
 
 
 def nearly_fastest_s(times_s: Iterable[float], within: float) -> float:
@@ -265,10 +281,9 @@ def _sentence(even: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
     if basis.rule == "fastest":
         if alone:
             return f"{names} trains fastest: {best.time_s:.3f} s an iteration"
-        slowest = max(one.time_s for one in even)
-        span = f"{best.time_s:.3f} to {slowest:.3f} s" if slowest > best.time_s else ""
-        span = span or f"{best.time_s:.3f} s"
-        return f"{names} train as fast as each other, within the model's {near}: {span}"
+        ends = best.time_s, max(one.time_s for one in even)
+        span = " to ".join(dict.fromkeys(f"{end:.3f}" for end in ends))
+        return f"{names} train as fast as each other, within the model's {near}: {span} s"
     if basis.rule == "run-cost" and basis.run:
         run = basis.run
         if not alone:
@@ -277,10 +292,9 @@ def _sentence(even: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
                 f"The training run costs as much on {names}, within the model's {near} of time:"
                 f" {costs}"
             )
-        days, network = run.days(best), run.network(best)
         return (
             f"{names} has the cheapest training run: {basis.amount(run.cost(best))} in"
-            f" {days:,.1f} days, {basis.amount(network)} of it for the network"
+            f" {run.days(best):,.1f} days, {basis.amount(run.network(best))} of it for the network"
         )
     start = f"Within {near} of the fastest, " if basis.rule == "near-fastest" else ""
     verb = "costs least" if alone else "tie for the least cost"
@@ -295,17 +309,26 @@ def _aside(candidates: Sequence[Candidate], best: Candidate, basis: Basis) -> st
     return f" ({', '.join(passed)} aside: no price for some parts)" if passed else ""
 
 
-def _unlike(candidates: Sequence[Candidate], best: Candidate) -> str:
+def _unlike(candidates: Sequence[Candidate], best: Candidate) -> Iterator[str]:
     """Say where fabrics have other network bandwidths than the best."""
     rates: dict[str, list[str]] = {}
     for one in candidates:
         if not isclose(one.gpu_bytes_per_s, best.gpu_bytes_per_s, rel_tol=1e-6):
             rates.setdefault(f"{one.gpu_bytes_per_s / GIGA:.4g}", []).append(one.name)
-    if not rates:
-        return ""
     told = [f"{listed(names)} {rate}" for rate, names in rates.items()]
     own = f"{best.gpu_bytes_per_s / GIGA:.4g}"
-    return f" Not like for like: {best.name} has {own} GB/s a GPU, {', '.join(told)}."
+    if told:
+        yield f"Not like for like: {best.name} has {own} GB/s a GPU, {', '.join(told)}."
+
+
+def _switchless(candidates: Sequence[Candidate], best: Candidate, basis: Basis) -> Iterator[str]:
+    """Say what a network without switches lacks, and what the cheapest with switches costs."""
+    if best.direct:
+        switched = [one for one in candidates if one.complete and not one.direct]
+        said = f"{best.name} has no switches: a GPU reaches its neighbours, all others through them"
+        for least in sorted(switched, key=lambda one: one.price)[:1]:
+            said += f"; the cheapest with switches is {least.name}, {basis.amount(least.price)}"
+        yield f"{said}."
 
 
 def _changes(

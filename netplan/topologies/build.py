@@ -6,7 +6,7 @@ from netplan.records import replace
 from netplan.topologies.bcube import build_bcube
 from netplan.topologies.dragonfly import build_dragonfly
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.specs import OVERSUBSCRIBED, FabricSpec
 from netplan.topologies.switched import build_clos, build_rail_only, build_scalable_units
 from netplan.topologies.torus import build_torus, torus_ports
 
@@ -24,7 +24,7 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
     """Size a fabric: its counts, its levels and what to know about them.
 
     The spec's own HB domain, if it has one, replaces the sizing's, and links of a direct fabric
-    share one port where the sizing says so (:func:`shared_rate`).
+    share the rate of one port where the sizing says so (:func:`shared_rate`).
 
     Raises
     ------
@@ -45,6 +45,12 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
         if size != sizing.hb_size:
             notes.append(f"The HB domain is the design's own: {size} GPUs.")
             sizing = replace(sizing, hb_size=size)
+    ratio = sizing.oversubscription or 1
+    if ratio > 1 and spec.family not in OVERSUBSCRIBED:
+        notes.append(
+            f"Oversubscription {ratio:g}:1 does not apply: only Clos and rail-only networks have"
+            " leaves to thin out."
+        )
     sizing = shared_rate(spec, sizing)
     fabric = BUILDERS[spec.family](spec, sizing)
     spare = sizing.gpus - sizing.full_domains * sizing.hb_size
@@ -69,7 +75,7 @@ def _inexact(fabric: Fabric) -> str:
 
 
 def shared_rate(spec: FabricSpec, sizing: Sizing) -> Sizing:
-    """Sizing with the rate of one link, where the links of a GPU share one port.
+    """Sizing with the rate of one link, where the links of a GPU share the rate of one port.
 
     So a GPU has the same network bandwidth on every fabric. Ports of the accelerator itself are
     there anyway, each at its whole rate, and reach its neighbours in a torus, no switch.
@@ -92,10 +98,5 @@ def shared_rate(spec: FabricSpec, sizing: Sizing) -> Sizing:
     else:
         ports = spec.dimensions if spec.family == "bcube" else 1
     least = max(own, 1)
-    if ports <= least:
-        return replace(sizing, shared_port=False)
-    whole = least * sizing.network_bytes_per_s
-    card = None if own else whole
-    return replace(
-        sizing, network_bytes_per_s=whole / ports, shared_port=False, card_bytes_per_s=card
-    )
+    rate = sizing.network_bytes_per_s * min(1, least / max(1, ports))
+    return replace(sizing, network_bytes_per_s=rate, shared_port=False)

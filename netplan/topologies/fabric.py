@@ -40,9 +40,7 @@ class Sizing(Struct, frozen=True):
     chip_ports
         Ports of this rate that the accelerator itself has, for links to its neighbours [1].
     shared_port
-        Whether links of a direct fabric share one port of this rate, or each has one.
-    card_bytes_per_s
-        Rate of a GPU's network card where its ports share it; None if each port is a card's [B/s].
+        Whether links of a direct fabric share the rate of one port, or each has all of it.
     """
 
     gpus: int
@@ -55,7 +53,6 @@ class Sizing(Struct, frozen=True):
     oversubscription: float | None = None
     chip_ports: int = 0
     shared_port: bool = False
-    card_bytes_per_s: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse sizes outside what netplan plans."""
@@ -142,11 +139,8 @@ class Fabric(Struct, frozen=True):
     def card_ports(self) -> int:
         """Network ports that need a card [1]: all but those of the accelerators themselves.
 
-        These join accelerators directly; a switch is reached through a card. Links that share a
-        card's port need one together.
+        These join accelerators directly; a switch is reached through a card.
         """
-        if self.sizing.card_bytes_per_s is not None:
-            return self.sizing.gpus
         if self.network != "direct":
             return self.nic_ports
         return max(0, self.nic_ports - self.sizing.gpus * self.sizing.chip_ports)
@@ -213,19 +207,16 @@ def hb_level(spec: FabricSpec, sizing: Sizing) -> Level:
 
 
 def port_words(sizing: Sizing, ports: int) -> str:
-    """What a GPU has on a direct fabric, where a switched one gives it one port.
+    """What a GPU has on a direct fabric.
 
     Examples
     --------
     >>> port_words(Sizing(512, 64, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9), 6)
-    '6 network ports of 400 Gb/s on every GPU, where the switched fabrics have one'
+    '6 network ports of 400 Gb/s on every GPU, 2,400 Gb/s together'
     """
-    each = f"{sizing.speed_gbps:.4g} Gb/s"
-    if sizing.card_bytes_per_s is None:
-        words = f"{ports} network ports of {each} on every GPU"
-        return f"{words}, where the switched fabrics have one"
-    whole = gbps(sizing.card_bytes_per_s)
-    return f"{ports} links of {each} on every GPU, which share {whole:g} Gb/s"
+    each, many = sizing.speed_gbps, ports != 1
+    together = f", {ports * each:,g} Gb/s together" if many else ""
+    return f"{ports} network port{'s' * many} of {each:.4g} Gb/s on every GPU{together}"
 
 
 def network_level(

@@ -12,6 +12,8 @@ Family = Literal["clos", "rail-only", "scalable-units", "torus", "dragonfly", "b
 Medium = Literal["optical", "copper"]
 Arrangement = Literal["absolute", "relative", "circulant"]
 HYBRID_SIZE = 8
+OVERSUBSCRIBED = ("clos", "rail-only")
+"""Families whose leaves may have more ports down than up."""
 
 
 class FabricSpec(Record, frozen=True, kw_only=True):
@@ -79,6 +81,10 @@ class FabricSpec(Record, frozen=True, kw_only=True):
                 "groups and links_per_pair need hosts_per_switch, switches_per_group and"
                 " global_links_per_switch"
             )
+
+    def built_with(self, accelerator: str) -> tuple[str, ...]:
+        """Accelerators of a product, where this is none of them: nothing recommends it then."""
+        return () if accelerator in self.accelerators else self.accelerators
 
 
 FABRICS = Shelf("fabric", "topologies", FabricSpec)

@@ -136,3 +136,36 @@ def test_a_model_that_fits_nowhere_says_by_how_much() -> None:
     row = json.loads(netplan(*arguments, "--fabric", "rail-only").stdout)["fabrics"][0]
     assert row["iteration_time_s"] is None
     assert any("fits on no plan: the nearest needs" in note for note in row["notes"])
+
+
+def test_cables_and_modules_are_those_of_the_bill() -> None:
+    # 64 cages of two 400G ports, full of hosts and local links: 1,024 hosts on 512 twin cables, and
+    # 2 x 496 local ends in 32 switches of 31 each: 16 twin modules a switch.
+    size = ("--gpus", "1024", "--switch", "sn5600", "--accelerator", "h100-80gb", "--no-timing")
+    done = netplan("compare", *size, "--fabric", "dragonfly", "--format", "json").stdout
+    (row,) = json.loads(done)["fabrics"]
+    assert (row["modules"], row["copper_ordered"]) == (32 * 16, 512)
+    assert (row["transceivers"], row["copper_cables"]) == (0, 1_024 + 496)  # links, as planned
+
+
+def test_what_follows_from_a_lower_bound_is_marked() -> None:
+    size = ("compare", "--gpus", "32768", "--radix", "128", "--no-timing")
+    shown = netplan(*size, "--fabric", "dragonfly", "--format", "markdown").stdout
+    (line,) = (text for text in shown.splitlines() if text.startswith("| dragonfly"))
+    assert line.count("≥ ") == 2  # the price, and that of a GPU's share
+    assert line.count("≤ ") == 1  # what is saved
+    # A baseline without a whole price saves nothing that could be told.
+    book = ("--prices", "2026", "--set", "prices.prices.switch_port@400.speed_gbps=401")
+    rows = json.loads(netplan(*size, *book, "--format", "json").stdout)["fabrics"]
+    assert {row["cost_reduction"] for row in rows} == {None}
+
+
+@pytest.mark.parametrize("fabric", ["dgx-superpod", "dragonfly", "torus-2d", "rail-only"])
+def test_an_oversubscription_that_does_not_apply_is_said(fabric: str) -> None:
+    size = ("compare", "--gpus", "4096", "--radix", "64", "--accelerator", "h100-80gb")
+    asked = (*size, "--no-timing", "--fabric", fabric, "--format", "json")
+    (row,) = json.loads(netplan(*asked, "--oversubscription", "3:1").stdout)["fabrics"]
+    said = "Oversubscription 3:1 does not apply: only Clos and rail-only networks have leaves"
+    assert any(note.startswith(said) for note in row["notes"]) == (fabric != "rail-only")
+    (row,) = json.loads(netplan(*asked).stdout)["fabrics"]
+    assert "does not apply" not in str(row["notes"])

@@ -56,8 +56,8 @@ def test_json_contract() -> None:
         None,
         None,
     )
-    # Two links a GPU, each with two modules of 100G at 99, and a card of 400G at 1,499 USD.
-    assert costs[0] == 16_384 * (2 * 2 * 99 + 1_499)
+    # Four ports a GPU, each with a module of 100G at 99 and a card port of 100G at 659 USD.
+    assert costs[0] == 16_384 * 4 * (99 + 659)
     assert (front[2]["fabric"], front[2]["radix"], front[2]["oversubscription"]) == (
         "rail-only",
         128,
@@ -120,7 +120,7 @@ def test_options_that_repeat() -> None:
         (("--for", "speed"), "'speed' is not one of 'cost', 'power'"),
         (
             ("--budget", "1e6", "--hb-size", "8"),
-            "the cheapest, torus-2d, HB 8, costs 3.9 M USD",
+            "the cheapest, torus-2d, HB 8, costs 6.2 M USD",
         ),
         (("--switch", "qm9700", "--max-lead-time", "4", "--fabric", "rail-only"), "qm9700 unknown"),
     ],

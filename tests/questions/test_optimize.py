@@ -90,8 +90,8 @@ def brute_force(  # noqa: PLR0913 - the question
         )
         value, missing = 0.0, []
         for part, count in counts(fabric).items():
-            # Links of a direct fabric share the one 400G port that every GPU has.
-            speed = 400 if part == "nic_port" else 400 * gpus / fabric.nic_ports
+            # Links of a direct fabric share the 400 Gb/s that every GPU has, on a port each.
+            speed = 400 * gpus / fabric.nic_ports
             price = PRICE_BOOKS.load(prices).price(part, speed)
             draw = POWER_BOOKS.load("2026").draw(part, speed)
             if objective == "cost":
@@ -100,7 +100,8 @@ def brute_force(  # noqa: PLR0913 - the question
                 each = None if draw is None else draw.typical_w
             value += count * (each or 0.0)
             missing += [part] if each is None and count else []
-        if missing not in ([], ["nic_port"]) or not fabric.levels:
+        known = [] if fabric.nic_ports > gpus else ["nic_port"]  # the same on every such fabric
+        if missing not in ([], known) or not fabric.levels:
             continue
         try:
             best = search_largest(training, fabric.levels).plans[0]
@@ -116,7 +117,7 @@ def counts(fabric: Fabric) -> dict[str, int]:
         "switch_port": fabric.switches * fabric.sizing.radix,
         "transceiver": fabric.transceivers,
         "copper_cable": fabric.copper_cables,
-        "nic_port": fabric.sizing.gpus,
+        "nic_port": fabric.nic_ports,
     }
 
 

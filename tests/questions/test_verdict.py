@@ -174,6 +174,86 @@ def test_bandwidth_that_brings_a_slow_one_near() -> None:
     assert torus.time_s > 1.05 * rails.time_s
 
 
+def test_products_of_other_accelerators_never_win() -> None:
+    # dgx-2 is the fastest and the cheapest, and would be the pace of all others.
+    other = fabric("dgx-2", 10e6, 5.0, built_with=("v100-32gb",))
+    for rule in ("near-fastest", "run-cost", "price", "fastest"):
+        assert verdict(rule, other, CLOS, RAILS) == verdict(rule, CLOS, RAILS)
+    assert decide([other], Basis("price", 0.05, RUN, MONEY)) is None
+
+
+LLAMA: dict[str, Any] = {
+    "gpus": 16_384,
+    "radix": 64,
+    "accelerator": "h100-80gb",
+    "model": "llama-3-405b",
+    "fabrics": ("rail-optimized", "rail-only", "dgx-superpod", "dgx-2"),
+}
+
+
+def test_dgx_2_is_not_bought_for_h100() -> None:
+    answer = netplan.compare(**LLAMA, prices="2026")
+    rows = {row.name: row for row in answer.rows}
+    assert rows["dgx-2"].time_s < rows["rail-only"].time_s  # domains of 16 V100, of 8 H100
+    assert answer.verdict is not None
+    assert answer.verdict.fabric == "rail-only"
+    assert "dgx-2" not in str(answer.verdict)
+    assert rows["dgx-2"].notes[-1] == "Built with v100-32gb, so not recommended here."
+    assert rows["dgx-superpod"].built_with == ()
+    report = netplan.procurement(**LLAMA).recommendation
+    assert report.fabric == "rail-only"
+    assert "dgx-2: Built with v100-32gb, so not recommended here." in report.reasons
+    # On V100 they are designs like all others.
+    mine = netplan.compare(**LLAMA | {"accelerator": "v100-32gb"}, timing=False)
+    assert [row.built_with for row in mine.rows][2:] == [("h100-80gb", "h200", "gh200-96gb"), ()]
+
+
+def test_no_switches_is_said_with_what_switches_cost() -> None:
+    direct = fabric("torus", 20e6, 10.0, direct=True)
+    found = verdict("near-fastest", CLOS, RAILS, direct)
+    said = "torus has no switches: a GPU reaches its neighbours, all others through them"
+    assert found.caveats == (f"{said}; the cheapest with switches is rails, 60.0 M USD.",)
+    assert found.sentence.endswith(found.caveats[0])
+    assert verdict("price", direct).caveats == (f"{said}.",)
+    assert verdict("near-fastest", CLOS, RAILS).caveats == ()
+    # The report that orders one gives its reasons.
+    asked: dict[str, Any] = {"gpus": 32_768, "radix": 128, "fabrics": ("rail-only", "torus-2d")}
+    report = netplan.procurement(**asked).recommendation
+    assert report.fabric == "torus-2d"
+    assert report.reasons[0].startswith("torus-2d has no switches")
+
+
+def test_where_nothing_trains_nothing_is_recommended() -> None:
+    for gpus in (9, 12, 13):
+        asked: dict[str, Any] = {"gpus": gpus, "radix": 64, "accelerator": "h100-80gb"}
+        found = netplan.compare(**asked).verdict
+        assert found is not None
+        assert (found.fabric, found.tied, found.changes) == (None, (), ())
+        assert "none is recommended" in found.sentence
+        report = netplan.procurement(**asked).recommendation
+        assert report.sentence.startswith("Order none yet: No fabric trains")
+        # By price alone, or without times, there is a cheapest.
+        for told in ({"rule": "price"}, {"timing": False}):
+            by_price = netplan.compare(**asked, **told).verdict
+            assert by_price is not None
+            assert by_price.rule == "lowest cost"
+            assert by_price.tied or by_price.fabric
+
+
+def test_the_card_ports_of_a_torus_decide() -> None:
+    # 4 links a GPU, 131,072 ports of 100G: a module at 99 and a card port at 659 each. Rail-only
+    # has 256 switches of 128 ports at 781, 65,536 modules at 659, 32,768 card ports at 1,499.
+    asked: dict[str, Any] = {"gpus": 32_768, "radix": 128, "fabrics": ("rail-only", "torus-2d")}
+    rails, torus = netplan.compare(**asked, prices="2026").rows
+    assert torus.cost is not None
+    assert rails.cost is not None
+    assert torus.cost.base == 131_072 * (99 + 659)
+    assert rails.cost.base == 256 * 128 * 781 + 65_536 * 659 + 32_768 * 1_499
+    # The paper prices no card: rail-only has one like all others, the torus four of its own.
+    rails, torus = netplan.compare(**asked).rows
+    assert (rails.cost_complete, torus.cost_complete) == (True, False)
+
+
 def test_report_and_compare_decide_alike() -> None:
     asked: dict[str, Any] = {
         "gpus": 2048,
