@@ -46,10 +46,6 @@ class Outcome(Struct, frozen=True):
         if (self.outputs is None) == (self.error is None):
             raise ValueError(f"point {self.index}: outputs or an error, not both or neither")
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickle as one call: a fraction of what a frozen dataclass does by itself."""
-        return Outcome, (self.index, self.outputs, self.error, self.seconds, self.input_sha256)
-
 
 class Work(Protocol):
     """What a study gives the runner; it must pickle, and be the same after every start."""

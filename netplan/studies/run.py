@@ -6,7 +6,7 @@ point is in the store once, with the result of an undisturbed run.
 A point may end the process that evaluates it, and nobody knows which of a chunk it was. All of them
 are suspects then, and go out again one at a time, with nothing else under way; one with which two
 more processes end is recorded as failed. The store keeps which points are being evaluated on this
-machine: should the driver itself die, the next run knows the suspects, and runs in a worker.
+machine: should the driver itself die, its points are suspects of the next run, in a worker.
 """
 
 import os
@@ -23,30 +23,28 @@ from msgspec import Struct
 
 from netplan.arrays import Ints
 from netplan.errors import InputError, NetplanError
-from netplan.studies.points import Outcome, Work, attempt_some, error_line, killed
+from netplan.studies.interrupts import Interrupts
+from netplan.studies.points import Outcome, Work, error_line, killed
 from netplan.studies.store import Store
 from netplan.studies.workers import (
     KILLED,
     Chunk,
     DaskWorkers,
+    Here,
     LocalWorkers,
     WorkerDiedError,
-    limited,
 )
 from netplan.version import __version__
 
-Workers = LocalWorkers | DaskWorkers
+Workers = Here | LocalWorkers | DaskWorkers
 MIN_MEMORY_BYTES = 256_000_000
 MAX_CHUNK_POINTS = 2_000
 POLL_S = 0.25
 MAX_WORKERS = max(32, 4 * (os.cpu_count() or 1))
 """More processes than a few a processor only fill the memory [1]."""
 
-# Drivers that died in a chunk with a point before it is taken alone, and in all before it is given
-# up; workers that died with it alone.
-DEATHS_IN_CHUNKS = 2
-DEATHS_OF_DRIVERS = 4
-DEATHS_ALONE = 2
+MAX_DEATHS = 3
+"""Processes that end with a point, the first perhaps of another's doing, before it has failed."""
 
 
 class Resources(Struct, frozen=True):
@@ -107,11 +105,10 @@ Report = Callable[[Progress], None]
 
 
 class Tracker:
-    """Records outcomes, counts them, and reports progress a few times a second at most."""
+    """Records outcomes, and reports progress a few times a second at most."""
 
     def __init__(self, store: Store, report: Report | None = None) -> None:
-        self._store, (self.done, self.failed) = store, store.counts()
-        self._total, self._before, self._report = store.meta.point_count, self.done, report
+        self._store, self._report, self._before = store, report, store.counts().done
         # Workers take a while to start: the pace counts from the first outcomes on.
         self._first: tuple[int, float] | None = None
         self._start = monotonic()
@@ -119,12 +116,9 @@ class Tracker:
 
     def record(self, outcomes: Sequence[Outcome], tried: Sequence[int]) -> None:
         """Put these outcomes into the store with the marks of the points tried taken away."""
-        if outcomes or tried:
-            self._store.record(outcomes, tried)
-        self.done += len(outcomes)
-        self.failed += sum(outcome.error is not None for outcome in outcomes)
+        self._store.record(outcomes, tried)
         if self._first is None and outcomes:
-            self._first = self.done, monotonic()
+            self._first = self._store.counts().done, monotonic()
         self.tick()
 
     def tick(self) -> None:
@@ -135,19 +129,17 @@ class Tracker:
 
     def report(self) -> Progress:
         """Report the progress of this moment."""
-        now, left = monotonic(), self._total - self.done
-        first_done, first_s = self._first or (self.done, now)
-        fresh = self.done - first_done
-        left_s = left * (now - first_s) / fresh if fresh and now > first_s else None
-        evaluated, elapsed_s = self.done - self._before, now - self._start
+        now, (done, failed), total = monotonic(), self._store.counts(), self._store.meta.point_count
+        first_done, first_s = self._first or (done, now)
+        fresh = done - first_done
         told = Progress(
-            self.done,
-            self.failed,
-            self._total,
-            evaluated,
-            elapsed_s,
-            left_s,
-            tuple(self._store.damaged),
+            done=done,
+            failed=failed,
+            total=total,
+            evaluated=done - self._before,
+            elapsed_s=now - self._start,
+            left_s=(total - done) * (now - first_s) / fresh if fresh and now > first_s else None,
+            damaged=tuple(self._store.damaged),
         )
         if self._report is not None:
             self._report(told)
@@ -188,21 +180,24 @@ def run(
     """
     store.check(work, __version__)
     tracker = Tracker(store, report)
-    limit_bytes, count = resources.memory_limit_bytes, resources.workers
-    if tracker.done == work.point_count:
-        return tracker.report()
-    workers: Workers
-    if resources.scheduler is not None:
-        workers = DaskWorkers(work, resources.scheduler, limit_bytes)
-    elif count or store.suspects():
-        workers = LocalWorkers(work, max(1, count), limit_bytes)
-    else:
-        with limited(limit_bytes):
-            _run_here(work, store, tracker)
-        return tracker.report()
-    with closing(workers):
-        Driver(workers, work, store, tracker).drive()
+    if store.counts().done < work.point_count:
+        interrupts = Interrupts()
+        workers = _workers(work, resources, interrupts, suspects=bool(store.suspects()))
+        with interrupts, closing(workers):
+            Driver(workers, work, store, tracker).drive(interrupts.let_through)
     return tracker.report()
+
+
+def _workers(
+    work: Work, resources: Resources, interrupts: Interrupts, *, suspects: bool
+) -> Workers:
+    """Who evaluates the points; none that a driver may have died of runs in this process."""
+    limit_bytes = resources.memory_limit_bytes
+    if resources.scheduler is not None:
+        return DaskWorkers(work, resources.scheduler, limit_bytes)
+    if resources.workers or suspects:
+        return LocalWorkers(work, max(1, resources.workers), limit_bytes)
+    return Here(work, limit_bytes, interrupts)
 
 
 class Backlog:
@@ -245,20 +240,6 @@ class Backlog:
         self._size = max(1, min(2 * done, MAX_CHUNK_POINTS))
 
 
-def _run_here(work: Work, store: Store, tracker: Tracker) -> None:
-    """Evaluate the points in this process; on Ctrl-C what is done is recorded."""
-    backlog = Backlog(store.missing())
-    while backlog.left:
-        chunk = backlog.take()
-        outcomes: list[Outcome] = []
-        store.mark(chunk)
-        try:
-            outcomes.extend(attempt_some(work, chunk, interruptible=True))
-        finally:
-            tracker.record(outcomes, chunk)
-        backlog.come_back(chunk, len(outcomes))
-
-
 class Driver:
     """Gives chunks of points to workers, and records what comes back.
 
@@ -268,36 +249,40 @@ class Driver:
     def __init__(self, workers: Workers, work: Work, store: Store, tracker: Tracker) -> None:
         self._workers, self._work, self._store, self._tracker = workers, work, store, tracker
         self._under_way: dict[Chunk, list[int]] = {}
-        self._trials: Counter[int] = Counter()  # of suspects, alone
-        deaths = store.suspects()
-        lost = [index for index, count in deaths.items() if count >= DEATHS_OF_DRIVERS]
-        self._tracker.record([killed(work, index, KILLED) for index in lost], lost)
-        doubtful = [index for index, count in deaths.items() if count >= DEATHS_IN_CHUNKS]
-        self._suspects = deque(index for index in doubtful if index not in lost)
-        self._backlog = Backlog(np.setdiff1d(store.missing(), doubtful))
+        self._deaths = Counter(store.suspects())  # of processes, by point
+        self._causes: dict[int, str] = {}
+        self._suspects = deque(self._deaths)
+        self._backlog = Backlog(np.setdiff1d(store.missing(), self._suspects))
 
-    def drive(self) -> None:
-        """Work through all that is missing; what came back before an error is recorded."""
+    def drive(self, let_through: Callable[[], None]) -> None:
+        """Work through all that is missing; ``let_through`` may raise between two steps."""
         try:
             while self._give_out():
                 self._take_in(wait(self._under_way, POLL_S, FIRST_COMPLETED)[0])
                 self._tracker.tick()  # points may take long
-        except KeyboardInterrupt:
-            self._take_in({chunk for chunk in self._under_way if chunk.done()})
-            raise
+                let_through()
         finally:
             self._tracker.record([], [*chain.from_iterable(self._under_way.values())])
 
     def _give_out(self) -> bool:
         """Give out chunks until enough are under way; False once all is done."""
-        for _ in range(self._workers.free()):
-            if self._backlog.left and not self._suspects:
-                self._submit(self._backlog.take(self._workers.slots))
-        if self._suspects and not self._under_way:
-            suspect = self._suspects.popleft()
-            self._trials[suspect] += 1
+        room = self._workers.room() - len(self._under_way)
+        if not self._suspects:
+            for _ in range(room):
+                if self._backlog.left:
+                    self._submit(self._backlog.take(self._workers.slots))
+        elif not self._under_way:
+            self._try_alone(self._suspects[0])
+        return bool(self._under_way or self._suspects or self._backlog.left)
+
+    def _try_alone(self, suspect: int) -> None:
+        """Give out a suspect once more, or give it up."""
+        if self._deaths[suspect] < MAX_DEATHS:
             self._submit([suspect], alone=True)
-        return bool(self._under_way)
+        else:
+            cause = self._causes.get(suspect, KILLED)
+            self._tracker.record([killed(self._work, suspect, cause)], [suspect])
+            self._suspects.popleft()
 
     def _submit(self, points: list[int], *, alone: bool = False) -> None:
         if self._workers.same_machine:
@@ -314,10 +299,10 @@ class Driver:
         try:
             outcomes = self._workers.result(chunk)
         except WorkerDiedError as death:
-            if self._trials[points[0]] < DEATHS_ALONE:
+            if points[0] not in self._deaths:
                 self._suspects += points
-                return
-            outcomes = [killed(self._work, points[0], str(death))]
+            self._deaths.update(points)
+            self._causes |= dict.fromkeys(points, str(death))
         except NetplanError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a foreign worker may raise
@@ -326,8 +311,11 @@ class Driver:
                 "process has"
             ) from None
         else:
-            self._backlog.come_back(points, len(outcomes))
-        self._tracker.record(outcomes, points)
+            if points[0] in self._deaths:  # it was alone, and is innocent
+                self._suspects.popleft()
+            else:
+                self._backlog.come_back(points, len(outcomes))
+            self._tracker.record(outcomes, points)
 
 
 def _is_lost(chunk: Chunk) -> bool:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from msgspec import Struct, structs
+from msgspec import Struct, ValidationError, convert, structs
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
@@ -41,21 +41,22 @@ SCHEMA = """
         error TEXT,
         checksum INTEGER NOT NULL,
         CHECK ((outputs IS NULL) <> (error IS NULL)));
-    CREATE INDEX failures ON outcomes (point) WHERE error IS NOT NULL;
     -- Points that are about to be evaluated on this machine, and how often nobody came back.
     CREATE TABLE attempts (point INTEGER PRIMARY KEY, deaths INTEGER NOT NULL);
 """
 RECORD = "INSERT INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (point) DO NOTHING"
-READ = "SELECT point, outputs, error, seconds, lower(hex(input_sha256)) FROM outcomes"
+READ = """SELECT point, CAST(outputs AS TEXT), CAST(error AS TEXT), seconds,
+    lower(hex(input_sha256)) FROM outcomes"""
 ROWS = "SELECT * FROM outcomes ORDER BY point"
 META = "SELECT key, value FROM meta"
 FORGET = "DELETE FROM outcomes WHERE point = ?"
 MARK = """INSERT INTO attempts VALUES (?, 1)
     ON CONFLICT (point) DO UPDATE SET deaths = deaths + 1"""
 UNMARK = "DELETE FROM attempts WHERE point = ?"
-SUSPECTS = """SELECT point, deaths FROM attempts
-    WHERE point NOT IN (SELECT point FROM outcomes) ORDER BY point"""
-COUNTS = "SELECT (SELECT count(*) FROM outcomes), count(*) FROM outcomes WHERE error IS NOT NULL"
+SUSPECTS = "SELECT point, deaths FROM attempts ORDER BY point"
+MISSING, DONE, FAILED = range(3)
+"""What became of a point."""
+
 
 KEPT = "the points recorded before are kept, and `netplan study resume` goes on"
 DAMAGED = "is damaged: restore a copy, or choose another --store"
@@ -116,9 +117,14 @@ class Store(AbstractContextManager["Store"]):
             path, [*self._select("PRAGMA integrity_check")], dict(self._select(META))
         )
         connection.text_factory = bytes  # checksums need no texts
-        rows = self._select(ROWS)
-        self.damaged = [int(point) for point, *row, sum_ in rows if sum_ != _sum(point, *row)]
-        connection.text_factory = _any_text if self.damaged else str
+        self.damaged: list[int] = []
+        self._state = np.full(self.meta.point_count, MISSING, np.int8)
+        for point, *row, checksum in self._select(ROWS):
+            if checksum == _sum(point, *row) and 0 <= point < len(self._state):
+                self._state[point] = DONE if row[-1] is None else FAILED
+            else:
+                self.damaged.append(point)
+        connection.text_factory = _any_text
         self._held = held.pop_all()  # connection and lock go when the store is closed
 
     @classmethod
@@ -185,7 +191,7 @@ class Store(AbstractContextManager["Store"]):
                 f"were, or {anew}"
             )
 
-    def record(self, outcomes: Iterable[Outcome], tried: Iterable[int] = ()) -> None:
+    def record(self, outcomes: Sequence[Outcome], tried: Iterable[int] = ()) -> None:
         """Add outcomes in one transaction; a point that has one already keeps it.
 
         Marks of the points ``tried`` go in the same transaction.
@@ -199,6 +205,9 @@ class Store(AbstractContextManager["Store"]):
         with self._transaction() as connection:
             connection.executemany(RECORD, (_row(outcome, version) for outcome in outcomes))
             connection.executemany(UNMARK, ((point,) for point in tried))
+        for outcome in outcomes:
+            if self._state[outcome.index] == MISSING:
+                self._state[outcome.index] = DONE if outcome.error is None else FAILED
 
     def mark(self, indices: Sequence[int]) -> None:
         """Note that these points are about to be evaluated, here or in a process of the driver."""
@@ -207,17 +216,12 @@ class Store(AbstractContextManager["Store"]):
 
     def suspects(self) -> dict[int, int]:
         """Points marked by a driver that died, and how often, without those with an outcome."""
-        known = range(self.meta.point_count)
-        return {at: int(deaths) for at, deaths in self._select(SUSPECTS) if at in known}
+        missing = set(self.missing().tolist())
+        return {point: deaths for point, deaths in self._select(SUSPECTS) if point in missing}
 
     def missing(self) -> Ints:
         """Indices of the points that have no outcome yet, ascending."""
-        known = range(self.meta.point_count)
-        left = np.ones(len(known), dtype=bool)
-        done = (point for (point,) in self._select("SELECT point FROM outcomes") if point in known)
-        left[np.fromiter(done, np.int64)] = False
-        left[[point for point in self.damaged if point in known]] = True
-        return np.flatnonzero(left)
+        return np.flatnonzero(self._state == MISSING)
 
     def outcomes(self) -> Iterator[Outcome]:
         """Every outcome, in the order of the points, read as it is asked for."""
@@ -225,15 +229,12 @@ class Store(AbstractContextManager["Store"]):
 
     def failures(self, limit: int) -> list[Outcome]:
         """Return the first points that failed, ``limit`` at the most."""
-        failed = self._read(f"{READ} WHERE error IS NOT NULL ORDER BY point")
-        return list(islice(failed, limit))
+        return list(islice(self._read(f"{READ} WHERE error IS NOT NULL ORDER BY point"), limit))
 
     def counts(self) -> Counts:
         """Count the points that have an outcome, and those that failed."""
-        if self.damaged:
-            outcomes = list(self.outcomes())
-            return Counts(len(outcomes), sum(one.error is not None for one in outcomes))
-        return Counts(*next(self._select(COUNTS)))
+        done, failed = np.count_nonzero(self._state), np.count_nonzero(self._state == FAILED)
+        return Counts(int(done), int(failed))
 
     def close(self) -> None:
         """Close the file; after a run it is one file, to be copied as it is."""
@@ -249,9 +250,9 @@ class Store(AbstractContextManager["Store"]):
             yield from self._connection.execute(query)
 
     def _read(self, query: str) -> Iterator[Outcome]:
-        """Outcomes that answer a query, without those that are damaged."""
-        damaged = set(self.damaged)
-        return starmap(_outcome, (row for row in self._select(query) if row[0] not in damaged))
+        """Outcomes that answer a query, of those that were there, sound, when this was opened."""
+        there = set(np.flatnonzero(self._state).tolist())
+        return starmap(_outcome, (row for row in self._select(query) if row[0] in there))
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -353,11 +354,15 @@ def _read_meta(path: Path, faults: Iterable[tuple[str]], values: dict[str, Any])
     InputError
         If the file's structure, or what it says of itself, is damaged.
     """
-    stored, known = values.pop("checksum", None), Meta.__struct_fields__
-    sound = set(values) == {*known} and stored == _sum(*(values[name] for name in known))
-    if not sound or any(said != "ok" and not said.startswith(OF_ROWS) for (said,) in faults):
+    checksum = values.pop("checksum", None)
+    try:
+        meta = convert(values, Meta)
+    except ValidationError:
+        raise InputError(f"{path}: {DAMAGED}") from None
+    sound = all(said == "ok" or said.startswith(OF_ROWS) for (said,) in faults)
+    if not sound or checksum != _sum(*structs.astuple(meta)):
         raise InputError(f"{path}: {DAMAGED}")
-    return Meta(**values)
+    return meta
 
 
 def _any_text(content: bytes) -> str:

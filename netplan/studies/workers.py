@@ -1,8 +1,8 @@
-"""Who evaluates a study's points beside this process: processes of this machine, or Dask's.
+"""Who evaluates a study's points: this process, processes of this machine, or Dask's.
 
-Both are executors of :mod:`concurrent.futures`. A chunk of points goes out, and comes back as the
-outcomes of its first points: as many as take a quarter of a second, or fill a message. Each process
-of this machine is an executor of its own, so that the death of one breaks no other.
+A chunk of points goes out, and comes back as the outcomes of its first points: as many as take a
+quarter of a second, or fill a message. Each process of this machine is an executor of
+:mod:`concurrent.futures` of its own, so that the death of one breaks no other.
 """
 
 import importlib.util
@@ -19,10 +19,11 @@ from functools import lru_cache
 from multiprocessing import resource_tracker
 from pathlib import Path
 from threading import Thread
-from time import monotonic, sleep
+from time import monotonic
 from types import ModuleType
 
 from netplan.errors import InputError
+from netplan.studies.interrupts import Interrupts
 from netplan.studies.points import Outcome, Work, attempt_some
 from netplan.version import __version__
 
@@ -32,12 +33,14 @@ KEPT = "what is done is kept, and `netplan study resume` goes on"
 # two parts of a larger one a kill would leave the reader waiting for ever.
 MESSAGE_BYTES = 12_000
 FAILED_STARTS = 10
-DYING_S = 5.0
 CHUNKS_PER_SLOT = 2
 CONNECT_S = 10
 CLOSE_S = 2
 LOOK_S = 2.0
 NO_WORKERS_S = 120.0
+
+Chunk = Future[list[Outcome]]
+"""Points that are under way; the outcomes of the first of them will come."""
 
 
 class WorkerDiedError(Exception):
@@ -46,8 +49,8 @@ class WorkerDiedError(Exception):
 
 def evaluate(
     work: bytes, version: str, indices: Sequence[int], limit_bytes: int | None
-) -> list[bytes]:
-    """Evaluate the first points of a chunk, in the worker, and return their outcomes, pickled.
+) -> list[Outcome]:
+    """Evaluate the first points of a chunk, in the worker, and return their outcomes.
 
     A worker unpickles the :class:`Work` once, refuses another version of netplan than its own, and
     holds no more than ``limit_bytes`` meanwhile.
@@ -60,8 +63,8 @@ def evaluate(
     loaded, found, room_bytes = _unpickled(work), [], MESSAGE_BYTES
     with limited(limit_bytes):
         for outcome in attempt_some(loaded, indices):
-            found.append(pickle.dumps(outcome))
-            room_bytes -= len(found[-1])
+            found.append(outcome)
+            room_bytes -= len(pickle.dumps(outcome))
             if room_bytes < 0:
                 break
     return found
@@ -71,10 +74,6 @@ def evaluate(
 def _unpickled(work: bytes) -> Work:
     loaded: Work = pickle.loads(work)  # noqa: S301 - from the driver
     return loaded
-
-
-def _outcomes(chunk: Future[list[bytes]]) -> list[Outcome]:
-    return [pickle.loads(outcome) for outcome in chunk.result()]  # noqa: S301 - by a worker
 
 
 @contextmanager
@@ -102,12 +101,38 @@ def limited(limit_bytes: int | None) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (old, hard))
 
 
-Chunk = Future[list[bytes]]
-"""Points that are under way."""
+class Here:
+    """The process of the driver, as a worker whose chunks are done at once."""
+
+    same_machine, slots = True, 1
+
+    def __init__(self, work: Work, limit_bytes: int | None, interrupts: Interrupts) -> None:
+        self._work, self._limit_bytes, self._interrupts = work, limit_bytes, interrupts
+
+    def room(self) -> int:
+        """Chunks that may be under way at once [1]."""
+        return self.slots
+
+    def submit(self, indices: Sequence[int], *, alone: bool) -> Chunk:
+        """Evaluate a chunk; what is done of it when a signal comes counts."""
+        del alone
+        found, chunk = list[Outcome](), Chunk()
+        points = attempt_some(self._work, indices, interruptible=True)
+        with limited(self._limit_bytes):
+            self._interrupts.run(lambda: found.extend(points))
+        chunk.set_result(found)
+        return chunk
+
+    def result(self, chunk: Chunk) -> list[Outcome]:
+        """Outcomes of the first points of a chunk."""
+        return chunk.result()
+
+    def close(self) -> None:
+        """Nothing is left behind."""
 
 
 class LocalWorkers:
-    """Processes of this machine, one point at a time each; one that dies is replaced."""
+    """Processes of this machine, one chunk at a time each; one that dies is replaced."""
 
     same_machine = True
 
@@ -118,24 +143,21 @@ class LocalWorkers:
         self._idle: list[_Process] = []
         self._busy: dict[Chunk, _Process] = {}
 
-    def free(self) -> int:
-        """Processes that wait for a chunk; those that are missing or died are started first [1]."""
+    def room(self) -> int:
+        """Chunks that may be under way at once, one a process; missing ones are started [1]."""
         failed_starts = 0
-        while True:
-            for process in [one for one in self._idle if not one.ready()]:
+        while missing := self.slots - len(self._idle) - len(self._busy):
+            for _ in range(missing):
+                self._idle.append(_Process())
+            for process in [one for one in self._idle if one.started.exception()]:
                 self._idle.remove(process)
-                process.end()
-                failed_starts += process.started.exception() is not None
+                cause, failed_starts = process.end(), failed_starts + 1
                 if failed_starts == FAILED_STARTS:
                     raise InputError(
                         f"--workers: {FAILED_STARTS} processes in turn ended before their first "
-                        f"point ({process.cause_of_death()}): check that memory is free; {KEPT}"
+                        f"point ({cause}): check that memory is free; {KEPT}"
                     )
-            missing = self.slots - len(self._idle) - len(self._busy)
-            if not missing:
-                return len(self._idle)
-            for _ in range(missing):
-                self._idle.append(_Process())
+        return self.slots
 
     def submit(self, indices: Sequence[int], *, alone: bool) -> Chunk:
         """Give a chunk to an idle process."""
@@ -143,8 +165,8 @@ class LocalWorkers:
         process = self._idle.pop()
         try:
             chunk = process.submit(evaluate, self._work, __version__, indices, self._limit_bytes)
-        except BrokenExecutor as error:  # killed in this very moment
-            chunk = Future()
+        except BrokenExecutor as error:  # killed while it waited
+            chunk = Chunk()
             chunk.set_exception(error)
         self._busy[chunk] = process
         return chunk
@@ -154,10 +176,10 @@ class LocalWorkers:
         process = self._busy.pop(chunk)
         self._idle.append(process)
         try:
-            return _outcomes(chunk)
+            return chunk.result()
         except (BrokenExecutor, MemoryError):
-            process.kill()  # nothing happens to one that is dead
-            raise WorkerDiedError(process.cause_of_death()) from None
+            self._idle.remove(process)
+            raise WorkerDiedError(process.end()) from None
 
     def close(self) -> None:
         """End all processes at once."""
@@ -181,27 +203,13 @@ class _Process(ProcessPoolExecutor):
             ) from None
         self._process = next(iter(set(multiprocessing.active_children()) - before), None)
 
-    def ready(self) -> bool:
-        """Whether the process lives, once it has started."""
-        return self.started.exception() is None and self._exit_code() is None
-
-    def kill(self) -> None:
+    def end(self) -> str:
+        """End the process if it has not ended itself, and say how it has."""
         if self._process is not None:
             self._process.kill()
-
-    def end(self) -> None:
-        self.kill()
         self.shutdown(cancel_futures=True)
-
-    def cause_of_death(self) -> str:
-        """Say how the process ended, or is ending."""
-        end = monotonic() + DYING_S
-        while (code := self._exit_code()) is None and monotonic() < end:
-            sleep(0.001)
+        code = None if self._process is None else self._process.exitcode
         return KILLED if code is None else cause_of_death(code)
-
-    def _exit_code(self) -> int | None:
-        return -signal.SIGKILL if self._process is None else self._process.exitcode
 
 
 @contextmanager
@@ -265,7 +273,7 @@ class DaskWorkers:
         from distributed import Client
 
         self._work, self._address, self._limit_bytes = pickle.dumps(work), address, limit_bytes
-        self._under_way, self.slots = 0, 1
+        self.slots = 1
         self._next_look_s, self._seen_s = 0.0, monotonic()
         with ExitStack() as stack:
             stack.callback(logging.disable, logging.root.manager.disable)
@@ -281,8 +289,8 @@ class DaskWorkers:
             self._submit: Callable[..., Chunk] = self._client.get_executor(pure=False).submit
             self._held = stack.pop_all()
 
-    def free(self) -> int:
-        """Chunks that the workers could take, one or two each, as it was two seconds ago [1]."""
+    def room(self) -> int:
+        """Chunks that may be under way at once, as many workers as there were lately [1]."""
         if self._client.status != "running":
             raise self._gone()
         now = monotonic()
@@ -295,11 +303,10 @@ class DaskWorkers:
                 f"--scheduler {self._address}: no worker has been there for two minutes: start "
                 f"some with `dask worker {self._address}`; {KEPT}"
             )
-        return CHUNKS_PER_SLOT * self.slots - self._under_way
+        return CHUNKS_PER_SLOT * self.slots
 
     def submit(self, indices: Sequence[int], *, alone: bool) -> Chunk:
         """Send a chunk to the scheduler; a point alone may take no more memory than it is given."""
-        self._under_way += 1
         task, limit_bytes = (evaluate_alone, self._limit_bytes) if alone else (evaluate, None)
         return self._submit(task, self._work, __version__, indices, limit_bytes)
 
@@ -307,9 +314,8 @@ class DaskWorkers:
         """Outcomes of the first points of a chunk."""
         from distributed import KilledWorker  # the extra `cluster`
 
-        self._under_way -= 1
         try:
-            return _outcomes(chunk)
+            return chunk.result()
         except (KilledWorker, MemoryError):
             raise WorkerDiedError(KILLED) from None
         except (CancelledError, OSError):
@@ -328,7 +334,7 @@ class DaskWorkers:
 
 def evaluate_alone(
     work: bytes, version: str, indices: Sequence[int], limit_bytes: int | None
-) -> list[bytes]:
+) -> list[Outcome]:
     """Evaluate with less memory than that at which Dask would kill its worker, 95 % by default."""
     from distributed import get_worker  # the extra `cluster`
 

@@ -24,6 +24,10 @@ TOY = Toy(POINTS)
 Done = Future[list[Outcome]]
 
 
+def nothing() -> None:
+    """Let no signal through."""
+
+
 class DeadlyWorkers:
     """All chunks that are there together die together if one of their points is guilty.
 
@@ -38,8 +42,8 @@ class DeadlyWorkers:
         self.waiting: list[tuple[Done, Sequence[int]]] = []
         self.alone: list[int] = []
 
-    def free(self) -> int:
-        return self.slots - len(self.waiting)
+    def room(self) -> int:
+        return self.slots
 
     def wait(self, futures: Iterable[Done], *_: object) -> tuple[set[Done], None]:
         """Let what is under way come back."""
@@ -79,12 +83,11 @@ def test_only_the_guilty_are_blamed(folders: Callable[[], Path], guilty: set[int
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr("netplan.studies.run.wait", workers.wait)
-        tracker = Tracker(store)
-        Driver(cast("LocalWorkers", workers), toy, store, tracker).drive()
+        Driver(cast("LocalWorkers", workers), toy, store, Tracker(store)).drive(nothing)
         assert {outcome.index for outcome in store.failures(POINTS)} == guilty
         innocent = [outcome for outcome in store.outcomes() if outcome.error is None]
         assert found(innocent) == [pair for pair in undisturbed(toy) if pair[0] not in guilty]
-        assert (tracker.done, tracker.failed) == (POINTS, len(guilty))
+        assert store.counts() == (POINTS, len(guilty))
         assert store.suspects() == {}
     assert workers.deaths <= 3 * len(guilty)  # one in a chunk, two alone
 
@@ -114,7 +117,9 @@ def test_progress_is_told_while_nothing_comes_back(
     monkeypatch.setattr("netplan.studies.run.wait", wait)
     monkeypatch.setattr("netplan.studies.run.POLL_S", 0.0)
     with Store.begin(tmp_path / "toy.sqlite", TOY, __version__) as store:
-        Driver(cast("LocalWorkers", workers), TOY, store, Tracker(store, told.append)).drive()
+        Driver(cast("LocalWorkers", workers), TOY, store, Tracker(store, told.append)).drive(
+            nothing
+        )
     assert [progress.done for progress in told].count(0) >= 3
     assert told[-1].done == POINTS
 
@@ -149,7 +154,7 @@ def test_a_study_that_the_workers_cannot_import(tmp_path: Path) -> None:
     with Store.begin(tmp_path / "toy.sqlite", toy, __version__) as store:
         message = "the workers cannot run the study: ModuleNotFoundError: No module named 'bill_of"
         with pytest.raises(InputError, match=message):
-            Driver(workers, toy, store, Tracker(store)).drive()
+            Driver(workers, toy, store, Tracker(store)).drive(nothing)
         assert store.suspects() == {}
     workers.close()
 

@@ -1,5 +1,6 @@
 """Runs in one process: bad points, deaths of the driver, Ctrl-C, chunks, progress."""
 
+import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -84,7 +85,7 @@ def test_a_point_that_kills_driver_after_driver_is_given_up(path: Path) -> None:
 
 def test_suspects_are_innocent_until_they_kill(path: Path) -> None:
     with Store.begin(path, Toy(50), __version__) as store:
-        for _ in range(3):
+        for _ in range(2):
             store.mark(range(10, 20))
         run(Toy(50), store)
         assert errors(store) == {}
@@ -107,6 +108,49 @@ def test_ctrl_c_keeps_what_is_done(path: Path) -> None:
         assert store.suspects() == {}  # nobody died
         run(Toy(100), store)
         assert found(list(store.outcomes())) == undisturbed(Toy(100))
+
+
+@pytest.mark.parametrize("step", ["mark", "record"])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_ctrl_c_between_two_steps(
+    path: Path, monkeypatch: pytest.MonkeyPatch, step: str, workers: int
+) -> None:
+    """The store knows no point as suspect, and has whatever came back."""
+    whole = getattr(Store, step)
+
+    def interrupted(store: Store, *arguments: object) -> None:
+        whole(store, *arguments)
+        if store.counts().done >= 15:
+            signal.raise_signal(signal.SIGINT)
+
+    with Store.begin(path, Toy(100), __version__) as store:
+        monkeypatch.setattr(Store, step, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(Toy(100), store, Resources(workers))
+        monkeypatch.undo()
+        assert 15 <= len(done_points(store)) < 100
+        assert store.suspects() == {}
+        assert run(Toy(100), store).done == 100
+        check_innocent(store, 100)
+
+
+class Terminated(Toy):
+    def evaluate(self, point: Point) -> dict[str, Scalar]:
+        if point.index == 30:
+            signal.raise_signal(signal.SIGTERM)
+        return super().evaluate(point)
+
+
+def test_sigterm_is_no_failure_of_its_point(path: Path) -> None:
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        with Store.begin(path, Terminated(100), __version__) as store:
+            with pytest.raises(SystemExit, match="143"):
+                run(Terminated(100), store)
+            assert done_points(store) == list(range(30))
+            assert store.suspects() == {}
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_full_disk_in_the_midst_of_a_run(path: Path) -> None:

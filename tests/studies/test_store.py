@@ -110,7 +110,7 @@ def test_readers_read_during_a_run(tmp_path: Path) -> None:
         store.record([good(1)])
         with Store.open(store.path) as reader:
             store.record([good(2)])
-            assert reader.counts().done == 2
+            assert reader.counts().done == len(list(reader.outcomes())) == 1  # as it was
             with pytest.raises(InputError, match=r"cannot be written: check the rights"):
                 reader.record([good(5)])
             store.close()
@@ -198,7 +198,7 @@ def test_no_damage_shows_other_numbers(tmp_path: Path) -> None:
         whole, meta = {one.index: one for one in store.outcomes()}, store.meta
     content = store.path.read_bytes()
     damaged = refused_ = 0
-    for at in range(0, len(content), 53):
+    for at in range(0, len(content), 29):
         broken = bytearray(content)
         broken[at] ^= 1 << at % 8
         store.path.write_bytes(broken)

@@ -132,9 +132,8 @@ def test_a_message_stays_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pipe takes it whole, so that a kill leaves no half of it."""
     monkeypatch.setattr("netplan.studies.points.CHUNK_S", 60.0)
     message = evaluate(pickle.dumps(Toy(9999)), __version__, range(9999), None)
-    assert MESSAGE_BYTES < len(pickle.dumps(message)) < MESSAGE_BYTES + 2000
-    indices = [pickle.loads(outcome).index for outcome in message]  # noqa: S301 - our own
-    assert indices == list(range(len(message)))
+    assert MESSAGE_BYTES / 2 < len(pickle.dumps(message)) < MESSAGE_BYTES + 2000
+    assert [outcome.index for outcome in message] == list(range(len(message)))
 
 
 @pytest.mark.slow
