@@ -1,8 +1,10 @@
 """The free space of plans: batch, layers and GPUs need not divide by the degrees.
 
 As in the exact space (`netplan.performance.space`) tensor, context and expert degrees divide what
-they cut, and microbatches are equal and whole: b e divides the batch B, which makes R = B / (b e)
-*rounds*, each of one microbatch on all GPUs that share experts. Beyond that
+they cut. Microbatches of b sequences are equal; b divides the batch B or is a power of two (or the
+one that is asked for), and b e is at most B. That makes R = ceil(B / (b e)) *rounds*, each of one
+microbatch on all GPUs that share experts; what the last round lacks is computed all the same.
+Beyond that
 
 * of p stages of a pipeline the fullest hold n = ceil(l/p) of the layers l, in v equal chunks, v
   divides n. There are as few stages as hold that (and, where ends count, as leave the first and the
@@ -181,12 +183,10 @@ def enumerate_cuts(setting: Setting, gpus: int) -> Cuts:
     fixed, batch = setting.options.fixed, setting.training.batch
     group = schedules.microbatch * totals[EXPERT, kind]
     room = gpus // totals.prod(axis=0)[kind]
-    keep = batch % group == 0
-    if fixed.microbatch is not None:
-        keep &= schedules.microbatch == fixed.microbatch
+    keep = group <= batch
     if fixed.data is not None:  # every replica of those that were asked for has room and a round
-        keep &= (fixed.data * group <= batch) & (fixed.data <= room)
-    rounds, room = batch // group[keep], room[keep]
+        keep &= (fixed.data <= _ceil(batch, group)) & (fixed.data <= room)
+    rounds, room = _ceil(batch, group[keep]), room[keep]
     found, plain = _with_chunks(setting, totals, schedules.take(keep))
     rounds = rounds[plain]
     # Some replicas inside, and as many of those as have a round together: fewer than 2 R.
@@ -202,7 +202,7 @@ def enumerate_cuts(setting: Setting, gpus: int) -> Cuts:
     return Cuts(totals, sizes, found, rounds[keep], replicas[keep], step[keep])
 
 
-def _ceil(number: Ints, parts: Ints) -> Ints:
+def _ceil(number: Ints | int, parts: Ints) -> Ints:
     return -(-number // parts)
 
 

@@ -282,8 +282,8 @@ def _no_plan(settings: Sequence[Setting], levels: Sequence[Level]) -> str:
         return f"no plan of {training.model.name} on {gpus:,} GPUs has {given}: free one of them"
     if settings[0].free:
         return (
-            f"no plan of {training.model.name} on {gpus:,} GPUs has whole microbatches: the batch"
-            f" of {training.batch:,} must divide by the expert degree: change one"
+            f"no plan of {training.model.name} on {gpus:,} GPUs has a sequence for each: the batch"
+            f" of {training.batch:,} must be no less than the expert degree: change one"
         )
     return (
         f"no plan of {training.model.name} uses {gpus:,} GPUs: their number must be a product of"

@@ -4,13 +4,14 @@ import difflib
 from collections.abc import Mapping
 from typing import Literal, get_args
 
+import numpy as np
 from msgspec import Struct, field
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.performance.iteration_model import IterationModel
 from netplan.records import asdict
-from netplan.traffic.placement import Degrees
+from netplan.traffic.placement import Degrees, divisors
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import Model
 from netplan.workloads.operations import PLAIN, Mode, Sharding, Strategy, Variant
@@ -200,7 +201,24 @@ class Setting(Struct, frozen=True):
 
     def microbatches(self, microbatch: int, degrees: Degrees) -> Ints:
         """Microbatches of each replica, shape (replicas,); GPUs that share experts run one each."""
-        return dealt(self.training.batch // (microbatch * degrees.expert), degrees.data)
+        return dealt(-(-self.training.batch // (microbatch * degrees.expert)), degrees.data)
+
+    @property
+    def microbatch_sizes(self) -> Ints:
+        """Sequences of a microbatch that are tried [1].
+
+        Those that divide the batch; in the free space powers of two as well, which leave the last
+        microbatch of an odd batch unfilled, or the one that is asked for.
+        """
+        batch, given = self.training.batch, self.options.fixed.microbatch
+        sizes = divisors(batch)
+        if not self.free:
+            return sizes
+        if given is not None:
+            return np.array([given])[: given <= batch]
+        seen = np.zeros(batch + 1, dtype=np.bool_)
+        seen[sizes] = seen[2 ** np.arange(batch.bit_length())] = True
+        return np.flatnonzero(seen)
 
     @property
     def interleave(self) -> Literal["none", "whole", "any"]:

@@ -230,7 +230,7 @@ def sharding_blocks(
         largest = batch // int(replicas[sizes_of == number].min())
         # The tokens of a microbatch divide by this; under SUMMA n1 cuts the embedding instead.
         unit = context if setting.strategy == "summa" else tensor * context
-        choices = divisors(batch)
+        choices = setting.microbatch_sizes
         choices = choices[(choices <= largest) & (choices * length % unit == 0)]
         pieces = _panels(setting, tensor, context)
         microbatches.append(np.repeat(choices, len(pieces)))

@@ -205,6 +205,12 @@ def plan_notes(found: SearchResult, gpus: int) -> Iterator[str]:
             f" {int((held == held.max()).sum())} of them, {held.min()} on the others."
         )
     runs = setting.microbatches(plan.microbatch, plan.placement.totals)
+    together = plan.microbatch * plan.expert
+    if setting.training.batch % together:
+        yield (
+            f"The batch of {setting.training.batch:,} is no multiple of {together:,}: the last"
+            " microbatch is partly empty and takes as long as the others."
+        )
     if runs.min() < runs.max():
         slowest = int((runs == runs.max()).sum())
         yield (

@@ -158,11 +158,12 @@ def every_plan(setting: Setting, sizes: tuple[int, ...]) -> Iterator[Way]:
         room = sizes[outer] // prod(levels[outer])
         unit = context if setting.strategy == "summa" else tensor * context
         for microbatch in range(1, batch + 1):
-            if not divides(batch, microbatch * expert):
+            power = microbatch & (microbatch - 1) == 0
+            if not (divides(batch, microbatch) or power) or microbatch * expert > batch:
                 continue
             if not divides(microbatch * model.sequence_length, unit):
                 continue
-            rounds = batch // (microbatch * expert)
+            rounds = ceil(batch / (microbatch * expert))
             inside, degrees = 1, []
             for at, (size, cut) in enumerate(zip(sizes, levels, strict=True)):
                 here = min(size // prod(cut), rounds // inside) if at < outer else 1
@@ -225,7 +226,7 @@ def test_the_search_finds_the_best_of_all_plans() -> None:
 def test_more_replicas_than_fit_and_more_stages_than_layers_are_none() -> None:
     training = Training(small_model(), 16, 1e15, inf, free(FOURD), 1e14, 8e12)
     levels = Level("switch", 4, 900e9), Level("switch", 4, 100e9)
-    for fixed in (Fixed(data=17), Fixed(pipeline=5), Fixed(tensor=3), Fixed(microbatch=3)):
+    for fixed in (Fixed(data=17), Fixed(pipeline=5), Fixed(tensor=3), Fixed(microbatch=17)):
         with pytest.raises(InfeasibleError, match="free one of them"):
             search_plans(training, levels, options=Options(fixed=fixed))
 
@@ -265,6 +266,33 @@ def test_a_given_microbatch_leaves_replicas_of_a_domain_out_that_have_no_round(
     fixed = Fixed(tensor=1, pipeline=1, microbatch=2)
     plan = search_plans(training, levels, options=Options(fixed=fixed)).plans[0].plan
     assert (plan.data, plan.microbatch, plan.microbatches) == (6, 2, 1)
+
+
+@settings(deadline=None, max_examples=60)
+@given(seed=st.integers(0, 10**6), batch=st.integers(1, 128))
+def test_an_odd_batch_is_never_slower_than_the_next_power_of_two(seed: int, batch: int) -> None:
+    setting, levels = random_case(seed)
+    training = replace(setting.training, model=small_model(sequence_length=64))
+    times = []
+    for sequences in (batch, 1 << (batch - 1).bit_length()):
+        search = PlanSearch(replace(training, batch=sequences), "1d", options=setting.options)
+        found = search.on(levels)
+        times.append(found.plans[0].iteration_time_s if isinstance(found, SearchResult) else inf)
+    assert times[0] <= times[1] * (1 + 1e-11)
+
+
+def test_a_microbatch_that_does_not_divide_leaves_the_last_one_partly_empty() -> None:
+    """Sixteen sequences are six microbatches of three, on two replicas three each."""
+    training = Training(small_model(batch=16), 16, 1e13, inf, free(FOURD), 1e12, 8e12)
+    levels = Level("switch", 1, 900e9), Level("switch", 2, 1e9)
+    fixed = Fixed(tensor=1, pipeline=1, data=2, microbatch=3)
+    found = search_plans(training, levels, options=Options(fixed=fixed))
+    best = found.plans[0]
+    assert (best.plan.microbatches, best.plan.microbatch) == (3, 3)
+    even = search_plans(replace(training, batch=18), levels, options=Options(fixed=fixed)).plans[0]
+    assert best.iteration_time_s == even.iteration_time_s
+    assert best.mfu == pytest.approx(even.mfu * 16 / 18)
+    assert found.settings[0].microbatches(3, best.plan.placement.totals).tolist() == [3, 3]
 
 
 @settings(deadline=None, max_examples=60)
