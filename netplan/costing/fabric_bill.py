@@ -144,6 +144,11 @@ class Bill(Struct, frozen=True):
         return self._apart(self.quote.unpriced)
 
     @property
+    def complete(self) -> bool:
+        """Whether something has a price, and all that sets the fabric apart."""
+        return self.cost is not None and not self.unpriced_apart
+
+    @property
     def unpowered_apart(self) -> tuple[BillItem, ...]:
         """Lines of unknown power that set the fabric apart."""
         return self._apart(self.draw.unknown)

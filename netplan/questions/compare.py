@@ -95,7 +95,7 @@ class FabricRow(Struct, frozen=True):
 
         The first network port of each GPU is the same on every fabric and may be missing.
         """
-        return self.bill is not None and self.cost is not None and not self.bill.unpriced_apart
+        return self.bill is not None and self.bill.complete
 
     @property
     def count_status(self) -> str | None:
@@ -145,6 +145,7 @@ class FabricRow(Struct, frozen=True):
             if bill and terms
             else None,
             gpu_bytes_per_s=self.fabric.gpu_bytes_per_s if self.fabric else 0.0,
+            lacking=self.bill is not None and bool(self.bill.unpriced_apart),
             direct=self.fabric is not None and self.fabric.network == "direct",
             built_with=self.built_with,
         )

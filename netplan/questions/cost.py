@@ -24,7 +24,7 @@ from netplan.questions.pricing import CASES, PricingQuestion, running_inputs
 from netplan.questions.question import asks
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.quantities import Cell, Scale, listed, part_words
+from netplan.reports.quantities import Cell, Quantity, Scale, listed, part_words
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -209,26 +209,25 @@ class CostAnswer(Answer):
         energy = scale.of_money("energy_per_year", "energy/year")
         year = scale.of_money("cost_per_year", "cost/year")
         life = scale.of_money("cost_over_life", "cost over life")
+        span = "low-high/year"
         columns: list[Column[Priced]] = [
             column("fabric", "name"),
             column("currency", lambda _: self.currency, shown="never"),
-            column(scale.of_money("cost_base"), "bill.capital.base", mark=incomplete),
+            amount_column(scale.of_money("cost_base"), "capital.base"),
             span_column("bill.capital", scale, unbound=no_high),
             column("cost_low", "bill.capital.low", shown="never"),
             column("cost_high", "bill.capital.high", shown="never"),
-            column("cost_per_gpu", "bill.per_gpu.base", title=each, mark=incomplete),
-            column("power_w", "bill.power_w"),
-            column(year, "bill.life.per_year.base", mark=incomplete),
-            span_column(
-                "bill.life.per_year", scale, "low-high/year", shown="wide", unbound=no_high
-            ),
-            column(energy, "bill.life.energy_per_year.base", shown="wide"),
-            column(life, "bill.life.total.base", shown="wide", mark=incomplete),
+            amount_column("cost_per_gpu", "per_gpu.base", title=each),
+            amount_column("power_w", "power_w"),
+            amount_column(year, "life.per_year.base"),
+            span_column("bill.life.per_year", scale, span, shown="wide", unbound=no_high),
+            amount_column(energy, "life.energy_per_year.base", shown="wide"),
+            amount_column(life, "life.total.base", shown="wide"),
         ]
         amounts = f"Amounts a year and over life in {scale.title}"
         legend = [f"{amounts}; cost/year: annuity of the price, and energy."]
-        if any(bill.quote.unpriced for bill in self.bills):
-            legend.append("≥: lines without a price in this book are not in the sum.")
+        if any(bill.quote.unpriced or bill.draw.unknown for bill in self.bills):
+            legend.append("≥: lines without a price, or a power, in the books are not in the sum.")
         if any(bill.capital.spread and open_above(bill) for bill in self.bills):
             legend.append(NO_HIGH)
         return Table("fabrics", columns, self.rows, legend=tuple(legend))
@@ -374,9 +373,21 @@ def _beside(row: BillRow) -> str:
     return f"{network} network" if network else ""
 
 
-def incomplete(row: Priced) -> tuple[str, str]:
-    """The sign of a price that leaves lines out."""
-    return _lacking(row.bill)
+def amount_column(named: str | Quantity, path: str, **facts: Any) -> Column[Any]:  # noqa: ANN401
+    """An amount at a path of bills: none where nothing of it is known, ≥ where some lines lack it.
+
+    ``facts`` are those of :func:`netplan.reports.sections.column`.
+    """
+    powered = "power" in path or "energy" in path
+
+    def look(row: Any) -> tuple[Cell, tuple[str, str]]:  # noqa: ANN401 - a bill, or what has one
+        bill = getattr(row, "bill", row)
+        if bill is None or not (bill.draw.known if powered else bill.cost):
+            return None, ("", "")
+        lacking = bill.draw.unknown if powered else bill.quote.unpriced
+        return value_at(bill, path), ("≥ " if lacking else "", "")
+
+    return column(named, lambda row: look(row)[0], mark=lambda row: look(row)[1], **facts)
 
 
 def _lacking(bill: FabricBill | None) -> tuple[str, str]:

@@ -23,8 +23,8 @@ from netplan.questions.cost import (
     BOTH_ENDS,
     CostAnswer,
     Priced,
+    amount_column,
     bill_table,
-    incomplete,
     no_high,
     ordered,
     span_column,
@@ -129,7 +129,7 @@ class Procurement(Answer):
                 price_per_pflops=(PETA / flops_per_s) * bill.capital,
             )
             for bill in self.cost.bills
-            if (flops_per_s := useful[bill.name])
+            if bill.cost and (flops_per_s := useful[bill.name])
         )
 
     @property
@@ -262,13 +262,13 @@ def _comparison(answer: Procurement) -> Iterator[Section]:
     yield Heading("Fabrics side by side", (said,), "comparison")
     side: list[Column[Priced]] = [
         column("fabric", "name"),
-        column(scale.of_money("cost_base"), "bill.capital.base", mark=incomplete),
+        amount_column(scale.of_money("cost_base"), "capital.base"),
         _range("bill.capital", scale),
-        column("cost_per_gpu", "bill.per_gpu.base", title=each, mark=incomplete),
+        amount_column("cost_per_gpu", "per_gpu.base", title=each),
         *columns("switches", "ports_per_gpu", "gpu_bytes_per_s", of="bill.fabric"),
         _told("modules", get=ordered("transceiver"), form="count"),
         _told("cables", get=ordered(*CABLE_PARTS.values()), form="count"),
-        column("power_w", "bill.draw.typical_w", title="power, kW"),
+        amount_column("power_w", "power_w", title="power, kW"),
     ]
     if answer.times_s:
         timed = {row.name: row for row in answer.comparison.rows}
@@ -329,14 +329,14 @@ def _running(answer: Procurement) -> Iterator[Section]:
     used, energy = "energy_kwh_per_year", f"energy, {scale.title} a year"
     columns: list[Column[FabricBill]] = [
         column("fabric", "name"),
-        column("power_w", "draw.typical_w", title="power, kW"),
-        column(used, f"life.{used}.base", title="MWh a year", scale=KILO),
-        column(money("energy_per_year", energy), "life.energy_per_year.base"),
+        amount_column("power_w", "power_w", title="power, kW"),
+        amount_column(used, f"life.{used}.base", title="MWh a year", scale=KILO),
+        amount_column(money("energy_per_year", energy), "life.energy_per_year.base"),
         _range("life.energy_per_year", scale, lambda _: False),
-        column(money("annuity_per_year", "annuity"), "life.annuity_per_year.base"),
-        column(money("cost_per_year", "cost a year"), "life.per_year.base"),
+        amount_column(money("annuity_per_year", "annuity"), "life.annuity_per_year.base"),
+        amount_column(money("cost_per_year", "cost a year"), "life.per_year.base"),
         _range("life.per_year", scale),
-        column(money("cost_over_life", f"over {inputs['years']} years"), "life.total.base"),
+        amount_column(money("cost_over_life", f"over {inputs['years']} years"), "life.total.base"),
     ]
     chosen = answer.chosen.name
     yield Table("years", columns, answer.cost.bills, chosen=lambda bill: bill.name == chosen)
@@ -351,14 +351,19 @@ def _training_run(answer: Procurement) -> Iterator[Section]:
     def unbound(run: TrainingRun) -> bool:
         return no_high(bills[run.fabric])
 
+    def lacking(run: TrainingRun) -> tuple[str, str]:
+        return ("≥ " if bills[run.fabric].quote.unpriced else ""), ""
+
     whole, useful = Scale(1.0, unit, 0), f"{unit} per useful PFLOP/s"
+    run_cost = _told(f"network, {unit} a run", "run_cost", "cost.base", form="count")
+    each = _told(useful, "cost_per_effective_pflops", "price_per_pflops.base", form="count")
     columns: list[Column[TrainingRun]] = [
         column("fabric"),
         _told("iterations", form="count"),
         _told("days", form="fixed", digits=1),
-        _told(f"network, {unit} a run", "run_cost", "cost.base", form="count"),
+        replace(run_cost, mark=lacking),
         _range("cost", whole, unbound),
-        _told(useful, "cost_per_effective_pflops", "price_per_pflops.base", form="count"),
+        replace(each, mark=lacking),
         _range("price_per_pflops", whole, unbound),
     ]
     billions = float(f"{tokens / 1e9:.3g}")

@@ -50,7 +50,8 @@ def recommend(
         replace(
             known[bill.name].candidate(None),
             price=bill.capital.base,
-            complete=not bill.unpriced_apart,
+            complete=bill.complete,
+            lacking=bool(bill.unpriced_apart),
             life=bill.life,
         )
         for bill in answer.bills
@@ -67,10 +68,12 @@ def recommend(
     rule = (*verdict.caveats, *rule)
     chosen = next(bill for bill in answer.bills if bill.name == verdict.fabric)
     rivals = [bill for bill in answer.bills if bill.name in own and bill is not chosen]
-    others = [bill for bill in rivals if not bill.unpriced_apart]
+    others = [bill for bill in rivals if bill.complete]
     slower = {name: time_s / min(times_s.values()) - 1 for name, time_s in times_s.items()}
     sentence = _sentence(answer.scale, chosen, others, slower)
-    reasons = _reasons(answer, chosen, others, slower)
+    told = {change.fabric for change in verdict.changes}
+    untold = {name: late for name, late in slower.items() if name not in told}
+    reasons = _reasons(answer, chosen, others, untold)
     return Recommendation(chosen.name, sentence, (*rule, *reasons), verdict)
 
 

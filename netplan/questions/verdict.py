@@ -66,6 +66,8 @@ class Candidate(Struct, frozen=True):
         What the network costs in its years of use, if that is known.
     gpu_bytes_per_s
         Network bandwidth of a GPU [B/s].
+    lacking
+        Whether parts that set it apart have no price.
     direct
         Whether its GPUs are joined to each other, without switches.
     built_with
@@ -78,6 +80,7 @@ class Candidate(Struct, frozen=True):
     time_s: float
     life: Lifetime | None
     gpu_bytes_per_s: float
+    lacking: bool = False
     direct: bool = False
     built_with: tuple[str, ...] = ()
 
@@ -185,9 +188,13 @@ def decide(
     best = min(field, key=lambda one: _value(one, basis))
     even = [one for one in field if not any(_beats(other, one, basis) for other in field)]
     near = [] if basis.rule != "near-fastest" else _barely_slow(candidates, field, best, basis)
-    sentence = f"{_sentence(even, best, basis)}{_aside(candidates, best, basis)}."
-    caveats = (*_unlike(candidates, best), *_switchless(candidates, best, basis))
-    sentence = " ".join((sentence + _but(near, best, basis), *caveats))
+    caveats = (
+        *_aside(candidates, best, basis),
+        *_unlike(candidates, best),
+        *_switchless(candidates, best, basis),
+    )
+    sentence = f"{_sentence(even, best, basis)}.{_but(near, best, basis)}"
+    sentence = " ".join((sentence, *caveats))
     names = tuple(one.name for one in sorted((*even, *near), key=lambda one: one.price))
     if len(names) > 1:
         apart = [one for one in field if one is best or one not in even]
@@ -301,12 +308,11 @@ def _sentence(even: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
     return f"{start}{names} {verb}: {basis.amount(best.price)}"
 
 
-def _aside(candidates: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
+def _aside(candidates: Sequence[Candidate], best: Candidate, basis: Basis) -> Iterator[str]:
     """Who might cost less, but lacks prices."""
-    if basis.rule == "fastest":
-        return ""
-    passed = [one.name for one in candidates if 0 < one.price < best.price and not one.complete]
-    return f" ({', '.join(passed)} aside: no price for some parts)" if passed else ""
+    passed = [one.name for one in candidates if one.lacking and one.price < best.price]
+    if passed and basis.rule != "fastest":
+        yield f"Aside, since parts have no price: {listed(passed)}."
 
 
 def _unlike(candidates: Sequence[Candidate], best: Candidate) -> Iterator[str]:

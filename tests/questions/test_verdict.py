@@ -71,10 +71,14 @@ def test_what_is_nearer_than_the_models_error_is_a_tie() -> None:
 def test_equal_costs_are_a_tie_and_missing_prices_stand_aside() -> None:
     twin = fabric("twin", 60e6, 10.0)
     assert verdict("near-fastest", CLOS, RAILS, twin).fabric is None
-    open_one = fabric("open", 10e6, 10.0, complete=False)
-    found = verdict("near-fastest", CLOS, RAILS, open_one)
+    open_one = fabric("open", 10e6, 10.0, complete=False, lacking=True)
+    bare = fabric("bare", 0.0, 10.0, complete=False, lacking=True)
+    found = verdict("near-fastest", CLOS, RAILS, open_one, bare)
     assert found.fabric == "rails"
-    assert "open aside: no price for some parts" in found.sentence
+    assert found.caveats == ("Aside, since parts have no price: open and bare.",)
+    # A network with nothing to buy, of one HB domain, lacks no price.
+    nothing = fabric("nothing", 0.0, 10.0, complete=False)
+    assert verdict("near-fastest", CLOS, RAILS, nothing).caveats == ()
     assert decide([open_one], Basis("price", 0.05, None, MONEY)) is None
 
 
