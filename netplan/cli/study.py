@@ -11,7 +11,7 @@ from netplan.cli.heartbeat import Heartbeat
 from netplan.cli.output import emit_answer, say
 from netplan.errors import InputError
 from netplan.reports.answer import Answer
-from netplan.studies.answer import damaged_points
+from netplan.studies.answer import damaged_points, unexpected_points
 from netplan.studies.run import Progress
 from netplan.studies.sessions import (
     Evaluating,
@@ -22,6 +22,7 @@ from netplan.studies.sessions import (
     StudyEstimate,
     read_study,
     run_study,
+    usual_store,
 )
 from netplan.studies.study import Study
 from netplan.units import duration
@@ -54,14 +55,23 @@ class _Told(Evaluating):
         before = ended.done - ended.evaluated
         if before and ended.evaluated:
             say(f"{before:,} points were there, {ended.evaluated:,} are new")
+        answer = read_study(path, self.catalog)
         if ended.failed:
             say(f"{ended.failed:,} points failed (netplan study show {path})")
-        return read_study(path, self.catalog)
+        if answer.unexpected:
+            say(unexpected_points(answer))
+        return answer
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Run(_Told, RunStudy):
     __doc__ = RunStudy.__doc__
+
+    def evaluate(self, made: Study, path: Path) -> Answer:
+        """Say which file it is if not the one that a user expects."""
+        if self.store is None and path != usual_store(made):
+            say(f"{usual_store(made)} holds another question: this one is kept in {path}")
+        return super().evaluate(made, path)
 
 
 @dataclass(frozen=True, kw_only=True)

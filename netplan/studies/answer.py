@@ -27,7 +27,7 @@ from netplan.reports.sections import (
 from netplan.studies.charts import OK, PLAN, STATUS, Reader, Row, front_of, study_charts
 from netplan.studies.definition import ChartSpec, Relative, StudyDefinition
 from netplan.studies.grid import Axis
-from netplan.studies.points import Outcome
+from netplan.studies.points import UNEXPECTED, Outcome
 from netplan.studies.published import Published, published_values
 from netplan.studies.questions import ASKED, currency_of
 from netplan.studies.study import Study
@@ -96,8 +96,9 @@ class StudyAnswer(Answer):
 
     @property
     def exit_code(self) -> int:
-        """1 if every point failed."""
-        return int(bool(self.rows) and len(self.failures) == len(self.rows))
+        """1 if every point failed, or one of them unexpectedly."""
+        all_failed = bool(self.rows) and len(self.failures) == len(self.rows)
+        return int(all_failed or bool(self.unexpected))
 
     @property
     def spec(self) -> StudyDefinition:
@@ -113,6 +114,12 @@ class StudyAnswer(Answer):
     def failures(self) -> tuple[Row, ...]:
         """Rows of points that failed."""
         return tuple(row for row in self.rows if str(row[STATUS]).startswith(FAILED))
+
+    @property
+    def unexpected(self) -> tuple[Row, ...]:
+        """Rows of points that failed by a defect of netplan."""
+        start = FAILED + UNEXPECTED
+        return tuple(row for row in self.rows if str(row[STATUS]).startswith(start))
 
     @property
     def without_answer(self) -> tuple[Row, ...]:
@@ -163,6 +170,8 @@ class StudyAnswer(Answer):
         told = (*spec.texts, *_missing_references(self.rows, spec))
         if told:
             yield Notes(tuple(("", note) for note in told))
+        if self.unexpected:
+            yield Paragraph(f"{unexpected_points(self)}.")
         for title, rows in (("Failed", self.failures), ("No answer", self.without_answer)):
             yield from _listed(title, rows, reader)
         if self.rows:
@@ -245,6 +254,17 @@ def _counted(answer: StudyAnswer) -> Iterator[str]:
         yield f"{damaged_points(answer.damaged)}: netplan study resume computes them again."
     stays = ", ".join(f"{name} {_cell(value)}" for name, value in answer.spec.inputs.items())
     yield f"Each point: {answer.spec.ask}" + (f" with {stays}." if stays else ".")
+
+
+def unexpected_points(answer: StudyAnswer) -> str:
+    """Say of points that failed unexpectedly what that means, and the first with its inputs."""
+    first, count = answer.unexpected[0], len(answer.unexpected)
+    inputs = ", ".join(f"{name} = {_cell(first[name])}" for name in answer.spec.axis_names)
+    return (
+        f"{count:,} of {len(answer.rows):,} points failed unexpectedly, by a defect of netplan and"
+        f" not by their inputs: please report point {first[POINT]} ({inputs}):"
+        f" {_reason(first).removeprefix(UNEXPECTED)}"
+    )
 
 
 def damaged_points(points: Sequence[int]) -> str:

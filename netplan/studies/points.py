@@ -14,9 +14,13 @@ from typing import Protocol
 import numpy as np
 from msgspec import Struct
 
+from netplan.errors import NetplanError
 from netplan.reports.quantities import Scalar
 
 ERROR_CHARACTERS = 500
+UNEXPECTED = "unexpected "
+"""Start of what is said of a failure that no input explains: a defect of netplan."""
+
 CHUNK_S = 0.25
 """Time after which a chunk of points comes back with what is done of it [s]."""
 
@@ -102,7 +106,7 @@ def attempt(work: Work, point: Point, *, interruptible: bool = False) -> Outcome
     >>> attempt(Inverse(), Point(0, {"x": 4})).outputs
     {'inverse': 0.25}
     >>> attempt(Inverse(), Point(1, {"x": 0})).error
-    'ZeroDivisionError: division by zero'
+    'unexpected ZeroDivisionError: division by zero'
     """
     outputs, error = None, None
     start = perf_counter()
@@ -112,6 +116,8 @@ def attempt(work: Work, point: Point, *, interruptible: bool = False) -> Outcome
         if interruptible and isinstance(fault, KeyboardInterrupt):
             raise
         error = error_line(fault)
+        if not isinstance(fault, NetplanError | MemoryError):
+            error = f"{UNEXPECTED}{error}"
     seconds, sha256 = perf_counter() - start, point_sha256(work.input_sha256, point.inputs)
     return Outcome(point.index, outputs, error, seconds, sha256)
 
@@ -134,10 +140,12 @@ def killed(work: Work, index: int, error: str) -> Outcome:
 
 
 def error_line(error: BaseException) -> str:
-    r"""Type and first line of an error, at most 500 characters.
+    r"""Type and first line of an error, at most 500 characters; of netplan's own, the line alone.
 
     Examples
     --------
+    >>> error_line(NetplanError("4 GPUs are out of range"))
+    '4 GPUs are out of range'
     >>> error_line(ValueError("no such radix: 7\nTraceback ..."))
     'ValueError: no such radix: 7'
     >>> error_line(MemoryError())
@@ -147,7 +155,8 @@ def error_line(error: BaseException) -> str:
         lines = str(error).strip().splitlines()
     except Exception:  # noqa: BLE001 - an error may be unable to say what it is
         lines = []
-    text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    said = () if isinstance(error, NetplanError) and lines else (type(error).__name__,)
+    text = ": ".join((*said, *lines[:1]))
     # Half a surrogate pair cannot be written as UTF-8.
     return text[:ERROR_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
 

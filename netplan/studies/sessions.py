@@ -3,9 +3,11 @@
 :func:`study` is the public name; the command line uses the same parts one by one.
 """
 
+import hashlib
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from operator import itemgetter
@@ -110,6 +112,22 @@ def run_study(
             if fresh and not store.counts().done:
                 path.unlink()  # such as of a scheduler that nobody has started
             raise
+
+
+def usual_store(made: Study) -> Path:
+    """Where a study is kept if nobody says otherwise: ``NAME.study`` in this folder."""
+    return Path(f"{made.name}{SUFFIX}")
+
+
+def own_store(made: Study) -> Path:
+    """The usual store, or if another question has it one beside it, named by the question."""
+    usual = usual_store(made)
+    if usual.exists():
+        with suppress(InputError), Store.open(usual) as store:  # what is wrong with it, a run says
+            if store.meta.definition != made.definition:
+                digest = hashlib.sha256(made.definition.encode()).hexdigest()
+                return usual.with_stem(f"{made.name}-{digest[:8]}")
+    return usual
 
 
 def stored_study(store: Store, catalog: str | Path | None = None) -> Study:
@@ -329,7 +347,7 @@ class RunStudy(Evaluating):
         made = load_study(self.study, parse_changes(self.vary), self.catalog)
         if self.dry_run:
             return StudyEstimate.of(made, self.resources)
-        return self.evaluate(made, Path(self.store or f"{made.name}{SUFFIX}"))
+        return self.evaluate(made, Path(self.store) if self.store else own_store(made))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,17 @@
 import csv
 import io
 import json
+import re
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
+from netplan.reports.quantities import Scalar
+from netplan.studies import questions
+from netplan.studies.questions import Json
 from netplan.studies.store import Meta, _sum
 from tests.cli.command import netplan, refused
 
@@ -74,7 +79,7 @@ def test_a_study_of_one_s_own_with_a_point_that_fails(tmp_path: Path) -> None:
     assert "1 points failed (netplan study show mine.study)" in done.stderr
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert rows[0]["status"] == "ok"
-    assert rows[1]["status"] == "failed: InputError: 4 GPUs are out of range: give 8 to 4,194,304"
+    assert rows[1]["status"] == "failed: 4 GPUs are out of range: give 8 to 4,194,304"
     # No plan divides 1,000 GPUs: that is an answer.
     assert rows[2]["status"].startswith("no plan of gpt-175b uses 1,000 GPUs")
     page = netplan("study", "show", "mine", "--format", "html", cwd=tmp_path).stdout
@@ -116,6 +121,43 @@ def test_a_study_all_of_whose_points_fail_ends_with_one(tmp_path: Path) -> None:
     done = netplan("study", "run", "mine.yaml", cwd=tmp_path)
     assert done.returncode == 1
     assert "2 points failed" in done.stderr
+
+
+def test_an_unexpected_failure_is_told_as_such_with_its_inputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(ask: str, inputs: Mapping[str, Scalar], catalog: str | None) -> Json:
+        if inputs["gpus"] == 512:
+            raise IndexError("list index out of range")
+        return known(ask, inputs, catalog)
+
+    known = questions.answer
+    monkeypatch.setattr("netplan.studies.study.answer", answer)
+    (tmp_path / "mine.yaml").write_text(MINE, encoding="utf-8")
+    done = netplan("study", "run", "mine.yaml", cwd=tmp_path)
+    said = "1 of 3 points failed unexpectedly, by a defect of netplan and not by their inputs: "
+    said += "please report point 0 (gpus = 512): IndexError: list index out of range"
+    assert f"2 points failed (netplan study show mine.study)\n{said}\n" in done.stderr
+    assert said in " ".join(done.stdout.split())
+    assert done.returncode == 1
+    shown = netplan("study", "show", "mine", "--format", "csv", cwd=tmp_path)
+    assert shown.stdout.count("failed: unexpected IndexError: list index out of range") == 1
+    assert shown.returncode == 1
+
+
+def test_another_question_of_the_same_name_has_a_store_of_its_own(ready: Path) -> None:
+    plain = netplan("study", "show", "batch-size", cwd=ready).stdout
+    words = ("study", "run", "batch-size", "--vary", "hb_size=8,64")
+    other = netplan(*words, cwd=ready)
+    assert other.returncode == 0
+    (store,) = set(ready.glob("*.study")) - {ready / "batch-size.study"}
+    told = f"batch-size.study holds another question: this one is kept in {store.name}\n"
+    assert other.stderr == told
+    assert re.fullmatch(r"batch-size-[0-9a-f]{8}\.study", store.name)
+    assert netplan(*words, cwd=ready) == other  # which goes on from there
+    assert netplan("study", "show", store.name, cwd=ready).stdout == other.stdout
+    assert netplan("study", "run", "batch-size", *SMALL, cwd=ready).stdout == plain
+    assert len(list(ready.iterdir())) == 2
 
 
 def test_a_scheduler_that_is_not_there_leaves_no_store(tmp_path: Path) -> None:

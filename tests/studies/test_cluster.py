@@ -95,7 +95,7 @@ def test_bad_points(path: Path, address: str) -> None:
         guilty = errors(store)
         assert guilty[50] == guilty[300] == "the process was killed, probably for want of memory"
         kinds = [guilty[index].split(":")[0] for index in (7, 60, 61)]
-        assert kinds == ["ValueError", "MemoryError", "SystemExit"]
+        assert kinds == ["unexpected ValueError", "MemoryError", "unexpected SystemExit"]
         check_innocent(store, 400)
 
 
