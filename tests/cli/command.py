@@ -9,10 +9,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import chdir, contextmanager
+from contextlib import chdir, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from typing import TextIO
 
 from netplan.cli.main import run
 
@@ -78,6 +79,13 @@ def netplan(*arguments: str, columns: int = 80, cwd: Path | None = None) -> Done
     with surroundings(cwd, variables(columns)), streams() as (out, error):
         code = run(arguments)
     return Done(code, out.text(), error.text())
+
+
+def netplan_into(stdout: TextIO, *arguments: str) -> tuple[int, str]:
+    """Run ``netplan`` in this process into a stream: its exit code, and its words on stderr."""
+    with surroundings(None, variables(80)), streams() as (_, error), redirect_stdout(stdout):
+        code = run(arguments)
+    return code, error.text()
 
 
 def netplan_process(

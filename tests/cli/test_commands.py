@@ -35,6 +35,12 @@ def test_lists_of_commands_have_whole_sentences(group: str) -> None:
     assert all(one.endswith(".") and "..." not in one.removesuffix("...).") for one in said)
 
 
+def test_no_command_shows_the_help() -> None:
+    done = netplan()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Usage: netplan")
+
+
 def test_version() -> None:
     assert netplan("--version").stdout.startswith("netplan, version ")
 

@@ -3,18 +3,22 @@
 import io
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
 import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.cli.command import SIGN_OF_LIFE, netplan, netplan_process, refused, variables
+from netplan.questions.compare import Compare, Comparison
+from tests.cli.command import netplan, netplan_into, netplan_process, refused, variables
 
 SMALL = ("--gpus", "64", "--radix", "8", "--hb-size", "8")
 LOADS = ("loads", *SMALL)
@@ -240,6 +244,34 @@ def test_sigterm_leaves_nothing_half_written(tmp_path: Path) -> None:
     assert (tmp_path / "fabric.graphml").read_text() == "precious"
 
 
+@contextmanager
+def interrupted() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "replace", lambda *_: signal.raise_signal(signal.SIGINT))
+        yield
+
+
+@contextmanager
+def disk_full() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize(("hindered", "code"), [(interrupted, 130), (disk_full, 2)])
+def test_an_old_file_survives_whatever_ends_the_writing(
+    tmp_path: Path, hindered: Callable[[], AbstractContextManager[None]], code: int
+) -> None:
+    path = tmp_path / "out.json"
+    path.write_text("precious")
+    with hindered():
+        done = netplan("compare", *SMALL, "--format", "json", "-o", path.name, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert path.read_text() == "precious"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 def test_a_chain_of_links_without_an_end(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
@@ -254,36 +286,20 @@ def test_the_longest_name_of_a_file(tmp_path: Path) -> None:
     assert (tmp_path / name).stat().st_size > 1000
 
 
-def test_a_full_memory_is_one_line() -> None:
-    script = (
-        "import resource, sys\n"
-        "from netplan.questions.compare import Compare\n"
-        "from netplan.cli.main import run\n"
-        "def full(self): raise MemoryError\n"
-        "Compare.ask = full\n"
-        f"sys.exit(run({('compare', *SMALL)!r}))"
-    )
-    environment = variables(80, PYTHONPATH=os.pathsep.join(filter(None, sys.path)))
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=environment
-    )
-    assert done.returncode == 2
-    assert done.stderr == "netplan: the memory is full: ask for less at once, or free some\n"
+def test_a_full_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: Compare) -> Comparison:
+        raise MemoryError
+
+    monkeypatch.setattr(Compare, "ask", full)
+    said = refused("compare", *SMALL)
+    assert said == "netplan: the memory is full: ask for less at once, or free some\n"
 
 
-def test_help_on_a_full_disk_is_one_line() -> None:
-    for words in ((), ("study",), ("compare", "--help")):
-        with Path("/dev/full").open("w") as full:
-            done = subprocess.run(
-                [sys.executable, "-m", "netplan", *words],
-                stdout=full,
-                stderr=subprocess.PIPE,
-                text=True,
-                check=False,
-                env=variables(80, PYTHONPATH=os.pathsep.join(filter(None, sys.path))),
-            )
-        said = SIGN_OF_LIFE.sub("", done.stderr)
-        assert (done.returncode, said) == (2, "netplan: stdout: No space left on device\n")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux' /dev/full")
+@pytest.mark.parametrize("words", [(), ("study",), ("compare", "--help")])
+def test_help_on_a_full_disk_is_one_line(words: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        assert netplan_into(full, *words) == (2, "netplan: stdout: No space left on device\n")
 
 
 def test_a_terminal_without_our_signs() -> None:
@@ -298,15 +314,9 @@ def test_one_hb_domain_that_holds_all_gpus() -> None:
     assert "inf" not in netplan(*words).stdout.replace("information", "").split()
 
 
-@pytest.mark.parametrize("command", ["cables", "export --to edges"])
-def test_readers_who_leave(command: str) -> None:
-    line = f"{sys.executable} -m netplan {command} --gpus 16384 --radix 64 | head -1"
-    done = subprocess.run(
-        ["/bin/bash", "-o", "pipefail", "-c", line],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=variables(80, PYTHONPATH=os.pathsep.join(filter(None, sys.path))),
-    )
-    said = SIGN_OF_LIFE.sub("", done.stderr)
-    assert (done.returncode, done.stdout.count("\n"), said) == (0, 1, "")
+@pytest.mark.parametrize("command", [("cables",), ("export", "--to", "edges")])
+def test_readers_who_leave(command: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w", encoding="utf-8") as pipe:  # noqa: PTH123 - no path
+        assert netplan_into(pipe, *command, "--gpus", "16384", "--radix", "64") == (0, "")
