@@ -319,8 +319,9 @@ def _unlike(candidates: Sequence[Candidate], best: Candidate) -> Iterator[str]:
     """Say where fabrics have other network bandwidths than the best."""
     rates: dict[str, list[str]] = {}
     for one in candidates:
-        if not isclose(one.gpu_bytes_per_s, best.gpu_bytes_per_s, rel_tol=1e-6):
-            rates.setdefault(f"{one.gpu_bytes_per_s / GIGA:.4g}", []).append(one.name)
+        rate = one.gpu_bytes_per_s  # 0 where there is no network, or none can be built
+        if rate and not isclose(rate, best.gpu_bytes_per_s, rel_tol=1e-6):
+            rates.setdefault(f"{rate / GIGA:.4g}", []).append(one.name)
     told = [f"{listed(names)} {rate}" for rate, names in rates.items()]
     own = f"{best.gpu_bytes_per_s / GIGA:.4g}"
     if told:
@@ -349,14 +350,11 @@ def _changes(
     slow: list[Candidate] = []
     if basis.rule == "fastest":
         slow = others[:1]
-    elif others:
+    elif others and best.price:
         yield _by_price(best, others[0], basis)
     if basis.rule == "near-fastest":
-        slow = [
-            one
-            for one in candidates
-            if one.complete and one.price < best.price and one.time_s < inf and one not in field
-        ]
+        late = [one for one in candidates if one.complete and inf > one.time_s and one not in field]
+        slow = [one for one in late if one.price < best.price] or ([] if others else late)
     yield from _by_bandwidth(candidates, slow, best, basis, probe)
     if basis.run:
         yield from _by_day(candidates, best, basis, basis.run)
@@ -392,14 +390,15 @@ def _by_bandwidth(
     limit_s = nearly_fastest_s((one.time_s for one in candidates), basis.within)
     needed, now = probe(other.name, limit_s), other.gpu_bytes_per_s
     slower = f"trains {100 * (other.time_s / best.time_s - 1):.1f} % slower than {best.name}"
-    cheaper = other.complete and best.complete and other.price < best.price
-    saved = basis.money.less(other.price, best.price) if cheaper else ""
-    start = f"costs {saved} {basis.money.title} less but {slower}" if cheaper else slower
+    if other.complete and best.complete and other.price != best.price:
+        apart = basis.money.less(*sorted((other.price, best.price)))
+        more = "less but" if other.price < best.price else "more and"
+        slower = f"costs {apart} {basis.money.title} {more} {slower}"
     if needed is None:
         end = f"up to {MOST_BANDWIDTH:g} times the network bandwidth do not change that"
     else:
         end = f"it counts as fast from {needed / GIGA:,.3g} GB/s a GPU on (now {now / GIGA:.3g})"
-    yield Change(other.name, "bandwidth", now, needed, f"{other.name} {start}: {end}.")
+    yield Change(other.name, "bandwidth", now, needed, f"{other.name} {slower}: {end}.")
 
 
 def _by_day(

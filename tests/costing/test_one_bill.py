@@ -46,6 +46,7 @@ def drawn(generator: random.Random) -> dict[str, Any]:
         "accelerator": "b200" if speed == 800 else "h100-80gb",
         "prices": generator.choice(list(PRICE_BOOKS.paths())),
         "oversubscription": generator.choice([None, None, 1.0, 2.0, 3.0]),
+        "ports": generator.choice(["shared", "full"]),
         "switch": switch,
         "floor_plan": generator.choice([None, HALL]),
     }

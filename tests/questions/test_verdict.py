@@ -100,6 +100,28 @@ def test_price_at_which_the_next_one_wins() -> None:
     assert RUN.cost(dearer) == pytest.approx(RUN.cost(other))
 
 
+def test_where_none_is_near_or_cheaper_the_next_one_would_need_bandwidth() -> None:
+    late = fabric("late", 30e6, 30.0)
+
+    def probe(name: str, limit_s: float) -> float:
+        assert name == "late"
+        assert limit_s == pytest.approx(10.5)
+        return 200e9
+
+    fast = fabric("fast", 20e6, 10.0)
+    found = decide([fast, late, TORUS], Basis("near-fastest", 0.25, None, MONEY), None)
+    assert found is not None
+    assert found.changes == ()  # nobody can tell what bandwidth would do
+    found = decide([fast, late], Basis("near-fastest", 0.05, None, MONEY), probe)
+    assert found is not None
+    (change,) = found.changes
+    assert (change.fabric, change.lever, change.value) == ("late", "bandwidth", 200e9)
+    assert change.sentence == (
+        "late costs 10.0 M USD more and trains 200.0 % slower than fast: it counts as fast from 200"
+        " GB/s a GPU on (now 50)."
+    )
+
+
 def test_value_of_a_day_at_which_a_faster_one_wins() -> None:
     change = verdict("price", CLOS, TORUS).changes[-1]
     # 10 days at 20e6 / 365 a day against 20 at 4e6 / 365: 120e6 / 365 more, for 10 days less.
