@@ -133,7 +133,10 @@ def _document(path: Path, text: str) -> Document:
         _refuse_anchors_and_depth(path, text)
         loader = CoreLoader(text)
         try:
-            root = loader.get_single_node()
+            root, second = (loader.get_node() if loader.check_node() else None for _ in range(2))
+            if second is not None:
+                at = f"{path}:{_line(second)}"
+                raise CatalogError(f"{at}: a second document: put each into a file of its own")
             if not isinstance(root, MappingNode):
                 raise CatalogError(f"{path}:1: expected a mapping of keys to values")
             _refuse_tricks(path, root)

@@ -9,7 +9,7 @@ GIGA = 1e9
 SECONDS_PER_MINUTE, TEN_SECONDS = 60.0, 10.0
 
 _PREFIXES = tuple(
-    (1000.0**power, prefix) for power, prefix in zip(range(6, -4, -1), "EPTGMk mun", strict=True)
+    (1000.0**power, prefix) for power, prefix in zip(range(6, -4, -1), "EPTGMk mµn", strict=True)
 )
 
 
@@ -41,7 +41,7 @@ def si(value: float, unit: str = "", digits: int = 3) -> str:
     Examples
     --------
     >>> si(989.4e12, "FLOP/s"), si(2.5e-6, "s"), si(0, "W")
-    ('989 TFLOP/s', '2.5 us', '0 W')
+    ('989 TFLOP/s', '2.5 µs', '0 W')
     """
     if value == 0:
         return f"0 {unit}".rstrip()
@@ -49,6 +49,17 @@ def si(value: float, unit: str = "", digits: int = 3) -> str:
     rounded = float(f"{value:.{digits}g}")
     scale, prefix = next((p for p in _PREFIXES if abs(rounded) >= p[0]), _PREFIXES[-1])
     return f"{float(f'{value / scale:.{digits}g}'):g} {prefix.strip()}{unit}".rstrip()
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """A count with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "design"), counted(1280, "switch", "switches")
+    ('1 design', '1,280 switches')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def duration(seconds: float) -> str:

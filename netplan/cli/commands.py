@@ -1,8 +1,7 @@
 """Commands made from question classes: an option an input, then the form of the answer."""
 
-import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field
 from pathlib import Path
 from typing import Any
@@ -10,47 +9,10 @@ from typing import Any
 import click
 
 from netplan.cli.output import emit_answer, require_places
-from netplan.questions.inputs import parse_overrides
+from netplan.errors import InputError
 from netplan.questions.question import Option, Question, options_of, shown_default, summary_of
+from netplan.questions.readers import NUMBERS
 from netplan.reports.answer import FORMATS
-
-
-def integer(text: str) -> int:
-    """Read a whole number; thousands may be set off by commas or underscores."""
-    try:
-        return int(text.replace(",", "_"))
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not a whole number{_suggestion(text)}") from None
-
-
-def _suggestion(text: str) -> str:
-    try:
-        value = float(text)
-    except ValueError:
-        return ""
-    return f": write {int(value)}" if value.is_integer() and abs(value) < 1e15 else ""  # noqa: PLR2004
-
-
-def ratio(text: str) -> float:
-    """Read an oversubscription ratio, ``3`` or ``3:1``: bandwidth down to bandwidth up."""
-    down, _, up = text.partition(":")
-    try:
-        found = float(down) / float(up or 1)
-    except (ValueError, ZeroDivisionError):
-        raise click.BadParameter(f"{text!r} is not a ratio: write 3 or 3:1") from None
-    if not 1 <= found < float("inf"):
-        raise click.BadParameter(f"{text!r} is out of range: at least 1:1")
-    return found
-
-
-def percent(text: str) -> float:
-    """Read a percentage such as ``7%`` as a share of one; without its sign it could mean either."""
-    text = text.strip()
-    number = re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*(%?)", text)
-    if number is None or not number[2]:
-        example = f"{number[1]}%" if number else "7%"
-        raise click.BadParameter(f"{text!r} is not a percentage: write {example}")
-    return float(number[1]) / 100
 
 
 def text(given: str) -> str:
@@ -60,40 +22,21 @@ def text(given: str) -> str:
     return given
 
 
-def parse_numbers(flag: str, texts: Sequence[str]) -> dict[str, int]:
-    """Split ``NAME=N`` texts.
+def number(kind: str) -> Callable[[str], float]:
+    """What reads the text of an option as a number of a kind."""
 
-    Raises
-    ------
-    click.UsageError
-        If a text has another form.
-
-    Examples
-    --------
-    >>> parse_numbers("--fix", ["pipeline=64", "fixed.tensor=8"])
-    {'pipeline': 64, 'tensor': 8}
-    """
-    found: dict[str, int] = {}
-    for pair in texts:
-        name, _, amount = pair.partition("=")
-        name = name.strip().removeprefix("fixed.")  # as studies call it
+    def read(text: str) -> float:
         try:
-            number = int(amount)
-        except ValueError:
-            raise click.UsageError(f"{flag} {pair!r}: write NAME=N, such as pipeline=64") from None
-        if found.setdefault(name, number) != number:
-            raise click.UsageError(
-                f"{flag} {name} is given twice, {found[name]} and {number}: give one"
-            )
-    return found
+            return NUMBERS[kind](text)
+        except InputError as error:
+            raise click.BadParameter(str(error)) from None
+
+    return read
 
 
 TYPES: dict[str, Any] = {
+    **{kind: number(kind) for kind in NUMBERS},
     "text": text,
-    "whole": integer,
-    "real": float,
-    "ratio": ratio,
-    "percent": percent,
     "path": click.Path(path_type=Path),
     "settings": str,
     "numbers": str,
@@ -130,10 +73,14 @@ def command_of(
 
     def run(**given: Any) -> None:  # noqa: ANN401 - values of all options
         format_, path = given.pop("format_", None) or "", given.pop("output")
-        asked = {name: value for name, value in given.items() if name not in names}
+        asked = {
+            name: value
+            for name, value in given.items()
+            if name not in names and value is not None and value != ()
+        }
         beside = {name: given[name] for name in (*names, "store") if name in given}
         require_places(format_, output=path, **beside)
-        answer = question(**read_inputs(question, asked)).ask()
+        answer = question(**asked).ask()
         (show or emit_answer)(answer, format_, path)
         if answer.exit_code:
             sys.exit(answer.exit_code)
@@ -177,35 +124,6 @@ def help_of(question: type[Question[Any]]) -> str:
     text = summary_of(question).replace("``", "`")
     lines = [f"  {example}" for example in question.examples]
     return "\n".join([text, "", "\b", "Examples:", *lines]) if lines else text
-
-
-def read_inputs(question: type[Question[Any]], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of options as inputs: pairs become mappings, what is not given is left out.
-
-    Raises
-    ------
-    NetplanError
-        If a pair is not of the form NAME=VALUE.
-    """
-    found: dict[str, Any] = {}
-    for one, option in options_of(question):
-        value = given.get(one.name)
-        if value is None or value == ():
-            continue
-        if option.kind == "settings":
-            value = parse_overrides(value)
-        elif option.kind == "numbers":
-            value = parse_numbers(option.flag, value)
-        elif option.many and option.kind == "text" and not option.metavar:
-            value = [name for words in value for name in _names(words)]
-        found[one.name] = value
-    return found
-
-
-def _names(words: str) -> list[str]:
-    """Names that a comma sets apart; a file may have one in its name."""
-    parts = [part.strip() for part in words.split(",")]
-    return parts if all(parts) and not Path(words).exists() else [words]
 
 
 def option_of(question: type[Question[Any]], one: Field[Any], option: Option) -> click.Parameter:

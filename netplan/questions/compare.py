@@ -233,7 +233,7 @@ class Comparison(Answer):
         return Heading(
             f"Networks for {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}:"
             f" switches of {inputs['radix']} ports, {inputs['link_gbps']:g} Gb/s",
-            (books, *replaced_lines(inputs)),
+            (books, *replaced_lines(inputs, self.currency)),
         )
 
     def _network(self) -> Iterator[Column[FabricRow]]:

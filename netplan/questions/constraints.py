@@ -29,7 +29,7 @@ class Limits(Struct, frozen=True):
     Raises
     ------
     InputError
-        If a limit is not above 0 or the state of delivery is unknown.
+        If a limit is not above 0.
     """
 
     budget: float | None = None
@@ -47,8 +47,6 @@ class Limits(Struct, frozen=True):
         ):
             if value is not None and not (value > 0 and isfinite(value)):
                 raise InputError(f"{name} is above 0, got {value:g}")
-        if self.delivery is not None and self.delivery not in ALLOWED:
-            raise InputError(f"unknown --delivery {self.delivery!r}: use {' or '.join(ALLOWED)}")
 
     @property
     def of_switches(self) -> bool:

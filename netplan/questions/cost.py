@@ -200,7 +200,7 @@ class CostAnswer(Answer):
             f"Bill of materials for {inputs['gpus']:,} GPUs in HB domains of"
             f" {inputs['hb_size']:,}: {switch} of {inputs['radix']} ports,"
             f" {inputs['link_gbps']:g} Gb/s",
-            (books, *spared, *replaced_lines(inputs)),
+            (books, *spared, *replaced_lines(inputs, "" if inputs["currency"] else self.currency)),
         )
 
     def _totals(self) -> Table[Priced]:

@@ -181,17 +181,6 @@ def ratio(oversubscription: float | None) -> str:
     return "-" if oversubscription is None else f"{oversubscription:g}:1"
 
 
-def counted(count: int, one: str, many: str = "") -> str:
-    """A count with its noun.
-
-    Examples
-    --------
-    >>> counted(1, "design"), counted(1280, "switch", "switches")
-    ('1 design', '1,280 switches')
-    """
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
 def money(amount: float, currency: str) -> str:
     """An amount in millions or thousands.
 

@@ -153,7 +153,7 @@ class FaultsAnswer(Answer):
         return Heading(
             f"Failures on {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}: switches"
             f" of {inputs['radix']} ports",
-            (f"{books}, seed {inputs['seed']}{trained}", *replaced_lines(inputs)),
+            (f"{books}, seed {inputs['seed']}{trained}", *replaced_lines(inputs, self.currency)),
         )
 
     def _years(self) -> Iterator[Table[FabricFaults]]:

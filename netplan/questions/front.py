@@ -20,7 +20,6 @@ from netplan.questions.designs import (
     Objective,
     Space,
     book_name,
-    counted,
     label,
     money,
     ports,
@@ -42,7 +41,7 @@ from netplan.reports.sections import (
     columns,
 )
 from netplan.topologies.specs import FabricSpec
-from netplan.units import si
+from netplan.units import counted, si
 from netplan.workloads.accelerators import Accelerator
 
 NAMED_EQUALS = 3
@@ -187,7 +186,7 @@ class Optimization(Answer):
         )
         return Heading(
             f"Networks for {inputs['gpus']:,} GPUs: {self.objective} against iteration time",
-            (books, training_words(inputs), *replaced_lines(inputs)),
+            (books, training_words(inputs), *replaced_lines(inputs, self.currency)),
         )
 
     def _network(self) -> Iterator[Column[FrontRow]]:

@@ -2,16 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar
 
 from netplan.catalog import Record, Shelf, unknown_name, user_roots
 from netplan.documents import read_scalar
 from netplan.errors import InputError
+from netplan.reports.quantities import PREFIXED, words
 from netplan.topologies.fabric import Sizing
+from netplan.units import si
 from netplan.workloads.accelerators import Accelerator
 
 Ports = Literal["shared", "full"]
 """What the links of a GPU on a direct fabric have: one port together, or one each."""
+
+EXACT_DIGITS = 12
 
 RecordT = TypeVar("RecordT", bound=Record)
 
@@ -84,9 +88,19 @@ def require_least(option: str, value: int, least: int = 0) -> None:
         raise InputError(f"--{option} {value}: give {least} or more")
 
 
-def replaced_lines(inputs: Mapping[str, Any]) -> tuple[str, ...]:
-    """Lines of a heading on the values that were replaced."""
-    return tuple(f"with {key} = {value}" for key, value in inputs["set"].items())
+def replaced_lines(inputs: Mapping[str, Any], currency: str = "") -> tuple[str, ...]:
+    """Lines of a heading on the values that were replaced, with units; prices in a currency."""
+    return tuple(
+        f"with {key} = {_exact(value, words(key, currency).unit)}"
+        for key, value in inputs["set"].items()
+    )
+
+
+def _exact(value: object, unit: str) -> str:
+    """A value as it was given, with its unit."""
+    if unit in PREFIXED and isinstance(value, int | float):
+        return si(value, unit, EXACT_DIGITS)
+    return f"{value} {unit}".rstrip()
 
 
 def sizing_on(
@@ -103,8 +117,6 @@ def sizing_on(
     An HB domain that nobody asked for is the accelerator's own, cut to the cluster. Links of a
     direct fabric share the network bandwidth of a GPU, unless each is to have a ``full`` port.
     """
-    if ports not in get_args(Ports):
-        raise InputError(f"unknown --ports {ports!r:.40}: use {' or '.join(get_args(Ports))}")
     return Sizing(
         gpus=gpus,
         radix=radix,

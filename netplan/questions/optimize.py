@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.switches import SWITCHES
@@ -13,7 +13,6 @@ from netplan.performance.pareto import comparable, pareto_front
 from netplan.performance.plan import SearchResult
 from netplan.performance.proof import Found, Levels, time_designs
 from netplan.performance.search import PlanSearch
-from netplan.performance.setting import check_name
 from netplan.questions.compare import FABRIC_ORDER, timed_row
 from netplan.questions.constraints import Limits, constraints_of, judge
 from netplan.questions.designs import (
@@ -128,7 +127,6 @@ class Optimize(TrainingQuestion[Optimization], GpusQuestion[Optimization]):
 
     def ask(self) -> Optimization:
         """Build the space, judge every design, time those that may lie on the front."""
-        check_name("objective", self.objective, get_args(Objective))
         limits = Limits(
             self.budget,
             self.max_power_w,

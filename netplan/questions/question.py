@@ -18,6 +18,7 @@ from netplan.catalog import shipped_root, unknown_name, user_roots
 from netplan.documents import read_yaml
 from netplan.errors import CatalogError, InputError
 from netplan.questions.inputs import Ports, sizing_on
+from netplan.questions.readers import read_pairs, read_settings, read_value, split_names
 from netplan.reports.answer import Answer
 from netplan.topologies.fabric import Sizing
 from netplan.workloads.accelerators import Accelerator
@@ -120,19 +121,20 @@ class Question(Generic[AnswerT_co]):
     )
 
     def __post_init__(self) -> None:
-        """Fill in defaults of the defaults file, take one text as a list of one, check sizes."""
+        """Fill in defaults of the defaults file, read texts as the command line does, check."""
         layers: tuple[Mapping[str, object], ...] = ()
         for one, option in options_of(type(self)):
             if option.shared and getattr(self, one.name) is None:
                 layers = layers or _layers(self.command, self.catalog)
                 value = _first(layers, self.command, one.name)
                 object.__setattr__(self, one.name, value)
-            elif option.kind == "path":
-                object.__setattr__(self, one.name, _paths(getattr(self, one.name)))
-            if option.many and isinstance(getattr(self, one.name), str):
-                object.__setattr__(self, one.name, (getattr(self, one.name),))
-            if option.kind in ("whole", "numbers"):
-                _check_size(one.name, option, getattr(self, one.name))
+            value = getattr(self, one.name)
+            if value is None and one.default is not MISSING:
+                object.__setattr__(self, one.name, one.default)
+            elif value != one.default:
+                read = _read(one.name, option, value)
+                object.__setattr__(self, one.name, read)
+                _check_size(one.name, option, read)
 
     def ask(self) -> AnswerT_co:
         """Answer the question."""
@@ -161,15 +163,31 @@ class Question(Generic[AnswerT_co]):
         return plain | resolved
 
 
-def _paths(value: object) -> object:
-    """Names of files as paths, one or several."""
-    if isinstance(value, str):
-        return Path(value)
-    return tuple(map(_paths, value)) if isinstance(value, (tuple, list)) else value
+def _read(name: str, option: Option, value: Any) -> object:  # noqa: ANN401 - of any kind
+    """A value as the input that it means; texts as the command line has them."""
+    if option.kind == "settings":
+        return read_settings(value)
+    if option.kind == "numbers":
+        return read_pairs(option.flag, value)
+    several = option.many or option.values > 1
+    alone = not several or isinstance(value, (str, Path)) or not isinstance(value, Iterable)
+    values = (value,) if alone else value
+    try:
+        found = tuple(read_value(option.kind, one) for one in values)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+    if option.many and option.kind == "text" and not option.metavar:
+        found = tuple(one for words in found for one in split_names(str(words)))
+    if option.choices and found[0] not in option.choices:
+        flag = option.flag or "--" + name.replace("_", "-")
+        raise InputError(f"unknown {flag} {found[0]!r:.40}: use {', '.join(option.choices)}")
+    return found if several else found[0]
 
 
 def _check_size(name: str, option: Option, value: object) -> None:
     """Refuse a whole number that arrays cannot hold, before anything counts with it."""
+    if option.kind not in ("whole", "numbers"):
+        return
     largest = max(LARGEST, int(option.high or 0))
     values = value.values() if isinstance(value, Mapping) else value
     for one in values if isinstance(values, Iterable) else (values,):

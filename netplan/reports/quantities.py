@@ -255,8 +255,9 @@ UNITS = {
     "_bytes": ("B", ""),
     **{
         f"_{unit.lower()}": (unit, "")
-        for unit in ("GB", "TB", "USD", "kWh", "MW", "kW", "W", "ms", "us", "s", "m")
+        for unit in ("GB", "TB", "USD", "kWh", "MW", "kW", "W", "ms", "s", "m")
     },
+    "_us": ("µs", ""),
 }
 """Endings of a name: their unit, and the word that stands for them, the longest first."""
 
@@ -334,7 +335,7 @@ def words(name: str, currency: str = "") -> Words:
     if path.startswith(PRICE_ROW):
         part, at, speed = path.removeprefix(PRICE_ROW).partition("@")
         row = part_words(f"{part} at {speed} Gb/s" if at else part)
-        return Words(f"price of {row}{case}")
+        return Words(f"price of {row}{case}", currency)
     if path in MONEY:
         return Words(MONEY[path] + case, currency)
     parts = [_part(part) for part in path.split(".")]
@@ -353,7 +354,7 @@ def shown(value: Scalar, unit: str = "") -> str:
     >>> shown(48e9, "B"), shown(16384, "GPUs"), shown(10.10301, "s"), shown(True)
     ('48 GB', '16,384 GPUs', '10.1 s', 'yes')
     >>> shown(250609664.0, "USD"), shown(1e-6, "s"), shown("rail-only"), shown(0.31401)
-    ('250,609,664 USD', '1 us', 'rail-only', '0.314')
+    ('250,609,664 USD', '1 µs', 'rail-only', '0.314')
     """
     if value is None:
         return EN_DASH

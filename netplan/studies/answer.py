@@ -152,7 +152,8 @@ class StudyAnswer(Answer):
     def sections(self) -> Iterator[Section]:
         """Charts as tables or drawings, published values, the question, points without answer."""
         spec = self.spec
-        reader = Reader(spec, currency_of(spec, self.study.catalog))
+        catalog = self.study.catalog
+        reader = Reader(spec, currency_of(spec, catalog), currency_of(spec, catalog, of_book=True))
         names = (*spec.axis_names, *spec.output_names)
         yield Heading(spec.title, (f"{spec.source}.", " ".join(_counted(self))))
         plain = [Column(Quantity(name, name), itemgetter(name)) for name in (POINT, *names, STATUS)]

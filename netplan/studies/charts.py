@@ -20,7 +20,7 @@ from netplan.reports.plots import (
     line_chart,
     scatter_chart,
 )
-from netplan.reports.quantities import PREFIXED, Scalar, Words, shown, words
+from netplan.reports.quantities import PREFIXED, PRICE_ROW, Scalar, Words, shown, words
 from netplan.reports.sections import Paragraph
 from netplan.studies.definition import ChartSpec, StudyDefinition
 from netplan.studies.expressions import parse_expression
@@ -51,11 +51,12 @@ class Reader(Struct, frozen=True):
     """Values of a study's rows, by name and for people.
 
     An input that stays is not in the rows but in ``spec``; ``currency`` is that of amounts whose
-    names do not say it.
+    names do not say it, ``book_currency`` that of rows of the price book.
     """
 
     spec: StudyDefinition
     currency: str
+    book_currency: str
 
     def value(self, row: Row, name: str) -> Scalar:
         """Value of an input or output at a point.
@@ -70,7 +71,7 @@ class Reader(Struct, frozen=True):
 
     def words(self, name: str) -> Words:
         """Name of an input or output for people."""
-        return _words(name, self.currency)
+        return _words(name, self.book_currency if name.startswith(PRICE_ROW) else self.currency)
 
     def head(self, name: str) -> tuple[str, str]:
         """Title of a column, and the unit of its cells: that stands there if it takes a prefix."""

@@ -227,12 +227,15 @@ def plan_label(plan: Json) -> str:
     return f"{' x '.join(shown)}, {plan['microbatches']} x {plan['microbatch']}{stages}"
 
 
-def currency_of(spec: StudyDefinition, catalog: str | None = None) -> str:
-    """Currency of a study's amounts; empty where they need none, or its points do not share one."""
+def currency_of(spec: StudyDefinition, catalog: str | None = None, *, of_book: bool = False) -> str:
+    """Currency of a study's amounts, or of its price book.
+
+    Empty where they need none, or its points do not share one.
+    """
     if spec.ask != "cost" or {"currency", "prices"} & {*spec.axis_names}:
         return ""
     asked = {**question_inputs(spec.ask, catalog), **spec.inputs}
-    if asked["currency"]:
+    if asked["currency"] and not of_book:
         return str(asked["currency"])
     try:
         return PRICE_BOOKS.load(str(asked["prices"]), user_roots(catalog)).currency

@@ -35,6 +35,7 @@ from netplan.topologies.fabric import (
 )
 from netplan.topologies.graph import HALL, RACK, ROW, SWITCH
 from netplan.topologies.specs import Arrangement, FabricSpec
+from netplan.units import counted
 
 
 class DragonflyShape(Struct, frozen=True):
@@ -185,11 +186,13 @@ def build_dragonfly(spec: FabricSpec, sizing: Sizing) -> Fabric:
 
 def _notes(shape: DragonflyShape) -> list[str]:
     text = (
-        f"{shape.groups:,} groups of {shape.switches_per_group} switches with"
-        f" {shape.hosts_per_switch} hosts and {shape.global_links_per_switch} global links each"
+        f"{counted(shape.groups, 'group')} of"
+        f" {counted(shape.switches_per_group, 'switch', 'switches')} with"
+        f" {counted(shape.hosts_per_switch, 'host')} and"
+        f" {counted(shape.global_links_per_switch, 'global link')} each"
     )
     if shape.groups > 1:
-        text += f"; {shape.links_per_pair} links a group pair, taper {shape.taper:.3g}"
+        text += f"; {counted(shape.links_per_pair, 'link')} a group pair, taper {shape.taper:.3g}"
     return [text + "."]
 
 

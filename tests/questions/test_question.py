@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import pytest
 
 import netplan
@@ -15,6 +16,7 @@ from netplan.cli.main import COMMANDS
 from netplan.cli.main import netplan as netplan_cli
 from netplan.errors import CatalogError, InputError, UnknownNameError
 from netplan.questions.compare import Compare, compare
+from netplan.questions.inputs import replaced_lines
 from netplan.questions.question import Question, options_of
 
 command = command_of(Compare)
@@ -108,3 +110,54 @@ def test_files_may_be_named_by_text_and_their_types_say_so() -> None:
     }
     assert {"Cables.compare", "Loads.graph", "Export.graph"} <= set(files)
     assert not {name: of for name, of in files.items() if "str | pathlib" not in str(of)}
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ({"oversubscription": "2:1"}, {"oversubscription": 2.0}),
+        ({"gpus": "1,024", "hb_size": 8.0}, {"gpus": 1024, "hb_size": 8}),
+        ({"radix": np.int64(64)}, {"radix": 64}),
+        ({"within": "7%", "gpu_hour": "2.5"}, {"within": 0.07, "gpu_hour": 2.5}),
+        ({"fabrics": "fat-tree, rail-only"}, {"fabrics": ("fat-tree", "rail-only")}),
+        ({"overrides": ["a.b_s=1"]}, {"overrides": {"a.b_s": "1"}}),
+        (
+            {"overrides": {"a.b_s": 1.5, "a.on": True}},
+            {"overrides": {"a.b_s": "1.5", "a.on": "true"}},
+        ),
+        ({"ports": None}, {"ports": "shared"}),
+    ],
+)
+def test_python_reads_what_the_command_line_reads(
+    given: dict[str, Any], meant: dict[str, Any]
+) -> None:
+    question = Compare(**({"gpus": 64, "radix": 32} | given))
+    assert {name: getattr(question, name) for name in meant} == meant
+    assert {type(getattr(question, name)) for name in meant} == set(map(type, meant.values()))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"oversubscription": "2/1"}, "oversubscription: '2/1' is not a ratio: write 3 or 3:1"),
+        ({"gpus": 64.5}, "gpus: 64.5 is not a whole number"),
+        ({"gpus": [64]}, r"gpus: \[64\] is no number"),
+        ({"within": "7"}, "within: '7' is not a percentage: write 7%"),
+        ({"timing": "no"}, "timing: 'no' is neither True nor False"),
+        ({"prices": 2026}, "prices: 2026 is no text: write '2026'"),
+        ({"ports": "six"}, "unknown --ports 'six': use shared, full"),
+        ({"overrides": ["a"]}, "--set 'a': write ROLE.KEY=VALUE"),
+    ],
+)
+def test_python_refuses_what_the_command_line_refuses(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Compare(**({"gpus": 64, "radix": 32} | given))
+
+
+def test_headings_say_replaced_values_with_their_units() -> None:
+    replaced = {"accelerator.memory_bytes": "80.5e9", "prices.prices.transceiver@400.base": "500"}
+    inputs = {"set": {key: float(value) for key, value in replaced.items()}}
+    assert replaced_lines(inputs, "EUR") == (
+        "with accelerator.memory_bytes = 80.5 GB",
+        "with prices.prices.transceiver@400.base = 500.0 EUR",
+    )

@@ -309,7 +309,7 @@ def test_report_and_compare_decide_alike() -> None:
         ({"rule": "cheapest"}, "unknown --rule 'cheapest': use near-fastest, run-cost"),
         ({"within": 1.0}, "--within 100%"),
         ({"gpu_hour": -1.0}, "--gpu-hour -1"),
-        ({"ports": "six"}, "unknown --ports 'six': use shared or full"),
+        ({"ports": "six"}, "unknown --ports 'six': use shared, full"),
     ],
 )
 def test_refusals(inputs: dict[str, Any], message: str) -> None:

@@ -1,0 +1,138 @@
+"""Inputs from texts: what the command line is given, and what Python may be given alike."""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from netplan.errors import InputError
+from netplan.questions.inputs import parse_overrides
+
+
+def integer(text: str) -> int:
+    """Read a whole number; thousands may be set off by commas or underscores."""
+    try:
+        return int(text.replace(",", "_"))
+    except ValueError:
+        raise InputError(f"{text!r} is not a whole number{_suggestion(text)}") from None
+
+
+def _suggestion(text: str) -> str:
+    try:
+        value = float(text)
+    except ValueError:
+        return ""
+    return f": write {int(value)}" if value.is_integer() and abs(value) < 1e15 else ""  # noqa: PLR2004
+
+
+def real(text: str) -> float:
+    """Read a number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{text!r} is not a valid float") from None
+
+
+def ratio(text: str) -> float:
+    """Read an oversubscription ratio, ``3`` or ``3:1``: bandwidth down to bandwidth up."""
+    down, _, up = text.partition(":")
+    try:
+        found = float(down) / float(up or 1)
+    except (ValueError, ZeroDivisionError):
+        raise InputError(f"{text!r} is not a ratio: write 3 or 3:1") from None
+    if not 1 <= found < float("inf"):
+        raise InputError(f"{text!r} is out of range: at least 1:1")
+    return found
+
+
+def percent(text: str) -> float:
+    """Read a percentage such as ``7%`` as a share of one; without its sign it could mean either."""
+    text = text.strip()
+    number = re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*(%?)", text)
+    if number is None or not number[2]:
+        example = f"{number[1]}%" if number else "7%"
+        raise InputError(f"{text!r} is not a percentage: write {example}")
+    return float(number[1]) / 100
+
+
+NUMBERS: Mapping[str, Callable[[str], float]] = {
+    "whole": integer,
+    "real": real,
+    "ratio": ratio,
+    "percent": percent,
+}
+
+
+def read_value(kind: str, value: Any) -> object:  # noqa: ANN401 - of any kind
+    """A value of Python as an input of a kind; a text as the command line reads it.
+
+    Raises
+    ------
+    InputError
+        If it is none of that kind.
+
+    Examples
+    --------
+    >>> read_value("ratio", "2:1"), read_value("whole", "32,768"), read_value("percent", 0.07)
+    (2.0, 32768, 0.07)
+    """
+    if kind in NUMBERS:
+        return NUMBERS[kind](value) if isinstance(value, str) else _number(kind, value)
+    if kind == "flag" and not isinstance(value, bool):
+        # Any text would be true, "no" as well.
+        raise InputError(f"{value!r:.60} is neither True nor False")
+    if kind not in ("flag", *NUMBERS) and not isinstance(value, (str, Path)):
+        raise InputError(f"{value!r:.60} is no text: write {str(value)!r:.60}")
+    return Path(value) if kind == "path" else value
+
+
+def _number(kind: str, value: object) -> float:
+    """A number, whole ones without a fraction."""
+    found = getattr(value, "item", lambda: value)()  # numpy's numbers as Python's
+    if not isinstance(found, int | float):
+        raise InputError(f"{value!r:.60} is no number")
+    if kind == "whole" and found % 1 != 0:
+        raise InputError(f"{found!r} is not a whole number")
+    return int(found) if kind == "whole" else found
+
+
+def read_pairs(flag: str, value: Mapping[str, int] | Sequence[str] | str) -> Mapping[str, int]:
+    """Whole numbers by name, from a mapping or from ``NAME=N`` texts.
+
+    Raises
+    ------
+    InputError
+        If a text has another form.
+
+    Examples
+    --------
+    >>> read_pairs("--fix", ["pipeline=64", "fixed.tensor=8"])
+    {'pipeline': 64, 'tensor': 8}
+    """
+    if isinstance(value, Mapping):
+        return value
+    found: dict[str, int] = {}
+    for pair in [value] if isinstance(value, str) else value:
+        name, _, amount = pair.partition("=")
+        name = name.strip().removeprefix("fixed.")  # as studies call it
+        try:
+            number = int(amount)
+        except ValueError:
+            raise InputError(f"{flag} {pair!r}: write NAME=N, such as pipeline=64") from None
+        if found.setdefault(name, number) != number:
+            raise InputError(f"{flag} {name} is given twice, {found[name]} and {number}: give one")
+    return found
+
+
+def read_settings(value: Mapping[str, object] | Sequence[str] | str) -> dict[str, str]:
+    """Catalog values to replace, from a mapping or from ``ROLE.KEY=VALUE`` texts."""
+    if isinstance(value, Mapping):
+        return {key: one if isinstance(one, str) else json.dumps(one) for key, one in value.items()}
+    return parse_overrides([value] if isinstance(value, str) else value)
+
+
+def split_names(words: str) -> list[str]:
+    """Names that a comma sets apart; a file may have one in its name."""
+    parts = [part.strip() for part in words.split(",")]
+    return parts if all(parts) and not Path(words).exists() else [words]
