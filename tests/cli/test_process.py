@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import netplan, netplan_process, variables, without
+from tests.cli.command import netplan, netplan_process, variables
 
 SMALL = ("compare", "--gpus", "1024", "--radix", "64", "--no-timing")
 LONG = ("export", "--gpus", "16384", "--radix", "64", "--to", "edges")  # more than a pipe holds
