@@ -307,14 +307,10 @@ def reliability_forecast(
     per_year = alone + sum(kind.stops_per_year for kind in groups)
     between_h = mtbf_h(per_year)
     job = options.checkpoints.at(between_h)
-    found = simulate_outages(
-        exposure, job, years=options.years, rng=np.random.default_rng(options.seed)
-    )
+    rng = np.random.default_rng(options.seed)
+    found = simulate_outages(exposure, job, years=options.years, rng=rng)
     yearly, ratio = found.interruptions_a_year, found.effective_time_ratio
     goodput = found.goodput.value
-    price = None
-    if cost_per_year is not None and goodput > 0:
-        price = cost_per_effective_gpu_hour(cost_per_year, fabric.sizing.gpus, goodput)
     return ReliabilityForecast(
         interruptions_per_year=yearly.value,
         interruptions_half_width=_finite(yearly.half_width),
@@ -334,8 +330,15 @@ def reliability_forecast(
         no_switch_down=_no_switch_down(book, fabric),
         causes=_causes(exposure, groups, found),
         spares=_spares(fabric, book, options),
-        network_cost_per_effective_gpu_hour=price,
+        network_cost_per_effective_gpu_hour=_hourly(cost_per_year, fabric.sizing.gpus, goodput),
     )
+
+
+def _hourly(cost_per_year: float | None, gpus: int, goodput: float) -> float | None:
+    """Price of an hour of useful work of a GPU, where the network has one and work is done."""
+    if cost_per_year is None or goodput <= 0:
+        return None
+    return cost_per_effective_gpu_hour(cost_per_year, gpus, goodput)
 
 
 def _exposure(

@@ -4,8 +4,9 @@ Ports close before anything is priced: a fabric whose cable ends have no home ha
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 from msgspec import Struct
@@ -38,7 +39,7 @@ from netplan.reports.sections import (
     value_at,
     values_at,
 )
-from netplan.topologies.specs import FABRICS
+from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
 
 TRAINING = "training"
@@ -542,23 +543,12 @@ class Cost(PricingQuestion[CostAnswer]):
         replaced = reader.replaced()
         sizing = self.sized(chosen)
         require_switch(books.switch, specs, sizing, reader.roots)
-        if books.ocs is not None and not any(spec.family == "torus" for spec in specs):
-            raise InputError(
-                f"--ocs {books.ocs.name} joins cubes of a torus: add --fabric torus-3d"
-            )
-        if books.ocs is not None and books.hall is not None:
-            raise InputError(
-                "--floor-plan has no place for circuit switches: leave it or --ocs out"
-            )
+        _check_circuits(books, specs)
         shares = parse_spares(list(self.spares))
-        bills, refused = [], []
-        for spec in specs:
-            try:
-                bill = make_bill(spec, sizing, books, spares=shares, currency=money)
-            except (InputError, InfeasibleError) as error:
-                refused.append(Unbuildable(spec.name, f"Cannot be built: {error}."))
-            else:
-                bills.append(_run(bill, books, running))
+        made = partial(make_bill, sizing=sizing, books=books, spares=shares, currency=money)
+        found = [_bill_or_reason(spec, made) for spec in specs]
+        refused = tuple(one for one in found if isinstance(one, Unbuildable))
+        bills = tuple(_run(one, books, running) for one in found if isinstance(one, Bill))
         if not bills:
             raise InfeasibleError(f"{refused[0].name}: {refused[0].reason}")
         inputs = self.inputs(
@@ -572,10 +562,26 @@ class Cost(PricingQuestion[CostAnswer]):
             link_gbps=sizing.speed_gbps,
             set=replaced,
         )
-        return CostAnswer(inputs, money, tuple(bills), tuple(refused))
+        return CostAnswer(inputs, money, bills, refused)
 
 
 cost = asks(Cost)
+
+
+def _check_circuits(books: BillBooks, specs: Sequence[FabricSpec]) -> None:
+    """Refuse circuit switches where they have nothing to join, or no place."""
+    if books.ocs is not None and not any(spec.family == "torus" for spec in specs):
+        raise InputError(f"--ocs {books.ocs.name} joins cubes of a torus: add --fabric torus-3d")
+    if books.ocs is not None and books.hall is not None:
+        raise InputError("--floor-plan has no place for circuit switches: leave it or --ocs out")
+
+
+def _bill_or_reason(spec: FabricSpec, made: Callable[[FabricSpec], Bill]) -> Bill | Unbuildable:
+    """The bill of a fabric, or why it has none."""
+    try:
+        return made(spec)
+    except (InputError, InfeasibleError) as error:
+        return Unbuildable(spec.name, f"Cannot be built: {error}.")
 
 
 def _run(bill: Bill, books: BillBooks, running: Running) -> FabricBill:

@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from netplan.catalog import unknown_name
 from netplan.costing.fabric_bill import BillBooks
-from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES, SwitchModel
 from netplan.errors import InputError, NetplanError
 from netplan.faults.damage import Damage, find_effects
@@ -19,6 +18,7 @@ from netplan.faults.forecast import (
     SPARED_KINDS,
     CheckpointPolicy,
     ForecastOptions,
+    ReliabilityForecast,
     reliability_forecast,
 )
 from netplan.faults.group_failures import GroupFailures, group_failures
@@ -73,8 +73,12 @@ COST_ROLES = frozenset({"accelerator", "prices", "fabric"})
 
 
 class Shared(Struct, frozen=True):
-    """What all fabrics of one answer share: what is asked of them, and the files for it."""
+    """What all fabrics of one answer share: their files, and what is asked of them.
 
+    ``specs`` are the files of the fabrics by the names that they were asked for with.
+    """
+
+    specs: Mapping[str, FabricSpec]
     sizing: Sizing
     search: PlanSearch | None
     hall: FloorPlan | None
@@ -82,7 +86,7 @@ class Shared(Struct, frozen=True):
     book: FailureBook
     books: BillBooks
     circuit: SwitchModel
-    yearly: Mapping[str, float]
+    replaced: dict[str, object]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,54 +168,47 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
     def ask(self) -> FaultsAnswer:
         """Fail single parts, those asked for, and years of them, fabric by fabric."""
         self._check()
-        reader = CatalogReader(self.catalog, self.overrides)
-        on = reader.load(ACCELERATORS, self.accelerator)
-        trained, assumptions = self.trained(reader)
-        book = reader.load(FAILURE_BOOKS, self.failures)
-        priced = reader.load(PRICE_BOOKS, self.prices)
-        named = tuple(self.fabrics) or DEFAULT_FABRICS
-        specs = [reader.load(FABRICS, name) for name in named]
-        hall = reader.named(FLOOR_PLANS, self.floor_plan)
-        circuit = reader.load(SWITCHES, CIRCUIT_SWITCH)
-        sizing = self.sized(on)
-        search = None
-        if self.timing:
-            search = self.search(Training.on(on, trained, assumptions, batch=self.batch))
-        inputs = self.inputs(
-            hb_size=sizing.hb_size,
-            model=self.model if self.timing else None,
-            batch=search.training.batch if search else None,
-            fabrics=[spec.name for spec in specs],
-            switches_per_rack=self.switches_per_rack if self.gpus_per_rack else None,
-            groups=str(self.groups) if self.groups else None,
-            link_gbps=sizing.speed_gbps,
-            set=reader.replaced(),
-        )
-        given = dict(zip((spec.name for spec in specs), named, strict=True))
-        common = Shared(
-            sizing=sizing,
-            search=search,
-            hall=hall,
-            options=self._forecast(),
-            book=book,
-            books=read_books(
-                reader,
-                self.prices,
-                str(default_of("cost", "power", self.catalog)),
-                str(default_of("cost", "cabling", self.catalog)),
-            ),
-            circuit=circuit,
-            yearly=self._yearly_costs(given, sizing),
-        )
-        rows = [fabric_faults(spec, self, common) for spec in specs]
+        shared = self._shared()
+        rows = [fabric_faults(spec, name, self, shared) for name, spec in shared.specs.items()]
         found = tuple(row for row in rows if isinstance(row, FabricFaults))
         refused = tuple(row for row in rows if isinstance(row, tuple))
         if not found:
             raise InputError(f"{refused[0][0]}: {refused[0][1]}")
         if self.fail and all(isinstance(row.scenario, str) for row in found):
             raise InputError(f"--fail: {found[0].scenario}")
-        return FaultsAnswer(
-            inputs, priced.currency, found, refused, priced.lenders(sizing.speed_gbps)
+        prices, sizing, search = shared.books.prices, shared.sizing, shared.search
+        inputs = self.inputs(
+            hb_size=sizing.hb_size,
+            model=self.model if search else None,
+            batch=search.training.batch if search else None,
+            fabrics=[spec.name for spec in shared.specs.values()],
+            switches_per_rack=self.switches_per_rack if self.gpus_per_rack else None,
+            groups=str(self.groups) if self.groups else None,
+            link_gbps=sizing.speed_gbps,
+            set=shared.replaced,
+        )
+        lenders = prices.lenders(sizing.speed_gbps)
+        return FaultsAnswer(inputs, prices.currency, found, refused, lenders)
+
+    def _shared(self) -> Shared:
+        """Read the files, size the cluster, and set up the search for plans."""
+        reader = CatalogReader(self.catalog, self.overrides)
+        on = reader.load(ACCELERATORS, self.accelerator)
+        trained, assumptions = self.trained(reader)
+        training = Training.on(on, trained, assumptions, batch=self.batch) if self.timing else None
+        power, cabling = (
+            str(default_of("cost", name, self.catalog)) for name in ("power", "cabling")
+        )
+        return Shared(
+            specs={name: reader.load(FABRICS, name) for name in self.fabrics or DEFAULT_FABRICS},
+            sizing=self.sized(on),
+            search=self.search(training) if training else None,
+            hall=reader.named(FLOOR_PLANS, self.floor_plan),
+            options=self._forecast(),
+            book=reader.load(FAILURE_BOOKS, self.failures),
+            books=read_books(reader, self.prices, power, cabling),
+            circuit=reader.load(SWITCHES, CIRCUIT_SWITCH),
+            replaced=reader.replaced(),
         )
 
     def risk_groups(self, graph: FabricGraph, hall: FloorPlan | None) -> tuple[RiskGroups, ...]:
@@ -262,26 +259,21 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
             idle_domains=self.spare_domains,
         )
 
-    def _yearly_costs(self, given: Mapping[str, str], sizing: Sizing) -> dict[str, float]:
-        """Annuity and energy of each network that has a bill [currency a year]."""
-        found: dict[str, float] = {}
-        for name, fabric in given.items():
-            try:
-                answer = self.part(
-                    Cost,
-                    apart=("spares", "years", "floor_plan"),
-                    hb_size=sizing.hb_size,
-                    fabrics=(fabric,),
-                    overrides={
-                        key: text
-                        for key, text in (self.overrides or {}).items()
-                        if key.partition(".")[0] in COST_ROLES | {name}
-                    },
-                ).ask()
-            except NetplanError:
-                continue  # its price is not the question here
-            found |= {bill.name: bill.life.per_year.base for bill in answer.bills}
-        return found
+    def yearly_cost(self, fabric: str, spec: FabricSpec, hb_size: int) -> float | None:
+        """Annuity and energy of a network [currency a year]; None without a bill."""
+        roles = COST_ROLES | {spec.name}
+        replaced = (self.overrides or {}).items()
+        asked = self.part(
+            Cost,
+            apart=("spares", "years", "floor_plan"),
+            hb_size=hb_size,
+            fabrics=(fabric,),
+            overrides={key: text for key, text in replaced if key.partition(".")[0] in roles},
+        )
+        try:
+            return asked.ask().bills[0].life.per_year.base
+        except NetplanError:
+            return None  # its price is not the question here
 
 
 faults = asks(Faults)
@@ -304,9 +296,9 @@ def training_matrix(subject: Subject) -> TrafficMatrix | None:
 
 
 def fabric_faults(
-    spec: FabricSpec, question: Faults, shared: Shared
+    spec: FabricSpec, name: str, question: Faults, shared: Shared
 ) -> FabricFaults | tuple[str, str]:
-    """One fabric under failures, or its name and why it cannot be built."""
+    """One fabric, asked for by a name, under failures; or its name and why it cannot be built."""
     try:
         fabric = build_fabric(spec, shared.sizing)
     except InputError as error:
@@ -315,40 +307,56 @@ def fabric_faults(
     sizing = replace(shared.sizing, hb_size=fabric.sizing.hb_size)
     subject = Subject(spec, sizing, fabric, shared.search, question.spare_domains)
     groups = question.risk_groups(subject.graph, shared.hall)
-    inventory = Inventory(subject.graph, groups)
+    singles, scenario = _failures(subject, Inventory(subject.graph, groups), question)
+    # With forwarding one GPU has no port of its own.
+    forwarding = next((one.impact for one in singles if one.kind == "nic"), None)
+    ways = recoveries(
+        subject,
+        shared.books,
+        shared.circuit,
+        forwarding.iteration_time_s if forwarding else None,
+    )
     failing = group_failures(subject.graph, groups, shared.book, end=question.rates)
-    singles, scenario = _failures(subject, inventory, question)
-    cut_off = {one.kind: one.impact.gpus_cut_off for one in singles}
-    intact = subject.intact
+    cost = question.yearly_cost(name, spec, shared.sizing.hb_size)
+    cut_off, forecast = _years(fabric, singles, failing, shared=shared, cost_per_year=cost)
     return FabricFaults(
         name=spec.name,
         title=spec.title,
         switches=fabric.switches,
         links=fabric.link_count,
         transceivers=fabric.transceivers,
-        iteration_time_s=intact.plans[0].iteration_time_s if intact else None,
+        iteration_time_s=subject.intact.plans[0].iteration_time_s if subject.intact else None,
         scenario=scenario,
         singles=singles,
-        recoveries=recoveries(
-            subject,
-            shared.books,
-            shared.circuit,
-            # With forwarding one GPU has no port of its own.
-            next((one.impact.iteration_time_s for one in singles if one.kind == "nic"), None),
-        ),
-        gpus_cut_off_per_year=_cut_off_per_year(fabric, cut_off, shared)
-        + sum(kind.gpus_cut_off_per_year for kind in failing),
-        forecast=reliability_forecast(
-            fabric,
-            shared.book,
-            shared.options,
-            cost_per_year=shared.yearly.get(spec.name),
-            # Units whose failure cuts off no GPU are those of designs with several planes.
-            survived=frozenset(one for one, kind in KIND_OF_UNIT.items() if cut_off.get(kind) == 0),
-            groups=failing,
-        ),
+        recoveries=ways,
+        gpus_cut_off_per_year=cut_off,
+        forecast=forecast,
         notes=(*_plain_notes(subject), *(_rate_note(kind, shared.book) for kind in failing)),
     )
+
+
+def _years(
+    fabric: Fabric,
+    singles: Sequence[Single],
+    failing: Sequence[GroupFailures],
+    *,
+    shared: Shared,
+    cost_per_year: float | None,
+) -> tuple[float, ReliabilityForecast]:
+    """GPUs that lose their port in a year, and what failures cost the job over the years."""
+    cut_off = {one.kind: one.impact.gpus_cut_off for one in singles}
+    # Units whose failure cuts off no GPU are those of designs with several planes.
+    survived = frozenset(one for one, kind in KIND_OF_UNIT.items() if cut_off.get(kind) == 0)
+    forecast = reliability_forecast(
+        fabric,
+        shared.book,
+        shared.options,
+        cost_per_year=cost_per_year,
+        survived=survived,
+        groups=failing,
+    )
+    in_groups = sum(kind.gpus_cut_off_per_year for kind in failing)
+    return _cut_off_per_year(fabric, cut_off, shared) + in_groups, forecast
 
 
 def _plain_notes(subject: Subject) -> Iterator[str]:

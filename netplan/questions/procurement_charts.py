@@ -6,6 +6,9 @@ and the dark mode and print; only the marks have colours of their own, fit for b
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
+
+from msgspec import Struct
 
 from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.materials import Category
@@ -88,36 +91,29 @@ def speed_chart(
 ) -> Chart | None:
     """Iteration time against price; None if no fabric with a bill was timed."""
     money = answer.scale
-    bills = [bill for bill in answer.bills if bill.name in times_s]
-    if not bills:
+    points = _points([bill for bill in answer.bills if bill.name in times_s], times_s, money)
+    if not points:
         return None
-    points = _points(bills, times_s, money)
-    first = [shared[0] for shared in points]
-    times = [times_s[bill.name] for bill in first]
+    times = [point.time_s for point in points]
+    prices = [point.price for point in points]
     margin = 0.1 * max(times)  # so that differences of a few percent can be seen
-    # Neighbours carry their names above and below in turn, so that these do not meet.
-    places = ["top center" if number % 2 else "bottom center" for number in range(len(points))]
-    marked = [any(bill.name == chosen for bill in shared) for shared in points]
     data = marks(
         "scatter",
-        [bill.capital.base / money.factor for bill in first],
+        [price.base / money.factor for price in prices],
         times,
         [
-            hover(
-                *(bill.name for bill in shared),
-                f"{times_s[shared[0].name]:.3f} s an iteration",
-                _amounts(shared[0].capital, money),
-            )
-            for shared in points
+            hover(*point.names, f"{point.time_s:.3f} s an iteration", _amounts(point.price, money))
+            for point in points
         ],
         mode="markers+text",
-        text=[_names(shared, chosen) for shared in points],
-        textposition=places,
+        text=[point.label(chosen) for point in points],
+        # Neighbours carry their names above and below in turn, so that these do not meet.
+        textposition=[place for _, place in zip(points, cycle(("bottom center", "top center")))],
         cliponaxis=False,
-        marker={"size": 13, "color": [ACCENT if mark else GREY for mark in marked]},
-        error_x=_error([bill.capital for bill in first], money),
+        marker={"size": 13, "color": [ACCENT if chosen in one.names else GREY for one in points]},
+        error_x=_error(prices, money),
     )
-    top = 1.25 * max(bill.capital.high for bill in first) / money.factor
+    top = 1.25 * max(price.high for price in prices) / money.factor
     layout: Json = {
         "xaxis": {"title": {"text": f"Price, {money.title}"}, "range": [0, top]},
         "yaxis": {
@@ -129,22 +125,27 @@ def speed_chart(
     return Chart("speed", "Iteration time against price", SCATTER_PX, (data,), layout)
 
 
-def _points(
-    bills: Sequence[FabricBill], times_s: Mapping[str, float], money: Scale
-) -> list[list[FabricBill]]:
+class Point(Struct, frozen=True):
+    """Fabrics that look the same: their price, and time of an iteration [s]."""
+
+    names: list[str]
+    price: Range
+    time_s: float
+
+    def label(self, chosen: str) -> str:
+        """The chosen fabric if it is there, else the first, and how many more."""
+        name = chosen if chosen in self.names else self.names[0]
+        more = f" and {len(self.names) - 1} more" if len(self.names) > 1 else ""
+        return chart_label(name, 18) + more
+
+
+def _points(bills: Sequence[FabricBill], times_s: Mapping[str, float], money: Scale) -> list[Point]:
     """Fabrics from left to right; those that look the same share a point."""
-    found: dict[tuple[str, str], list[FabricBill]] = {}
+    found: dict[tuple[str, str], Point] = {}
     for bill in sorted(bills, key=lambda bill: bill.capital.base):
         key = (_amounts(bill.capital, money), f"{times_s[bill.name]:.3f}")
-        found.setdefault(key, []).append(bill)
+        found.setdefault(key, Point([], bill.capital, times_s[bill.name])).names.append(bill.name)
     return list(found.values())
-
-
-def _names(bills: Sequence[FabricBill], chosen: str) -> str:
-    """Label of a point: the chosen fabric if it is there, else the first, and how many more."""
-    name = next((bill.name for bill in bills if bill.name == chosen), bills[0].name)
-    more = f" and {len(bills) - 1} more" if len(bills) > 1 else ""
-    return chart_label(name, 18) + more
 
 
 def _category(bill: FabricBill, key: str) -> float:

@@ -34,6 +34,7 @@ from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.clos import (
     ClosCounts,
     FatTree,
+    LeafPorts,
     TreeTier,
     ceil_div,
     clos_counts,
@@ -186,30 +187,17 @@ def _fabric(
     ratio: float,
 ) -> Fabric:
     """Assemble a fabric from its counts and the tiers that may bind."""
-    built, bound = counts
-    tiers, links = clos_parts(built, bound, spec.host_medium)
-    notes = list(spec.notes)
-    ports = leaf_ports(sizing.radix, ratio)
+    tiers, links = clos_parts(*counts, spec.host_medium)
     rate = sizing.network_bytes_per_s * spec.planes
+    notes = list(spec.notes)
     if spec.planes > 1:
         notes.append(
             f"{spec.planes} planes: every GPU has one port of {sizing.speed_gbps:g} Gb/s in each,"
             f" and a switch {sizing.radix} such ports."
         )
-    if built.tiers > 1 and ratio > 1:
-        if binding:
-            notes.append(
-                f"Leaves have {ports.down} ports down and {ports.up} up: where all of a leaf's"
-                " traffic leaves it, it runs at"
-                f" 1/{ports.oversubscription:.3g} of the port rate."
-            )
-        else:
-            notes.append(
-                f"Oversubscribed {ports.down}:{ports.up}, but rails lie under single leaves:"
-                " traffic along rails keeps the full rate."
-            )
-    elif ratio > 1:
-        notes.append("One tier of switches: there is no uplink to oversubscribe.")
+    if ratio > 1:
+        ports = leaf_ports(sizing.radix, ratio)
+        notes.append(_thinned(ports, tiers=len(tiers), binds=bool(binding)))
     levels: tuple[Level, ...] = (
         hb_level(spec, sizing),
         network_level(sizing, max(1, sizing.full_domains), rate, binding),
@@ -224,6 +212,21 @@ def _fabric(
         levels=levels,
         network="rail-only" if spec.family == "rail-only" else "any-to-any",
         notes=tuple(notes),
+    )
+
+
+def _thinned(ports: LeafPorts, *, tiers: int, binds: bool) -> str:
+    """What the oversubscription of leaves does."""
+    if tiers == 1:
+        return "One tier of switches: there is no uplink to oversubscribe."
+    if not binds:
+        return (
+            f"Oversubscribed {ports.down}:{ports.up}, but rails lie under single leaves:"
+            " traffic along rails keeps the full rate."
+        )
+    return (
+        f"Leaves have {ports.down} ports down and {ports.up} up: where all of a leaf's"
+        f" traffic leaves it, it runs at 1/{ports.oversubscription:.3g} of the port rate."
     )
 
 
