@@ -55,7 +55,7 @@ class Priced(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """The fabric as the command line prints it in JSON; without a bill all is empty."""
-        bill, amounts = self.bill, {key: amount(self.bill, at) for key, at in AMOUNTS.items()}
+        bill, amounts = self.bill, {key: value_at(self.bill, at) for key, at in AMOUNTS.items()}
         cost, drivers = (bill.cost, bill.drivers) if bill else (None, ())
         return {
             "fabric": self.name,
@@ -239,7 +239,9 @@ class CostAnswer(Answer):
         columns: list[Column[tuple[FabricBill, Driver]]] = [
             column("fabric", "0.name"),
             column("part", lambda row: part_words(row[1].part), title="Part", form="prose"),
-            column("share", lambda row: row[1].amount / row[0].capital.base, title="of price"),
+            column(
+                "share", lambda row: row[1].amount / (row[0].capital.base or 1.0), title="of price"
+            ),
             column(money("at_low", "total at low"), "1.at_low", mark=_unstated("low")),
             column(money("at_high", "at high"), "1.at_high", mark=_unstated("high")),
             column(money("swing", "swing"), "1.swing"),

@@ -171,8 +171,12 @@ class Procurement(Answer):
         recommended = self.recommendation
         tied = recommended.verdict.tied if recommended.verdict else ()
         name = recommended.fabric or next(iter(tied), "")
-        cheapest = min(self.cost.bills, key=lambda bill: (bill.capital.base, bill.name))
-        return next((bill for bill in self.cost.bills if bill.name == name), cheapest)
+        others = [row.name for row in self.comparison.rows if row.built_with]
+
+        def place(bill: FabricBill) -> tuple[bool, bool, bool, float]:
+            return bill.name != name, not bill.complete, bill.name in others, bill.capital.base
+
+        return min(self.cost.bills, key=place)
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan report procurement --format json``."""
@@ -301,7 +305,7 @@ def _drivers(answer: Procurement) -> Iterator[Section]:
         said = f"{said} is the price to negotiate first."
         bare = [one for one in answer.chosen.drivers if one.stated != BOTH_ENDS]
         if bare:
-            total = answer.chosen.capital.base
+            total = answer.chosen.capital.base or 1.0
             told = listed(
                 [
                     f"{part_words(one.part)} ({one.stated}, {100 * one.amount / total:.0f} % of the"
@@ -348,9 +352,6 @@ def _training_run(answer: Procurement) -> Iterator[Section]:
     unit, (tokens, whose) = answer.cost.currency, answer.run_tokens
     bills = {bill.name: bill for bill in answer.cost.bills}
 
-    def unbound(run: TrainingRun) -> bool:
-        return no_high(bills[run.fabric])
-
     def lacking(run: TrainingRun) -> tuple[str, str]:
         return ("≥ " if bills[run.fabric].quote.unpriced else ""), ""
 
@@ -362,9 +363,9 @@ def _training_run(answer: Procurement) -> Iterator[Section]:
         _told("iterations", form="count"),
         _told("days", form="fixed", digits=1),
         replace(run_cost, mark=lacking),
-        _range("cost", whole, unbound),
+        _range("cost", whole, lambda run: no_high(bills[run.fabric])),
         replace(each, mark=lacking),
-        _range("price_per_pflops", whole, unbound),
+        _range("price_per_pflops", whole, lambda run: no_high(bills[run.fabric])),
     ]
     billions = float(f"{tokens / 1e9:.3g}")
     said = (
@@ -402,7 +403,8 @@ def _bill(answer: Procurement) -> Iterator[Section]:
     said = f"{bill.title}. Every cable end has a port of the right speed and form."
     if spares:
         said += f" Spares of {', '.join(spares)} are included, rounded up line by line."
-    yield Heading(f"What to order: {bill.name}", (said,), "bill")
+    what = "What to order" if answer.recommendation.fabric else "The cheapest, in full"
+    yield Heading(f"{what}: {bill.name}", (said,), "bill")
     yield bill_table(bill, Scale(1.0, answer.cost.currency, 0), "", places=True)
     yield Paragraph(f"Not on the bill: {'; '.join(answer.cost.left_out)}.", "quiet")
 

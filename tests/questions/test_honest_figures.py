@@ -129,6 +129,17 @@ def test_ports_bandwidth_and_modules_are_in_the_tables(accelerator: str, gpus: i
     assert {"ports", "GB/s", "modules"} <= set(heads.split())
 
 
+def test_a_report_without_a_recommendation_shows_a_bill_that_is_whole() -> None:
+    # Nothing trains; nothing of torus-3d has a price, and dgx-2 is built with V100.
+    answer = netplan.procurement(
+        gpus=256, radix=64, accelerator="h100-80gb", fabrics=("torus-3d", "dgx-2", "rail-only")
+    )
+    assert answer.recommendation.fabric is None
+    assert answer.chosen.name == "rail-only"
+    assert "The cheapest, in full: rail-only" in answer.text(120)
+    assert "What to order" not in answer.text(120)
+
+
 def test_parts_for_nothing() -> None:
     free = {f"prices.prices.{part}@400.base": "0" for part in ("switch_port", "transceiver")}
     free["prices.prices.nic_port@400.base"] = "0"
@@ -138,4 +149,7 @@ def test_parts_for_nothing() -> None:
         answer = netplan.compare(**asked, rule=rule)
         assert answer.verdict is not None
         assert "rail-only" in (answer.verdict.fabric, *answer.verdict.tied)
-        assert netplan.procurement(**asked, rule=rule).recommendation.verdict is not None
+        bought = netplan.procurement(**asked, rule=rule)
+        assert bought.recommendation.verdict is not None
+        assert "rail-only" in bought.text(100)
+        assert "rail-only" in bought.cost.csv()
