@@ -85,10 +85,15 @@ class Tier(Struct, frozen=True):
         return self.spread[-1]
 
     @property
-    def period(self) -> int:
-        """Groups after which the next rank begins with a group, as the first one does [1]."""
+    def whole_domains(self) -> bool:
+        """Whether no two groups share an HB domain."""
+        return not self.by_rank and not bool((self.starts[:-1] % self.ranks).any())
+
+    @property
+    def turns(self) -> int:
+        """How often the groups lie over as many ranks in the same way [1]."""
         whole = self.by_rank and self.spread[0] == self.ranks * self.domains
-        return self.groups // math.gcd(self.ranks, *self.spread[1:]) if whole else self.groups
+        return math.gcd(self.ranks, *self.spread[1:]) if whole else 1
 
     def at_work(self, domains: Ints | int, ranks: Ints | int, groups: slice = slice(None)) -> Ints:
         """GPUs that work before each group, and before the end of the last of all [1].

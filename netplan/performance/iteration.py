@@ -150,7 +150,7 @@ def _synchronisation(
 
 
 def _group(placements: Placements, dimensions: Sequence[str]) -> Group:
-    return group_of(placements, *(DIMENSIONS.index(name) for name in dimensions))
+    return group_of(placements, *(DIMENSIONS.index(name) for name in dimensions), whole=True)
 
 
 def _exposed_s(collective_s: Floats, pass_s: Floats, rest: Floats) -> Floats:

@@ -279,7 +279,7 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
 faults = asks(Faults)
 
 
-PATTERNS = Patterns(tensor="hierarchical", context="hierarchical", data="hierarchical")
+PATTERNS = Patterns.of_algorithm("hierarchical")
 """Pairs of GPUs that collectives use, as in `netplan.loads`."""
 
 

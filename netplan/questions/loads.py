@@ -321,7 +321,8 @@ def _collectives(run: PlacedRun, graph: FabricGraph, routing: Routing) -> Iterat
     network = Network(run.fabric.levels, used, run.setting.mode)
     placements = Placements.of(run.placement)
     for use in run.collectives:
-        group = group_of(placements, *(DIMENSIONS.index(name) for name in use.dimensions))
+        over = (DIMENSIONS.index(name) for name in use.dimensions)
+        group = group_of(placements, *over, whole=True)
         # An all_reduce of the iteration is a reduce_scatter and an all_gather.
         whole = use.collective == "all_reduce"
         kind: CollectiveKind = "all_gather" if whole else use.collective
@@ -334,6 +335,7 @@ def _collectives(run: PlacedRun, graph: FabricGraph, routing: Routing) -> Iterat
             run.placement.splits(*use.dimensions),
             data_bytes=use.data_bytes,
             any_to_any=run.fabric.network == "any-to-any",
+            port_bytes_per_s=run.fabric.sizing.network_bytes_per_s,
         )
         yield CollectiveLoad(
             kind=use.kind,

@@ -328,5 +328,5 @@ class RunQuestion(PlanQuestion[AnswerT_co]):
         timed = found.plans[0]
         setting = found.setting_of(timed)
         inputs = self.inputs_of(case, setting)
-        patterns = Patterns(tensor=self.algorithm, context=self.algorithm, data=self.algorithm)
+        patterns = Patterns.of_algorithm(self.algorithm)
         return PlacedRun(inputs, case.spec, case.fabric, setting, timed, patterns)

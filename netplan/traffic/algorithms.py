@@ -53,7 +53,7 @@ from numpy.typing import ArrayLike
 from netplan.arrays import Amount, Bools, Counts, Floats, Ints
 from netplan.errors import InputError
 from netplan.levels import LINKS_PER_STEP, Level, LevelKind
-from netplan.traffic.leaves import collective_slowdown
+from netplan.traffic.leaves import Working, collective_slowdown
 from netplan.workloads.operations import CollectiveKind
 
 Collective = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all"]
@@ -247,6 +247,8 @@ class Span(NamedTuple):
         Members M below this level, who share the message [1].
     ring
         Members of a ring that runs through all levels at once; None if it stays in this one [1].
+    working
+        GPUs below each member of the level, and its members, that work; None counts all [1].
     """
 
     level: AnyLevel
@@ -254,6 +256,7 @@ class Span(NamedTuple):
     stride: Amount = 1.0
     inside: Amount = 1.0
     ring: Floats | None = None
+    working: Working | None = None
 
 
 class _Charge(NamedTuple):
@@ -298,7 +301,8 @@ def level_span_time(kind: CollectiveKind, span: Span, method: AnyMethod) -> Leve
     if kind != "all_to_all":  # whose every member sends to all, whoever lies below
         rate = span.inside * rate
     if isinstance(level, Level) and level.tiers:
-        rate = rate / collective_slowdown(kind, level, span.members, np.asarray(span.stride))
+        stride = np.asarray(span.stride)
+        rate = rate / collective_slowdown(kind, level, span.members, stride, span.working)
     slope = carried / (rate * links)
     if level.kind == "switch" and method.forwarding == "store_and_forward":
         slope = slope + relay / rate

@@ -30,6 +30,7 @@ from msgspec import Struct
 
 from netplan.errors import InputError
 from netplan.levels import Level, gpu_count
+from netplan.records import replace
 from netplan.traffic.algorithms import Collective, check_choice, check_number
 
 Fabric = Literal["rail-only", "rail-optimized"]
@@ -149,6 +150,7 @@ def group_bound(
     *,
     data_bytes: float,
     any_to_any: bool,
+    port_bytes_per_s: float = 0.0,
 ) -> LowerBound:
     """Bound of a collective that all groups of some GPUs of a fabric run at once.
 
@@ -162,6 +164,9 @@ def group_bound(
         Members of a group in each level [1].
     any_to_any
         Whether the network joins all GPUs, not only those of a rail.
+    port_bytes_per_s
+        Rate of a network port: some GPUs send at that where all together cannot, as the levels of a
+        dragonfly have it [B/s].
 
     Examples
     --------
@@ -169,10 +174,18 @@ def group_bound(
     >>> group_bound("all_gather", levels, (1, 4), data_bytes=1e9, any_to_any=True).bound_s
     0.03
     """
-    own = [_of_group(level, here) for level, here in zip(levels, members, strict=True)]
+    domain, *network = levels
+    least = [domain, *(_at_least(level, port_bytes_per_s) for level in network)]
+    own = [_of_group(level, here) for level, here in zip(least, members, strict=True)]
     switched = [level.kind for level in own if level.size > 1][-1:] == ["switch"]
     fabric: Fabric = "rail-optimized" if any_to_any and switched else "rail-only"
     return lower_bound(operation, own, data_bytes=data_bytes, fabric=fabric)
+
+
+def _at_least(level: Level, bytes_per_s: float) -> Level:
+    """Level with at least so much bandwidth out of one GPU."""
+    more = bytes_per_s / level.gpu_bytes_per_s if level.size > 1 else 1.0
+    return replace(level, link_bytes_per_s=level.link_bytes_per_s * max(1.0, more))
 
 
 def _of_group(level: Level, members: int) -> Level:

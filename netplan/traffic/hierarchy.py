@@ -59,7 +59,7 @@ from netplan.traffic.algorithms import (
     level_span_time,
     plain,
 )
-from netplan.traffic.leaves import hop_slowdowns
+from netplan.traffic.leaves import Working, hop_slowdowns
 from netplan.traffic.placement import PIPELINE, Placements
 from netplan.workloads.operations import CollectiveKind, Mode
 
@@ -74,10 +74,20 @@ _SHARED: dict[Schedule, tuple[CollectiveKind, ...]] = {
 
 
 class Group(Struct, frozen=True, eq=False):
-    """Members of one communicator at each level, ``stride`` apart; (levels, groups) [1]."""
+    """Members of one communicator at each level, ``stride`` apart; (levels, groups) [1].
+
+    ``working`` are the members of each level that work, whoever's they are; None counts all [1].
+    """
 
     members: Ints
     stride: Ints
+    working: Ints | None = None
+
+    def at_work(self, level: int) -> Working | None:
+        """GPUs below each member of a level, and its members, that work; None counts all [1]."""
+        if self.working is None:
+            return None
+        return Working(self.working[:level].prod(axis=0), self.working[level])
 
 
 def group_time(
@@ -130,8 +140,12 @@ def _level_times(
     members = [np.asarray(here, dtype=np.float64) for here in every]
     ring = np.asarray(math.prod(members)) if schedule == "flat_ring" else None
     inside: Amount = 1.0
-    for level, here, stride, method in zip(levels, members, strides, methods, strict=True):
-        span = Span(level, here, stride, inside, ring)
+    each = enumerate(zip(levels, members, strides, methods, strict=True))
+    for at, (level, here, stride, method) in each:
+        working = None
+        if group is not None and isinstance(level, Level) and level.tiers:
+            working = group.at_work(at)
+        span = Span(level, here, stride, inside, ring, working)
         yield level_span_time(kind, span, method)
         if kind in _SHARED[schedule]:
             inside = inside * here
@@ -224,8 +238,10 @@ class Communication(Struct, frozen=True):
     bandwidth_efficiency: float = 1.0
 
 
-def group_of(placements: Placements, *dimensions: int) -> Group:
+def group_of(placements: Placements, *dimensions: int, whole: bool = False) -> Group:
     """The GPUs that differ only in these dimensions; groups over those before lie in between.
+
+    Placements that are ``whole``, with all degrees of their plans, tell which GPUs work.
 
     Examples
     --------
@@ -239,7 +255,9 @@ def group_of(placements: Placements, *dimensions: int) -> Group:
     for at in sorted({*range(min(dimensions), max(dimensions))} - {*dimensions}):
         beyond = degrees[:, [one for one in dimensions if one > at]].prod(axis=1)
         stride = np.where(beyond > 1, stride * degrees[:, at], stride)
-    return Group(members, stride)
+    if not whole or placements.sizes is None:
+        return Group(members, stride)
+    return Group(members, stride, degrees.prod(axis=1))
 
 
 class Network(Struct, frozen=True):
@@ -282,7 +300,7 @@ class Network(Struct, frozen=True):
         Mode ``published-code`` repeats a slip of the 4D model's code: if stages share the innermost
         level, hops on the other levels are free.
         """
-        group = group_of(placements, PIPELINE)
+        group = group_of(placements, PIPELINE, whole=True)
         stages = group.members
         hops = (stages - 1) * (placements.totals[PIPELINE] // np.cumprod(stages, axis=0))
         if self.mode == "published-code":
@@ -307,7 +325,9 @@ class Network(Struct, frozen=True):
         for at, level in enumerate(self.levels):
             if level.tiers:
                 stages, stride = pipeline.members[at], pipeline.stride[at]
-                mean[at], crossing[at] = hop_slowdowns(level, stages, stride)
+                working, inside = pipeline.at_work(at), pipeline.members[:at].prod(axis=0)
+                slower = hop_slowdowns(level, stages, stride, working, inside=inside)
+                mean[at], crossing[at] = slower
         return mean, crossing
 
 

@@ -27,15 +27,15 @@ Gathers and reductions cross as rings do, whichever algorithm is named. All this
 leaves too; the slowest tier counts. Left out: links shared by different collectives.
 """
 
+import math
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.levels import Level, Tier
-from netplan.traffic.placement import distinct
 from netplan.workloads.operations import CollectiveKind
 
 _Traffic = Literal["ring", "hop", "all_to_all"]
@@ -47,10 +47,23 @@ AT_ONCE = 1 << 18
 """Groups of GPUs times groups of a tier that are looked at together, which bounds the memory."""
 
 
+class Working(NamedTuple):
+    """How many work, whoever's members they are: ranks of an HB domain, domains of a level [1]."""
+
+    ranks: Ints
+    domains: Ints
+
+
 def collective_slowdown(
-    kind: CollectiveKind, level: Level, members: Floats, stride: Floats
+    kind: CollectiveKind,
+    level: Level,
+    members: Floats,
+    stride: Floats,
+    working: Working | None = None,
 ) -> Floats:
     """How much longer a collective takes where it crosses the leaves of a level [1].
+
+    All GPUs work, if nothing else is said; those that are left beyond whole groups do not.
 
     Examples
     --------
@@ -62,24 +75,34 @@ def collective_slowdown(
     >>> collective_slowdown("all_gather", level, members, stride)
     array([1., 4.])
     """
-    pairs = _Pairs.of(members, stride)
+    groups = _groups(level, members, stride, working)
     what: _Traffic = "all_to_all" if kind == "all_to_all" else "ring"
-    found = _slowdown(level, what, pairs.members.tobytes(), pairs.stride.tobytes())
-    return found[pairs.of_group]
+    return _slowdown(level, what, groups.tobytes()).reshape(groups.shape[1:])
 
 
 @lru_cache(maxsize=128)
-def _slowdown(level: Level, what: _Traffic, members: bytes, stride: bytes) -> Floats:
+def _slowdown(level: Level, what: _Traffic, groups: bytes) -> Floats:
     """How much longer, cached: a gather and a reduction of the same groups cross alike."""
-    m, s = (np.frombuffer(one, dtype=np.int64) for one in (members, stride))
-    slowest = np.ones(len(m))
+    rows = np.frombuffer(groups, dtype=np.int64).reshape(4, -1)
+    slowest = np.ones(rows.shape[1])
     for tier in level.tiers:
-        slowest = _slower(tier, what, _Line.of(tier, level.size, m, s), slowest)
+        slowest = _slower(tier, what, _Line.of(tier, rows), slowest)
     return slowest
 
 
-def hop_slowdowns(level: Level, stages: Ints, stride: Ints) -> tuple[Floats, Floats]:
+def hop_slowdowns(
+    level: Level,
+    stages: Ints,
+    stride: Ints,
+    working: Working | None = None,
+    *,
+    inside: Ints | int = 1,
+) -> tuple[Floats, Floats]:
     """How much longer transfers between stages take: on average, and those that cross [1].
+
+    Of ``inside`` stages of a pipeline in each domain one sends to the next domain, and so does one
+    in as many of its GPUs. Where a leaf may hold those alone that send, all count: the time is too
+    long then by a factor of up to ``inside``.
 
     Examples
     --------
@@ -90,71 +113,54 @@ def hop_slowdowns(level: Level, stages: Ints, stride: Ints) -> tuple[Floats, Flo
     >>> [float(slow[0]) for slow in hop_slowdowns(level, sixteen, two)]
     [1.2, 2.0]
     """
-    pairs = _Pairs.of(stages, stride)
-    mean, slowest = np.ones((2, pairs.count))
+    ranks, domains = working or _all_work(level)
+    if all(tier.whole_domains for tier in level.tiers):
+        ranks = np.maximum(ranks // np.asarray(inside), 1)
+    groups = _groups(level, stages, stride, Working(ranks, domains))
+    mean, slowest = np.ones((2, *groups.shape[1:]))
     for tier in level.tiers:
         # What crosses a pod crosses a leaf, and pays the slower of the two.
-        line = _Line.of(tier, level.size, pairs.members, pairs.stride)
+        line = _Line.of(tier, groups)
         slower = _slower(tier, "hop", line, slowest)
-        mean += pairs.crossing_share(tier) * (slower - slowest)
+        mean += line.crossing_share(tier) * (slower - slowest)
         slowest = slower
-    return mean[pairs.of_group], slowest[pairs.of_group]
+    return mean, slowest
 
 
-class _Pairs(Struct, frozen=True, eq=False):
-    """The different numbers of members and strides among groups, each of shape (pairs,) [1]."""
+def _all_work(level: Level) -> Working:
+    return Working(np.array(level.tiers[0].ranks), np.array(level.size))
 
-    members: Ints
-    stride: Ints
-    of_group: Ints
 
-    @classmethod
-    def of(cls, members: Floats | Ints, stride: Floats | Ints) -> "_Pairs":
-        """Find them among groups."""
-        both = np.stack(np.broadcast_arrays(members, stride)).astype(np.int64).reshape(2, -1)
-        first, of_group = distinct(both)
-        shape = np.broadcast_shapes(np.shape(members), np.shape(stride))
-        return cls(both[0, first], both[1, first], of_group.reshape(shape))
-
-    @property
-    def count(self) -> int:
-        """How many they are [1]."""
-        return len(self.members)
-
-    def crossing_share(self, tier: Tier) -> Floats:
-        """Share of the hops of all pipelines that cross [1].
-
-        At a border of leaves that lies b endpoints behind the beginning of a block, hops cross from
-        min(b, s, S - b) of them; where leaves are equal the b are multiples of a divisor of both.
-        """
-        several = self.members > 1
-        members = np.where(several, self.members, 2)
-        ends, groups = tier.spread[0], tier.groups
-        width = self.stride * (1 if tier.by_rank else tier.ranks)
-        block = width * members
-        step = np.gcd(ends // groups, block) if ends % groups == 0 else np.ones_like(block)
-        borders, near = block // step, -(-width // step) - 1
-        mean = (step * near * (near + 1) + width * (borders - 1 - 2 * near)) / borders
-        share = np.minimum(1.0, mean * groups / ends * members / (members - 1))
-        return np.where(several, share, 0.0)
+def _groups(
+    level: Level, members: Floats | Ints, stride: Floats | Ints, working: Working | None
+) -> Ints:
+    """Members and stride of groups, ranks and domains that work, shape (4, groups) [1]."""
+    ranks, domains = working or _all_work(level)
+    rows = np.stack(np.broadcast_arrays(members, stride, ranks, domains)).astype(np.int64)
+    block = rows[0] * rows[1]
+    rows[3] = rows[3] // block * block  # what is left beyond whole groups idles
+    return rows
 
 
 class _Line(Struct, frozen=True, eq=False):
-    """How groups of different kinds lie on the line of a tier, each of shape (kinds,) [1].
+    """How groups lie on the line of a tier, each of shape (groups,) [1].
 
-    ``stride`` places apart are the neighbours of a group, so many ``domains`` hold whole blocks.
+    The members of a group are ``stride`` places apart. Of the GPUs those of the first ``ranks`` of
+    the first ``domains`` work.
     """
 
     members: Ints
     stride: Ints
+    ranks: Ints
     domains: Ints
 
     @classmethod
-    def of(cls, tier: Tier, size: int, members: Ints, stride: Ints) -> "_Line":
-        """Lay groups that are so many domains apart on a line; what is left beyond blocks idles."""
-        block = members * stride
-        each = 1 if tier.by_rank else tier.ranks
-        return cls(members, stride * each, size // block * block)
+    def of(cls, tier: Tier, groups: Ints) -> "_Line":
+        """Lay groups that are so many domains apart on a line."""
+        members, stride, ranks, domains = groups
+        ranks = np.minimum(ranks, tier.ranks)
+        each = 1 if tier.by_rank else ranks
+        return cls(members, stride * each, ranks, domains)
 
     @property
     def block(self) -> Ints:
@@ -162,8 +168,17 @@ class _Line(Struct, frozen=True, eq=False):
         return self.members * self.stride
 
     def take(self, index: Ints) -> "_Line":
-        """Some of the kinds, as columns: a row has an entry for each."""
-        return _Line(*(one[index, None] for one in (self.members, self.stride, self.domains)))
+        """Some of the groups, as columns."""
+        whole = self.members, self.stride, self.ranks, self.domains
+        return _Line(*(one[index, None] for one in whole))
+
+    def widest(self, tier: Tier) -> Ints:
+        """No group of a tier has more GPUs that work [1]."""
+        ends = int(np.diff(tier.starts).max())
+        if tier.by_rank:
+            return np.full_like(self.ranks, ends)
+        domains, more = divmod(ends, tier.ranks)
+        return domains * self.ranks + np.minimum(more, self.ranks)
 
     def leaving(self, what: _Traffic, width: Ints) -> Floats:
         """Members among neighbours of a block whose traffic leaves them (table of this module)."""
@@ -176,13 +191,37 @@ class _Line(Struct, frozen=True, eq=False):
         found: Floats = pairs / np.maximum(m - 1, 1)
         return found
 
-    def most(self, what: _Traffic, width: int) -> Floats:
-        """The most that can leave a group of so many endpoints: one that is cut in its middle."""
+    def most(self, what: _Traffic, width: Ints) -> Floats:
+        """The most that can leave a group of so many GPUs: one that is cut in its middle [1]."""
         if what == "hop":
             ends: Floats = np.minimum(width, self.stride) * 1.0
             return ends
         held = np.minimum(width, self.block // 2 * 2)
         return self.leaving(what, held // 2) + self.leaving(what, held - held // 2)
+
+    def crossing_share(self, tier: Tier) -> Floats:
+        """Share of the hops of all pipelines that cross [1].
+
+        At a border of groups that lies b places behind the beginning of a block of S, hops cross
+        from min(b, s, S - b) of them. All b that may be are taken as equally frequent: where groups
+        are equal those that are multiples of a divisor of what a group holds, a block, and a rank.
+        """
+        several = self.members > 1
+        members = np.where(several, self.members, 2)
+        width, block = self.stride, self.stride * members
+        each, more = divmod(tier.spread[0], tier.groups)
+        per_place = np.full(len(block), tier.groups / tier.spread[0])
+        equal = np.full(len(block), more == 0)
+        held = np.full_like(block, math.gcd(each, tier.domains if tier.by_rank else 0))
+        if not tier.by_rank:
+            per_place *= tier.ranks / self.ranks
+            equal &= (each % tier.ranks == 0) | (self.ranks == tier.ranks)
+            held = held * self.ranks // tier.ranks
+        step = np.where(equal, np.gcd(held, block), 1)
+        borders, near = block // step, -(-width // step) - 1
+        mean = (step * near * (near + 1) + width * (borders - 1 - 2 * near)) / borders
+        share = np.minimum(1.0, mean * per_place * members / (members - 1))
+        return np.where(several, share, 0.0)
 
 
 def _slower(tier: Tier, what: _Traffic, line: _Line, slowest: Floats) -> Floats:
@@ -190,12 +229,12 @@ def _slower(tier: Tier, what: _Traffic, line: _Line, slowest: Floats) -> Floats:
 
     Few groups of a tier are looked at where one of them has as many crossing members as any can.
     """
-    most = line.most(what, int(np.diff(tier.starts).max())) / tier.links
+    most, period = line.most(what, line.widest(tier)) / tier.links, tier.groups // tier.turns
     slower = slowest.copy()
     to_do = np.flatnonzero((line.members > 1) & (most > slower))
     first, last = 0, LOOK_AT
-    while first < tier.period and len(to_do):
-        groups = slice(first, min(last, tier.period) + 1)
+    while first < period and len(to_do):
+        groups = slice(first, min(last, period) + 1)
         pieces = 1 + len(to_do) * (last - first) // AT_ONCE
         for some in np.array_split(to_do, pieces):
             found = _crossing(tier, what, line.take(some), groups) / tier.links
@@ -207,7 +246,7 @@ def _slower(tier: Tier, what: _Traffic, line: _Line, slowest: Floats) -> Floats:
 
 def _crossing(tier: Tier, what: _Traffic, line: _Line, groups: slice) -> Floats:
     """Members whose traffic crosses, of the group with most of them among some of a tier [1]."""
-    at = tier.at_work(line.domains, tier.ranks, groups)
+    at = tier.at_work(line.domains, line.ranks, groups)
     block, place = np.divmod(at, line.block)
     edges = line.leaving(what, place)
     width = np.diff(at)

@@ -38,6 +38,12 @@ class Patterns(Struct, frozen=True):
     data: Pattern = "ring"
     expert: Pattern = "direct"
 
+    @classmethod
+    def of_algorithm(cls, algorithm: Pattern) -> "Patterns":
+        """The same for all kinds; only experts, whose tokens go to all, send around no ring."""
+        expert = "direct" if algorithm == "ring" else algorithm
+        return cls(tensor=algorithm, context=algorithm, data=algorithm, expert=expert)
+
     def of(self, use: CollectiveUse) -> Pattern:
         """Pattern of one collective."""
         found: Pattern = getattr(self, use.kind)
