@@ -32,9 +32,8 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
-from msgspec import Struct
 
-from netplan.arrays import Floats, Ints
+from netplan.arrays import Amount, Counts, Floats, Ints
 from netplan.levels import Level, Tier
 from netplan.workloads.operations import CollectiveKind
 
@@ -75,7 +74,7 @@ def collective_slowdown(
     >>> collective_slowdown("all_gather", level, members, stride)
     array([1., 4.])
     """
-    groups = _groups(level, members, stride, working)
+    groups = _groups(members, stride, *(working or (level.tiers[0].ranks, level.size)))
     what: _Traffic = "all_to_all" if kind == "all_to_all" else "ring"
     return _slowdown(level, what, groups.tobytes()).reshape(groups.shape[1:])
 
@@ -113,10 +112,10 @@ def hop_slowdowns(
     >>> [float(slow[0]) for slow in hop_slowdowns(level, sixteen, two)]
     [1.2, 2.0]
     """
-    ranks, domains = working or _all_work(level)
+    ranks, domains = working or (level.tiers[0].ranks, level.size)
     if all(tier.whole_domains for tier in level.tiers):
         ranks = np.maximum(ranks // np.asarray(inside), 1)
-    groups = _groups(level, stages, stride, Working(ranks, domains))
+    groups = _groups(stages, stride, ranks, domains)
     mean, slowest = np.ones((2, *groups.shape[1:]))
     for tier in level.tiers:
         # What crosses a pod crosses a leaf, and pays the slower of the two.
@@ -127,22 +126,14 @@ def hop_slowdowns(
     return mean, slowest
 
 
-def _all_work(level: Level) -> Working:
-    return Working(np.array(level.tiers[0].ranks), np.array(level.size))
+def _groups(*rows: Amount | Counts) -> Ints:
+    """Members, stride, ranks and domains that work, of whole groups; shape (4, groups) [1]."""
+    found = np.stack(np.broadcast_arrays(*rows)).astype(np.int64)
+    found[3] -= found[3] % (found[0] * found[1])
+    return found
 
 
-def _groups(
-    level: Level, members: Floats | Ints, stride: Floats | Ints, working: Working | None
-) -> Ints:
-    """Members and stride of groups, ranks and domains that work, shape (4, groups) [1]."""
-    ranks, domains = working or _all_work(level)
-    rows = np.stack(np.broadcast_arrays(members, stride, ranks, domains)).astype(np.int64)
-    block = rows[0] * rows[1]
-    rows[3] = rows[3] // block * block  # what is left beyond whole groups idles
-    return rows
-
-
-class _Line(Struct, frozen=True, eq=False):
+class _Line(NamedTuple):
     """How groups lie on the line of a tier, each of shape (groups,) [1].
 
     The members of a group are ``stride`` places apart. Of the GPUs those of the first ``ranks`` of
@@ -159,44 +150,32 @@ class _Line(Struct, frozen=True, eq=False):
         """Lay groups that are so many domains apart on a line."""
         members, stride, ranks, domains = groups
         ranks = np.minimum(ranks, tier.ranks)
-        each = 1 if tier.by_rank else ranks
-        return cls(members, stride * each, ranks, domains)
+        return cls(members, stride if tier.by_rank else stride * ranks, ranks, domains)
 
     @property
     def block(self) -> Ints:
         """Places of a block [1]."""
         return self.members * self.stride
 
-    def take(self, index: Ints) -> "_Line":
-        """Some of the groups, as columns."""
-        whole = self.members, self.stride, self.ranks, self.domains
-        return _Line(*(one[index, None] for one in whole))
-
-    def widest(self, tier: Tier) -> Ints:
-        """No group of a tier has more GPUs that work [1]."""
-        ends = int(np.diff(tier.starts).max())
-        if tier.by_rank:
-            return np.full_like(self.ranks, ends)
-        domains, more = divmod(ends, tier.ranks)
-        return domains * self.ranks + np.minimum(more, self.ranks)
-
     def leaving(self, what: _Traffic, width: Ints) -> Floats:
         """Members among neighbours of a block whose traffic leaves them (table of this module)."""
         m, s = self.members, self.stride
-        if what != "all_to_all":
-            ends: Floats = np.minimum(np.minimum(width, s), self.block - width) * 1.0
-            return ends
-        held, more = np.divmod(width, s)
-        pairs = more * (held + 1) * (m - held - 1) + (s - more) * held * (m - held)
-        found: Floats = pairs / np.maximum(m - 1, 1)
-        return found
+        sending: Floats = np.minimum(np.minimum(width, s), self.block - width) * 1.0
+        if what == "all_to_all":
+            held, more = np.divmod(width, s)
+            pairs = more * (held + 1) * (m - held - 1) + (s - more) * held * (m - held)
+            sending = pairs / np.maximum(m - 1, 1)
+        return sending
 
-    def most(self, what: _Traffic, width: Ints) -> Floats:
-        """The most that can leave a group of so many GPUs: one that is cut in its middle [1]."""
+    def most(self, what: _Traffic, tier: Tier) -> Floats:
+        """The most that can leave a group of a tier, the widest one, cut in its middle [1]."""
+        width = int(np.diff(tier.starts).max())
+        domains, more = (0, width) if tier.by_rank else divmod(width, tier.ranks)
+        at_work = domains * self.ranks + (more if tier.by_rank else np.minimum(more, self.ranks))
+        half = self.block // 2
         if what == "hop":
-            ends: Floats = np.minimum(width, self.stride) * 1.0
-            return ends
-        held = np.minimum(width, self.block // 2 * 2)
+            return self.leaving(what, np.minimum(at_work, half))
+        held = np.minimum(at_work, half * 2)
         return self.leaving(what, held // 2) + self.leaving(what, held - held // 2)
 
     def crossing_share(self, tier: Tier) -> Floats:
@@ -206,22 +185,19 @@ class _Line(Struct, frozen=True, eq=False):
         from min(b, s, S - b) of them. All b that may be are taken as equally frequent: where groups
         are equal those that are multiples of a divisor of what a group holds, a block, and a rank.
         """
-        several = self.members > 1
-        members = np.where(several, self.members, 2)
-        width, block = self.stride, self.stride * members
-        each, more = divmod(tier.spread[0], tier.groups)
-        per_place = np.full(len(block), tier.groups / tier.spread[0])
-        equal = np.full(len(block), more == 0)
-        held = np.full_like(block, math.gcd(each, tier.domains if tier.by_rank else 0))
+        m, s, ranks, _ = self
+        held, more = divmod(tier.spread[0], tier.groups)
+        density: Amount = tier.groups / tier.spread[0]
+        each: Counts = math.gcd(held, tier.domains)
         if not tier.by_rank:
-            per_place *= tier.ranks / self.ranks
-            equal &= (each % tier.ranks == 0) | (self.ranks == tier.ranks)
-            held = held * self.ranks // tier.ranks
-        step = np.where(equal, np.gcd(held, block), 1)
-        borders, near = block // step, -(-width // step) - 1
-        mean = (step * near * (near + 1) + width * (borders - 1 - 2 * near)) / borders
-        share = np.minimum(1.0, mean * per_place * members / (members - 1))
-        return np.where(several, share, 0.0)
+            density = density * tier.ranks / ranks
+            whole = (held % tier.ranks == 0) | (ranks == tier.ranks)
+            each = np.where(whole, held * ranks // tier.ranks, 1)
+        step = np.gcd(each, self.block) if more == 0 else np.ones_like(s)
+        borders, near = self.block // step, -(-s // step) - 1
+        mean = (step * near * (near + 1) + s * (borders - 1 - 2 * near)) / borders
+        share: Floats = np.minimum(1.0, mean * density * m / np.maximum(m - 1, 1))
+        return share
 
 
 def _slower(tier: Tier, what: _Traffic, line: _Line, slowest: Floats) -> Floats:
@@ -229,7 +205,7 @@ def _slower(tier: Tier, what: _Traffic, line: _Line, slowest: Floats) -> Floats:
 
     Few groups of a tier are looked at where one of them has as many crossing members as any can.
     """
-    most, period = line.most(what, line.widest(tier)) / tier.links, tier.groups // tier.turns
+    most, period = line.most(what, tier) / tier.links, tier.groups // tier.turns
     slower = slowest.copy()
     to_do = np.flatnonzero((line.members > 1) & (most > slower))
     first, last = 0, LOOK_AT
@@ -237,7 +213,8 @@ def _slower(tier: Tier, what: _Traffic, line: _Line, slowest: Floats) -> Floats:
         groups = slice(first, min(last, period) + 1)
         pieces = 1 + len(to_do) * (last - first) // AT_ONCE
         for some in np.array_split(to_do, pieces):
-            found = _crossing(tier, what, line.take(some), groups) / tier.links
+            columns = _Line(*(one[some, None] for one in line))
+            found = _crossing(tier, what, columns, groups) / tier.links
             slower[some] = np.maximum(slower[some], found)
         to_do = to_do[slower[to_do] < most[to_do]]
         first, last = last, last * LOOK_AT
@@ -248,10 +225,8 @@ def _crossing(tier: Tier, what: _Traffic, line: _Line, groups: slice) -> Floats:
     """Members whose traffic crosses, of the group with most of them among some of a tier [1]."""
     at = tier.at_work(line.domains, line.ranks, groups)
     block, place = np.divmod(at, line.block)
-    edges = line.leaving(what, place)
-    width = np.diff(at)
-    inside = line.leaving(what, width)
-    both = edges[:, :-1] + edges[:, 1:]
+    edges, width = line.leaving(what, place), np.diff(at)
+    both, inside = edges[:, :-1] + edges[:, 1:], line.leaving(what, width)
     if what == "hop":
         far = np.maximum(place[:, :-1], line.block - place[:, 1:])
         inside = np.minimum(inside, np.minimum(far, far + width - line.stride))
