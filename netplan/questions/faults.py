@@ -58,7 +58,6 @@ from netplan.topologies.floor_plan import FLOOR_PLANS, FloorPlan, lay_out
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.matrix import TrafficMatrix
-from netplan.traffic.training import Patterns
 from netplan.workloads.accelerators import ACCELERATORS
 
 NAMED = 100
@@ -279,10 +278,6 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
 faults = asks(Faults)
 
 
-PATTERNS = Patterns.of_algorithm("hierarchical")
-"""Pairs of GPUs that collectives use, as in `netplan.loads`."""
-
-
 def training_matrix(subject: Subject) -> TrafficMatrix | None:
     """Traffic of one iteration of the best plan; None without one on the levels of the fabric."""
     found = subject.intact
@@ -290,7 +285,7 @@ def training_matrix(subject: Subject) -> TrafficMatrix | None:
         return None
     best, gpus = found.plans[0], subject.sizing.gpus
     try:
-        return plan_traffic(found.setting_of(best), best, gpus, PATTERNS)
+        return plan_traffic(found.setting_of(best), best, gpus, "hierarchical")
     except InputError:
         return None  # such as a last HB domain that plans of an exact space cannot take
 

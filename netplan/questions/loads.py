@@ -327,8 +327,7 @@ def _collectives(run: PlacedRun, graph: FabricGraph, routing: Routing) -> Iterat
         whole = use.collective == "all_reduce"
         kind: CollectiveKind = "all_gather" if whole else use.collective
         slope = (2 if whole else 1) * float(network.collective(kind, group).s_per_byte[0])
-        pattern, gpus = run.patterns.of(use), run.fabric.sizing.gpus
-        matrix = use_traffic(use, run.placement, pattern, gpus=gpus)
+        matrix = use_traffic(use, run.placement, run.algorithm, gpus=run.fabric.sizing.gpus)
         bound = group_bound(
             _BOUNDED_AS[use.collective],
             run.fabric.levels,

@@ -31,7 +31,7 @@ from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.patterns import Pattern
 from netplan.traffic.placement import Placement
-from netplan.traffic.training import Patterns, collectives_of, training_traffic
+from netplan.traffic.training import collectives_of, training_traffic
 from netplan.units import si
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import MODELS, Model
@@ -229,7 +229,7 @@ class TrainingCase(Struct, frozen=True):
     replaced: dict[str, object]
 
 
-def plan_traffic(setting: Setting, timed: PlanTime, gpus: int, patterns: Patterns) -> TrafficMatrix:
+def plan_traffic(setting: Setting, timed: PlanTime, gpus: int, algorithm: Pattern) -> TrafficMatrix:
     """Traffic of one iteration of a plan on a cluster."""
     plan = timed.plan
     return training_traffic(
@@ -238,7 +238,7 @@ def plan_traffic(setting: Setting, timed: PlanTime, gpus: int, patterns: Pattern
         gpus=gpus,
         microbatches=setting.microbatches(plan.microbatch, plan.placement.totals),
         interleave=plan.interleave,
-        patterns=patterns,
+        algorithm=algorithm,
     )
 
 
@@ -274,7 +274,7 @@ class PlacedRun(Struct, frozen=True):
     fabric: Fabric
     setting: Setting
     timed: PlanTime
-    patterns: Patterns
+    algorithm: Pattern
 
     @property
     def placement(self) -> Placement:
@@ -289,7 +289,7 @@ class PlacedRun(Struct, frozen=True):
 
     def matrix(self) -> TrafficMatrix:
         """Traffic of one iteration."""
-        return plan_traffic(self.setting, self.timed, self.fabric.sizing.gpus, self.patterns)
+        return plan_traffic(self.setting, self.timed, self.fabric.sizing.gpus, self.algorithm)
 
     def heading(self, what: str) -> Heading:
         """What an answer about the run says first."""
@@ -297,7 +297,7 @@ class PlacedRun(Struct, frozen=True):
         given = " as given" if inputs["fixed"] else ", the best of all"
         where = (
             f"HB domains of {self.fabric.sizing.hb_size:,}, fabric {inputs['fabric']};"
-            f" {inputs['algorithm']} collectives; iteration model {inputs['iteration_model']}"
+            f" {self.algorithm} collectives; iteration model {inputs['iteration_model']}"
         )
         how = (
             f"plan{given}: {plan.shape} (TPxPPxDP), {plan.schedule} microbatches,"
@@ -328,5 +328,4 @@ class RunQuestion(PlanQuestion[AnswerT_co]):
         timed = found.plans[0]
         setting = found.setting_of(timed)
         inputs = self.inputs_of(case, setting)
-        patterns = Patterns.of_algorithm(self.algorithm)
-        return PlacedRun(inputs, case.spec, case.fabric, setting, timed, patterns)
+        return PlacedRun(inputs, case.spec, case.fabric, setting, timed, self.algorithm)

@@ -2,7 +2,7 @@
 
 Every number comes from the program (`netplan.workloads.program`): its collectives with their
 messages and runs, and the activations between stages. The placement says which GPUs form a group,
-a pattern says which pairs of the group talk. With l layers, hidden size h, sequence length s,
+an algorithm says which pairs of the group talk. With l layers, hidden size h, sequence length s,
 microbatch b, m microbatches and t tensor, p pipeline GPUs the dense layer of PTD-P comes to
 
     tensor    4 m l/p all_gathers and as many reduce_scatters of 2 b h s
@@ -28,29 +28,6 @@ from netplan.workloads.program import CollectiveUse, Program, stage_layers
 
 BATCH_DIMENSIONS = ("expert", "data")
 """Dimensions that split the batch: experts are spread over GPUs that hold different sequences."""
-
-
-class Patterns(Struct, frozen=True):
-    """Which pairs of a group the collectives of each kind use."""
-
-    tensor: Pattern = "ring"
-    context: Pattern = "ring"
-    data: Pattern = "ring"
-    expert: Pattern = "direct"
-
-    @classmethod
-    def of_algorithm(cls, algorithm: Pattern) -> "Patterns":
-        """The same for all kinds; only experts, whose tokens go to all, send around no ring."""
-        expert = "direct" if algorithm == "ring" else algorithm
-        return cls(tensor=algorithm, context=algorithm, data=algorithm, expert=expert)
-
-    def of(self, use: CollectiveUse) -> Pattern:
-        """Pattern of one collective."""
-        found: Pattern = getattr(self, use.kind)
-        return found
-
-
-RINGS = Patterns()
 
 
 def microbatches_of(batch: int, placement: Placement, microbatch: int = 1) -> int:
@@ -113,15 +90,16 @@ def collectives_of(
 
 
 def use_traffic(
-    use: CollectiveUse, placement: Placement, pattern: Pattern, *, gpus: int
+    use: CollectiveUse, placement: Placement, algorithm: Pattern, *, gpus: int
 ) -> TrafficMatrix:
     """Traffic of one run of a collective, in all groups of the stages that run it."""
-    matrix = _among_ranks(use, placement, pattern)
+    matrix = _among_ranks(use, placement, algorithm)
     return matrix.relabelled(placement.gpu_of_rank, gpus)
 
 
-def _among_ranks(use: CollectiveUse, placement: Placement, pattern: Pattern) -> TrafficMatrix:
-    """The same between ranks."""
+def _among_ranks(use: CollectiveUse, placement: Placement, algorithm: Pattern) -> TrafficMatrix:
+    """The same between ranks; tokens of experts, which go to all, send around no ring."""
+    pattern = "direct" if use.kind == "expert" and algorithm == "ring" else algorithm
     matrix = collective_traffic(
         use.collective,
         placement,
@@ -169,7 +147,7 @@ def training_traffic(
     gpus: int,
     microbatches: int | Ints,
     interleave: int = 1,
-    patterns: Patterns = RINGS,
+    algorithm: Pattern = "ring",
 ) -> TrafficMatrix:
     """Traffic matrix of one training iteration.
 
@@ -212,9 +190,7 @@ def training_traffic(
     each, most = np.atleast_1d(microbatches), int(np.max(microbatches))
     shares = _Shares.of(program, placement, each)
     parts = [
-        _among_ranks(use, placement, patterns.of(use))
-        .scaled(use.times)
-        .weighted(shares.of_use(use))
+        _among_ranks(use, placement, algorithm).scaled(use.times).weighted(shares.of_use(use))
         for use in collectives_of(program, placement, most)
     ]
     boundary = float(np.max(program.layer.boundary_bytes))

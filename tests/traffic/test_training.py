@@ -21,7 +21,6 @@ from netplan.traffic.patterns import Pattern
 from netplan.traffic.placement import Degrees, Placement
 from netplan.traffic.statistics import hb_share, idle_pairs_share, kind_shares
 from netplan.traffic.training import (
-    Patterns,
     collectives_of,
     microbatches_of,
     training_traffic,
@@ -187,7 +186,7 @@ def test_bytes_of_uneven_programs(strategy: Strategy, experts: int, pattern: Pat
             gpus=cluster,
             microbatches=dealt(5, 3),
             interleave=interleave,
-            patterns=Patterns(pattern, pattern, pattern),
+            algorithm=pattern,
         )
         expected = uneven_bytes(program, placement, method, interleave, 5)
         got = {kind: matrix.of_kind(kind).total_bytes for kind in KINDS}
@@ -230,15 +229,14 @@ def test_bytes_of_counted_programs(zero: Zero, recompute: Recompute) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["ring", "hierarchical"])
-def test_patterns_move_the_same_bytes(pattern: str) -> None:
+def test_patterns_move_the_same_bytes(pattern: Pattern) -> None:
     """Rings through all members and rings a level send (n-1)/n of each message."""
     placement = Placement(
         (Degrees(tensor=2, context=2), Degrees(tensor=2, data=2), Degrees(context=2))
     )
     method = TrainingMethod(strategy="2d")
     program = training_program(small_model(), Sharding.of(1, 4, 4), method)
-    patterns = Patterns(pattern, pattern, pattern)  # type: ignore[arg-type]
-    matrix = training_traffic(program, placement, gpus=32, microbatches=M, patterns=patterns)
+    matrix = training_traffic(program, placement, gpus=32, microbatches=M, algorithm=pattern)
     expected = program_bytes(program, placement, method, 1)
     assert {kind: matrix.of_kind(kind).total_bytes for kind in KINDS} == pytest.approx(expected)
 
@@ -374,8 +372,9 @@ def test_hierarchical_all_reduce_stays_inside_domains_as_in_figure_5() -> None:
     """32 GPUs in each of 2 domains: (31/32) / (31/32 + 1/64) = 62/63 = 98.41 %."""
     placement = Placement((Degrees(tensor=8, data=32), Degrees(data=2, pipeline=8)))
     program = training_program(GPT_1T, Sharding.of(1, 8), PTDP)
-    patterns = Patterns(data="hierarchical")
-    matrix = training_traffic(program, placement, gpus=4096, microbatches=64, patterns=patterns)
+    matrix = training_traffic(
+        program, placement, gpus=4096, microbatches=64, algorithm="hierarchical"
+    )
     matrix = matrix.of_kind("data")
     assert hb_share(matrix, 256) == pytest.approx(62 / 63, rel=1e-12)
     assert np.all(
@@ -439,8 +438,9 @@ def test_context_and_expert_traffic_by_hand() -> None:
 def test_a_large_plan_stays_sparse() -> None:
     placement = Placement((Degrees(tensor=8, data=32), Degrees(data=2, pipeline=64)))
     program = training_program(GPT_1T, Sharding.of(1, 8), PTDP)
-    patterns = Patterns(data="hierarchical")
-    matrix = training_traffic(program, placement, gpus=32_768, microbatches=64, patterns=patterns)
+    matrix = training_traffic(
+        program, placement, gpus=32_768, microbatches=64, algorithm="hierarchical"
+    )
     # 3 rings a GPU (tensor, data inside, data across) and 2 directions of 63 stage borders.
     assert len(matrix.source) == 3 * 32_768 + 2 * 63 * 512
     sent, received = end_bytes(matrix)
