@@ -10,6 +10,7 @@ from netplan.errors import InputError
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FABRICS
+from netplan.workloads.accelerators import ACCELERATORS
 
 NAMES = tuple(name for name in FABRICS.paths() if name != "bcube")  # it exists in few sizes
 
@@ -117,3 +118,15 @@ def test_superpod_rows(gpus: int, leaves: int, spines: int, host_links: int) -> 
 def test_bad_sizes(gpus: int, radix: int, hb_size: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
         build("rail-only", gpus, radix, hb_size)
+
+
+def test_products_name_accelerators_of_the_catalog() -> None:
+    specs = [FABRICS.load(name) for name in FABRICS.paths()]
+    products = {spec.name: spec for spec in specs if spec.accelerators}
+    assert products.keys() >= {"dgx-1", "dgx-2", "dgx-superpod", "nvl72"}
+    known = set(ACCELERATORS.paths())
+    named = {name for spec in products.values() for name in spec.accelerators}
+    assert named - known == {"mi250x"}  # Frontier's, which has no file
+    for spec in specs:
+        others = {name for name in known if spec.built_with(name)}
+        assert others == known - set(spec.accelerators or known)
