@@ -285,8 +285,8 @@ class FlowNetwork(Struct, frozen=True, eq=False, dict=True):
         number = np.cumsum(there) - 1
         (first, second), count = number[ends[:, used]], int(number[sink]) + 1
         limit = np.tile(capacity[used].clip(max=MAX_CAPACITY).astype(np.int32), 2)
-        rows, columns = np.append(first, second), np.append(second, first)
-        limits = csr_array((limit, (rows, columns)), shape=(count, count))
+        ways = np.array([first, second, second, first], np.int32).reshape(2, -1)
+        limits = csr_array((limit, tuple(ways)), shape=(count, count))
         found = maximum_flow(limits, count - 2, count - 1)
         tail, head = found.flow.nonzero()
         taken = np.isin(first * count + second, tail.astype(np.int64) * count + head)

@@ -327,7 +327,7 @@ def _parts(numbers: Ints) -> tuple[Ints, Ints]:
     each = [divisors(value) for value in values.tolist()]
     count = np.array([len(one) for one in each], dtype=np.int64)
     index, owner, _ = expand((np.cumsum(count) - count)[value_of], count[value_of])
-    return np.concatenate(each)[index], owner
+    return np.concatenate([*each, values[:0]])[index], owner
 
 
 def _with_replicas(

@@ -181,7 +181,8 @@ class _Network(Struct, frozen=True, eq=False):
         head = np.concatenate([self.head, fed, np.full(len(sinks), drain)])
         value = np.concatenate([capacity, feed[fed], np.full(len(sinks), MAX_CAPACITY)])
         value = np.minimum(value, MAX_CAPACITY).astype(np.int32)
-        limits = csr_array((value, (tail, head)), shape=(self.nodes + 2, self.nodes + 2))
+        place = tail.astype(np.int32), head.astype(np.int32)  # as max-flow takes them
+        limits = csr_array((value, place), shape=(self.nodes + 2, self.nodes + 2))
         found = maximum_flow(limits, source, drain)
         left = limits - found.flow
         left.data[left.data < 0] = 0

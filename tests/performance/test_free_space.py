@@ -231,6 +231,14 @@ def test_more_replicas_than_fit_and_more_stages_than_layers_are_none() -> None:
             search_plans(training, levels, options=Options(fixed=fixed))
 
 
+def test_degrees_that_fit_on_no_level_are_no_plan() -> None:
+    """Eight GPUs of nine: a level of three has room for two of each, four together."""
+    training = Training(small_model(), 16, 1e15, inf, free(FOURD), 1e14, 8e12)
+    levels = Level("switch", 3, 9e11), Level("switch", 3, 1e11), Level("switch", 1, 1e11)
+    with pytest.raises(InfeasibleError, match="has tensor 8: free one of them"):
+        search_plans(training, levels, options=Options(fixed=Fixed(tensor=8)))
+
+
 @pytest.mark.parametrize("fixed", [Fixed(data=3), Fixed(data=6, tensor=2), Fixed(pipeline=3)])
 def test_given_degrees_are_those_of_the_best_plan_that_has_them(fixed: Fixed) -> None:
     training = Training(small_model(batch=24), 24, 1e13, inf, free(FOURD), 1e12, 8e12)
