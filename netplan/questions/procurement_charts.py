@@ -89,9 +89,10 @@ def driver_chart(answer: CostAnswer, bill: FabricBill, shown: int) -> Chart | No
 def speed_chart(
     answer: CostAnswer, times_s: Mapping[str, float], chosen: str, training: str
 ) -> Chart | None:
-    """Iteration time against price; None if no fabric with a bill was timed."""
+    """Iteration time against price; None if no fabric with a price was timed."""
     money = answer.scale
-    points = _points([bill for bill in answer.bills if bill.name in times_s], times_s, money)
+    bills = [bill for bill in answer.bills if bill.cost and bill.name in times_s]
+    points = _points(bills, times_s, money)
     if not points:
         return None
     times = [point.time_s for point in points]
@@ -131,21 +132,28 @@ class Point(Struct, frozen=True):
     names: list[str]
     price: Range
     time_s: float
+    lacking: str
 
     def label(self, chosen: str) -> str:
         """The chosen fabric if it is there, else the first, and how many more."""
         name = chosen if chosen in self.names else self.names[0]
         more = f" and {len(self.names) - 1} more" if len(self.names) > 1 else ""
-        return chart_label(name, 18) + more
+        return f"{chart_label(name, 18)}{more}{self.lacking}"
 
 
 def _points(bills: Sequence[FabricBill], times_s: Mapping[str, float], money: Scale) -> list[Point]:
     """Fabrics from left to right; those that look the same share a point."""
-    found: dict[tuple[str, str], Point] = {}
+    found: dict[tuple[str, str, str], Point] = {}
     for bill in sorted(bills, key=lambda bill: bill.capital.base):
-        key = (_amounts(bill.capital, money), f"{times_s[bill.name]:.3f}")
-        found.setdefault(key, Point([], bill.capital, times_s[bill.name])).names.append(bill.name)
+        time_s, lacking = times_s[bill.name], _lacking(bill)
+        key = (_amounts(bill.capital, money), f"{time_s:.3f}", lacking)
+        found.setdefault(key, Point([], bill.capital, time_s, lacking)).names.append(bill.name)
     return list(found.values())
+
+
+def _lacking(bill: FabricBill) -> str:
+    """Behind the name of a fabric: whether parts that set it apart are missing in its price."""
+    return "" if bill.complete else " ≥" if bill.cost else ", no price"
 
 
 def _category(bill: FabricBill, key: str) -> float:
@@ -196,7 +204,8 @@ def _bars(
     key: str, label: str, bills: Sequence[FabricBill], data: Sequence[Json], unit: str
 ) -> Chart:
     """Chart of horizontal bars, the first fabric on top."""
-    layout = _layout([chart_label(bill.name, 18) for bill in bills], unit) | {"barmode": "stack"}
+    ticks = [f"{chart_label(bill.name, 18)}{_lacking(bill)}" for bill in bills]
+    layout = _layout(ticks, unit) | {"barmode": "stack"}
     return Chart(key, label, FRAME_PX + ROW_PX * len(bills), tuple(data), layout)
 
 
@@ -214,7 +223,7 @@ def _part_tick(driver: Driver, total: float) -> str:
     name = chart_label(what, 22) + (f"<br>{at.strip()} {chart_label(speed, 22)}" if at else "")
     if driver.swing:
         return name
-    return f"{name}<br>{driver.stated}, {100 * driver.amount / total:.0f} % of price"
+    return f"{name}<br>{driver.stated}, {100 * driver.amount / (total or 1.0):.0f} % of price"
 
 
 def _amounts(amount: Range, money: Scale) -> str:

@@ -1,5 +1,6 @@
 """What a buyer reads adds up: ranges, drivers, differences, modules, ports; at sizes of today."""
 
+import json
 import re
 from functools import cache
 from typing import Any
@@ -140,6 +141,19 @@ def test_a_report_without_a_recommendation_shows_a_bill_that_is_whole() -> None:
     assert "What to order" not in answer.text(120)
 
 
+def test_charts_show_no_price_where_there_is_none() -> None:
+    fabrics = ("rail-only", "torus-2d", "torus-3d")
+    asked: dict[str, Any] = {"gpus": 32_768, "radix": 128, "prices": "rail-only-2023"}
+    answer = netplan.procurement(**asked, fabrics=fabrics)
+    page = answer.html()
+    (data,) = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)
+    charts = {chart["key"]: chart for chart in json.loads(data)}
+    names = charts["price"]["layout"]["yaxis"]["ticktext"]
+    assert names == ["rail-only", "torus-2d ≥", "torus-3d, no price"]
+    (points,) = charts["speed"]["data"]
+    assert points["text"] == ["torus-2d ≥", "rail-only"]  # from left to right
+
+
 def test_parts_for_nothing() -> None:
     free = {f"prices.prices.{part}@400.base": "0" for part in ("switch_port", "transceiver")}
     free["prices.prices.nic_port@400.base"] = "0"
@@ -152,4 +166,5 @@ def test_parts_for_nothing() -> None:
         bought = netplan.procurement(**asked, rule=rule)
         assert bought.recommendation.verdict is not None
         assert "rail-only" in bought.text(100)
+        assert "<html" in bought.html()
         assert "rail-only" in bought.cost.csv()
