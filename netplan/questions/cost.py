@@ -377,32 +377,20 @@ def _beside(row: BillRow) -> str:
 
 
 def amount_column(named: str | Quantity, path: str, **facts: Any) -> Column[Any]:  # noqa: ANN401
-    """An amount at a path of bills, with ≥ where some lines lack it.
+    """An amount at a path of bills: none where nothing of it is known, ≥ where some lines lack it.
 
     ``facts`` are those of :func:`netplan.reports.sections.column`.
     """
+    powered = "power" in path or "energy" in path
 
-    def get(row: Any) -> Cell:  # noqa: ANN401 - a bill, or what has one
-        found: Cell = amount(getattr(row, "bill", row), path)
-        return found
-
-    def mark(row: Any) -> tuple[str, str]:  # noqa: ANN401
+    def look(row: Any) -> tuple[Cell, tuple[str, str]]:  # noqa: ANN401 - a bill, or what has one
         bill = getattr(row, "bill", row)
-        lacking = get(row) is not None and _of(path, bill.draw.unknown, bill.quote.unpriced)
-        return ("≥ " if lacking else ""), ""
+        if bill is None or not (bill.draw.known if powered else bill.cost):
+            return None, ("", "")
+        lacking = bill.draw.unknown if powered else bill.quote.unpriced
+        return value_at(bill, path), ("≥ " if lacking else "", "")
 
-    return column(named, get, mark=mark, **facts)
-
-
-def amount(bill: FabricBill | None, path: str) -> Any:  # noqa: ANN401 - an amount, or its range
-    """What stands at a path of a bill; None where nothing of it has a price, or a power."""
-    known = bill is not None and _of(path, bill.draw.known, bill.cost)
-    return value_at(bill, path) if known else None
-
-
-def _of(path: str, power: object, price: object) -> object:
-    """Which of two facts an amount depends on, by the words of its path."""
-    return power if "power" in path or "energy" in path else price
+    return column(named, lambda row: look(row)[0], mark=lambda row: look(row)[1], **facts)
 
 
 def _lacking(bill: FabricBill | None) -> tuple[str, str]:

@@ -305,13 +305,20 @@ def notes_of(
     yield from _unbuildable(space)
 
 
-def left_out(specs: Sequence[FabricSpec], on: Accelerator) -> Iterator[str]:
-    """Name the fabrics that are not in the space, and what of them is another."""
-    others = [spec for spec in specs if spec.built_with(on.name)]
-    if others:
-        names = ", ".join(f"{spec.name} ({', '.join(spec.accelerators)})" for spec in others)
-        yield f"Not in the space, since they are built with other accelerators: {names}."
-    domains = [f"{spec.name} ({spec.hb_size:,})" for spec in specs if spec not in others]
+def foreign(
+    asked: Sequence[FabricSpec], left_out: Sequence[FabricSpec], on: Accelerator
+) -> Iterator[str]:
+    """Name the fabrics whose accelerators or HB domains are others, in the space and out of it."""
+    for start, specs in (
+        ("In the space, as asked for, though", asked),
+        ("Not in the space, since they are", left_out),
+    ):
+        others = [spec for spec in specs if spec.built_with(on.name)]
+        if others:
+            names = ", ".join(f"{spec.name} ({', '.join(spec.accelerators)})" for spec in others)
+            yield f"{start} built with other accelerators: {names}."
+    same = [spec for spec in left_out if not spec.built_with(on.name)]
+    domains = [f"{spec.name} ({spec.hb_size:,})" for spec in same]
     if domains:
         yield f"Not in the space, since they bring HB domains of other sizes: {', '.join(domains)}."
 

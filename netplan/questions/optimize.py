@@ -28,7 +28,7 @@ from netplan.questions.front import (
     FrontRow,
     Optimization,
     Tally,
-    left_out,
+    foreign,
     notes_of,
     why_no_time,
 )
@@ -160,7 +160,7 @@ class Optimize(TrainingQuestion[Optimization], GpusQuestion[Optimization]):
         )
         space = build_space(axes, on, self.gpus, books)
         answer = _front_of(space, inputs, search, (limits, self.objective, books))
-        return replace(answer, notes=(*answer.notes, *left_out(apart, on)))
+        return replace(answer, notes=(*answer.notes, *foreign(specs, apart, on)))
 
     def _switches(
         self, reader: CatalogReader, speed_gbps: float, limits: Limits

@@ -255,6 +255,9 @@ def test_domains_of_other_sizes_are_left_out_unless_named() -> None:
     assert any("HB domains of other sizes: dgx-2 (16)." in one for one in old.notes)
     named = optimize(**SMALL | {"fabrics": ("dgx-2",), "hb_sizes": (16,)})
     assert named.inputs["fabrics"] == ["dgx-2"]
+    said = "In the space, as asked for, though built with other accelerators: dgx-2 (v100-32gb)."
+    assert said in named.notes
+    assert not any("as asked for" in one for one in answer.notes)
 
 
 def test_default_domains_are_powers_of_two_and_the_accelerators_own() -> None:
