@@ -43,7 +43,7 @@ from netplan.performance.iteration import IterationTerms
 from netplan.performance.memory import memory_of
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
-from netplan.performance.space import Runs, expand, real
+from netplan.performance.space import Runs, expand, parts, real
 from netplan.records import replace
 from netplan.traffic.hierarchy import Network
 from netplan.traffic.placement import CONTEXT, DATA, DIMENSIONS, EXPERT, PIPELINE, Placements
@@ -264,15 +264,10 @@ class Placed(Struct, frozen=True, eq=False):
         most = (cells.rounds[cell] - fewest) // step
         within = np.minimum((limit - bound_s[cell]) / (step * more_s[cell]), most)
         count = np.where(most > 0, within, 0).astype(np.int64)
-        ends = np.cumsum(count)
-        begin = 0
-        while begin < len(cell):
-            done = int(ends[begin - 1]) if begin else 0
-            end = max(begin + 1, int(np.searchsorted(ends, done + CHUNK_PLANS, side="right")))
-            number, owner, _ = expand(np.ones(end - begin, dtype=np.int64), count[begin:end])
-            owner += begin
+        for part in parts(count, CHUNK_PLANS):
+            number, owner, _ = expand(np.ones_like(count[part]), count[part])
+            owner += part.start
             yield cell[owner], fewest[owner] + number * step[owner]
-            begin = end
 
     def timed(self, cells: Cells, microbatches: Ints, found: list[Found]) -> list[Found]:
         """The best of the plans found so far and those of cells, of so many microbatches each."""

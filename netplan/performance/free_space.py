@@ -46,6 +46,7 @@ from netplan.performance.space import (
     PlanSpace,
     Runs,
     Schedules,
+    all_divisors,
     degree_limits,
     expand,
     sharding_blocks,
@@ -228,25 +229,16 @@ def _cut_degrees(setting: Setting, gpus: int) -> Ints:
 
 def _with_chunks(setting: Setting, totals: Ints, plain: Schedules) -> tuple[Schedules, Ints]:
     """Schedules with every number of chunks that the rules allow, and which plain one each was."""
-    each = np.arange(len(plain.totals))
-    given = setting.options.fixed.interleave
+    stages, given = totals[PIPELINE, plain.totals], setting.options.fixed.interleave
     if setting.interleave == "none":
-        each = each if given in (None, 1) else each[:0]
-        return plain.take(each), each
-    fullest = -(-setting.training.model.layers // totals[PIPELINE])
-    kinds, kind_of = np.unique(fullest, return_inverse=True)
-    choices = [divisors(int(layers)) for layers in kinds]
-    if given is not None:
-        choices = [one[one == given] for one in choices]
-    count = np.array([len(one) for one in choices], dtype=np.int64)
-    kind = kind_of[plain.totals]
-    flat = np.concatenate(choices) if choices else each
-    index, owner, _ = expand((np.cumsum(count) - count)[kind], count[kind])
-    found = replace(plain.take(owner), interleave=flat[index])
+        chunks, owner = np.ones_like(stages), np.arange(len(stages))
+    else:
+        chunks, owner = all_divisors(_ceil(setting.training.model.layers, stages))
+    keep = np.ones(len(chunks), np.bool_) if given is None else chunks == given
     if setting.interleave == "whole":  # a single stage has nothing to interleave with
-        keep = (found.interleave == 1) | (totals[PIPELINE, found.totals] > 1)
-        return found.take(keep), owner[keep]
-    return found, owner
+        keep &= (chunks == 1) | (stages[owner] > 1)
+    owner = owner[keep]
+    return replace(plain.take(owner), interleave=chunks[keep]), owner
 
 
 def place_layers(cuts: Cuts, some: Ints, sizes: Sequence[int]) -> tuple[Layers, Rows]:
@@ -312,22 +304,14 @@ def _split(totals: Ints, dimension: int, degrees: Ints, sizes: Sequence[int]) ->
         return owner, degrees
     beyond = [prod(sizes[level + 1 :]) for level in range(len(sizes))]
     for level, size in enumerate(sizes):
-        part, before = _parts(rest) if level < len(sizes) - 1 else (rest, np.arange(len(rest)))
+        last = level == len(sizes) - 1
+        part, before = (rest, np.arange(len(rest))) if last else all_divisors(rest)
         used = part * degrees[level].prod(axis=0)[before]
         keep = (used <= size) & (rest[before] // part <= beyond[level])
         part, before = part[keep], before[keep]
         owner, rest, degrees = owner[before], rest[before] // part, degrees[:, :, before]
         degrees[level, dimension] = part
     return owner, degrees
-
-
-def _parts(numbers: Ints) -> tuple[Ints, Ints]:
-    """All divisors of all numbers, and whose each is."""
-    values, value_of = np.unique(numbers, return_inverse=True)
-    each = [divisors(value) for value in values.tolist()]
-    count = np.array([len(one) for one in each], dtype=np.int64)
-    index, owner, _ = expand((np.cumsum(count) - count)[value_of], count[value_of])
-    return np.concatenate([*each, values[:0]])[index], owner
 
 
 def _with_replicas(

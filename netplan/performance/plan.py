@@ -9,9 +9,6 @@ from netplan.performance.setting import Setting
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.operations import Sharding, Strategy
 
-PARTS = ("compute", "memory", "tensor_comm", "data_comm", "pipeline_comm", "bubble")
-"""Parts of an iteration; with experts there is `expert_comm` too."""
-
 
 class Plan(Struct, frozen=True):
     """One parallel plan: where its degrees lie, and how the batch runs through it.

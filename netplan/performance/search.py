@@ -8,7 +8,7 @@ others are worked through in chunks that stay in the processor's cache.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from math import inf, prod
 from typing import get_args
@@ -16,7 +16,7 @@ from typing import get_args
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Floats, Ints
 from netplan.errors import InfeasibleError, InputError, NoPlanError
 from netplan.levels import Level
 from netplan.performance.compute import LayerGroups, layer_table
@@ -334,8 +334,7 @@ class Evaluation(Struct, frozen=True, eq=False):
 
     def plan_time(self, place: int, schedule: int) -> PlanTime:
         """One plan with its parts and memory."""
-        space = self.space
-        row = int(space.first_sharding[space.layer_of[place]] + space.schedules.offset[schedule])
+        row = int(self.space.row(place, schedule))
         parts = self.terms.parts(place, row, schedule)
         seconds = sum(parts.values())
         plan = self._plan(place, row, schedule)
@@ -368,33 +367,13 @@ class Evaluation(Struct, frozen=True, eq=False):
         fits = self.memory.total <= self.setting.training.memory_bytes
         found: list[tuple[float, int, int]] = []
         feasible = 0
-        for place, schedule in self.chunks(fits):
+        for place, schedule in self.space.pairs(fits, CHUNK_PLANS):
             feasible += len(place)
-            space = self.space
-            row = space.first_sharding[space.layer_of[place]] + space.schedules.offset[schedule]
-            seconds = self.terms.seconds(place, row, schedule)
+            seconds = self.terms.seconds(place, self.space.row(place, schedule), schedule)
             chosen = _smallest(seconds, top)
             found += [(float(seconds[i]), int(place[i]), int(schedule[i])) for i in chosen]
             found = sorted(found)[:top]
         return [(place, schedule) for _, place, schedule in found], feasible
-
-    def chunks(self, fits: Bools) -> Iterator[tuple[Ints, Ints]]:
-        """Placement and schedule of every plan that fits, some ten thousand plans at a time."""
-        space = self.space
-        kept = np.flatnonzero(fits)
-        counts = np.bincount(space.schedules.totals[kept], minlength=space.totals.shape[1])
-        starts = (np.cumsum(counts) - counts)[space.totals_of]
-        counts = counts[space.totals_of]
-        ends = np.cumsum(counts)
-        first = 0
-        while first < len(ends):
-            done = int(ends[first - 1]) if first else 0
-            last = max(first + 1, int(np.searchsorted(ends, done + CHUNK_PLANS, side="right")))
-            some = counts[first:last]
-            place = np.repeat(np.arange(first, last), some)
-            offset = starts[first:last] - (ends[first:last] - some - done)
-            yield place, kept[np.repeat(offset, some) + np.arange(len(place))]
-            first = last
 
 
 def _smallest(seconds: Floats, top: int) -> Ints:

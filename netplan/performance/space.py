@@ -10,7 +10,7 @@ The rules are those of arXiv:2307.12169, Eq. 11 to 19, and of the published code
 arXiv:2410.00273, Sec. III (S3).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import gcd, prod
 from typing import NamedTuple
 
@@ -80,27 +80,28 @@ class PlanSpace(Struct, frozen=True, eq=False):
     schedules: Schedules  # of all totals
 
     @property
-    def schedule_counts(self) -> Ints:
-        """Schedules of each totals [1]."""
-        return np.bincount(self.schedules.totals, minlength=self.totals.shape[1])
-
-    @property
     def plan_count(self) -> int:
         """Plans [1]."""
-        return int(self.schedule_counts[self.totals_of].sum())
+        schedules = np.bincount(self.schedules.totals, minlength=self.totals.shape[1])
+        return int(schedules[self.totals_of].sum())
 
-    def row(self, place: Ints, schedule: Ints) -> Ints:
+    def row(self, place: Ints | int, schedule: Ints | int) -> Ints:
         """The sharding of plans, by their placement and schedule."""
         row: Ints = self.first_sharding[self.layer_of[place]] + self.schedules.offset[schedule]
         return row
 
-    def pairs(self, some: Bools) -> tuple[Ints, Ints]:
-        """Placement and schedule of all plans that have some of the schedules."""
+    def pairs(self, some: Bools, most: int) -> Iterator[tuple[Ints, Ints]]:
+        """Placement and schedule of all plans that have some of the schedules, so many at a time.
+
+        More of them at a time where a single placement has more.
+        """
         kept = np.flatnonzero(some)
         count = np.bincount(self.schedules.totals[kept], minlength=self.totals.shape[1])
-        first = np.cumsum(count) - count
-        index, place, _ = expand(first[self.totals_of], count[self.totals_of])
-        return place, kept[index]
+        first = (np.cumsum(count) - count)[self.totals_of]
+        count = count[self.totals_of]
+        for part in parts(count, most):
+            index, place, _ = expand(first[part], count[part])
+            yield part.start + place, kept[index]
 
     @property
     def example_sharding(self) -> Ints:
@@ -279,12 +280,7 @@ def _schedules(setting: Setting, totals: Ints, blocks: ShardingBlocks, sizes_of:
 def _interleaved(setting: Setting, totals: Ints, plain: Schedules) -> Schedules:
     """Every schedule with every number of interleaved stages that divides its layers."""
     layers = setting.training.model.layers // totals[PIPELINE]
-    choices = [divisors(int(count)) for count in layers]
-    count = np.array([len(one) for one in choices], dtype=np.int64)
-    flat = np.concatenate(choices) if choices else np.empty(0, dtype=np.int64)
-    start = np.cumsum(count) - count
-    index, owner, _ = expand(start[plain.totals], count[plain.totals])
-    interleave = flat[index]
+    interleave, owner = all_divisors(layers[plain.totals])
     found = replace(plain.take(owner), interleave=interleave)
     if setting.interleave == "any":
         return found
@@ -300,6 +296,37 @@ def expand(first: Ints, count: Ints) -> tuple[Ints, Ints, Ints]:
     owner = np.repeat(np.arange(len(count)), count)
     index = np.arange(len(owner)) + np.repeat(first - start, count)
     return index, owner, start
+
+
+def parts(count: Ints, most: int) -> Iterator[slice]:
+    """Cut a list of counts into parts whose sum is at most so much, or a single one of them.
+
+    Examples
+    --------
+    >>> list(parts(np.array([2, 1, 9, 3]), 4))
+    [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
+    """
+    ends, first = np.cumsum(count), 0
+    while first < len(ends):
+        done = int(ends[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, done + most, side="right")))
+        yield slice(first, last)
+        first = last
+
+
+def all_divisors(numbers: Ints) -> tuple[Ints, Ints]:
+    """All divisors of all numbers, and whose each is.
+
+    Examples
+    --------
+    >>> all_divisors(np.array([4, 3]))
+    (array([1, 2, 4, 1, 3]), array([0, 0, 0, 1, 1]))
+    """
+    values, value_of = np.unique(numbers, return_inverse=True)
+    each = [divisors(value) for value in values.tolist()]
+    count = np.array([len(one) for one in each], dtype=np.int64)
+    index, owner, _ = expand((np.cumsum(count) - count)[value_of], count[value_of])
+    return np.concatenate([*each, values[:0]])[index], owner
 
 
 def real(values: Ints) -> Floats:

@@ -44,8 +44,10 @@ def sums_of(setting: Setting, levels: tuple[Level, ...]) -> tuple[list[float], l
     space = enumerate_plans(setting, [level.size for level in levels])
     evaluation = Evaluation.of(setting, levels, space)
     ranked, summed = [], []
-    for place, schedule in evaluation.chunks(np.ones(len(space.schedules.totals), dtype=np.bool_)):
-        row = space.first_sharding[space.layer_of[place]] + space.schedules.offset[schedule]
+    for place, schedule in space.pairs(
+        np.ones(len(space.schedules.totals), dtype=np.bool_), most=1000
+    ):
+        row = space.row(place, schedule)
         ranked += evaluation.terms.seconds(place, row, schedule)[::7].tolist()
         summed += [
             sum(evaluation.terms.parts(int(p), int(r), int(s)).values())
