@@ -24,7 +24,8 @@ them are there as a whole. What leaves w of a block is as much as leaves the oth
 w: no leaf of w places has more than one that the border of two blocks cuts in its middle.
 
 Gathers and reductions cross as rings do, whichever algorithm is named. All this holds for pods of
-leaves too; the slowest tier counts. Left out: links shared by different collectives.
+leaves too; the slowest tier counts. Left out: links shared by different collectives, and idle GPUs
+where a search times one layer for many plans, of which some leave none idle.
 """
 
 import math

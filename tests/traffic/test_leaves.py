@@ -223,6 +223,10 @@ def test_the_slowest_hop_is_that_of_the_busiest_link(
     inside, outside = placement.splits("pipeline")
     # Of several stages in a domain one sends, and a leaf may hold GPUs of one or of all.
     assert busiest_s * (1 - 1e-9) <= slowest_s <= inside * busiest_s * (1 + 1e-9)
+    domains = graph.hb_size * np.arange(fabric.sizing.domains)
+    leaves = [tier.starts[:-1] for level in fabric.levels for tier in level.tiers]
+    if fabric.name == "fat-tree" and all(np.isin(one, domains).all() for one in leaves):
+        assert slowest_s == pytest.approx(busiest_s)
     mean_s = float(fill.s_per_byte[0]) * GB / (outside - 1)
     assert GB / PORT * (1 - 1e-9) <= mean_s <= slowest_s * (1 + 1e-9)
 
@@ -339,6 +343,11 @@ def test_equal_leaves_by_hand() -> None:
     mean, slowest = hop_slowdowns(level, stages, stride)
     assert slowest.tolist() == [4, 2]
     assert mean == pytest.approx([4, 1 + 15 / 31])
+    # Two ranks of 24 on leaves of 16: a leaf ends after 16 places of the first, 8 and 24 of the
+    # second, and so cuts no pair of neighbours 8 apart in one of two cases.
+    rails = Level("switch", 24, PORT, tiers=(Tier((48, 3), 1, ranks=2, domains=24, by_rank=True),))
+    mean, slowest = hop_slowdowns(rails, np.array([2]), np.array([8]))
+    assert (mean.tolist(), slowest.tolist()) == ([4.5], [8])
     # Nothing is under one leaf: what the level has without them is a quarter.
     assert level.scattered == Level("switch", 256, PORT / 4)
 
