@@ -31,6 +31,7 @@ def number(kind: str) -> Callable[[str], float]:
         except InputError as error:
             raise click.BadParameter(str(error)) from None
 
+    read.__name__ = NUMBERS[kind].__name__  # which help shows
     return read
 
 

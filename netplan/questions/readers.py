@@ -26,7 +26,7 @@ def _suggestion(text: str) -> str:
     return f": write {int(value)}" if value.is_integer() and abs(value) < 1e15 else ""  # noqa: PLR2004
 
 
-def real(text: str) -> float:
+def decimal(text: str) -> float:
     """Read a number."""
     try:
         return float(text)
@@ -58,7 +58,7 @@ def percent(text: str) -> float:
 
 NUMBERS: Mapping[str, Callable[[str], float]] = {
     "whole": integer,
-    "real": real,
+    "real": decimal,
     "ratio": ratio,
     "percent": percent,
 }

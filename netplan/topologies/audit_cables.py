@@ -4,7 +4,7 @@ Cables: ports used twice or beyond the radix, oversubscription not stated. Switc
 tiers by their distance from the hosts. A tier is oversubscribed where a switch has more bandwidth
 below than above; the worst switch of each tier is named. Networks whose first tier is joined to
 itself (dragonflies, tori) have no tiers, and nothing is said of them. The switches of a tier should
-be joined alike, as OpenSM's fat-tree routing asks.
+be joined alike and every leaf should have a host, as OpenSM's fat-tree routing asks.
 
 SimAI (ns-3) topologies: a header that disagrees with the body. Line 1 announces nodes, GPUs a
 server, HB switches, switches, links and the type of GPU, some versions with a seventh field; the
@@ -56,6 +56,7 @@ def audit_cables(path: str, cables: Sequence[Cable], claims: Claims) -> Iterator
     tier = _tiers(cables, hosts)
     yield from _oversubscribed(path, cables, tier, claims.oversubscription)
     yield from _unequal(path, cables, tier)
+    yield from _without_hosts(path, cables, tier)
 
 
 def _where(path: str, cable: Cable) -> str:
@@ -138,6 +139,23 @@ def _unequal(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Ite
         worst = {place[0]: found for place, found in shapes.items() if len(set(found.values())) > 1}
         for height, found in sorted(worst.items()):
             yield _odd_one(path, f"{side} tier {height}", found)
+
+
+def _without_hosts(
+    path: str, cables: Sequence[Cable], tier: Mapping[str, int]
+) -> Iterator[Finding]:
+    """Leaves that have no host yet; OpenSM's fat-tree routing knows a leaf by its hosts."""
+    joined = {
+        end.device
+        for cable in cables
+        for end, other in (cable[:2], cable[1::-1])
+        if tier.get(other.device) == 0
+    }
+    dark = sorted(name for name, height in tier.items() if height == 1 and name not in joined)
+    if dark:
+        why = "OpenSM's ftree may refuse such a tree until every leaf has a host"
+        got = f"{len(dark)} without" if len(dark) > 1 else "none"
+        yield Finding("leaves without hosts", f"{path} {dark[0]}", got, "a host", why)
 
 
 def _odd_one(path: str, where: str, shapes: Mapping[str, tuple[int, ...]]) -> Finding:

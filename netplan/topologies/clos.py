@@ -13,8 +13,8 @@ Two counts, which agree where sizes divide evenly:
 Symbols: n endpoints, r ports per switch (radix), d ports down and u ports up per leaf.
 """
 
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 from itertools import count, pairwise, zip_longest
 from math import floor, inf
 
@@ -267,8 +267,9 @@ def fat_tree(
 ) -> FatTree:
     """Fat tree that can be wired with the fewest switches, in as few tiers as hold the endpoints.
 
-    Two tiers are those of published builds: full leaves, and spines by :func:`equal_uplinks`. With
-    three tiers all leaf counts, planes and pods are tried: a leaf sends its uplinks to planes in
+    Two tiers have spines by :func:`equal_uplinks`, and full leaves as published builds have, but
+    where more leaves that are not full need fewer switches. With three tiers all leaf counts,
+    planes and pods are tried: a leaf sends its uplinks to planes in
     bundles of one or more, and a plane joins the leaves by pods. Above three tiers every uplink of
     a leaf leads to a plane of its own, a tree of one tier less. Of equal designs the one with the
     fewest leaves, then links, then the thinnest bundles is taken.
@@ -312,13 +313,13 @@ def fat_tree(
     tiers = tiers_needed(endpoints, radix, ports)
     if tiers <= 1:
         return FatTree(endpoints, radix, (TreeTier(1, 1, 1),) * tiers)
-    leaves = ceil_div(endpoints, ports.down)
     if tiers == TWO_TIERS:
-        hosts = ceil_div(endpoints, leaves)
-        spines, each = equal_uplinks(leaves, ports.uplinks(hosts), radix, radix - hosts)
-        return FatTree(endpoints, radix, (TreeTier(1, leaves, 1), TreeTier(spines, 1, each)))
-    build = _three_tiers if tiers == THREE_TIERS else _more_tiers
-    tree = build(endpoints, radix, ports, even=even)
+        return _fewest_over_leaves(endpoints, radix, ports, over=_two_tiers, tiers=tiers)
+    if tiers == THREE_TIERS:
+        over = partial(_three_tiers, even=even)
+        tree = _fewest_over_leaves(endpoints, radix, ports, over=over, tiers=tiers)
+    else:
+        tree = _more_tiers(endpoints, radix, ports, even=even)
     if not even:
         alike = fat_tree(endpoints, radix, oversubscription=oversubscription)
         return alike if alike.counts.switches <= tree.counts.switches else tree
@@ -339,23 +340,39 @@ def _more_tiers(endpoints: int, radix: int, ports: LeafPorts, *, even: bool) -> 
     return FatTree(endpoints, radix, (TreeTier(1, leaves, 1), planes, *above))
 
 
-def _three_tiers(endpoints: int, radix: int, ports: LeafPorts, *, even: bool) -> FatTree:
-    """Fewest switches of three tiers; leaves are added until they alone cost more than is saved."""
+def _fewest_over_leaves(
+    endpoints: int,
+    radix: int,
+    ports: LeafPorts,
+    *,
+    over: Callable[[int, int, LeafPorts, int], FatTree | None],
+    tiers: int,
+) -> FatTree:
+    """Fewest switches; leaves are added until they alone cost more than is saved."""
     best: FatTree | None = None
     # No plane can do with fewer: its switches have a port up for each down, the last tier none.
-    above = ceil_div(3 * ceil_div(endpoints * ports.up, ports.down), radix)
+    above = ceil_div((2 * tiers - 3) * ceil_div(endpoints * ports.up, ports.down), radix)
     leaves = ceil_div(endpoints, ports.down)
-    # Full pods of half a radix always wire, so that one is found.
+    # Full leaves, and full pods of half a radix, always wire, so that one is found.
     while best is None or leaves + above < best.counts.switches:
-        tree = _over_leaves(endpoints, radix, ports, leaves=leaves, even=even)
+        tree = over(endpoints, radix, ports, leaves)
         if best is None or (tree and tree.counts.switches < best.counts.switches):
             best = tree
         leaves += 1
     return best
 
 
-def _over_leaves(
-    endpoints: int, radix: int, ports: LeafPorts, *, leaves: int, even: bool
+def _two_tiers(endpoints: int, radix: int, ports: LeafPorts, leaves: int) -> FatTree | None:
+    """Two tiers over so many leaves, if a spine has a port for each."""
+    if leaves > radix:
+        return None
+    hosts = ceil_div(endpoints, leaves)
+    spines, each = equal_uplinks(leaves, ports.uplinks(hosts), radix, radix - hosts)
+    return FatTree(endpoints, radix, (TreeTier(1, leaves, 1), TreeTier(spines, 1, each)))
+
+
+def _three_tiers(
+    endpoints: int, radix: int, ports: LeafPorts, leaves: int, *, even: bool
 ) -> FatTree | None:
     """Three tiers over so many leaves: the best way to bundle their uplinks into planes."""
     hosts = ceil_div(endpoints, leaves)
@@ -413,7 +430,9 @@ def unit_tree(units: int, rails: int, radix: int) -> FatTree:
         if tiers_needed(ends, radix, ports) > tiers:
             break
         if tiers == THREE_TIERS:
-            tree = _over_leaves(ends, radix, ports, leaves=leaves, even=True)
+            tree = _three_tiers(ends, radix, ports, leaves, even=True)
+        elif tiers == TWO_TIERS:
+            tree = _two_tiers(ends, radix, ports, leaves)
         else:
             tree = fat_tree(ends, radix)
         if tree is not None and (tiers == 1 or tree.leaves == leaves):

@@ -69,7 +69,7 @@ def build_site_network(network: SiteNetwork, spec: FabricSpec, gpus: int, switch
     >>> storage = SITE_NETWORKS.load("storage")
     >>> fabric = build_site_network(storage, FABRICS.load(storage.fabric), 1024, 48)
     >>> fabric.switches, fabric.links[0].links
-    (18, 320)
+    (17, 320)
     """
     rate = bytes_per_s(network.link_gbps)
     ports = max(MIN_GPUS, network.ports(gpus, switches))

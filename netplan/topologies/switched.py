@@ -123,7 +123,8 @@ def build_scalable_units(spec: FabricSpec, sizing: Sizing) -> Fabric:
     elif not tree.even:
         notes.append(f"So many units have no pods of equal size: {REFUSED}.")
     elif part and nodes % half == 0 and built.tiers > 1:
-        notes.append(f"The last unit has leaves without hosts: until they have some, {REFUSED}.")
+        refused = REFUSED.replace("refuses", "may refuse")
+        notes.append(f"The last unit has leaves without hosts: until they have some, {refused}.")
     return replace(fabric, notes=(*fabric.notes, *notes))
 
 

@@ -66,7 +66,7 @@ def test_json_contract() -> None:
     # 208 switches of 128 ports at 781, and 41,168 modules at 659.
     assert costs[2] == 208 * 128 * 781 + 41_168 * 659 + 16_384 * 1_499
     assert len(data["steps"]) == len(front) - 1
-    assert data["knee"] == 1  # bcube: what is faster costs far more
+    assert data["knee"] == 2  # rail-only at 4:1: what is faster costs far more
     for at, step in enumerate(data["steps"]):
         assert step["faster"] == times[at] / times[at + 1] - 1
         assert step["price_per_percent_usd"] == pytest.approx(

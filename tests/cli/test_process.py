@@ -130,7 +130,7 @@ def test_a_terminal_gets_its_width_and_colours() -> None:
 @pytest.mark.parametrize(
     ("streams", "code", "said"),
     [
-        (">&-", 2, "netplan: stdout: Bad file descriptor\n"),
+        (">&-", 2, "netplan: stdout: Bad file descriptor"),
         (">&- 2>&-", 2, ""),
         ("2>&- > /dev/null", 0, ""),
         (">&- -o compare.txt", 0, ""),
@@ -143,4 +143,5 @@ def test_an_answer_that_nobody_can_get_is_a_failure(
     done = subprocess.run(
         ["/bin/bash", "-c", command], check=False, cwd=tmp_path, capture_output=True, text=True
     )
-    assert (done.returncode, done.stderr) == (code, said)
+    lines = (line for line in done.stderr.splitlines() if not line.startswith("working"))
+    assert (done.returncode, "\n".join(lines)) == (code, said)

@@ -42,12 +42,12 @@ def test_networks_come_after_the_training_network_and_out_of_band_counts_their_s
         item.line for item in plain.bills[0].quote.items
     ]
     switches = {line.network: line.quantity for line in lines if line.category == "switches"}
-    # 48 of the compute network; storage: 320 ports on 10 leaves + 8 spines (each leaf 4 links to
-    # each); management: 269 ports of 48:16 leaves.
-    assert (switches[""], switches["storage"]) == (48, 18)
+    # 48 of the compute network; storage: 320 ports on 11 leaves + 6 spines (each leaf 5 links to
+    # each; full leaves would be 10, and 8 spines); management: 269 ports of 48:16 leaves.
+    assert (switches[""], switches["storage"]) == (48, 17)
     hosts = [line for line in lines if line.network == "out-of-band" and line.category == "cables"]
     assert hosts[0].item == "Cat 6 cable, RJ45, 3 m"
-    assert hosts[0].quantity == 128 + 48 + 18 + switches["management"]
+    assert hosts[0].quantity == 128 + 48 + 17 + switches["management"]
     assert not any(line.category == "cards" for line in lines if line.network == "out-of-band")
     assert plain.left_out[0] == "storage network"
     assert full.left_out[0] == "servers, accelerators and their racks"

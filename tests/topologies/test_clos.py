@@ -126,6 +126,31 @@ def test_more_endpoints_never_need_fewer_switches(a: int, b: int, radix: int) ->
     assert clos_counts(small, radix).switches <= clos_counts(large, radix).switches
 
 
+@pytest.mark.parametrize("radix", [8, 12, 16])
+@pytest.mark.parametrize("ratio", [1.0, 2.0, 3.0])
+def test_two_tiers_have_the_fewest_switches(radix: int, ratio: float) -> None:
+    """All numbers of leaves, spines and links between each two of them, from the rules alone."""
+    ports = leaf_ports(radix, ratio)
+    for n in range(radix + 1, ports.down * radix + 1):
+        found = [
+            leaves + spines
+            for leaves, spines, each in product(
+                range(2, radix + 1), range(1, radix), range(1, radix)
+            )
+            for hosts in [-(-n // leaves)]
+            if hosts + spines * each <= radix
+            and spines * each * ports.down >= hosts * ports.up
+            and leaves * each <= radix
+        ]
+        assert fat_tree(n, radix, oversubscription=ratio).counts.switches == min(found), n
+
+
+def test_two_tiers_with_more_leaves_than_full_ones() -> None:
+    # 17 full leaves of 32 hosts reach 16 spines twice; 18 of 31 hosts reach 11 spines three times.
+    assert fat_tree(544, 64).counts.switches_per_tier == (18, 11)
+    assert fat_tree(545, 64).counts.switches_per_tier == (18, 11)
+
+
 def _fewest(n: int, radix: int, ratio: float, *, even: bool) -> int:
     """Fewest switches of three tiers, every design tried, written from the rules alone."""
     ports = leaf_ports(radix, ratio)

@@ -89,6 +89,7 @@ def exported(folder: Path, fabric: str, gpus: int, radix: int) -> Path:
     ("fabric", "gpus", "radix"),
     [
         ("rail-optimized", 768, 64),  # two tiers
+        ("fat-tree", 544, 64),  # two tiers, with more leaves than full ones
         ("rail-optimized", 2560, 64),
         ("fat-tree", 1536, 40),
         ("rail-optimized", 1000, 16),
