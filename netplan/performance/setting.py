@@ -129,7 +129,7 @@ class Options(Struct, frozen=True):
     Raises
     ------
     InputError
-        If a choice is unknown, or the expert degree does not divide the experts.
+        If a choice is unknown, or the expert degree does not divide the experts, or is given twice.
 
     Examples
     --------
@@ -153,6 +153,10 @@ class Options(Struct, frozen=True):
         if degree is not None and (degree < 1 or experts % degree):
             raise InputError(
                 f"{experts} experts cannot be spread evenly over {degree} GPUs: use a divisor"
+            )
+        if degree is not None and self.fixed.expert not in (None, degree):
+            raise InputError(
+                f"the expert degree is {degree}, and fixed as {self.fixed.expert}: give one of them"
             )
 
 

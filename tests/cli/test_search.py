@@ -132,6 +132,10 @@ def test_ptd_p_on_the_same_engine() -> None:
         (("--top", "0"), "at least 1 plan, got 0"),
         (("--zero", "4"), "ZeRO has the stages 0 to 3, got 4"),
         (("--experts", "8", "--expert-degree", "3"), "8 experts cannot be spread evenly over 3"),
+        (
+            ("--experts", "8", "--expert-degree", "4", "--fix", "expert=2"),
+            "the expert degree is 4, and fixed as 2: give one of them",
+        ),
     ],
 )
 def test_wrong_input(arguments: tuple[str, ...], message: str) -> None:
