@@ -15,7 +15,7 @@ from netplan.traffic.paths import path_statistics
 from netplan.traffic.patterns import collective_traffic
 from netplan.traffic.placement import Degrees, Placement
 from netplan.traffic.statistics import hb_share, idle_pairs_share, kind_shares
-from netplan.traffic.training import microbatches_of, training_traffic
+from netplan.traffic.training import training_traffic
 from netplan.units import bytes_per_s
 from netplan.workloads.models import MODELS
 from netplan.workloads.operations import Sharding
@@ -50,9 +50,8 @@ def _traffic() -> Iterator[Measured]:
     for name, (tensor, pipeline, data, batch) in STRATEGIES.items():
         placement = Placement((Degrees(tensor), Degrees(data=data, pipeline=pipeline)))
         program = training_program(MODELS.load(name), Sharding.of(1, tensor), PTDP)
-        microbatches = microbatches_of(batch, placement)
         matrix = training_traffic(
-            program, placement, gpus=placement.gpus, microbatches=microbatches
+            program, placement, gpus=placement.gpus, microbatches=batch // data
         )
         shares = {share.kind: share for share in kind_shares(matrix)}
         yield f"{name}: pairs without traffic, %", 100 * idle_pairs_share(matrix)

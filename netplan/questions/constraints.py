@@ -67,7 +67,7 @@ class Constraint(Struct, frozen=True):
     """What to say of designs of which none meets it."""
 
 
-class Verdict(Struct, frozen=True):
+class ConstraintCount(Struct, frozen=True):
     """How many of the designs that can be built meet a demand.
 
     Of those excluded it is unknown of some, and some meet all other demands: this one alone
@@ -113,7 +113,7 @@ def constraints_of(
 
 def judge(
     designs: Sequence[Design], constraints: Sequence[Constraint]
-) -> tuple[list[Design], tuple[Verdict, ...]]:
+) -> tuple[list[Design], tuple[ConstraintCount, ...]]:
     """Designs that meet all demands, and how many meet each.
 
     Raises
@@ -123,12 +123,12 @@ def judge(
     """
     table = [[constraint.meets(design) for constraint in constraints] for design in designs]
     misses = [sum(not met for met in row) for row in table]
-    verdicts = []
+    counts = []
     for number, constraint in enumerate(constraints):
         column = [row[number] for row in table]
         excluded = [at for at, met in enumerate(column) if not met]
-        verdicts.append(
-            Verdict(
+        counts.append(
+            ConstraintCount(
                 constraint.name,
                 constraint.words,
                 met=len(designs) - len(excluded),
@@ -140,7 +140,7 @@ def judge(
     left = [design for design, missed in zip(designs, misses, strict=True) if not missed]
     if not left:
         raise InfeasibleError(_why_none(designs, table, constraints))
-    return left, tuple(verdicts)
+    return left, tuple(counts)
 
 
 def _why_none(

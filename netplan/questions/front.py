@@ -13,7 +13,7 @@ from netplan.performance.pareto import knee
 from netplan.performance.plan import PlanTime
 from netplan.performance.proof import Found, Levels, Searches
 from netplan.questions.compare import FabricRow, dollar_columns, plan_columns
-from netplan.questions.constraints import Verdict, unpriced_parts
+from netplan.questions.constraints import ConstraintCount, unpriced_parts
 from netplan.questions.cost import no_high, span_column
 from netplan.questions.designs import (
     Design,
@@ -94,7 +94,7 @@ class Tally(Struct, frozen=True):
 
     size: int
     built: int
-    verdicts: tuple[Verdict, ...]
+    constraints: tuple[ConstraintCount, ...]
     feasible: int
     untimed: int
     searches: Searches
@@ -106,7 +106,7 @@ class Tally(Struct, frozen=True):
             "designs": self.size,
             "built": self.built,
             "cannot_be_built": self.size - self.built,
-            "constraints": [verdict.to_dict() for verdict in self.verdicts],
+            "constraints": [one.to_dict() for one in self.constraints],
             "feasible": self.feasible,
             "without_time": self.untimed,
             "searches": {
@@ -259,12 +259,12 @@ class Optimization(Answer):
             f" {counted(len(axes['oversubscriptions']), 'oversubscription')}; none counted twice),"
             f" of which {tally.built:,} can be built."
         )
-        for verdict in tally.verdicts:
-            if verdict.excluded or verdict.name != "complete":
-                unknown = f", {verdict.unknown:,} of them unknown" if verdict.unknown else ""
+        for demand in tally.constraints:
+            if demand.excluded or demand.name != "complete":
+                unknown = f", {demand.unknown:,} of them unknown" if demand.unknown else ""
                 yield (
-                    f"Demand: {verdict.words}: met by {verdict.met:,}, excludes"
-                    f" {verdict.excluded:,}{unknown}; {verdict.alone:,} meet all else."
+                    f"Demand: {demand.words}: met by {demand.met:,}, excludes"
+                    f" {demand.excluded:,}{unknown}; {demand.alone:,} meet all else."
                 )
         untimed = f" ({tally.untimed:,} have no time)" if tally.untimed else ""
         hierarchies = counted(

@@ -237,7 +237,7 @@ def _front_of(
     limits, objective, books = wanted
     if not space.designs:
         raise InfeasibleError(f"no design can be built: {space.unbuildable[0][1]}")
-    feasible, verdicts = judge(space.designs, constraints_of(limits, objective, books))
+    feasible, counts = judge(space.designs, constraints_of(limits, objective, books))
     points = [
         (comparable(design.value(objective)), design.fabric.levels)
         for design in feasible
@@ -250,7 +250,7 @@ def _front_of(
     tally = Tally(
         size=space.size,
         built=len(space.designs),
-        verdicts=verdicts,
+        constraints=counts,
         feasible=len(feasible),
         untimed=sum(bool(why_no_time(design, found)) for design in feasible),
         searches=searches,

@@ -161,14 +161,14 @@ class SearchAnswer(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class Search(PlanQuestion[SearchAnswer]):
-    """Find the best parallel plans of a model on a cluster; every plan is evaluated.
+    """Find the best of all parallel plans of a model on a cluster.
 
     Raises
     ------
     InputError
         If an input is not allowed.
     InfeasibleError
-        If no plan divides model and batch over the GPUs, or none fits the memory.
+        If there is no plan (where they have to divide), or none fits the memory.
 
     Examples
     --------

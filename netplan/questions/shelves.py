@@ -95,7 +95,7 @@ class ListRecords(Question[CatalogRecords]):
         return CatalogRecords(tuple(found))
 
 
-class Verdict(Struct, frozen=True):
+class FileCheck(Struct, frozen=True):
     """Outcome of one file's check; ``error`` is None for a sound file, else all its faults."""
 
     role: str
@@ -107,12 +107,12 @@ class Verdict(Struct, frozen=True):
 class CatalogCheck(Answer):
     """The answer of ``netplan catalog check``."""
 
-    verdicts: tuple[Verdict, ...]
+    checks: tuple[FileCheck, ...]
 
     @property
-    def faults(self) -> list[Verdict]:
+    def faults(self) -> list[FileCheck]:
         """The files that are not sound."""
-        return [one for one in self.verdicts if one.error]
+        return [one for one in self.checks if one.error]
 
     @property
     def exit_code(self) -> int:
@@ -122,8 +122,8 @@ class CatalogCheck(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan catalog check --format json``."""
         return {
-            "files": len(self.verdicts),
-            "sound": len(self.verdicts) - len(self.faults),
+            "files": len(self.checks),
+            "sound": len(self.checks) - len(self.faults),
             "faults": [asdict(one) | {"path": str(one.path)} for one in self.faults],
         }
 
@@ -131,7 +131,7 @@ class CatalogCheck(Answer):
         """The faults, for programs; people read them on stderr. How many files are sound."""
         shown = [*columns("role"), column("path", lambda row: str(row.path)), *columns("error")]
         yield Table("faults", shown, self.faults, only="programs")
-        count = len(self.verdicts)
+        count = len(self.checks)
         yield Paragraph(f"{count - len(self.faults)} of {count} files are sound.")
 
 
@@ -159,7 +159,7 @@ class CheckRecords(Question[CatalogCheck]):
             return CatalogCheck(tuple(_check(Path(path), self.role) for path in self.files))
         roots = user_roots(self.catalog)
         checked = ((shelf, shelf.check(roots)) for shelf in _shelves(self.role))
-        found = (Verdict(shelf.role, *one) for shelf, files in checked for one in files)
+        found = (FileCheck(shelf.role, *one) for shelf, files in checked for one in files)
         return CatalogCheck(tuple(found))
 
 
@@ -186,7 +186,7 @@ def find_record(name: str, roots: Sequence[Path]) -> tuple[Shelf[Any], Path]:
     return known[name]
 
 
-def _check(path: Path, role: str | None) -> Verdict:
+def _check(path: Path, role: str | None) -> FileCheck:
     if role is None:
         folders = {shelf.folder: shelf for shelf in all_shelves().values()}
         parent = path.resolve().parent.as_posix()
@@ -194,7 +194,7 @@ def _check(path: Path, role: str | None) -> Verdict:
     if role is None:
         roles = ", ".join(all_shelves())
         raise InputError(f"{path}: what does it describe? Say --role with one of: {roles}")
-    return Verdict(role, path, check_file(_shelves(role)[0], path))
+    return FileCheck(role, path, check_file(_shelves(role)[0], path))
 
 
 def _shelves(role: str | None) -> list[Shelf[Any]]:

@@ -165,7 +165,7 @@ def collective_s(
     Parameters
     ----------
     collective
-        ``all_gather``, ``reduce_scatter``, ``all_reduce`` or ``all_to_all``.
+        One of `CollectiveKind`, such as ``all_gather``.
     levels
         Levels from the inside to the outside; those of size 1 cost nothing.
     data_bytes
@@ -176,7 +176,7 @@ def collective_s(
     chunks
         Equal parts that the message is cut into [1].
     schedule
-        ``hierarchical`` or ``per_dimension``; they differ in the all_reduce only.
+        ``hierarchical``, ``per_dimension`` or ``flat_ring`` (formulas of this module).
 
     Returns
     -------

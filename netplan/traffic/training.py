@@ -26,32 +26,6 @@ from netplan.traffic.patterns import Pattern, chain_traffic, collective_traffic
 from netplan.traffic.placement import Placement
 from netplan.workloads.program import CollectiveUse, Program, stage_layers
 
-BATCH_DIMENSIONS = ("expert", "data")
-"""Dimensions that split the batch: experts are spread over GPUs that hold different sequences."""
-
-
-def microbatches_of(batch: int, placement: Placement, microbatch: int = 1) -> int:
-    """Microbatches of one pipeline in an iteration, m = B / (d e b), where that is even [1].
-
-    The global batch B and the microbatch b count sequences; a batch that cannot be split so is an
-    error.
-
-    Examples
-    --------
-    >>> from netplan.traffic.placement import Degrees
-    >>> microbatches_of(3072, Placement((Degrees(tensor=8), Degrees(data=6, pipeline=64))))
-    512
-    """
-    check_number("batch", batch, minimum=1, whole=True)
-    check_number("microbatch", microbatch, minimum=1, whole=True)
-    parts = placement.degree(*BATCH_DIMENSIONS) * microbatch
-    if batch % parts:
-        raise InputError(
-            f"a batch of {batch:,} does not split into {parts // microbatch:,}"
-            f" data-parallel parts of whole microbatches of {microbatch}: change one"
-        )
-    return batch // parts
-
 
 def collectives_of(
     program: Program, placement: Placement, microbatches: int

@@ -275,7 +275,7 @@ def test_survivors_only() -> None:
     assert [one.choice.spec.name for one in free.rows[-1].equal] == ["rail-optimized"]
     assert not any(row.loss.survives for row in free.rows)
     assert all(row.loss.survives and not row.equal for row in safe.rows)
-    (_, verdict) = safe.tally.verdicts
+    (_, verdict) = safe.tally.constraints
     assert verdict.met + verdict.excluded == safe.tally.built
     assert verdict.met == safe.tally.feasible
     with pytest.raises(InfeasibleError, match="takes 100 % of an HB domain's ports"):
@@ -285,10 +285,10 @@ def test_survivors_only() -> None:
 def test_verdicts_add_up() -> None:
     answer = optimize(**SMALL, radices=(16, 32), budget=2.2e6, max_power_w=30e3)
     tally = answer.tally
-    names = [verdict.name for verdict in tally.verdicts]
+    names = [verdict.name for verdict in tally.constraints]
     assert names == ["complete", "max_power", "budget"]
-    assert all(verdict.met + verdict.excluded == tally.built for verdict in tally.verdicts)
-    budget = tally.verdicts[-1]
+    assert all(verdict.met + verdict.excluded == tally.built for verdict in tally.constraints)
+    budget = tally.constraints[-1]
     assert 0 < budget.alone < budget.excluded
     freed = optimize(**SMALL, radices=(16, 32), max_power_w=30e3)
     assert freed.tally.feasible - tally.feasible == budget.alone
@@ -300,7 +300,7 @@ def test_switch_models_and_their_delivery(tmp_path: Path) -> None:
     sold = optimize(**SMALL, fabrics=("rail-only",), delivery="shipping")
     # 64 ports: two models that are sold. 128: one that is, and one of which nobody has said so.
     assert sold.inputs["switches"] == ["qm9700", "qm9790", "s9321-64eo", "sn5600"]
-    verdict = sold.tally.verdicts[1]
+    verdict = sold.tally.constraints[1]
     assert (verdict.excluded, verdict.unknown) == (2, 2)
     assert {row.design.switch.name for row in sold.rows if row.design.switch} <= {
         "qm9700",
@@ -346,7 +346,7 @@ def test_unpriced_designs_prove_nothing() -> None:
         optimize(**SMALL, prices="rail-only-2023", fabrics=("dragonfly",))
     # Their cost is not known, so a budget cannot be met, even if power is the objective.
     by_power = optimize(**SMALL, prices="rail-only-2023", objective="power", budget=1e9)
-    assert by_power.tally.verdicts[-1].unknown > 0
+    assert by_power.tally.constraints[-1].unknown > 0
 
 
 def test_free_domains_are_said_to_be_free(tmp_path: Path) -> None:

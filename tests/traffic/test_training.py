@@ -22,7 +22,6 @@ from netplan.traffic.placement import Degrees, Placement
 from netplan.traffic.statistics import hb_share, idle_pairs_share, kind_shares
 from netplan.traffic.training import (
     collectives_of,
-    microbatches_of,
     training_traffic,
 )
 from netplan.workloads.models import MODELS
@@ -347,7 +346,7 @@ def test_published_shares_of_megatron_strategies() -> None:
             program,
             placement,
             gpus=gpus,
-            microbatches=microbatches_of(int(row["B"]), placement, int(row["b"])),
+            microbatches=int(row["B"]) // (d * int(row["b"])),
             interleave=int(row["v"]),
         )
         shares = {share.kind: share for share in kind_shares(matrix)}
@@ -452,8 +451,6 @@ def test_placements_and_programs_that_cannot_be() -> None:
     program = training_program(GPT_1T, Sharding.of(1, 8))
     with pytest.raises(InputError, match=r"covers 96 GPUs \(8 x 12\), the cluster has 128"):
         training_traffic(program, placement, gpus=128, microbatches=32)
-    with pytest.raises(InputError, match="a batch of 100 does not split into 3"):
-        microbatches_of(100, placement)
     with pytest.raises(InputError, match="128 layers do not split into 4 pipeline stages x 5"):
         training_traffic(program, placement, gpus=96, microbatches=32, interleave=5)
     with pytest.raises(InputError, match="give 5 whole numbers"):
