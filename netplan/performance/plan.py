@@ -149,21 +149,27 @@ class PlanTime(Struct, frozen=True):
     strategy: Strategy = "1d"
     memory_parts_bytes: dict[str, float] = field(default_factory=dict)
 
+    def in_short(self) -> dict[str, Any]:
+        """What every answer about a plan says in JSON: time, GPUs and the plan itself."""
+        return {
+            "iteration_time_s": self.iteration_time_s,
+            "gpus_used": self.plan.gpus,
+            "plan": self.plan.to_dict(),
+        }
+
     def to_dict(self, rank: int) -> dict[str, Any]:
         """One plan of the JSON answer."""
         return {
             "rank": rank,
             "strategy": self.strategy,
-            "iteration_time_s": self.iteration_time_s,
+            **self.in_short(),
             # No iteration model carries an error bar yet.
             "iteration_time_low_s": None,
             "iteration_time_high_s": None,
             "error_basis": None,
-            "gpus_used": self.plan.gpus,
             "mfu": self.mfu,
             "memory_bytes": self.memory_bytes,
             "memory_parts_bytes": self.memory_parts_bytes,
-            "plan": self.plan.to_dict(),
             "breakdown_s": self.breakdown_s,
         }
 

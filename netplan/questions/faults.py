@@ -67,6 +67,7 @@ MINUTES_PER_HOUR = 60.0
 CIRCUIT_SWITCH = "palomar"
 MAX_DRAWS = 10_000
 MAX_YEARS = 1_000_000
+UNTIMED = dict.fromkeys(("iteration_time_s", "gpus_used", "plan"))
 COST_ROLES = frozenset({"accelerator", "prices", "fabric"})
 """Roles of the files that a bill reads, of those of a question about failures."""
 
@@ -320,7 +321,7 @@ def fabric_faults(
         switches=fabric.switches,
         links=fabric.link_count,
         transceivers=fabric.transceivers,
-        iteration_time_s=subject.intact.plans[0].iteration_time_s if subject.intact else None,
+        **(subject.intact.plans[0].in_short() if subject.intact else UNTIMED),
         scenario=scenario,
         singles=singles,
         recoveries=ways,

@@ -61,6 +61,8 @@ class FabricFaults(Struct, frozen=True):
     links: int
     transceivers: int
     iteration_time_s: float | None
+    gpus_used: int | None
+    plan: dict[str, Any] | None
     scenario: ScenarioImpact | str | None
     singles: tuple[Single, ...]
     recoveries: tuple[Recovery, ...]

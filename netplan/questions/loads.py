@@ -110,7 +110,7 @@ class LoadsAnswer(Answer):
         if self.run is None:
             return found | {"bounds_s": self.bounds_s, "notes": list(self.notes)}
         return found | {
-            "plan": self.run.timed.plan.to_dict(),
+            **self.run.timed.in_short(),
             "collectives": [{**asdict(one), "ratio": one.ratio} for one in self.collectives],
             "notes": list(self.notes),
         }

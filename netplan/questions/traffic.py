@@ -43,7 +43,7 @@ class TrafficAnswer(Answer):
         """Exactly the JSON of ``netplan traffic --format json``."""
         return answer_dict(
             self.run.inputs,
-            plan=self.run.timed.plan.to_dict(),
+            **self.run.timed.in_short(),
             total_bytes=self.matrix.total_bytes,
             hb_share=self.hb_share,
             idle_pairs_share=self.idle_pairs_share,
