@@ -7,6 +7,8 @@ carry their unit; a conversion happens only through a function of this module.
 BITS_PER_BYTE = 8
 GIGA = 1e9
 SECONDS_PER_MINUTE, TEN_SECONDS = 60.0, 10.0
+HOURS_PER_DAY, DAYS_PER_YEAR, HOURS_PER_YEAR = 24, 365, 8760.0
+DAY_S, YEAR_S = 86_400.0, 31_536_000.0
 
 _PREFIXES = tuple(
     (1000.0**power, prefix) for power, prefix in zip(range(6, -4, -1), "EPTGMk mµn", strict=True)

@@ -13,8 +13,8 @@ from netplan.catalog import Record, Shelf
 from netplan.costing.prices import Currency
 from netplan.costing.ranges import Estimate, Range
 from netplan.errors import InputError
+from netplan.units import HOURS_PER_YEAR
 
-HOURS_PER_YEAR = 8760
 WATTS_PER_KILOWATT = 1000.0
 MAX_YEARS = 50
 

@@ -29,7 +29,6 @@ from netplan.faults.group_failures import GroupFailures
 from netplan.faults.outages import Cause, Exposure, Outages, simulate_outages
 from netplan.faults.rates import LAYOUT, End, FailureBook, FailureRate, Unit, unit_counts
 from netplan.faults.reliability import (
-    HOURS_PER_YEAR,
     cost_per_effective_gpu_hour,
     mtbf_h,
     none_down,
@@ -39,6 +38,7 @@ from netplan.faults.reliability import (
     spares_needed,
 )
 from netplan.topologies.fabric import Fabric
+from netplan.units import HOURS_PER_YEAR
 
 Times = Literal["repair", "lead"]
 

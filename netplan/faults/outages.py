@@ -33,9 +33,10 @@ from netplan.catalog import unknown_name
 from netplan.errors import InputError
 from netplan.faults.checkpoints import Checkpoints
 from netplan.faults.groups import RiskGroups
-from netplan.faults.reliability import HOURS_PER_YEAR, check_probability
+from netplan.faults.reliability import check_probability
 from netplan.faults.timeline import REASONS, Chunk, ChunkOutages, Sources, simulate_chunk
 from netplan.traffic.matrix import sum_by
+from netplan.units import HOURS_PER_YEAR
 
 Repair = Literal["fixed", "exponential"]
 

@@ -13,14 +13,13 @@ from typing import Annotated, Literal, get_args
 from msgspec import Meta
 
 from netplan.catalog import Record, Shelf, unknown_name
-from netplan.costing.lifetime import HOURS_PER_YEAR
 from netplan.costing.ranges import Estimate, Range
 from netplan.errors import InputError
 from netplan.records import Entry, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric
+from netplan.units import DAYS_PER_YEAR, HOURS_PER_YEAR
 
-DAYS_PER_YEAR = 365
 MAX_PER_YEAR = 100.0
 """Most failures of one unit in a year; more is a slip of units [1/year]."""
 
@@ -161,7 +160,7 @@ class KindHours(Estimate, frozen=True, kw_only=True):
         if self.range.high > HOURS_PER_YEAR:
             raise ValueError(
                 f"{self.kind}: {self.range.high:g} h are more than a year: give at most"
-                f" {HOURS_PER_YEAR:,} h"
+                f" {HOURS_PER_YEAR:,.0f} h"
             )
 
 

@@ -11,8 +11,7 @@ from math import ceil, exp, isfinite, log1p
 from scipy.special import bdtr, bdtrc, pdtr, pdtrik
 
 from netplan.errors import InputError
-
-HOURS_PER_YEAR = 8760.0
+from netplan.units import HOURS_PER_YEAR
 
 
 def check_probability(name: str, value: float) -> float:

@@ -18,7 +18,7 @@ from msgspec.structs import astuple
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.faults.checkpoints import Checkpoints
-from netplan.faults.reliability import HOURS_PER_YEAR
+from netplan.units import HOURS_PER_YEAR
 
 
 class Sources(Struct, frozen=True):

@@ -48,11 +48,12 @@ from netplan.records import replace
 from netplan.traffic.hierarchy import Network
 from netplan.traffic.placement import CONTEXT, DATA, DIMENSIONS, EXPERT, PIPELINE, Placements
 
-FIRST_CUTS = 1 << 8
-FIRST_LAYERS = 1 << 6
-BATCH_CUTS = 1 << 10
-BATCH_LAYERS = 1 << 11
-CHUNK_PLANS = 1 << 14
+FIRST_CUTS, FIRST_LAYERS = 1 << 8, 1 << 6
+"""Cuts, and layers of them, whose plans are timed first, so that there is a time to beat [1]."""
+
+BATCH_CUTS, BATCH_LAYERS, CHUNK_PLANS = 1 << 10, 1 << 11, 1 << 14
+"""Cuts, layers and plans that are worked on together: their arrays stay in the cache [1]."""
+
 ROUNDING = 1 + 1e-11
 """Bounds and times add up the same terms in other orders [1]."""
 

@@ -4,7 +4,11 @@ from collections.abc import Sequence
 
 Point = tuple[float, float]
 SIGNIFICANT = 12
+"""Digits that rounding leaves as they are [1]."""
+
 BENT = 3
+"""Fewest points of a front that can bend [1]."""
+
 STRAIGHT = 1e-9
 """Points this near to the line lie on it; rounding moves them by less [1]."""
 

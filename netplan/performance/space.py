@@ -36,6 +36,7 @@ from netplan.traffic.placement import (
 from netplan.workloads.operations import Sharding
 
 LAYER_DIMENSIONS = [TENSOR, CONTEXT, EXPERT]
+"""Dimensions whose groups share the work of a layer."""
 
 
 class Schedules(Struct, frozen=True, eq=False):

@@ -15,12 +15,12 @@ from netplan.performance.search import search_plans
 from netplan.performance.setting import AnyStrategy, Fixed, Options, Training
 from netplan.published.checks import Check, Measured, stated
 from netplan.records import replace
+from netplan.units import DAY_S
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import MODELS
 
 CLUSTER = 16_384
 TOKENS = 1e12  # section IV, Fig. 5: GPT3-1T is trained on 1T tokens
-SECONDS_PER_DAY = 86_400.0
 FULL_DEPTH = 128  # layers of GPT3-1T
 
 KeyT = TypeVar("KeyT")
@@ -150,7 +150,7 @@ def _figure_5() -> Iterator[Measured]:
         training = _training(accelerator=accelerator)
         timed = _best(training, CLUSTER, domain, accelerator=accelerator)
         tokens = training.batch * training.model.sequence_length
-        days[accelerator, domain] = TOKENS / tokens * timed.iteration_time_s / SECONDS_PER_DAY
+        days[accelerator, domain] = TOKENS / tokens * timed.iteration_time_s / DAY_S
     yield "A100, domain of 4: days", days["a100-80gb", 4]
     yield "B200, domain of 8: days", days["b200", 8]
     yield "B200, domain of 64: days", days["b200", 64]

@@ -13,7 +13,7 @@ import numpy as np
 from netplan.faults.checkpoints import Checkpoints, daly_interval_h, exact_time_ratio
 from netplan.faults.forecast import causes_of
 from netplan.faults.outages import Cause, Exposure, Mean, Outages, Repair, simulate_outages
-from netplan.faults.rates import DAYS_PER_YEAR, FAILURE_BOOKS, FailureBook, Observed
+from netplan.faults.rates import FAILURE_BOOKS, FailureBook, Observed
 from netplan.faults.reliability import (
     interruptions_per_year,
     mtbf_h,
@@ -23,13 +23,13 @@ from netplan.faults.reliability import (
     units_up,
 )
 from netplan.published.checks import Check, Measured, check, known, stated
+from netplan.units import DAYS_PER_YEAR, HOURS_PER_DAY
 
 LLAMA = "Llama 3 (arXiv:2407.21783), Table 5"
 HPN = "HPN (SIGCOMM 2024), sec. 2.3"
 CLOSED = "Simulation, closed form"
 
 LLAMA_GPUS, LLAMA_DAYS = 16_384, 54
-HOURS_PER_DAY = 24.0
 MONTHS_PER_YEAR = 12
 NODE_GPUS = 8
 SEED = 2026

@@ -21,13 +21,13 @@ from netplan.reports.charts import Chart, Json, hover, marks, named_ticks
 from netplan.reports.escape import chart_label
 from netplan.reports.quantities import Cell, quantity
 from netplan.reports.sections import Column, Heading, Notes, Section, Table, column, columns
+from netplan.units import HOURS_PER_YEAR
 
 CAUSES_SHOWN = 8
 """Causes that people see, those that stop a job most often."""
 
 COLOURS = ("#3b74c9", "#d9782d", "#2e9e74", "#8a94a3", "#b0569c", "#c2a02f")
 CURVE_POINTS = 61
-HOURS_PER_YEAR = 8760.0
 HOURS_PER_WEEK = 168.0
 SURVIVAL_PX, COST_PX = 360, 420
 

@@ -49,7 +49,10 @@ from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.operations import CollectiveKind
 
 BOUND_BYTES = 1e9
+"""Message of the collectives whose bounds are shown [B]."""
+
 MAX_ALL_TO_ALL_GPUS = 64
+"""GPUs up to which the linear program of an all_to_all is solved [1]."""
 
 
 class CollectiveLoad(Struct, frozen=True):

@@ -64,12 +64,11 @@ from netplan.reports.sections import (
     columns,
 )
 from netplan.topologies.drawing import fabric_drawing, rack_drawing
+from netplan.units import DAY_S, YEAR_S
 from netplan.version import __version__
 from netplan.workloads.models import Model
 
 KILO = 1e3
-DAY_S = 86_400.0
-YEAR_S = 365 * DAY_S
 
 
 class TrainingRun(Struct, frozen=True):

@@ -31,14 +31,13 @@ from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import AnswerT_co, Question, optional, shared
 from netplan.records import asdict, replace
 from netplan.reports.quantities import Scale, listed
-from netplan.units import GIGA
+from netplan.units import DAY_S, DAYS_PER_YEAR, GIGA, HOURS_PER_DAY
 from netplan.workloads.closed_forms import layer_parameters
 from netplan.workloads.models import Model
 
 Rule = Literal["near-fastest", "run-cost", "price", "fastest"]
 Lever = Literal["price", "bandwidth", "day_value"]
 TOKENS_PER_PARAMETER = 20
-DAY_S, DAYS_A_YEAR, HOURS_A_DAY = 86_400.0, 365, 24
 MOST_BANDWIDTH, BANDWIDTH_STEP = 16.0, 0.01
 """Times the bandwidth of today up to which a slower fabric is tried, and how exactly [1]."""
 
@@ -99,7 +98,7 @@ class Run(Struct, frozen=True):
     @property
     def day(self) -> float:
         """What a day of all GPUs costs."""
-        return HOURS_A_DAY * self.hour
+        return HOURS_PER_DAY * self.hour
 
     def days(self, one: Candidate) -> float:
         """Days of the run on a fabric."""
@@ -107,7 +106,7 @@ class Run(Struct, frozen=True):
 
     def network(self, one: Candidate) -> float:
         """The network's share: its yearly cost for so many days."""
-        return self.days(one) * one.per_year / DAYS_A_YEAR
+        return self.days(one) * one.per_year / DAYS_PER_YEAR
 
     def cost(self, one: Candidate) -> float:
         """Cost of the run: GPU hours, and the network's share."""
@@ -365,7 +364,7 @@ def _by_price(best: Candidate, other: Candidate, basis: Basis) -> Change:
     value = other.price
     if basis.rule == "run-cost" and basis.run and best.life:
         more = basis.run.cost(other) - basis.run.cost(best)
-        share = basis.run.days(best) * best.life.annuity_per_year.base / DAYS_A_YEAR
+        share = basis.run.days(best) * best.life.annuity_per_year.base / DAYS_PER_YEAR
         value = best.price * (1 + more / share)
     text = (
         f"{other.name} wins if the network of {best.name} costs more than {basis.amount(value)}"

@@ -39,6 +39,8 @@ COLUMNS = frozenset(
 )
 SERVER_GPUS = 8
 MAX_MTTF_RATIO = 2.0
+"""Times to failure farther than that from the table's line 1/GPUs are found [1]."""
+
 # The best and the worst cluster on record are both far above this.
 MIN_FAILURES_PER_1000_NODE_DAYS = 0.1
 MAX_NUMBER = 1e15

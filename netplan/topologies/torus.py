@@ -25,6 +25,7 @@ from netplan.topologies.graph import HALL, RACK
 from netplan.topologies.specs import FabricSpec, Medium
 
 MAX_ELONGATION = 4
+"""Longest over shortest side of a torus beyond which a note says so [1]."""
 
 
 def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
