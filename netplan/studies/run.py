@@ -4,18 +4,17 @@ A run does what its store misses. It may be killed at any moment, and run again:
 point is in the store once, with the result of an undisturbed run.
 
 A point may end the process that evaluates it, and nobody knows which of a chunk it was. All of them
-are suspects then, and go out again one at a time, with nothing else under way; one with which two
-more processes end is recorded as failed. The store keeps which points are being evaluated on this
+are suspects then, and go out again one at a time, with nothing else under way; one with which five
+processes have ended is recorded as failed. The store keeps which points are being evaluated on this
 machine: should the driver itself die, its points are suspects of the next run, in a worker.
 """
 
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import closing
 from itertools import chain
-from math import ceil
 from time import monotonic
 
 import numpy as np
@@ -24,7 +23,7 @@ from msgspec import Struct
 from netplan.arrays import Ints
 from netplan.errors import InputError, NetplanError
 from netplan.studies.interrupts import Interrupts
-from netplan.studies.points import Outcome, Work, error_line, killed
+from netplan.studies.points import Work, error_line, killed
 from netplan.studies.store import Store
 from netplan.studies.workers import (
     KILLED,
@@ -43,8 +42,8 @@ POLL_S = 0.25
 MAX_WORKERS = max(32, 4 * (os.cpu_count() or 1))
 """More processes than a few a processor only fill the memory [1]."""
 
-MAX_DEATHS = 3
-"""Processes that end with a point, the first perhaps of another's doing, before it has failed."""
+MAX_DEATHS = 5
+"""Processes that end with a point before it has failed: one in a chunk, and others may kill too."""
 
 
 class Resources(Struct, frozen=True):
@@ -105,21 +104,12 @@ Report = Callable[[Progress], None]
 
 
 class Tracker:
-    """Records outcomes, and reports progress a few times a second at most."""
+    """Tells how far a study is, a few times a second at most."""
 
     def __init__(self, store: Store, report: Report | None = None) -> None:
         self._store, self._report, self._before = store, report, store.counts().done
-        # Workers take a while to start: the pace counts from the first outcomes on.
-        self._first: tuple[int, float] | None = None
         self._start = monotonic()
         self._next = self._start + POLL_S
-
-    def record(self, outcomes: Sequence[Outcome], tried: Sequence[int]) -> None:
-        """Put these outcomes into the store with the marks of the points tried taken away."""
-        self._store.record(outcomes, tried)
-        if self._first is None and outcomes:
-            self._first = self._store.counts().done, monotonic()
-        self.tick()
 
     def tick(self) -> None:
         """Report if it is time."""
@@ -129,18 +119,11 @@ class Tracker:
 
     def report(self) -> Progress:
         """Report the progress of this moment."""
-        now, (done, failed), total = monotonic(), self._store.counts(), self._store.meta.point_count
-        first_done, first_s = self._first or (done, now)
-        fresh = done - first_done
-        told = Progress(
-            done=done,
-            failed=failed,
-            total=total,
-            evaluated=done - self._before,
-            elapsed_s=now - self._start,
-            left_s=(total - done) * (now - first_s) / fresh if fresh and now > first_s else None,
-            damaged=tuple(self._store.damaged),
-        )
+        (done, failed), total = self._store.counts(), self._store.meta.point_count
+        evaluated, elapsed_s = done - self._before, monotonic() - self._start
+        left_s = (total - done) * elapsed_s / evaluated if evaluated else None
+        damaged = tuple(self._store.damaged)
+        told = Progress(done, failed, total, evaluated, elapsed_s, left_s, damaged)
         if self._report is not None:
             self._report(told)
         return told
@@ -183,8 +166,11 @@ def run(
     if store.counts().done < work.point_count:
         interrupts = Interrupts()
         workers = _workers(work, resources, interrupts, suspects=bool(store.suspects()))
-        with interrupts, closing(workers):
-            Driver(workers, work, store, tracker).drive(interrupts.let_through)
+        driver = Driver(workers, work, store)
+        with interrupts, closing(workers), closing(driver.steps()) as steps:
+            for _ in steps:
+                tracker.tick()
+                interrupts.let_through()
     return tracker.report()
 
 
@@ -203,8 +189,8 @@ def _workers(
 class Backlog:
     """The points still to do, in chunks of about a quarter of a second.
 
-    The first chunk is one point. Each that comes back, as far as it got in its time, says how many
-    points the next may have.
+    The first chunk is one point. One that comes back whole makes the next twice as long, one that
+    ran out of time as long as it got.
 
     Examples
     --------
@@ -225,19 +211,20 @@ class Backlog:
         """Points not given out [1]."""
         return len(self._indices) - self._next + len(self._again)
 
-    def take(self, slots: int = 1) -> list[int]:
-        """Take the next chunk; near the end, they shrink so that all ``slots`` finish together."""
-        size = self._size if slots == 1 else min(self._size, ceil(self.left / (2 * slots)))
+    def take(self) -> list[int]:
+        """Take the next chunk."""
         if self._again:
-            return [self._again.popleft() for _ in range(min(size, len(self._again)))]
-        chunk: list[int] = self._indices[self._next : self._next + size].tolist()
+            return [self._again.popleft() for _ in range(min(self._size, len(self._again)))]
+        chunk: list[int] = self._indices[self._next : self._next + self._size].tolist()
         self._next += len(chunk)
         return chunk
 
     def come_back(self, chunk: Sequence[int], done: int) -> None:
         """Take back what is not done of a chunk, and learn how many points go into its time."""
         self._again.extend(chunk[done:])
-        self._size = max(1, min(2 * done, MAX_CHUNK_POINTS))
+        whole = done == len(chunk)
+        size = max(self._size, 2 * done) if whole else max(1, done)
+        self._size = min(size, MAX_CHUNK_POINTS)
 
 
 class Driver:
@@ -246,23 +233,22 @@ class Driver:
     Only a few chunks are under way at a time: no study of a million points sits in a scheduler.
     """
 
-    def __init__(self, workers: Workers, work: Work, store: Store, tracker: Tracker) -> None:
-        self._workers, self._work, self._store, self._tracker = workers, work, store, tracker
+    def __init__(self, workers: Workers, work: Work, store: Store) -> None:
+        self._workers, self._work, self._store = workers, work, store
         self._under_way: dict[Chunk, list[int]] = {}
         self._deaths = Counter(store.suspects())  # of processes, by point
         self._causes: dict[int, str] = {}
         self._suspects = deque(self._deaths)
         self._backlog = Backlog(np.setdiff1d(store.missing(), self._suspects))
 
-    def drive(self, let_through: Callable[[], None]) -> None:
-        """Work through all that is missing; ``let_through`` may raise between two steps."""
+    def steps(self) -> Generator[None]:
+        """Work through all that is missing, a quarter of a second at a time."""
         try:
             while self._give_out():
                 self._take_in(wait(self._under_way, POLL_S, FIRST_COMPLETED)[0])
-                self._tracker.tick()  # points may take long
-                let_through()
+                yield
         finally:
-            self._tracker.record([], [*chain.from_iterable(self._under_way.values())])
+            self._store.record([], [*chain.from_iterable(self._under_way.values())])
 
     def _give_out(self) -> bool:
         """Give out chunks until enough are under way; False once all is done."""
@@ -270,7 +256,7 @@ class Driver:
         if not self._suspects:
             for _ in range(room):
                 if self._backlog.left:
-                    self._submit(self._backlog.take(self._workers.slots))
+                    self._submit(self._backlog.take())
         elif not self._under_way:
             self._try_alone(self._suspects[0])
         return bool(self._under_way or self._suspects or self._backlog.left)
@@ -281,7 +267,7 @@ class Driver:
             self._submit([suspect], alone=True)
         else:
             cause = self._causes.get(suspect, KILLED)
-            self._tracker.record([killed(self._work, suspect, cause)], [suspect])
+            self._store.record([killed(self._work, suspect, cause)], [suspect])
             self._suspects.popleft()
 
     def _submit(self, points: list[int], *, alone: bool = False) -> None:
@@ -315,7 +301,7 @@ class Driver:
                 self._suspects.popleft()
             else:
                 self._backlog.come_back(points, len(outcomes))
-            self._tracker.record(outcomes, points)
+            self._store.record(outcomes, points)
 
 
 def _is_lost(chunk: Chunk) -> bool:

@@ -1,26 +1,27 @@
 """Who evaluates a study's points: this process, processes of this machine, or Dask's.
 
-A chunk of points goes out, and comes back as the outcomes of its first points: as many as take a
-quarter of a second, or fill a message. Each process of this machine is an executor of
-:mod:`concurrent.futures` of its own, so that the death of one breaks no other.
+A chunk of points goes out as a future of :mod:`concurrent.futures`, and comes back as the outcomes
+of its first points, as many as take a quarter of a second. Each process of this machine hangs on a
+pipe of its own, in the hands of a thread, so that the death of one breaks no other.
 """
 
 import importlib.util
 import logging
-import multiprocessing
 import os
 import pickle
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
-from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
+from queue import SimpleQueue
+from subprocess import DEVNULL, Popen
 from threading import Thread
 from time import monotonic
-from types import ModuleType
+from typing import Any
 
 from netplan.errors import InputError
 from netplan.studies.interrupts import Interrupts
@@ -29,15 +30,14 @@ from netplan.version import __version__
 
 KILLED = "the process was killed, probably for want of memory"
 KEPT = "what is done is kept, and `netplan study resume` goes on"
-# A pipe takes a message of up to 16 KiB whole, or not at all if its writer is killed; between the
-# two parts of a larger one a kill would leave the reader waiting for ever.
-MESSAGE_BYTES = 12_000
 FAILED_STARTS = 10
 CHUNKS_PER_SLOT = 2
 CONNECT_S = 10
 CLOSE_S = 2
 LOOK_S = 2.0
 NO_WORKERS_S = 120.0
+WORKER = """import sys; sys.path[:] = {path!r}
+from netplan.studies.workers import serve; serve({handle})"""
 
 Chunk = Future[list[Outcome]]
 """Points that are under way; the outcomes of the first of them will come."""
@@ -60,14 +60,8 @@ def evaluate(
             f"a worker has netplan {__version__}, the driver {version}: install the same version "
             "on both"
         )
-    loaded, found, room_bytes = _unpickled(work), [], MESSAGE_BYTES
     with limited(limit_bytes):
-        for outcome in attempt_some(loaded, indices):
-            found.append(outcome)
-            room_bytes -= len(pickle.dumps(outcome))
-            if room_bytes < 0:
-                break
-    return found
+        return list(attempt_some(_unpickled(work), indices))
 
 
 @lru_cache(maxsize=2)
@@ -101,21 +95,32 @@ def limited(limit_bytes: int | None) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (old, hard))
 
 
-class Here:
-    """The process of the driver, as a worker whose chunks are done at once."""
+class _Workers:
+    """What a driver needs of those who evaluate: room for chunks, and what comes of a chunk."""
 
-    same_machine, slots = True, 1
+    same_machine = True
+    count = 1
+
+    def room(self) -> int:
+        """Chunks that may be under way at once [1]."""
+        return self.count
+
+    def result(self, chunk: Chunk) -> list[Outcome]:
+        """Outcomes of the first points of a chunk."""
+        return chunk.result()
+
+    def close(self) -> None:
+        """End whatever was started."""
+
+
+class Here(_Workers):
+    """The process of the driver, as a worker whose chunks are done at once."""
 
     def __init__(self, work: Work, limit_bytes: int | None, interrupts: Interrupts) -> None:
         self._work, self._limit_bytes, self._interrupts = work, limit_bytes, interrupts
 
-    def room(self) -> int:
-        """Chunks that may be under way at once [1]."""
-        return self.slots
-
-    def submit(self, indices: Sequence[int], *, alone: bool) -> Chunk:
+    def submit(self, indices: Sequence[int], *, alone: bool) -> Chunk:  # noqa: ARG002
         """Evaluate a chunk; what is done of it when a signal comes counts."""
-        del alone
         found, chunk = list[Outcome](), Chunk()
         points = attempt_some(self._work, indices, interruptible=True)
         with limited(self._limit_bytes):
@@ -123,126 +128,125 @@ class Here:
         chunk.set_result(found)
         return chunk
 
-    def result(self, chunk: Chunk) -> list[Outcome]:
-        """Outcomes of the first points of a chunk."""
-        return chunk.result()
 
-    def close(self) -> None:
-        """Nothing is left behind."""
-
-
-class LocalWorkers:
+class LocalWorkers(_Workers):
     """Processes of this machine, one chunk at a time each; one that dies is replaced."""
-
-    same_machine = True
 
     def __init__(self, work: Work, count: int, limit_bytes: int | None) -> None:
         machine_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self._limit_bytes = limit_bytes or machine_bytes // count
-        self._work, self.slots = pickle.dumps(work), count
+        self._work, self.count = pickle.dumps(work), count
+        self._threads = ThreadPoolExecutor(count)
+        self._started: list[_Process] = []
         self._idle: list[_Process] = []
-        self._busy: dict[Chunk, _Process] = {}
+        self._closed = False
 
-    def room(self) -> int:
-        """Chunks that may be under way at once, one a process; missing ones are started [1]."""
-        failed_starts = 0
-        while missing := self.slots - len(self._idle) - len(self._busy):
-            for _ in range(missing):
-                self._idle.append(_Process())
-            for process in [one for one in self._idle if one.started.exception()]:
-                self._idle.remove(process)
-                cause, failed_starts = process.end(), failed_starts + 1
-                if failed_starts == FAILED_STARTS:
-                    raise InputError(
-                        f"--workers: {FAILED_STARTS} processes in turn ended before their first "
-                        f"point ({cause}): check that memory is free; {KEPT}"
-                    )
-        return self.slots
-
-    def submit(self, indices: Sequence[int], *, alone: bool) -> Chunk:
-        """Give a chunk to an idle process."""
-        del alone  # it is so in its process at any rate
-        process = self._idle.pop()
-        try:
-            chunk = process.submit(evaluate, self._work, __version__, indices, self._limit_bytes)
-        except BrokenExecutor as error:  # killed while it waited
-            chunk = Chunk()
-            chunk.set_exception(error)
-        self._busy[chunk] = process
-        return chunk
-
-    def result(self, chunk: Chunk) -> list[Outcome]:
-        """Outcomes of the first points of a chunk."""
-        process = self._busy.pop(chunk)
-        self._idle.append(process)
-        try:
-            return chunk.result()
-        except (BrokenExecutor, MemoryError):
-            self._idle.remove(process)
-            raise WorkerDiedError(process.end()) from None
+    def submit(self, indices: Sequence[int], *, alone: bool) -> Chunk:  # noqa: ARG002
+        """Give a chunk to a thread that has no other."""
+        return self._threads.submit(self._evaluate, indices)
 
     def close(self) -> None:
-        """End all processes at once."""
-        for process in (*self._idle, *self._busy.values()):
+        """End all processes at once; the threads that wait for them see it."""
+        self._closed = True
+        for process in self._started:
+            process.kill()
+        self._threads.shutdown(cancel_futures=True)
+        for process in self._started:
             process.end()
 
+    def _evaluate(self, indices: Sequence[int]) -> list[Outcome]:
+        """Have a chunk evaluated, in a thread."""
+        try:
+            process = self._idle.pop()
+        except IndexError:
+            process = self._ready()
+        found = process.ask(self._work, __version__, indices, self._limit_bytes)
+        if isinstance(found, MemoryError):
+            raise WorkerDiedError(process.end())
+        self._idle.append(process)
+        if isinstance(found, Exception):
+            raise found
+        return found or []
 
-class _Process(ProcessPoolExecutor):
-    """An executor of one process, which starts at once and ends with this one."""
+    def _ready(self) -> "_Process":
+        """A new process; that one dies before it is ready is the fault of no point."""
+        for _ in range(FAILED_STARTS):
+            try:
+                process = _Process()
+            except OSError as error:
+                raise InputError(
+                    f"--workers: no process can be started ({error.strerror}): end others; {KEPT}"
+                ) from None
+            self._started.append(process)
+            if self._closed:
+                process.kill()
+            try:
+                process.ask()
+            except WorkerDiedError as death:
+                cause = death
+            else:
+                return process
+        raise InputError(
+            f"--workers: {FAILED_STARTS} processes in turn ended before their first point "
+            f"({cause}): check that memory is free; {KEPT}"
+        )
+
+
+class _Process(Popen[bytes]):
+    """A process on a pipe, which ends when the pipe is closed; Ctrl-C passes it by."""
 
     def __init__(self) -> None:
-        before = set(multiprocessing.active_children())
+        self._pipe, theirs = Pipe()
+        with theirs:
+            code = WORKER.format(path=sys.path, handle=theirs.fileno())
+            super().__init__(
+                [sys.executable, "-c", code],
+                stdin=DEVNULL,
+                stdout=DEVNULL,
+                stderr=DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+
+    def ask(self, *question: object) -> list[Outcome] | Exception | None:
+        """Send a question, or none, and wait for the answer; WorkerDiedError if there is none."""
         try:
-            with _apart():
-                spawn = multiprocessing.get_context("spawn")
-                super().__init__(1, mp_context=spawn, initializer=_begin)
-                self.started = self.submit(os.getpid)
-        except OSError as error:
-            raise InputError(
-                f"--workers: no process can be started ({error.strerror}): end others; {KEPT}"
-            ) from None
-        self._process = next(iter(set(multiprocessing.active_children()) - before), None)
+            self._pipe.send(question)
+            answer: list[Outcome] | Exception | None = self._pipe.recv()
+        except (EOFError, OSError):
+            raise WorkerDiedError(self.end()) from None
+        return answer
 
     def end(self) -> str:
         """End the process if it has not ended itself, and say how it has."""
-        if self._process is not None:
-            self._process.kill()
-        self.shutdown(cancel_futures=True)
-        code = None if self._process is None else self._process.exitcode
-        return KILLED if code is None else cause_of_death(code)
+        self.kill()
+        code = self.wait()
+        self._pipe.close()
+        return cause_of_death(code)
 
 
-@contextmanager
-def _apart() -> Iterator[None]:
-    """Start a process that Ctrl-C passes by, and that does not import the main module.
-
-    A script without the usual guard would begin anew in it.
-    """
-    resource_tracker.ensure_running()  # its own start would let the signal through
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _begin() -> None:
-    """Be a worker: silent, the kernel's first victim when memory runs out, gone with the driver."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
-    os.dup2(null, 2)
+def serve(handle: int) -> None:
+    """Be a worker: the kernel's first victim when memory runs out, gone with the driver."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(OSError):  # not Linux: the kernel chooses
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
-    Thread(target=_end_with_driver, daemon=True).start()
+    pipe: Connection = Connection(handle)
+    questions: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
+    Thread(target=_listen, args=(pipe, questions), daemon=True).start()
+    while True:
+        question = questions.get()
+        try:
+            pipe.send(evaluate(*question) if question else None)
+        except Exception as error:  # noqa: BLE001 - the driver decides
+            pipe.send(error)
 
 
-def _end_with_driver() -> None:
-    driver = multiprocessing.parent_process()
-    if driver is not None:
-        driver.join()
-        os._exit(1)
+def _listen(pipe: Connection, questions: "SimpleQueue[tuple[Any, ...]]") -> None:
+    """Take in questions; without a driver there are no more."""
+    with suppress(EOFError, OSError):
+        while True:
+            questions.put(pipe.recv())
+    os._exit(1)
 
 
 def cause_of_death(code: int) -> str:
@@ -262,7 +266,7 @@ def cause_of_death(code: int) -> str:
     return f"the process ended itself with exit code {code}"
 
 
-class DaskWorkers:
+class DaskWorkers(_Workers):
     """Workers of a Dask scheduler that runs already, through its own executor."""
 
     same_machine = False
@@ -273,7 +277,6 @@ class DaskWorkers:
         from distributed import Client
 
         self._work, self._address, self._limit_bytes = pickle.dumps(work), address, limit_bytes
-        self.slots = 1
         self._next_look_s, self._seen_s = 0.0, monotonic()
         with ExitStack() as stack:
             stack.callback(logging.disable, logging.root.manager.disable)
@@ -296,14 +299,14 @@ class DaskWorkers:
         now = monotonic()
         if now >= self._next_look_s:
             slots = sum(self._client.ncores().values())
-            self._next_look_s, self.slots = now + LOOK_S, max(1, slots)
+            self._next_look_s, self.count = now + LOOK_S, CHUNKS_PER_SLOT * max(1, slots)
             self._seen_s = now if slots else self._seen_s
         if now - self._seen_s > NO_WORKERS_S:
             raise InputError(
                 f"--scheduler {self._address}: no worker has been there for two minutes: start "
                 f"some with `dask worker {self._address}`; {KEPT}"
             )
-        return CHUNKS_PER_SLOT * self.slots
+        return self.count
 
     def submit(self, indices: Sequence[int], *, alone: bool) -> Chunk:
         """Send a chunk to the scheduler; a point alone may take no more memory than it is given."""
@@ -316,7 +319,8 @@ class DaskWorkers:
 
         try:
             return chunk.result()
-        except (KilledWorker, MemoryError):
+        # ValueError: Dask's executor stumbles when the worker dies while its result is on the way.
+        except (KilledWorker, MemoryError, ValueError):
             raise WorkerDiedError(KILLED) from None
         except (CancelledError, OSError):
             raise self._gone() from None

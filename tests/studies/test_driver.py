@@ -1,6 +1,6 @@
 """Whom the driver blames when workers die, where a point kills its fellows on other workers too."""
 
-import multiprocessing
+import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from itertools import count
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from netplan.errors import InputError
 from netplan.studies.points import Outcome, Point, attempt_some
-from netplan.studies.run import Driver, Progress, Resources, Tracker, run
+from netplan.studies.run import MAX_DEATHS, Driver, Progress, Resources, Tracker, run
 from netplan.studies.store import Store
 from netplan.studies.workers import LocalWorkers, WorkerDiedError, evaluate
 from netplan.version import __version__
@@ -24,10 +24,6 @@ TOY = Toy(POINTS)
 Done = Future[list[Outcome]]
 
 
-def nothing() -> None:
-    """Let no signal through."""
-
-
 class DeadlyWorkers:
     """All chunks that are there together die together if one of their points is guilty.
 
@@ -35,7 +31,7 @@ class DeadlyWorkers:
     """
 
     same_machine = True
-    slots = 3
+    count = 3
 
     def __init__(self, guilty: set[int], error: BaseException) -> None:
         self.guilty, self.error, self.deaths = guilty, error, 0
@@ -43,7 +39,7 @@ class DeadlyWorkers:
         self.alone: list[int] = []
 
     def room(self) -> int:
-        return self.slots
+        return self.count
 
     def wait(self, futures: Iterable[Done], *_: object) -> tuple[set[Done], None]:
         """Let what is under way come back."""
@@ -83,20 +79,20 @@ def test_only_the_guilty_are_blamed(folders: Callable[[], Path], guilty: set[int
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr("netplan.studies.run.wait", workers.wait)
-        Driver(cast("LocalWorkers", workers), toy, store, Tracker(store)).drive(nothing)
+        assert not any(Driver(cast("LocalWorkers", workers), toy, store).steps())  # yields None
         assert {outcome.index for outcome in store.failures(POINTS)} == guilty
         innocent = [outcome for outcome in store.outcomes() if outcome.error is None]
         assert found(innocent) == [pair for pair in undisturbed(toy) if pair[0] not in guilty]
         assert store.counts() == (POINTS, len(guilty))
         assert store.suspects() == {}
-    assert workers.deaths <= 3 * len(guilty)  # one in a chunk, two alone
+    assert workers.deaths <= MAX_DEATHS * len(guilty)
 
 
 def test_what_is_there_is_kept_when_the_rest_is_lost(tmp_path: Path) -> None:
     """Two chunks come back, a third says that the scheduler has gone."""
     toy, workers = TOY, DeadlyWorkers(set(), InputError("gone"))
     with Store.begin(tmp_path / "toy.sqlite", toy, __version__) as store:
-        driver = Driver(cast("LocalWorkers", workers), toy, store, Tracker(store))
+        driver = Driver(cast("LocalWorkers", workers), toy, store)
         driver._give_out()
         lost = workers.waiting.pop(1)
         workers.wait([])
@@ -117,9 +113,9 @@ def test_progress_is_told_while_nothing_comes_back(
     monkeypatch.setattr("netplan.studies.run.wait", wait)
     monkeypatch.setattr("netplan.studies.run.POLL_S", 0.0)
     with Store.begin(tmp_path / "toy.sqlite", TOY, __version__) as store:
-        Driver(cast("LocalWorkers", workers), TOY, store, Tracker(store, told.append)).drive(
-            nothing
-        )
+        tracker = Tracker(store, told.append)
+        for _ in Driver(cast("LocalWorkers", workers), TOY, store).steps():
+            tracker.tick()
     assert [progress.done for progress in told].count(0) >= 3
     assert told[-1].done == POINTS
 
@@ -128,13 +124,13 @@ class Greedy(Toy):
     """A study whose points leave no memory for their messages."""
 
     def points(self, indices: Sequence[int]) -> list[Point]:
-        if 7 in indices and multiprocessing.parent_process() is not None:
+        if 7 in indices and str(os.getpid()) != self.name:  # not in the driver
             raise MemoryError
         return super().points(indices)
 
 
 def test_memory_that_lacks_beside_the_points(tmp_path: Path) -> None:
-    toy = Greedy(40)
+    toy = Greedy(40, name=str(os.getpid()))
     with Store.begin(tmp_path / "toy.sqlite", toy, __version__) as store:
         run(toy, store, Resources(1))
         assert errors(store) == {7: "the process was killed, probably for want of memory"}
@@ -154,7 +150,7 @@ def test_a_study_that_the_workers_cannot_import(tmp_path: Path) -> None:
     with Store.begin(tmp_path / "toy.sqlite", toy, __version__) as store:
         message = "the workers cannot run the study: ModuleNotFoundError: No module named 'bill_of"
         with pytest.raises(InputError, match=message):
-            Driver(workers, toy, store, Tracker(store)).drive(nothing)
+            list(Driver(workers, toy, store).steps())
         assert store.suspects() == {}
     workers.close()
 

@@ -77,8 +77,8 @@ def test_a_point_that_kills_driver_after_driver_is_given_up(path: Path) -> None:
     with Store.begin(path, Toy(10), __version__) as store:
         for _ in range(2):
             store.mark([3, 4, 5])  # died twice in a chunk
-        for _ in range(2):
-            store.mark([4])  # and twice at this point alone
+        for _ in range(3):
+            store.mark([4])  # and three times at this point alone
         run(Toy(10), store)
         assert errors(store) == {4: KILLED}
         check_innocent(store, 10)
@@ -228,15 +228,15 @@ def test_error_lines(error: Exception, line: str) -> None:
     assert error_line(error) == line
 
 
-@given(st.integers(0, 3000), st.integers(1, 8), st.lists(st.integers(1, 5000), min_size=1))
-def test_chunks_cover_every_point_once(count: int, slots: int, paces: list[int]) -> None:
+@given(st.integers(0, 3000), st.lists(st.integers(1, 5000), min_size=1))
+def test_chunks_cover_every_point_once(count: int, paces: list[int]) -> None:
     """However many points of a chunk come back, the others go out again."""
     backlog = Backlog(np.arange(count))
     done: list[int] = []
     for turn in range(10_000):
         if not backlog.left:
             break
-        chunk = backlog.take(slots)
+        chunk = backlog.take()
         assert 1 <= len(chunk) <= MAX_CHUNK_POINTS
         fitting = min(len(chunk), paces[turn % len(paces)])
         done += chunk[:fitting]
@@ -258,10 +258,14 @@ def test_a_chunk_comes_back_after_its_time(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(list(attempt_some(Toy(100), [1]))) == 1
 
 
-def test_the_last_chunks_are_shared_out() -> None:
-    backlog = Backlog(np.arange(80))
-    backlog.come_back([], 1000)
-    assert len(backlog.take(4)) == 10  # 80 points, 4 slots, 2 chunks each
+def test_chunks_are_as_long_as_their_time() -> None:
+    backlog, sizes = Backlog(np.arange(1000)), []
+    for pace in (50, 50, 50, 50, 50, 50, 50, 50, 1, 1, 1):
+        chunk = backlog.take()
+        backlog.come_back(chunk, min(pace, len(chunk)))
+        sizes.append(len(chunk))
+    # Doubled until fifty fit; 14 of 64 come again; of slow points one waits for another at most.
+    assert sizes == [1, 2, 4, 8, 16, 32, 64, 14, 50, 1, 2]
 
 
 def test_progress(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
@@ -271,15 +275,17 @@ def test_progress(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     with Store.begin(path, Toy(1000), __version__) as store:
         store.record([Outcome(index, None, "failed", 1.0) for index in range(100)])
         tracker = Tracker(store, seen.append)
-        tracker.record([Outcome(100, {}, None, 1.0)], [])
+        store.record([Outcome(100, {}, None, 1.0)])
+        tracker.tick()
         assert seen == []  # not yet a quarter of a second
         now[0] = 10.0
-        tracker.record([Outcome(index, {}, None, 1.0) for index in range(101, 110)], [])
-        tracker.record([Outcome(110, {}, None, 1.0)], [])
-    # 9 points in the 10 s since the first one; 890 are left.
-    assert seen == [Progress(110, 100, 1000, 10, 10.0, 890 / 0.9)]
+        store.record([Outcome(index, {}, None, 1.0) for index in range(101, 110)])
+        tracker.tick()
+        tracker.tick()
+    # 10 points in 10 s; 890 are left.
+    assert seen == [Progress(110, 100, 1000, 10, 10.0, 890.0)]
     assert tracker.report() == seen[-1]
-    assert (seen[-1].done, seen[-1].evaluated) == (111, 11)
+    assert (seen[-1].done, seen[-1].evaluated) == (110, 10)
 
 
 def test_progress_comes_at_the_end(path: Path) -> None:

@@ -1,7 +1,6 @@
 """Processes of this machine: points that do harm, Ctrl-C, deaths at the start, nothing left."""
 
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -12,19 +11,22 @@ from pathlib import Path
 import pytest
 
 from netplan.errors import InputError
+from netplan.reports.quantities import Scalar
+from netplan.studies.points import Point
 from netplan.studies.run import Resources, run
 from netplan.studies.store import Store
-from netplan.studies.workers import MESSAGE_BYTES, evaluate
 from netplan.version import __version__
 from tests.studies.toys import (
     ROOT,
     Toy,
     check_innocent,
     errors,
+    found,
     nothing_left,
     processes_of,
     rows,
     start_driver,
+    undisturbed,
 )
 
 KILLED = "the process was killed, probably for want of memory"
@@ -71,7 +73,7 @@ def test_points_that_kill_the_driver(path: Path) -> None:
 
 
 def test_processes_that_do_not_start(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("netplan.studies.workers._begin", os.abort)
+    monkeypatch.setattr("netplan.studies.workers.WORKER", "import os; os.abort()")
     monkeypatch.setattr("netplan.studies.workers.FAILED_STARTS", 2)
     message = r"--workers: 2 processes in turn ended before their first point \(the process was "
     with Store.begin(path, Toy(9), __version__) as store:
@@ -81,16 +83,37 @@ def test_processes_that_do_not_start(path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_machine_without_room_for_a_process(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
+    def full() -> None:
         raise OSError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr("multiprocessing.util.spawnv_passfds", full)
+    monkeypatch.setattr("netplan.studies.workers._Process", full)
     message = r"^--workers: no process can be started \(Resource temporarily unavailable\): end "
     with (
         Store.begin(path, Toy(9), __version__) as store,
         pytest.raises(InputError, match=message),
     ):
         run(Toy(9), store, Resources(1))
+
+
+def test_half_an_answer_is_a_death(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    half = r"import os; os.write({handle}, b'\0\0\1\0half'); os._exit(3)"
+    monkeypatch.setattr("netplan.studies.workers.WORKER", half)
+    with (
+        Store.begin(path, Toy(9), __version__) as store,
+        pytest.raises(InputError, match=r"10 processes in turn .* \(the process ended itself with"),
+    ):
+        run(Toy(9), store, Resources(1))
+
+
+class Wordy(Toy):
+    def evaluate(self, point: Point) -> dict[str, Scalar]:
+        return {"text": f"{point.index}" * 1_000_000}
+
+
+def test_answers_longer_than_a_pipe_holds(path: Path) -> None:
+    with Store.begin(path, Wordy(5), __version__) as store:
+        run(Wordy(5), store, Resources(1))
+        assert found(list(store.outcomes())) == undisturbed(Wordy(5))
 
 
 @pytest.mark.slow
@@ -131,14 +154,6 @@ def test_a_script_without_a_guard_runs_once(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.stdout, done.stderr) == ("once\n5 True\n", "")
-
-
-def test_a_message_stays_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pipe takes it whole, so that a kill leaves no half of it."""
-    monkeypatch.setattr("netplan.studies.points.CHUNK_S", 60.0)
-    message = evaluate(pickle.dumps(Toy(9999)), __version__, range(9999), None)
-    assert MESSAGE_BYTES / 2 < len(pickle.dumps(message)) < MESSAGE_BYTES + 2000
-    assert [outcome.index for outcome in message] == list(range(len(message)))
 
 
 @pytest.mark.slow
