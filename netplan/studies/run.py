@@ -4,7 +4,7 @@ A run does what its store misses. It may be killed at any moment, and run again:
 point is in the store once, with the result of an undisturbed run.
 
 A point may end the process that evaluates it, and nobody knows which of a chunk it was. All of them
-are suspects then, and go out again one at a time, with nothing else under way; one with which five
+are suspects then, and go out again one at a time, with nothing else under way; one with which three
 processes have ended is recorded as failed. The store keeps which points are being evaluated on this
 machine: should the driver itself die, its points are suspects of the next run, in a worker.
 """
@@ -42,7 +42,7 @@ POLL_S = 0.25
 MAX_WORKERS = max(32, 4 * (os.cpu_count() or 1))
 """More processes than a few a processor only fill the memory [1]."""
 
-MAX_DEATHS = 5
+MAX_DEATHS = 3
 """Processes that end with a point before it has failed: one in a chunk, and others may kill too."""
 
 
@@ -257,7 +257,7 @@ class Driver:
             for _ in range(room):
                 if self._backlog.left:
                     self._submit(self._backlog.take())
-        elif not self._under_way:
+        elif room and not self._under_way:
             self._try_alone(self._suspects[0])
         return bool(self._under_way or self._suspects or self._backlog.left)
 

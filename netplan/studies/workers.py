@@ -20,7 +20,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from subprocess import DEVNULL, Popen
 from threading import Thread
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from netplan.errors import InputError
@@ -36,6 +36,7 @@ CONNECT_S = 10
 CLOSE_S = 2
 LOOK_S = 2.0
 NO_WORKERS_S = 120.0
+PAUSE_S = 0.25
 WORKER = """import sys; sys.path[:] = {path!r}
 from netplan.studies.workers import serve; serve({handle})"""
 
@@ -293,14 +294,20 @@ class DaskWorkers(_Workers):
             self._held = stack.pop_all()
 
     def room(self) -> int:
-        """Chunks that may be under way at once, as many workers as there were lately [1]."""
+        """Chunks that may be under way at once, as many workers as there were lately [1].
+
+        None waits for a worker: a point that kills one before its nanny calls it started may keep
+        it from being started again.
+        """
         if self._client.status != "running":
             raise self._gone()
         now = monotonic()
         if now >= self._next_look_s:
-            slots = sum(self._client.ncores().values())
-            self._next_look_s, self.count = now + LOOK_S, CHUNKS_PER_SLOT * max(1, slots)
-            self._seen_s = now if slots else self._seen_s
+            self.count = CHUNKS_PER_SLOT * sum(self._client.ncores().values())
+            self._next_look_s = now + LOOK_S
+            self._seen_s = now if self.count else self._seen_s
+        if not self.count:
+            sleep(PAUSE_S)
         if now - self._seen_s > NO_WORKERS_S:
             raise InputError(
                 f"--scheduler {self._address}: no worker has been there for two minutes: start "
@@ -321,6 +328,7 @@ class DaskWorkers(_Workers):
             return chunk.result()
         # ValueError: Dask's executor stumbles when the worker dies while its result is on the way.
         except (KilledWorker, MemoryError, ValueError):
+            self._next_look_s = 0.0
             raise WorkerDiedError(KILLED) from None
         except (CancelledError, OSError):
             raise self._gone() from None

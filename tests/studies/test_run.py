@@ -77,8 +77,7 @@ def test_a_point_that_kills_driver_after_driver_is_given_up(path: Path) -> None:
     with Store.begin(path, Toy(10), __version__) as store:
         for _ in range(2):
             store.mark([3, 4, 5])  # died twice in a chunk
-        for _ in range(3):
-            store.mark([4])  # and three times at this point alone
+        store.mark([4])  # and once at this point alone
         run(Toy(10), store)
         assert errors(store) == {4: KILLED}
         check_innocent(store, 10)
