@@ -165,7 +165,7 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
         if not fabric.levels or not (whole or free):
             raise InputError(
                 f"{self.gpus:,} GPUs do not fill HB domains of {domain:,} on {spec.name}:"
-                " give a multiple, or another --hb-size"
+                " give a multiple, another --hb-size, or --space free"
             )
         return TrainingCase(spec, fabric, training, reader.replaced())
 

@@ -1,13 +1,16 @@
 """What answers say about leaves that block: times, bounds, and what a bad placement costs."""
 
 import json
+from random import Random
 from typing import Any
 
 import pytest
 
 from netplan.questions.compare import compare
+from netplan.questions.faults import faults
 from netplan.questions.loads import loads
 from netplan.questions.search import search
+from netplan.questions.traffic import training_traffic
 
 ON: dict[str, Any] = {"radix": 64, "accelerator": "h100-80gb"}
 SCATTERED = "were the HB domains scattered"
@@ -48,3 +51,30 @@ def test_compare_tells_fat_tree_and_rails_apart() -> None:
     even = compare(gpus=8192, fabrics=("fat-tree",), **ON)
     assert not any(SCATTERED in note for note in even.rows[0].notes)
     assert even.to_dict()["fabrics"][0]["levels"][1]["tiers"] == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_all_questions_tell_of_the_same_plan(seed: int) -> None:
+    """compare, faults, loads and traffic: iteration time, GPUs used, plan."""
+    rng = Random(seed)  # noqa: S311 - a test
+    fabric = rng.choice(("rail-optimized", "rail-only", "fat-tree", "dragonfly", "uneven-clos"))
+    asked: dict[str, Any] = {
+        "gpus": rng.randint(64, 300),
+        "radix": rng.choice((16, 32)),
+        "hb_size": rng.choice((1, 4, 8)),
+        "model": "gpt-22b",
+        "batch": rng.choice((64, 100, 512)),
+        "accelerator": "h100-80gb",
+        "oversubscription": rng.choice((None, 2.0)),
+        "iteration_model": rng.choice(("4d", "ptd-p")),
+    }
+    answers = [
+        compare(**asked, fabrics=(fabric,)).to_dict()["fabrics"][0],
+        faults(**asked, fabrics=(fabric,), years=1).to_dict()["fabrics"][0],
+        loads(**asked, fabric=fabric).to_dict(),
+        training_traffic(**asked, fabric=fabric).to_dict(),
+    ]
+    keys = ("iteration_time_s", "gpus_used", "plan")
+    told = [{key: one[key] for key in keys} for one in answers]
+    assert told == told[:1] * 4
+    assert told[0]["plan"]
