@@ -38,7 +38,7 @@ def summing(label: Ints, labels: int) -> csr_array:
     return csr_array((np.ones(len(label)), row, start), shape=(labels, len(label)))
 
 
-class Level(Struct, frozen=True, eq=False):
+class PathLevel(Struct, frozen=True, eq=False):
     """Links from the nodes of one distance to the next hops one nearer, by the node they leave.
 
     Parameters
@@ -62,7 +62,7 @@ class Level(Struct, frozen=True, eq=False):
     into: csr_array
 
 
-def levels_to(arcs: Arcs, target: int, ways: "Incoming | None" = None) -> tuple[Level, ...]:
+def levels_to(arcs: Arcs, target: int, ways: "Incoming | None" = None) -> tuple[PathLevel, ...]:
     """Shortest paths of the intact graph to one node, level by level from the nearest.
 
     Parameters
@@ -88,7 +88,7 @@ def levels_to(arcs: Arcs, target: int, ways: "Incoming | None" = None) -> tuple[
     distance = np.full(nodes, -1, np.int64)
     distance[target] = 0
     place = np.zeros(nodes, np.int64)
-    levels: list[Level] = []
+    levels: list[PathLevel] = []
     front = np.array([target])
     while True:
         # Only the links into the nodes just reached are looked at, each once.
@@ -103,7 +103,7 @@ def levels_to(arcs: Arcs, target: int, ways: "Incoming | None" = None) -> tuple[
         opens = np.append(True, tail[1:] != tail[:-1])
         node, of_tail = tail[opens], np.cumsum(opens) - 1
         levels.append(
-            Level(
+            PathLevel(
                 node=node,
                 arc=arc,
                 tail=of_tail,
@@ -152,7 +152,7 @@ def incoming(arcs: Arcs) -> Incoming:
 
 
 def pour_many(
-    levels: tuple[Level, ...], live: list[Bools], sent: list[Floats | None]
+    levels: tuple[PathLevel, ...], live: list[Bools], sent: list[Floats | None]
 ) -> tuple[list[tuple[int, Floats]], Bools]:
     """Split traffic to one destination over the live shortest paths of every copy.
 
@@ -240,7 +240,7 @@ class Table(Struct, frozen=True, eq=False):
     def add(
         self,
         target: int,
-        levels: tuple[Level, ...],
+        levels: tuple[PathLevel, ...],
         last_hops: Ints,
         others: Floats,
         columns: Ints | None,

@@ -104,7 +104,7 @@ class ReducedGraph(Struct, frozen=True, eq=False, dict=True):
         return self.left(no_damage(self.graph))
 
     @cached_property
-    def _exits(self) -> tuple[Ints, Ints, Ints, Ints]:
+    def exits(self) -> tuple[Ints, Ints, Ints, Ints]:
         """Links out of domains, which pair of a domain and a node each joins; the pairs' two."""
         inside = self.domain[self.ends]
         link, side = np.nonzero((inside >= 0).T & (inside[0] != inside[1])[:, None])
@@ -223,7 +223,7 @@ class FlowNetwork(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def egress_bytes_per_s(self) -> Floats:
         """Bandwidth that can leave each domain, no less than any max-flow [B/s]."""
-        link, place, domain, node = self.reduced._exits  # noqa: SLF001 - two faces of one graph
+        link, place, domain, node = self.reduced.exits
         nodes = len(self.reduced.domain)
         total = sum_by(self.reduced.ends.ravel(), np.tile(self.ending, 2), nodes)
         to_node = sum_by(place, self.ending[link], len(node))
@@ -233,7 +233,7 @@ class FlowNetwork(Struct, frozen=True, eq=False, dict=True):
         return units * self.reduced.unit_bytes_per_s
 
     @cached_property
-    def _found(self) -> dict[tuple[int, int], Flow]:
+    def found(self) -> dict[tuple[int, int], Flow]:
         """Max-flows found so far."""
         return {}
 
@@ -249,14 +249,14 @@ class FlowNetwork(Struct, frozen=True, eq=False, dict=True):
             raise InputError(
                 f"no bandwidth between domains {a} and {b}: give two of 0 to {self.domains - 1}"
             )
-        if (a, b) not in self._found:
-            self._found[a, b] = self._spared(a, b) or self._largest(a, b)
-        return self._found[a, b].units * self.reduced.unit_bytes_per_s
+        if (a, b) not in self.found:
+            self.found[a, b] = self._spared(a, b) or self._largest(a, b)
+        return self.found[a, b].units * self.reduced.unit_bytes_per_s
 
     def _spared(self, a: int, b: int) -> Flow | None:
         """The flow of the intact fabric, if all links that it takes are whole."""
         intact = self.reduced.intact
-        flow = intact._found.get((a, b))  # noqa: SLF001 - of this class
+        flow = intact.found.get((a, b))
         if flow is None:
             return None
         at = flow.links
@@ -287,10 +287,10 @@ class FlowNetwork(Struct, frozen=True, eq=False, dict=True):
         limit = np.tile(capacity[used].clip(max=MAX_CAPACITY).astype(np.int32), 2)
         ways = np.array([first, second, second, first], np.int32).reshape(2, -1)
         limits = csr_array((limit, tuple(ways)), shape=(count, count))
-        found = maximum_flow(limits, count - 2, count - 1)
-        tail, head = found.flow.nonzero()
+        largest = maximum_flow(limits, count - 2, count - 1)
+        tail, head = largest.flow.nonzero()
         taken = np.isin(first * count + second, tail.astype(np.int64) * count + head)
-        return Flow(int(found.flow_value), links[used][taken])
+        return Flow(int(largest.flow_value), links[used][taken])
 
 
 def reduced_graph(graph: FabricGraph) -> ReducedGraph:

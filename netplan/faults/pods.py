@@ -31,7 +31,7 @@ from scipy.sparse import csr_array
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
-from netplan.faults.copies import Incoming, Level, Table, incoming, levels_to, summing
+from netplan.faults.copies import Incoming, PathLevel, Table, incoming, levels_to, summing
 from netplan.faults.damage import (
     Damage,
     check_damage,
@@ -232,7 +232,7 @@ class PodBatch(Struct, frozen=True, eq=False, dict=True):
         return np.where(((alive > 0) & (count == 0)).any(axis=0), 0.0, free)
 
     @cached_property
-    def _paths(self) -> dict[int, tuple[Level, ...]]:
+    def _paths(self) -> dict[int, tuple[PathLevel, ...]]:
         """Shortest paths to destinations, as far as they are kept."""
         return {}
 
@@ -241,7 +241,7 @@ class PodBatch(Struct, frozen=True, eq=False, dict=True):
         """Links between ends by the node that they lead to."""
         return incoming(self.arcs)
 
-    def _levels(self, target: int) -> tuple[Level, ...]:
+    def _levels(self, target: int) -> tuple[PathLevel, ...]:
         """Shortest paths of the intact fabric to an end."""
         if target not in self._paths:
             if len(self._paths) * len(self.arcs.head) > KEPT_ARCS:

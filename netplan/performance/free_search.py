@@ -98,7 +98,7 @@ def best_free_plans(setting: Setting, levels: tuple[Level, ...], top: int) -> Fr
     """
     known = shortlist(setting, gpu_count(levels))
     network = Network(levels, setting.assumptions.communication.used, setting.mode)
-    search = Search(setting, network, known, top)
+    search = FreeSearch(setting, network, known, top)
     first = Placed.of(search, known.fitting[:FIRST_CUTS])
     limit = search.limit(first.good_plans())
     found = first.best([], limit)
@@ -147,7 +147,7 @@ def _computing_s(setting: Setting, runs: Runs, alone: LayerTable) -> Floats:
     return bound_s
 
 
-class Search(Struct, frozen=True, eq=False):
+class FreeSearch(Struct, frozen=True, eq=False):
     """What is searched on which fabric, and for how many plans."""
 
     setting: Setting
@@ -170,7 +170,7 @@ class Search(Struct, frozen=True, eq=False):
         return found[-1][0] * ROUNDING if len(found) == self.top else inf
 
 
-def _none(search: Search) -> FreePlans:
+def _none(search: FreeSearch) -> FreePlans:
     """Why there is no plan: no cell at all, or what the nearest of all cells needs."""
     known, cells, least_bytes = search.known, 0, inf
     order = np.argsort(known.least_bytes, kind="stable")
@@ -190,14 +190,14 @@ def _none(search: Search) -> FreePlans:
 class Placed(Struct, frozen=True, eq=False):
     """Cuts on a fabric, with their layers placed."""
 
-    search: Search
+    search: FreeSearch
     rows: Rows
     table: LayerTable
     layers: Layers
     bound_s: Floats  # least time of each entry of the layers
 
     @classmethod
-    def of(cls, search: Search, some: Ints) -> "Placed":
+    def of(cls, search: FreeSearch, some: Ints) -> "Placed":
         """Place the layers of some cuts, and bound their times."""
         setting, cuts = search.setting, search.known.cuts
         layers, rows = place_layers(cuts, some, search.sizes)

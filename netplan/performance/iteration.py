@@ -31,7 +31,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Floats, Ints
+from netplan.arrays import Bools, Floats, Ints
 from netplan.performance.compute import LayerTable, Timing
 from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace, real
@@ -65,8 +65,8 @@ class _PlacementTerms(Struct, frozen=True, eq=False):
     forward_s: Floats  # data parallel collectives of one layer (of the stage if nothing overlaps)
     backward_s: Floats
     ends_s: Floats  # those of embedding and head
-    alone: Floats  # whether there is only one stage
-    middle: Floats  # whether there are stages without an end
+    alone: Bools  # whether there is only one stage
+    middle: Bools  # whether there are stages without an end
     first_less: Floats  # layers that the first stage holds less than the fullest
     last_less: Floats
 
@@ -128,8 +128,8 @@ def _placement_terms(
         forward,
         backward,
         ends_s,
-        alone=np.where(stages == 1, 1.0, 0.0),
-        middle=np.where(stages > ENDS, 1.0, 0.0),
+        alone=stages == 1,
+        middle=stages > ENDS,
         first_less=missing.first,
         last_less=missing.last,
     )
@@ -270,20 +270,16 @@ class IterationTerms(Struct, frozen=True, eq=False):
         first_less, last_less = placed.first_less[place], placed.last_less[place]
         first_s = first.total_s[row] - first_less * self.layer_s[row]
         last_s = last.total_s[row] - last_less * self.layer_s[row]
-        alone = placed.alone[place]
-        slower = np.where(last_s >= first_s, 1.0, 0.0)
-        paces = np.where((placed.middle[place] > 0) & (np.maximum(first_s, last_s) < 0), 0.0, 1.0)
-        keep_last, keep_first = (
-            np.maximum(alone, paces * slower),
-            np.maximum(alone, paces * (1 - slower)),
-        )
-        less = keep_last * last_less + keep_first * first_less
+        alone, slower_last = placed.alone[place], last_s >= first_s
+        paces = ~placed.middle[place] | (np.maximum(first_s, last_s) >= 0)
+        with_first, with_last = alone | (paces & ~slower_last), alone | (paces & slower_last)
+        less = with_first * first_less + with_last * last_less
+        layer = self.table.forward + self.table.backward
         return Timing(
             *(
-                keep_first * getattr(first, name)[row]
-                + keep_last * getattr(last, name)[row]
-                - less
-                * (getattr(self.table.forward, name) + getattr(self.table.backward, name))[row]
-                for name in ("compute_s", "memory_s", "tensor_s", "expert_s")
+                with_first * getattr(first, part)[row]
+                + with_last * getattr(last, part)[row]
+                - less * getattr(layer, part)[row]
+                for part in Timing.__struct_fields__
             )
         )
