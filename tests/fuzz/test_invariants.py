@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from math import inf
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -148,16 +150,30 @@ SURROUNDINGS: tuple[dict[str, str], ...] = (
 )
 
 
-def test_the_same_bytes_whatever_surrounds() -> None:
+OLDEST_NUMPY = "numpy==1.26.4"
+
+
+def printed(path: Sequence[str], **more: str) -> bytes:
+    """What all questions print in one process that finds its packages on a path."""
     script = "from netplan.cli.main import run\n" + "".join(f"run({one!r})\n" for one in ASKED)
-    answers = {
-        subprocess.run(
-            [sys.executable, "-c", script],
-            env=variables(80, PYTHONPATH=os.pathsep.join(filter(None, sys.path)), **more),
-            stdout=subprocess.PIPE,
-            check=True,
-        ).stdout
-        for more in SURROUNDINGS
-    }
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        env=variables(80, PYTHONPATH=os.pathsep.join(filter(None, path)), **more),
+        stdout=subprocess.PIPE,
+        check=True,
+    ).stdout
+
+
+def test_the_same_bytes_whatever_surrounds() -> None:
+    answers = {printed(sys.path, **more) for more in SURROUNDINGS}
     (answer,) = answers
     assert len(answer) > 50_000
+
+
+@pytest.mark.slow
+def test_the_same_bytes_with_the_oldest_numpy(tmp_path: Path) -> None:
+    """Of a numpy that is three years older; scipy and pandas as they are."""
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--target", str(tmp_path), OLDEST_NUMPY]
+    if subprocess.run(pip, capture_output=True, check=False).returncode:
+        pytest.skip(f"no {OLDEST_NUMPY} for this Python, or no index of packages")
+    assert printed([str(tmp_path), *sys.path]) == printed(sys.path)
