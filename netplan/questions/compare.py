@@ -264,7 +264,7 @@ class Comparison(Answer):
             yield "*: does not divide evenly; as built (the port lower bound is in the notes)."
         if any(bill.cost and bill.cost.spread and open_above(bill) for bill in bills):
             yield NO_HIGH
-        if not all(row.cost_complete for row in rows) or any(_unpowered(row)[0] for row in rows):
+        if any(_incomplete(row)[0] or _unpowered(row)[0] for row in rows):
             yield "≥, ≤: parts without a price, or a power, are left out (see the notes)."
 
     @property

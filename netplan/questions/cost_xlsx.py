@@ -80,6 +80,8 @@ def _fixed(row: int, column: int) -> str:
 
 
 DISCOUNT, YEARS, FIRST_RUNNING = 3, 4, 5
+LACKING = 10
+"""Column of what the sums of a fabric leave out."""
 RUNNING = {"PUE": "pue", "Tariff, per kWh": "tariff_per_kwh", "Interest, a year": "interest"}
 
 
@@ -99,7 +101,8 @@ def _summary(sheets: _Sheets, currency: str) -> None:
     """Settings to change, and the totals of every fabric."""
     sheet, inputs = sheets.summary, sheets.inputs
     sheet.set_column(0, 0, WIDE_COLUMN)
-    sheet.set_column(1, 10, NUMBER_COLUMN)
+    sheet.set_column(1, LACKING - 1, NUMBER_COLUMN)
+    sheet.set_column(LACKING, LACKING, WIDE_COLUMN)
     title = f"Bill of materials for {inputs['gpus']:,} GPUs, amounts in {currency}"
     sheet.write_string(0, 0, title, sheets.bold)
     sheet.write_string(1, 0, "Shaded cells may be changed; all sheets follow.")
@@ -113,7 +116,7 @@ def _summary(sheets: _Sheets, currency: str) -> None:
         for column, case in enumerate(CASES, start=1):
             sheet.write_number(row, column, inputs["running"][key][case], sheets.input)
     heads = ["Fabric", "Case", "Price", "Price/GPU", "Power W", "kWh/year"]
-    heads += ["Energy/year", "Annuity/year", "Cost/year", "Cost over life"]
+    heads += ["Energy/year", "Annuity/year", "Cost/year", "Cost over life", "Not in it"]
     start = FIRST_RUNNING + len(RUNNING) + 1
     _text(sheet, start, heads, sheets.head)
     for number, bill in enumerate(sheets.bills):
@@ -122,26 +125,40 @@ def _summary(sheets: _Sheets, currency: str) -> None:
 
 
 def _summary_row(sheets: _Sheets, row: int, number: int, bill: FabricBill, case: str) -> None:
-    """One fabric in one case: every amount follows from the one before it."""
+    """One fabric in one case: every amount follows from the one before it, as far as known."""
     sheet, life = sheets.summary, bill.life
     price, power, kwh, energy, annuity, cost = (f"{column}{row + 1}" for column in "CEFGHI")
     years = _setting(YEARS)
     pue, tariff, interest = (_setting(FIRST_RUNNING + i, case) for i in range(len(RUNNING)))
     rate = f"{interest}/(1-(1+{interest})^-{years})"
+    priced, powered = bill.cost is not None, bill.draw.known
     formulas = (
-        (2, f"={_total_cell(sheets, number, bill, case)}", bill.capital),
-        (3, f"={price}/{bill.gpus}", bill.per_gpu),
-        (5, f"={power}/1000*8760*{pue}", life.energy_kwh_per_year),
-        (6, f"={kwh}*{tariff}", life.energy_per_year),
-        (7, f"={price}*IF({interest}=0,1/{years},{rate})", life.annuity_per_year),
-        (8, f"={energy}+{annuity}", life.per_year),
-        (9, f"={cost}*{years}", life.total),
+        (priced, 2, f"={_total_cell(sheets, number, bill, case)}", bill.capital),
+        (priced, 3, f"={price}/{bill.gpus}", bill.per_gpu),
+        (powered, 5, f"={power}/1000*8760*{pue}", life.energy_kwh_per_year),
+        (powered, 6, f"={kwh}*{tariff}", life.energy_per_year),
+        (priced, 7, f"={price}*IF({interest}=0,1/{years},{rate})", life.annuity_per_year),
+        (priced and powered, 8, f"={energy}+{annuity}", life.per_year),
+        (priced and powered, 9, f"={cost}*{years}", life.total),
     )
     sheet.write_string(row, 0, bill.name)
     sheet.write_string(row, 1, case)
-    sheet.write_number(row, 4, bill.draw.typical_w, sheets.count)
-    for column, formula, amount in formulas:
-        sheet.write_formula(row, column, formula, sheets.money, getattr(amount, case))
+    if powered:
+        sheet.write_number(row, 4, bill.draw.typical_w, sheets.count)
+    for known, column, formula, amount in formulas:
+        if known:
+            sheet.write_formula(row, column, formula, sheets.money, getattr(amount, case))
+    sheet.write_string(row, LACKING, _lacking(bill))
+
+
+def _lacking(bill: FabricBill) -> str:
+    """Which lines have no price or no power, so that sums are without them; empty if all have."""
+    missing = (("price", bill.quote.unpriced), ("power", bill.draw.unknown))
+    return "; ".join(
+        f"no {what}: {', '.join(dict.fromkeys(line.title for line in lines))}"
+        for what, lines in missing
+        if lines
+    )
 
 
 def _prices(sheets: _Sheets) -> None:
@@ -156,7 +173,12 @@ def _prices(sheets: _Sheets) -> None:
     for row, ((part, offer), (price, users)) in enumerate(sheets.parts.items(), start=1):
         _text(sheet, row, [part_words(part), price.unit.partition("/")[2]])
         for column, case in enumerate(CASES, start=2):
-            sheet.write_number(row, column, getattr(full * offer, case), sheets.input)
+            value = getattr(full * offer, case)
+            if case != "base" and value == (full * offer).base:  # none stated: it follows the base
+                base = xl_rowcol_to_cell(row, 2 + CASES.index("base"))
+                sheet.write_formula(row, column, f"={base}", sheets.input, value)
+            else:
+                sheet.write_number(row, column, value, sheets.input)
         origin = (price.date, price.confidence, price.source, ", ".join(users))
         _text(sheet, row, origin, first=5)
 
@@ -187,6 +209,9 @@ def _bill(sheets: _Sheets, number: int, bill: FabricBill) -> None:
         _bill_row(sheets, sheet, row, item)
     last = 1 + len(bill.quote.items)
     sheet.write_string(last, 1, "Total", sheets.bold)
+    if bill.cost is None:
+        sheet.write_string(last, FIRST_TOTAL, "no price")
+        return
     for column, case in enumerate(CASES, start=FIRST_TOTAL):
         area = f"{xl_rowcol_to_cell(1, column)}:{xl_rowcol_to_cell(last - 1, column)}"
         value = getattr(bill.capital, case)

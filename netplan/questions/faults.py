@@ -259,8 +259,11 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
             idle_domains=self.spare_domains,
         )
 
-    def yearly_cost(self, fabric: str, spec: FabricSpec, hb_size: int) -> float | None:
-        """Annuity and energy of a network [currency a year]; None without a bill."""
+    def yearly_cost(self, fabric: str, spec: FabricSpec, hb_size: int) -> tuple[float | None, bool]:
+        """Annuity and energy of a network [currency a year], and whether they are whole.
+
+        None without a bill, and where nothing on it has a price.
+        """
         roles = COST_ROLES | {spec.name}
         replaced = (self.overrides or {}).items()
         asked = self.part(
@@ -271,9 +274,11 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
             overrides={key: text for key, text in replaced if key.partition(".")[0] in roles},
         )
         try:
-            return asked.ask().bills[0].life.per_year.base
+            bill = asked.ask().bills[0]
         except NetplanError:
-            return None  # its price is not the question here
+            return None, False  # its price is not the question here
+        whole = bill.complete and not bill.unpowered_apart
+        return bill.life.per_year.base if bill.cost else None, whole
 
 
 faults = asks(Faults)
@@ -313,7 +318,7 @@ def fabric_faults(
         forwarding.iteration_time_s if forwarding else None,
     )
     failing = group_failures(subject.graph, groups, shared.book, end=question.rates)
-    cost = question.yearly_cost(name, spec, shared.sizing.hb_size)
+    cost, whole = question.yearly_cost(name, spec, shared.sizing.hb_size)
     cut_off, forecast = _years(fabric, singles, failing, shared=shared, cost_per_year=cost)
     return FabricFaults(
         name=spec.name,
@@ -327,6 +332,7 @@ def fabric_faults(
         recoveries=ways,
         gpus_cut_off_per_year=cut_off,
         forecast=forecast,
+        network_cost_complete=whole,
         notes=(*_plain_notes(subject), *(_rate_note(kind, shared.book) for kind in failing)),
     )
 

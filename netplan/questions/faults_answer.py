@@ -52,7 +52,8 @@ class FabricFaults(Struct, frozen=True):
     """One fabric under failures: without any, those asked for, one of each kind, years of them.
 
     The scenario is a text where the fabric has no such parts. ``gpus_cut_off_per_year`` counts GPUs
-    that lose their network port to a failed link, leaf switch or group.
+    that lose their network port to a failed link, leaf switch or group. ``network_cost_complete``
+    says whether all that sets the fabric apart has a price and a power.
     """
 
     name: str
@@ -68,6 +69,7 @@ class FabricFaults(Struct, frozen=True):
     recoveries: tuple[Recovery, ...]
     gpus_cut_off_per_year: float
     forecast: ReliabilityForecast
+    network_cost_complete: bool
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -134,7 +136,12 @@ class FaultsAnswer(Answer):
             title = f"{fabric.name}: one part failed"
             yield Table("one part", SINGLE, alone, title, legend, only="people")
         ways = [(fabric.name, way) for fabric in self.fabrics for way in fabric.recoveries]
-        yield Table("recoveries", RECOVERIES, ways, "After a failed GPU or port")
+        bought: list[Column[tuple[str, Recovery]]] = [
+            *RECOVERIES,
+            column(quantity("price", title=self.currency), "1.price"),
+            column("iteration_time_s", "1.iteration_time_s"),
+        ]
+        yield Table("recoveries", bought, ways, "After a failed GPU or port", RECOVERY_LEGEND)
         yield from self._causes()
         yield from self._spares()
         yield Notes.of(self._notes(), "all fabrics")
@@ -165,10 +172,12 @@ class FaultsAnswer(Answer):
         price = quantity("network_cost_per_effective_gpu_hour", title=f"{self.currency}/h")
         money: tuple[Column[FabricFaults], ...] = (
             column("currency", lambda _: self.currency, shown="never"),
-            column(price, f"forecast.{price.name}"),
+            column(price, f"forecast.{price.name}", mark=_in_part),
+            column("network_cost_complete", shown="never"),
         )
         each = "the network's annuity and energy for an hour of useful work of a GPU."
-        legend = (*TIME_LEGEND, f"{self.currency}/h: {each}")
+        partly = any("".join(_in_part(fabric)) for fabric in self.fabrics)
+        legend = (*TIME_LEGEND, f"{self.currency}/h: {each}", *((COST_IN_PART,) if partly else ()))
         yield Table("years", [*TIME, *money], self.fabrics, "Time that counts", legend)
 
     def _scenario(self) -> Iterator[Table[Any]]:
@@ -179,7 +188,9 @@ class FaultsAnswer(Answer):
             if isinstance(fabric.scenario, ScenarioImpact)
         ]
         drawn = [*SCENARIO, *(DRAWN if any(one.draws > 1 for _, one in found) else ())]
-        title = f"Failed together: {' '.join(self.inputs['fail'])}"
+        draws = self.inputs["draws"]
+        worst = f", the worst of {draws:,} draws" if draws > 1 else ""
+        title = f"Failed together: {' '.join(self.inputs['fail'])}{worst}"
         yield Table("scenario", drawn, found, title, only="people")
         yield Table("scenario", [*SCENARIO[:1], *DRAWS], found, only="programs")
         routed = [(name, one.loads) for name, one in found if one.loads is not None]
@@ -237,6 +248,12 @@ class FaultsAnswer(Answer):
             missing = isinstance(fabric.scenario, str)
             said = (f"Not failed there: {fabric.scenario}.",) if missing else ()
             yield fabric.name, (*said, *fabric.notes)
+
+
+def _in_part(fabric: FabricFaults) -> tuple[str, str]:
+    """Mark of a price of which parts are missing."""
+    known = fabric.forecast.network_cost_per_effective_gpu_hour is not None
+    return ("≥ ", "") if known and not fabric.network_cost_complete else ("", "")
 
 
 def _cell_of(cells: Mapping[tuple[str, str], str], fabric: str, row: str) -> Cell:
@@ -323,7 +340,6 @@ RECOVERIES: tuple[Column[tuple[str, Recovery]], ...] = (
     column("recovery", "1.way"),
     column("hardware", "1.hardware"),
     *columns(*MATERIAL, of="1", shown="never"),
-    *columns("price", "iteration_time_s", of="1"),
 )
 CAUSES: tuple[Column[tuple[str, CauseShare]], ...] = (
     FABRIC,
@@ -343,6 +359,8 @@ TIME_LEGEND = (
     "counts: share of the time that is no checkpoint, rework, restart or wait.",
     "none down: chance that no switch is down at a moment.",
 )
+COST_IN_PART = "≥: parts without a price, or a power, are left out."
+RECOVERY_LEGEND = ("An empty price: nothing to buy, or no price in the book for some of it.",)
 IMPACT_LEGEND = (
     "down, cut off: GPUs that failed, and live ones whose own port leads nowhere.",
     (

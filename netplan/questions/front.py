@@ -14,7 +14,7 @@ from netplan.performance.plan import PlanTime
 from netplan.performance.proof import Found, Levels, Searches
 from netplan.questions.compare import FabricRow, dollar_columns, plan_columns
 from netplan.questions.constraints import ConstraintCount, unpriced_parts
-from netplan.questions.cost import no_high, span_column
+from netplan.questions.cost import NO_HIGH, no_high, span_column
 from netplan.questions.designs import (
     Design,
     Objective,
@@ -163,12 +163,16 @@ class Optimization(Answer):
     def sections(self) -> Iterator[Section]:
         """Heading, networks, training runs, the knee, the proof, notes."""
         yield self._heading()
-        yield Table("front", list(self._network()), self.rows)
+        openly = self.objective == "cost" and any(
+            row.row.cost and row.row.cost.spread and no_high(row.row) for row in self.rows
+        )
+        legend = (NO_HIGH,) if openly else ()
+        yield Table("front", list(self._network()), self.rows, legend=legend)
         several = any(row.best.plan.interleave > 1 for row in self.rows)
         training = [NUMBER, *plan_columns("row.", interleaved=several)]
         if self.inputs["survives_switch"]:
             training.append(column("worst_switch_share", "loss.share"))
-        yield Table("front", training, self.rows, legend=tuple(self._equals()))
+        yield Table("front", training, self.rows, legend=tuple(self._training_legend()))
         yield Table("front", FOR_PROGRAMS, self.rows, only="programs")
         yield Paragraph(self._verdict(), "strong")
         yield Notes(tuple(("", text) for text in self._proof()))
@@ -216,8 +220,10 @@ class Optimization(Answer):
         yield from dollar_columns(self.currency, "row.")
         yield column("power_w", "row.power_w", digits=1, shown="never" if cost else "always")
 
-    def _equals(self) -> Iterator[str]:
-        """Designs that are exactly as good as one of the front."""
+    def _training_legend(self) -> Iterator[str]:
+        """What a column means; designs that are exactly as good as one of the front."""
+        if self.inputs["survives_switch"]:
+            yield "worst switch: most of an HB domain's network ports that one switch takes along."
         for row in self.rows:
             named = [label(design) for design in row.equal[:NAMED_EQUALS]]
             more = len(row.equal) - len(named)
@@ -240,12 +246,12 @@ class Optimization(Answer):
         step = self.step(at)
         start = "Knee of the front" if self.knee else "Cheapest" if cost else "Least power"
         near = self.inputs["within"]
-        doubt = f", which is within the model's error of {100 * near:g} %"
+        doubt = f" (the model's error: {100 * near:g} %)" if step.faster <= near else ""
         return (
             f"{start}: {at + 1} ({label(self.rows[at].design)}), {self._amount(value)} and"
-            f" {time_s:.3f} s. The next step, to {at + 2}, is {100 * step.faster:.2g} % faster for"
-            f" {self._amount(step.price)} more: {self._amount(step.per_percent)} for each"
-            f" percent of speed{doubt if step.faster <= near else ''}."
+            f" {time_s:.3f} s. The next step, to {at + 2}, is {100 * step.faster:.2g} %"
+            f" faster{doubt} for {self._amount(step.price)} more:"
+            f" {self._amount(step.per_percent)} for each percent."
         )
 
     def _proof(self) -> Iterator[str]:

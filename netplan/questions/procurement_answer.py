@@ -530,16 +530,15 @@ def _prices(answer: Procurement) -> Table[Any]:
     columns = [
         _told("Part", get="0", form="prose"),
         _told("Unit", get=lambda row: row[1].unit.partition("/")[2]),
-        _told(low, "low", lambda row: _amount(row[2].low), form="code"),
+        _told(low, "low", lambda row: _amount(row[2].low, row[2].base), form="code"),
         _told("base", get=lambda row: _amount(row[2].base), form="code"),
-        _told("high", get=lambda row: _amount(row[2].high), form="code"),
+        _told("high", get=lambda row: _amount(row[2].high, row[2].base), form="code"),
         _told("Date", get="1.date"),
         _told("Confidence", get="1.confidence"),
         _told("Source", get="1.source", form="prose"),
         _told("Used by", "used_by", "3", form="prose"),
     ]
-    discount = answer.inputs["discount"]
-    less = f" and a discount of {100 * discount:g} %" if discount else ""
+    less = f" and a discount of {off:g} %" if (off := 100 * answer.inputs["discount"]) else ""
     said = f"In {answer.cost.currency}, with quantity breaks{less} applied."
     return Table("prices", columns, rows, title="Prices in use", legend=(said,))
 
@@ -580,8 +579,9 @@ def _value(value: object) -> str:
     return f"{value:,.6g}" if isinstance(value, float) else str(value)
 
 
-def _amount(value: float) -> str:
-    return f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
+def _amount(value: float, base: float | None = None) -> str | None:  # None: no such end is stated
+    said = f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
+    return None if value == base else said
 
 
 CHAPTERS: dict[Chapter, Callable[[Procurement], Iterator[Section]]] = {

@@ -41,7 +41,7 @@ def price_chart(answer: CostAnswer) -> Chart:
         for number, (key, title) in enumerate(CATEGORIES.items())
         if any(_category(bill, key) for bill in bills)
     ]
-    data.append(_whiskers([bill.capital for bill in bills], bills, money))
+    data.append(_whiskers([bill.cost for bill in bills], bills, money))
     return _bars("price", "Price of the network by fabric", bills, data, money.title)
 
 
@@ -51,7 +51,7 @@ def running_chart(answer: CostAnswer) -> Chart:
     data = [
         _stack("Annuity", ACCENT, [b.life.annuity_per_year.base for b in bills], bills, money),
         _stack("Energy", GREY, [b.life.energy_per_year.base for b in bills], bills, money),
-        _whiskers([bill.life.per_year for bill in bills], bills, money),
+        _whiskers([bill.life.per_year if bill.cost else None for bill in bills], bills, money),
     ]
     unit = f"{money.title} a year"
     return _bars("running", "Yearly cost of the network by fabric", bills, data, unit)
@@ -174,17 +174,19 @@ def _stack(
     return marks("bar", ends, at, boxes, name=title, orientation="h", marker=marker)
 
 
-def _whiskers(amounts: Sequence[Range], bills: Sequence[FabricBill], money: Scale) -> Json:
-    """Low to high of each whole bar."""
+def _whiskers(amounts: Sequence[Range | None], bills: Sequence[FabricBill], money: Scale) -> Json:
+    """Low to high of each whole bar; a fabric of which nothing has a price has no mark."""
+    rows = enumerate(zip(bills, amounts, strict=True))
+    known = [(at, bill.name, amount) for at, (bill, amount) in rows if amount is not None]
     return marks(
         "scatter",
-        [amount.base / money.factor for amount in amounts],
-        range(len(bills)),
-        [hover(bill.name, _amounts(one, money)) for bill, one in zip(bills, amounts, strict=True)],
+        [amount.base / money.factor for _, _, amount in known],
+        [at for at, _, _ in known],
+        [hover(name, _amounts(amount, money)) for _, name, amount in known],
         name="low to high",
         mode="markers",
         marker={"color": "#5d6876", "size": 7, "symbol": "diamond"},
-        error_x=_error(amounts, money),
+        error_x=_error([amount for _, _, amount in known], money),
     )
 
 

@@ -38,6 +38,9 @@ from netplan.workloads.models import Model
 Rule = Literal["near-fastest", "run-cost", "price", "fastest"]
 Lever = Literal["price", "bandwidth", "day_value"]
 TOKENS_PER_PARAMETER = 20
+IN_MILLIONS_FROM = 1e6
+LEAST_PACE = 5e-4
+"""Difference of times below which two fabrics are as fast for a reader of a tenth of a percent."""
 MOST_BANDWIDTH, BANDWIDTH_STEP = 16.0, 0.01
 """Times the bandwidth of today up to which a slower fabric is tried, and how exactly [1]."""
 
@@ -128,8 +131,9 @@ class Basis(Struct, frozen=True):
         return f"{self.money.one(value)} {self.money.title}"
 
     def unscaled(self, value: float) -> str:
-        """An amount in thousands."""
-        return f"{value / 1e3:,.1f} k {self.money.title.rpartition(' ')[2]}"
+        """An amount that has nothing to do with prices of networks: in millions or thousands."""
+        factor, sign = (1e6, "M") if value >= IN_MILLIONS_FROM else (1e3, "k")
+        return f"{value / factor:,.1f} {sign} {self.money.title.rpartition(' ')[2]}"
 
 
 class Change(Struct, frozen=True):
@@ -409,7 +413,8 @@ def _by_day(
     for one in known:
         saved = run.days(best) - run.days(one)
         # Only a dearer run that is faster, or a cheaper one that is slower, is a trade.
-        value = (run.network(one) - run.network(best)) / saved if saved else 0.0
+        differ = abs(best.time_s / one.time_s - 1) >= LEAST_PACE
+        value = (run.network(one) - run.network(best)) / saved if differ else 0.0
         faster = saved > 0
         if value > 0 and (faster or basis.rule == "run-cost"):
             found.append((value, faster, one))
@@ -422,7 +427,7 @@ def _by_day(
     text = (
         f"{other.name} trains {100 * pace:.1f} % {'faster' if faster else 'slower'}{error} and pays"
         f" where a day of training is worth {'more' if faster else 'less'} than"
-        f" {basis.unscaled(value)} (GPU hours: {basis.unscaled(run.day)})"
+        f" {basis.unscaled(value)} (its GPU hours cost {basis.unscaled(run.day)})"
     )
     yield Change(other.name, "day_value", run.day, value, f"{text}.")
 

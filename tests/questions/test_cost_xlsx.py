@@ -157,3 +157,34 @@ def test_two_fabrics_of_one_long_name_have_a_sheet_each(tmp_path: Path) -> None:
 
 def test_the_same_answer_gives_the_same_bytes(answer: CostAnswer) -> None:
     assert answer.xlsx() == answer.xlsx()
+
+
+def test_what_has_no_price_or_power_is_empty_not_0() -> None:
+    # 66.7 and 100 Gb/s in a torus: nothing of the first has a price, nothing of both a power.
+    found = cost(gpus=32768, radix=128, fabrics=("torus-3d", "torus-2d"), prices="2026")
+    live = opened(found)
+    rows = list(live["Summary"].iter_rows(min_row=START, values_only=True))
+    solid, flat = rows[1], rows[4]
+    assert solid[:2] == ("torus-3d", "base")
+    assert set(solid[2:10]) == {None}
+    assert live["Bill 1 torus-3d"]["L6"].value == "no price"
+    assert [cell is None for cell in flat[2:10]] == [
+        False,
+        False,
+        True,
+        True,
+        True,
+        False,
+        True,
+        True,
+    ]
+    assert "no price: Transceiver, multimode, 66.6667G" in str(solid[10])
+    assert "no power: Transceiver, multimode, 100G" in str(flat[10])
+
+
+def test_an_end_that_no_book_states_follows_the_base(answer: CostAnswer) -> None:
+    book = opened(answer)
+    rows = {row[0].value: row for row in book["Prices"].iter_rows(min_row=2)}
+    card = rows["network card at 400 Gb/s"]
+    assert [cell.value for cell in card[2:5:2]] == [f"={card[3].coordinate}"] * 2
+    assert [cell.data_type for cell in rows["switch port at 400 Gb/s"][2:5]] == ["n"] * 3

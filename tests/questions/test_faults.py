@@ -224,6 +224,30 @@ def test_the_price_of_an_hour_follows_the_question() -> None:
     assert price(overrides=dear) > 1.02 * price()
 
 
+def test_a_price_of_an_hour_without_all_parts_says_so() -> None:
+    def years(prices: str) -> tuple[FaultsAnswer, dict[str, str]]:
+        answer = faults(
+            gpus=512,
+            radix=64,
+            hb_size=8,
+            fabrics=("torus-3d", "torus-2d", "rail-only"),
+            timing=False,
+            years=2,
+            prices=prices,
+        )
+        text = answer.text().partition("Time that counts")[2].partition("counts:")[0]
+        return answer, {line.split()[0]: line for line in text.splitlines() if line}
+
+    answer, lines = years("rail-only-2023")
+    solid, flat, rails = answer.fabrics
+    # At 66.7 Gb/s nothing has a price: not 0 USD an hour. At 100 Gb/s the cards have none.
+    assert solid.forecast.network_cost_per_effective_gpu_hour is None
+    assert lines["torus-3d"].endswith(" -")
+    assert "≥ " in lines["torus-2d"]
+    assert "≥" not in lines["rail-only"]
+    assert [one.network_cost_complete for one in (solid, flat, rails)] == [False, False, True]
+
+
 def test_two_planes_survive_what_a_single_one_does_not() -> None:
     twin, single_plane = (
         faults(gpus=512, radix=64, hb_size=8, fabrics=(name,), timing=False, years=400).fabrics[0]
@@ -272,6 +296,10 @@ def test_random_failures_are_drawn_and_the_worst_is_shown() -> None:
     assert scenario(many).draws == 5
     assert (scenario(many).impact.iteration_time_s or 0) >= (
         scenario(one).impact.iteration_time_s or 0
+    )
+    assert (
+        "Failed together: links=20, the worst of 5 draws"
+        in small(fail=["links=20"], draws=5, fabrics=("rail-optimized",)).text()
     )
     again = small(fail=["links=20"], draws=5, fabrics=("rail-optimized",)).fabrics[0]
     assert again.scenario == many.scenario

@@ -78,3 +78,10 @@ def test_all_questions_tell_of_the_same_plan(seed: int) -> None:
     told = [{key: one[key] for key in keys} for one in answers]
     assert told == told[:1] * 4
     assert told[0]["plan"]
+
+
+def test_a_bad_placement_that_costs_nothing_is_said_in_words() -> None:
+    # Pipelines of one stage a leaf: what crosses is as much either way.
+    answer = compare(gpus=16384, radix=64, hb_size=128, oversubscription=3.0, fabrics=("fat-tree",))
+    (told,) = [note for note in answer.rows[0].notes if SCATTERED in note]
+    assert told.endswith("this plan would take as long.")

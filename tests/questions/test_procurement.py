@@ -11,6 +11,8 @@ from netplan.questions.compare import compare
 from netplan.questions.cost import cost
 from netplan.questions.procurement import procurement
 from netplan.questions.procurement_answer import Procurement
+from netplan.reports.charts import Chart
+from netplan.reports.sections import Table
 
 PAIR = ("rail-optimized", "rail-only")
 
@@ -166,3 +168,16 @@ def test_tokens_are_asked_published_or_twenty_a_parameter() -> None:
     assert tokens(model="llama-3-405b") == 15.6e12
     with pytest.raises(InputError, match="--tokens -1"):
         tokens(tokens=-1)
+
+
+def test_what_no_price_is_known_of_has_no_mark_and_no_ends() -> None:
+    answer = procurement(gpus=32768, radix=128, fabrics=("rail-only", "torus-3d"))
+    charts = [part for part in answer.sections() if isinstance(part, Chart)]
+    series = [data for chart in charts for data in chart.data]
+    whiskers = [data["y"] for data in series if data.get("name") == "low to high"]
+    assert whiskers == [[0], [0]]
+    tables = [part for part in answer.sections() if isinstance(part, Table)]
+    prices = next(table for table in tables if table.name == "prices")
+    card = next(row for row in prices.rows if row[0].startswith("network card"))
+    told = {one.quantity.title: one.get(card) for one in prices.columns}
+    assert (told["low, USD"], told["base"], told["high"]) == (None, "1,499", None)

@@ -315,3 +315,15 @@ def test_report_and_compare_decide_alike() -> None:
 def test_refusals(inputs: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         netplan.compare(gpus=1024, radix=64, timing=False, **inputs)
+
+
+def test_a_difference_that_prints_as_none_is_no_lever() -> None:
+    # 0.04 % faster reads as 0.0 %; 0.2 % is said, with amounts that read in millions.
+    assert [
+        change.lever for change in verdict("price", RAILS, fabric("clos", 100e6, 10.196)).changes
+    ] == ["price"]
+    faster = verdict("price", RAILS, fabric("clos", 100e6, 10.18)).changes[-1]
+    assert faster.lever == "day_value"
+    assert "clos trains 0.2 % faster, less than the model's error" in faster.sentence
+    # 10.18 days of 100e6 / 1825 less 10.2 of 60e6 / 1825 for 0.02 days: 11.1 million a day.
+    assert "is worth more than 11.1 M USD (its GPU hours cost 24.0 k USD)" in faster.sentence
