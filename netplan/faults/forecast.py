@@ -283,7 +283,7 @@ def reliability_forecast(
         Units whose failure cuts off no GPU of this fabric, such as a leaf of one of two planes:
         they slow the job and do not stop it.
     groups
-        Groups that fail as a whole, of :func:`group_failures`.
+        Groups that fail as a whole, of `netplan.faults.group_failures`.
 
     Raises
     ------

@@ -6,8 +6,9 @@ from msgspec import Meta, field
 
 from netplan.catalog import Record, Shelf
 from netplan.records import Entry
+from netplan.reports.quantities import Scalar
 from netplan.studies.expressions import require_expression
-from netplan.studies.grid import Axis, Given
+from netplan.studies.grid import Axis
 
 Ask = Literal["search", "compare", "cost"]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_.@-]*$")]
@@ -32,7 +33,7 @@ class Relative(Entry, frozen=True, kw_only=True):
 
     name: Name
     of: Name
-    to: dict[str, Given]
+    to: dict[str, Scalar]
 
 
 class ChartSpec(Entry, frozen=True, kw_only=True):
@@ -75,7 +76,7 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
     """
 
     ask: Ask
-    inputs: Annotated[dict[str, Given], field(default_factory=dict)]
+    inputs: Annotated[dict[str, Scalar], field(default_factory=dict)]
     axes: Annotated[tuple[Axis, ...], Meta(min_length=1)]
     conditions: tuple[str, ...] = ()
     outputs: Annotated[tuple[Name | Formula, ...], Meta(min_length=1)]

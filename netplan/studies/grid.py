@@ -26,8 +26,6 @@ from netplan.studies.points import Point
 MAX_POINTS = 5_000_000
 OFF = -1
 """Step of an axis whose condition does not hold."""
-Given = bool | int | float | str | None
-"""A value as a study file has it."""
 
 
 class Steps(Entry, frozen=True, kw_only=True):
@@ -62,14 +60,14 @@ class Axis(Entry, frozen=True, kw_only=True, dict=True):
     """
 
     input: str | None = None
-    values: tuple[Given, ...] | None = None
+    values: tuple[Scalar, ...] | None = None
     linear: Steps | None = None
     log: LogSteps | None = None
     times: Factor | None = None
-    zip: dict[str, tuple[Given, ...]] | None = None
+    zip: dict[str, tuple[Scalar, ...]] | None = None
     whole: bool = False
     when: str | None = None
-    otherwise: Given = None
+    otherwise: Scalar = None
 
     def __post_init__(self) -> None:
         """Refuse an axis of no kind or of several, without values, or with one twice."""

@@ -14,7 +14,7 @@ from netplan.reports.quantities import Scalar
 from netplan.studies.charts import OK, STATUS
 from netplan.studies.definition import StudyDefinition
 from netplan.studies.expressions import parse_expression
-from netplan.studies.grid import Given, Grid, make_grid
+from netplan.studies.grid import Grid, make_grid
 from netplan.studies.points import Point
 from netplan.studies.questions import answer, catalog_sha256, check_inputs, check_values, output
 
@@ -174,7 +174,7 @@ def _drop_what_belonged(
             )
 
 
-def _short(value: Given) -> str:
+def _short(value: Scalar) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -37,7 +37,8 @@ scatter_all_gather   both direct: twice the all_gather above
 
 An all_reduce is a reduce_scatter and an all_gather of the same D. Two members share one link, so
 among two a bidirectional ring is a plain one. A ring laid on a switch or a mesh takes their tau.
-``rings`` go on through further levels (`netplan.traffic.collectives`).
+``rings`` go on through further levels (`netplan.traffic.hierarchy`). Where leaves block, B is what
+they leave of it (`netplan.traffic.leaves`).
 
 Sources: Thakur, Rabenseifner and Gropp 2005 (ring, halving-doubling, broadcasts); ASTRA-sim 2.0
 (2023), whose analytical backends give these times; arXiv:2307.12169 and arXiv:2410.00273 (groups

@@ -76,7 +76,7 @@ _SHARED: dict[Schedule, tuple[CollectiveKind, ...]] = {
 class Group(Struct, frozen=True, eq=False):
     """Members of one communicator at each level, ``stride`` apart; (levels, groups) [1].
 
-    ``working`` are the members of each level that work, whoever's they are; None counts all [1].
+    ``working`` are the members of each level at work, of any group; None counts all [1].
     """
 
     members: Ints

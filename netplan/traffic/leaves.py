@@ -8,8 +8,8 @@ so many members leaves them,
 
 ===========  =====================================================================================
 ring         min(w, s) - max(0, w - (m-1) s): the last of each group that is not there as a whole
-hop          as many at an end (back) or a beginning (ahead), the larger of both; d places from the
-             nearer one, if that is less, max(0, min(d, d + w - s))
+hop          as many at an end (back) or a beginning (ahead), the larger of both; inside, d places
+             from the farther one, no more than min(d, d + w - s)
 all_to_all   c (m-c) / (m-1) of each group, which has c = floor(w/s) members there, or one more
 ===========  =====================================================================================
 
@@ -48,7 +48,7 @@ AT_ONCE = 1 << 18
 
 
 class Working(NamedTuple):
-    """How many work, whoever's members they are: ranks of an HB domain, domains of a level [1]."""
+    """Members at work, of any group: ranks of an HB domain, and domains of a level [1]."""
 
     ranks: Ints
     domains: Ints
