@@ -172,9 +172,7 @@ class Subject(Struct, frozen=True, dict=True):
                 for at, (one, less) in enumerate(zip(levels, idle, strict=False))
                 if one.size > less
             ]
-            return min(
-                filter(None, found), key=lambda one: one.plans[0].iteration_time_s, default=None
-            )
+            return min(filter(None, found), key=lambda one: one.time_s, default=None)
         if domains >= self.sizing.full_domains:
             return None
         left = (self.sizing.full_domains - domains) * self.sizing.hb_size
@@ -261,8 +259,8 @@ def impact_of(subject: Subject, damage: Damage, pod_share: float | None = None) 
     whole = not len(effects.gpus_down) and not len(effects.cut_off_forwarding)
     paces = (pace, float(hb_share.min())) if whole else None
     way, found = _fastest(subject, (hit, int(in_domain.max(initial=0))), paces)
-    intact, best = subject.intact, found.plans[0] if found else None
-    before = intact.plans[0].iteration_time_s if intact else None
+    intact, best = subject.intact, found.best if found else None
+    before = intact.time_s if intact else None
     return Impact(
         gpus_down=len(effects.gpus_down),
         gpus_cut_off=len(effects.cut_off),
@@ -315,7 +313,7 @@ def _fastest(
     if not timed:
         # Without a plan there is no time, but the first way is still how the job goes on.
         return (options[0][0] if options and subject.intact is None else "stopped"), None
-    return min(timed, key=lambda option: option[1].plans[0].iteration_time_s)
+    return min(timed, key=lambda option: option[1].time_s)
 
 
 SKIPPED = frozenset({"link", "transceiver", "switch", "manager"})
@@ -436,7 +434,7 @@ def recoveries(
     [(16, 1), (0, 8), (0, 0)]
     """
     intact = subject.intact
-    intact_s = intact.plans[0].iteration_time_s if intact else None
+    intact_s = intact.time_s if intact else None
     found = [
         _idle_gpu(subject, books.prices, circuit, intact_s),
         _spare_domain(subject, books, intact_s),

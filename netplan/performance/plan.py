@@ -200,6 +200,16 @@ class SearchResult(Struct, frozen=True):
     levels: tuple[Level, ...]
     settings: tuple[Setting, ...] = ()
 
+    @property
+    def best(self) -> PlanTime:
+        """The fastest plan."""
+        return self.plans[0]
+
+    @property
+    def time_s(self) -> float:
+        """Iteration time of the fastest plan [s]."""
+        return self.best.iteration_time_s
+
     def setting_of(self, timed: PlanTime) -> Setting:
         """The setting under which a plan was found."""
         return next(one for one in self.settings if one.strategy == timed.strategy)

@@ -114,7 +114,7 @@ class _Bounds(Struct):
         if group not in self.best_cases:
             found = search_best_case(self.search, self.groups[group])
             self.plans += found.enumerated if found else 0
-            time_s = found.plans[0].iteration_time_s if found else 0.0
+            time_s = found.time_s if found else 0.0
             self.best_cases[group] = comparable(time_s * (1 - ROUNDING))
         return self.best_cases[group]
 
@@ -169,7 +169,7 @@ def time_designs(
 
 def _time_s(found: Found) -> float:
     """Time to compare with others; none is infinitely slow [s]."""
-    return comparable(found.plans[0].iteration_time_s) if isinstance(found, SearchResult) else inf
+    return comparable(found.time_s) if isinstance(found, SearchResult) else inf
 
 
 def best_case(fabrics: Sequence[Sequence[Level]]) -> Levels:

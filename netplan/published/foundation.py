@@ -64,7 +64,7 @@ def _best(
     found = search_plans(
         training, levels, strategy=strategy, mode="published-code", options=options
     )
-    return found.plans[0]
+    return found.best
 
 
 def _fits(training: Training, gpus: int) -> bool:

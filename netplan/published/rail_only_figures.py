@@ -145,7 +145,7 @@ def _time_s(case: Case) -> float:
         Level("switch", size, rate, step_latency_s=LATENCY_S)
         for size, rate in zip(sizes, rates, strict=True)
     )
-    return search_plans(training, levels).plans[0].iteration_time_s
+    return search_plans(training, levels).time_s
 
 
 def _gap(figure: Figure, where: str) -> Check:

@@ -74,10 +74,14 @@ class FabricRow(Struct, frozen=True):
     fabric: Fabric | None = None
     bill: Bill | None = None
     cost_reduction: float | None = None
-    best: PlanTime | None = None
     timed: SearchResult | None = None
     built_with: tuple[str, ...] = ()
     """Accelerators of the product, if they are others than those asked for."""
+
+    @property
+    def best(self) -> PlanTime | None:
+        """The fastest plan and its time; None where none was found or asked for."""
+        return self.timed.best if self.timed else None
 
     @property
     def cost(self) -> Range | None:
@@ -478,7 +482,7 @@ def _probe(specs: Sequence[FabricSpec], sizing: Sizing, search: PlanSearch) -> P
             rate = times * sizing.network_bytes_per_s
             fabric = build_fabric(known[name], replace(sizing, network_bytes_per_s=rate))
             found = search.on(fabric.levels)
-            return found.plans[0].iteration_time_s if isinstance(found, SearchResult) else inf
+            return found.time_s if isinstance(found, SearchResult) else inf
 
         times = bandwidth_needed(time_s, limit_s)
         whole = build_fabric(known[name], sizing).gpu_bytes_per_s
@@ -509,7 +513,6 @@ def timed_row(row: FabricRow, found: SearchResult | str | None) -> FabricRow:
     timed = found if isinstance(found, SearchResult) else None
     return replace(
         row,
-        best=timed.plans[0] if timed else None,
         timed=timed,
         notes=(*row.notes, *_timing_notes(row, found)),
     )

@@ -289,7 +289,7 @@ def training_matrix(subject: Subject) -> TrafficMatrix | None:
     found = subject.intact
     if found is None or found.levels != subject.fabric.levels:
         return None
-    best, gpus = found.plans[0], subject.sizing.gpus
+    best, gpus = found.best, subject.sizing.gpus
     try:
         return plan_traffic(found.setting_of(best), best, gpus, "hierarchical")
     except InputError:
@@ -326,7 +326,7 @@ def fabric_faults(
         switches=fabric.switches,
         links=fabric.link_count,
         transceivers=fabric.transceivers,
-        **(subject.intact.plans[0].in_short() if subject.intact else UNTIMED),
+        **(subject.intact.best.in_short() if subject.intact else UNTIMED),
         scenario=scenario,
         singles=singles,
         recoveries=ways,

@@ -269,15 +269,14 @@ def _front(
         if isinstance(result := found.get(design.fabric.levels), SearchResult)
     ]
     points = [
-        (comparable(design.value(objective)), comparable(result.plans[0].iteration_time_s))
-        for design, result in timed
+        (comparable(design.value(objective)), comparable(result.time_s)) for design, result in timed
     ]
     rows: list[FrontRow] = []
     for first, *equal in pareto_front(points):
         design, result = timed[first]
         row, loss = timed_row(design.row, result), switch_loss(design.choice.spec, design.fabric)
         same = tuple(timed[at][0] for at in equal)
-        rows.append(FrontRow(len(rows) + 1, design, row, result.plans[0], loss, same))
+        rows.append(FrontRow(len(rows) + 1, design, row, result.best, loss, same))
     return tuple(rows)
 
 

@@ -65,7 +65,7 @@ class SearchAnswer(Answer):
 
     def sections(self) -> Iterator[Section]:
         """Heading, the plans, where the best one's time and memory go, the explanation, notes."""
-        best = self.found.plans[0]
+        best = self.found.best
         yield self._heading()
         yield Table("plans", list(self._columns()), list(enumerate(self.found.plans, start=1)))
         yield Bars(
@@ -122,7 +122,7 @@ class SearchAnswer(Answer):
         yield column("interleave", "1.plan.interleave", shown="always" if stages else "never")
         for at, name in enumerate(DIMENSIONS):
             yield column(f"hb_{name}", f"1.plan.placement.levels.0.{at}", shown="never")
-        parts = (f"breakdown_s.{part}" for part in self.found.plans[0].breakdown_s)
+        parts = (f"breakdown_s.{part}" for part in self.found.best.breakdown_s)
         yield from columns(*parts, of="1", shown="never")
 
     def _explanation(self) -> Iterator[Section]:
@@ -173,7 +173,7 @@ class Search(PlanQuestion[SearchAnswer]):
     Examples
     --------
     >>> best = search(gpus=4096, accelerator="b200", hb_size=8, mode="published-code")
-    >>> best.found.enumerated, best.found.feasible, round(best.found.plans[0].iteration_time_s, 4)
+    >>> best.found.enumerated, best.found.feasible, round(best.found.time_s, 4)
     (2544, 484, 9.039)
     """
 

@@ -193,7 +193,7 @@ def plan_notes(found: SearchResult, gpus: int) -> Iterator[str]:
     gpus
         GPUs bought [1].
     """
-    plan, setting = found.plans[0].plan, found.setting_of(found.plans[0])
+    plan, setting = found.best.plan, found.setting_of(found.best)
     used = plan.gpus
     if used < gpus:
         exact = not setting.free and gpu_count(found.levels) < gpus
@@ -219,7 +219,7 @@ def plan_notes(found: SearchResult, gpus: int) -> Iterator[str]:
             f"The {runs.sum():,} microbatches lie on {len(runs):,} replicas: {runs.max():,} on"
             f" {slowest:,} of them, {runs.min():,} on the others."
         )
-    yield from scattering_note(setting, found.levels, found.plans[0])
+    yield from scattering_note(setting, found.levels, found.best)
 
 
 class TrainingCase(Struct, frozen=True):
@@ -328,7 +328,7 @@ class RunQuestion(PlanQuestion[AnswerT_co]):
         if options.fixed.given:
             training = replace(training, memory_bytes=inf)
         found = self.search(training).whole(case.fabric.levels)
-        timed = found.plans[0]
+        timed = found.best
         setting = found.setting_of(timed)
         inputs = self.inputs_of(case, setting)
         return PlacedRun(inputs, case.spec, case.fabric, setting, timed, self.algorithm)

@@ -198,16 +198,14 @@ def decide(
     )
     sentence = f"{_sentence(even, best, basis)}.{_but(near, best, basis)}"
     sentence = " ".join((sentence, *caveats))
-    names = tuple(one.name for one in sorted((*even, *near), key=lambda one: one.price))
-    if len(names) > 1:
+    if near:
+        changes = _by_bandwidth(candidates, near, best, basis, probe)
+    else:
         apart = [one for one in field if one is best or one not in even]
-        if near:
-            unless = tuple(_by_bandwidth(candidates, near, best, basis, probe))
-        else:
-            unless = tuple(_changes(candidates, apart, best, basis, probe))
-        return Verdict(None, _rule_words(basis), sentence, names, unless, caveats)
-    changes = tuple(_changes(candidates, field, best, basis, probe))
-    return Verdict(best.name, _rule_words(basis), sentence, (), changes, caveats)
+        changes = _changes(candidates, apart, best, basis, probe)
+    names = tuple(one.name for one in sorted((*even, *near), key=lambda one: one.price))
+    alone, tied = (best.name, ()) if len(names) == 1 else (None, names)
+    return Verdict(alone, _rule_words(basis), sentence, tied, tuple(changes), caveats)
 
 
 def nearly_fastest_s(times_s: Iterable[float], within: float) -> float:
