@@ -511,11 +511,7 @@ def priced_row(spec: FabricSpec, bill: Bill, books: BillBooks) -> FabricRow:
 def timed_row(row: FabricRow, found: SearchResult | str | None) -> FabricRow:
     """The row with its best plan, or with a note why there is none."""
     timed = found if isinstance(found, SearchResult) else None
-    return replace(
-        row,
-        timed=timed,
-        notes=(*row.notes, *_timing_notes(row, found)),
-    )
+    return replace(row, timed=timed, notes=(*row.notes, *_timing_notes(row, found)))
 
 
 def _priced_notes(bill: Bill, books: BillBooks) -> list[str]:

@@ -1,6 +1,6 @@
 """From the names in a question to records: catalogs, values replaced for one run, sizes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -51,35 +51,6 @@ class CatalogReader:
             if role not in self._known:
                 raise unknown_name(f"--set {key}: record", role, list(dict.fromkeys(self._known)))
         return {key: read_scalar(text) for key, text in self.overrides.items()}
-
-
-def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
-    """Split ``ROLE.KEY=VALUE`` texts.
-
-    Raises
-    ------
-    InputError
-        If a text has another form.
-
-    Examples
-    --------
-    >>> parse_overrides(["accelerator.memory_bytes=96e9"])
-    {'accelerator.memory_bytes': '96e9'}
-    """
-    found: dict[str, str] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        role, dot, field = key.strip().partition(".")
-        if not (equals and dot and role and field and value.strip()):
-            raise InputError(
-                f"--set {text!r}: write ROLE.KEY=VALUE, such as accelerator.memory_bytes=96e9"
-            )
-        if field.strip() == "name":
-            raise InputError(f"--set {text!r}: a name tells records apart: name a copy of the file")
-        known = found.setdefault(key.strip(), value.strip())
-        if known != value.strip():
-            raise InputError(f"--set {key.strip()} is given twice, {known} and {value.strip()}")
-    return found
 
 
 def require_least(option: str, value: int, least: int = 0) -> None:

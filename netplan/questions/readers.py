@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from netplan.errors import InputError
-from netplan.questions.inputs import parse_overrides
 
 
 def integer(text: str) -> int:
@@ -122,6 +121,35 @@ def read_pairs(flag: str, value: Mapping[str, int] | Sequence[str] | str) -> Map
             raise InputError(f"{flag} {pair!r}: write NAME=N, such as pipeline=64") from None
         if found.setdefault(name, number) != number:
             raise InputError(f"{flag} {name} is given twice, {found[name]} and {number}: give one")
+    return found
+
+
+def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
+    """Split ``ROLE.KEY=VALUE`` texts.
+
+    Raises
+    ------
+    InputError
+        If a text has another form.
+
+    Examples
+    --------
+    >>> parse_overrides(["accelerator.memory_bytes=96e9"])
+    {'accelerator.memory_bytes': '96e9'}
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        role, dot, field = key.strip().partition(".")
+        if not (equals and dot and role and field and value.strip()):
+            raise InputError(
+                f"--set {text!r}: write ROLE.KEY=VALUE, such as accelerator.memory_bytes=96e9"
+            )
+        if field.strip() == "name":
+            raise InputError(f"--set {text!r}: a name tells records apart: name a copy of the file")
+        known = found.setdefault(key.strip(), value.strip())
+        if known != value.strip():
+            raise InputError(f"--set {key.strip()} is given twice, {known} and {value.strip()}")
     return found
 
 

@@ -18,7 +18,7 @@ from netplan.errors import InputError
 from netplan.faults.rates import FAILURE_BOOKS
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.questions.library import REPORTS
-from netplan.questions.question import Question, absent, asks, optional, several
+from netplan.questions.question import Question, absent, optional, several
 from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
@@ -163,8 +163,6 @@ class CheckRecords(Question[CatalogCheck]):
         return CatalogCheck(tuple(found))
 
 
-list_records = asks(ListRecords)
-check_records = asks(CheckRecords)
 EXIT_FAULTS = 2
 
 
