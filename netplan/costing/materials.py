@@ -219,8 +219,8 @@ def _transceivers(wiring: Wiring) -> Iterator[BillItem]:
         form = plug.form if plug.form != "any" else "form as the switch and card ask"
         yield BillItem(
             category="transceivers",
-            item=plug.item if plug.form != "any" else f"{plug.item}, {plug.speed_gbps:g}G",
-            specification=f"{form}, {twin} {plug.speed_gbps:g} Gb/s, {plug.fibre}",
+            item=plug.item if plug.form != "any" else f"{plug.item}, {plug.speed_gbps:.4g}G",
+            specification=f"{form}, {twin} {plug.speed_gbps:.4g} Gb/s, {plug.fibre}",
             quantity=sum(where.values()),
             unit="each",
             part="transceiver",
@@ -287,7 +287,7 @@ def _cards(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
     sizing = fabric.sizing
     speed = sizing.speed_gbps
     real = hardware.switch is not None and bool(fabric.tiers)
-    item = hardware.cabling.card(speed).item if real else f"Network card port, {speed:g}G"
+    item = hardware.cabling.card(speed).item if real else f"Network card port, {speed:.4g}G"
     each = fabric.card_ports // sizing.gpus
     yield BillItem(
         category="cards",

@@ -146,9 +146,13 @@ def books_in_use(name: str, quotes: Iterable[Quote]) -> str:
     >>> books_in_use("2026", [])
     '2026'
     """
-    rows = (item.price for quote in quotes for item in quote.items)
-    lent = {f"{row.book} for {row.speed_gbps:g}G" for row in rows if isinstance(row, LentPrice)}
-    return " and ".join((name, *sorted(lent)))
+    rows = [item.price for quote in quotes for item in quote.items]
+    lent: dict[str, set[float]] = {}
+    for row in rows:
+        if isinstance(row, LentPrice):
+            lent.setdefault(row.book, set()).add(row.speed_gbps or 0.0)
+    rates = {book: " and ".join(f"{one:g}G" for one in sorted(lent[book])) for book in sorted(lent)}
+    return " and ".join((name, *(f"{book} for {rate}" for book, rate in rates.items())))
 
 
 def _row(line: BillItem, book: PriceBook) -> tuple[Price | None, int]:

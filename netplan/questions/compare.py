@@ -533,7 +533,7 @@ def _parts(lines: Sequence[BillItem]) -> str:
         key = (line.part, line.speed_gbps)
         counts[key] = counts.get(key, 0) + line.quantity * line.price_units
     return ", ".join(
-        f"{count:,} {PART_NAMES[part]} ({speed:g}G)" for (part, speed), count in counts.items()
+        f"{count:,} {PART_NAMES[part]} ({speed:.4g}G)" for (part, speed), count in counts.items()
     )
 
 

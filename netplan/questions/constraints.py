@@ -170,7 +170,7 @@ def unpriced_parts(designs: Sequence[Design], objective: Objective) -> str:
         if objective == "cost":
             apart, lacking = bill.unpriced_apart, bill.quote.unpriced
         for line in apart or (line for line in lacking if line.part == "nic_port"):
-            parts[f"{PART_NAMES[line.part]} ({line.speed_gbps:g}G)"] = None
+            parts[f"{PART_NAMES[line.part]} ({line.speed_gbps:.4g}G)"] = None
     return ", ".join(parts)
 
 

@@ -121,7 +121,7 @@ class LoadsAnswer(Answer):
     def sections(self) -> Iterator[Section]:
         """Heading, loads by group, the hottest links, every collective or bound, notes."""
         yield self.run.heading("Loads") if self.run else self._matrix_heading()
-        yield Table("groups", GROUPS, self.groups)
+        yield Table("groups", GROUPS, self.groups, legend=GROUPS_LEGEND)
         yield Paragraph(
             f"The busiest link works for {si(self.link_loads.busiest_s, 's')};"
             f" {len(self.link_loads.unused_links):,} of {self.graph.link_count:,} links carry"
@@ -151,6 +151,9 @@ GROUPS: tuple[Column[GroupLoad], ...] = (
     *columns("group", "directions", "unused", "total_bytes"),
     column("largest_bytes", shown="never"),
     *columns("busiest_s", "utilisation"),
+)
+GROUPS_LEGEND = (
+    "directions: two a link. utilisation: of what these links could carry while the busiest works.",
 )
 HOTTEST: tuple[Column[HotLink], ...] = (
     column("hottest", lambda row: f"{row.sender} -> {row.receiver}", data=False),

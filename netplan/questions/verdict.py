@@ -354,7 +354,8 @@ def _changes(
     elif others and best.price:
         yield _by_price(best, others[0], basis)
     if basis.rule == "near-fastest":
-        late = [one for one in candidates if one.complete and inf > one.time_s and one not in field]
+        limit_s = nearly_fastest_s((one.time_s for one in candidates), basis.within)
+        late = [one for one in candidates if one.complete and inf > one.time_s > limit_s]
         slow = [one for one in late if one.price < best.price] or ([] if others else late)
     yield from _by_bandwidth(candidates, slow, best, basis, probe)
     if basis.run:

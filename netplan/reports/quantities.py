@@ -240,6 +240,7 @@ WORDS = {
 MONEY = {
     "capital": "price of the network",
     "capital_per_gpu": "price of the network per GPU",
+    "cost": "cost",
     "annuity_per_year": "annuity per year",
     "energy_per_year": "price of energy per year",
     "cost_per_year": "cost per year",
@@ -325,6 +326,8 @@ def words(name: str, currency: str = "") -> Words:
     ('accelerator memory bandwidth, B/s', 'breakdown bubble, s')
     >>> words("prices.prices.transceiver@400.base").title, words("capital.low", "EUR").title
     ('price of transceiver at 400 Gb/s', 'price of the network at its low, EUR')
+    >>> words("cost.base", "USD").title
+    'cost, USD'
     """
     if name in WORDS:
         return WORDS[name]

@@ -156,7 +156,7 @@ def _loops(groups: Sequence[LinkGroup], centres: Sequence[float], y: float) -> I
 
 
 def _link_words(fabric: Fabric, group: LinkGroup) -> str:
-    return f"{group.links:,} links, {fabric.sizing.speed_gbps:g}G {group.medium}"
+    return f"{group.links:,} links, {fabric.sizing.speed_gbps:.4g}G {group.medium}"
 
 
 def _boxes(row: _Row, y: float) -> Iterator[Markup]:

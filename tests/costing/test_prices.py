@@ -263,3 +263,10 @@ def test_a_lent_price_is_replaced_as_if_it_were_the_book_s_own(tmp_path: Path) -
     (folder / "mine.yaml").write_text(text.format("nosuch"))
     with pytest.raises(NetplanError, match="nosuch"):
         PRICE_BOOKS.load("mine", (tmp_path,))
+
+
+def test_a_book_that_lends_at_two_rates_is_named_once() -> None:
+    # Four ports of a torus share 800 Gb/s.
+    size: dict[str, Any] = {"gpus": 10_368, "radix": 144, "hb_size": 72, "accelerator": "b200"}
+    answer = netplan.compare(**size, fabrics=("rail-only", "torus-2d"), timing=False)
+    assert "prices rail-only-2023 and 2026 for 200G and 800G," in answer.text(width=200)

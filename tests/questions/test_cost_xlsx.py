@@ -178,7 +178,7 @@ def test_what_has_no_price_or_power_is_empty_not_0() -> None:
         True,
         True,
     ]
-    assert "no price: Transceiver, multimode, 66.6667G" in str(solid[10])
+    assert "no price: Transceiver, multimode, 66.67G" in str(solid[10])
     assert "no power: Transceiver, multimode, 100G" in str(flat[10])
 
 

@@ -327,3 +327,12 @@ def test_a_difference_that_prints_as_none_is_no_lever() -> None:
     assert "clos trains 0.2 % faster, less than the model's error" in faster.sentence
     # 10.18 days of 100e6 / 1825 less 10.2 of 60e6 / 1825 for 0.02 days: 11.1 million a day.
     assert "is worth more than 11.1 M USD (its GPU hours cost 24.0 k USD)" in faster.sentence
+
+
+def test_of_a_tie_none_is_too_slow() -> None:
+    # Two of one price and time: no bandwidth brings one near that is near already.
+    found = netplan.compare(
+        gpus=1536, radix=64, accelerator="h100-80gb", fabrics=("rail-optimized", "rail-only")
+    ).to_dict()["verdict"]
+    assert found["tied"] == ["rail-optimized", "rail-only"]
+    assert found["changes"] == []
