@@ -18,6 +18,8 @@ from netplan.workloads.operations import PLAIN, Mode, Sharding, Strategy, Varian
 from netplan.workloads.program import Program, TrainingMethod, Zero, dealt, training_program
 
 AnyStrategy = Literal["1d", "2d", "summa", "all"]
+LARGEST_BATCH = 10**9
+"""Sequences of the largest batch that is searched, far more than any model is trained with [1]."""
 
 
 class Training(Struct, frozen=True):
@@ -43,7 +45,8 @@ class Training(Struct, frozen=True):
     Raises
     ------
     InputError
-        If the batch is not positive, or a rate that the iteration model needs is missing.
+        If the batch is not positive or too large, or a rate that the iteration model needs is
+        missing.
     """
 
     model: Model
@@ -58,6 +61,10 @@ class Training(Struct, frozen=True):
         """Refuse what cannot be timed."""
         if self.batch < 1:
             raise InputError(f"the global batch is at least 1 sequence, got {self.batch:,}")
+        if self.batch > LARGEST_BATCH:
+            raise InputError(
+                f"the global batch is at most {LARGEST_BATCH:,} sequences, got {self.batch:,}"
+            )
         detailed = self.assumptions.compute.operations == "detailed"
         if detailed and not (self.vector_flops_per_s and self.memory_bytes_per_s):
             raise InputError(
@@ -220,9 +227,8 @@ class Setting(Struct, frozen=True):
             return sizes
         if given is not None:
             return np.array([given])[: given <= batch]
-        seen = np.zeros(batch + 1, dtype=np.bool_)
-        seen[sizes] = seen[2 ** np.arange(batch.bit_length())] = True
-        return np.flatnonzero(seen)
+        powers = (1 << bit for bit in range(batch.bit_length()))
+        return np.array(sorted({*sizes.tolist(), *powers}))
 
     @property
     def interleave(self) -> Literal["none", "whole", "any"]:

@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeVar, cast
 
@@ -19,6 +20,7 @@ from netplan.documents import read_yaml
 from netplan.errors import CatalogError, InputError
 from netplan.questions.inputs import Ports, sizing_on
 from netplan.questions.readers import read_pairs, read_settings, read_value, split_names
+from netplan.records import LARGEST as LARGEST_REAL
 from netplan.reports.answer import Answer
 from netplan.topologies.fabric import Sizing
 from netplan.workloads.accelerators import Accelerator
@@ -185,7 +187,12 @@ def _read(name: str, option: Option, value: Any) -> object:  # noqa: ANN401 - of
 
 
 def _check_size(name: str, option: Option, value: object) -> None:
-    """Refuse a whole number that arrays cannot hold, before anything counts with it."""
+    """Refuse numbers whose sums and products nothing can hold, before anything counts with them."""
+    if option.kind in ("real", "ratio", "percent") and isinstance(value, int | float):
+        if LARGEST_REAL < abs(value) < inf:
+            flag = option.flag or "--" + name.replace("_", "-")
+            raise InputError(f"{flag} {value:g} is out of range: give a number to {LARGEST_REAL:g}")
+        return
     if option.kind not in ("whole", "numbers"):
         return
     largest = max(LARGEST, int(option.high or 0))

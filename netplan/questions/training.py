@@ -13,6 +13,7 @@ from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
 from netplan.performance.plan import PlanTime, SearchResult
 from netplan.performance.search import PlanSearch, evaluate_plan
 from netplan.performance.setting import (
+    LARGEST_BATCH,
     AnyStrategy,
     Fixed,
     Options,
@@ -50,7 +51,12 @@ class TrainingQuestion(Question[AnswerT_co]):
 
     model: str = shared("What is trained.")
     batch: int | None = optional(
-        "Global batch.", "whole", unit="sequences", low=1, otherwise="the model's"
+        "Global batch.",
+        "whole",
+        unit="sequences",
+        low=1,
+        high=LARGEST_BATCH,
+        otherwise="the model's",
     )
     iteration_model: str = shared("How time is modelled: 4d, ptd-p, or a file.")
     strategy: AnyStrategy = shared("Tensor parallelism: 1d, 2d, summa, all.")

@@ -23,6 +23,7 @@ COMPARE = ("compare", "--gpus", "4096", "--radix", "64", "--no-timing")
         (("--hb-size", "5000"), "an HB domain of 5,000 GPUs is out of range: give 1 to 4,096"),
         (("--hb-size", "0"), "an HB domain of 0 GPUs is out of range"),
         (("--batch", "0"), "the global batch is at least 1 sequence, got 0"),
+        (("--batch", "1000000001"), "at most 1,000,000,000 sequences, got 1,000,000,001"),
         (("--oversubscription", "0.5"), "'0.5' is out of range: at least 1:1"),
         (("--oversubscription", "a:b"), "'a:b' is not a ratio: write 3 or 3:1"),
         (("--oversubscription", "100"), "oversubscription 100:1 cannot be built with radix 64"),

@@ -94,6 +94,7 @@ def test_csv_disarms_formulas_in_names(tmp_path: Path) -> None:
         (("--years", "0"), "--years 0: give 1 to 50"),
         (("--tariff", "-1"), "--tariff -1: give a price per kWh of at least 0"),
         (("--tariff", "inf"), "finite numbers, got 1.56, inf, "),
+        (("--tariff", "1e308"), "--tariff 1e+308 is out of range: give a number to 1e+30"),
         (("--format", "xlsx"), "say where it goes with -o FILE"),
         (("--prices", "2027"), "unknown prices '2027': did you mean 2026"),
         (("--cabling", "nowhere"), "unknown cabling 'nowhere'"),
