@@ -131,8 +131,8 @@ def explain_modes(setting: Setting, levels: Sequence[Level], plan: Plan) -> tupl
     return explain(levels, (published, plan), (corrected, plan))
 
 
-_Pace = tuple[float, int, list[tuple[Operation, tuple[Timing, Timing]]]]
-"""Seconds that a microbatch takes on a stage, its layers, its ends."""
+_Timed = list[tuple[Operation, tuple[Timing, Timing]]]
+"""Operations with their forward and backward times."""
 
 
 def _operation_terms(setting: Setting, levels: tuple[Level, ...], plan: Plan) -> Iterator[Term]:
@@ -141,33 +141,26 @@ def _operation_terms(setting: Setting, levels: tuple[Level, ...], plan: Plan) ->
     network = Network(levels, setting.assumptions.communication.used, setting.mode)
     groups = LayerGroups.of(network, space.layer_placements, np.zeros(1, dtype=np.int64))
     program = setting.program(space.sharding)
-    held = stage_layers(setting.training.model.layers, plan.pipeline)
-    layer = [(one, operation_times(one, setting, groups)) for one in program.layer.operations]
-    layer_s = sum(_seconds(times) for _, times in layer)
-    ends = [
-        (number, end, operation_times(end, setting, groups))
-        for number, end in ((0, program.first), (-1, program.last))
-        if end is not None
-    ]
-    # The stages run side by side: only the slowest counts, of which one alone has both ends.
-    paces: list[_Pace] = [
-        (held[number] * layer_s + _seconds(times), int(held[number]), [(end, times)])
-        for number, end, times in ends
-    ]
+    layer, first, last = (
+        [(one, operation_times(one, setting, groups)) for one in operations if one is not None]
+        for operations in (program.layer.operations, [program.first], [program.last])
+    )
+    # The stages run side by side: only the slowest counts; a single one has both ends.
+    held = stage_layers(setting.training.model.layers, plan.pipeline).tolist()
+    stages: list[tuple[int, _Timed]] = [(held[-1], last), (held[0], first)]
+    stages += [(layers, []) for layers in held[1:-1]]
     if plan.pipeline == 1:
-        paces = [(0.0, int(held[0]), [(end, times) for _, end, times in ends])]
-    slowest: _Pace = max(paces, key=lambda one: one[0], default=(0.0, 0, []))
-    if slowest[0] < held.max() * layer_s and plan.pipeline > 1:
-        slowest = (0.0, int(held.max()), [])
+        stages = [(held[0], first + last)]
+    layers, ends = max(stages, key=lambda one: one[0] * _seconds(layer) + _seconds(one[1]))
     for operation, times in layer:
-        yield from _terms(operation, times, float(plan.microbatches * slowest[1]))
-    for end, times in slowest[2]:
+        yield from _terms(operation, times, float(plan.microbatches * layers))
+    for end, times in ends:
         yield from _terms(end, times, float(plan.microbatches))
 
 
-def _seconds(times: tuple[Timing, Timing]) -> float:
-    """Forward and backward pass together [s]."""
-    return float(sum(time.total_s[0] for time in times))
+def _seconds(timed: _Timed) -> float:
+    """Forward and backward passes together [s]."""
+    return float(sum(time.total_s[0] for _, times in timed for time in times))
 
 
 def _terms(operation: Operation, times: tuple[Timing, Timing], passes: float) -> Iterator[Term]:

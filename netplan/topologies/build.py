@@ -92,11 +92,10 @@ def shared_rate(spec: FabricSpec, sizing: Sizing) -> Sizing:
     """
     if not sizing.shared_port:
         return sizing
-    own = 0
+    links, ports = 1, 1
     if spec.family == "torus":
-        ports, own = torus_ports(spec, sizing), sizing.chip_ports
-    else:
-        ports = spec.dimensions if spec.family == "bcube" else 1
-    least = max(own, 1)
-    rate = sizing.network_bytes_per_s * min(1, least / max(1, ports))
+        links, ports = torus_ports(spec, sizing), max(1, sizing.chip_ports)
+    elif spec.family == "bcube":
+        links = spec.dimensions
+    rate = sizing.network_bytes_per_s * min(1, ports / max(1, links))
     return replace(sizing, network_bytes_per_s=rate, shared_port=False)
