@@ -358,7 +358,7 @@ def _changes(
         late = [one for one in candidates if one.complete and inf > one.time_s > limit_s]
         slow = [one for one in late if one.price < best.price] or ([] if others else late)
     yield from _by_bandwidth(candidates, slow, best, basis, probe)
-    if basis.run:
+    if basis.run and best.life is not None:
         yield from _by_day(candidates, best, basis, basis.run)
 
 
@@ -408,6 +408,9 @@ def _by_day(
 ) -> Iterator[Change]:
     """Value of a day of training at which a faster one wins, or a slower one, whose run is near."""
     known = [one for one in candidates if one.complete and one.time_s < inf and one is not best]
+    if basis.rule != "run-cost" and (ahead := _ahead(known, best, basis, run)):
+        yield ahead
+        return
     found = []
     for one in known:
         saved = run.days(best) - run.days(one)
@@ -417,7 +420,7 @@ def _by_day(
         faster = saved > 0
         if value > 0 and (faster or basis.rule == "run-cost"):
             found.append((value, faster, one))
-    if not found or best.life is None:
+    if not found:
         return
     near = run.day if basis.rule == "run-cost" else 0.0
     value, faster, other = min(found, key=lambda row: abs(row[0] - near))
@@ -429,6 +432,26 @@ def _by_day(
         f" {basis.unscaled(value)} (its GPU hours cost {basis.unscaled(run.day)})"
     )
     yield Change(other.name, "day_value", run.day, value, f"{text}.")
+
+
+def _ahead(known: Sequence[Candidate], best: Candidate, basis: Basis, run: Run) -> Change | None:
+    """Who trains faster and pays less for the network of the run, whatever a day is worth."""
+    found = [
+        one
+        for one in known
+        if best.time_s >= one.time_s * (1 + max(basis.within, LEAST_PACE))
+        and 0 < run.network(one) <= run.network(best)
+    ]
+    if not found:
+        return None
+    other = min(found, key=run.network)
+    text = (
+        f"{other.name} trains {100 * (best.time_s / other.time_s - 1):.1f} % faster, and the"
+        f" network's share of its training run is {basis.unscaled(run.network(other))}, of"
+        f" {best.name} {basis.unscaled(run.network(best))}: it pays whatever a day of training is"
+        " worth"
+    )
+    return Change(other.name, "day_value", run.day, 0.0, f"{text}.")
 
 
 def bandwidth_needed(time_s: Callable[[float], float], limit_s: float) -> float | None:

@@ -149,9 +149,10 @@ def test_what_is_recommended_is_beaten_by_none(
         if row is not chosen:
             assert not (row.price <= chosen.price and row.time_s <= chosen.time_s)
     assert all(
-        change.value is None or (0 < change.value < inf and change.fabric != chosen.name)
+        change.value is None or (0 <= change.value < inf and change.fabric != chosen.name)
         for change in found.changes
     )
+    assert all("whatever" in change.sentence for change in found.changes if change.value == 0)
 
 
 def test_a_torus_is_not_recommended_for_ports_that_nobody_has() -> None:
@@ -336,3 +337,13 @@ def test_of_a_tie_none_is_too_slow() -> None:
     ).to_dict()["verdict"]
     assert found["tied"] == ["rail-optimized", "rail-only"]
     assert found["changes"] == []
+
+
+def test_a_cheap_network_whose_run_pays_more_for_it_is_told() -> None:
+    # A year costs a fifth of the price: 27.4 days of 20e6 / 1825 are 300,000, 10 of 40e6 219,178.
+    slow, fast = fabric("slow", 20e6, 27.375), fabric("fast", 40e6, 10.0)
+    dear = fabric("dear", 60e6, 10.0)  # as fast, for more: never what pays
+    change = verdict("price", slow, dear, fast).changes[-1]
+    assert (change.fabric, change.lever, change.value) == ("fast", "day_value", 0.0)
+    assert "fast trains 173.7 % faster" in change.sentence
+    assert "is 219.2 k USD, of slow 300.0 k USD" in change.sentence
