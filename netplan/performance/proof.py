@@ -26,9 +26,9 @@ is faster than the best plan of the best case:
   not fall when a part rises: of r passes through n layers, m n >= r n - 1 pay the time behind which
   a collective hides (:mod:`netplan.performance.iteration`).
 
-Symbols as in :mod:`netplan.traffic.hierarchy`. An all_to_all through a ring of all levels
-is not bounded by this, since there the slowest level counts alone; dense models cut in one
-dimension, which are all that is searched here, have none.
+Symbols as in :mod:`netplan.traffic.hierarchy`. An all_to_all through a ring of all levels is not
+bounded by this, since there the slowest level counts alone. Dense models cut in one dimension have
+none; for all others every level is searched.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ _Group = tuple[int, int]
 """HB domain and GPUs [1]."""
 
 PROVEN = "1d"
-"""The strategy whose times the bounds are proven for; under others all levels are searched."""
+"""The strategy for whose dense models the bounds are proven."""
 
 ROUNDING = 1e-11
 """Bound and times add up the same terms in other orders: the bound gives way by this [1]."""
@@ -142,7 +142,8 @@ def time_designs(
     found, searches
         What was found on the levels that were searched, and what that took.
     """
-    prune = prune and search.strategy == PROVEN
+    dense = not search.options.variant.sparse
+    prune = prune and dense and search.strategy == PROVEN
     ordered = sorted(designs, key=lambda design: design[0])
     bounds = _Bounds.of(search, [levels for _, levels in ordered])
     found: dict[Levels, Found] = {}

@@ -7,15 +7,17 @@ from hypothesis import strategies as st
 from netplan.errors import InfeasibleError, InputError
 from netplan.levels import Level, LevelKind
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
-from netplan.performance.proof import best_case, is_never_slower, search_best_case
+from netplan.performance.plan import SearchResult
+from netplan.performance.proof import best_case, is_never_slower, search_best_case, time_designs
 from netplan.performance.search import PlanSearch, search_plans
-from netplan.performance.setting import Training
+from netplan.performance.setting import Options, Training
 from netplan.questions.inputs import sizing_on
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
+from netplan.workloads.operations import Variant
 from tests.performance.cases import FOURD, PTDP, small_model
 
 ROUNDING = 1e-12
@@ -96,6 +98,22 @@ def test_a_network_that_is_nowhere_slower_bounds_the_other(
     training = Training(small_model(batch=64), 64, flops_per_s, 1e12, assumptions, 1e14, 8e12)
     fast, slow = (search_plans(training, levels).plans[0] for levels in (one, other))
     assert fast.iteration_time_s <= slow.iteration_time_s * (1 + ROUNDING)
+
+
+def test_bounds_do_not_hold_for_experts() -> None:
+    """Tokens pay for the slowest level alone: 3/4 of them cross one of 4, 7/8 of 8, 15/16 of 16."""
+    training = Training(small_model(batch=64), 64, 1e15, 1e12, FOURD, 1e14, 8e12)
+    options = Options(Variant(experts=16, top_k=2), expert_degree=16)
+    search = PlanSearch(training, options=options)
+    four, eight = (Level("switch", size, 1e9) for size in (4, 8))
+    wide, tall = (Level("switch", 2, 450e9), eight), (Level("switch", 1, 450e9), four, four)
+    found, searches = time_designs(search, [(1.0, wide), (2.0, tall)])
+    assert (searches.run, searches.spared) == (2, 0)
+    slow, fast, bound = found[wide], found[tall], search_best_case(search, [tall])
+    assert isinstance(slow, SearchResult)
+    assert isinstance(fast, SearchResult)
+    assert bound is not None
+    assert fast.time_s < slow.time_s < bound.time_s
 
 
 def test_what_is_nowhere_slower() -> None:
