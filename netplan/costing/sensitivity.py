@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from netplan.costing.pricing import Quote
+from netplan.costing.ranges import Range
 
 Stated = Literal["low and high", "low only", "high only", "no spread"]
 
@@ -47,6 +48,39 @@ def drivers(quote: Quote) -> tuple[Driver, ...]:
                 stated = "low and high" if low and high else "low only" if low else "high only"
             found.append(Driver(part, total + low, total + high, units * offer.base, stated))
     return tuple(sorted(found, key=lambda driver: (-driver.swing, -driver.amount, driver.part)))
+
+
+def least_saving(cheaper: Quote, dearer: Quote) -> tuple[float, bool]:
+    """What one network saves at least, and whether all prices that decide it have a high.
+
+    A part costs the same in both, somewhere between its low and its high, so that ranges of two
+    totals may meet where the cheaper one is cheaper at any price: it has fewer of everything.
+
+    Examples
+    --------
+    Fewer ports are cheaper at any price of a port, though 100 at 1,090 USD cost more than 150 at
+    562 USD.
+
+    >>> from netplan.costing.materials import BillItem
+    >>> from netplan.costing.prices import PRICE_BOOKS
+    >>> from netplan.costing.pricing import price_bill
+    >>> few, many = (
+    ...     price_bill([BillItem("switches", "", "", units, "each", "switch_port", 400.0, 1)],
+    ...                PRICE_BOOKS.load("2026"))
+    ...     for units in (100, 150)
+    ... )
+    >>> few.total.high > many.total.low, least_saving(few, many)
+    (True, (28100.0, True))
+    """
+    units: dict[tuple[str, Range], int] = {}
+    for quote, sign in ((dearer, 1), (cheaper, -1)):
+        for part, (count, offer) in quote.priced_parts.items():
+            units[part, offer] = units.get((part, offer), 0) + sign * count
+    saving = sum(
+        more * (offer.low if more > 0 else offer.high) for (_, offer), more in units.items()
+    )
+    stated = all(more >= 0 or offer.high > offer.base for (_, offer), more in units.items())
+    return saving, stated
 
 
 Direction = Literal["below", "above", "never"]

@@ -12,6 +12,7 @@ from math import inf
 from msgspec import Struct
 
 from netplan.costing.fabric_bill import FabricBill
+from netplan.costing.sensitivity import least_saving
 from netplan.questions.compare import FabricRow
 from netplan.questions.cost import CostAnswer, open_above
 from netplan.questions.verdict import Basis, Probe, Verdict, decide
@@ -137,15 +138,15 @@ def _reasons(
     if equal:
         yield f"At base prices {listed(equal)} cost{'s' if len(equal) == 1 else ''} the same."
     dearer = [bill for bill in others if bill.capital.base > price.base]
-    firm = not open_above(chosen)
-    clear = [bill.name for bill in dearer if firm and bill.capital.low > price.high]
-    overlap = [bill.name for bill in dearer if bill.capital.low <= price.high]
+    saved = {bill.name: least_saving(chosen.quote, bill.quote) for bill in dearer}
+    clear = [name for name, (least, stated) in saved.items() if least > 0 and stated]
+    overlap = [name for name, (least, _) in saved.items() if least <= 0]
     if clear:
-        yield f"Even at its highest price it costs less than the lowest of {listed(clear)}."
+        yield f"It costs less than {listed(clear)} at all prices within the book's ranges."
     if overlap:
         yield (
-            f"Its price range meets that of {listed(overlap)}: ask for offers on both before"
-            " you sign."
+            f"At prices within the book's ranges {listed(overlap, 'or')} may cost less: ask for"
+            " offers on both before you sign."
         )
     if chosen.quote.unpriced:
         items = "; ".join(f"{line.order:,} x {line.item}" for line in chosen.quote.unpriced)

@@ -181,3 +181,18 @@ def test_what_no_price_is_known_of_has_no_mark_and_no_ends() -> None:
     card = next(row for row in prices.rows if row[0].startswith("network card"))
     told = {one.quantity.title: one.get(card) for one in prices.columns}
     assert (told["low, USD"], told["base"], told["high"]) == (None, "1,499", None)
+
+
+def test_ranges_that_meet_are_told_apart_where_one_has_fewer_of_all_parts() -> None:
+    asked = {"gpus": 4096, "radix": 64, "hb_size": 8, "accelerator": "h100-80gb"}
+    fewer = procurement(**asked, fabrics=PAIR)  # type: ignore[arg-type]
+    many, few = (bill.capital for bill in fewer.cost.bills)
+    assert few.high > many.low  # rail-only at its dearest, rail-optimized at its cheapest
+    said = " ".join(fewer.recommendation.reasons)
+    assert "costs less than rail-optimized at all prices within the book's ranges" in said
+    assert "ask for offers" not in said
+    # A torus has cards and modules of its own, whatever switches cost.
+    other = procurement(gpus=4096, radix=64, fabrics=("rail-only", "torus-3d"))
+    assert other.recommendation.fabric == "torus-3d"
+    said = " ".join(other.recommendation.reasons)
+    assert "within the book's ranges rail-only may cost less: ask for offers" in said
