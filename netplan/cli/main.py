@@ -115,8 +115,11 @@ def main(first_s: float = FIRST_S) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup has it ignored
             signal.signal(number, lambda signum, _: sys.exit(128 + signum))
-    with Heartbeat(first_s=first_s):
-        code = run()
+    try:
+        with Heartbeat(first_s=first_s):
+            code = run()
+    except KeyboardInterrupt:  # while the heartbeat stopped
+        code = EXIT_INTERRUPTED
     # The end of a process searches all that was imported for garbage, a sixth of a comparison.
     gc.freeze()
     sys.exit(code)

@@ -1,8 +1,13 @@
 """Signs of life: none for quick commands, one after a while, a wiped line on a terminal."""
 
+import gc
 import io
+import signal
 from threading import Event
 
+import pytest
+
+from netplan.cli import main
 from netplan.cli.heartbeat import Heartbeat
 
 
@@ -41,3 +46,18 @@ def test_a_terminal_is_wiped() -> None:
     with Heartbeat(stream, first_s=0.01):
         assert stream.told.wait(60)
     assert stream.getvalue() == "\rworking, 0 s\r\x1b[K"
+
+
+def test_ctrl_c_while_the_heartbeat_stops_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(Heartbeat):
+        def __exit__(self, *error: object) -> None:
+            super().__exit__(None, None, None)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(main, "Heartbeat", Interrupted)
+    monkeypatch.setattr(main, "run", lambda: 0)
+    for where, name in ((gc, "freeze"), (gc, "set_threshold"), (signal, "signal")):
+        monkeypatch.setattr(where, name, lambda *_: None)
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == 130
