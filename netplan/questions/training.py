@@ -161,7 +161,13 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
         return replace(whole, variant=variant, interleave=self.interleave)
 
     def case(self) -> "TrainingCase":
-        """Read the files, and build the fabric, of which GPUs fill an HB domain or all."""
+        """Read the files, and build the fabric.
+
+        Raises
+        ------
+        InputError
+            If plans or rings need full HB domains, and the GPUs leave one partly filled.
+        """
         reader = CatalogReader(self.catalog, self.overrides)
         on, spec = reader.load(ACCELERATORS, self.accelerator), reader.load(FABRICS, self.fabric)
         training = self.training(reader, on)
@@ -169,11 +175,14 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
         fabric = build_fabric(spec, sizing)
         domain = fabric.sizing.hb_size
         whole = fabric.sizing.full_domains * domain == self.gpus
-        free = Setting(training, mode=self.mode).free
+        free = self.search(training).free
         if not fabric.levels or not (whole or free):
+            remedies = "a multiple, or another --hb-size"
+            if fabric.levels and self.mode == "corrected":
+                remedies = "a multiple, another --hb-size, or --space free"
             raise InputError(
                 f"{self.gpus:,} GPUs do not fill HB domains of {domain:,} on {spec.name}:"
-                " give a multiple, another --hb-size, or --space free"
+                f" give {remedies}"
             )
         return TrainingCase(spec, fabric, training, reader.replaced())
 
