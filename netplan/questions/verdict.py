@@ -322,9 +322,9 @@ def _unlike(candidates: Sequence[Candidate], best: Candidate) -> Iterator[str]:
     for one in candidates:
         rate = one.gpu_bytes_per_s  # 0 where there is no network, or none can be built
         if rate and not isclose(rate, best.gpu_bytes_per_s, rel_tol=1e-6):
-            rates.setdefault(f"{rate / GIGA:.4g}", []).append(one.name)
+            rates.setdefault(_gigabytes(rate, 4), []).append(one.name)
     told = [f"{listed(names)} {rate}" for rate, names in rates.items()]
-    own = f"{best.gpu_bytes_per_s / GIGA:.4g}"
+    own = _gigabytes(best.gpu_bytes_per_s, 4)
     if told:
         yield f"Not like for like: {best.name} has {own} GB/s a GPU, {', '.join(told)}."
 
@@ -399,8 +399,19 @@ def _by_bandwidth(
     if needed is None:
         end = f"up to {MOST_BANDWIDTH:g} times the network bandwidth do not change that"
     else:
-        end = f"it counts as fast from {needed / GIGA:,.3g} GB/s a GPU on (now {now / GIGA:.3g})"
+        end = f"it counts as fast from {_gigabytes(needed)} GB/s a GPU on (now {_gigabytes(now)})"
     yield Change(other.name, "bandwidth", now, needed, f"{other.name} {slower}: {end}.")
+
+
+def _gigabytes(rate: float, digits: int = 3) -> str:
+    """A bandwidth in GB/s, rounded, without an exponent.
+
+    Examples
+    --------
+    >>> _gigabytes(53.125e9), _gigabytes(2_250e9)
+    ('53.1', '2,250')
+    """
+    return f"{float(f'{rate / GIGA:.{digits}g}'):,g}"
 
 
 def _by_day(
