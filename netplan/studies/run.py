@@ -39,6 +39,8 @@ Workers = Here | LocalWorkers | DaskWorkers
 MIN_MEMORY_BYTES = 256_000_000
 MAX_CHUNK_POINTS = 2_000
 POLL_S = 0.25
+"""How often the driver looks up from waiting, and progress is told [s]."""
+
 MAX_WORKERS = max(32, 4 * (os.cpu_count() or 1))
 """More processes than a few a processor only fill the memory [1]."""
 

@@ -31,12 +31,15 @@ from netplan.version import __version__
 KILLED = "the process was killed, probably for want of memory"
 KEPT = "what is done is kept, and `netplan study resume` goes on"
 FAILED_STARTS = 10
+"""Processes that end before their first point, one after the other, before the run does [1]."""
+
 CHUNKS_PER_SLOT = 2
-CONNECT_S = 10
-CLOSE_S = 2
-LOOK_S = 2.0
-NO_WORKERS_S = 120.0
-PAUSE_S = 0.25
+"""Chunks of each thread of Dask's workers: one is computed, one is on its way [1]."""
+
+CONNECT_S, CLOSE_S, LOOK_S, PAUSE_S, NO_WORKERS_S = 10, 2, 2.0, 0.25, 120.0
+"""How long a scheduler may take to answer and to close, how often its workers are counted, and how
+long they may be none, with a pause between two looks [s]."""
+
 WORKER = """import sys; sys.path[:] = {path!r}
 from netplan.studies.workers import serve; serve({handle})"""
 
