@@ -333,7 +333,10 @@ def fabric_faults(
         gpus_cut_off_per_year=cut_off,
         forecast=forecast,
         network_cost_complete=whole,
-        notes=(*_plain_notes(subject), *(_rate_note(kind, shared.book) for kind in failing)),
+        notes=(
+            *_plain_notes(subject, forecast),
+            *(_rate_note(kind, shared.book) for kind in failing),
+        ),
     )
 
 
@@ -361,12 +364,17 @@ def _years(
     return _cut_off_per_year(fabric, cut_off, shared) + in_groups, forecast
 
 
-def _plain_notes(subject: Subject) -> Iterator[str]:
-    """Why nothing is timed, whether the job needs the network, and what the fabric says."""
+def _plain_notes(subject: Subject, forecast: ReliabilityForecast) -> Iterator[str]:
+    """Why nothing is timed, whether the job needs its network or survives it, the fabric's own."""
     if subject.unplanned:
         yield f"Not timed: {subject.unplanned}"
     if subject.sizing.domains == 1 and subject.fabric.link_count:
         yield "One HB domain holds all GPUs: the job needs no network, whose failures stop nothing."
+    elif subject.fabric.link_count and not forecast.network_interruptions_per_year:
+        yield (
+            "Years: no card, link or switch stops a job, since none alone cuts off a GPU; that jobs"
+            " go on over the ports that are left is assumed."
+        )
     yield from subject.fabric.notes
 
 

@@ -248,6 +248,14 @@ def test_a_price_of_an_hour_without_all_parts_says_so() -> None:
     assert [one.network_cost_complete for one in (solid, flat, rails)] == [False, False, True]
 
 
+def test_networks_that_stop_no_job_say_what_that_assumes() -> None:
+    names = ("torus-3d", "rail-only")
+    found = faults(gpus=512, radix=64, hb_size=8, fabrics=names, timing=False, years=2).fabrics
+    assert not found[0].forecast.network_interruptions_per_year
+    said = ["go on over the ports that are left is assumed" in " ".join(one.notes) for one in found]
+    assert said == [True, False]
+
+
 def test_two_planes_survive_what_a_single_one_does_not() -> None:
     twin, single_plane = (
         faults(gpus=512, radix=64, hb_size=8, fabrics=(name,), timing=False, years=400).fabrics[0]
