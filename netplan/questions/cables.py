@@ -29,7 +29,7 @@ from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns, values_at
 from netplan.reports.tables import FORMULA_STARTS
-from netplan.reports.xlsx import CREATED, SAFE
+from netplan.reports.xlsx import CREATED, SAFE, WIDE
 from netplan.topologies.as_built import (
     Cable,
     CableList,
@@ -118,6 +118,7 @@ def sheet_xlsx(sheet: Sheet) -> bytes:
         for column, title in enumerate(sheet.header):
             page.write_string(0, column, title, bold)
         numbers = [title in NUMBERS for title in sheet.header]
+        widths = [len(title) for title in sheet.header]
         for line, row in enumerate(sheet.rows, start=1):
             if line >= MAX_SHEET_ROWS:
                 raise InputError(
@@ -126,10 +127,13 @@ def sheet_xlsx(sheet: Sheet) -> bytes:
             for column, cell in enumerate(row):
                 if not cell:
                     continue
+                widths[column] = max(widths[column], len(cell))
                 if numbers[column]:
                     page.write_number(line, column, float(cell))
                 else:
                     page.write_string(line, column, cell)
+        for column, width in enumerate(widths):
+            page.set_column(column, column, min(width, WIDE) + 2)
     return buffer.getvalue()
 
 

@@ -333,10 +333,7 @@ def fabric_faults(
         gpus_cut_off_per_year=cut_off,
         forecast=forecast,
         network_cost_complete=whole,
-        notes=(
-            *_plain_notes(subject, forecast),
-            *(_rate_note(kind, shared.book) for kind in failing),
-        ),
+        notes=tuple(_notes(subject, forecast, failing, shared.book)),
     )
 
 
@@ -364,7 +361,12 @@ def _years(
     return _cut_off_per_year(fabric, cut_off, shared) + in_groups, forecast
 
 
-def _plain_notes(subject: Subject, forecast: ReliabilityForecast) -> Iterator[str]:
+def _notes(
+    subject: Subject,
+    forecast: ReliabilityForecast,
+    failing: Sequence[GroupFailures],
+    book: FailureBook,
+) -> Iterator[str]:
     """Why nothing is timed, whether the job needs its network or survives it, the fabric's own."""
     if subject.unplanned:
         yield f"Not timed: {subject.unplanned}"
@@ -376,6 +378,7 @@ def _plain_notes(subject: Subject, forecast: ReliabilityForecast) -> Iterator[st
             " go on over the ports that are left is assumed."
         )
     yield from subject.fabric.notes
+    yield from (_rate_note(kind, book) for kind in failing)
 
 
 def _rate_note(kind: GroupFailures, book: FailureBook) -> str:
