@@ -202,6 +202,8 @@ def user_roots(folder: str | Path | None = None) -> tuple[Path, ...]:
     roots = []
     for origin, value in (("--catalog", folder), (CATALOG_VARIABLE, os.getenv(CATALOG_VARIABLE))):
         if value:
+            if not isinstance(value, (str, Path)):
+                raise CatalogError(f"{origin}: {value!r:.60} is no folder")
             if not Path(value).is_dir():
                 raise CatalogError(f"{origin}: no such folder: {value}")
             roots.append(Path(value))

@@ -131,6 +131,7 @@ class Question(Generic[AnswerT_co]):
                 value = _first(layers, self.command, one.name)
                 object.__setattr__(self, one.name, value)
             value = getattr(self, one.name)
+            value = getattr(value, "tolist", lambda value=value: value)()  # numpy's as Python's
             if value is None and one.default is not MISSING:
                 object.__setattr__(self, one.name, one.default)
             elif value != one.default:
@@ -178,6 +179,8 @@ def _read(name: str, option: Option, value: Any) -> object:  # noqa: ANN401 - of
         found = tuple(read_value(option.kind, one) for one in values)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
+    if option.values > 1 and len(found) != option.values:
+        raise InputError(f"{name}: give {option.values}, got {len(found)}")
     if option.many and option.kind == "text" and not option.metavar:
         found = tuple(one for words in found for one in split_names(str(words)))
     if option.choices and found[0] not in option.choices:

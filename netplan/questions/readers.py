@@ -2,9 +2,9 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from netplan.errors import InputError
 
@@ -83,7 +83,9 @@ def read_value(kind: str, value: Any) -> object:  # noqa: ANN401 - of any kind
         raise InputError(f"{value!r:.60} is neither True nor False")
     if kind not in ("flag", *NUMBERS) and not isinstance(value, (str, Path)):
         raise InputError(f"{value!r:.60} is no text: write {str(value)!r:.60}")
-    return Path(value) if kind == "path" else value
+    if kind == "path" and "\0" in str(value):
+        raise InputError(f"{value!r:.60} is no name of a file")
+    return Path(value) if kind == "path" else str(value) if isinstance(value, Path) else value
 
 
 def _number(kind: str, value: object) -> float:
@@ -110,9 +112,9 @@ def read_pairs(flag: str, value: Mapping[str, int] | Sequence[str] | str) -> Map
     {'pipeline': 64, 'tensor': 8}
     """
     if isinstance(value, Mapping):
-        return value
+        return {str(name): integer(str(number)) for name, number in value.items()}
     found: dict[str, int] = {}
-    for pair in [value] if isinstance(value, str) else value:
+    for pair in _texts(flag, value):
         name, _, amount = pair.partition("=")
         name = name.strip().removeprefix("fixed.")  # as studies call it
         try:
@@ -156,8 +158,22 @@ def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
 def read_settings(value: Mapping[str, object] | Sequence[str] | str) -> dict[str, str]:
     """Catalog values to replace, from a mapping or from ``ROLE.KEY=VALUE`` texts."""
     if isinstance(value, Mapping):
-        return {key: one if isinstance(one, str) else json.dumps(one) for key, one in value.items()}
-    return parse_overrides([value] if isinstance(value, str) else value)
+        return {
+            str(key): one if isinstance(one, str) else json.dumps(one, default=str)
+            for key, one in value.items()
+        }
+    return parse_overrides(_texts("--set", value))
+
+
+def _texts(flag: str, value: object) -> list[str]:
+    """One text or several; anything else is refused."""
+    alone = isinstance(value, str) or not isinstance(value, Iterable)
+    texts = []
+    for one in (value,) if alone else cast("Iterable[object]", value):
+        if not isinstance(one, str):
+            raise InputError(f"{flag} {one!r:.60} is no text: give texts, or a mapping")
+        texts.append(one)
+    return texts
 
 
 def split_names(words: str) -> list[str]:

@@ -14,10 +14,12 @@ import netplan
 from netplan.cli.commands import command_of
 from netplan.cli.main import COMMANDS
 from netplan.cli.main import netplan as netplan_cli
-from netplan.errors import CatalogError, InputError, UnknownNameError
+from netplan.errors import CatalogError, InputError, NetplanError, UnknownNameError
+from netplan.questions.cables import Cables
 from netplan.questions.compare import Compare, compare
 from netplan.questions.inputs import replaced_lines
 from netplan.questions.question import Question, options_of
+from netplan.questions.search import Search
 
 command = command_of(Compare)
 
@@ -126,6 +128,8 @@ def test_files_may_be_named_by_text_and_their_types_say_so() -> None:
             {"overrides": {"a.b_s": "1.5", "a.on": "true"}},
         ),
         ({"ports": None}, {"ports": "shared"}),
+        ({"accelerator": Path("mine.yaml")}, {"accelerator": "mine.yaml"}),
+        ({"fabrics": np.array(["rail-only", "fat-tree"])}, {"fabrics": ("rail-only", "fat-tree")}),
     ],
 )
 def test_python_reads_what_the_command_line_reads(
@@ -147,11 +151,27 @@ def test_python_reads_what_the_command_line_reads(
         ({"prices": 2026}, "prices: 2026 is no text: write '2026'"),
         ({"ports": "six"}, "unknown --ports 'six': use shared, full"),
         ({"overrides": ["a"]}, "--set 'a': write ROLE.KEY=VALUE"),
+        ({"overrides": 5}, "--set 5 is no text: give texts, or a mapping"),
+        ({"overrides": [None]}, "--set None is no text: give texts, or a mapping"),
+        ({"catalog": 5}, "--catalog: 5 is no folder"),
+        ({"floor_plan": ["hall"]}, r"floor_plan: \['hall'\] is no text"),
     ],
 )
 def test_python_refuses_what_the_command_line_refuses(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(NetplanError, match=message):
         Compare(**({"gpus": 64, "radix": 32} | given))
+
+
+def test_python_refuses_pairs_that_are_none() -> None:
+    for fixed, message in (
+        (5, "--fix 5 is no text"),
+        ({"tensor": "x"}, "'x' is not a whole number"),
+        ({"tensor": None}, "'None' is not a whole number"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Search(gpus=64, fixed=fixed)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="compare: give 2, got 1"):
+        Cables(compare="plan.csv")  # type: ignore[arg-type]
 
 
 def test_headings_say_replaced_values_with_their_units() -> None:
