@@ -85,6 +85,7 @@ class Shared(Struct, frozen=True):
     options: ForecastOptions
     book: FailureBook
     books: BillBooks
+    switches_per_rack: int
     circuit: SwitchModel
     replaced: dict[str, object]
 
@@ -158,7 +159,9 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
     spare_domains: int = optional("Idle HB domains beside the job's.", "whole", default=0, low=0)
     floor_plan: str | None = optional("Hall, to fail racks, rows, feeds and trays.")
     gpus_per_rack: int | None = optional("The same without a hall: racks and feeds.", "whole")
-    switches_per_rack: int = optional("Beside the former.", "whole", default=16)
+    switches_per_rack: int | None = optional(
+        "Beside the former.", "whole", otherwise="as many as on the bill"
+    )
     optics_batch: float | None = optional("Of all modules in a batch, as 5%: batch=1.", "percent")
     groups: str | Path | None = optional("Your own risk groups (.csv or .yaml).", "path")
     timing: bool = optional(
@@ -182,7 +185,7 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
             model=self.model if search else None,
             batch=search.training.batch if search else None,
             fabrics=[spec.name for spec in shared.specs.values()],
-            switches_per_rack=self.switches_per_rack if self.gpus_per_rack else None,
+            switches_per_rack=shared.switches_per_rack if self.gpus_per_rack else None,
             groups=str(self.groups) if self.groups else None,
             link_gbps=sizing.speed_gbps,
             set=shared.replaced,
@@ -199,6 +202,8 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
         power, cabling = (
             str(default_of("cost", name, self.catalog)) for name in ("power", "cabling")
         )
+        books = read_books(reader, self.prices, power, cabling)
+        rack = books.cabling.racks
         return Shared(
             specs={name: reader.load(FABRICS, name) for name in self.fabrics or DEFAULT_FABRICS},
             sizing=self.sized(on),
@@ -206,19 +211,20 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
             hall=reader.named(FLOOR_PLANS, self.floor_plan),
             options=self._forecast(),
             book=reader.load(FAILURE_BOOKS, self.failures),
-            books=read_books(reader, self.prices, power, cabling),
+            books=books,
+            switches_per_rack=self.switches_per_rack or max(1, rack.units // rack.switch_units),
             circuit=reader.load(SWITCHES, CIRCUIT_SWITCH),
             replaced=reader.replaced(),
         )
 
-    def risk_groups(self, graph: FabricGraph, hall: FloorPlan | None) -> tuple[RiskGroups, ...]:
+    def risk_groups(self, graph: FabricGraph, shared: Shared) -> tuple[RiskGroups, ...]:
         """Racks, batches of optics and the user's own: groups that the fabric does not show."""
         found: tuple[RiskGroups, ...] = ()
-        if hall is not None:
-            found = hall_risk_groups(graph, racks_of_layout(lay_out(hall, graph), graph))
+        if shared.hall is not None:
+            found = hall_risk_groups(graph, racks_of_layout(lay_out(shared.hall, graph), graph))
         elif self.gpus_per_rack is not None:
             racking = racks_by_count(
-                graph, gpus_per_rack=self.gpus_per_rack, switches_per_rack=self.switches_per_rack
+                graph, gpus_per_rack=self.gpus_per_rack, switches_per_rack=shared.switches_per_rack
             )
             found = hall_risk_groups(graph, racking)
         if self.optics_batch is not None:
@@ -239,7 +245,8 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
         require_least("seed", self.seed)
         if not 1 <= self.draws <= MAX_DRAWS:
             raise InputError(f"--draws {self.draws:,} is out of range: give 1 to {MAX_DRAWS:,}")
-        require_least("switches-per-rack", self.switches_per_rack, 1)
+        if self.switches_per_rack is not None:
+            require_least("switches-per-rack", self.switches_per_rack, 1)
         require_least("spare-domains", self.spare_domains)
 
     def _forecast(self) -> ForecastOptions:
@@ -307,7 +314,7 @@ def fabric_faults(
     # A fabric of several planes has the sizing of one plane; its graph splits ports by itself.
     sizing = replace(shared.sizing, hb_size=fabric.sizing.hb_size)
     subject = Subject(spec, sizing, fabric, shared.search, question.spare_domains)
-    groups = question.risk_groups(subject.graph, shared.hall)
+    groups = question.risk_groups(subject.graph, shared)
     singles, scenario = _failures(subject, Inventory(subject.graph, groups), question)
     # With forwarding one GPU has no port of its own.
     forwarding = next((one.impact for one in singles if one.kind == "nic"), None)

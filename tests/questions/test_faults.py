@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import netplan
 from netplan.errors import InputError, NetplanError
 from netplan.faults.impact import Impact
 from netplan.faults.rates import FAILURE_BOOKS
@@ -324,6 +325,15 @@ def test_racks_and_feeds_fail_as_a_whole(tmp_path: Path) -> None:
     groups.write_text("group,member\nbatch-7,gpu-1\nbatch-7,gpu-9\n", encoding="utf-8")
     mine = small(fail=["batch-7"], groups=groups, fabrics=("rail-only",))
     assert scenario(mine.fabrics[0]).impact.gpus_down == 2
+
+
+def test_switches_fill_as_many_racks_as_on_the_bill() -> None:
+    asked = {"gpus": 4096, "radix": 64, "fabrics": ("rail-optimized",), "prices": "2026"}
+    found = faults(**asked, gpus_per_rack=32, timing=False, years=1)  # type: ignore[arg-type]
+    racks = next(one.parts for one in found.fabrics[0].singles if one.kind == "rack")
+    bill = netplan.cost(**asked).bills[0]  # type: ignore[arg-type]
+    # 320 switches of 2 units in racks of 42, beside 128 racks of GPUs.
+    assert (racks, bill.racks.count) == (128 + 16, 16)
 
 
 def test_racks_and_feeds_fail_in_the_years() -> None:
