@@ -341,7 +341,7 @@ def test_unpriced_designs_prove_nothing() -> None:
     assert "dragonfly" not in fabrics
     (note,) = [note for note in answer.notes if note.startswith("Left out")]
     assert "copper cables (400G)" in note
-    assert "transceivers (66.6667G)" in note
+    assert "transceivers (66.67G)" in note
     with pytest.raises(InfeasibleError, match="no design has its whole price"):
         optimize(**SMALL, prices="rail-only-2023", fabrics=("dragonfly",))
     # Their cost is not known, so a budget cannot be met, even if power is the objective.
