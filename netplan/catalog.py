@@ -9,6 +9,7 @@ path to a file.
 import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from functools import cache, lru_cache
 from pathlib import Path
@@ -120,8 +121,9 @@ class Shelf(Struct, Generic[RecordT], frozen=True):
         # The common case is one look, not a listing of every folder.
         for root in (*roots, shipped_root()):
             path = root / self.folder / f"{name}{SUFFIX}"
-            if path.is_file():
-                return path
+            with suppress(OSError):  # a name may be too long for any file
+                if path.is_file():
+                    return path
         raise unknown_name(self.role, name, self.paths(roots))
 
     def check(self, roots: Sequence[Path] = ()) -> Iterator[tuple[Path, str | None]]:

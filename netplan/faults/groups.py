@@ -487,7 +487,8 @@ def transceiver_batches(graph: FabricGraph, share: float, rng: np.random.Generat
     (4, 128)
     """
     if not 0 < share <= 1:
-        raise InputError(f"a batch of {share:g} of all transceivers is out of range: give 0 to 1")
+        given = f"a batch of {100 * share:g} % of all transceivers"
+        raise InputError(f"{given} is out of range: give more than 0 %, at most 100 %")
     ends = transceiver_ends(graph)
     each = max(1, round(share * len(ends)))
     batch = np.arange(len(ends)) // each

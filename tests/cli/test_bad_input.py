@@ -29,6 +29,7 @@ COMPARE = ("compare", "--gpus", "4096", "--radix", "64", "--no-timing")
         (("--oversubscription", "100"), "oversubscription 100:1 cannot be built with radix 64"),
         (("--model", "gtp-1t"), "unknown model 'gtp-1t': did you mean gpt-1t"),
         (("--accelerator", "h100"), "unknown accelerator 'h100': did you mean h100-80gb"),
+        (("--accelerator", 300 * "a"), "unknown accelerator 'aaa"),
         (("--fabric", "torus-4d"), "unknown fabric 'torus-4d': did you mean torus-"),
         (("--prices", "2027"), "unknown prices '2027': did you mean 2026"),
         (("--catalog", "no/such/folder"), "--catalog: no such folder: no/such/folder"),

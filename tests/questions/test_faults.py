@@ -369,6 +369,8 @@ def test_a_bad_batch_of_optics_takes_its_share_of_the_links() -> None:
     assert impact.gpus_unreachable == 0
     with pytest.raises(NetplanError, match="unknown kind of part 'batch'"):
         small(fail=["batch=1"], fabrics=("rail-optimized",))
+    with pytest.raises(NetplanError, match="batch of 0 % of all transceivers"):
+        small(optics_batch=0, fabrics=("rail-optimized",))
 
 
 def test_a_fabric_without_such_parts_says_so() -> None:
