@@ -69,9 +69,10 @@ class _Run(_Told, RunStudy):
 
     def evaluate(self, made: Study, path: Path) -> Answer:
         """Say which file it is if not the one that a user expects."""
+        answer = super().evaluate(made, path)
         if self.store is None and path != usual_store(made):
             say(f"{usual_store(made)} holds another question: this one is kept in {path}")
-        return super().evaluate(made, path)
+        return answer
 
 
 @dataclass(frozen=True, kw_only=True)
