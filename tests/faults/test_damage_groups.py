@@ -154,7 +154,7 @@ def test_batches_deal_out_all_transceivers() -> None:
     assert np.array_equal(again.link, batches.link)
     damage = parse_faults(["batch-1"], graph, groups=(batches,))
     assert damage.link_down.sum() == len(np.unique(members(batches, "batch-1")[1]))
-    with pytest.raises(InputError, match="is out of range: give 0 to 1"):
+    with pytest.raises(InputError, match="give more than 0 %, at most 100 %"):
         transceiver_batches(graph, 1.5, np.random.default_rng(0))
 
 
