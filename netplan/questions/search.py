@@ -200,7 +200,7 @@ class Search(PlanQuestion[SearchAnswer]):
             strategy=self.strategy,
             mode=self.mode,
             options=self.options(),
-            top=max(self.top, *_ranks(self.explain)) if self.explain else self.top,
+            top=max(self.top, *_ranks(self.explain)) if self.explain and self.top > 0 else self.top,
         )
         # A last HB domain that is not full is bought too.
         share = gpu_count(found.levels) / self.gpus

@@ -124,6 +124,9 @@ def _minimal_adaptive(
 ) -> Floats:
     """Loads under minimal-adaptive routing, as `_dimension_order`."""
     axes = range(len(torus.sizes))
+    loads = np.zeros((len(torus.sizes), 2, torus.positions))
+    if not len(source):
+        return loads
     moves = [torus.moves(source, destination, axis) for axis in axes]
     offset = np.stack([steps for steps, _ in moves], axis=1)
     volume = float(np.prod(np.abs(offset) + 1.0, axis=1).sum())
@@ -135,7 +138,6 @@ def _minimal_adaptive(
     distinct, which = np.unique(offset, axis=0, return_inverse=True)
     order = np.argsort(which, kind="stable")
     parts = np.split(order, np.cumsum(np.bincount(which, minlength=len(distinct)))[:-1])
-    loads = np.zeros((len(torus.sizes), 2, torus.positions))
     places = [torus.place(source, axis) for axis in axes]
     for steps, flows in zip(distinct, parts, strict=True):
         tied = [bool(moves[axis][1][flows[0]]) for axis in axes]

@@ -116,6 +116,7 @@ def test_ptd_p_on_the_same_engine() -> None:
         (("--batch", "0"), "the global batch is at least 1 sequence, got 0"),
         (("--batch", "1", "--space", "model"), "no plan of gpt-1t uses 16,384 GPUs"),
         (("--batch", "1", "--experts", "4", "--expert-degree", "2"), "no less than the expert"),
+        (("--top", "0", "--explain", "modes"), "at least 1 plan, got 0"),
         (("--space", "paper"), "'paper' is not one of 'free', 'model'"),
         (("--strategy", "3d"), "unknown strategy '3d'"),
         (("--strategy", "suma"), "did you mean summa?"),

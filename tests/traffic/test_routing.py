@@ -347,3 +347,15 @@ def test_gpus_do_not_forward_where_switches_suffice() -> None:
     # 4 in each plane, up and down.
     assert spine.total_bytes == 16
     assert spine.largest_bytes == 4
+
+
+@pytest.mark.parametrize("routing", ["dimension-order", "minimal-adaptive", "ecmp"])
+def test_what_stays_in_hb_domains_loads_no_link_of_a_torus(routing: Routing) -> None:
+    torus = fabric("torus-2d", 32, 8, 8)
+    inside = UniformGroups(np.arange(32, dtype=np.int32).reshape(4, 8), 1e6, 0)
+    for groups in ((), (inside,)):
+        loads = link_loads(torus, replace(no_traffic(32), groups=groups), routing=routing)
+        names = [torus.group_names[group] for group in torus.group.tolist()]
+        outside = np.array([name != "hb" for name in names])
+        assert outside.any()
+        assert np.abs(loads.link_bytes[:, outside]).max() == 0
