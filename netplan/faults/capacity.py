@@ -66,6 +66,16 @@ class Remaining(Struct, frozen=True, eq=False):
         return float(self.share.min()) if len(self.share) else None
 
     @property
+    def exact(self) -> bool:
+        """Whether the worst and the mean are those of all pairs."""
+        return len(self.first) == self.all_pairs
+
+    @property
+    def worst_low(self) -> float | None:
+        """What the smallest share over all pairs is no less than [1]; None without any pair."""
+        return self.worst_share if self.exact else 0.0
+
+    @property
     def mean_share(self) -> float | None:
         """Mean share over the pairs drawn at random, or over all [1]; None without any pair."""
         drawn = self.share[self.sampled]

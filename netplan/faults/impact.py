@@ -196,6 +196,8 @@ class Impact(Struct, frozen=True):
     bandwidth_share, mean_bandwidth_share
         Bandwidth between HB domains that is left, of the worst pair and on average [1]; None where
         no two domains are left, as when one holds all GPUs: it trains without the network.
+    bandwidth_share_low
+        What the share of the worst pair is no less than [1]; the same where it is exact.
     pod_share
         Throughput of a pod-level all-to-all that is left [1]; None where the fabric has no pods.
     iteration_time_s, way
@@ -214,6 +216,7 @@ class Impact(Struct, frozen=True):
     domains_hit: int
     bandwidth_share: float | None
     mean_bandwidth_share: float | None
+    bandwidth_share_low: float | None
     pod_share: float | None
     iteration_time_s: float | None
     way: Way
@@ -268,6 +271,7 @@ def impact_of(subject: Subject, damage: Damage, pod_share: float | None = None) 
         domains_hit=hit,
         bandwidth_share=left.worst_share,
         mean_bandwidth_share=left.mean_share,
+        bandwidth_share_low=left.worst_low,
         pod_share=pod_share,
         iteration_time_s=best.iteration_time_s if best else None,
         way=way,

@@ -289,7 +289,8 @@ SHOWN = ("gpus_down", "gpus_cut_off", "bandwidth_share", "pod_share", "slowdown"
 FAILURE: tuple[Column[Failure], ...] = (
     *columns("fabric", "kind", "part", "parts"),
     *columns("gpus_down", "gpus_cut_off", "gpus_unreachable", "domains_hit", of="impact"),
-    *columns("bandwidth_share", "mean_bandwidth_share", "pod_share", of="impact"),
+    *columns("bandwidth_share", "bandwidth_share_low", "mean_bandwidth_share", of="impact"),
+    *columns("pod_share", of="impact"),
     *columns("iteration_time_s", "way", "slowdown", of="impact"),
 )
 SINGLE: tuple[Column[Failure], ...] = (
