@@ -35,12 +35,12 @@ from netplan.faults.impact import (
     Single,
     Subject,
     impacts_of,
-    recoveries,
     single_failures,
     single_parts,
 )
 from netplan.faults.inventory import Inventory
 from netplan.faults.rates import FAILURE_BOOKS, FailureBook, Unit, unit_counts
+from netplan.faults.recoveries import recoveries
 from netplan.faults.rerouting import training_loads
 from netplan.faults.scenario import read_scenario
 from netplan.performance.search import PlanSearch

@@ -10,8 +10,9 @@ from typing import Any
 from msgspec import Struct
 
 from netplan.faults.forecast import CauseShare, ReliabilityForecast, Spares
-from netplan.faults.impact import MAX_POD_LINKS, Impact, Recovery, Single
+from netplan.faults.impact import MAX_POD_LINKS, Impact, Single
 from netplan.faults.rates import Unit
+from netplan.faults.recoveries import Recovery
 from netplan.faults.rerouting import TrainingLoads
 from netplan.questions.inputs import replaced_lines
 from netplan.questions.training import training_words
