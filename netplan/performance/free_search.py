@@ -6,16 +6,17 @@ one that is known can be better.
 1. A *cut* (`netplan.performance.free_space`) takes at least its computing, with as few microbatches
    as the most replicas make that any placement has. That depends on no fabric, nor does the memory
    it needs at least: fabrics of equally many GPUs share it.
-2. A *cell*, a cut on the levels of a fabric, takes at least the time of the plan with one replica
-   along the outermost level, whose data parallel group is the smallest, and yet with as few
-   microbatches as the most replicas make.
+2. A *cell*, a cut on the levels of a fabric, takes at least the time of the plan with as few
+   microbatches as the most replicas make, but for the collectives of replicas, of which some number
+   may have faster ones.
 3. With more microbatches that bound rises by at least n L for each, n layers of the fullest stage
    of L seconds a layer.
 
 So the cells of a few cuts of the lowest bounds are timed first, and then all those that the bounds
-do not rule out. The memory of a cell is least with the most replicas and fewest microbatches; of
-the replicas that make the same number of microbatches those are taken that fit, on a switch that
-does not block as few of them as fit.
+do not rule out, with every number of replicas inside the outermost level that makes so many
+microbatches. The memory of a cell is least with the most replicas and fewest microbatches; of the
+replicas outside that make the same number of microbatches those are taken that fit, on a switch
+that does not block as few of them as fit.
 """
 
 from collections.abc import Iterator
@@ -34,6 +35,8 @@ from netplan.performance.free_space import (
     Layers,
     Rows,
     enumerate_cuts,
+    filled,
+    filling,
     listed_cells,
     outermost,
     place_layers,
@@ -46,7 +49,14 @@ from netplan.performance.setting import Setting
 from netplan.performance.space import Runs, expand, parts, real
 from netplan.records import replace
 from netplan.traffic.hierarchy import Network
-from netplan.traffic.placement import CONTEXT, DATA, DIMENSIONS, EXPERT, PIPELINE, Placements
+from netplan.traffic.placement import (
+    DATA,
+    DIMENSIONS,
+    PIPELINE,
+    Degrees,
+    Placement,
+    Placements,
+)
 
 FIRST_CUTS, FIRST_LAYERS = 1 << 8, 1 << 6
 """Cuts, and layers of them, whose plans are timed first, so that there is a time to beat [1]."""
@@ -57,8 +67,8 @@ BATCH_CUTS, BATCH_LAYERS, CHUNK_PLANS = 1 << 10, 1 << 11, 1 << 14
 ROUNDING = 1 + 1e-11
 """Bounds and times add up the same terms in other orders [1]."""
 
-Found = tuple[float, int, tuple[int, ...], int, int]
-"""Seconds, cut, degrees of one replica, microbatches, replicas along the outermost level."""
+Found = tuple[float, int, tuple[Degrees, ...], int, tuple[Degrees, ...]]
+"""Seconds, cut, degrees of one replica at each level, microbatches, and degrees of the plan."""
 
 
 class FreePlans(Struct, frozen=True):
@@ -109,7 +119,8 @@ def best_free_plans(setting: Setting, levels: tuple[Level, ...], top: int) -> Fr
             found = Placed.of(search, chosen).best(found, limit)
     if not found:
         return _none(search)
-    plans = tuple(_plan_of(known.cuts, search.sizes, one) for one in found)
+    sizes = tuple(search.sizes)
+    plans = tuple(_plan_of(known.cuts, sizes, one) for one in found)
     return FreePlans(plans, known.cuts.count, len(known.fitting))
 
 
@@ -165,9 +176,78 @@ class FreeSearch(Struct, frozen=True, eq=False):
         """The outermost level of several members."""
         return self.network.levels[outermost(self.sizes)]
 
+    @property
+    def unblocked(self) -> Network:
+        """The network without leaves that block, on which some numbers lie better than others."""
+        levels = tuple(level.unblocked for level in self.network.levels)
+        return replace(self.network, levels=levels)
+
     def limit(self, found: list[Found]) -> float:
         """Time that a further plan must not exceed [s]."""
         return found[-1][0] * ROUNDING if len(found) == self.top else inf
+
+    def with_replicas_inside(
+        self, cells: Cells, microbatches: Ints
+    ) -> Iterator[tuple[Ints, Cells, Ints, Ints]]:
+        """Every number of replicas inside: whose it is, its cell, fewest and most of it outside."""
+        outer = outermost(self.sizes)
+        rounds = self.known.cuts.rounds[cells.cut]
+        if self.setting.options.fixed.data is not None:
+            made = np.flatnonzero(-(-rounds // cells.replicas) == microbatches)
+            yield made, cells.take(made), np.ones_like(made), np.ones_like(made)
+            return
+        least, less = -(-rounds // microbatches), np.maximum(microbatches - 1, 1)
+        most = np.where(microbatches > 1, (rounds - 1) // less, cells.replicas)
+        most = np.minimum(most, cells.replicas)
+        room, outside = cells.room[:outer], cells.room[outer]
+        first = filling(room, -(-least // outside))
+        count = np.maximum(filling(room, np.minimum(most, room.prod(axis=0))) - first + 1, 0)
+        for part in parts(count, CHUNK_PLANS):
+            number, whose, _ = expand(first[part], count[part])
+            whose += part.start
+            degrees = filled(room[:, whose], number)
+            inside = degrees.prod(axis=0)
+            low = -(-least[whose] // inside)
+            high = np.minimum(most[whose] // inside, outside[whose])
+            # Some numbers of microbatches are those of no number of replicas.
+            made = np.flatnonzero(low <= high)
+            if len(made):
+                plans = cells.take(whose[made])
+                plans.placements.degrees[:outer, DATA] = degrees[:, made]
+                yield whose[made], plans, low[made], high[made]
+
+    def fewest_that_fit(
+        self, cells: Cells, microbatches: Ints, low: Ints, high: Ints
+    ) -> tuple[Ints, Bools]:
+        """Fewest replicas outside that fit, and whether any do: memory falls as they rise."""
+        fits = self.fit(cells, microbatches, low)
+        tight = np.flatnonzero(~fits & (low < high))
+        if not len(tight):
+            return low, fits
+        low, high = low.copy(), high.copy()
+        fits[tight] = self.fit(cells.take(tight), microbatches[tight], high[tight])
+        tight = tight[fits[tight]]
+        while len(tight):  # too few, and enough
+            middle = (low[tight] + high[tight]) // 2
+            enough = self.fit(cells.take(tight), microbatches[tight], middle)
+            high[tight] = np.where(enough, middle, high[tight])
+            low[tight] = np.where(enough, low[tight], middle)
+            done = high[tight] - low[tight] == 1
+            low[tight[done]] = high[tight[done]]
+            tight = tight[~done]
+        return low, fits
+
+    def fit(self, cells: Cells, microbatches: Ints, outside: Ints) -> Bools:
+        """Whether plans fit the memory."""
+        room = self.setting.training.memory_bytes
+        fits: Bools = self.memory_bytes(cells, microbatches, outside) <= room
+        return fits
+
+    def memory_bytes(self, cells: Cells, microbatches: Ints, outside: Ints) -> Floats:
+        """Memory of cells with so many times the replicas that they have [B]."""
+        replicas = cells.placements.degrees[:, DATA].prod(axis=0) * outside
+        runs = self.known.cuts.runs(cells.cut, replicas, microbatches)
+        return memory_of(self.setting, runs, self.known.alone).total
 
 
 def _none(search: FreeSearch) -> FreePlans:
@@ -181,9 +261,11 @@ def _none(search: FreeSearch) -> FreePlans:
         layers, _ = place_layers(known.cuts, some, search.sizes)
         placed = place_stages(search.setting, known.cuts, layers, search.sizes)
         cells += len(placed.cut)
-        runs = known.cuts.runs(placed.cut, placed.inside * placed.room, placed.fewest)
-        memory = memory_of(search.setting, runs, known.alone).total
-        least_bytes = min(least_bytes, float(memory.min(initial=inf)))
+        for whose, plans, _, most in search.with_replicas_inside(placed, placed.fewest):
+            memory = search.memory_bytes(plans, placed.fewest[whose], most)
+            least_bytes = min(least_bytes, float(memory.min()))
+    if least_bytes == inf:  # nothing is made with as few microbatches as whole groups have
+        least_bytes = float(known.least_bytes.min(initial=inf))
     return FreePlans((), known.cuts.count if cells else 0, 0, least_bytes)
 
 
@@ -233,36 +315,29 @@ class Placed(Struct, frozen=True, eq=False):
         bound_s, more_s = self._bounds(cells)
         kept = np.flatnonzero(bound_s <= limit)
         cells, bound_s, more_s = cells.take(kept), bound_s[kept], more_s[kept]
-        found = self.timed(cells, cells.fewest, found)
+        found = self.timed(cells, cells.fewest, found, limit)
         limit = min(limit, self.search.limit(found))
         for cell, microbatches in self._with_more(cells, bound_s, more_s, limit):
-            found = self.timed(cells.take(cell), microbatches, found)
+            found = self.timed(cells.take(cell), microbatches, found, limit)
         return found
 
     def _bounds(self, cells: Cells) -> tuple[Floats, Floats]:
         """Least time of every cell, and what each further microbatch adds at least [s]."""
         search, each = self.search, np.arange(len(cells.cut))
-        # More replicas may lie better on leaves that block: those bound nothing.
-        levels = tuple(level.unblocked for level in search.network.levels)
-        least = replace(search.network, levels=levels)
-        counts = np.ones_like(each), cells.fewest
-        plans = listed_cells(search.known.cuts, cells, self.rows, counts)
-        terms = IterationTerms.of(search.setting, least, plans, self.table)
-        bound_s, totals = terms.seconds(each, cells.row, each), plans.totals
-        if search.outermost.kind != "switch":
-            # Rings and meshes may serve a larger group faster: nothing bounds its collectives.
-            grouped = totals[CONTEXT] * totals[EXPERT] > 1
-            bound_s = np.where(grouped, bound_s - terms.data_s(each, cells.row, each), bound_s)
-        layers = real(-(-search.setting.training.model.layers // totals[PIPELINE]))
+        plans = listed_cells(search.known.cuts, cells, self.rows, cells.fewest)
+        terms = IterationTerms.of(search.setting, search.unblocked, plans, self.table)
+        # Other numbers of replicas may have faster collectives: those bound nothing.
+        bound_s = terms.seconds(each, cells.row, each) - terms.data_s(each, cells.row, each)
+        layers = real(-(-search.setting.training.model.layers // plans.totals[PIPELINE]))
         return bound_s, layers * terms.layer_s[cells.row]
 
     def _with_more(
         self, cells: Cells, bound_s: Floats, more_s: Floats, limit: float
     ) -> Iterator[tuple[Ints, Ints]]:
         """Cells with more microbatches than the fewest, as many as a bound does not rule out."""
-        cell = np.flatnonzero(bound_s + more_s <= limit)
-        step, fewest = self.search.known.cuts.step[cells.cut[cell]], cells.fewest[cell]
-        most = (cells.rounds[cell] - fewest) // step
+        cuts, cell = self.search.known.cuts, np.flatnonzero(bound_s + more_s <= limit)
+        step, fewest = cuts.step[cells.cut[cell]], cells.fewest[cell]
+        most = (cuts.rounds[cells.cut[cell]] - fewest) // step
         within = np.minimum((limit - bound_s[cell]) / (step * more_s[cell]), most)
         count = np.where(most > 0, within, 0).astype(np.int64)
         for part in parts(count, CHUNK_PLANS):
@@ -270,87 +345,71 @@ class Placed(Struct, frozen=True, eq=False):
             owner += part.start
             yield cell[owner], fewest[owner] + number * step[owner]
 
-    def timed(self, cells: Cells, microbatches: Ints, found: list[Found]) -> list[Found]:
-        """The best of the plans found so far and those of cells, of so many microbatches each."""
+    def timed(
+        self, cells: Cells, microbatches: Ints, found: list[Found], limit: float | None = None
+    ) -> list[Found]:
+        """The best of the plans found so far and those of cells, of so many microbatches each.
+
+        Of all that are none slower than the limit [s]; without one, of a few of them.
+        """
+        top = self.search.top
+        for whose, plans, made in self._plans(cells, microbatches, limit):
+            seconds = self._seconds(self.search.network, plans, made)
+            # The fastest of each cell and number of microbatches, the first of equal ones.
+            order = np.lexsort((seconds, whose))
+            best = order[np.diff(whose[order], prepend=-1) > 0]
+            best = best[np.argsort(seconds[best], kind="stable")[:top]]
+            new = [_found(float(seconds[at]), plans, int(made[at]), at) for at in best.tolist()]
+            found = _merged([*found, *new])[:top]
+        return found
+
+    def _plans(
+        self, cells: Cells, microbatches: Ints, limit: float | None
+    ) -> Iterator[tuple[Ints, Cells, Ints]]:
+        """The plans that count and fit: whose they are, they themselves, their microbatches."""
         search = self.search
-        cells, microbatches, replicas = self._replicas(cells, microbatches)
-        if not len(cells.cut):
-            return found
-        plans = listed_cells(search.known.cuts, cells, self.rows, (replicas, microbatches))
-        terms = IterationTerms.of(search.setting, search.network, plans, self.table)
-        each = np.arange(len(cells.cut))
-        seconds = terms.seconds(each, cells.row, each)
-        order = np.lexsort((replicas, microbatches, each, cells.cut, seconds))[: search.top]
-        degrees = cells.placements.degrees[:, :, order]
-        more: list[Found] = list(
-            zip(
-                seconds[order].tolist(),
-                cells.cut[order].tolist(),
-                map(tuple, degrees.reshape(-1, len(order)).T.tolist()),
-                microbatches[order].tolist(),
-                replicas[order].tolist(),
-                strict=True,
-            )
-        )
-        return sorted([*found, *more])[: search.top]
+        for whose, inside, fewest, most in search.with_replicas_inside(cells, microbatches):
+            made = microbatches[whose]
+            if limit is None or search.outermost.never_faster_for_more:
+                outside, fits = search.fewest_that_fit(inside, made, fewest, most)
+                some, outside = np.flatnonzero(fits), outside[fits]
+            else:
+                count = most - fewest + 1
+                if search.outermost.kind == "switch":  # more replicas may only lie better
+                    least_s = self._seconds(search.unblocked, inside.times(fewest), made)
+                    count = np.where(least_s <= limit, count, 0)
+                outside, some, _ = expand(fewest, count)
+                fits = search.fit(inside.take(some), made[some], outside)
+                some, outside = some[fits], outside[fits]
+            if len(some):
+                yield whose[some], inside.take(some).times(outside), made[some]
 
-    def _replicas(self, cells: Cells, microbatches: Ints) -> tuple[Cells, Ints, Ints]:
-        """Cells, microbatches and replicas of the plans that fit, of those that count."""
-        rounds, most = cells.rounds, cells.room
-        fewest = most
-        if self.search.setting.options.fixed.data is None:
-            fewest = -(-rounds // microbatches)
-            enough = (rounds - 1) // np.maximum(microbatches - 1, 1)
-            most = np.where(microbatches > 1, np.minimum(enough, most), most)
-        # Some numbers of microbatches are those of no number of replicas.
-        made = (fewest <= most) & (-(-rounds // fewest) == microbatches)
-        if not made.all():
-            cells, microbatches = cells.take(made), microbatches[made]
-            fewest, most = fewest[made], most[made]
-        if not self.search.outermost.never_faster_for_more:
-            replicas, owner, _ = expand(fewest, most - fewest + 1)
-            cells, microbatches = cells.take(owner), microbatches[owner]
-            keep = self._fit(cells, microbatches, replicas)
-        else:
-            replicas, keep = self._fewest_that_fit(cells, microbatches, fewest, most)
-        return cells.take(keep), microbatches[keep], replicas[keep]
-
-    def _fewest_that_fit(
-        self, cells: Cells, microbatches: Ints, low: Ints, high: Ints
-    ) -> tuple[Ints, Bools]:
-        """Fewest replicas that fit, and whether any do: memory falls as they rise."""
-        fits = self._fit(cells, microbatches, low)
-        tight = np.flatnonzero(~fits & (low < high))
-        if not len(tight):
-            return low, fits
-        low, high = low.copy(), high.copy()
-        fits[tight] = self._fit(cells.take(tight), microbatches[tight], high[tight])
-        tight = tight[fits[tight]]
-        while len(tight):  # too few, and enough
-            middle = (low[tight] + high[tight]) // 2
-            enough = self._fit(cells.take(tight), microbatches[tight], middle)
-            high[tight] = np.where(enough, middle, high[tight])
-            low[tight] = np.where(enough, low[tight], middle)
-            done = high[tight] - low[tight] == 1
-            low[tight[done]] = high[tight[done]]
-            tight = tight[~done]
-        return low, fits
-
-    def _fit(self, cells: Cells, microbatches: Ints, replicas: Ints) -> Bools:
-        """Whether plans fit the memory."""
-        known, setting = self.search.known, self.search.setting
-        runs = known.cuts.runs(cells.cut, cells.inside * replicas, microbatches)
-        fits: Bools = memory_of(setting, runs, known.alone).total <= setting.training.memory_bytes
-        return fits
+    def _seconds(self, network: Network, plans: Cells, microbatches: Ints) -> Floats:
+        each, search = np.arange(len(plans.cut)), self.search
+        space = listed_cells(search.known.cuts, plans, self.rows, microbatches)
+        terms = IterationTerms.of(search.setting, network, space, self.table)
+        return terms.seconds(each, plans.row, each)
 
 
-def _plan_of(cuts: Cuts, sizes: list[int], found: Found) -> Plan:
-    _, cut, flat, microbatches, replicas = found
-    degrees = np.array(flat, dtype=np.int64).reshape(len(sizes), len(DIMENSIONS), 1)
-    degrees[outermost(sizes), DATA] = replicas
+def _found(seconds: float, plans: Cells, microbatches: int, at: int) -> Found:
+    levels = plans.placements.at(at).levels
+    cell = tuple(level._replace(data=1) for level in levels)
+    return seconds, int(plans.cut[at]), cell, microbatches, levels
+
+
+def _merged(found: list[Found]) -> list[Found]:
+    """Best first, and one of each cell and number of microbatches."""
+    best: dict[object, Found] = {}
+    for one in sorted(found):
+        best.setdefault(one[1:4], one)
+    return list(best.values())
+
+
+def _plan_of(cuts: Cuts, sizes: tuple[int, ...], found: Found) -> Plan:
+    _, cut, _, microbatches, levels = found
     schedules = cuts.schedules
     return Plan(
-        placement=Placements(degrees, tuple(sizes)).at(0),
+        placement=Placement(levels, sizes),
         microbatch=int(schedules.microbatch[cut]),
         microbatches=microbatches,
         interleave=int(schedules.interleave[cut]),

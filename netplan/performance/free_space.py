@@ -8,24 +8,28 @@ Beyond that
 
 * of p stages of a pipeline the fullest hold n = ceil(l/p) of the layers l, in v equal chunks, v
   divides n. There are as few stages as hold that (and, where ends count, as leave the first and the
-  last stage the same): more of them only wait. With q of the stages inside the outermost level it
-  is the fewest multiple of q;
-* any number d of replicas share the rounds; the slowest runs m = ceil(R/d) of them;
-* degrees at a level multiply to at most its members; the others are idle. Inside the outermost
-  level (of several members) there are as many replicas as have room and rounds: GPUs of an HB
-  domain are idle where not one more replica fits.
+  last stage the same): more of them only wait. With some of the stages inside the outermost level
+  it is the fewest multiple of those;
+* any number d < 2R of replicas share the rounds; the slowest runs m = ceil(R/d) of them. More
+  replicas than rounds share the memory, or fill equal domains;
+* degrees at a level multiply to at most its members; the others are idle. Any number of replicas
+  lies inside the outermost level (of several members), where they fill a level before they take the
+  next.
 
-So every number of GPUs has plans, and those of several HB domains are among those of more of them.
-A single domain is the outermost level itself: there any number of replicas is tried.
+So every number of GPUs has plans, and those of some HB domains are among those of more of them. If
+a plan on domains of h GPUs can be split anew over as many GPUs in domains of f h, with the same
+degrees, that is a plan there. Not all can: what is left over in several domains is no replica,
+since the ranks of a group keep to their rail.
 
 A *cut* says how one replica is cut and run, wherever its GPUs lie: tensor, context, expert and
 pipeline degrees, microbatch, panels, v. A *cell* is a cut on the levels of a fabric, a plan but for
-the replicas along the outermost level, d = q d_k with q of them inside.
+the replicas.
 
-Of the replicas, those that leave m as it is and are not needed for memory are left out if the
-outermost level is a switch that does not block, on which larger groups are never faster. Rings and
-meshes have more links for more members, and on leaves that block some numbers lie better than
-others, so every number counts there.
+Of the replicas along the outermost level, those that leave m as it is and are not needed for memory
+are left out if that level is a switch that does not block, on which larger groups are never faster.
+Rings and meshes have more links for more members, and on leaves that block some numbers lie better
+than others, so every number counts there. So it does inside: more replicas share what crosses to
+other domains, fewer take fewer steps.
 
 Interleaved schedules of whole groups of microbatches (m divisible by p) prefer some p to smaller
 ones, so with them every p counts, and so does one that is asked for.
@@ -137,32 +141,34 @@ class Cells(Struct, frozen=True, eq=False):
     cut, row
         Which of the cuts, and which row of their layers.
     placements
-        With one replica along the outermost level.
-    inside
-        Replicas inside the outermost level, q [1].
-    rounds
-        Rounds for each replica along the outermost level, ceil(R/q) [1].
+        With one replica, or those that were asked for.
     room
-        Most replicas along the outermost level that have room and rounds [1].
+        Replicas that each level has room for, shape (levels, cells) [1].
+    replicas
+        Most of them that count, together [1].
     fewest
-        Microbatches that as many replicas make [1].
+        Microbatches that as many make [1].
     """
 
     cut: Ints
     row: Ints
     placements: Placements
-    inside: Ints
-    rounds: Ints
     room: Ints
+    replicas: Ints
     fewest: Ints
 
-    def take(self, some: Ints | Bools) -> "Cells":
+    def take(self, some: Ints | Bools | slice) -> "Cells":
         """Some of the cells."""
-        columns = (self.inside, self.rounds, self.room, self.fewest)
         return Cells(
-            *(self.cut[some], self.row[some], self.placements.take(some)),
-            *(one[some] for one in columns),
+            *(self.cut[some], self.row[some], self.placements.take(some), self.room[:, some]),
+            *(self.replicas[some], self.fewest[some]),
         )
+
+    def times(self, replicas: Ints) -> "Cells":
+        """With so many times the replicas, all of them along the outermost level."""
+        degrees, sizes = self.placements.degrees.copy(), self.placements.sizes or ()
+        degrees[outermost(sizes), DATA] *= replicas
+        return replace(self, placements=Placements(degrees, sizes))
 
 
 def outermost(sizes: Sequence[int]) -> int:
@@ -190,8 +196,7 @@ def enumerate_cuts(setting: Setting, gpus: int) -> Cuts:
     rounds, room = _ceil(batch, group[keep]), room[keep]
     found, plain = _with_chunks(setting, totals, schedules.take(keep))
     rounds = rounds[plain]
-    # Some replicas inside, and as many of those as have a round together: fewer than 2 R.
-    replicas = np.minimum(room[plain], 2 * rounds)
+    replicas = np.minimum(room[plain], 2 * rounds - 1)
     if fixed.data is not None:
         replicas = np.full_like(rounds, fixed.data)
     step = np.ones_like(rounds)
@@ -275,23 +280,19 @@ def place_stages(setting: Setting, cuts: Cuts, layers: Layers, sizes: Sequence[i
         keep = stages[owner] - inside < first[stages[owner] - 1]
         owner, degrees = owner[keep], degrees[:, :, keep]
     if fixed.data is not None:
-        index, degrees = _with_replicas(fixed.data, degrees, sizes, outer)
+        given = np.full_like(owner, fixed.data)
+        index, degrees = _split(given, DATA, degrees, sizes)
         owner = owner[index]
     cut = layers.cut[owner]
-    room = np.array(sizes)[:, None] // degrees[:, CUT, :].prod(axis=1)
-    if fixed.data is None:
-        left = cuts.rounds[cut]
-        for level in range(outer):
-            degrees[level, DATA] = np.minimum(room[level], left)
-            left = left // degrees[level, DATA]
-    inside = degrees[:, DATA].prod(axis=0)
-    rounds = _ceil(cuts.rounds[cut], inside)
-    most = np.minimum(room[outer], rounds) if fixed.data is None else fixed.data // inside
+    room = np.array(sizes)[:, None] // degrees.prod(axis=1)
+    replicas = np.minimum(room.prod(axis=0), 2 * cuts.rounds[cut] - 1)
+    if fixed.data is not None:
+        replicas = np.full_like(cut, fixed.data)
     step = cuts.step[cut]
-    fewest = _ceil(_ceil(rounds, most), step) * step
+    fewest = _ceil(_ceil(cuts.rounds[cut], replicas), step) * step
     placements = Placements(degrees, tuple(sizes))
-    cells = Cells(cut, layers.row[owner], placements, inside, rounds, most, fewest)
-    return cells if setting.interleave != "whole" else cells.take(fewest <= rounds)
+    cells = Cells(cut, layers.row[owner], placements, room, replicas, fewest)
+    return cells if setting.interleave != "whole" else cells.take(fewest <= cuts.rounds[cut])
 
 
 def _split(totals: Ints, dimension: int, degrees: Ints, sizes: Sequence[int]) -> tuple[Ints, Ints]:
@@ -314,21 +315,29 @@ def _split(totals: Ints, dimension: int, degrees: Ints, sizes: Sequence[int]) ->
     return owner, degrees
 
 
-def _with_replicas(
-    replicas: int, degrees: Ints, sizes: Sequence[int], outer: int
-) -> tuple[Ints, Ints]:
-    """Given replicas spread over the levels in every way, those along the outermost left out."""
-    owner, cut = np.arange(degrees.shape[2]), degrees.prod(axis=1)
-    choices = divisors(replicas)
-    for level in range(outer):
-        fits = np.multiply.outer(degrees[:, DATA].prod(axis=0), choices)
-        room = np.multiply.outer(cut[level], choices) <= sizes[level]
-        old, new = np.nonzero((replicas % fits == 0) & room)
-        owner, cut, degrees = owner[old], cut[:, old], degrees[:, :, old]
-        degrees[level, DATA] = choices[new]
-    left = replicas // degrees[:, DATA].prod(axis=0)
-    keep = left * cut[outer] <= sizes[outer]
-    return owner[keep], degrees[:, :, keep]
+def filling(room: Ints, replicas: Ints) -> Ints:
+    """Which number of replicas is the first of at least so many that fill levels with such room.
+
+    >>> filling(np.array([[4], [3]]), np.array([7]))
+    array([4])
+    """
+    lower = np.cumprod(room, axis=0) // room
+    number: Ints = (np.minimum(_ceil(replicas, lower), room) - 1).sum(axis=0)
+    return number
+
+
+def filled(room: Ints, number: Ints) -> Ints:
+    """Replicas at levels with such room, which fill one level before they take the next.
+
+    Shape of both is (levels, ways). There may be 1, 2, 3, 4, 8 or 12 of them where the inner of two
+    levels has room for 4 and the outer for 3.
+
+    >>> filled(np.array([[4], [3]]), np.arange(6)).prod(axis=0)
+    array([ 1,  2,  3,  4,  8, 12])
+    """
+    lower = np.cumsum(room - 1, axis=0) - (room - 1)
+    degrees: Ints = 1 + np.clip(number - lower, 0, room - 1)
+    return degrees
 
 
 def stage_numbers(setting: Setting, inside: int = 1) -> Ints:
@@ -378,14 +387,10 @@ def _changes(setting: Setting) -> Bools:
     return changed
 
 
-def listed_cells(cuts: Cuts, cells: Cells, rows: Rows, counts: tuple[Ints, Ints]) -> PlanSpace:
-    """Plans of cells, of so many replicas along the outermost level and microbatches each."""
-    replicas, microbatches = counts
-    sizes = cells.placements.sizes or ()
+def listed_cells(cuts: Cuts, cells: Cells, rows: Rows, microbatches: Ints) -> PlanSpace:
+    """Plans of cells, with their replicas and so many microbatches each."""
     each, row = np.arange(len(cells.cut)), np.arange(rows.placements.count)
-    degrees = cells.placements.degrees.copy()
-    degrees[outermost(sizes), DATA] = replicas
-    placements = Placements(degrees, sizes)
+    placements = cells.placements
     schedules = cuts.schedules.take(cells.cut)
     return PlanSpace(
         *(placements, placements.totals, each, rows.placements, cells.row),

@@ -7,18 +7,22 @@ from math import ceil, inf, prod
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InfeasibleError
 from netplan.levels import Level, LevelKind, Tier
 from netplan.performance.explain import plan_terms
+from netplan.performance.free_search import best_free_plans
 from netplan.performance.iteration_model import IterationModel
-from netplan.performance.plan import Plan, SearchResult
+from netplan.performance.plan import Plan, PlanTime, SearchResult
 from netplan.performance.search import Evaluation, PlanSearch, evaluate_plan, search_plans
 from netplan.performance.setting import Fixed, Options, Setting, Training
 from netplan.performance.space import listed_plans
 from netplan.records import replace
+from netplan.topologies.build import build_fabric
+from netplan.topologies.fabric import MIN_GPUS, Sizing
+from netplan.topologies.specs import FABRICS
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.closed_forms import iteration_flops
 from netplan.workloads.models import Model
@@ -153,7 +157,9 @@ def every_plan(setting: Setting, sizes: tuple[int, ...]) -> Iterator[Way]:
     """
     batch, model = setting.training.batch, setting.training.model
     outer = max((at for at, size in enumerate(sizes) if size > 1), default=0)
+    beyond = [1] * (len(sizes) - outer - 1)
     for levels in cuts(setting, sizes):
+        below = list(zip(sizes[:outer], levels[:outer], strict=True))
         tensor, context, expert, stages = (prod(one) for one in zip(*levels, strict=True))
         room = sizes[outer] // prod(levels[outer])
         unit = context if setting.strategy == "summa" else tensor * context
@@ -164,18 +170,25 @@ def every_plan(setting: Setting, sizes: tuple[int, ...]) -> Iterator[Way]:
             if not divides(microbatch * model.sequence_length, unit):
                 continue
             rounds = ceil(batch / (microbatch * expert))
-            inside, degrees = 1, []
-            for at, (size, cut) in enumerate(zip(sizes, levels, strict=True)):
-                here = min(size // prod(cut), rounds // inside) if at < outer else 1
-                inside *= here
-                degrees.append((*cut[:3], here, cut[3]))
-            for replicas in range(1, min(room, ceil(rounds / inside)) + 1):
-                microbatches = ceil(rounds / (inside * replicas))
-                for interleave in chunks(setting, stages, microbatches):
-                    place = list(degrees)
-                    place[outer] = (*place[outer][:3], replicas, place[outer][4])
-                    for panels in panels_of(setting, tensor, context):
-                        yield tuple(place), microbatch, microbatches, interleave, panels
+            for inside in fillings([size // prod(cut) for size, cut in below]):
+                most = (2 * rounds - 1) // prod(inside)
+                for outside in range(1, min(room, most) + 1):
+                    microbatches = ceil(rounds / (prod(inside) * outside))
+                    replicas = zip(levels, (*inside, outside, *beyond), strict=True)
+                    place = [(*cut[:3], here, cut[3]) for cut, here in replicas]
+                    for interleave in chunks(setting, stages, microbatches):
+                        for panels in panels_of(setting, tensor, context):
+                            yield tuple(place), microbatch, microbatches, interleave, panels
+
+
+def fillings(room: list[int]) -> Iterator[list[int]]:
+    """Replicas at the levels inside the outermost, which fill one before they take the next."""
+    full: list[int] = []
+    yield [1] * len(room)
+    for at, here in enumerate(room):
+        rest = [1] * (len(room) - at - 1)
+        yield from ([*full, number, *rest] for number in range(2, here + 1))
+        full.append(here)
 
 
 def timed(
@@ -210,6 +223,9 @@ def test_the_search_finds_the_best_of_all_plans() -> None:
             )
         except InfeasibleError:
             assert not fitting, seed
+            if ways and setting.interleave != "whole":
+                least = best_free_plans(setting, levels, 1).least_bytes
+                assert least == pytest.approx(min(held for _, held in both), rel=1e-12), seed
             alone += 1
             continue
         best = found.plans[0]
@@ -303,6 +319,16 @@ def test_a_microbatch_that_does_not_divide_leaves_the_last_one_partly_empty() ->
     assert found.settings[0].microbatches(3, best.plan.placement.totals).tolist() == [3, 3]
 
 
+def best(training: Training, setting: Setting, levels: tuple[Level, ...]) -> PlanTime | None:
+    search = PlanSearch(training, setting.strategy, options=setting.options)
+    found = search.on(levels)
+    return found.plans[0] if isinstance(found, SearchResult) else None
+
+
+def seconds_of(plan: PlanTime | None) -> float:
+    return inf if plan is None else plan.iteration_time_s
+
+
 @settings(deadline=None, max_examples=60)
 @given(
     seed=st.integers(0, 10**6),
@@ -320,11 +346,63 @@ def test_more_domains_never_train_slower(
     times = []
     for count in (domains, domains + more):
         levels = domain, Level("switch", count, slow, step_latency_s=5e-6)
-        search = PlanSearch(training, setting.strategy, options=setting.options)
-        found = search.on(levels)
-        times.append(found.plans[0].iteration_time_s if isinstance(found, SearchResult) else inf)
-    # A single domain may be filled in ways that several are not: it is the outermost level.
-    assert domains == 1 or times[1] <= times[0] * (1 + 1e-11)
+        times.append(seconds_of(best(training, setting, levels)))
+    assert times[1] <= times[0] * (1 + 1e-11)
+
+
+def can_be_placed(plan: Placement, inner: int, outer: int) -> bool:
+    """Whether parts of the outer degrees can move inside, on levels of these sizes."""
+    inside, outside = plan.levels
+    moved = product(*([part for part in range(1, n + 1) if n % part == 0] for n in outside))
+    return any(
+        prod(inside) * prod(parts) <= inner and prod(outside) // prod(parts) <= outer
+        for parts in moved
+    )
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    seed=st.integers(0, 10**6),
+    fabric=st.sampled_from(["rail-optimized", "fat-tree", "rail-only"]),
+    radix=st.sampled_from([8, 12, 16]),
+    hb_size=st.integers(1, 6),
+    times=st.sampled_from([2, 3, 4, 5]),
+    domains=st.integers(1, 6),
+    batch=st.integers(1, 64),
+)
+def test_larger_domains_never_train_slower(  # noqa: PLR0913 - a case
+    *, seed: int, fabric: str, radix: int, hb_size: int, times: int, domains: int, batch: int
+) -> None:
+    """Wherever they have room for the degrees of the best plan on smaller ones.
+
+    They need not: 27 domains of 5 GPUs hold 65 replicas of two, 9 domains of 15 hold 63.
+    """
+    gpus = hb_size * times * domains
+    assume(gpus >= MIN_GPUS)
+    setting, _ = random_case(seed)
+    training = replace(setting.training, batch=batch)
+    # One phase in each level has one latency more as soon as it has two levels.
+    phased = setting.assumptions.communication.used.schedule != "flat_ring"
+    plans = []
+    for size in (hb_size, hb_size * times):
+        spec, one = FABRICS.load(fabric), Sizing(gpus, radix, size, 450e9, 50e9)
+        one = replace(one, hb_latency_s=0 if phased else 1e-6, network_latency_s=5e-6)
+        levels = build_fabric(spec, one).levels
+        assert [level.size for level in levels] == [size, gpus // size]
+        plans.append(best(training, setting, levels))
+    before, after = plans
+    if before and can_be_placed(before.plan.placement, hb_size * times, domains):
+        assert seconds_of(after) <= before.iteration_time_s * (1 + 1e-11)
+
+
+def test_as_few_replicas_in_a_domain_as_the_rounds_need() -> None:
+    """A ring of 36 takes fewer steps than one of 54: not all that have room lie in a domain."""
+    training = Training(small_model(batch=64), 64, 1e13, inf, free(FOURD), 1e12, 8e12)
+    domain = Level("switch", 27, 900e9, step_latency_s=2.5e-6)
+    levels = domain, Level("switch", 2, 100e9, step_latency_s=5e-6)
+    fixed = Options(fixed=Fixed(tensor=1, pipeline=1, microbatch=2))
+    plan = search_plans(training, levels, options=fixed).plans[0].plan
+    assert [level.data for level in plan.placement.levels] == [16, 2]
 
 
 @pytest.mark.parametrize("strategy", ["1d", "2d", "summa"])
