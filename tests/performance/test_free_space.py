@@ -295,7 +295,9 @@ def test_a_given_microbatch_leaves_replicas_of_a_domain_out_that_have_no_round(
 @settings(deadline=None, max_examples=60)
 @given(seed=st.integers(0, 10**6), batch=st.integers(1, 128))
 def test_an_odd_batch_is_never_slower_than_the_next_power_of_two(seed: int, batch: int) -> None:
+    """Of dense models: of 16 sequences four GPUs that share experts may take four, of 13 not."""
     setting, levels = random_case(seed)
+    assume(not setting.variant.sparse)
     training = replace(setting.training, model=small_model(sequence_length=64))
     times = []
     for sequences in (batch, 1 << (batch - 1).bit_length()):
