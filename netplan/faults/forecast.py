@@ -9,7 +9,7 @@ but nobody keeps a rack in spare: the job waits until the group is back, or move
 domains as the group has taken.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Literal
 
@@ -182,13 +182,15 @@ class ForecastOptions(Struct, frozen=True):
 class Spares(Struct, frozen=True):
     """Spares of one kind of part for the service level, from the time of a delivery.
 
-    ``counted`` says which units of a cluster the book's rows of this kind are about.
+    ``counted`` says which units of a cluster the book's rows of this kind are about; of their
+    failures ``replaced_per_year`` end with a new part.
     """
 
     kind: str
     counted: tuple[Unit, ...]
     units: int
     failures_per_year: float
+    replaced_per_year: float
     lead_h: float
     spares: int
     service_level: float
@@ -264,7 +266,7 @@ def reliability_forecast(
     options: ForecastOptions,
     *,
     cost_per_year: float | None = None,
-    survived: Collection[Unit] = (),
+    units: Mapping[Unit, int] | None = None,
     groups: Sequence[GroupFailures] = (),
 ) -> ReliabilityForecast:
     """What failures cost a fabric over the years.
@@ -279,9 +281,9 @@ def reliability_forecast(
         Checkpoints, spares, years to simulate.
     cost_per_year
         The network's annuity and energy of a year, in any currency.
-    survived
-        Units whose failure cuts off no GPU of this fabric, such as a leaf of one of two planes:
-        they slow the job and do not stop it.
+    units
+        Units that can fail, of :func:`netplan.faults.rates.unit_counts`; None counts them without
+        a bill.
     groups
         Groups that fail as a whole, of `netplan.faults.group_failures`.
 
@@ -302,7 +304,10 @@ def reliability_forecast(
     >>> abs(found.effective_time_ratio - found.effective_closed_form) < 0.01
     True
     """
-    exposure = _exposure(fabric, book, options, survived, groups)
+    units = unit_counts(fabric) if units is None else units
+    spares = _spares(units, book, options)
+    kept = _kept(fabric.name, spares, options)
+    exposure = _exposure(fabric, book, options, units=units, kept=kept, groups=groups)
     alone = sum(cause.stops_per_year for cause in exposure.causes)
     per_year = alone + sum(kind.stops_per_year for kind in groups)
     between_h = mtbf_h(per_year)
@@ -329,7 +334,7 @@ def reliability_forecast(
         years_for_one_percent=_finite(float(yearly.years_for(0.01))),
         no_switch_down=_no_switch_down(book, fabric),
         causes=_causes(exposure, groups, found),
-        spares=_spares(fabric, book, options),
+        spares=spares,
         network_cost_per_effective_gpu_hour=_hourly(cost_per_year, fabric.sizing.gpus, goodput),
     )
 
@@ -345,22 +350,21 @@ def _exposure(
     fabric: Fabric,
     book: FailureBook,
     options: ForecastOptions,
-    survived: Collection[Unit],
+    *,
+    units: Mapping[Unit, int],
+    kept: dict[str, int],
     groups: Sequence[GroupFailures],
 ) -> Exposure:
     """Everything that can stop the job: single parts, groups, and what replaces them."""
-    kept = _kept(fabric, book, options)
     # A job inside one HB domain needs no network.
     unused = NETWORK_KINDS if fabric.sizing.domains == 1 else frozenset()
     causes = causes_of(
         book,
-        unit_counts(fabric),
+        units,
         end=options.end,
         times="lead" if kept else "repair",
         pools={kind: kind for kind in kept},
-        interrupts={
-            row.cause: 0.0 for row in book.rates if row.unit in survived or row.kind in unused
-        },
+        interrupts={row.cause: 0.0 for row in book.rates if row.kind in unused},
     )
     whole = {kind.row.cause for kind in groups}
     causes = tuple(cause for cause in causes if cause.name not in whole)
@@ -415,7 +419,7 @@ def _no_switch_down(book: FailureBook, fabric: Fabric) -> float | None:
     return none_down(max(shares), fabric.switches)
 
 
-def _kept(fabric: Fabric, book: FailureBook, options: ForecastOptions) -> dict[str, int]:
+def _kept(fabric: str, spares: Sequence[Spares], options: ForecastOptions) -> dict[str, int]:
     """Spares that are kept of parts that the fabric has.
 
     Raises
@@ -424,41 +428,49 @@ def _kept(fabric: Fabric, book: FailureBook, options: ForecastOptions) -> dict[s
         If they do not reach the service level: the message says how many do.
     """
     found = {}
-    for row in _spares(fabric, book, options):
+    for row in spares:
         if row.kind not in options.spares:
             continue
         number = options.spares[row.kind]
-        waiting = row.failures_per_year * row.lead_h / HOURS_PER_YEAR
+        waiting = row.replaced_per_year * row.lead_h / HOURS_PER_YEAR
         try:
             require_service(number, waiting, options.level)
         except InputError as error:
-            raise InputError(f"{fabric.name}, {row.kind}: {error}") from None
+            raise InputError(f"{fabric}, {row.kind}: {error}") from None
         found[row.kind] = number
     return found
 
 
-def _spares(fabric: Fabric, book: FailureBook, options: ForecastOptions) -> tuple[Spares, ...]:
-    """Spares by kind of part: failures during a delivery, rows of one kind together."""
-    units = unit_counts(fabric)
-    rows: dict[str, list[tuple[float, int, float]]] = {}
-    counted: dict[str, dict[Unit, None]] = {}
+def _spares(
+    units: Mapping[Unit, int], book: FailureBook, options: ForecastOptions
+) -> tuple[Spares, ...]:
+    """Spares by kind of part: replacements during a delivery, rows of one kind together."""
+    rows: dict[str, list[FailureRate]] = {}
     for row in book.rates:
         if row.kind in SPARED_KINDS:
-            lead_h = float(getattr(book.lead_h(row.kind), options.end))
-            rate = float(getattr(row.rate_per_year, options.end))
-            rows.setdefault(row.kind, []).append((rate, row.count_in(units), lead_h))
-            counted.setdefault(row.kind, {})[row.unit] = None
+            rows.setdefault(row.kind, []).append(row)
     found = []
     for kind, parts in rows.items():
-        count = sum(number for _, number, _ in parts)
-        waiting = sum(outstanding(rate, number, lead) for rate, number, lead in parts)
-        if not count or not parts[0][2]:
+        counts = [row.count_in(units) for row in parts]
+        lead_h = float(getattr(book.lead_h(parts[0].kind), options.end))
+        if not sum(counts) or not lead_h:
             continue
+        rates = [float(getattr(row.rate_per_year, options.end)) for row in parts]
+        failures = [rate * count for rate, count in zip(rates, counts, strict=True)]
+        replaced = sum(row.replaced * each for row, each in zip(parts, failures, strict=True))
+        waiting = outstanding(replaced, 1, lead_h)
         spares = spares_needed(waiting, options.level)
-        per_year = sum(rate * number for rate, number, _ in parts)
-        level = service_level(spares, waiting)
         found.append(
-            Spares(kind, tuple(counted[kind]), count, per_year, parts[0][2], spares, level)
+            Spares(
+                kind,
+                tuple(row.unit for row in parts),
+                sum(counts),
+                sum(failures),
+                replaced,
+                lead_h,
+                spares,
+                service_level(spares, waiting),
+            )
         )
     return tuple(found)
 

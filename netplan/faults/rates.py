@@ -2,11 +2,12 @@
 
 A rate is failures per unit and year; what one unit is stands in each row. Where a source prints
 counts, the row holds them: the rate is events / (units x days) x 365, its range the exact 95 %
-interval of a Poisson count (Garwood, Biometrika 28, 1936). No row knows a network: the counts of
-a fabric come from :func:`unit_counts`.
+interval of a Poisson count (Garwood, Biometrika 28, 1936). A source that does not say among how
+many units has counts and shares, but no rate. No row knows a network: the counts of a fabric come
+from :func:`unit_counts`, and :meth:`FailureBook.placed` says where its parts sit.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from typing import Annotated, Literal, get_args
 
@@ -14,8 +15,16 @@ from msgspec import Meta
 
 from netplan.catalog import Record, Shelf, unknown_name
 from netplan.costing.ranges import Estimate, Range
+from netplan.costing.wiring import Wiring
 from netplan.errors import InputError
-from netplan.records import Entry, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from netplan.faults.link_parts import link_parts, place_of
+from netplan.records import (
+    Entry,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+)
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric
 from netplan.units import DAYS_PER_YEAR, HOURS_PER_YEAR
@@ -31,7 +40,10 @@ PlaceKind = Literal["server", "rack", "row", "power-feed", "tray", "hall", "batc
 OtherKind = Literal["maintenance", "software", "unknown"]
 Kind = Literal[DeviceKind, "network", "hb-gear", PlaceKind, OtherKind]
 
-LinkUnit = Literal["nic_port", "host_link", "trunk_link", "transceiver", "trunk_transceiver"]
+ModuleUnit = Literal["transceiver", "host_transceiver", "trunk_transceiver"]
+CableUnit = Literal["fibre", "host_fibre", "trunk_fibre"]
+CopperUnit = Literal["copper_cable", "host_copper_cable", "trunk_copper_cable"]
+LinkUnit = Literal["nic_port", "host_link", "trunk_link", ModuleUnit, CableUnit, CopperUnit]
 SwitchUnit = Literal["switch", "leaf_switch", "upper_switch", "circuit_switch"]
 GroupedUnit = Literal["server", "rack", "power_feed"]
 LayoutUnit = Literal["row", "tray", "hall", "batch", "group"]
@@ -46,40 +58,72 @@ LAYOUT: frozenset[Unit] = frozenset(get_args(LayoutUnit))
 GROUPED: frozenset[Unit] = frozenset(get_args(GroupedUnit))
 """Units that hold a number of GPUs, which the row states."""
 
+PLACES: Mapping[Unit, tuple[tuple[str, Unit], tuple[str, Unit]]] = {
+    "switch": (("leaf", "leaf_switch"), ("above the leaves", "upper_switch")),
+    "transceiver": (("host link", "host_transceiver"), ("trunk", "trunk_transceiver")),
+    "fibre": (("host link", "host_fibre"), ("trunk", "trunk_fibre")),
+    "copper_cable": (("host link", "host_copper_cable"), ("trunk", "trunk_copper_cable")),
+}
+"""Where units of one kind sit: those that GPUs hang on, then those that traffic can go around."""
+
 
 class Observed(Entry, frozen=True, kw_only=True):
-    """Counts that a source prints: events of a number of units in a number of days."""
+    """Counts that a source prints: events of a number of units in a number of days.
+
+    Without ``units`` the source does not say among how many: there is no rate.
+    """
 
     events: NonNegativeInt
-    units: PositiveInt
+    units: PositiveInt | None = None
     days: PositiveFloat
     printed_percent: NonNegativeFloat | None = None
 
     @property
+    def unit_years(self) -> float:
+        """Years that all units were watched together [1].
+
+        Raises
+        ------
+        InputError
+            If the source does not say how many units there were.
+        """
+        if self.units is None:
+            raise InputError(
+                f"{self.events} failures among nobody says how many units are no rate: give their"
+                " number as units"
+            )
+        return self.units * self.days / DAYS_PER_YEAR
+
+    @property
     def rate_per_year(self) -> Range:
         """Failures per unit and year, with the 95 % interval of the count."""
-        per_event = DAYS_PER_YEAR / (self.units * self.days)
         low, high = poisson_interval(self.events)
-        return Range(per_event * low, per_event * self.events, per_event * high)
+        each = 1 / self.unit_years
+        return Range(each * low, each * self.events, each * high)
 
 
 class FailureRate(Entry, frozen=True, kw_only=True):
     """How often one unit fails.
 
     The rate is ``low``, ``base``, ``high`` [1/year], or ``observed`` counts. ``interrupts`` is the
-    share of the failures that stop a job which uses the unit; ``down`` the probability that a unit
-    is down at a moment, where a source states it.
+    share of the failures that stop a job which uses the unit, ``replaced`` the share after which
+    the unit is replaced, the others being reset or cleaned; ``down`` the probability that a unit is
+    down at a moment, where a source states it. ``gpus_each`` are the GPUs of a server, rack or
+    power feed that was observed; :meth:`gpus_in` says what holds for other HB domains.
     """
 
     cause: str
     kind: Kind
     unit: Unit
     gpus_each: PositiveInt | None = None
+    gpus_tray: PositiveInt | None = None
+    gpus_most: PositiveInt | None = None
     low: NonNegativeFloat | None = None
     base: NonNegativeFloat | None = None
     high: NonNegativeFloat | None = None
     observed: Observed | None = None
     interrupts: float = 1.0
+    replaced: float = 1.0
     down: float | None = None
     date: str
     source: str
@@ -96,6 +140,8 @@ class FailureRate(Entry, frozen=True, kw_only=True):
             raise ValueError(f"{self.cause}: give either base (with low, high) or observed counts")
         if self.base is None and (self.low is not None or self.high is not None):
             raise ValueError(f"{self.cause}: the range of observed counts follows from them")
+        if not self.known:
+            return
         rate = self.rate_per_year
         if not rate.low <= rate.base <= rate.high:
             raise ValueError(
@@ -112,7 +158,8 @@ class FailureRate(Entry, frozen=True, kw_only=True):
             )
 
     def _check_shares(self) -> None:
-        for key, share in (("interrupts", self.interrupts), ("down", self.down)):
+        shares = {"interrupts": self.interrupts, "replaced": self.replaced, "down": self.down}
+        for key, share in shares.items():
             if share is not None and not 0 <= share <= 1:
                 raise ValueError(
                     f"{self.cause}: {key} is a probability, got {share:g}: give 0 to 1, and"
@@ -121,15 +168,47 @@ class FailureRate(Entry, frozen=True, kw_only=True):
         if (self.gpus_each is None) == (self.unit in GROUPED):
             verb = "needs" if self.unit in GROUPED else "has no"
             raise ValueError(f"{self.cause}: unit {self.unit} {verb} gpus_each")
+        for key, value, unit in (
+            ("gpus_tray", self.gpus_tray, "server"),
+            ("gpus_most", self.gpus_most, "rack"),
+        ):
+            if value is not None and self.unit != unit:
+                raise ValueError(f"{self.cause}: unit {self.unit} has no {key}, a {unit} may")
+
+    @property
+    def known(self) -> bool:
+        """Whether the source says among how many units it counted."""
+        return self.observed is None or self.observed.units is not None
 
     @property
     def rate_per_year(self) -> Range:
-        """Failures per unit and year; a missing end is the base."""
+        """Failures per unit and year; a missing end is the base.
+
+        Raises
+        ------
+        InputError
+            If the source does not say among how many units it counted.
+        """
         if self.observed is not None:
             return self.observed.rate_per_year
         base = self.base or 0.0
         low = base if self.low is None else self.low
         return Range(low, base, base if self.high is None else self.high)
+
+    def gpus_in(self, hb_size: int) -> int | None:
+        """GPUs of one such server or rack of a cluster with these HB domains [1]; None for others.
+
+        HB domains of up to ``gpus_each`` GPUs share a server or rack such as was observed. A larger
+        domain is made of trays of ``gpus_tray`` GPUs, each a server of its own with its boards and
+        supplies; a row without them is about GPUs more than boxes, and its servers stay as they
+        were observed. A domain of up to ``gpus_most`` GPUs stands in one rack; larger ones span
+        racks such as were observed. The rate is one unit's, whatever its size.
+        """
+        if self.gpus_each is None or hb_size <= self.gpus_each:
+            return self.gpus_each
+        if self.gpus_most is not None and hb_size <= self.gpus_most:
+            return hb_size
+        return self.gpus_tray or self.gpus_each
 
     def count_in(self, units: Mapping[Unit, int]) -> int:
         """How many such units a cluster has [1]; a server that is partly filled counts.
@@ -164,20 +243,35 @@ class KindHours(Estimate, frozen=True, kw_only=True):
             )
 
 
+class EffectiveTime(Entry, frozen=True, kw_only=True):
+    """Share of the time of one job that counted [1], on so many GPUs, over so many days."""
+
+    gpus: PositiveInt
+    days: PositiveFloat
+    ratio: Annotated[float, Meta(ge=0, le=1)]
+    date: str
+    source: str
+    confidence: Literal["high", "medium", "low"]
+
+
 class FailureBook(Record, frozen=True, kw_only=True):
     """Failure rates of one source or date.
 
     ``repairs`` are the hours until a failed unit works again with the spare part at hand,
-    ``leads`` those until a new part is delivered, both by kind.
+    ``leads`` those until a new part is delivered, both by kind; ``effective_time`` is what one job
+    of the source reached.
     """
 
-    rates: Annotated[tuple[FailureRate, ...], Meta(min_length=1)]
+    rates: tuple[FailureRate, ...] = ()
+    effective_time: EffectiveTime | None = None
     repairs: tuple[KindHours, ...] = ()
     leads: tuple[KindHours, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse rows that stand twice."""
+        """Refuse books of nothing, and rows that stand twice."""
+        if not self.rates and self.effective_time is None:
+            raise ValueError("rates: missing, give failure rates, or the effective_time of a job")
         lists: dict[str, list[str]] = {
             "rates": [row.cause for row in self.rates],
             "repairs": [row.kind for row in self.repairs],
@@ -201,6 +295,48 @@ class FailureBook(Record, frozen=True, kw_only=True):
                 return row
         raise unknown_name("cause", cause, [row.cause for row in self.rates])
 
+    def placed(self, hb_size: int) -> "FailureBook":
+        """The book for a fabric with such HB domains: rows by where their parts sit.
+
+        Switches part into leaves and those above, modules and cables into those of host links and
+        of trunks: the same parts fail alike wherever they sit. But traffic goes around what no GPU
+        hangs on, so that above the leaves they stop no job. Servers and racks have the size of
+        :meth:`FailureRate.gpus_in`, power feeds as many GPUs as fit in whole racks.
+
+        Raises
+        ------
+        InputError
+            If the book has no rates.
+
+        Examples
+        --------
+        >>> book = FAILURE_BOOKS.load("2026").placed(72)
+        >>> [(row.cause, row.interrupts) for row in book.rates if row.kind == "transceiver"]
+        [('Optical module, host link', 1.0), ('Optical module, trunk', 0.0)]
+        >>> [row.gpus_each for row in book.rates if row.gpus_each]
+        [4, 4, 72, 504]
+        """
+        if not self.rates or not all(row.known for row in self.rates):
+            raise InputError(
+                f"failures {self.name} has no rates, since its source does not say among how many"
+                " units it counted: give another book, such as 2026"
+            )
+        sized = {row.cause: row.gpus_in(hb_size) for row in self.rates}
+        racks = [sized[row.cause] for row in self.rates if row.unit == "rack"]
+        for row in self.rates:
+            if row.unit == "power_feed" and row.gpus_each and racks and racks[0]:
+                sized[row.cause] = max(1, row.gpus_each // racks[0]) * racks[0]
+        rows = (row.changed(gpus_each=sized[row.cause]) for row in self.rates)
+        return self.changed(rates=tuple(part for row in rows for part in _by_place(row)))
+
+    def stopping(self, survived: Collection[Unit]) -> "FailureBook":
+        """The book in which failures of some units slow a job and do not stop it."""
+        return self.changed(
+            rates=tuple(
+                row.changed(interrupts=0.0) if row.unit in survived else row for row in self.rates
+            )
+        )
+
     def repair_h(self, kind: Kind) -> Range:
         """Hours until a failed unit works again, 0 where the book does not say."""
         return _hours(self.repairs, kind)
@@ -213,17 +349,32 @@ class FailureBook(Record, frozen=True, kw_only=True):
 FAILURE_BOOKS = Shelf("failures", "costing/failures", FailureBook)
 
 
-def unit_counts(fabric: Fabric, *, circuit_switches: int = 0) -> dict[Unit, int]:
+def _by_place(row: FailureRate) -> Iterator[FailureRate]:
+    """A row itself, or one for each place where its units sit."""
+    if row.unit not in PLACES:
+        yield row
+        return
+    (near, low), (far, high) = PLACES[row.unit]
+    yield row.changed(cause=f"{row.cause}, {near}", unit=low)
+    yield row.changed(cause=f"{row.cause}, {far}", unit=high, interrupts=0.0)
+
+
+def unit_counts(
+    fabric: Fabric, wiring: Wiring | None = None, *, circuit_switches: int = 0
+) -> dict[Unit, int]:
     """Units of a sized fabric that can fail [1].
 
-    A host link joins a network port of a GPU to a switch, a leaf; the other links are trunks.
-    Transceivers are two an optical link. Servers, racks and power feeds follow from the GPUs and
-    the rows. Of units that hang on a layout there are none, as long as nobody gives one.
+    A host link joins a network port of a GPU to a switch, a leaf; the other links are trunks. Of
+    units that hang on a layout there are none, as long as nobody gives one; servers, racks and
+    power feeds follow from the GPUs and the rows.
 
     Parameters
     ----------
     fabric
         A sized fabric.
+    wiring
+        Its wiring as billed, of :func:`netplan.faults.link_parts.bill_wiring`; None counts a module
+        at every end of an optical link.
     circuit_switches
         Optical circuit switches beside it [1].
 
@@ -237,25 +388,44 @@ def unit_counts(fabric: Fabric, *, circuit_switches: int = 0) -> dict[Unit, int]
     >>> units["host_link"], units["leaf_switch"], units["upper_switch"], units["trunk_transceiver"]
     (1024, 32, 16, 2048)
     """
-    # Every link of a BCube has a GPU at one end; its levels are numbered, a tier each.
-    hosts = [
-        group for group in fabric.links if group.name == "host" or group.name.startswith("level ")
-    ]
-    trunks = [group for group in fabric.links if group not in hosts]
+    hosts = [group for group in fabric.links if place_of(group.name) == "host"]
     leaves = sum(tier.switches for tier in fabric.tiers[: len(hosts)])
+    parts = link_parts(fabric, wiring)
+    host, trunk = parts["host"], parts["trunk"]
     return {
         "gpu": fabric.sizing.gpus,
         "nic_port": fabric.card_ports,
         "host_link": sum(group.links for group in hosts),
-        "trunk_link": sum(group.links for group in trunks),
-        "transceiver": fabric.transceivers,
-        "trunk_transceiver": 2 * sum(g.links for g in trunks if g.medium == "optical"),
+        "trunk_link": fabric.link_count - sum(group.links for group in hosts),
+        "transceiver": host.modules + trunk.modules,
+        "host_transceiver": host.modules,
+        "trunk_transceiver": trunk.modules,
+        "fibre": host.fibres + trunk.fibres,
+        "host_fibre": host.fibres,
+        "trunk_fibre": trunk.fibres,
+        "copper_cable": host.copper_cables + trunk.copper_cables,
+        "host_copper_cable": host.copper_cables,
+        "trunk_copper_cable": trunk.copper_cables,
         "switch": fabric.switches,
         "leaf_switch": leaves,
         "upper_switch": fabric.switches - leaves,
         "circuit_switch": circuit_switches,
         "hb_domain": fabric.sizing.domains,
         **dict.fromkeys(LAYOUT, 0),
+    }
+
+
+def host_links_each(fabric: Fabric, wiring: Wiring | None = None) -> dict[Unit, float]:
+    """Host links that the failure of one unit takes, on average [1], by unit.
+
+    A twin-port module takes two, a card's own module one.
+    """
+    host = link_parts(fabric, wiring)["host"]
+    return {
+        "host_link": 1.0,
+        "host_fibre": 1.0,
+        "host_transceiver": host.links_a_module,
+        "host_copper_cable": host.links_a_copper_cable,
     }
 
 

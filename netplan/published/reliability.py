@@ -112,7 +112,7 @@ def _llama_simulated() -> Iterator[Check]:
     yield check(name, LLAMA, f"{total:g}", f"{low:.0f} to {high:.0f}", holds=holds)
     inside = 0
     for cause, row in rows.items():
-        mean = found.interruptions_of(cause).value * DAYS_PER_YEAR / (row.units * row.days)
+        mean = found.interruptions_of(cause).value / row.unit_years
         inside += row.rate_per_year.low <= mean <= row.rate_per_year.high
     name = "simulated causes in the 95 % interval of their count"
     yield from stated([(name, f"{inside} of {len(rows)}")])
@@ -147,7 +147,9 @@ def _crashes_a_month() -> Check:
     A job of 2,048 GPUs with one NIC-ToR link each, 64 to a ToR switch.
     """
     book, gpus, gpus_a_switch = FAILURE_BOOKS.load("2026"), 2048, 64
-    link = book.rate("NIC-ToR link").rate_per_year.base / MONTHS_PER_YEAR
+    module, fibre = book.rate("Optical module"), book.rate("Fibre and connectors")
+    of_link = 2 * module.rate_per_year.base + fibre.rate_per_year.base
+    link = of_link / MONTHS_PER_YEAR
     switch = book.rate("Leaf switch").rate_per_year.base / MONTHS_PER_YEAR
     of_gpu = link + switch / gpus_a_switch
     got = gpus * of_gpu

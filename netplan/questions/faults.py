@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from netplan.catalog import unknown_name
 from netplan.costing.fabric_bill import BillBooks
-from netplan.costing.switches import SWITCHES, SwitchModel
+from netplan.costing.switches import SWITCHES, SwitchModel, require_switch
+from netplan.costing.wiring import Wiring
 from netplan.errors import InputError, NetplanError
 from netplan.faults.damage import Damage, find_effects
 from netplan.faults.forecast import (
@@ -39,7 +40,14 @@ from netplan.faults.impact import (
     single_parts,
 )
 from netplan.faults.inventory import Inventory
-from netplan.faults.rates import FAILURE_BOOKS, FailureBook, Unit, unit_counts
+from netplan.faults.link_parts import bill_wiring
+from netplan.faults.rates import (
+    FAILURE_BOOKS,
+    FailureBook,
+    Unit,
+    host_links_each,
+    unit_counts,
+)
 from netplan.faults.recoveries import recoveries
 from netplan.faults.rerouting import training_loads
 from netplan.faults.scenario import read_scenario
@@ -48,8 +56,8 @@ from netplan.performance.setting import Training
 from netplan.questions.cost import Cost
 from netplan.questions.faults_answer import FabricFaults, FaultsAnswer, ScenarioImpact
 from netplan.questions.inputs import CatalogReader, require_least
-from netplan.questions.pricing import read_books
-from netplan.questions.question import ClusterQuestion, asks, default_of, optional, several, shared
+from netplan.questions.pricing import SwitchQuestion, read_books
+from netplan.questions.question import asks, default_of, optional, several, shared
 from netplan.questions.training import TrainingQuestion, plan_traffic
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
@@ -91,7 +99,7 @@ class Shared(Struct, frozen=True):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
+class Faults(TrainingQuestion[FaultsAnswer], SwitchQuestion[FaultsAnswer]):
     """Put fabrics under failures: what is cut off, how training goes on, what to keep in spare.
 
     Parts fail by name (rail-0/leaf-3, gpu-5, gpu-5:1--rail-0/leaf-3:6, domain-7), by number
@@ -203,10 +211,13 @@ class Faults(TrainingQuestion[FaultsAnswer], ClusterQuestion[FaultsAnswer]):
             str(default_of("cost", name, self.catalog)) for name in ("power", "cabling")
         )
         books = read_books(reader, self.prices, power, cabling)
-        rack = books.cabling.racks
+        books = replace(books, switch=reader.named(SWITCHES, self.switch))
+        rack, sizing = books.cabling.racks, self.sized(on)
+        specs = {name: reader.load(FABRICS, name) for name in self.fabrics or DEFAULT_FABRICS}
+        require_switch(books.switch, [*specs.values()], sizing, reader.roots)
         return Shared(
-            specs={name: reader.load(FABRICS, name) for name in self.fabrics or DEFAULT_FABRICS},
-            sizing=self.sized(on),
+            specs=specs,
+            sizing=sizing,
             search=self.search(training) if training else None,
             hall=reader.named(FLOOR_PLANS, self.floor_plan),
             options=self._forecast(),
@@ -309,8 +320,10 @@ def fabric_faults(
     """One fabric, asked for by a name, under failures; or its name and why it cannot be built."""
     try:
         fabric = build_fabric(spec, shared.sizing)
-    except InputError as error:
+        wiring = bill_wiring(fabric, shared.books)
+    except NetplanError as error:
         return spec.name, f"Cannot be built: {error}."
+    shared = replace(shared, book=shared.book.placed(fabric.sizing.hb_size))
     # A fabric of several planes has the sizing of one plane; its graph splits ports by itself.
     sizing = replace(shared.sizing, hb_size=fabric.sizing.hb_size)
     subject = Subject(spec, sizing, fabric, shared.search, question.spare_domains)
@@ -326,7 +339,8 @@ def fabric_faults(
     )
     failing = group_failures(subject.graph, groups, shared.book, end=question.rates)
     cost, whole = question.yearly_cost(name, spec, shared.sizing.hb_size)
-    cut_off, forecast = _years(fabric, singles, failing, shared=shared, cost_per_year=cost)
+    built = fabric, wiring
+    cut_off, forecast = _years(built, singles, failing, shared=shared, cost_per_year=cost)
     return FabricFaults(
         name=spec.name,
         title=spec.title,
@@ -345,7 +359,7 @@ def fabric_faults(
 
 
 def _years(
-    fabric: Fabric,
+    built: tuple[Fabric, Wiring],
     singles: Sequence[Single],
     failing: Sequence[GroupFailures],
     *,
@@ -356,16 +370,25 @@ def _years(
     cut_off = {one.kind: one.impact.gpus_cut_off for one in singles}
     # Units whose failure cuts off no GPU are those of designs with several planes.
     survived = frozenset(one for one, kind in KIND_OF_UNIT.items() if cut_off.get(kind) == 0)
+    units = unit_counts(*built)
     forecast = reliability_forecast(
-        fabric,
-        shared.book,
+        built[0],
+        shared.book.stopping(survived),
         shared.options,
         cost_per_year=cost_per_year,
-        survived=survived,
+        units=units,
         groups=failing,
     )
-    in_groups = sum(kind.gpus_cut_off_per_year for kind in failing)
-    return _cut_off_per_year(fabric, cut_off, shared) + in_groups, forecast
+    links = host_links_each(*built)
+    alone = sum(
+        float(getattr(row.rate_per_year, shared.options.end))
+        * row.count_in(units)
+        * links.get(row.unit, 1.0)
+        * cut_off.get(KIND_OF_UNIT.get(row.unit, ""), 0)
+        for row in shared.book.rates
+        if row.unit != "nic_port"
+    )
+    return alone + sum(kind.gpus_cut_off_per_year for kind in failing), forecast
 
 
 def _notes(
@@ -454,22 +477,12 @@ def _badness(impact: Impact) -> tuple[bool, float, float]:
 KIND_OF_UNIT: Mapping[Unit, str] = {
     "nic_port": "nic",
     "host_link": "host",
+    "host_transceiver": "host",
+    "host_fibre": "host",
+    "host_copper_cable": "host",
     "leaf_switch": "leaf",
-    "switch": "leaf",
 }
 """Kind of part whose single failure shows what a unit of the failure book does."""
-
-
-def _cut_off_per_year(fabric: Fabric, cut_off: Mapping[str, int], shared: Shared) -> float:
-    """GPUs that lose their port in a year: failed links and leaves times whom each cuts off."""
-    units = unit_counts(fabric)
-    return sum(
-        float(getattr(row.rate_per_year, shared.options.end))
-        * row.count_in(units)
-        * cut_off.get(KIND_OF_UNIT.get(row.unit, ""), 0)
-        for row in shared.book.rates
-        if row.unit != "nic_port"
-    )
 
 
 def _spares(texts: Sequence[str]) -> dict[str, int]:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from netplan.faults.forecast import CauseShare, ReliabilityForecast, Spares
 from netplan.faults.impact import MAX_POD_LINKS, Impact, Single
-from netplan.faults.rates import Unit
+from netplan.faults.rates import PLACES, Unit
 from netplan.faults.recoveries import Recovery
 from netplan.faults.rerouting import TrainingLoads
 from netplan.questions.inputs import replaced_lines
@@ -265,15 +265,23 @@ def _cell_of(cells: Mapping[tuple[str, str], str], fabric: str, row: str) -> Cel
 COUNTED: Mapping[Unit, str] = {
     "host_link": "links between hosts and leaves, which are replaced with their modules",
     "trunk_link": "links between switches",
-    "transceiver": "modules of all links",
-    "trunk_transceiver": "modules of links between switches, two a link",
+    "fibre": "fibres",
+    "copper_cable": "copper cables",
+    "host_transceiver": "modules of links between hosts and leaves",
+    "trunk_transceiver": "modules of links between switches",
 }
 """What a row of spares counts, where the name of its kind does not say it."""
 
 
 def _counted(one: Spares) -> Iterator[str]:
     """Which parts of a fabric a row of spares is about, if that is not clear from its name."""
-    said = [COUNTED[unit] for unit in one.counted if unit in COUNTED]
+    counted = list(one.counted)
+    for whole, places in PLACES.items():
+        parts = [unit for _, unit in places]
+        if set(parts) <= set(counted):
+            counted[counted.index(parts[0])] = whole
+            counted.remove(parts[1])
+    said = [COUNTED[unit] for unit in counted if unit in COUNTED]
     if said:
         yield f"{one.kind}: {' and '.join(said)}."
 
@@ -349,7 +357,8 @@ CAUSES: tuple[Column[tuple[str, CauseShare]], ...] = (
 )
 SPARES: tuple[Column[tuple[str, Spares]], ...] = (
     FABRIC,
-    *columns("kind", "units", "failures_per_year", "lead_h", "spares", "service_level", of="1"),
+    *columns("kind", "units", "failures_per_year", "replaced_per_year", of="1"),
+    *columns("lead_h", "spares", "service_level", of="1"),
 )
 YEARS_LEGEND = (
     (

@@ -76,13 +76,14 @@ def test_wrong_input_is_one_line(tmp_path: Path, arguments: tuple[str, ...], mes
 def test_what_spares_count_and_why_pods_are_missing() -> None:
     done = netplan(*SMALL, columns=200)
     lines = done.stdout.splitlines()
-    assert "link: links between hosts and leaves, which are replaced with their modules." in lines
-    assert "transceiver: modules of links between switches, two a link." in lines
+    assert "link: fibres and copper cables." in lines
     # The pods of rail-only meet only inside HB domains; those of rail-optimized over spines.
     assert sum(line.startswith("pods -: not defined in a torus") for line in lines) == 1
     done = netplan(*SMALL[:-4], "--fabric", "rail-optimized", columns=200)
     assert "pods -" not in done.stdout
     spares = json.loads(netplan(*SMALL, "--format", "json").stdout)["fabrics"][0]["outlook"]
     counted = {one["kind"]: one["counted"] for one in spares["spares"]}
-    assert counted["link"] == ["host_link"]
-    assert counted["transceiver"] == ["trunk_transceiver"]
+    assert counted["link"] == [
+        *("host_fibre", "trunk_fibre", "host_copper_cable", "trunk_copper_cable")
+    ]
+    assert counted["transceiver"] == ["host_transceiver", "trunk_transceiver"]

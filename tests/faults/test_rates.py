@@ -12,6 +12,7 @@ from netplan.catalog import check_file, shipped_root
 from netplan.errors import CatalogError, InputError, UnknownNameError
 from netplan.faults.rates import (
     FAILURE_BOOKS,
+    EffectiveTime,
     FailureBook,
     FailureRate,
     KindHours,
@@ -62,7 +63,7 @@ def test_shelf_is_known_to_the_catalog() -> None:
 
 def test_readme_names_every_file_and_every_key() -> None:
     words = {f"failures/{name}" for name in PATHS}
-    for schema in (FailureBook, FailureRate, Observed, KindHours):
+    for schema in (FailureBook, FailureRate, Observed, KindHours, EffectiveTime):
         words |= set(schema.__struct_fields__)
     for row in (row for _, row in ROWS):
         words |= {row.kind, row.unit}
@@ -93,9 +94,7 @@ def test_llama_book_is_table_5() -> None:
         ("rsc-2", "Node failure", 0.00234 * 365),
         ("tpu-v4", "TPU v4 machine", 0.0008 * 365),
         ("tpu-v4", "Optical circuit switch", 0.0004 * 365),
-        ("2026", "NIC-ToR link", 0.00057 * 12),
         ("2026", "Leaf switch", 0.00051 * 12),
-        ("2026", "Trunk transceiver", 8760 / 750_000),
         ("2026", "Optical circuit switch", 0.0004 * 365),
     ],
 )
@@ -106,7 +105,6 @@ def test_published_rates(book: str, cause: str, base: float) -> None:
 @pytest.mark.parametrize(
     ("cause", "events", "units"),
     [
-        ("GPU", 148 + 17 + 6 + 6, 16_384),
         ("GPU memory", 72 + 19, 16_384),
         ("NIC", 7, 16_384),
         ("Software", 54 + 7 + 2, 16_384),
@@ -124,8 +122,48 @@ def test_rates_of_2026_group_the_rows_of_table_5(cause: str, events: int, units:
     )
 
 
+def test_gpu_and_hb_gear_of_2026_are_one_count_of_table_5() -> None:
+    # The table counts faults of the HB gear as faulty GPUs, so that both rows add up to the 177.
+    book = FAILURE_BOOKS.load("2026")
+    both = book.rate("GPU").rate_per_year + book.rate("HB gear").rate_per_year
+    exact = (148 + 17 + 6 + 6) * 365 / (16_384 * 54)
+    assert (both.low, both.base, both.high) == pytest.approx(
+        (0.618 * exact, exact, 1.716 * exact), rel=0.01
+    )
+
+
+def test_a_link_of_2026_is_its_parts() -> None:
+    # HPN, sec. 2.3: 0.057 % of the NIC-ToR links a month; 67 % of that are connectors.
+    book = FAILURE_BOOKS.load("2026")
+    module, fibre = book.rate("Optical module"), book.rate("Fibre and connectors")
+    link = 2 * module.rate_per_year.base + fibre.rate_per_year.base
+    assert link == pytest.approx(0.00057 * 12, rel=1e-3)
+    assert fibre.rate_per_year.base / link == pytest.approx(0.67, rel=1e-3)
+    # 35 network interruptions of 16,384 GPUs in 54 days, charged to their links alone.
+    assert fibre.rate_per_year.high == pytest.approx(0.67 * 35 * 365 / (16_384 * 54), rel=2e-3)
+    assert fibre.replaced == 0  # cleaned
+
+
+def test_a_rack_of_2026_has_a_base_of_events_that_llama_3_does_not_refute() -> None:
+    # 20 rack failures a year among 1,800 servers, two a rack; none in 1,024 racks in 54 days.
+    rate = FAILURE_BOOKS.load("2026").rate("Rack").rate_per_year
+    assert rate.base == pytest.approx(20 / 1800 * 2, rel=0.02)
+    assert rate.high == pytest.approx(20 / 45, rel=0.02)
+    seen = Observed(events=0, units=1024, days=54).rate_per_year
+    assert 0 == seen.base < rate.base < seen.high == pytest.approx(3.689 * 365 / (1024 * 54), 1e-3)
+
+
+def test_spares_of_gpus_are_for_replacements() -> None:
+    # A public page: 0.025 to 0.06 replacements a GPU and year, of 0.073 interruptions.
+    gpu = FAILURE_BOOKS.load("2026").rate("GPU")
+    assert gpu.replaced == pytest.approx((0.025 + 0.06) / 2 / 0.073, rel=0.01)
+
+
 def test_rates_of_2026_add_up_to_what_llama_3_saw() -> None:
-    book, units = FAILURE_BOOKS.load("2026"), unit_counts(built("rail-optimized", 16_384, 64))
+    book, units = (
+        FAILURE_BOOKS.load("2026").placed(8),
+        unit_counts(built("rail-optimized", 16_384, 64)),
+    )
     hours = {
         end: 8760
         / sum(
@@ -191,6 +229,60 @@ def test_a_torus_has_trunks_only() -> None:
     units = unit_counts(built("torus-3d", 4096, 64, hb_size=1), circuit_switches=48)
     assert (units["host_link"], units["leaf_switch"], units["circuit_switch"]) == (0, 0, 48)
     assert units["trunk_link"] == 3 * 4096
+
+
+# --- places and sizes -----------------------------------------------------------------------
+
+
+def of_units(book: FailureBook, unit: str) -> dict[str, FailureRate]:
+    """Rows that a book of one row has once its parts are placed, by unit."""
+    row = book.rates[0].changed(unit=unit, gpus_each=None, kind="switch")
+    return {one.unit: one for one in book.changed(rates=(row,)).placed(8).rates}
+
+
+@pytest.mark.parametrize(
+    ("unit", "near", "far"),
+    [
+        ("switch", "leaf_switch", "upper_switch"),
+        ("transceiver", "host_transceiver", "trunk_transceiver"),
+        ("fibre", "host_fibre", "trunk_fibre"),
+        ("copper_cable", "host_copper_cable", "trunk_copper_cable"),
+    ],
+)
+def test_the_same_parts_fail_alike_wherever_they_sit(unit: str, near: str, far: str) -> None:
+    book = FAILURE_BOOKS.load("rsc-1")
+    found = of_units(book, unit)
+    assert list(found) == [near, far]
+    assert found[near].rate_per_year == found[far].rate_per_year == book.rates[0].rate_per_year
+    # What no GPU hangs on stops no job; and both places together are all units.
+    assert (found[near].interrupts, found[far].interrupts) == (1, 0)
+    units = unit_counts(built("rail-optimized", 4096, 64))
+    assert sum(row.count_in(units) for row in found.values()) == units[unit]  # type: ignore[index]
+    assert of_units(book, "upper_switch")["upper_switch"].interrupts == 1  # as its row says
+
+
+@pytest.mark.parametrize(
+    ("hb_size", "server", "rack", "feed"),
+    # Trays of four from nine GPUs on; a rack holds a domain of up to 72, a feed whole racks.
+    [(1, 8, 16, 512), (8, 8, 16, 512), (16, 4, 16, 512), (72, 4, 72, 504), (256, 4, 16, 512)],
+)
+def test_servers_racks_and_feeds_follow_the_hb_domain(
+    hb_size: int, server: int, rack: int, feed: int
+) -> None:
+    book = FAILURE_BOOKS.load("2026").placed(hb_size)
+    assert [row.gpus_each for row in book.rates if row.gpus_each] == [server, server, rack, feed]
+    # Node failures are those of eight GPUs more than of a box.
+    assert FAILURE_BOOKS.load("rsc-1").placed(hb_size).rates[0].gpus_each == 8
+
+
+def test_a_book_without_units_has_no_rates(tmp_path: Path) -> None:
+    path = written(tmp_path, "base: 2.3725", "observed: {events: 40, days: 122}")
+    book = FAILURE_BOOKS.load(path)
+    assert not book.rates[0].known
+    with pytest.raises(InputError, match=r"failures mine has no rates.* such as 2026"):
+        book.placed(8)
+    with pytest.raises(InputError, match="40 failures among nobody says how many units"):
+        _ = book.rates[0].rate_per_year
 
 
 @given(fabrics())
@@ -279,6 +371,9 @@ def test_a_book_of_your_own(tmp_path: Path) -> None:
         ("base: 2.3725", "base: 2\n    down: 1.5", "down is a probability, got 1.5"),
         ("gpus_each: 8", "note: none", "unit server needs gpus_each"),
         ("unit: server", "unit: gpu", "unit gpu has no gpus_each"),
+        ("base: 2.3725", "base: 2\n    replaced: 58", "replaced is a probability, got 58"),
+        ("gpus_each: 8", "gpus_each: 8\n    gpus_most: 72", "unit server has no gpus_most, a rack"),
+        ("unit: server", "unit: rack\n    gpus_tray: 4", "unit rack has no gpus_tray, a server"),
         ("unit: server", "unit: machine", "unit: got 'machine'"),
         ("cause: node", "cause: node\n    mtbf: 5", "unknown key rates.0.mtbf"),
         (

@@ -78,7 +78,8 @@ def test_a_wrong_closed_form_would_fail() -> None:
 def test_causes_are_rows_times_units() -> None:
     book = FAILURE_BOOKS.load("2026")
     units = dict.fromkeys(
-        ("gpu", "nic_port", "host_link", "trunk_transceiver", "leaf_switch", "upper_switch"), 16
+        ("gpu", "nic_port", "transceiver", "fibre", "copper_cable", "leaf_switch", "upper_switch"),
+        16,
     )
     causes = causes_of(
         book,
