@@ -300,22 +300,20 @@ def reliability_forecast(
     >>> from netplan.topologies.specs import FABRICS
     >>> fabric = build_fabric(FABRICS.load("rail-only"), Sizing(1024, 64, 8, 450e9, 50e9))
     >>> options = ForecastOptions(CheckpointPolicy(1 / 60, 10 / 60), years=200)
-    >>> found = reliability_forecast(fabric, FAILURE_BOOKS.load("2026"), options)
+    >>> found = reliability_forecast(fabric, FAILURE_BOOKS.load("2026").placed(8), options)
     >>> abs(found.effective_time_ratio - found.effective_closed_form) < 0.01
     True
     """
-    units = unit_counts(fabric) if units is None else units
+    units = units or unit_counts(fabric)
     spares = _spares(units, book, options)
-    kept = _kept(fabric.name, spares, options)
+    kept = _kept(fabric, spares, options)
     exposure = _exposure(fabric, book, options, units=units, kept=kept, groups=groups)
-    alone = sum(cause.stops_per_year for cause in exposure.causes)
-    per_year = alone + sum(kind.stops_per_year for kind in groups)
+    per_year = _stops_per_year(exposure, groups)
     between_h = mtbf_h(per_year)
     job = options.checkpoints.at(between_h)
     rng = np.random.default_rng(options.seed)
     found = simulate_outages(exposure, job, years=options.years, rng=rng)
     yearly, ratio = found.interruptions_a_year, found.effective_time_ratio
-    goodput = found.goodput.value
     return ReliabilityForecast(
         interruptions_per_year=yearly.value,
         interruptions_half_width=_finite(yearly.half_width),
@@ -328,22 +326,29 @@ def reliability_forecast(
         effective_time_ratio=ratio.value,
         effective_half_width=_finite(ratio.half_width),
         effective_closed_form=exact_time_ratio(job, between_h),
-        goodput=goodput,
+        goodput=found.goodput.value,
         lost_h={reason: mean.value for reason, mean in found.lost_h.items()},
         years=found.years,
         years_for_one_percent=_finite(float(yearly.years_for(0.01))),
         no_switch_down=_no_switch_down(book, fabric),
         causes=_causes(exposure, groups, found),
         spares=spares,
-        network_cost_per_effective_gpu_hour=_hourly(cost_per_year, fabric.sizing.gpus, goodput),
+        network_cost_per_effective_gpu_hour=_hourly(cost_per_year, fabric, found),
     )
 
 
-def _hourly(cost_per_year: float | None, gpus: int, goodput: float) -> float | None:
+def _stops_per_year(exposure: Exposure, groups: Sequence[GroupFailures]) -> float:
+    """Interruptions by single parts and by groups, closed form [1/year]."""
+    alone = sum(cause.stops_per_year for cause in exposure.causes)
+    return alone + sum(kind.stops_per_year for kind in groups)
+
+
+def _hourly(cost_per_year: float | None, fabric: Fabric, found: Outages) -> float | None:
     """Price of an hour of useful work of a GPU, where the network has one and work is done."""
+    goodput = found.goodput.value
     if cost_per_year is None or goodput <= 0:
         return None
-    return cost_per_effective_gpu_hour(cost_per_year, gpus, goodput)
+    return cost_per_effective_gpu_hour(cost_per_year, fabric.sizing.gpus, goodput)
 
 
 def _exposure(
@@ -419,7 +424,7 @@ def _no_switch_down(book: FailureBook, fabric: Fabric) -> float | None:
     return none_down(max(shares), fabric.switches)
 
 
-def _kept(fabric: str, spares: Sequence[Spares], options: ForecastOptions) -> dict[str, int]:
+def _kept(fabric: Fabric, spares: Sequence[Spares], options: ForecastOptions) -> dict[str, int]:
     """Spares that are kept of parts that the fabric has.
 
     Raises
@@ -436,7 +441,7 @@ def _kept(fabric: str, spares: Sequence[Spares], options: ForecastOptions) -> di
         try:
             require_service(number, waiting, options.level)
         except InputError as error:
-            raise InputError(f"{fabric}, {row.kind}: {error}") from None
+            raise InputError(f"{fabric.name}, {row.kind}: {error}") from None
         found[row.kind] = number
     return found
 

@@ -339,8 +339,7 @@ def fabric_faults(
     )
     failing = group_failures(subject.graph, groups, shared.book, end=question.rates)
     cost, whole = question.yearly_cost(name, spec, shared.sizing.hb_size)
-    built = fabric, wiring
-    cut_off, forecast = _years(built, singles, failing, shared=shared, cost_per_year=cost)
+    years = _years((fabric, wiring), singles, failing, shared=shared, cost_per_year=cost)
     return FabricFaults(
         name=spec.name,
         title=spec.title,
@@ -351,10 +350,10 @@ def fabric_faults(
         scenario=scenario,
         singles=singles,
         recoveries=ways,
-        gpus_cut_off_per_year=cut_off,
-        forecast=forecast,
+        gpus_cut_off_per_year=years[0],
+        forecast=years[1],
         network_cost_complete=whole,
-        notes=tuple(_notes(subject, forecast, failing, shared.book)),
+        notes=tuple(_notes(subject, years[1], failing, shared.book)),
     )
 
 
