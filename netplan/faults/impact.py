@@ -2,20 +2,18 @@
 
 Three ways to go on are compared, and the fastest counts:
 
-``all GPUs``     every GPU trains on, and all domains at the pace of the worst-off one: the network
-                 level has the bandwidth that the worst pair of HB domains has left, GPUs without a
-                 port of their own sending through their domain;
-``without``      the domains that lost a GPU or a port are left out, and the plan search fills what
-                 is left;
-``spare``        an idle domain takes the place of each that is hit; only where there are some.
+``all GPUs``     every GPU trains on, at the pace that the network has left for all of them, GPUs
+                 without a port of their own sending through their domain;
+``without``      HB domains that were hit, or that the network serves too slowly, are left out, and
+                 the plan search fills what is left;
+``spare``        idle domains take the place of these; only where there are some.
 
-A synchronous job is as slow as its slowest member, hence the worst pair. Failures above the leaves
-are no loss of any one pair, so the throughput of a pod-level all-to-all bounds the pace as well.
+The pace is that of the job's own traffic over cuts (`netplan.faults.pace`), in every way to go on:
+what is left out gives no bandwidth back. So a further failure never makes an iteration shorter.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from math import isfinite
 from typing import Any, Literal
 
 import numpy as np
@@ -33,8 +31,9 @@ from netplan.faults.damage import (
 )
 from netplan.faults.flows import FlowNetwork, reduced_graph
 from netplan.faults.inventory import Inventory, PartNames, Parts
-from netplan.faults.pods import PodBatch, pod_batch, pod_throughput, pods_of
+from netplan.faults.pace import Cuts, Option, Partition, network_leg, pods_of, uniform_traffic
 from netplan.levels import Level
+from netplan.performance.plan_traffic import plan_traffic
 from netplan.performance.search import PlanSearch, SearchResult
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
@@ -42,13 +41,11 @@ from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FabricSpec
+from netplan.traffic.matrix import TrafficMatrix
 
 Way = Literal["all GPUs", "without", "spare", "stopped"]
 MAX_PAIRS = 24
 """Pairs of HB domains whose max-flow is computed on large fabrics [1]."""
-
-MAX_POD_LINKS = 400_000
-"""Links up to which the pod-level all-to-all is routed [1]."""
 
 
 class Subject(Struct, frozen=True, dict=True):
@@ -83,9 +80,39 @@ class Subject(Struct, frozen=True, dict=True):
         return reduced_graph(self.graph).intact
 
     @cached_property
-    def pods(self) -> PodBatch:
-        """What all copies of the fabric share in the all-to-all between its pods."""
-        return pod_batch(self.graph, pods_of(self.graph))
+    def traffic(self) -> TrafficMatrix | None:
+        """Traffic of one iteration of the best plan; None without one on the fabric's levels."""
+        found = self.intact
+        if found is None or found.levels != self.fabric.levels:
+            return None
+        best, gpus = found.best, self.sizing.gpus
+        try:
+            return plan_traffic(found.setting_of(best), best, gpus, "hierarchical")
+        except InputError:
+            return None  # such as a last HB domain that plans of an exact space cannot take
+
+    @cached_property
+    def cuts(self) -> Cuts:
+        """Blocks of the fabric under that traffic; without it, under uniform traffic."""
+        uniform, matrix = uniform_traffic(self.graph), self.traffic
+        leg = network_leg(self.graph, matrix or uniform, forwarding=matrix is not None)
+        return Cuts.of(self.graph, leg)
+
+    @cached_property
+    def pods(self) -> Partition | None:
+        """What the network falls into without its top tier; None if that is nothing."""
+        return pods_of(self.graph) if self.sizing.domains > 1 else None
+
+    def pod_share(self, damage: Damage) -> float | None:
+        """Bandwidth to all others that the worst pod has left [1]; None without pods."""
+        if self.pods is None:
+            return None
+        outer = network_links(self.graph)
+        had = self.pods.capacity(self.graph, outer)
+        left = self.pods.capacity(self.graph, outer & ~damage.links_out(self.graph))
+        own = np.unique(self.pods.label[: self.graph.gpus])
+        own = own[had[own] > 0]
+        return float((left[own] / had[own]).min()) if len(own) else None
 
     @cached_property
     def islands(self) -> tuple[Islands, Islands]:
@@ -134,29 +161,22 @@ class Subject(Struct, frozen=True, dict=True):
         ends = np.concatenate([self.graph.source[inside], self.graph.target[inside]])
         return np.bincount(ends[ends < self.graph.gpus], minlength=self.graph.gpus)
 
-    def slowed(self, share: float, hb_share: float) -> SearchResult | None:
-        """Best plan when network and HB domains have these shares of their bandwidth left."""
-        if not self.fabric.levels or not share or not hb_share:
-            return None
-        shares = (hb_share, *[share] * (len(self.fabric.levels) - 1))
-        levels = zip(self.fabric.levels, shares, strict=True)
-        return self.best(
-            [replace(one, link_bytes_per_s=left * one.link_bytes_per_s) for one, left in levels]
-        )
-
-    def without(self, domains: int, gpus: int) -> SearchResult | None:
-        """Best plan without so many HB domains, or without so many GPUs of every domain.
+    def at(self, option: Option) -> SearchResult | None:
+        """Best plan at the paces of an option, without the domains or GPUs that it leaves out.
 
         In the free space of plans the fabric stays as it is: those members of one of its levels
         stay idle that hold the domains or GPUs, of the level where that costs least. Plans that
         must divide get a fabric of the domains that are left.
         """
-        levels = self.fabric.levels
+        levels, (domains, gpus) = self.fabric.levels, (option.domains, option.gpus)
+        if not domains or not levels:
+            return self.best(_at_pace(levels, option))
         if self.search and self.search.free:
             idle = [gpus, *[domains] * (len(levels) - 1)]
+            slowed = _at_pace(levels, option)
             found = [
-                self.best((*levels[:at], replace(one, size=one.size - less), *levels[at + 1 :]))
-                for at, (one, less) in enumerate(zip(levels, idle, strict=False))
+                self.best((*slowed[:at], replace(one, size=one.size - less), *slowed[at + 1 :]))
+                for at, (one, less) in enumerate(zip(slowed, idle, strict=False))
                 if one.size > less
             ]
             return min(filter(None, found), key=lambda one: one.time_s, default=None)
@@ -167,7 +187,16 @@ class Subject(Struct, frozen=True, dict=True):
             smaller = build_fabric(self.spec, replace(self.sizing, gpus=left))
         except InputError:
             return None  # such as a torus of a number that is no product of sides
-        return self.best(smaller.levels)
+        return self.best(_at_pace(smaller.levels, option))
+
+
+def _at_pace(levels: Sequence[Level], option: Option) -> tuple[Level, ...]:
+    """Levels with what is left of their bandwidth: the first is the HB domain."""
+    paces = (option.hb_pace, *[option.pace] * (len(levels) - 1))
+    return tuple(
+        replace(one, link_bytes_per_s=pace * one.link_bytes_per_s)
+        for one, pace in zip(levels, paces, strict=bool(levels))
+    )
 
 
 class Impact(Struct, frozen=True):
@@ -185,8 +214,12 @@ class Impact(Struct, frozen=True):
         no two domains are left, as when one holds all GPUs: it trains without the network.
     bandwidth_share_low
         What the share of the worst pair is no less than [1]; the same where it is exact.
+    network_share
+        Bandwidth that the network has left for the traffic of the plan on all GPUs, or for uniform
+        traffic without one: its pace over cuts [1].
     pod_share
-        Throughput of a pod-level all-to-all that is left [1]; None where the fabric has no pods.
+        Bandwidth that the worst pod has left to the others, however traffic is split [1]; None
+        where the fabric has no pods.
     iteration_time_s, way
         Time of an iteration on what is left [s], and how the job goes on; None if it cannot.
     slowdown
@@ -204,6 +237,7 @@ class Impact(Struct, frozen=True):
     bandwidth_share: float | None
     mean_bandwidth_share: float | None
     bandwidth_share_low: float | None
+    network_share: float
     pod_share: float | None
     iteration_time_s: float | None
     way: Way
@@ -212,17 +246,8 @@ class Impact(Struct, frozen=True):
     note: str
 
 
-def impact_of(subject: Subject, damage: Damage, pod_share: float | None = None) -> Impact:
+def impact_of(subject: Subject, damage: Damage) -> Impact:
     """What damage does to a fabric and the training on it.
-
-    Parameters
-    ----------
-    subject
-        The fabric.
-    damage
-        What has failed.
-    pod_share
-        Throughput of the pod-level all-to-all that is left [1], of :func:`pod_shares`.
 
     Examples
     --------
@@ -241,25 +266,20 @@ def impact_of(subject: Subject, damage: Damage, pod_share: float | None = None) 
     left = remaining_bandwidth(subject.graph, damage, max_pairs=MAX_PAIRS, intact=subject.flows)
     hb_share = subject.hb_share(damage)
     gone = np.concatenate([effects.gpus_down, effects.cut_off, np.flatnonzero(hb_share < 1)])
-    in_domain = np.bincount(np.unique(gone) // subject.graph.hb_size)
-    hit = int((in_domain > 0).sum())
-    pace = 1.0 if left.worst_share is None else left.worst_share
-    if pod_share is not None and left.worst_share is not None and not hit:
-        pace = min(pace, pod_share)
-    whole = not len(effects.gpus_down) and not len(effects.cut_off_forwarding)
-    paces = (pace, float(hb_share.min())) if whole else None
-    way, found = _fastest(subject, (hit, int(in_domain.max(initial=0))), paces)
+    paces = subject.cuts.paces(damage, effects, hb_share)
+    way, found = _fastest(subject, paces.options())
     intact, best = subject.intact, found.best if found else None
     before = intact.time_s if intact else None
     return Impact(
         gpus_down=len(effects.gpus_down),
         gpus_cut_off=len(effects.cut_off),
         gpus_unreachable=len(effects.cut_off_forwarding),
-        domains_hit=hit,
+        domains_hit=len(np.unique(gone // subject.graph.hb_size)),
         bandwidth_share=left.worst_share,
         mean_bandwidth_share=left.mean_share,
         bandwidth_share_low=left.worst_low,
-        pod_share=pod_share,
+        network_share=paces.share,
+        pod_share=subject.pod_share(damage),
         iteration_time_s=best.iteration_time_s if best else None,
         way=way,
         slowdown=best.iteration_time_s / before - 1 if best and before else None,
@@ -268,43 +288,23 @@ def impact_of(subject: Subject, damage: Damage, pod_share: float | None = None) 
     )
 
 
-def pod_shares(subject: Subject, damages: Sequence[Damage]) -> list[float | None]:
-    """Throughput of the pod-level all-to-all that each damage leaves [1].
-
-    None without pods, and where no two GPUs are left to send.
-
-    All damages of a fabric go in one call, which shares what is the same in all of them.
-    """
-    if subject.graph.link_count > MAX_POD_LINKS:
-        return [None] * len(damages)
-    try:
-        found = pod_throughput(subject.graph, damages, batch=subject.pods).share
-        return [float(share) if isfinite(share) else None for share in found]
-    except InputError:
-        # A torus has no pods, a rail-only network no paths between them.
-        return [None] * len(damages)
-
-
-def _fastest(
-    subject: Subject, lost: tuple[int, int], paces: tuple[float, float] | None
-) -> tuple[Way, SearchResult | None]:
-    """The fastest way to go on, and its best plan; ``paces`` is None if some GPU cannot.
-
-    What is lost are so many HB domains, and so many GPUs of the one that lost most.
-    """
-    hit, _ = lost
-    options: list[tuple[Way, SearchResult | None]] = []
-    if paces is not None and min(paces) > 0:
-        options.append(("all GPUs", subject.intact if min(paces) >= 1 else subject.slowed(*paces)))
-    if hit and hit <= subject.spare_domains:
-        options.append(("spare", subject.intact))
-    if 0 < hit < subject.sizing.full_domains or (hit and subject.search):
-        options.append(("without", subject.without(*lost)))
-    timed = [(way, found) for way, found in options if found is not None]
-    if not timed:
+def _fastest(subject: Subject, options: Sequence[Option]) -> tuple[Way, SearchResult | None]:
+    """The fastest way to go on, and its best plan."""
+    ways: list[tuple[Way, Option]] = []
+    for one in options:
+        if not one.domains:
+            ways.append(("all GPUs", one))
+            continue
+        if one.domains <= subject.spare_domains:
+            ways.append(("spare", replace(one, domains=0, gpus=0)))
+        within = bool(subject.search) and one.gpus < subject.sizing.hb_size
+        if within or one.domains < subject.sizing.full_domains:
+            ways.append(("without", one))
+    if subject.intact is None:
         # Without a plan there is no time, but the first way is still how the job goes on.
-        return (options[0][0] if options and subject.intact is None else "stopped"), None
-    return min(timed, key=lambda option: option[1].time_s)
+        return (ways[0][0] if ways else "stopped"), None
+    timed = [(way, found) for way, one in ways if (found := subject.at(one)) is not None]
+    return min(timed, key=lambda option: option[1].time_s, default=("stopped", None))
 
 
 SKIPPED = frozenset({"link", "transceiver", "switch", "manager"})
@@ -351,9 +351,3 @@ def single_failures(
     for parts, impact in impacts:
         name = next(iter(names.of(parts)))
         yield Single(parts.kind.name, name, len(parts.kind.numbers), impact)
-
-
-def impacts_of(subject: Subject, damages: Sequence[Damage]) -> list[Impact]:
-    """What each of some damages does; together, since that costs little more than one alone."""
-    shares = pod_shares(subject, damages)
-    return [impact_of(subject, *pair) for pair in zip(damages, shares, strict=True)]

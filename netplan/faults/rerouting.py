@@ -250,7 +250,10 @@ class TrainingLoads(Struct, frozen=True):
     busiest_link
         Ends of the network link that needs longest, in the direction of its load.
     busiest_s, intact_busiest_s
-        Time of the busiest network link, after the failure and before [s].
+        Time of the busiest network link, after the failure and before, with equal splitting [s].
+    cut_s, intact_cut_s
+        The same over the narrowest cut, which no splitting beats (`netplan.faults.pace`), with the
+        traffic of failed GPUs on others [s]; None if nothing passes it.
     detour_bytes, lost_bytes, cut_bytes
         Traffic that left its usual way, of failed GPUs, and between live GPUs without a path [B].
     """
@@ -258,12 +261,21 @@ class TrainingLoads(Struct, frozen=True):
     busiest_link: str
     busiest_s: float
     intact_busiest_s: float
+    cut_s: float | None
+    intact_cut_s: float
     detour_bytes: float
     lost_bytes: float
     cut_bytes: float
 
 
-def training_loads(graph: FabricGraph, damage: Damage, matrix: TrafficMatrix) -> TrainingLoads:
+def training_loads(
+    graph: FabricGraph,
+    damage: Damage,
+    matrix: TrafficMatrix,
+    *,
+    network_share: float = 1.0,
+    cut_s: float = 0.0,
+) -> TrainingLoads:
     """Route the traffic of one iteration before and after a failure.
 
     Parameters
@@ -272,6 +284,8 @@ def training_loads(graph: FabricGraph, damage: Damage, matrix: TrafficMatrix) ->
         The fabric, and what has failed.
     matrix
         Traffic of one iteration.
+    network_share, cut_s
+        Pace that the failure leaves [1], and time over the narrowest cut of the intact fabric [s].
 
     Examples
     --------
@@ -294,6 +308,8 @@ def training_loads(graph: FabricGraph, damage: Damage, matrix: TrafficMatrix) ->
         busiest_link=busiest,
         busiest_s=seconds,
         intact_busiest_s=_busiest(graph, before)[1],
+        cut_s=cut_s / network_share if network_share else None,
+        intact_cut_s=cut_s,
         detour_bytes=after.detour_bytes,
         lost_bytes=after.lost_bytes,
         cut_bytes=after.cut_bytes,

@@ -1,6 +1,6 @@
 """Failures on fabrics, side by side: what breaks, what it costs, what to keep in spare."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -35,7 +35,7 @@ from netplan.faults.impact import (
     Impact,
     Single,
     Subject,
-    impacts_of,
+    impact_of,
     single_failures,
     single_parts,
 )
@@ -58,14 +58,13 @@ from netplan.questions.faults_answer import FabricFaults, FaultsAnswer, Scenario
 from netplan.questions.inputs import CatalogReader, require_least
 from netplan.questions.pricing import SwitchQuestion, read_books
 from netplan.questions.question import asks, default_of, optional, several, shared
-from netplan.questions.training import TrainingQuestion, plan_traffic
+from netplan.questions.training import TrainingQuestion
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.floor_plan import FLOOR_PLANS, FloorPlan, lay_out
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.traffic.matrix import TrafficMatrix
 from netplan.workloads.accelerators import ACCELERATORS
 
 NAMED = 100
@@ -302,18 +301,6 @@ class Faults(TrainingQuestion[FaultsAnswer], SwitchQuestion[FaultsAnswer]):
 faults = asks(Faults)
 
 
-def training_matrix(subject: Subject) -> TrafficMatrix | None:
-    """Traffic of one iteration of the best plan; None without one on the levels of the fabric."""
-    found = subject.intact
-    if found is None or found.levels != subject.fabric.levels:
-        return None
-    best, gpus = found.best, subject.sizing.gpus
-    try:
-        return plan_traffic(found.setting_of(best), best, gpus, "hierarchical")
-    except InputError:
-        return None  # such as a last HB domain that plans of an exact space cannot take
-
-
 def fabric_faults(
     spec: FabricSpec, name: str, question: Faults, shared: Shared
 ) -> FabricFaults | tuple[str, str]:
@@ -435,7 +422,7 @@ def _failures(
             asked = _drawn(inventory, question)
         except NetplanError as error:
             why = str(error)
-    impacts = impacts_of(subject, [*damages, *asked])
+    impacts = [impact_of(subject, damage) for damage in (*damages, *asked)]
     found = _scenario(subject, asked, impacts[len(parts) :], question) if asked else why
     return tuple(single_failures(inventory, zip(parts, impacts, strict=False))), found
 
@@ -452,20 +439,35 @@ def _scenario(
 ) -> ScenarioImpact:
     """The failures that were asked for: the worst of all draws, and their mean."""
     draws = len(damages)
-    times = [found.iteration_time_s for found in impacts if found.iteration_time_s is not None]
     at = max(range(draws), key=lambda draw: _badness(impacts[draw]))
     effects = find_effects(subject.graph, damages[at])
     gone = np.concatenate([effects.gpus_down, effects.cut_off])[:NAMED]
-    matrix = training_matrix(subject)
+    loads = None
+    if subject.traffic is not None:
+        loads = training_loads(
+            subject.graph,
+            damages[at],
+            subject.traffic,
+            network_share=impacts[at].network_share,
+            cut_s=subject.cuts.intact_s,
+        )
     return ScenarioImpact(
         text=tuple(question.fail),
         draws=draws,
         impact=impacts[at],
-        mean_iteration_time_s=mean(times) if times else None,
+        mean_iteration_time_s=_mean(found.iteration_time_s for found in impacts),
+        mean_slowdown=_mean(found.slowdown for found in impacts),
+        mean_worst_bandwidth_share=_mean(found.bandwidth_share for found in impacts),
         stopped=sum(found.way == "stopped" for found in impacts),
         cut_off=tuple(subject.graph.node_name(gpu) for gpu in gone.tolist()),
-        loads=None if matrix is None else training_loads(subject.graph, damages[at], matrix),
+        loads=loads,
     )
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Mean of the values that there are; None without any."""
+    known = [value for value in values if value is not None]
+    return mean(known) if known else None
 
 
 def _badness(impact: Impact) -> tuple[bool, float, float]:

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from netplan.faults.forecast import CauseShare, ReliabilityForecast, Spares
-from netplan.faults.impact import MAX_POD_LINKS, Impact, Single
+from netplan.faults.impact import Impact, Single
 from netplan.faults.rates import PLACES, Unit
 from netplan.faults.recoveries import Recovery
 from netplan.faults.rerouting import TrainingLoads
@@ -34,8 +34,10 @@ SURVIVAL_PX, COST_PX = 360, 420
 
 
 class ScenarioImpact(Struct, frozen=True):
-    """The failures that were asked for, together; of several draws the worst, and how many stopped.
+    """The failures that were asked for, together; of several draws the worst, and their means.
 
+    ``stopped`` counts draws after which nothing can train; slowdown and iteration time are means
+    over the others, the bandwidth of the worst pair over all.
     ``cut_off`` names the first GPUs that failed or are cut off; ``loads`` is the traffic of one
     iteration over what is left.
     """
@@ -44,6 +46,8 @@ class ScenarioImpact(Struct, frozen=True):
     draws: int
     impact: Impact
     mean_iteration_time_s: float | None
+    mean_slowdown: float | None
+    mean_worst_bandwidth_share: float | None
     stopped: int
     cut_off: tuple[str, ...] = ()
     loads: TrainingLoads | None = None
@@ -188,14 +192,16 @@ class FaultsAnswer(Answer):
             for fabric in self.fabrics
             if isinstance(fabric.scenario, ScenarioImpact)
         ]
-        drawn = [*SCENARIO, *(DRAWN if any(one.draws > 1 for _, one in found) else ())]
         draws = self.inputs["draws"]
         worst = f", the worst of {draws:,} draws" if draws > 1 else ""
         title = f"Failed together: {' '.join(self.inputs['fail'])}{worst}"
-        yield Table("scenario", drawn, found, title, only="people")
+        yield Table("scenario", SCENARIO, found, title, only="people")
+        if any(one.draws > 1 for _, one in found):
+            mean = f"Mean of the {draws:,} draws"
+            yield Table("scenario", DRAWN, found, mean, DRAWN_LEGEND, only="people")
         yield Table("scenario", [*SCENARIO[:1], *DRAWS], found, only="programs")
         routed = [(name, one.loads) for name, one in found if one.loads is not None]
-        yield Table("loads", LOADS, routed, "Its training traffic, rerouted")
+        yield Table("loads", LOADS, routed, "Its training traffic, rerouted", LOADS_LEGEND)
 
     def _causes(self) -> Iterator[Table[Any]]:
         """The causes that stop a job most often, one column a fabric."""
@@ -312,10 +318,12 @@ SCENARIO: tuple[Column[tuple[str, ScenarioImpact]], ...] = (
     *columns(*SHOWN, of="1.impact"),
 )
 DRAWN: tuple[Column[tuple[str, ScenarioImpact]], ...] = (
-    column("mean_iteration_time_s", "1.mean_iteration_time_s"),
+    FABRIC,
+    *columns("mean_worst_bandwidth_share", "mean_slowdown", "mean_iteration_time_s", of="1"),
     column("stopped_of_draws", lambda row: f"{row[1].stopped} of {row[1].draws}"),
 )
-DRAWS = columns("draws", "mean_iteration_time_s", "stopped", of="1")
+MEANS = ("mean_iteration_time_s", "mean_slowdown", "mean_worst_bandwidth_share")
+DRAWS = columns("draws", *MEANS, "stopped", of="1")
 HALF_WIDTH, CLOSED_FORM = "interruptions_half_width", "interruptions_closed_form"
 YEARS: tuple[Column[FabricFaults], ...] = (
     column("fabric", "name"),
@@ -341,7 +349,9 @@ LOADS: tuple[Column[tuple[str, TrainingLoads]], ...] = (
     FABRIC,
     column("busiest_link", "1.busiest_link"),
     column(MILLISECONDS, "1.busiest_s"),
-    *columns("intact_busiest_s", "detour_bytes", of="1"),
+    *columns("intact_busiest_s", "cut_s", of="1"),
+    column("intact_cut_s", "1.intact_cut_s", shown="never"),
+    column("detour_bytes", "1.detour_bytes", shown="wide"),
     *columns("lost_bytes", "cut_bytes", of="1", shown="never"),
 )
 MATERIAL = ("circuit_switches", "extra_gpus", "extra_switches", "extra_links")
@@ -375,20 +385,28 @@ RECOVERY_LEGEND = ("An empty price: nothing to buy, or no price in the book for 
 IMPACT_LEGEND = (
     "down, cut off: GPUs that failed, and live ones whose own port leads nowhere.",
     (
-        "HB pair, pods: bandwidth left between the worst pair of HB domains; throughput left of an"
-        " all-to-all between pods."
+        "HB pair, pods: bandwidth left between the worst pair of HB domains; from the worst pod"
+        " (what lies below the top tier) to the others; by the best splitting over paths."
     ),
     (
-        "goes on: all GPUs at the pace of the worst-off, or without the HB domains that are hit"
-        ", or on a spare."
+        "slower: by what the plan's own traffic takes longer over the narrowest cut that is left,"
+        " which is the pace of the best splitting."
+    ),
+    (
+        "goes on: all GPUs at that pace, or without the HB domains that are hit or served too"
+        " slowly, or on a spare."
+    ),
+)
+DRAWN_LEGEND = ("slower, iteration: over the draws that train on. HB pair: the worst of a draw.",)
+LOADS_LEGEND = (
+    (
+        "needs, before: the busiest link with equal split over shortest paths; at least: over the"
+        " narrowest cut, however it is split, with the traffic of failed GPUs on others."
     ),
 )
 
 PAIRS_MISSING = "HB pair -: no two HB domains are left to send between."
-PODS_MISSING = (
-    "pods -: not defined in a torus, nor where pods meet only inside HB domains (rail-only); not"
-    f" computed above {MAX_POD_LINKS:,} links."
-)
+PODS_MISSING = "pods -: the network has no tier above its leaves, or one HB domain holds all GPUs."
 
 
 def _survival(fabrics: tuple[FabricFaults, ...]) -> Chart:

@@ -11,6 +11,7 @@ from netplan.errors import InputError
 from netplan.levels import Level, gpu_count
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
 from netplan.performance.plan import PlanTime, SearchResult
+from netplan.performance.plan_traffic import plan_traffic
 from netplan.performance.search import PlanSearch, evaluate_plan
 from netplan.performance.setting import (
     LARGEST_BATCH,
@@ -32,7 +33,7 @@ from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.patterns import Pattern
 from netplan.traffic.placement import Placement
-from netplan.traffic.training import collectives_of, training_traffic
+from netplan.traffic.training import collectives_of
 from netplan.units import si
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import MODELS, Model
@@ -244,19 +245,6 @@ class TrainingCase(Struct, frozen=True):
     fabric: Fabric
     training: Training
     replaced: dict[str, object]
-
-
-def plan_traffic(setting: Setting, timed: PlanTime, gpus: int, algorithm: Pattern) -> TrafficMatrix:
-    """Traffic of one iteration of a plan on a cluster."""
-    plan = timed.plan
-    return training_traffic(
-        setting.program(plan.sharding),
-        plan.placement,
-        gpus=gpus,
-        microbatches=setting.microbatches(plan.microbatch, plan.placement.totals),
-        interleave=plan.interleave,
-        algorithm=algorithm,
-    )
 
 
 def scattering_note(setting: Setting, levels: Sequence[Level], timed: PlanTime) -> Iterator[str]:

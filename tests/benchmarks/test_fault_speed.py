@@ -1,4 +1,4 @@
-"""Speed of failure scenarios, next to routing every damaged copy by itself.
+"""Speed of failure scenarios.
 
 Run with ``pytest -n 0 tests/benchmarks/test_fault_speed.py --benchmark-only``.
 Imports are not timed.
@@ -14,7 +14,7 @@ from netplan.faults.capacity import remaining_bandwidth
 from netplan.faults.damage import Damage, find_effects
 from netplan.faults.flows import reduced_graph
 from netplan.faults.inventory import Inventory
-from netplan.faults.pods import pod_batch, pod_throughput, pods_of
+from netplan.faults.pace import Cuts, network_leg, uniform_traffic
 from netplan.faults.scenario import parse_faults, read_scenario
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
@@ -34,31 +34,8 @@ def damages(graph: FabricGraph, count: int, *faults: str) -> list[Damage]:
     return [scenario.damage(rng) for _ in range(count)]
 
 
-def test_a_thousand_ten_link_failures(benchmark: BenchmarkFixture) -> None:
-    """Pod-level all-to-all of 1,024 hosts, three tiers of radix 16: aim 3 s."""
-    graph = graph_of("fat-tree", 1024, 16, 1)
-    found = benchmark(pod_throughput, graph, damages(graph, 1000, "links=10"))
-    assert found.searched == 0
-
-
-def test_ten_of_them_one_by_one(benchmark: BenchmarkFixture) -> None:
-    """Multiply by 100."""
-    graph = graph_of("fat-tree", 1024, 16, 1)
-    batch, copies = pod_batch(graph, pods_of(graph)), damages(graph, 10, "links=10")
-    benchmark(lambda: [batch.alone(damage) for damage in copies])
-
-
 def test_drawing_them(benchmark: BenchmarkFixture) -> None:
     benchmark(damages, graph_of("fat-tree", 1024, 16, 1), 1000, "links=10")
-
-
-@pytest.mark.parametrize(("hosts", "radix"), [(8192, 32), (32_768, 64)])
-def test_twenty_ten_link_failures_of_larger_networks(
-    benchmark: BenchmarkFixture, hosts: int, radix: int
-) -> None:
-    graph = graph_of("fat-tree", hosts, radix, 1)
-    copies = damages(graph, 20, "links=10")
-    benchmark(pod_throughput, graph, copies)
 
 
 @pytest.mark.parametrize(("name", "radix", "hb_size"), LARGE)
@@ -91,3 +68,12 @@ def test_one_scenario_at_32768(
     graph = graph_of(name, 32_768, radix, hb_size)
     damage = damages(graph, 1, "links=10", "leaf=2", "gpu=5")[0]
     benchmark(remaining_bandwidth, graph, damage)
+
+
+@pytest.mark.parametrize(("name", "radix", "hb_size"), LARGE)
+def test_pace_at_32768(benchmark: BenchmarkFixture, name: str, radix: int, hb_size: int) -> None:
+    graph = graph_of(name, 32_768, radix, hb_size)
+    cuts = Cuts.of(graph, network_leg(graph, uniform_traffic(graph), forwarding=False))
+    damage = damages(graph, 1, "links=10", "leaf=2", "gpu=5")[0]
+    effects = find_effects(graph, damage)
+    benchmark(lambda: cuts.paces(damage, effects, np.ones(graph.gpus)).options())

@@ -77,8 +77,8 @@ def test_what_spares_count_and_why_pods_are_missing() -> None:
     done = netplan(*SMALL, columns=200)
     lines = done.stdout.splitlines()
     assert "link: fibres and copper cables." in lines
-    # The pods of rail-only meet only inside HB domains; those of rail-optimized over spines.
-    assert sum(line.startswith("pods -: not defined in a torus") for line in lines) == 1
+    # Rails of one switch have no tier above it; the leaves of rail-optimized meet over spines.
+    assert sum(line.startswith("pods -: the network has no tier above") for line in lines) == 1
     done = netplan(*SMALL[:-4], "--fabric", "rail-optimized", columns=200)
     assert "pods -" not in done.stdout
     spares = json.loads(netplan(*SMALL, "--format", "json").stdout)["fabrics"][0]["outlook"]

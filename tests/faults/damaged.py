@@ -7,16 +7,14 @@ from itertools import combinations, islice
 import networkx as nx
 import numpy as np
 
-from netplan.arrays import Bools, Ints
-from netplan.faults.damage import Damage, find_effects, no_damage
-from netplan.faults.pods import check_pods, pods_of
+from netplan.arrays import Ints
+from netplan.faults.damage import Damage, no_damage
 from netplan.records import replace
 from netplan.topologies.designs import DESIGNS
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import GPU, HB_SWITCH, INSIDE, SWITCH, FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.traffic.matrix import TrafficMatrix, flows_matrix
 
 
 @dataclass(frozen=True)
@@ -157,28 +155,4 @@ def damaged_graph(graph: FabricGraph, damage: Damage) -> FabricGraph:
         bytes_per_s=graph.bytes_per_s[live],
         length_class=graph.length_class[live],
         group=graph.group[live],
-    )
-
-
-def attached_gpus(graph: FabricGraph, damage: Damage) -> Bools:
-    """Whether each GPU is alive and not cut off from the network, shape (gpus,)."""
-    effects = find_effects(graph, damage)
-    attached = np.ones(graph.gpus, bool)
-    attached[effects.gpus_down] = attached[effects.cut_off] = False
-    return attached
-
-
-def pod_flows(graph: FabricGraph, damage: Damage, pods: Ints | None = None) -> TrafficMatrix:
-    """Flows between GPUs, written out: for fabrics of up to some thousand GPUs."""
-    pods = pods_of(graph) if pods is None else check_pods(graph, pods)
-    attached = attached_gpus(graph, damage)
-    share = attached / np.maximum(1, np.bincount(pods, attached))[pods]
-    senders = np.flatnonzero(attached).astype(np.int32)
-    first, second = np.nonzero(pods[senders][:, None] != pods[senders][None])
-    source, destination = senders[first], senders[second]
-    return flows_matrix(
-        graph.gpus,
-        source=source,
-        destination=destination,
-        flow_bytes=share[source] * share[destination],
     )

@@ -1,0 +1,404 @@
+"""Pace of a damaged network: how much longer its traffic takes over cuts.
+
+The intact fabric falls into *blocks*: HB domains; leaves and pods with what hangs below them;
+routers and groups of a dragonfly; lines, slabs and halves of a torus. What the job's own traffic
+sends out of a block needs at least
+
+    time = bytes that leave or enter it / capacity of the live links out of it,
+
+however it is split over paths: no routing beats a cut. The network's *pace* is the time of the
+worst block of the intact fabric over that of the worst block after the failure. Traffic and blocks
+are those of the intact fabric, only capacities fall: so a failure never raises the pace.
+
+Traffic keeps to its usual ways: between domains over the port of its GPU; where the network joins
+equal ranks only, over the domain first and then along the rail. Blocks differ in what may take
+over for them:
+
+*whole*     blocks of whole HB domains: nothing passes by their links
+*in part*   others, such as the leaf of one rail: what their ports cannot carry goes through the
+            domains to ports elsewhere. At a pace p all GPUs of a block that is slower than p give
+            up their ports, as if these had failed, and the domain must do with the others'.
+
+So a rail with one of eight spines left is as bad as a lost rail at the most.
+
+A pace that not all reach is one that some reach: `Paces.options` says how many domains must be left
+out for which pace. Not seen: links that are whole but in the wrong place (a cut that is no block),
+and equal splitting, for which see `netplan.faults.rerouting`.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from netplan.arrays import Bools, Floats, Ints
+from netplan.faults.damage import Damage, Effects, network_links
+from netplan.records import replace
+from netplan.topologies.graph import SWITCH, FabricGraph, connected_parts
+from netplan.traffic.demand import Leg, check_demand, split_demand
+from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups, no_traffic, sum_by
+from netplan.traffic.routing import HB_GROUP, has_domains, joins_all
+from netplan.traffic.routing_torus import RING
+
+HALVES = 2
+
+
+class Partition(Struct, frozen=True, eq=False):
+    """One way in which a fabric falls into blocks.
+
+    Parameters
+    ----------
+    label
+        Block of each node, shape (nodes,).
+    blocks
+        How many there are [1].
+    links
+        Network links between blocks, shape (links,).
+    whole
+        Whether a block holds whole HB domains, shape (blocks,).
+    """
+
+    label: Ints
+    blocks: int
+    links: Ints
+    whole: Bools
+
+    @classmethod
+    def of(cls, graph: FabricGraph, label: Ints) -> "Partition":
+        """Blocks of nodes with the same number."""
+        blocks = int(label.max()) + 1
+        apart = (label[graph.source] != label[graph.target]) & network_links(graph)
+        of_gpu = label[: graph.gpus]
+        first = of_gpu[np.arange(graph.gpus) // graph.hb_size * graph.hb_size]
+        whole = np.ones(blocks, bool)
+        # Where a GPU is apart from the first of its domain, both blocks have a part of it.
+        whole[of_gpu[of_gpu != first]] = whole[first[of_gpu != first]] = False
+        return cls(label, blocks, np.flatnonzero(apart), whole)
+
+    def capacity(self, graph: FabricGraph, live: Bools) -> Floats:
+        """Capacity of the live links out of each block, one way [B/s], shape (blocks,)."""
+        links = self.links[live[self.links]]
+        rate = graph.bytes_per_s[links]
+        out = sum_by(self.label[graph.source[links]], rate, self.blocks)
+        return out + sum_by(self.label[graph.target[links]], rate, self.blocks)
+
+    def crossing(self, leg: Leg, gpus: int) -> Floats:
+        """Bytes that leave each block or enter it, whichever is more [B], shape (blocks,)."""
+        label = self.label[:gpus]
+        first, second = label[leg.source], label[leg.destination]
+        apart = first != second
+        amount = leg.flow_bytes[apart]
+        ways = [sum_by(end[apart], amount, self.blocks) for end in (first, second)]
+        for products in leg.products:
+            own = label[products.gpu]
+            ways[0] += sum_by(own, products.sent_beyond(own), self.blocks)
+            ways[1] += sum_by(own, products.received_beyond(own), self.blocks)
+        return np.maximum(*ways)
+
+
+def partitions(graph: FabricGraph) -> tuple[Partition, ...]:
+    """Ways in which a fabric falls into blocks; HB domains come first.
+
+    Examples
+    --------
+    Leaves of one rail are blocks in part, those of all rails with their domains whole ones.
+
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("rail-only"), Sizing(64, 8, 4, 450e9, 50e9))
+    >>> [int(one.whole[one.label[: graph.gpus]].all()) for one in partitions(graph)]
+    [1, 0, 1]
+    """
+    domain = np.full(graph.node_count, graph.domains)
+    domain[: graph.gpus] = np.arange(graph.gpus) // graph.hb_size
+    # Several groups of links may leave the same blocks; one that holds all GPUs is none.
+    labels = {one.tobytes(): one for one in _labels(graph) if one[: graph.gpus].any()}
+    return tuple(Partition.of(graph, label) for label in (domain, *labels.values()))
+
+
+def _labels(graph: FabricGraph) -> Iterator[Ints]:
+    """Numbers of blocks: what hangs together over some groups of links, and with HB domains."""
+    inside = ~network_links(graph)
+    names = [name for name in graph.group_names if name != HB_GROUP]
+    group_of_link = [0 if name == HB_GROUP else names.index(name) for name in graph.group_names]
+    rings = [name for name in names if name.startswith(RING)]
+    if len(rings) == len(names):
+        axes = sorted({name.split()[1] for name in rings})
+        axis = np.array([axes.index(name.split()[1]) for name in names])
+        subsets = [
+            one for size in range(1, len(axes)) for one in combinations(range(len(axes)), size)
+        ]
+    else:
+        axes, axis = names, np.arange(len(names))
+        subsets = [tuple(range(size)) for size in range(1, len(names))]
+    axis_of_link = axis[np.array(group_of_link)][graph.group] if names else inside
+    for subset in subsets:
+        kept = ~inside & np.isin(axis_of_link, subset)
+        for links in (kept, kept | inside) if inside.any() else (kept,):
+            label = connected_parts(graph.node_count, graph.source[links], graph.target[links])
+            yield label
+        if rings and len(subset) == len(axes) - 1:
+            slabs = int(label.max()) + 1
+            yield label * HALVES // slabs
+
+
+def pods_of(graph: FabricGraph) -> Partition | None:
+    """Parts that a network falls into without its top tier; None if it has one tier, or none.
+
+    Pods of a three-tier Clos, leaves of a two-tier one, groups of a dragonfly; parts that share HB
+    domains count as one, unless that leaves a single one.
+    """
+    outer = network_links(graph)
+    names = [name for name in graph.group_names if name != HB_GROUP]
+    if len(names) < 2 or not (graph.node_kind == SWITCH).any():  # noqa: PLR2004 - one tier
+        return None
+    below = outer & (graph.group != graph.group_names.index(names[-1]))
+    for links in (below | ~outer, below):
+        label = connected_parts(graph.node_count, graph.source[links], graph.target[links])
+        if label[: graph.gpus].any():
+            return Partition.of(graph, label)
+    return None
+
+
+class Option(Struct, frozen=True, order=True):
+    """One pace that the network has without some HB domains.
+
+    Parameters
+    ----------
+    domains, gpus
+        HB domains that are left out, and GPUs of the one that lost most [1].
+    pace, hb_pace
+        Shares of their bandwidth that network and HB domains have for the others [1].
+    """
+
+    domains: int
+    gpus: int
+    pace: float
+    hb_pace: float
+
+    def beats(self, other: "Option") -> bool:
+        """Whether it is no worse in anything."""
+        return (
+            self.domains <= other.domains
+            and self.gpus <= other.gpus
+            and self.pace >= other.pace
+            and self.hb_pace >= other.hb_pace
+        )
+
+
+class Cuts(Struct, frozen=True, eq=False):
+    """The blocks of a fabric, and what its traffic sends over their borders.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+    domains, others
+        HB domains as blocks, besides them all switches as one; and all other partitions.
+    domain_bytes, other_bytes
+        Bytes over the border of each block [B], shape (blocks,).
+    intact_s
+        Time of the worst block, a GPU's ports among them [s]; 0 without traffic.
+    """
+
+    graph: FabricGraph
+    domains: Partition
+    others: tuple[Partition, ...]
+    domain_bytes: Floats
+    other_bytes: tuple[Floats, ...]
+    intact_s: float
+
+    @classmethod
+    def of(cls, graph: FabricGraph, leg: Leg) -> "Cuts":
+        """Cuts of the intact fabric under traffic over its network, of :func:`network_leg`.
+
+        Examples
+        --------
+        Every domain of four GPUs sends 200 GB to another one, over four ports of 50 GB/s.
+
+        >>> from netplan.topologies.expand import expand
+        >>> from netplan.topologies.fabric import Sizing
+        >>> from netplan.topologies.specs import FABRICS
+        >>> from netplan.traffic.matrix import flows_matrix
+        >>> graph = expand(FABRICS.load("rail-only"), Sizing(64, 8, 4, 450e9, 50e9))
+        >>> gpu = np.arange(64)
+        >>> matrix = flows_matrix(64, source=gpu, destination=(gpu + 4) % 64, flow_bytes=50e9)
+        >>> Cuts.of(graph, network_leg(graph, matrix)).intact_s
+        1.0
+        """
+        live = network_links(graph)
+        domains, *others = partitions(graph)
+        of_domain = domains.crossing(leg, graph.gpus)
+        of_others = tuple(one.crossing(leg, graph.gpus) for one in others)
+        times = [np.maximum(*leg.ends(graph.gpus)) / _positive(gpu_bytes_per_s(graph, live))]
+        for one, amount in zip((domains, *others), (of_domain, *of_others), strict=True):
+            times.append(amount / _positive(one.capacity(graph, live)))
+        worst = max(float(each[np.isfinite(each)].max(initial=0.0)) for each in times)
+        return cls(graph, domains, tuple(others), of_domain, of_others, worst)
+
+    def paces(self, damage: Damage, effects: Effects, hb_share: Floats) -> "Paces":
+        """Paces of all blocks after a failure.
+
+        Parameters
+        ----------
+        damage, effects
+            What has failed, and whom it cuts off.
+        hb_share
+            Share of its HB links that each GPU has left [1], shape (gpus,).
+        """
+        graph = self.graph
+        live = network_links(graph) & ~damage.links_out(graph)
+        in_part, whole = np.ones(graph.gpus), np.ones(graph.domains)
+        first = np.arange(graph.domains) * graph.hb_size
+        for one, amount in zip(self.others, self.other_bytes, strict=True):
+            pace = self._pace(one.capacity(graph, live), amount)
+            of_gpu = one.label[: graph.gpus]
+            in_part = np.minimum(in_part, np.where(one.whole, 1.0, pace)[of_gpu])
+            whole = np.minimum(whole, np.where(one.whole, pace, 1.0)[of_gpu[first]])
+        rate = gpu_bytes_per_s(graph, live)
+        rate[effects.cut_off] = 0.0
+        down = np.zeros(graph.gpus, bool)
+        down[effects.gpus_down] = down[effects.cut_off_forwarding] = True
+        return Paces(self, rate, in_part, whole, hb_share, down)
+
+    def _pace(self, capacity: Floats, amount: Floats) -> Floats:
+        """Share of the pace of the intact fabric that blocks reach [1], at most 1."""
+        some = amount > 0
+        return np.where(some, np.minimum(1.0, self.intact_s * capacity / _positive(amount)), 1.0)
+
+    def domain_pace(self, rate: Floats) -> Floats:
+        """Pace of every HB domain, given what each GPU can send [B/s], shape (domains,)."""
+        domain = np.arange(self.graph.gpus) // self.graph.hb_size
+        return self._pace(
+            sum_by(domain, rate, self.graph.domains), self.domain_bytes[: self.graph.domains]
+        )
+
+
+class Paces(Struct, frozen=True, eq=False):
+    """What a failure leaves of the pace of every GPU's way out.
+
+    Parameters
+    ----------
+    cuts
+        The blocks and their traffic.
+    rate
+        What each GPU can send over its own live ports [B/s], shape (gpus,).
+    in_part
+        Pace of the worst block that each GPU is in and that others may stand in for, shape (gpus,).
+    whole
+        Pace of the worst block of several domains that each domain is in, shape (domains,).
+    hb_share
+        Share of its HB links that each GPU has left [1], shape (gpus,).
+    down
+        Whether a GPU has failed, or is out of reach, shape (gpus,).
+    """
+
+    cuts: Cuts
+    rate: Floats
+    in_part: Floats
+    whole: Floats
+    hb_share: Floats
+    down: Bools
+
+    @property
+    def share(self) -> float:
+        """Bandwidth that the network has left for the job on all domains [1].
+
+        GPUs that have failed are missing with their ports, and no more.
+        """
+        return max(min(upper, float(found.min())) for upper, found, _ in self._steps())
+
+    def options(self) -> list[Option]:
+        """What can be had without which domains; none is worse than another in everything."""
+        graph = self.cuts.graph
+        levels = _by_domain(graph, np.minimum, self.hb_share)
+        lost = _by_domain(graph, np.logical_or, self.down)
+        found: set[Option] = set()
+        for hb_pace in np.unique(np.append(levels[levels > 0], 1.0)).tolist():
+            out = lost | (levels < hb_pace)
+            short, lower = self.down | (self.hb_share < hb_pace), 0.0
+            for upper, paces, thin in self._steps():
+                hurt = _by_domain(graph, np.add, (short | thin).astype(np.int64))
+                ranks = _Ranks(np.where(out, 0.0, paces), hurt, self.whole, graph.hb_size)
+                found.update(ranks.options((lower, upper), hb_pace))
+                lower = upper
+        return [one for one in sorted(found) if not any(b.beats(one) for b in found - {one})]
+
+    def _steps(self) -> Iterator[tuple[float, Floats, Bools]]:
+        """Paces at which more blocks give up their ports; then those of domains, and GPUs hurt.
+
+        Between two such paces the same blocks give up: those that are slower than the upper one.
+        """
+        graph = self.cuts.graph
+        had = gpu_bytes_per_s(graph, network_links(graph))
+        for upper in np.unique(np.append(self.in_part[self.in_part > 0], 1.0)).tolist():
+            rate = np.where(self.in_part < upper, 0.0, self.rate)
+            yield upper, np.minimum(self.cuts.domain_pace(rate), self.whole), rate < had
+
+
+class _Ranks(Struct, frozen=True, eq=False):
+    """Domains by the pace that they reach, with their hurt GPUs, and the pace of their blocks."""
+
+    pace: Floats
+    hurt: Ints
+    whole: Floats
+    size: int
+
+    def options(self, between: tuple[float, float], hb_pace: float) -> Iterator[Option]:
+        """Paces above one and up to another, and what must be left out for each."""
+        order = np.argsort(self.pace, kind="stable")
+        ranked, most = self.pace[order], np.maximum.accumulate(self.hurt[order])
+        inside = ranked[(ranked > between[0]) & (ranked < between[1])]
+        least = float(self.whole.min())
+        for pace in np.unique(np.append(inside, between[1])).tolist():
+            domains = int(np.searchsorted(ranked, pace))
+            # Without some GPUs of every domain the blocks of several domains are no wider.
+            gpus = self.size if least < pace else int(most[domains - 1])
+            yield Option(domains, gpus if domains else 0, pace, hb_pace)
+
+
+def network_leg(graph: FabricGraph, matrix: TrafficMatrix, *, forwarding: bool = True) -> Leg:
+    """Traffic over the network on its usual ways, between GPUs that its links join.
+
+    Without ``forwarding`` it already keeps to rails where it must.
+
+    Raises
+    ------
+    InputError
+        If the traffic is for another number of GPUs, or too large where it must be listed.
+    """
+    check_demand(matrix, graph.gpus)
+    domains = has_domains(graph)
+    rails = domains and not joins_all(graph, np.flatnonzero(network_links(graph)))
+    size = graph.hb_size if domains else 1
+    return split_demand(matrix, size, forwarding=rails and forwarding).network
+
+
+def uniform_traffic(graph: FabricGraph) -> TrafficMatrix:
+    """A byte from every GPU to its peer in each other full HB domain."""
+    full = graph.gpus // graph.hb_size
+    peers = np.arange(full * graph.hb_size, dtype=np.int32).reshape(full, -1).T
+    groups = UniformGroups(peers, 1.0, KINDS.index("other"))
+    return replace(no_traffic(graph.gpus), groups=(groups,))
+
+
+def gpu_bytes_per_s(graph: FabricGraph, links: Bools) -> Floats:
+    """What each GPU can send over some links, all together [B/s], shape (gpus,)."""
+    ends = np.concatenate([graph.source[links], graph.target[links]])
+    rate = np.tile(graph.bytes_per_s[links], 2)
+    return sum_by(ends[ends < graph.gpus], rate[ends < graph.gpus], graph.gpus)
+
+
+def _by_domain(graph: FabricGraph, combine: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
+    """Combine the values of the GPUs of each domain, shape (domains,)."""
+    found: NDArray[Any] = combine.reduceat(values, np.arange(graph.domains) * graph.hb_size)
+    return found
+
+
+def _positive(values: Floats) -> Floats:
+    """Values to divide by; nothing takes forever."""
+    return np.where(values > 0, values, np.inf)
