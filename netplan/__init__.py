@@ -18,6 +18,7 @@ _HOMES = {
     "export": "netplan.questions.export",
     "faults": "netplan.questions.faults",
     "loads": "netplan.questions.loads",
+    "map": "netplan.questions.map",
     "optimize": "netplan.questions.optimize",
     "procurement": "netplan.questions.procurement",
     "search": "netplan.questions.search",
@@ -36,6 +37,7 @@ __all__ = [
     "export",
     "faults",
     "loads",
+    "map",
     "optimize",
     "procurement",
     "search",
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from netplan.questions.export import export
     from netplan.questions.faults import faults
     from netplan.questions.loads import loads
+    from netplan.questions.map import map  # noqa: A004 - the command's name
     from netplan.questions.optimize import optimize
     from netplan.questions.procurement import procurement
     from netplan.questions.search import search

@@ -16,6 +16,7 @@ from netplan.version import __version__
 COMMANDS = {
     "compare": "All fabrics side by side: switches, optics, cost, power, iteration time.",
     "search": "The best parallel plans of a model on a cluster, proven optimal.",
+    "map": "How the kernels of a model lie on a chip: what stays together, what binds, how fast.",
     "optimize": "The cheapest and fastest networks: cost or power against iteration time, proven.",
     "cost": "Bill of materials with its price range, what drives it, energy and yearly cost.",
     "traffic": "Who sends how much to whom in one training iteration.",
@@ -32,6 +33,7 @@ COMMANDS = {
 QUESTIONS = {
     "compare": "questions.compare:Compare",
     "search": "questions.search:Search",
+    "map": "questions.map:Map",
     "optimize": "questions.optimize:Optimize",
     "cost": "questions.cost:Cost",
     "loads": "questions.loads:Loads",

@@ -27,10 +27,10 @@ from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.models import MODELS
+from netplan.workloads.families import WORKLOADS
 
 ORDER: tuple[Shelf[Any], ...] = (
-    *(MODELS, ACCELERATORS, ITERATION_MODELS),
+    *(WORKLOADS, ACCELERATORS, ITERATION_MODELS),
     *(FABRICS, DESIGNS, FLOOR_PLANS, SITE_NETWORKS, SWITCHES),
     *(CABLING_BOOKS, PRICE_BOOKS, POWER_BOOKS, ECONOMICS_BOOKS, FAILURE_BOOKS, REPORTS),
 )

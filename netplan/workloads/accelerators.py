@@ -1,9 +1,19 @@
 """Accelerator files: what one GPU computes, stores and sends."""
 
+from typing import Literal
+
 from msgspec import field
 
 from netplan.catalog import Record, Shelf
-from netplan.records import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from netplan.records import (
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    PositiveShare,
+)
+
+Execution = Literal["fused", "kernel-by-kernel"]
 
 
 class Accelerator(Record, frozen=True, kw_only=True):
@@ -14,6 +24,11 @@ class Accelerator(Record, frozen=True, kw_only=True):
     the product is sold in, ``chip_ports`` the network ports that it has itself, for links to its
     neighbours; a switch is reached through a network card. ``sources`` gives the origin of single
     values by key.
+
+    What follows is for mapping kernels onto the chip. ``tiles`` compute tiles multiply
+    ``vector_width`` x ``stage_height`` numbers a cycle each; a chip without them computes at
+    ``compute_utilisation`` of its peak. ``execution`` says whether kernels run one by one, or are
+    kept together as far as ``sram_bytes`` reach. A second memory is slower and larger.
     """
 
     tensor_flops_per_s: PositiveFloat
@@ -27,8 +42,26 @@ class Accelerator(Record, frozen=True, kw_only=True):
     network_latency_s: NonNegativeFloat
     power_w: PositiveFloat
     chip_ports: NonNegativeInt = 0
+    tiles: PositiveInt | None = None
+    vector_width: PositiveInt | None = None
+    stage_height: PositiveInt | None = None
+    clock_hz: PositiveFloat | None = None
+    compute_utilisation: PositiveShare | None = None
+    execution: Execution = "kernel-by-kernel"
+    sram_bytes: NonNegativeFloat = 0.0
+    second_memory_bytes: NonNegativeFloat = 0.0
+    second_memory_bytes_per_s: NonNegativeFloat = 0.0
     sources: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse tiles that are known in part."""
+        given = [self.tiles, self.vector_width, self.stage_height, self.clock_hz]
+        if None in given and any(given):
+            raise ValueError(
+                "tiles, vector_width, stage_height and clock_hz describe the compute tiles"
+                " together: give all four or none"
+            )
 
 
 ACCELERATORS = Shelf("accelerator", "traffic/accelerators", Accelerator)

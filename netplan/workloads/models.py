@@ -1,10 +1,12 @@
 """Model files: the hyperparameters of what is trained."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from netplan.catalog import Record, Shelf
+from netplan.documents import Document
+from netplan.errors import CatalogError
 from netplan.records import NonNegativeInt, PositiveFloat, PositiveInt
 
 MAX_LAYERS = 100_000
@@ -20,6 +22,7 @@ class Model(Record, frozen=True, kw_only=True):
     published count, for checks only.
     """
 
+    family: Literal["transformer"] = "transformer"
     hidden_size: PositiveInt
     layers: Annotated[int, Meta(gt=0, le=MAX_LAYERS)]
     heads: PositiveInt
@@ -44,4 +47,24 @@ class Model(Record, frozen=True, kw_only=True):
             raise ValueError(f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}")
 
 
-MODELS = Shelf("model", "traffic/models", Model)
+class TransformerShelf(Shelf[Model], frozen=True):
+    """Model files of transformers, beside which other families stand."""
+
+    def schema_of(self, document: Document) -> type[Model]:
+        """Type of the record in a file.
+
+        Raises
+        ------
+        CatalogError
+            If it is of another family.
+        """
+        family = document.data.get("family", "transformer")
+        if family != "transformer":
+            raise CatalogError(
+                f"{document.path}:{document.line(['family'])}: a model of family {family!r:.40}:"
+                " netplan map takes it, all other questions take transformers"
+            )
+        return self.schema
+
+
+MODELS = TransformerShelf("model", "traffic/models", Model)

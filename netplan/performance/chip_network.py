@@ -1,0 +1,143 @@
+"""What the collectives of kernels take on the links between chips.
+
+Without a fabric the chips stand on one ring of their own links, both directions in use. On a
+fabric, groups lie on its levels from the inside, and their times are those of the one engine
+(`netplan.traffic.hierarchy`); in mode ``published-code`` those of DFModel
+(`netplan.traffic.published_topology`), which puts a group on one dimension.
+"""
+
+from collections.abc import Sequence
+from math import gcd, prod
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.errors import InputError
+from netplan.levels import Level
+from netplan.traffic.hierarchy import Group, group_time
+from netplan.traffic.published_topology import Dimension, collective_s, exchange_s
+from netplan.workloads.operations import CollectiveKind, Mode
+
+SIDES = 2
+"""Sides of a grid [1]."""
+
+
+class ChipNetwork(Struct, frozen=True):
+    """Links between chips.
+
+    Parameters
+    ----------
+    link_bytes_per_s
+        Rate of a chip's own link, one way [B/s].
+    levels
+        Levels of a fabric; empty: one ring.
+    fabric
+        Its name.
+    mode
+        ``corrected``, or ``published-code``.
+    """
+
+    link_bytes_per_s: float
+    levels: tuple[Level, ...] = ()
+    fabric: str = ""
+    mode: Mode = "corrected"
+
+    @property
+    def innermost_bytes_per_s(self) -> float:
+        """Rate of the first link of a chip [B/s]."""
+        return self.levels[0].link_bytes_per_s if self.levels else self.link_bytes_per_s
+
+    @property
+    def outermost_bytes_per_s(self) -> float:
+        """Rate of the last link on a way to another pipeline stage [B/s]."""
+        return self.levels[-1].link_bytes_per_s if self.levels else self.link_bytes_per_s
+
+    def all_reduce_s(self, size_bytes: float, chips: int) -> float:
+        """Time in which so many chips next to each other sum up a result [s].
+
+        Raises
+        ------
+        InputError
+            If they do not lie on the levels of the fabric.
+
+        Examples
+        --------
+        >>> ChipNetwork(25e9).all_reduce_s(25e9, 8)
+        0.875
+        """
+        if not size_bytes or chips == 1:
+            return 0.0
+        if not self.levels:
+            return collective_s("all_reduce", size_bytes, self._ring(chips))
+        if self.mode == "published-code":
+            level = next((one for one in self.levels if one.size == chips), None)
+            if level is None:
+                raise InputError(
+                    f"--mode published-code puts a group of {chips} on one dimension of"
+                    f" {self.fabric}, which has {self._sizes}: give --tensor one of them"
+                )
+            return collective_s("all_reduce", size_bytes, Dimension.of(level))
+        return self._physical_s("all_reduce", size_bytes, self._members(chips))
+
+    def exchange_s(self, pair_bytes: float, chips: int) -> float:
+        """Time in which each of all chips sends so much to each other one [s]."""
+        if not pair_bytes or chips == 1:
+            return 0.0
+        if not self.levels:
+            return exchange_s(pair_bytes, [self._ring(chips)])
+        if self.mode == "published-code":
+            return exchange_s(pair_bytes, [Dimension.of(level) for level in self.levels])
+        sizes = [level.size for level in self.levels]
+        return self._physical_s("all_to_all", pair_bytes * prod(sizes), sizes)
+
+    def grid(self, rows: int, chips: int) -> tuple[Dimension, Dimension]:
+        """Chips as a grid: the two dimensions of the fabric, or rings of so many rows of chips.
+
+        Raises
+        ------
+        InputError
+            If the fabric has more dimensions, or the rows do not divide the chips.
+        """
+        if not self.levels:
+            if chips % rows:
+                raise InputError(
+                    f"--tensor {rows:,} does not divide --gpus {chips:,}: a grid has whole rows"
+                )
+            return self._ring(rows), self._ring(chips // rows)
+        found = [Dimension.of(level) for level in self.levels if level.size > 1]
+        if len(found) > SIDES:
+            raise InputError(
+                f"--fabric {self.fabric} has {len(found)} dimensions, {self._sizes}: LINPACK lies"
+                " on a grid of two"
+            )
+        line = self._ring(1)
+        return found[0] if len(found) == SIDES else line, found[-1] if found else line
+
+    @property
+    def _sizes(self) -> str:
+        return " x ".join(f"{level.size:,}" for level in self.levels)
+
+    def _ring(self, chips: int) -> Dimension:
+        return Dimension("ring", chips, self.link_bytes_per_s)
+
+    def _members(self, chips: int) -> list[int]:
+        """Members of a group at each level, filled from the inside [1]."""
+        members, left = [], chips
+        for level in self.levels:
+            here = left if left <= level.size else gcd(left, level.size)
+            members.append(here)
+            left //= here
+        if left > 1:
+            raise InputError(
+                f"a group of {chips:,} chips does not lie on the levels of {self.fabric},"
+                f" {self._sizes}: give --tensor a product of their divisors"
+            )
+        return members
+
+    def _physical_s(self, kind: CollectiveKind, size_bytes: float, members: Sequence[int]) -> float:
+        """Time by the levels of the fabric [s]."""
+        counts = np.array(members)[:, None]
+        stride = np.concatenate([[1], np.cumprod(members)[:-1]])[:, None]
+        group = Group(counts, stride)
+        time = group_time(kind, self.levels, group, methods=[None] * len(members))
+        return float(time.seconds(size_bytes)[0])

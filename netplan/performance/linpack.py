@@ -1,0 +1,151 @@
+"""LINPACK on a grid of chips: all steps at once.
+
+A matrix of n x n lies on a grid of X x Y chips. Step i of n/b leaves a side of n - i b, of which a
+chip has P = ceil(side / X) rows and Q = ceil(side / Y) columns, and runs four kernels together:
+
+========  =====================  =======================================================
+FACT      gemm (P, b, b)         point to point, w b b bytes
+BCAST     -                      broadcast, w P b bytes
+SWAP      -                      point to point, w Q b bytes
+UPDATE    gemm (P, b, Q)         -
+========  =====================  =======================================================
+
+for words of w bytes. Point-to-point messages go along dimension X of the grid, broadcasts along Y,
+at the same time; a dimension of one chip costs nothing. What remains of the matrix is read and
+written in every step:
+
+    T = max(compute, 2 w P Q / memory rate, max(messages on X, broadcast on Y))
+
+Tiles are shared by FACT and UPDATE as in any partition (`netplan.performance.fusion`): the fewest
+cycles that both can keep. Chips without tile data take their work over a share of the peak.
+
+Source: DFModel (Ko et al., ACM TACO 2024), Sec. VI, and the logs of its public code.
+"""
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Codes, Floats, Ints
+from netplan.errors import InputError
+from netplan.performance.tiles import ComputeTiles
+from netplan.traffic.published_topology import Dimension, collective_s
+from netplan.workloads.accelerators import Accelerator
+from netplan.workloads.families import LinpackModel
+
+STEPS_TOGETHER = 256
+"""Steps whose tiles are shared out at once: their arrays stay in the cache [1]."""
+
+MAX_STEPS = 1_000_000
+"""Steps of a model at most [1]."""
+
+
+class LinpackSteps(Struct, frozen=True, eq=False):
+    """What every step takes, all of shape (steps,) [s]."""
+
+    compute_s: Floats
+    memory_s: Floats
+    network_s: Floats
+    side: Ints
+
+    @property
+    def time_s(self) -> Floats:
+        """Time of every step [s]."""
+        return np.maximum(np.maximum(self.compute_s, self.memory_s), self.network_s)
+
+    @property
+    def binds(self) -> Codes:
+        """What each step waits for: compute, memory or network, by place."""
+        parts = np.stack([self.compute_s, self.memory_s, self.network_s])
+        binds: Codes = parts.argmax(axis=0).astype(np.int8)
+        return binds
+
+
+def linpack_steps(
+    model: LinpackModel, chip: Accelerator, grid: tuple[Dimension, Dimension]
+) -> LinpackSteps:
+    """All steps of a solution.
+
+    Parameters
+    ----------
+    model
+        The system of equations.
+    chip
+        The chip.
+    grid
+        Its dimensions X and Y.
+
+    Raises
+    ------
+    InputError
+        If the blocks do not divide the matrix into a number of steps that can be listed.
+
+    Examples
+    --------
+    16,384 unknowns on a ring of 8 at 25 GB/s, bound by its broadcasts: 39.93 ms.
+
+    >>> from netplan.workloads.accelerators import ACCELERATORS
+    >>> from netplan.workloads.families import WORKLOADS
+    >>> grid = Dimension("ring", 1, 25e9), Dimension("ring", 8, 25e9)
+    >>> found = linpack_steps(WORKLOADS.load("hpl-16k"), ACCELERATORS.load("a100-80gb"), grid)
+    >>> round(1e3 * float(found.time_s.sum()), 5)
+    39.92977
+    """
+    n, block, word = model.unknowns, model.block, model.word_bytes
+    if not 0 < n // block <= MAX_STEPS:
+        raise InputError(
+            f"{model.name}: {n:,} unknowns in blocks of {block:,} are {n // block:,} steps: give 1"
+            f" to {MAX_STEPS:,}"
+        )
+    side = n - block * np.arange(-(-n // block))
+    rows, columns = -(-side // grid[0].size), -(-side // grid[1].size)
+    # Times are in proportion to sizes.
+    message_s = word * block * collective_s("point_to_point", 1.0, grid[0])
+    broadcast_s = word * block * collective_s("broadcast", 1.0, grid[1])
+    moved = 2 * word * rows.astype(np.float64) * columns
+    return LinpackSteps(
+        _compute_s(rows, columns, block, chip),
+        moved / chip.memory_bytes_per_s,
+        np.maximum((block + columns) * message_s, rows * broadcast_s),
+        side,
+    )
+
+
+def _compute_s(rows: Ints, columns: Ints, block: int, chip: Accelerator) -> Floats:
+    """Time of FACT and UPDATE side by side, in every step [s]."""
+    tiles = ComputeTiles.of(chip)
+    if tiles is None:
+        share = chip.compute_utilisation or 0.0
+        if not share:
+            raise InputError(f"{chip.name} has neither compute tiles nor a compute_utilisation")
+        flops = 2.0 * rows * block * (block + columns.astype(np.float64))
+        found: Floats = flops / (share * chip.tensor_flops_per_s)
+        return found
+    parts = [slice(at, at + STEPS_TOGETHER) for at in range(0, len(rows), STEPS_TOGETHER)]
+    cycles = [_least_cycles(rows[part], columns[part], block, tiles) for part in parts]
+    return np.concatenate(cycles) / tiles.clock_hz
+
+
+def _least_cycles(rows: Ints, columns: Ints, block: int, chip: ComputeTiles) -> Ints:
+    """Fewest cycles that FACT and UPDATE keep together on all tiles, shape (steps,) [1]."""
+    height = -(-rows // chip.vector_width)
+    widths = [-(-np.full_like(rows, block) // chip.stage_height), -(-columns // chip.stage_height)]
+    low = np.full_like(rows, block)
+    high = 2 * height * (widths[0] + widths[1]) * block
+    while (low < high).any():
+        middle = (low + high) // 2
+        needed = sum(_fewest(height, width, middle // block, chip.tiles) for width in widths)
+        enough = needed <= chip.tiles
+        high = np.where(enough, middle, high)
+        low = np.where(enough, low, middle + 1)
+    return low
+
+
+def _fewest(height: Ints, width: Ints, steps: Ints, tiles: int) -> Ints:
+    """Fewest tiles whose product of ceilings is at most so many steps, shape of all three."""
+    stages = np.arange(1, tiles + 1)
+    across = -(-width[:, None] // stages)
+    down = steps[:, None] // across
+    lanes = -(-height[:, None] // np.maximum(down, 1))
+    needed = np.where(down > 0, lanes * stages, 2 * tiles)
+    fewest: Ints = needed.min(axis=1)
+    return fewest

@@ -1,0 +1,307 @@
+"""A kernel graph on one chip: its partitions, its interval, and what a cluster makes of it.
+
+The *interval* of a graph is the time of all its partitions and their set-ups
+(`netplan.performance.fusion`), and at least that of the transfer to the next pipeline stage. With L
+layers on p stages, d replicas and n micro-batches a replica
+
+    time of a sequence = interval (L / p) (1 + (p - 1) / n),      throughput = d / that
+
+and without a number of micro-batches the pipeline is full. Utilisation is work over peak of the
+chips in that time.
+
+Chips with compute tiles count cycles (`netplan.performance.tiles`), others take a share of their
+peak. In mode ``published-code`` the weights of the latter load for free, as DFModel's user guide
+has it. The memory holds (weights + micro-batch x edges through memory) L / p.
+
+Source: DFModel (Ko et al., ACM TACO 2024), Sec. IV, its public code and user guide. Left out, as
+there: the optimizer, and everything that hides nothing but is done once a batch.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Floats
+from netplan.errors import InputError
+from netplan.performance.fusion import (
+    ChipMemory,
+    Fusion,
+    FusionProblem,
+    best_fusion,
+    given_partitions,
+    kernel_by_kernel,
+)
+from netplan.performance.tiles import ComputeTiles, graph_tokens, tile_choices
+from netplan.workloads.accelerators import Accelerator, Execution
+from netplan.workloads.kernel_graph import Kernel, KernelGraph
+from netplan.workloads.operations import Mode
+
+MAX_TILES_TRIED = 16
+"""Sequence tiles that are tried where none is given, the largest ones [1]."""
+
+MAX_EXACT_KERNELS = 64
+"""Kernels up to which all convex partitions are looked for where several tiles are tried [1]."""
+
+
+class MappingOptions(Struct, frozen=True):
+    """How a graph is put on a chip.
+
+    Parameters
+    ----------
+    execution
+        Kernels kept together or run one by one; None as the chip does.
+    sequence_tile
+        Tokens of a sequence tile; None tries all that divide the tokens [1].
+    micro_batch
+        Sequences for which weights are loaded once [1].
+    cut
+        Partitions by the names of their kernels; empty: the fastest.
+    mode
+        ``corrected``, or ``published-code``.
+    """
+
+    execution: Execution | None = None
+    sequence_tile: int | None = None
+    micro_batch: int = 1
+    cut: tuple[tuple[str, ...], ...] = ()
+    mode: Mode = "corrected"
+
+
+class Mapping(Struct, frozen=True, eq=False):
+    """A graph on a chip.
+
+    Parameters
+    ----------
+    fusion
+        Its partitions.
+    sequence_tile
+        Tokens of a sequence tile [1].
+    """
+
+    fusion: Fusion
+    sequence_tile: int
+
+    @property
+    def graph(self) -> KernelGraph:
+        """What was mapped."""
+        return self.fusion.problem.graph
+
+    @property
+    def interval_s(self) -> float:
+        """Time of all partitions and their set-ups [s]."""
+        return self.fusion.interval_s
+
+    @property
+    def kernels_s(self) -> Floats:
+        """Time of each kernel alone on the chip, with its set-up, shape (kernels,) [s]."""
+        return self.fusion.problem.alone.interval_s
+
+
+def map_graph(
+    graph: KernelGraph,
+    chip: Accelerator,
+    network_s: Callable[[Kernel], float],
+    options: MappingOptions,
+) -> Mapping:
+    """Put a graph on a chip.
+
+    Parameters
+    ----------
+    graph
+        The kernels of one chip.
+    chip
+        The chip.
+    network_s
+        Time of the collectives of a kernel [s].
+    options
+        How.
+
+    Raises
+    ------
+    InputError
+        If kernels cannot be kept together on this chip, or a cut is none.
+
+    Examples
+    --------
+    The layer of GPT 175B on eight SN10, as its vendor cuts it (DFModel, Sec. VII).
+
+    >>> from netplan.workloads.accelerators import ACCELERATORS
+    >>> from netplan.workloads.models import MODELS
+    >>> from netplan.workloads.transformer_graph import layer_graph
+    >>> graph = layer_graph(MODELS.load("gpt-175b"), tensor=8)
+    >>> cuts = [graph.names[a:b] for a, b in ((0, 5), (5, 13), (13, 15), (15, 18))]
+    >>> options = MappingOptions(sequence_tile=32, micro_batch=42, cut=tuple(cuts))
+    >>> ring = lambda kernel: kernel.all_reduce_bytes * 7 / 8 / 25e9
+    >>> found = map_graph(graph, ACCELERATORS.load("sn10"), ring, options)
+    >>> (found.fusion.times.time_s * 1e6).round(2), round(found.interval_s * 1e6, 2)
+    (array([1258.29, 1761.61, 1258.29, 1761.61]), 6147.65)
+    """
+    communication = np.array([network_s(kernel) for kernel in graph.kernels])
+    return min(
+        (
+            Mapping(
+                _fused(_problem(graph, chip, communication, options, tile), options, chip), tile
+            )
+            for tile in _sequence_tiles(graph, chip, options)
+        ),
+        key=lambda mapping: mapping.interval_s,
+    )
+
+
+def _sequence_tiles(graph: KernelGraph, chip: Accelerator, options: MappingOptions) -> list[int]:
+    """Sequence tiles to try: the one that is asked for, else all, largest first."""
+    tokens = graph_tokens(graph)
+    if options.sequence_tile is not None:
+        return [options.sequence_tile]
+    if chip.tiles is None or (options.execution or chip.execution) == "kernel-by-kernel":
+        return [tokens]
+    every = [tile for tile in range(tokens, 0, -1) if tokens % tile == 0]
+    return every[:MAX_TILES_TRIED]
+
+
+def _problem(
+    graph: KernelGraph,
+    chip: Accelerator,
+    network_s: Floats,
+    options: MappingOptions,
+    tile: int,
+) -> FusionProblem:
+    """What is to be cut, with a sequence tile of so many tokens."""
+    tokens = graph_tokens(graph)
+    if not 0 < tile <= tokens or tokens % tile:
+        raise InputError(
+            f"--sequence-tile {tile:,} does not divide the {tokens:,} tokens that kernels see: give"
+            " a divisor"
+        )
+    tiles = ComputeTiles.of(chip)
+    memory = ChipMemory(tiles.tiles if tiles else 0, chip.sram_bytes, chip.memory_bytes_per_s)
+    flops = graph.flops
+    if tiles:
+        choices, compute_s = tile_choices(graph, tiles, tile), flops / tiles.flops_per_s
+    else:
+        choices, compute_s = None, flops / (_utilisation(chip) * chip.tensor_flops_per_s)
+    return FusionProblem(
+        graph=graph,
+        chip=memory,
+        choices=choices,
+        compute_s=compute_s,
+        network_s=network_s,
+        tile_share=tile / tokens,
+        micro_batch=options.micro_batch,
+        free_weights=choices is None and options.mode == "published-code",
+    )
+
+
+def _utilisation(chip: Accelerator) -> float:
+    if chip.compute_utilisation is None:
+        raise InputError(
+            f"{chip.name} has neither compute tiles nor a compute_utilisation: give one, such as"
+            " --set accelerator.compute_utilisation=0.9"
+        )
+    return chip.compute_utilisation
+
+
+def _fused(problem: FusionProblem, options: MappingOptions, chip: Accelerator) -> Fusion:
+    """Partitions as they are asked for."""
+    if options.cut:
+        return given_partitions(problem, options.cut)
+    if (options.execution or chip.execution) == "kernel-by-kernel":
+        return kernel_by_kernel(problem)
+    # Where many tiles are tried, cuts say which of them is best.
+    return best_fusion(problem, ideals=problem.graph.count <= MAX_EXACT_KERNELS)
+
+
+class Pipeline(Struct, frozen=True):
+    """Layers on stages, replicas of them, and micro-batches of a replica.
+
+    Without a number of micro-batches, which need not be whole, the pipeline is full [1].
+    """
+
+    layers: int
+    stages: int = 1
+    replicas: int = 1
+    microbatches: float | None = None
+
+
+class Throughput(Struct, frozen=True):
+    """What a cluster makes of the interval of a layer.
+
+    Parameters
+    ----------
+    time_per_sequence_s
+        Interval of a replica's pipeline [s].
+    per_s
+        Sequences of all replicas [1/s].
+    utilisation
+        Work over the peak of all chips in that time [1].
+    """
+
+    time_per_sequence_s: float
+    per_s: float
+    utilisation: float
+
+
+def pipeline_throughput(
+    interval_s: float, pipeline: Pipeline, *, flops: float = 0.0, peak_flops_per_s: float = 1.0
+) -> Throughput:
+    """Throughput of a pipeline of layers.
+
+    Parameters
+    ----------
+    interval_s
+        Time of a sequence in a layer [s].
+    pipeline
+        L, p, d and n.
+    flops, peak_flops_per_s
+        Work of a layer on a chip, and the chip's peak [FLOP], [FLOP/s].
+
+    Examples
+    --------
+    Case A1 of DFModel: 46.07 ms, 128 layers on 64 stages, 6 replicas, 512 micro-batches.
+
+    >>> found = pipeline_throughput(46_067_936.7e-9, Pipeline(128, 64, 6, microbatches=512))
+    >>> round(found.per_s, 3)
+    57.986
+    """
+    stages, waiting = pipeline.stages, pipeline.stages - 1
+    fill = 1.0 if pipeline.microbatches is None else 1 + waiting / pipeline.microbatches
+    time_s = interval_s * pipeline.layers / stages * fill
+    work = flops * pipeline.layers / stages
+    return Throughput(time_s, pipeline.replicas / time_s, work / (time_s * peak_flops_per_s))
+
+
+def memory_bytes(mapping: Mapping) -> float:
+    """What a layer holds in memory: weights, and edges through it for the micro-batch [B]."""
+    problem, members = mapping.fusion.problem, mapping.fusion.members
+    graph = problem.graph
+    inside = members[:, graph.source] & members[:, graph.target]
+    through = graph.edge_bytes[~inside.any(axis=0)].sum()
+    return float(problem.weights.sum() + problem.micro_batch * through)
+
+
+def kernels_between(graph: KernelGraph, text: str) -> tuple[tuple[str, ...], ...]:
+    """Partitions as written: ``First..Last`` of a run of kernels, or one name, between commas.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown or a run goes backward.
+
+    Examples
+    --------
+    >>> from netplan.workloads.models import MODELS
+    >>> from netplan.workloads.transformer_graph import layer_graph
+    >>> graph = layer_graph(MODELS.load("gpt-175b"), tensor=8)
+    >>> [len(run) for run in kernels_between(graph, "AddPrev..V,QK..LN2,FFN0..GeLU,FFN1..Add2")]
+    [5, 8, 2, 3]
+    """
+    runs: list[tuple[str, ...]] = []
+    for part in text.split(","):
+        first, dots, last = (one.strip() for one in part.partition(".."))
+        start = graph.place(first)
+        end = graph.place(last) if dots else start
+        if end < start:
+            raise InputError(f"--cut {part.strip()!r:.60}: {last} comes before {first}")
+        runs.append(graph.names[start : end + 1])
+    return tuple(runs)

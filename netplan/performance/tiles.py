@@ -1,0 +1,168 @@
+"""How long a kernel takes on some of a chip's compute tiles.
+
+A tile multiplies V x H numbers a cycle, V (vector width) along the rows of a product, H (stage
+height) along its tokens. Lanes of tiles share the rows, stages the tokens, which come in sequence
+tiles of ``ts``; a simd kernel has one stage. With ceilings, in cycles for one sequence tile:
+
+========  ==============================================
+gemm      ceil(m / (lanes V)) ceil(ts / (stages H)) k
+simd      ceil(m / (lanes V)) ts
+update    ceil(m / (lanes V)) ceil(n / (stages H)) ts
+========  ==============================================
+
+Only the distinct values of the ceilings matter, about 2 sqrt(m / V) of them, so a kernel has some
+hundred choices of tiles and cycles that no other beats in both. A chip without tile data computes
+at a share of its peak (`netplan.performance.mapping`).
+
+Source: DFModel (Ko et al., ACM TACO 2024), Sec. IV, and its public code.
+"""
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Ints
+from netplan.errors import InputError
+from netplan.workloads.accelerators import Accelerator
+from netplan.workloads.kernel_graph import Kernel, KernelGraph
+
+NEVER = np.int64(1) << 40
+"""Tiles of a kernel that is never so fast: more than any chip has [1]."""
+
+
+class ComputeTiles(Struct, frozen=True):
+    """The compute tiles of a chip.
+
+    Parameters
+    ----------
+    tiles
+        How many there are [1].
+    vector_width, stage_height
+        Multiplications of one tile in a cycle, V by H [1].
+    clock_hz
+        Cycles a second [Hz].
+
+    Examples
+    --------
+    >>> ComputeTiles(640, 32, 6, 1.25e9).flops_per_s / 1e12
+    307.2
+    """
+
+    tiles: int
+    vector_width: int
+    stage_height: int
+    clock_hz: float
+
+    @classmethod
+    def of(cls, chip: Accelerator) -> "ComputeTiles | None":
+        """The tiles of a chip, if its file has them."""
+        given = chip.tiles, chip.vector_width, chip.stage_height, chip.clock_hz
+        tiles, width, height, clock = given
+        if tiles is None or width is None or height is None or clock is None:
+            return None
+        return cls(tiles, width, height, clock)
+
+    @property
+    def flops_per_s(self) -> float:
+        """Peak, 2 V H tiles clock [FLOP/s]."""
+        return 2 * self.vector_width * self.stage_height * self.tiles * self.clock_hz
+
+
+class TileChoices(Struct, frozen=True, eq=False):
+    """Choices of tiles for all kernels of a graph, on one scale of cycles.
+
+    Parameters
+    ----------
+    cycles
+        Every number of cycles that some kernel may take for a sequence tile, rising, shape
+        (choices,) [1].
+    fewest
+        Fewest tiles with which each kernel takes no more, shape (kernels, choices) [1].
+    seconds_per_cycle
+        Time of a sequence, over the cycles of one of its tiles [s].
+    """
+
+    cycles: Ints
+    fewest: Ints
+    seconds_per_cycle: float
+
+
+def kernel_choices(kernel: Kernel, chip: ComputeTiles, tile_tokens: int) -> tuple[Ints, Ints]:
+    """Tiles and cycles of the choices that no other beats: tiles rise, cycles fall.
+
+    Examples
+    --------
+    A product of 64 rows on tiles of 16 x 16: 4 x 2 x 8 cycles on one, 8 on eight of them.
+
+    >>> chip = ComputeTiles(8, 16, 16, 1e9)
+    >>> tiles, cycles = kernel_choices(Kernel("q", "gemm", 64, 8, 32), chip, 32)
+    >>> tiles.tolist(), cycles.tolist()
+    ([1, 2, 4, 8], [64, 32, 16, 8])
+    """
+    lanes, rows = _quotients(-(-kernel.m // chip.vector_width), chip.tiles)
+    if kernel.kind == "simd":
+        tiles, cycles = lanes, rows * tile_tokens
+    else:
+        along, inner = (tile_tokens, kernel.k) if kernel.kind == "gemm" else (kernel.n, tile_tokens)
+        stages, columns = _quotients(-(-along // chip.stage_height), chip.tiles)
+        tiles = np.multiply.outer(lanes, stages).ravel()
+        cycles = np.multiply.outer(rows, columns * inner).ravel()
+    order = np.lexsort((cycles, tiles))[: len(tiles)]
+    order = order[tiles[order] <= chip.tiles]
+    best = np.minimum.accumulate(cycles[order])
+    kept = order[np.diff(best, prepend=best[0] + 1) < 0]
+    return tiles[kept], cycles[kept]
+
+
+def _quotients(number: int, most: int) -> tuple[Ints, Ints]:
+    """Distinct values of ceil(number / parts) for 1 to ``most`` parts, with the fewest parts."""
+    root = int(min(number, most) ** 0.5) + 1
+    small = np.arange(1, min(root, most) + 1)
+    values = np.arange(1, -(-number // root) + 1)
+    parts = np.concatenate([small, -(-number // values)])
+    parts = np.flatnonzero(np.bincount(parts[parts <= most]))
+    ceilings = -(-number // parts)
+    first = np.diff(ceilings, prepend=ceilings[0] + 1) < 0
+    return parts[first], ceilings[first]
+
+
+def tile_choices(graph: KernelGraph, chip: ComputeTiles, tile_tokens: int) -> TileChoices:
+    """Choices of tiles for all kernels of a graph.
+
+    Parameters
+    ----------
+    graph
+        The kernels, all of them over the same tokens.
+    chip
+        The chip.
+    tile_tokens
+        Tokens of a sequence tile, ts [1].
+
+    Raises
+    ------
+    InputError
+        If the tokens of a kernel are no whole number of sequence tiles.
+    """
+    tokens = graph_tokens(graph)
+    if not 0 < tile_tokens <= tokens or tokens % tile_tokens:
+        raise InputError(
+            f"--sequence-tile {tile_tokens:,} does not divide the {tokens:,} tokens of a sequence"
+        )
+    found = [kernel_choices(kernel, chip, tile_tokens) for kernel in graph.kernels]
+    cycles = np.unique(np.concatenate([cycles for _, cycles in found]))
+    fewest = np.full((len(found), len(cycles)), NEVER)
+    for row, (tiles, own) in zip(fewest, found, strict=True):
+        # The choice with the most cycles that still are no more than these.
+        at = np.searchsorted(own[::-1], cycles, side="right")
+        row[at > 0] = tiles[::-1][at[at > 0] - 1]
+    return TileChoices(cycles, fewest, tokens / tile_tokens / chip.clock_hz)
+
+
+def graph_tokens(graph: KernelGraph) -> int:
+    """Tokens that every kernel sees: n of products and simd kernels, k of updates [1]."""
+    tokens = {kernel.k if kernel.kind == "update" else kernel.n for kernel in graph.kernels}
+    if len(tokens) != 1:
+        raise InputError(
+            f"the kernels see {', '.join(f'{one:,}' for one in sorted(tokens))} tokens: give all"
+            " of them the same"
+        )
+    return tokens.pop()

@@ -1,0 +1,346 @@
+"""How a model's kernels lie on one chip, and how fast a cluster of such chips is."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.errors import InfeasibleError, InputError
+from netplan.performance.chip_network import ChipNetwork
+from netplan.performance.fusion import lower_bound_s
+from netplan.performance.linpack import linpack_steps
+from netplan.performance.mapping import (
+    Mapping,
+    MappingOptions,
+    Pipeline,
+    Throughput,
+    kernels_between,
+    map_graph,
+    memory_bytes,
+    pipeline_throughput,
+)
+from netplan.questions.inputs import CatalogReader, sizing_on
+from netplan.questions.map_answer import (
+    MapAnswer,
+    Mapped,
+    MapTotals,
+    Rates,
+    kernel_rows,
+    partition_rows,
+    step_rows,
+)
+from netplan.questions.question import Question, asks, optional, shared
+from netplan.topologies.build import build_fabric
+from netplan.topologies.specs import FABRICS
+from netplan.units import si
+from netplan.workloads.accelerators import ACCELERATORS, Accelerator, Execution
+from netplan.workloads.families import (
+    WORKLOADS,
+    AnyModel,
+    FourierModel,
+    LinpackModel,
+    RecommendationModel,
+)
+from netplan.workloads.fourier_graph import fourier_graph
+from netplan.workloads.kernel_graph import Direction, KernelGraph
+from netplan.workloads.models import Model
+from netplan.workloads.operations import Mode
+from netplan.workloads.recommendation_graph import recommendation_graph
+from netplan.workloads.transformer_graph import layer_graph
+
+DIRECTIONS = ("forward", "backward", "both")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Map(Question[MapAnswer]):
+    """Map the kernels of a model onto a chip: what stays on it together, what binds, how fast.
+
+    Of a transformer that is one layer on the chips of a tensor group; of a recommendation model all
+    layers on each of --gpus chips; of a Fourier transform and of LINPACK the whole.
+
+    Raises
+    ------
+    NetplanError
+        If an input is not allowed, or something has no room.
+
+    Examples
+    --------
+    >>> answer = map(model="gpt-175b", accelerator="sn10", tensor=8, sequence_tile=32)
+    >>> [len(row.kernels) for row in answer.found.partitions], answer.found.sequence_tile
+    ([10, 8], 32)
+    """
+
+    command: ClassVar[str] = "map"
+    examples: ClassVar[tuple[str, ...]] = (
+        "netplan map --model gpt-175b --accelerator sn10 --tensor 8",
+        "netplan map --model gpt-1t --accelerator a100-80gb --tensor 8 --direction both",
+        "netplan map --model dlrm-12t --accelerator a100-80gb --gpus 128 --mode published-code",
+        "netplan map --model hpl-16k --accelerator sn10 --gpus 8",
+    )
+
+    model: str = shared("What is computed: a model of any family.")
+    accelerator: str = shared("On which chip.")
+    tensor: int | None = optional(
+        "Chips that share a layer, or the rows of a grid.",
+        "whole",
+        unit="chips",
+        low=1,
+        high=4096,
+        otherwise="8 for a transformer, else 1",
+    )
+    pipeline: int = optional("Pipeline stages.", "whole", default=1, low=1, high=100_000)
+    data: int = optional("Replicas.", "whole", default=1, low=1, high=4_194_304)
+    batch: int | None = optional(
+        "Global batch, to fill the pipeline.", "whole", low=1, otherwise="a full pipeline"
+    )
+    gpus: int | None = optional(
+        "Chips in all.", "whole", unit="chips", low=1, high=4_194_304, otherwise="as many as used"
+    )
+    fabric: str | None = optional(
+        "Between the chips.", otherwise="one ring of the chip's own links"
+    )
+    radix: int = shared("Ports per switch of the fabric.", "whole", low=4, high=1024)
+    direction: Direction = optional(
+        "Pass of a transformer.", "choice", default="forward", choices=DIRECTIONS
+    )
+    execution: Execution | None = optional(
+        "Kernels kept together, or run one by one.",
+        "choice",
+        choices=("fused", "kernel-by-kernel"),
+        otherwise="as the chip does",
+    )
+    sequence_tile: int | None = optional(
+        "Tokens that pass through a partition at a time.",
+        "whole",
+        unit="tokens",
+        low=1,
+        otherwise="the fastest",
+    )
+    micro_batch: int = optional(
+        "Sequences for which weights are loaded once.", "whole", default=1, low=1, high=1_000_000
+    )
+    cut: str | None = optional(
+        "Partitions, such as AddPrev..V,QK..LN2.", metavar="A..B,C", otherwise="the fastest"
+    )
+    mode: Mode = shared("Corrected, or published-code.")
+
+    def ask(self) -> MapAnswer:
+        """Map, and multiply to the cluster."""
+        reader = CatalogReader(self.catalog, self.overrides)
+        chip, model = (
+            reader.load(ACCELERATORS, self.accelerator),
+            reader.load(WORKLOADS, self.model),
+        )
+        tensor = self.tensor or (8 if isinstance(model, Model) else 1)
+        case = Case(self, chip, tensor, self._network(reader, chip))
+        mapped = case.mapped(model)
+        inputs = self.inputs(
+            tensor=tensor,
+            execution=self.execution or chip.execution,
+            family=model.family,
+            sequence_tile=mapped.sequence_tile,
+            set=reader.replaced(),
+        )
+        return MapAnswer(inputs, mapped, case.rates())
+
+    def _network(self, reader: CatalogReader, chip: Accelerator) -> ChipNetwork:
+        """Links between the chips: those of the fabric, if there is one."""
+        if self.fabric is None:
+            return ChipNetwork(chip.hb_bytes_per_s, mode=self.mode)
+        if self.gpus is None:
+            raise InputError("--fabric joins so many chips: say how many with --gpus")
+        sizing = sizing_on(chip, gpus=self.gpus, radix=self.radix)
+        fabric = build_fabric(reader.load(FABRICS, self.fabric), sizing)
+        if not fabric.levels:
+            raise InputError(f"--fabric {fabric.name}: {self.gpus:,} chips fill no levels of it")
+        return ChipNetwork(chip.hb_bytes_per_s, fabric.levels, fabric.name, self.mode)
+
+
+map = asks(Map)  # noqa: A001 - the command's name
+
+
+class Case(Struct, frozen=True):
+    """A question with its files."""
+
+    asked: Map
+    chip: Accelerator
+    tensor: int
+    network: ChipNetwork
+
+    @property
+    def chips(self) -> int:
+        """Chips that a workload lies on which is no transformer [1]."""
+        if self.asked.gpus is None:
+            raise InputError(
+                f"--model {self.asked.model} lies on all chips: say how many with --gpus"
+            )
+        return self.asked.gpus
+
+    def rates(self) -> Rates:
+        """What the chip offers."""
+        chip, link = self.chip, self.network.innermost_bytes_per_s
+        peak = chip.tensor_flops_per_s
+        return Rates(chip.tiles or 0, chip.sram_bytes, chip.memory_bytes_per_s, peak, link)
+
+    def mapped(self, model: AnyModel) -> Mapped:
+        """What the answer says, by family."""
+        match model:
+            case Model():
+                return self._transformer(model)
+            case RecommendationModel():
+                return self._recommendation(model)
+            case FourierModel():
+                return self._fourier(model)
+            case LinpackModel():
+                return self._linpack(model)
+
+    def _options(self, graph: KernelGraph) -> MappingOptions:
+        """How a graph is put on the chip."""
+        asked = self.asked
+        cut = kernels_between(graph, asked.cut) if asked.cut else ()
+        return MappingOptions(
+            asked.execution, asked.sequence_tile, asked.micro_batch, cut, asked.mode
+        )
+
+    def _transformer(self, model: Model) -> Mapped:
+        """One layer on a tensor group, and the pipeline of all of them."""
+        asked = self.asked
+        self._check_degrees(model)
+        graph = layer_graph(model, self.tensor, asked.direction)
+        mapping = map_graph(
+            graph,
+            self.chip,
+            lambda kernel: self.network.all_reduce_s(kernel.all_reduce_bytes, self.tensor),
+            self._options(graph),
+        )
+        chosen = np.ones(graph.count, bool)
+        if asked.direction == "backward":
+            chosen = graph.backward
+        rows, kernels = partition_rows(mapping, chosen), kernel_rows(mapping, chosen)
+        interval = sum(row.time_s + row.setup_s for row in rows)
+        if asked.pipeline > 1:
+            hop_s = graph.kernels[0].output_bytes / self.network.outermost_bytes_per_s
+            interval = max(interval, hop_s)
+        found = self._throughput(model, interval, sum(row.flops for row in kernels))
+        totals = MapTotals(
+            interval,
+            sum(row.setup_s for row in rows),
+            *(found.time_per_sequence_s, found.per_s, found.utilisation),
+            memory_bytes(mapping) * -(-model.layers // asked.pipeline),
+            lower_bound_s(mapping.fusion.problem) if chosen.all() else None,
+            "sequences",
+        )
+        notes = (self._room(totals.memory_bytes, model), NO_OPTIMIZER, *_notes(mapping, asked))
+        return Mapped(totals, rows, kernels, notes, mapping, graph if chosen.all() else None)
+
+    def _throughput(self, model: Model, interval_s: float, flops: float) -> Throughput:
+        """What the pipeline of all layers makes of the interval of one."""
+        asked = self.asked
+        microbatches = asked.batch / asked.data / asked.micro_batch if asked.batch else None
+        pipeline = Pipeline(model.layers, asked.pipeline, asked.data, microbatches)
+        peak = self.chip.tensor_flops_per_s
+        return pipeline_throughput(interval_s, pipeline, flops=flops, peak_flops_per_s=peak)
+
+    def _check_degrees(self, model: Model) -> None:
+        """Refuse more chips than there are, and more stages than layers."""
+        asked = self.asked
+        used = self.tensor * asked.pipeline * asked.data
+        if asked.gpus is not None and used > asked.gpus:
+            raise InputError(
+                f"tensor {self.tensor} x pipeline {asked.pipeline} x data {asked.data} are {used:,}"
+                f" chips, --gpus has {asked.gpus:,}"
+            )
+        if asked.pipeline > model.layers:
+            raise InputError(
+                f"--pipeline {asked.pipeline:,}: {model.name} has {model.layers} layers"
+            )
+
+    def _room(self, needed: float, model: Model) -> str:
+        """What the layers of a chip hold; refuses stages that were asked for and have no room."""
+        room = self.chip.memory_bytes + self.chip.second_memory_bytes
+        if needed <= room:
+            return f"A chip holds {si(needed, 'B')} of its {si(room, 'B')}."
+        more = f"{si(needed, 'B')} a chip, {self.chip.name} has {si(room, 'B')}"
+        if self.asked.pipeline > 1:
+            raise InfeasibleError(
+                f"--pipeline {self.asked.pipeline:,}: {model.name} needs {more}: give"
+                f" {needed / room:.2f} times as many chips, or a smaller micro-batch"
+            )
+        stages = min(model.layers, -(-needed // room))
+        return f"All layers need {more}: at least {stages:,.0f} pipeline stages."
+
+    def _held(self, what: str, held: float) -> float:
+        """Memory of a chip for what all chips share; refuses more than it has [B]."""
+        room = self.chip.memory_bytes + self.chip.second_memory_bytes
+        if held > room:
+            raise InfeasibleError(
+                f"{self.asked.model}: {what} are {si(held, 'B', 4)} on each of {self.chips:,}"
+                f" chips, {self.chip.name} has {si(room, 'B', 4)}: {held / room:.2f} times as much;"
+                " give more chips or a larger memory"
+            )
+        return held
+
+    def _recommendation(self, model: RecommendationModel) -> Mapped:
+        """All layers on each chip, tables on all."""
+        held = self._held("tables", model.table_bytes / self.chips)
+        graph = recommendation_graph(model, self.chips)
+        return self._together(graph, held, model.batch)
+
+    def _fourier(self, model: FourierModel) -> Mapped:
+        """Both halves of a transform on all chips."""
+        held = self._held("points", float(model.side) ** 2 * model.word_bytes / self.chips)
+        return self._together(fourier_graph(model, self.chips), held, None)
+
+    def _together(self, graph: KernelGraph, held: float, samples: int | None) -> Mapped:
+        """A graph that all chips run together; of so many samples each, or of one transform."""
+        mapping = map_graph(
+            graph,
+            self.chip,
+            lambda kernel: self.network.exchange_s(kernel.all_to_all_bytes, self.chips),
+            self._options(graph),
+        )
+        interval = mapping.interval_s
+        totals = MapTotals(
+            interval,
+            float(mapping.fusion.times.setup_s.sum()),
+            interval / (samples * self.chips) if samples else interval,
+            (self.chips if samples else 1) / interval,
+            float(graph.flops.sum()) / (interval * self.chip.tensor_flops_per_s),
+            held,
+            lower_bound_s(mapping.fusion.problem),
+            "micro-batches" if samples else "transforms",
+        )
+        exchanged = float(mapping.fusion.problem.network_s.sum())
+        told = f"Exchanges are {si(exchanged, 's')} of the interval, if nothing hides them."
+        every = np.ones(graph.count, bool)
+        rows, kernels = partition_rows(mapping, every), kernel_rows(mapping, every)
+        return Mapped(totals, rows, kernels, (told, *_notes(mapping, self.asked)), mapping, graph)
+
+    def _linpack(self, model: LinpackModel) -> Mapped:
+        """All steps on a grid."""
+        grid = self.network.grid(self.tensor, self.chips)
+        held = self._held(
+            "words of the matrix", model.word_bytes * float(model.unknowns) ** 2 / self.chips
+        )
+        steps = linpack_steps(model, self.chip, grid)
+        total = float(steps.time_s.sum())
+        peak = self.chips * self.chip.tensor_flops_per_s
+        work = model.flops / (total * peak)
+        totals = MapTotals(total, 0.0, total, 1 / total, work, held, None, "solutions")
+        rows = step_rows(steps, self.chip.tiles or 0)
+        notes = (f"A grid of {grid[0].size} x {grid[1].size} chips, {len(rows):,} steps.",)
+        return Mapped(totals, rows, (), notes)
+
+
+NO_OPTIMIZER = "No optimizer step; gradients of replicas are summed behind the backward pass."
+
+
+def _notes(mapping: Mapping, asked: Map) -> tuple[str, ...]:
+    """How sure the cut is, and what the chip's file lacks."""
+    notes = []
+    if not asked.cut and not mapping.fusion.exact:
+        notes.append("Cuts of a few orders were tried: the interval is an upper bound.")
+    if mapping.fusion.problem.choices is None:
+        notes.append("The chip's file has no compute tiles: kernels take a share of its peak.")
+    return tuple(notes)

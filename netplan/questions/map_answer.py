@@ -1,0 +1,399 @@
+"""What a map question answers: partitions, kernels, and pictures of both."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Bools, Ints
+from netplan.performance.fusion import BINDS
+from netplan.performance.linpack import LinpackSteps
+from netplan.performance.mapping import Mapping
+from netplan.questions.inputs import replaced_lines
+from netplan.records import asdict
+from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.charts import Chart, Json, hover, marks
+from netplan.reports.escape import chart_label
+from netplan.reports.quantities import quantity
+from netplan.reports.sections import (
+    Bars,
+    Column,
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    column,
+    columns,
+)
+from netplan.units import si
+from netplan.workloads.kernel_graph import KernelGraph
+
+COLOURS = ("#3b74c9", "#d9782d", "#2e9e74", "#b0569c", "#c2a02f", "#8a94a3", "#c0504d", "#4bacc6")
+GRAPH_PX, ROOFLINE_PX = 520, 460
+SHOWN_STEPS = 12
+"""Partitions that people see of a long run of them [1]."""
+
+STEP_KERNELS = ("FACT", "BCAST", "SWAP", "UPDATE")
+ROOFLINE_POINTS = 61
+LOWEST, HIGHEST = -2.0, 6.0  # decades of FLOP/B that a roofline spans
+
+
+class PartitionRow(Struct, frozen=True):
+    """One partition: its kernels, what it takes, and what it needs of the chip."""
+
+    kernels: tuple[str, ...]
+    time_s: float
+    compute_s: float
+    memory_s: float
+    network_s: float
+    setup_s: float
+    tiles: int
+    sram_bytes: float
+    binds: str
+
+
+class KernelRow(Struct, frozen=True):
+    """One kernel alone on the chip; its partition counts from 1."""
+
+    name: str
+    kind: str
+    m: int
+    k: int
+    n: int
+    time_s: float
+    weight_bytes: float
+    edge_bytes: float
+    all_reduce_bytes: float
+    all_to_all_bytes: float
+    flops: float
+    partition: int
+
+
+class Rates(Struct, frozen=True):
+    """What the chip offers: tiles, SRAM, memory, peak; links where the kernels talk."""
+
+    tiles: int
+    sram_bytes: float
+    memory_bytes_per_s: float
+    flops_per_s: float
+    link_bytes_per_s: float
+
+
+class MapTotals(Struct, frozen=True):
+    """The whole: interval and set-up, throughput in a unit, utilisation, memory, bound."""
+
+    interval_s: float
+    setup_s: float
+    time_per_sequence_s: float
+    throughput_per_s: float
+    utilisation: float
+    memory_bytes: float
+    lower_bound_s: float | None
+    unit: str
+
+
+class Mapped(Struct, frozen=True, eq=False):
+    """What was found: the whole, its parts, and the mapping and graph behind them, if any."""
+
+    totals: MapTotals
+    partitions: tuple[PartitionRow, ...]
+    kernels: tuple[KernelRow, ...]
+    notes: tuple[str, ...]
+    mapping: Mapping | None = None
+    graph: KernelGraph | None = None
+
+    @property
+    def sequence_tile(self) -> int | None:
+        """Tokens of a sequence tile [1]."""
+        return self.mapping.sequence_tile if self.mapping else None
+
+
+@dataclass(frozen=True, slots=True)
+class MapAnswer(Answer):
+    """The answer of :func:`netplan.map`."""
+
+    inputs: dict[str, Any]
+    found: Mapped
+    rates: Rates
+
+    @property
+    def exact(self) -> bool:
+        """Whether no partitions are faster."""
+        mapping = self.found.mapping
+        fused = self.inputs["execution"] == "fused"
+        return fused and mapping is not None and mapping.fusion.exact
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan map --format json``."""
+        totals = asdict(self.found.totals)
+        unit = totals.pop("unit")
+        return answer_dict(
+            self.inputs,
+            **totals,
+            throughput_unit=unit,
+            exact=self.exact,
+            partitions=[asdict(row) for row in self.found.partitions],
+            kernels=[asdict(row) for row in self.found.kernels],
+            chip=asdict(self.rates),
+            notes=list(self.found.notes),
+        )
+
+    def sections(self) -> Iterator[Section]:
+        """Heading, totals in words, pictures, partitions, a bar of time each, kernels, notes."""
+        yield self._heading()
+        yield Table("totals", TOTALS, [self.found.totals], only="programs")
+        yield Paragraph(self._verdict(), "strong")
+        if self.found.graph is not None:
+            yield _graph_chart(self.found.graph, self.found.kernels, self.found.partitions)
+            yield _roofline(self.found.kernels, self.rates)
+        rows = list(enumerate(self.found.partitions, start=1))
+        yield Table("partitions", _partition_columns(self.rates), rows, only="programs")
+        yield self._people(rows)
+        yield Bars(
+            "time",
+            f"Interval: {si(self.found.totals.interval_s, 's', 4)}, set-up included",
+            quantity("time_s", form="si", digits=4),
+            tuple(self._bars()),
+            self.found.totals.interval_s,
+        )
+        if self.found.kernels:
+            shown = "One kernel after the other, alone on the chip, with its set-up"
+            yield Table("kernels", KERNELS, self.found.kernels, shown)
+        yield Notes.of([("", self.found.notes)])
+
+    def _heading(self) -> Heading:
+        inputs = self.inputs
+        where = f"{inputs['accelerator']}, {inputs['execution']}"
+        steps = f"micro-batch {inputs['micro_batch']:,}"
+        steps += (
+            f", sequence tiles of {inputs['sequence_tile']:,}" if inputs["sequence_tile"] else ""
+        )
+        chips = f"tensor {inputs['tensor']}"
+        if inputs["family"] != "transformer":
+            chips = f"{inputs['gpus']:,} chips"
+        network = inputs["fabric"] or "a ring of the chip's own links"
+        return Heading(
+            f"{inputs['model']} on {where}",
+            (
+                f"{chips}, {network}, {inputs['direction']}, {steps} ({inputs['mode']})",
+                *replaced_lines(inputs),
+            ),
+        )
+
+    def _verdict(self) -> str:
+        totals = self.found.totals
+        proven = ", the fastest of all" if self.exact else ""
+        number = (
+            f"{len(self.found.partitions):,} partition{'s' * (len(self.found.partitions) != 1)}"
+        )
+        bound = ""
+        if totals.lower_bound_s:
+            bound = f"; no mapping takes less than {si(totals.lower_bound_s, 's', 4)}"
+        return (
+            f"{si(totals.interval_s, 's', 4)} in {number}{proven}{bound}."
+            f" {totals.throughput_per_s:,.4g} {totals.unit}/s,"
+            f" {100 * totals.utilisation:.1f} % of the peak."
+        )
+
+    def _people(self, rows: "Sequence[tuple[int, PartitionRow]]") -> Table[Any]:
+        """Partitions for people; of a long run some, evenly over it."""
+        title = "Partitions"
+        if len(rows) > SHOWN_STEPS and not self.found.kernels:
+            at = np.unique(np.linspace(0, len(rows) - 1, SHOWN_STEPS).round().astype(int))
+            rows = [rows[one] for one in at.tolist()]
+            title = f"Steps, {len(rows)} of {len(self.found.partitions):,}"
+        return Table("partitions", _partition_columns(self.rates), rows, title, only="people")
+
+    def _bars(self) -> Iterator[tuple[str, float]]:
+        """Time of each partition, or of all that wait for the same thing."""
+        if len(self.found.partitions) > SHOWN_STEPS:
+            for reason in BINDS:
+                waits = [one.time_s for one in self.found.partitions if one.binds == reason]
+                yield f"bound by {reason}", sum(waits)
+        else:
+            for at, one in enumerate(self.found.partitions, start=1):
+                yield f"{at}, by {one.binds}", one.time_s
+        yield "set-up", self.found.totals.setup_s
+
+
+def _partition_columns(rates: Rates) -> list[Column[Any]]:
+    """Columns of the partitions; tiles and SRAM against what is there."""
+    return [
+        column("partition", "0"),
+        column("kernels", lambda row: ", ".join(row[1].kernels), form="prose"),
+        column("time_s", "1.time_s", form="si", digits=4),
+        *columns("compute_s", "memory_s", "network_s", of="1", shown="wide"),
+        column("setup_s", "1.setup_s", shown="wide"),
+        column("tiles", "1.tiles", shown="never"),
+        column("tiles_used", lambda row: _of(row[1].tiles, rates.tiles), data=False),
+        column("sram_bytes", "1.sram_bytes", shown="never"),
+        column("sram_used", lambda row: _of(row[1].sram_bytes, rates.sram_bytes), data=False),
+        column("binds", "1.binds"),
+    ]
+
+
+def _of(used: float, there: float) -> float | None:
+    """Share of what is there; None where nothing is, or a kernel alone streams through it [1]."""
+    return used / there if used <= there and there else None
+
+
+TOTALS = [
+    *columns("interval_s", "setup_s", "time_per_sequence_s", "throughput_per_s", "utilisation"),
+    *columns("memory_bytes", "lower_bound_s"),
+]
+KERNELS: list[Column[KernelRow]] = [
+    column("kernel", "name"),
+    *columns("kind", "m", "k", "n"),
+    column("time_s", form="si", digits=4),
+    column("partition"),
+    *columns("weight_bytes", "edge_bytes", "all_reduce_bytes", "all_to_all_bytes", shown="wide"),
+    column("flops", shown="never"),
+]
+
+
+def partition_rows(mapping: Mapping, chosen: Bools) -> tuple[PartitionRow, ...]:
+    """Rows of the partitions of a mapping that hold some of the chosen kernels."""
+    times, names = mapping.fusion.times, mapping.graph.names
+    members = [np.flatnonzero(row).tolist() for row in mapping.fusion.members]
+    return tuple(
+        PartitionRow(
+            kernels=tuple(names[one] for one in kernels),
+            time_s=float(times.time_s[at]),
+            compute_s=float(times.compute_s[at]),
+            memory_s=float(times.memory_s[at]),
+            network_s=float(times.network_s[at]),
+            setup_s=float(times.setup_s[at]),
+            tiles=int(times.tiles[at]),
+            sram_bytes=float(times.sram_bytes[at]),
+            binds=BINDS[int(times.binds[at])],
+        )
+        for at, kernels in enumerate(members)
+        if chosen[kernels].any()
+    )
+
+
+def step_rows(steps: LinpackSteps, tiles: int) -> tuple[PartitionRow, ...]:
+    """Rows of the steps of LINPACK, a partition each."""
+    parts = (steps.time_s, steps.compute_s, steps.memory_s, steps.network_s)
+    columns_ = zip(*(part.tolist() for part in parts), steps.binds.tolist(), strict=True)
+    return tuple(
+        PartitionRow(STEP_KERNELS, time, compute, memory, network, 0.0, tiles, 0.0, BINDS[binds])
+        for time, compute, memory, network, binds in columns_
+    )
+
+
+def kernel_rows(mapping: Mapping, chosen: Bools) -> tuple[KernelRow, ...]:
+    """Rows of the chosen kernels of a mapping, each alone on the chip."""
+    graph, problem = mapping.graph, mapping.fusion.problem
+    seconds, edges = mapping.kernels_s.tolist(), problem.border_bytes.tolist()
+    partition = (mapping.fusion.members.argmax(axis=0) + 1).tolist()
+    return tuple(
+        KernelRow(
+            *(one.name, one.kind, one.m, one.k, one.n),
+            time_s=seconds[at],
+            weight_bytes=one.weight_bytes,
+            edge_bytes=edges[at],
+            all_reduce_bytes=one.all_reduce_bytes,
+            all_to_all_bytes=one.all_to_all_bytes,
+            flops=one.flops,
+            partition=partition[at],
+        )
+        for at, one in enumerate(graph.kernels)
+        if chosen[at]
+    )
+
+
+def _places(graph: KernelGraph) -> tuple[Ints, Ints]:
+    """Where kernels stand: by depth from the left, the backward pass below the forward one."""
+    across = graph.depth.copy()
+    down = np.zeros(graph.count, np.int64)
+    base = 0
+    for mine in (~graph.backward, graph.backward):
+        if not mine.any():
+            continue
+        across[mine] -= across[mine].min()
+        used: dict[int, int] = {}
+        for at in np.flatnonzero(mine).tolist():
+            down[at] = base + used.get(int(across[at]), 0)
+            used[int(across[at])] = used.get(int(across[at]), 0) + 1
+        base = int(down.max()) + 2
+    return across, down
+
+
+def _graph_chart(
+    graph: KernelGraph, kernels: Sequence[KernelRow], partitions: Sequence[PartitionRow]
+) -> Chart:
+    """The graph, one colour a partition."""
+    across, down = _places(graph)
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for source, target in zip(graph.source.tolist(), graph.target.tolist(), strict=True):
+        x += [float(across[source]), float(across[target]), None]
+        y += [-float(down[source]), -float(down[target]), None]
+    grey: Json = {"color": "#c3cad4", "width": 1}
+    data: list[Json] = [
+        {"type": "scatter", "mode": "lines", "x": x, "y": y, "line": grey, "hoverinfo": "skip",
+         "showlegend": False}
+    ]  # fmt: skip
+    for number, part in enumerate(partitions, start=1):
+        mine = [at for at, one in enumerate(kernels) if one.partition == number]
+        boxes = [
+            hover(kernels[at].name, f"{kernels[at].kind}, alone {si(kernels[at].time_s, 's', 4)}",
+                  f"partition {number}: {si(part.time_s, 's', 4)}, by {part.binds}")
+            for at in mine
+        ]  # fmt: skip
+        data.append(
+            marks(
+                "scatter",
+                [float(across[at]) for at in mine],
+                [-float(down[at]) for at in mine],
+                boxes,
+                mode="markers+text",
+                name=f"{number}: {si(part.time_s, 's', 3)}, {part.binds}",
+                text=[chart_label(kernels[at].name, 12) for at in mine],
+                textposition="top center",
+                marker={"size": 16, "color": COLOURS[(number - 1) % len(COLOURS)]},
+            )
+        )
+    blank: Json = {"visible": False}
+    layout: Json = {"xaxis": blank, "yaxis": blank, "showlegend": True}
+    return Chart("graph", "Kernels, a colour a partition", GRAPH_PX, tuple(data), layout)
+
+
+def _roofline(kernels: Sequence[KernelRow], rates: Rates) -> Chart:
+    """Every kernel under the roofs of compute, memory and links (DFModel, Fig. 18)."""
+    intensity = np.logspace(LOWEST, HIGHEST, ROOFLINE_POINTS)
+    data: list[Json] = []
+    roofs = [("memory", rates.memory_bytes_per_s), ("link", rates.link_bytes_per_s)]
+    for (name, rate), colour in zip(roofs, COLOURS, strict=False):
+        roof = np.minimum(intensity * rate, rates.flops_per_s)
+        text = f"{name}: {si(rate, 'B/s')}"
+        line: Json = {"color": colour, "width": 2}
+        boxes = [hover(text)] * len(intensity)
+        data.append(
+            marks("scatter", intensity.tolist(), roof.tolist(), boxes, mode="lines", name=text,
+                  line=line)
+        )  # fmt: skip
+    for name, key, colour in (
+        ("memory", "edge_bytes", COLOURS[0]),
+        ("link", "all_reduce_bytes", COLOURS[1]),
+    ):
+        mine = [one for one in kernels if getattr(one, key) > 0]
+        at = [one.flops / getattr(one, key) for one in mine]
+        reached = [one.flops / one.time_s if one.time_s else 0.0 for one in mine]
+        boxes = [hover(one.name, f"{si(rate, 'FLOP/s', 3)} reached") for one, rate in
+                 zip(mine, reached, strict=True)]  # fmt: skip
+        data.append(
+            marks("scatter", at, reached, boxes, mode="markers", name=f"kernels, over {name} bytes",
+                  marker={"size": 9, "color": colour})
+        )  # fmt: skip
+    layout: Json = {
+        "xaxis": {"title": {"text": "FLOP/B"}, "type": "log"},
+        "yaxis": {"title": {"text": "FLOP/s"}, "type": "log"},
+        "showlegend": True,
+    }
+    label = "Roofs of the chip, and what each kernel reaches alone"
+    return Chart("roofline", label, ROOFLINE_PX, tuple(data), layout)

@@ -1,0 +1,538 @@
+"""Mapping kernels onto chips: published logs, every partition one by one, and what never hurts."""
+
+import csv
+import json
+import random
+from functools import partial
+from itertools import product
+from math import ceil, inf, prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import netplan
+from netplan.errors import InfeasibleError, InputError
+from netplan.performance.chip_network import ChipNetwork
+from netplan.performance.fusion import (
+    ChipMemory,
+    FusionProblem,
+    best_fusion,
+    kernel_by_kernel,
+    lower_bound_s,
+    partition_times,
+)
+from netplan.performance.graph_sharding import STATES, best_sharding
+from netplan.performance.linpack import linpack_steps
+from netplan.performance.mapping import MappingOptions, map_graph
+from netplan.performance.tiles import ComputeTiles, kernel_choices, tile_choices
+from netplan.records import replace
+from netplan.traffic.published_topology import Dimension, exchange_s
+from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.families import WORKLOADS
+from netplan.workloads.kernel_graph import Kernel, KernelGraph
+from netplan.workloads.models import MODELS
+from netplan.workloads.recommendation_graph import recommendation_graph
+from netplan.workloads.transformer_graph import layer_graph
+
+GOLDEN_FILE = Path(__file__).parents[1] / "golden" / "dataflow.csv"
+GOLDEN = list(csv.DictReader(GOLDEN_FILE.read_text("utf-8").splitlines()))
+NAMES = {"SM": "Softmax", "DO1": "Drop1", "DO2": "Drop2", "DO3": "Drop3"}
+"""Names of the published logs, and ours."""
+
+VENDOR = "AddPrev..V,QK..LN2,FFN0..GeLU,FFN1..Add2"
+DESCRIBED = "AddPrev..V,QK..AV,Proj..GeLU,FFN1..Add2"
+
+
+def printed(quantity: str, case: str = "", item: str = "") -> list[tuple[str, float, float]]:
+    """Item, value and relative tolerance of the rows of a quantity."""
+    rows = [row for row in GOLDEN if row["quantity"] == quantity]
+    return [
+        (row["item"], float(row["value"]), float(row["tolerance_rel"]))
+        for row in rows
+        if row["case"].startswith(case) and row["item"].startswith(item)
+    ]
+
+
+def test_kernels_of_a_trillion_parameters_take_what_the_published_log_says() -> None:
+    found = netplan.map(
+        model="gpt-1t",
+        accelerator="a100-80gb",
+        tensor=8,
+        sequence_tile=32,
+        direction="both",
+        execution="kernel-by-kernel",
+        pipeline=64,
+        data=6,
+        batch=3072,
+    )
+    times = {row.name: row.time_s * 1e9 for row in found.found.kernels}
+    rows = printed("kernel latency")
+    assert len(rows) == 18
+    for name, value, tolerance in rows:
+        assert times[NAMES.get(name, name)] == pytest.approx(value, rel=tolerance)
+    [(_, total, tolerance)] = printed("sum of latencies")
+    assert sum(list(times.values())[:35]) == pytest.approx(total, rel=tolerance)
+    [(_, interval, tolerance)] = printed("layer interval II", "A1")
+    assert found.found.totals.interval_s * 1e9 == pytest.approx(interval, rel=tolerance)
+    # 128 layers on 64 stages, 512 micro-batches of 6 replicas: the log has 57.986 for its interval.
+    assert found.found.totals.throughput_per_s == pytest.approx(58.047, rel=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("case", "asked", "batch"),
+    [
+        ("A3", {"tensor": 8, "sequence_tile": 32, "micro_batch": 42, "cut": VENDOR}, 0.16944),
+        ("A4", {"tensor": 4, "sequence_tile": 64, "micro_batch": 60, "pipeline": 2}, 0.28448),
+    ],
+)
+def test_partitions_of_a_dataflow_chip_take_what_the_published_log_says(
+    case: str, asked: dict[str, Any], batch: float
+) -> None:
+    found = netplan.map(model="gpt-175b", accelerator="sn10", **asked).found
+    times = [row.time_s * 1e6 for row in found.partitions]
+    rows = printed("partition time without set-up", case)
+    assert times == pytest.approx([value for _, value, _ in rows], rel=1e-6)
+    [(_, interval, tolerance)] = printed("layer interval II", case)
+    assert found.totals.interval_s * 1e9 == pytest.approx(interval, rel=tolerance)
+    [(_, per_s, tolerance)] = printed("throughput", case)
+    assert found.totals.throughput_per_s == pytest.approx(per_s, rel=tolerance)
+    assert batch * 10 == pytest.approx(per_s, rel=1e-4)
+
+
+def test_set_up_of_the_vendor_mapping() -> None:
+    [(_, value, tolerance)] = printed("set-up time")
+    found = netplan.map(
+        model="gpt-175b", accelerator="sn10", sequence_tile=32, micro_batch=42, cut=VENDOR
+    )
+    assert found.found.totals.setup_s * 1e6 == pytest.approx(value, rel=tolerance)
+
+
+def problem(tensor: int, tile: int, direction: str = "forward", **facts: object) -> FusionProblem:
+    """The layer of GPT 175B on SN10 chips."""
+    chip = ACCELERATORS.load("sn10")
+    tiles = ComputeTiles.of(chip)
+    assert tiles
+    graph = layer_graph(MODELS.load("gpt-175b"), tensor, direction)  # type: ignore[arg-type]
+    network = ChipNetwork(chip.hb_bytes_per_s)
+    return FusionProblem(
+        graph,
+        ChipMemory(tiles.tiles, chip.sram_bytes, chip.memory_bytes_per_s),
+        tile_choices(graph, tiles, tile),
+        graph.flops / tiles.flops_per_s,
+        np.array([network.all_reduce_s(one.all_reduce_bytes, tensor) for one in graph.kernels]),
+        tile / 2048,
+        **facts,  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize(("item", "tensor", "tile"), [("8x1", 8, 32), ("4x2", 4, 64)])
+def test_the_best_partitions_take_the_published_optimum(item: str, tensor: int, tile: int) -> None:
+    [(_, value, tolerance)] = printed("optimal layer time without set-up", item=item)
+    cuts = best_fusion(problem(tensor, tile), ideals=False)
+    every = best_fusion(problem(tensor, tile))
+    assert (len(every.members) > 1, every.considered) == (True, 26)
+    for found in (cuts, every):
+        assert found.times.time_s.sum() * 1e6 == pytest.approx(value, rel=tolerance)
+
+
+def test_speed_ups_of_table_vi() -> None:
+    """Kernel by kernel, the vendor's mapping, the one that is described, the optimum, 4 x 2."""
+    base = kernel_by_kernel(problem(8, 32, weights_in_memory_term=True)).interval_s
+    [(_, value, tolerance)] = printed("layer time kernel by kernel")
+    assert base * 1e6 == pytest.approx(value, rel=tolerance)
+    ask = partial(netplan.map, model="gpt-175b", accelerator="sn10", micro_batch=42)
+    vendor = ask(sequence_tile=32, cut=VENDOR).found.totals.interval_s
+    assert base / vendor == pytest.approx(4.05, rel=0.02)
+    # 1.19 is printed; the mapping that the paper describes gives 1.171, 1.213 and 1.180 without
+    # set-up, and is not the optimum of the model, which is 1.412 times the vendor's.
+    ups = []
+    for tile in (32, 64, 128):
+        parts = [ask(sequence_tile=tile, cut=cut).found.partitions for cut in (VENDOR, DESCRIBED)]
+        ups.append([sum(row.time_s for row in rows) for rows in parts])
+    assert [vendor_s / described_s for vendor_s, described_s in ups] == pytest.approx(
+        [1.171, 1.213, 1.180], abs=6e-4
+    )
+    best = best_fusion(problem(8, 32)).times.time_s.sum()
+    assert ups[0][0] / best == pytest.approx(1.412, abs=6e-4)
+
+
+def test_linpack_is_bound_by_its_broadcasts_as_in_the_published_log() -> None:
+    [(_, value, tolerance)] = printed("iteration time")
+    found = netplan.map(model="hpl-16k", accelerator="a100-80gb", gpus=8, overrides={
+        "accelerator.hb_bytes_per_s": "25e9"})  # fmt: skip
+    assert found.found.totals.interval_s * 1e3 == pytest.approx(value, rel=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("name", "rate", "interval_ns"),
+    # The first is a published log; the others are sums by hand of the same form.
+    [("dlrm-12t", 400e9, 23_662_451.8), ("dlrm-793b", 1555e9, None), ("dlrm-332b", 1555e9, None)],
+)
+def test_recommendation_models_take_what_the_published_log_says(
+    name: str, rate: float, interval_ns: float | None
+) -> None:
+    model, chip = WORKLOADS.load(name), ACCELERATORS.load("a100-80gb")
+    chip = replace(chip, memory_bytes_per_s=rate, memory_bytes=192 * 2**30)
+    network = [Dimension("ring", 8, 600e9), Dimension("mesh", 16, 25e9)]
+    pair = model.exchange_bytes(128)
+    # 64 x 64 pairs cross the middle, on 64 links of 25 GB/s.
+    assert exchange_s(pair, network) == pytest.approx(64 * 64 * pair / (64 * 25e9))
+    found = map_graph(
+        recommendation_graph(model, 128),
+        chip,
+        lambda kernel: exchange_s(kernel.all_to_all_bytes, network),
+        MappingOptions(execution="kernel-by-kernel"),
+    ).interval_s
+    if interval_ns:
+        assert found * 1e9 == pytest.approx(interval_ns, rel=1e-9)
+        assert 128 / found == pytest.approx(5409.4141, rel=1e-7)
+    # Twice the exchange, the rows read for it, and what 3 x layers kernels of the width take.
+    exchanged = 2 * (exchange_s(pair, network) + 128 * pair / rate)
+    layer = model.width**2 * 2 / rate
+    assert exchanged < found < exchanged + 3 * model.layers * (layer + 1e-3)
+
+
+def test_sharding_of_a_layer_sends_four_all_reduces() -> None:
+    [(_, value, _)] = printed("communication objective")
+    graph = layer_graph(MODELS.load("gpt-1t"), 1, "both")
+    assert best_sharding(graph).volume_bytes == value
+
+
+def random_graph(seed: int, most: int = 9) -> KernelGraph:
+    """Up to nine kernels of any kind with any edges forward."""
+    draw = random.Random(seed)  # noqa: S311 - test cases, no secrets
+    count, tokens = draw.randint(2, most), draw.choice([4, 12])
+    kernels = []
+    for at in range(count):
+        kind = draw.choice(["gemm", "gemm", "simd", "update"])
+        m, k = draw.randint(1, 40), draw.randint(1, 20)
+        weights = float(draw.choice([0, 10, 60, 300])) if kind == "gemm" else 0.0
+        sizes = (m, tokens, k) if kind == "update" else (m, k if kind == "gemm" else 1, tokens)
+        kernels.append(
+            Kernel(
+                f"k{at}",
+                kind,  # type: ignore[arg-type]
+                *sizes,
+                output_bytes=float(draw.randint(1, 60)),
+                weight_bytes=weights,
+                all_reduce_bytes=float(draw.choice([0, 0, 50])),
+                backward=at > count // 2 and seed % 3 == 0,
+                whole_rows=draw.random() < 0.3,
+            )
+        )
+    edges = [
+        (f"k{a}", f"k{b}") for b in range(count) for a in range(b) if draw.random() < 2 / count
+    ]
+    return KernelGraph.of(kernels, edges)
+
+
+def random_problem(seed: int, **changes: float) -> FusionProblem:
+    """A random graph on a small chip."""
+    graph, draw = random_graph(seed), random.Random(seed + 1)  # noqa: S311
+    tiles = draw.choice([1, 3, 8, 30])
+    facts = {
+        "tiles": tiles,
+        "sram": draw.choice([30.0, 150.0, 1000.0]),
+        "rate": draw.choice([1.0, 20.0]),
+        "link": draw.choice([2.0, 50.0]),
+    } | changes
+    chip = ComputeTiles(int(facts["tiles"]), 4, 2, 1.0)
+    return FusionProblem(
+        graph,
+        ChipMemory(int(facts["tiles"]), facts["sram"], facts["rate"]),
+        tile_choices(graph, chip, 4),
+        graph.flops / chip.flops_per_s,
+        graph.column("all_reduce_bytes") / facts["link"],
+        4 / graph.kernels[0].n if graph.kernels[0].kind != "update" else 4 / graph.kernels[0].k,
+        micro_batch=draw.choice([1, 5]),
+    )
+
+
+def alone_by_hand(kernel: Kernel, tiles: int, cycles: int, tokens: int) -> bool:
+    """Whether some lanes and stages of so many tiles take no more cycles."""
+    for lanes in range(1, tiles + 1):
+        for stages in range(1, tiles // lanes + 1):
+            rows = ceil(kernel.m / (lanes * 4))
+            if kernel.kind == "simd":
+                taken = rows * tokens if stages == 1 else inf
+            elif kernel.kind == "gemm":
+                taken = rows * ceil(tokens / (stages * 2)) * kernel.k
+            else:
+                taken = rows * ceil(kernel.n / (stages * 2)) * tokens
+            if taken <= cycles:
+                return True
+    return False
+
+
+def cost_by_hand(one: FusionProblem, part: tuple[int, ...]) -> float:
+    """Time and set-up of a partition, from the formulas alone."""
+    graph, chip = one.graph, one.chip
+    assert one.choices is not None
+    inside = outside = sram = 0.0
+    ends = zip(graph.source.tolist(), graph.target.tolist(), graph.edge_bytes, strict=True)
+    for source, target, size in ends:
+        here = (source in part) + (target in part)
+        if here == 1:
+            outside += size
+            sram += 2 * size * one.tile_share
+        elif here:
+            inside += size
+            apart = graph.depth[target] - graph.depth[source]
+            sram += size * one.tile_share * (apart + 1)
+    weights = sum(graph.kernels[at].weight_bytes for at in part)
+    sram += weights
+    if len({graph.kernels[at].backward for at in part}) > 1:
+        return inf
+    if len(part) > 1 and sram > chip.sram_bytes:
+        return inf
+    pieces = max(1, ceil(weights / chip.sram_bytes)) if len(part) == 1 else 1
+    for cycles in one.choices.cycles.tolist():
+        if fewest_together(one, part, cycles) <= chip.tiles:
+            compute = cycles * one.choices.seconds_per_cycle
+            break
+    else:
+        return inf
+    network = sum(float(one.network_s[at]) for at in part)
+    setup = weights / (chip.bytes_per_s * one.micro_batch)
+    return float(max(compute, outside * pieces / chip.bytes_per_s, network) + setup)
+
+
+def fewest_together(one: FusionProblem, part: tuple[int, ...], cycles: int) -> float:
+    """Tiles that kernels need together to take no more cycles each."""
+    total = 0.0
+    for at in part:
+        enough = [
+            tiles
+            for tiles in range(1, one.chip.tiles + 1)
+            if alone_by_hand(one.graph.kernels[at], tiles, cycles, 4)
+        ]
+        total += enough[0] if enough else inf
+    return total
+
+
+def needs_of(graph: KernelGraph) -> list[int]:
+    """Kernels that each needs before it, as bits; the backward pass needs the forward one."""
+    needs = [0] * graph.count
+    for source, target in zip(graph.source.tolist(), graph.target.tolist(), strict=True):
+        needs[target] |= 1 << source
+    front = sum(1 << at for at, kernel in enumerate(graph.kernels) if not kernel.backward)
+    return [
+        need | front if kernel.backward else need
+        for need, kernel in zip(needs, graph.kernels, strict=True)
+    ]
+
+
+def every_convex_partition(one: FusionProblem) -> float:
+    """The least interval over all orders of all convex partitions, one by one."""
+    count, needs = one.graph.count, needs_of(one.graph)
+    known: dict[int, float] = {}
+    costs: dict[int, float] = {}
+
+    def least(done: int) -> float:
+        if done == (1 << count) - 1:
+            return 0.0
+        if done not in known:
+            found = inf
+            free = [at for at in range(count) if not done >> at & 1]
+            for chosen in range(1, 1 << len(free)):
+                part = tuple(at for place, at in enumerate(free) if chosen >> place & 1)
+                mask = sum(1 << at for at in part)
+                if any(needs[at] & ~(done | mask) for at in part):
+                    continue
+                if mask not in costs:
+                    costs[mask] = cost_by_hand(one, part)
+                if costs[mask] < found:
+                    found = min(found, costs[mask] + least(done | mask))
+            known[done] = found
+        return known[done]
+
+    return least(0)
+
+
+def test_partitions_are_the_best_of_all_convex_ones() -> None:
+    """200 random graphs of up to nine kernels, one by one."""
+    fused = 0
+    for seed in range(200):
+        one = random_problem(seed)
+        found = best_fusion(one)
+        assert found.exact
+        assert found.interval_s == pytest.approx(every_convex_partition(one), rel=1e-12), seed
+        assert (found.members.sum(axis=0) == 1).all()
+        cuts = best_fusion(one, ideals=False)
+        assert cuts.interval_s >= found.interval_s * (1 - 1e-12)
+        assert found.interval_s <= kernel_by_kernel(one).interval_s * (1 + 1e-12)
+        assert found.interval_s >= lower_bound_s(one) * (1 - 1e-12)
+        fused += len(found.members) < one.graph.count
+    assert fused > 60
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    seed=st.integers(0, 10**6),
+    what=st.sampled_from(["tiles", "sram", "rate", "link"]),
+    factor=st.sampled_from([1.5, 2.0, 7.0]),
+)
+def test_more_of_a_chip_is_never_slower(seed: int, what: str, factor: float) -> None:
+    before = random_problem(seed)
+    had = {
+        "tiles": before.chip.tiles,
+        "sram": before.chip.sram_bytes,
+        "rate": before.chip.bytes_per_s,
+        "link": 10.0,
+    }
+    less = random_problem(seed, **{what: had[what]})
+    more = random_problem(seed, **{what: ceil(had[what] * factor)})
+    assert best_fusion(more).interval_s <= best_fusion(less).interval_s * (1 + 1e-12)
+
+
+def test_sharding_is_the_least_of_all() -> None:
+    """60 random graphs, every combination of schemes."""
+    for seed in range(60):
+        graph = random_graph(seed, most=6)
+        assert best_sharding(graph).volume_bytes == pytest.approx(least_volume(graph)), seed
+
+
+def least_volume(graph: KernelGraph) -> float:
+    """Least volume over all schemes, from the table of the module."""
+
+    def schemes(kernel: Kernel) -> list[tuple[str, str, float]]:
+        whole, columns, tokens = STATES
+        if kernel.kind == "update":
+            return [(whole, whole, 0.0)]
+        if kernel.kind == "simd":
+            kept = [whole, tokens] if kernel.whole_rows else [whole, columns, tokens]
+            return [(state, state, 0.0) for state in kept]
+        if not kernel.weight_bytes:
+            return [(columns, columns, 0.0)]
+        return [
+            (whole, columns, 0.0),
+            (columns, whole, kernel.output_bytes),
+            (tokens, tokens, kernel.weight_bytes),
+        ]
+
+    best = inf
+    for chosen in product(*(schemes(kernel) for kernel in graph.kernels)):
+        total = sum(volume for _, _, volume in chosen)
+        for source, target in zip(graph.source.tolist(), graph.target.tolist(), strict=True):
+            gives, takes = chosen[source][1], chosen[target][0]
+            if graph.kernels[target].kind != "update" and gives not in ("replicated", takes):
+                total += graph.kernels[source].output_bytes
+        best = min(best, total)
+    return best
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    m=st.integers(1, 5000),
+    k=st.integers(1, 50),
+    n=st.integers(1, 300),
+    tiles=st.integers(1, 40),
+    kind=st.sampled_from(["gemm", "simd", "update"]),
+)
+def test_choices_of_tiles_are_those_that_no_other_beats(
+    m: int, k: int, n: int, tiles: int, kind: str
+) -> None:
+    chip = ComputeTiles(tiles, 8, 3, 1.0)
+    kernel = Kernel("k", kind, m, k if kind != "simd" else 1, n)  # type: ignore[arg-type]
+    found = dict(zip(*(one.tolist() for one in kernel_choices(kernel, chip, n)), strict=True))
+    best: dict[int, float] = {}
+    for lanes in range(1, tiles + 1):
+        for stages in range(1, (1 if kind == "simd" else tiles // lanes) + 1):
+            rows = ceil(m / (8 * lanes))
+            along, inner = (n, k) if kind != "update" else (n, n)
+            taken = rows * (n if kind == "simd" else ceil(along / (3 * stages)) * inner)
+            best[lanes * stages] = min(best.get(lanes * stages, inf), taken)
+    least = inf
+    for number in sorted(best):
+        if best[number] < least:
+            least = best[number]
+            assert found.pop(number) == least
+    assert not found
+
+
+def test_steps_of_linpack_share_tiles_as_partitions_do() -> None:
+    """FACT and UPDATE of a step as a partition of two kernels: the same cycles."""
+    model = replace(WORKLOADS.load("hpl-16k"), unknowns=96, block=8)
+    chip = replace(ACCELERATORS.load("sn10"), tiles=7, vector_width=4, stage_height=3, clock_hz=1.0)
+    tiles = ComputeTiles.of(chip)
+    assert tiles
+    grid = Dimension("ring", 2, 1e12), Dimension("ring", 3, 1e12)
+    found = linpack_steps(model, chip, grid)
+    for at, side in enumerate(found.side.tolist()):
+        rows, columns = ceil(side / 2), ceil(side / 3)
+        pairs = [kernel_choices(Kernel("k", "gemm", rows, 8, n), tiles, n) for n in (8, columns)]
+        least = min(
+            max(first, second)
+            for (a, first), (b, second) in product(*(list(zip(*one, strict=True)) for one in pairs))
+            if a + b <= 7
+        )
+        assert found.compute_s[at] == least
+
+
+def test_one_kernel_has_room_whatever_its_weights() -> None:
+    """Weights of three times the SRAM: the edges are read three times."""
+    graph = KernelGraph.of(
+        [Kernel("a", "gemm", 4, 4, 4, 10.0, weight_bytes=290.0), Kernel("b", "simd", 4, 1, 4)],
+        [("a", "b")],
+    )
+    chip = ComputeTiles(1, 4, 4, 1e9)
+    one = FusionProblem(
+        graph, ChipMemory(1, 100.0, 1.0), tile_choices(graph, chip, 4), np.zeros(2), np.zeros(2)
+    )
+    times = partition_times(one, np.eye(2, dtype=bool))
+    assert times.memory_s.tolist() == [30.0, 10.0]
+    assert times.setup_s.tolist() == [290.0, 0.0]
+    assert not partition_times(one, np.ones((1, 2), bool)).fits[0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"cut": "AddPrev..Add1,LN2..Nothing"}, "no kernel is called 'Nothing'"),
+        ({"cut": "AddPrev..Add1"}, "LN2 stands in no partition"),
+        ({"cut": "LN2..Add2,AddPrev..Add1"}, "needs Add1"),
+        ({"cut": "AddPrev..Add2"}, "do not run together"),
+        ({"cut": "Add1..AddPrev"}, "comes before"),
+        ({"tensor": 7}, "do not divide by 7 chips"),
+        ({"sequence_tile": 33}, "does not divide the 2,048 tokens"),
+        ({"pipeline": 97}, "has 96 layers"),
+        ({"gpus": 4, "tensor": 8}, "--gpus has 4"),
+        ({"fabric": "torus-3d"}, "say how many with --gpus"),
+        ({"model": "dlrm-793b"}, "say how many with --gpus"),
+        ({"accelerator": "gh200-96gb", "execution": "fused"}, "no sram_bytes"),
+        ({"model": "fft-1t", "gpus": 1000}, "do not divide by 1,000 chips"),
+        ({"model": "hpl-16k", "gpus": 8, "tensor": 3}, "does not divide --gpus 8"),
+    ],
+)
+def test_what_cannot_be_mapped_is_refused_in_one_line(asked: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words) as caught:
+        netplan.map(**{"model": "gpt-175b", "accelerator": "sn10", **asked})
+    assert "\n" not in str(caught.value)
+
+
+def test_tables_that_fit_nowhere_say_by_how_much() -> None:
+    with pytest.raises(InfeasibleError, match=r"2\.34 times as much"):
+        netplan.map(model="dlrm-12t", accelerator="a100-80gb", gpus=128)
+
+
+def test_the_json_is_the_contract() -> None:
+    found = json.loads(netplan.map(model="gpt-175b", accelerator="sn10", direction="both").json())
+    assert len(found["kernels"]) == 41
+    total = sum(part["time_s"] + part["setup_s"] for part in found["partitions"])
+    assert found["interval_s"] == pytest.approx(total)
+    for part in found["partitions"]:
+        parts = (part["compute_s"], part["memory_s"], part["network_s"])
+        assert part["time_s"] == max(parts)
+        assert part["binds"] == ("compute", "memory", "network")[parts.index(max(parts))]
+    names = [name for part in found["partitions"] for name in part["kernels"]]
+    assert sorted(names) == sorted(kernel["name"] for kernel in found["kernels"])
+    flops = sum(
+        (1 if kernel["kind"] == "simd" else 2) * prod(kernel[size] for size in "mkn")
+        for kernel in found["kernels"]
+    )
+    seconds = found["time_per_sequence_s"]
+    assert found["utilisation"] == pytest.approx(96 * flops / seconds / 307.2e12)
