@@ -1,13 +1,15 @@
 """Bandwidth that is left between HB domains, next to that of the intact fabric.
 
-It is taken over all pairs of small fabrics. On large ones two choices are made:
+The bandwidth of a pair is a max-flow (`netplan.faults.flows`). Pairs that the damage leaves equal
+are one class (`netplan.faults.pair_classes`): with all classes computed, the worst and the mean are
+those of all pairs. On fabrics without such a symmetry all pairs are computed if they are few. Only
+else are pairs chosen:
 
 *affected*  domains that lost GPUs or egress, those that lost most first: each with one domain that
             lost nothing, and the worst of them with each other; they show the worst
-*sampled*   pairs at random among all domains that still have a GPU; they show the mean
+*sampled*   pairs at random among all domains; they show the mean
 
-The bandwidth of a pair is a max-flow (`netplan.faults.flows`). Damage high in a network (cores)
-leaves the egress of every domain whole: then only the sample sees it.
+A domain that lost all GPUs has no bandwidth left, so that one more failure never raises any share.
 """
 
 from itertools import combinations
@@ -15,14 +17,17 @@ from itertools import combinations
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.faults.damage import Damage
 from netplan.faults.flows import FlowNetwork, reduced_graph
+from netplan.faults.pair_classes import PairClasses, class_flows
 from netplan.topologies.graph import FabricGraph
 
 MAX_PAIRS = 300
-"""Pairs computed unless more are asked for: about 2 s at 32,768 GPUs, both fabrics together."""
+"""Pairs computed where they must be chosen, unless more are asked for [1]."""
+FEW_PAIRS = 500
+"""Pairs that are all computed on any fabric: those of 32 domains are 496 [1]."""
 WORST = 6
 """Domains that lost most, which are also paired with each other."""
 
@@ -33,13 +38,13 @@ class Remaining(Struct, frozen=True, eq=False):
     Parameters
     ----------
     first, second
-        The two domains of each pair, shape (pairs,).
+        The two domains of each pair computed, shape (pairs,).
     bytes_per_s, intact_bytes_per_s
         Max-flow on what is left, and on the intact fabric [B/s], shape (pairs,).
-    sampled
-        Whether a pair was drawn at random, or all were taken, shape (pairs,).
+    pairs
+        How many pairs each stands for [1], shape (pairs,); none if it was chosen for its loss.
     all_pairs
-        Pairs of domains that still have a GPU, computed or not [1].
+        Pairs of domains, computed or not [1].
     domains_lost
         Domains that have no GPU left [1].
     """
@@ -48,7 +53,7 @@ class Remaining(Struct, frozen=True, eq=False):
     second: Ints
     bytes_per_s: Floats
     intact_bytes_per_s: Floats
-    sampled: Bools
+    pairs: Ints
     all_pairs: int
     domains_lost: int
 
@@ -61,14 +66,14 @@ class Remaining(Struct, frozen=True, eq=False):
         return left
 
     @property
+    def exact(self) -> bool:
+        """Whether the worst and the mean are those of all pairs."""
+        return int(self.pairs.sum()) == self.all_pairs
+
+    @property
     def worst_share(self) -> float | None:
         """Smallest share over the pairs computed [1]; None without any pair."""
         return float(self.share.min()) if len(self.share) else None
-
-    @property
-    def exact(self) -> bool:
-        """Whether the worst and the mean are those of all pairs."""
-        return len(self.first) == self.all_pairs
 
     @property
     def worst_low(self) -> float | None:
@@ -77,9 +82,14 @@ class Remaining(Struct, frozen=True, eq=False):
 
     @property
     def mean_share(self) -> float | None:
-        """Mean share over the pairs drawn at random, or over all [1]; None without any pair."""
-        drawn = self.share[self.sampled]
-        return float(drawn.mean()) if len(drawn) else None
+        """Mean share over all pairs, or over those drawn at random [1]; None without any pair."""
+        return float(np.average(self.share, weights=self.pairs)) if len(self.share) else None
+
+    @property
+    def mean_half_width(self) -> float:
+        """Half width of the 95 % interval of the mean [1]; 0 where it is exact."""
+        drawn = self.share[self.pairs > 0]
+        return 0.0 if self.exact else float(1.96 * drawn.std() / np.sqrt(len(drawn)))
 
     @property
     def note(self) -> str:
@@ -87,13 +97,15 @@ class Remaining(Struct, frozen=True, eq=False):
         count = len(self.first)
         if not self.all_pairs:
             return "There are no two HB domains to send between."
-        if count == self.all_pairs:
-            return f"All {count:,} pairs of HB domains are computed."
-        drawn = int(self.sampled.sum())
+        if self.exact:
+            kinds = "1 class" if count == 1 else f"{count:,} classes"
+            found = "" if count == self.all_pairs else f", in {kinds} of equal damage and place"
+            return f"Exact: all {self.all_pairs:,} pairs of HB domains{found}."
+        drawn = int(np.count_nonzero(self.pairs))
         return (
             f"Of {self.all_pairs:,} pairs of HB domains {count:,} are computed:"
             f" {count - drawn:,} of domains that lost GPUs or ports, for the worst, and {drawn:,}"
-            " at random, for the mean."
+            f" at random, for the mean (± {self.mean_half_width:.2%})."
         )
 
 
@@ -134,58 +146,56 @@ def remaining_bandwidth(
     >>> graph = expand(FABRICS.load("rail-only"), Sizing(128, 16, 8, 450e9, 50e9))
     >>> left = remaining_bandwidth(graph, parse_faults(["rail-3/leaf-0", "domain-5"], graph))
     >>> left.worst_share, left.mean_share, left.all_pairs, left.domains_lost
-    (0.875, 0.875, 105, 1)
+    (0.0, 0.765625, 120, 1)
     """
     if max_pairs < 1:
         raise InputError(f"{max_pairs} pairs of HB domains are too few: give 1 or more")
     rng = np.random.default_rng(0) if rng is None else rng
     before = intact or reduced_graph(graph).intact
     after = before.reduced.left(damage)
-    had = before.egress_bytes_per_s
-    share = np.where(had > 0, after.egress_bytes_per_s / np.where(had > 0, had, 1.0), 1.0)
+    classes, units = class_flows(before, after) or _one_by_one(before, after, max_pairs, rng)
     alive = np.flatnonzero(~damage.node_down[: graph.gpus]) // graph.hb_size
-    members = np.bincount(alive, minlength=graph.domains)
-    first, second, sampled = _choose(members, share, graph, max_pairs, rng)
-    there = int(np.count_nonzero(members))
-    # The intact flows come first: what damage spares of them is not computed again.
-    had_bytes_per_s = _capacities(before, first, second)
+    intact_bytes_per_s, bytes_per_s = units * before.reduced.unit_bytes_per_s
     return Remaining(
-        first=first,
-        second=second,
-        bytes_per_s=_capacities(after, first, second),
-        intact_bytes_per_s=had_bytes_per_s,
-        sampled=sampled,
-        all_pairs=there * (there - 1) // 2,
-        domains_lost=graph.domains - there,
+        first=classes.first,
+        second=classes.second,
+        bytes_per_s=bytes_per_s,
+        intact_bytes_per_s=intact_bytes_per_s,
+        pairs=classes.pairs,
+        all_pairs=graph.domains * (graph.domains - 1) // 2,
+        domains_lost=graph.domains - len(np.unique(alive)),
     )
 
 
-def _capacities(network: FlowNetwork, first: Ints, second: Ints) -> Floats:
-    pairs = zip(first.tolist(), second.tolist(), strict=True)
-    return np.array([network.capacity_bytes_per_s(a, b) for a, b in pairs], np.float64)
+def _one_by_one(
+    before: FlowNetwork, after: FlowNetwork, max_pairs: int, rng: np.random.Generator
+) -> tuple[PairClasses, Ints]:
+    """All pairs, or some chosen ones; and their flows before and after the damage, in units."""
+    first, second = np.triu_indices(before.domains, 1)
+    pairs = np.ones(len(first), np.int64)
+    if len(first) > max(max_pairs, FEW_PAIRS):
+        first, second, pairs = _choose(before, after, max_pairs, rng)
+    ends = list(zip(first.tolist(), second.tolist(), strict=True))
+    # The intact flows come first: what damage spares of them is not computed again.
+    units = [[network.flow(a, b).units for a, b in ends] for network in (before, after)]
+    return PairClasses(first, second, pairs), np.array(units, np.int64)
 
 
 def _choose(
-    members: Ints, share: Floats, graph: FabricGraph, limit: int, rng: np.random.Generator
-) -> tuple[Ints, Ints, Bools]:
-    """Pairs of domains to compute, and which of them stand for all."""
-    there = np.flatnonzero(members)
-    count = len(there)
-    if count * (count - 1) // 2 <= limit:
-        first, second = np.triu_indices(count, 1)
-        return there[first], there[second], np.ones(len(first), bool)
-    full = np.full(graph.domains, graph.hb_size)
-    full[-1] = graph.gpus - (graph.domains - 1) * graph.hb_size
-    hurt = there[(share[there] < 1) | (members[there] < full[there])]
-    hurt = hurt[np.lexsort((hurt, members[hurt] / full[hurt], share[hurt]))]
-    sound = np.setdiff1d(there, hurt)
-    other = sound[0] if len(sound) else hurt[-1]
+    before: FlowNetwork, after: FlowNetwork, limit: int, rng: np.random.Generator
+) -> tuple[Ints, Ints, Ints]:
+    """Pairs of domains to compute, and 1 for those drawn at random, 0 for those that lost most."""
+    count, had = before.domains, before.egress_bytes_per_s
+    share = np.where(had > 0, after.egress_bytes_per_s / np.where(had > 0, had, 1.0), 1.0)
+    order = np.argsort(share, kind="stable")
+    hurt = order[share[order] < 1].tolist()
+    other = int(order[-1])
     half = max(1, limit // 2)
-    pairs = list(combinations(hurt[:WORST].tolist(), 2))
-    pairs = [*pairs, *((one, other) for one in hurt.tolist() if one != other)][:half]
+    pairs = list(combinations(hurt[:WORST], 2))
+    pairs = [*pairs, *((one, other) for one in hurt if one != other)][:half]
     # As many as may be are drawn always, so that damages of one fabric are seen by the same pairs.
     a = rng.integers(0, count, limit)
     b = (a + rng.integers(1, count, limit)) % count
-    drawn = there[np.stack((a, b), 1)][: limit - len(pairs)]
+    drawn = np.stack((a, b), 1)[: limit - len(pairs)]
     ends = np.concatenate([np.array(pairs, np.int64).reshape(-1, 2), drawn])
-    return ends[:, 0], ends[:, 1], np.arange(len(ends)) >= len(pairs)
+    return ends[:, 0], ends[:, 1], (np.arange(len(ends)) >= len(pairs)).astype(np.int64)

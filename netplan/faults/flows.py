@@ -30,6 +30,7 @@ from scipy.sparse.csgraph import maximum_flow
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
+from netplan.faults.blocks import BlockTree
 from netplan.faults.damage import Damage, network_links, no_damage
 from netplan.faults.groups import domain_of_node
 from netplan.topologies.graph import FabricGraph
@@ -102,6 +103,22 @@ class ReducedGraph(Struct, frozen=True, eq=False, dict=True):
     def intact(self) -> "FlowNetwork":
         """The fabric without damage."""
         return self.left(no_damage(self.graph))
+
+    @cached_property
+    def passing(self) -> bool:
+        """Whether domains pass on what is not theirs."""
+        at_domain = np.any(self.domain[self.ends] >= 0, axis=0, keepdims=True)[0, self.place]
+        return bool(np.any(self.transit[at_domain]))
+
+    @cached_property
+    def blocks(self) -> BlockTree:
+        """Blocks where domains pass nothing on; nodes are the domains, then the switches."""
+        switch = np.flatnonzero(self.domain < 0)
+        node = self.domain.copy()
+        node[switch] = self.graph.domains + np.arange(len(switch))
+        tiers = np.unique(self.graph.node_tier[switch], return_inverse=True)[1]
+        tier = np.concatenate([np.zeros(self.graph.domains, np.int64), 1 + tiers])
+        return BlockTree.of(tier, node[self.ends])
 
     @cached_property
     def exits(self) -> tuple[Ints, Ints, Ints, Ints]:
@@ -245,13 +262,23 @@ class FlowNetwork(Struct, frozen=True, eq=False, dict=True):
         InputError
             If a domain is unknown, or both are the same.
         """
+        return self.flow(a, b).units * self.reduced.unit_bytes_per_s
+
+    def flow(self, a: int, b: int) -> Flow:
+        """A largest flow between two domains.
+
+        Raises
+        ------
+        InputError
+            If a domain is unknown, or both are the same.
+        """
         if not (0 <= a < self.domains and 0 <= b < self.domains) or a == b:
             raise InputError(
                 f"no bandwidth between domains {a} and {b}: give two of 0 to {self.domains - 1}"
             )
         if (a, b) not in self.found:
             self.found[a, b] = self._spared(a, b) or self._largest(a, b)
-        return self.found[a, b].units * self.reduced.unit_bytes_per_s
+        return self.found[a, b]
 
     def _spared(self, a: int, b: int) -> Flow | None:
         """The flow of the intact fabric, if all links that it takes are whole."""

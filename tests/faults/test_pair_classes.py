@@ -1,0 +1,210 @@
+"""The worst pair and the mean of all pairs, against max-flows of every pair on the exported graph.
+
+The other side of each comparison reads the edge list as a user would, and lets SciPy find the flow
+of every pair of domains: it knows neither blocks nor classes nor the reduced graph.
+"""
+
+import csv
+from collections.abc import Iterator
+from functools import cache
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import maximum_flow
+
+from netplan.arrays import Floats
+from netplan.faults.blocks import codes
+from netplan.faults.capacity import remaining_bandwidth
+from netplan.faults.damage import Damage, no_damage
+from netplan.faults.flows import FlowNetwork, reduced_graph
+from netplan.faults.inventory import Inventory
+from netplan.faults.pair_classes import form_classes
+from netplan.faults.scenario import parse_faults
+from netplan.topologies.formats.edge_list import edge_list_lines
+from tests.faults.damaged import damage_to, fabric, random_damage
+
+PASSING = {"torus-2d", "torus-3d", "bcube"}
+"""Fabrics whose GPUs pass traffic on."""
+SIZES: dict[str, tuple[int, int, int]] = {
+    "rail-optimized": (256, 16, 16),
+    "rail-only": (256, 16, 16),
+    "fat-tree": (256, 16, 16),
+    "uneven-clos": (256, 16, 32),
+    "dgx-superpod": (256, 16, 32),
+    "dgx-1": (256, 16, 8),
+    "dgx-2": (250, 16, 32),
+    "nvl72": (256, 16, 40),
+    "twin-plane": (256, 16, 32),
+    "dragonfly": (256, 16, 32),
+    "torus-2d": (256, 16, 32),
+    "torus-3d": (256, 16, 32),
+    "bcube": (256, 16, 32),
+}
+
+
+@cache
+def intact(name: str) -> FlowNetwork:
+    given_by_file = {"hb_size": 8} if name == "dgx-1" else {}
+    return reduced_graph(fabric(name, SIZES[name], **given_by_file)).intact
+
+
+@cache
+def exported(name: str) -> list[tuple[str, str, int]]:
+    """Ends and whole Gb/s of every link of the edge list, 0 for those inside domains."""
+    rows = csv.DictReader(edge_list_lines(intact(name).reduced.graph))
+    return [
+        (row["source"], row["target"], 0 if row["group"] == "hb" else round(float(row["gbps"])))
+        for row in rows
+    ]
+
+
+def every_flow(name: str, damage: Damage) -> Floats:
+    """Max-flow of every pair of domains of the exported graph without what failed [Gb/s]."""
+    graph = intact(name).reduced.graph
+    names = graph.node_names()
+    down = {names[node] for node in np.flatnonzero(damage.node_down).tolist()}
+    number = {name: at for at, name in enumerate(names)}
+    live = [
+        (number[a], number[b], gbps)
+        for (a, b, gbps), out in zip(exported(name), damage.link_down.tolist(), strict=True)
+        if gbps and not out and a not in down and b not in down
+    ]
+    ends, gbps = np.array([row[:2] for row in live]).T, np.array([row[2] for row in live])
+    domain = np.where(ends < graph.gpus, ends // graph.hb_size, -1)
+    return np.array(
+        [
+            flow_of(ends, gbps, domain, pair, passing=name in PASSING)
+            for pair in combinations(range(graph.domains), 2)
+        ],
+        float,
+    )
+
+
+def flow_of(
+    ends: np.ndarray, gbps: np.ndarray, domain: np.ndarray, pair: tuple[int, int], *, passing: bool
+) -> int:
+    """Join the GPUs of each of two domains; those of others are not there, or pass on."""
+    nodes = int(ends.max()) + 3
+    ends = np.where(domain == pair[0], nodes - 2, np.where(domain == pair[1], nodes - 1, ends))
+    used = ends[0] != ends[1]
+    if not passing:
+        used &= ((domain < 0) | (domain == pair[0]) | (domain == pair[1])).all(axis=0)
+    (a, b), rate = ends[:, used], np.tile(gbps[used], 2)
+    both = (rate, (np.append(a, b), np.append(b, a)))
+    limits = coo_array(both, shape=(nodes, nodes)).tocsr().astype(np.int32)
+    return int(maximum_flow(limits, nodes - 2, nodes - 1).flow_value)
+
+
+@cache
+def intact_flows(name: str) -> Floats:
+    return every_flow(name, no_damage(intact(name).reduced.graph))
+
+
+def failures(name: str) -> Iterator[list[str]]:
+    """One part of every kind, two kinds together (each with the next), and ten at random twice."""
+    kinds = [
+        kind
+        for kind in Inventory(intact(name).reduced.graph).kinds
+        if kind not in ("link", "switch", "transceiver", "manager")
+    ]
+    yield from ([f"{kind}=1"] for kind in kinds)
+    yield from ([f"{one}=1", f"{two}=1"] for one, two in pairwise(kinds))
+    yield ["links=10"]
+    yield ["links=4", "gpus=3", "switches=3" if "switch" in kinds else "links=3"]
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_worst_and_mean_are_those_of_every_pair(name: str) -> None:
+    graph, rng = intact(name).reduced.graph, np.random.default_rng(5)
+    before = intact_flows(name)
+    lowest = 1.0
+    for faults in failures(name):
+        damage = parse_faults(faults, graph, rng=rng)
+        share = every_flow(name, damage) / before
+        left = remaining_bandwidth(graph, damage, intact=intact(name))
+        assert left.all_pairs == len(share)
+        assert left.exact, faults
+        assert left.worst_share == pytest.approx(share.min(), abs=1e-9), faults
+        assert left.mean_share == pytest.approx(share.mean(), abs=1e-9), faults
+        assert left.worst_low == left.worst_share
+        lowest = min(lowest, float(share.min()))
+    assert lowest < 1
+
+
+@pytest.mark.parametrize("name", ["rail-optimized", "rail-only", "twin-plane", "dgx-superpod"])
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 10_000), count=st.integers(1, 12))
+def test_every_pair_has_the_flow_of_its_class(name: str, seed: int, count: int) -> None:
+    """Pairs of one class, all of them by the class's own rule, not by a sum alone."""
+    graph = intact(name).reduced.graph
+    damage = random_damage(graph, count, np.random.default_rng(seed))
+    left = remaining_bandwidth(graph, damage, intact=intact(name))
+    found = np.sort(np.repeat(left.share, left.pairs))
+    expected = np.sort(every_flow(name, damage) / intact_flows(name))
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", SIZES)
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_one_more_failure_never_raises_the_worst_or_the_mean(name: str, seed: int) -> None:
+    graph, rng = intact(name).reduced.graph, np.random.default_rng(seed)
+    damage = random_damage(graph, int(rng.integers(0, 5)), rng)
+    more = damage | random_damage(graph, 1, rng)
+    one, two = (remaining_bandwidth(graph, each, intact=intact(name)) for each in (damage, more))
+    assert one.exact
+    assert two.exact
+    assert (two.worst_share or 0) <= (one.worst_share or 0) + 1e-12
+    assert (two.mean_share or 0) <= (one.mean_share or 0) + 1e-12
+
+
+def test_leaves_of_two_rails_take_two_rails_from_pairs_across() -> None:
+    """Domains 0 to 31 lose rail 0, domains 32 to 63 rail 1: six of eight rails join 0 and 32."""
+    graph = fabric("rail-only", (4096, 64, 8))
+    left = remaining_bandwidth(graph, parse_faults(["rail-0/leaf-0", "rail-1/leaf-1"], graph))
+    assert (left.worst_share, left.exact) == (0.75, True)
+    # 32 x 32 pairs at 6/8; at 7/8 the 2 x 496 inside, and 64 x 448 with others.
+    lost = 1024 * 2 / 8 + (2 * 496 + 64 * 448) / 8
+    assert left.mean_share == pytest.approx(1 - lost / (512 * 511 / 2), abs=1e-12)
+
+
+@pytest.mark.parametrize("leaf", [0, 5, 17, 127])
+def test_uplinks_are_missed_whichever_leaf_loses_them(leaf: int) -> None:
+    """Leaves of 32 GPUs, thus 4 domains, of which 30 of 32 uplinks are dead: 2 of 8 ports."""
+    graph = fabric("fat-tree", (4096, 64, 8))
+    switch = int(np.flatnonzero(graph.node_tier == 1)[leaf])
+    uplinks = np.flatnonzero(graph.source == switch)
+    assert len(uplinks) == 32
+    left = remaining_bandwidth(graph, damage_to(graph, links=uplinks[:30]))
+    assert (left.worst_share, left.exact) == (0.25, True)
+    # 4 x 508 pairs that leave the leaf have 2/8 left.
+    assert left.mean_share == pytest.approx(1 - 4 * 508 * 0.75 / (512 * 511 / 2), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["rail-optimized", "rail-only", "fat-tree", "dgx-superpod"])
+def test_classes_hold_every_pair_once(name: str) -> None:
+    graph = fabric(name, (4096, 64, 8))
+    reduced = reduced_graph(graph)
+    for faults in ([], ["links=10"], ["leaf=2", "gpus=5"]):
+        after = reduced.left(parse_faults(faults, graph))
+        rates = codes(reduced.intact.ending.astype(int), after.ending.astype(int))
+        classes = form_classes(reduced.blocks, reduced.blocks.alike(rates))
+        assert classes is not None
+        assert classes.pairs.sum() == 512 * 511 // 2
+        assert np.all(classes.pairs > 0)
+        assert np.all(classes.first != classes.second)
+        assert len(classes.first) < 200
+
+
+def test_a_domain_without_gpus_has_nothing_left() -> None:
+    """A failed GPU takes its port, and the last one all that was left: never a better worst."""
+    graph = fabric("rail-only", (128, 16, 8))
+    shares = [
+        remaining_bandwidth(graph, damage_to(graph, nodes=range(8, 8 + count))).worst_share
+        for count in range(9)
+    ]
+    assert shares == [1 - count / 8 for count in range(9)]
