@@ -16,10 +16,11 @@ Beyond that
   lies inside the outermost level (of several members), where they fill a level before they take the
   next.
 
-So every number of GPUs has plans, and those of some HB domains are among those of more of them. If
-a plan on domains of h GPUs can be split anew over as many GPUs in domains of f h, with the same
-degrees, that is a plan there. Not all can: what is left over in several domains is no replica,
-since the ranks of a group keep to their rail.
+So every number of GPUs has plans, and those of some HB domains are among those of more of them
+(which may take longer where leaves block: those of a larger network cut domains and groups
+elsewhere). If a plan on domains of h GPUs can be split anew over as many GPUs in domains of f h,
+with the same degrees, that is a plan there. Not all can: what is left over in several domains is no
+replica, since the ranks of a group keep to their rail.
 
 A *cut* says how one replica is cut and run, wherever its GPUs lie: tensor, context, expert and
 pipeline degrees, microbatch, panels, v. A *cell* is a cut on the levels of a fabric, a plan but for

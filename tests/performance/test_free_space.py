@@ -331,23 +331,41 @@ def seconds_of(plan: PlanTime | None) -> float:
     return inf if plan is None else plan.iteration_time_s
 
 
-@settings(deadline=None, max_examples=60)
+def network(domains: int, leaf: int, slow: float, *, rails: bool) -> tuple[Level, Level]:
+    """Domains of four, and leaves of one uplink that so many of them fill; none of 0."""
+    tiers: tuple[Tier, ...] = ()
+    if leaf:
+        width = leaf if rails else 4 * leaf
+        tiers = (Tier((4 * domains, 4 * domains // width), 1, 4, domains, by_rank=rails),)
+    return (
+        Level("switch", 4, 900e9, step_latency_s=1e-6),
+        Level("switch", domains, slow, step_latency_s=5e-6, tiers=tiers),
+    )
+
+
+@settings(deadline=None, max_examples=80)
 @given(
     seed=st.integers(0, 10**6),
+    leaf=st.integers(0, 3),
+    rails=st.booleans(),
     domains=st.integers(1, 12),
     more=st.integers(1, 12),
     batch=st.integers(1, 64),
     slow=st.sampled_from([1e7, 1e9, 100e9]),
 )
-def test_more_domains_never_train_slower(
-    seed: int, domains: int, more: int, batch: int, slow: float
+def test_more_domains_never_train_slower(  # noqa: PLR0913 - a case
+    *, seed: int, leaf: int, rails: bool, domains: int, more: int, batch: int, slow: float
 ) -> None:
+    """Where leaves do not block, or whole domains fill them, and layers lie in one domain."""
     setting, _ = random_case(seed)
     training = replace(setting.training, batch=batch)
-    domain = Level("switch", 4, 900e9, step_latency_s=1e-6)
+    if leaf:
+        assume(not setting.variant.sparse)
+        inside = replace(setting.options, fixed=Fixed(tensor=1, context=1))
+        setting = replace(setting, options=inside)
     times = []
-    for count in (domains, domains + more):
-        levels = domain, Level("switch", count, slow, step_latency_s=5e-6)
+    for leaves in (domains, domains + more):
+        levels = network(leaves * max(leaf, 1), leaf, slow, rails=rails)
         times.append(seconds_of(best(training, setting, levels)))
     assert times[1] <= times[0] * (1 + 1e-11)
 
@@ -390,7 +408,7 @@ def test_larger_domains_never_train_slower(  # noqa: PLR0913 - a case
         spec, one = FABRICS.load(fabric), Sizing(gpus, radix, size, 450e9, 50e9)
         one = replace(one, hb_latency_s=0 if phased else 1e-6, network_latency_s=5e-6)
         levels = build_fabric(spec, one).levels
-        assert [level.size for level in levels] == [size, gpus // size]
+        assert [(level.size, level.tiers) for level in levels] == [(size, ()), (gpus // size, ())]
         plans.append(best(training, setting, levels))
     before, after = plans
     if before and can_be_placed(before.plan.placement, hb_size * times, domains):
