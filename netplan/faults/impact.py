@@ -161,6 +161,13 @@ class Subject(Struct, frozen=True, dict=True):
         ends = np.concatenate([self.graph.source[inside], self.graph.target[inside]])
         return np.bincount(ends[ends < self.graph.gpus], minlength=self.graph.gpus)
 
+    def on_fewer_gpus(self) -> SearchResult | None:
+        """Best plan with one GPU of every HB domain left idle."""
+        domain, *others = self.fabric.levels or (None,)
+        if domain is None or domain.size == 1:
+            return None
+        return self.best((replace(domain, size=domain.size - 1), *others))
+
     def at(self, option: Option) -> SearchResult | None:
         """Best plan at the paces of an option, without the domains or GPUs that it leaves out.
 

@@ -4,7 +4,7 @@ Wang et al. (arXiv:2307.12169), section 4.1, gives three recoveries for a rail-o
 
 1. an idle GPU of the same HB domain takes over, brought onto the failed one's rail by optical
    circuit switches between GPUs and rail switches;
-2. the whole HB domain moves to an idle one;
+2. the whole HB domain moves to an idle one: one of the present ones, or one more than the job has;
 3. traffic is forwarded through HB domains, which needs no hardware but bandwidth.
 
 A Clos that joins all rails needs no circuit switches for the first.
@@ -15,13 +15,18 @@ from msgspec import Struct
 from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
 from netplan.costing.prices import PriceBook
 from netplan.costing.switches import SwitchModel
-from netplan.errors import InputError
+from netplan.errors import InputError, NetplanError
 from netplan.faults.impact import Subject
+from netplan.faults.pace import Option
+from netplan.performance.search import SearchResult
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.clos import ceil_div
+from netplan.topologies.fabric import Fabric
 
 ENDS_OF_A_LINK = 2
+SINGLE_MODE = "singlemode-fibre"
+"""Form of circuit switches with mirrors, which pass single-mode light alone."""
 
 
 class Recovery(Struct, frozen=True):
@@ -32,22 +37,31 @@ class Recovery(Struct, frozen=True):
     way
         What is done.
     hardware
-        What it needs beyond the fabric, in words.
-    circuit_switches, extra_gpus, extra_switches, extra_links
-        The same in numbers [1].
-    price
-        Base price of that network hardware; None where the book lacks a price or nothing is needed.
+        What it needs, in words; or why it cannot be.
+    circuit_switches, single_mode_modules
+        Optical circuit switches, and single-mode modules on the links through them, instead of
+        those that the links have without [1].
+    idle_gpus
+        GPUs of the present ones that stand by idle [1].
+    extra_gpus, extra_switches, extra_links
+        What the fabric has to be larger by [1].
+    price, price_complete
+        Base price of network hardware that it takes, the share of idle GPUs in the network
+        included, and whether all of it has one; None where nothing has a price or is needed.
     iteration_time_s
-        Time of an iteration afterwards [s]; None without training.
+        Time of an iteration afterwards [s]; None without training, or where it cannot be.
     """
 
     way: str
     hardware: str
     circuit_switches: int = 0
+    single_mode_modules: int = 0
+    idle_gpus: int = 0
     extra_gpus: int = 0
     extra_switches: int = 0
     extra_links: int = 0
     price: float | None = None
+    price_complete: bool = True
     iteration_time_s: float | None = None
 
 
@@ -69,7 +83,8 @@ def recoveries(
 
     Examples
     --------
-    1,024 GPUs, a fibre from each and one to each rail switch port: 2,048 ports of 136.
+    The fibres of a domain of eight GPUs and of their rail ports take 16 of 136 ports, so that eight
+    of 128 domains meet on a circuit switch.
 
     >>> from netplan.costing.cabling import CABLING_BOOKS
     >>> from netplan.costing.power import POWER_BOOKS
@@ -83,14 +98,14 @@ def recoveries(
     ...     PRICE_BOOKS.load("2026"), POWER_BOOKS.load("2026"), CABLING_BOOKS.load("2026")
     ... )
     >>> found = recoveries(subject, books, SWITCHES.load("palomar"), None)
-    >>> [(way.circuit_switches, way.extra_gpus) for way in found]
-    [(16, 1), (0, 8), (0, 0)]
+    >>> [(way.circuit_switches, way.idle_gpus, way.extra_gpus) for way in found]
+    [(16, 128, 0), (0, 8, 0), (0, 0, 8), (0, 0, 0)]
     """
-    intact = subject.intact
-    intact_s = intact.time_s if intact else None
+    bill = _bill(subject, books)
     found = [
-        _idle_gpu(subject, books.prices, circuit, intact_s),
-        _spare_domain(subject, books, intact_s),
+        _idle_gpus(subject, bill, books.prices, circuit),
+        _idle_domain(subject, bill),
+        _larger_fabric(subject, bill, books),
     ]
     if subject.sizing.hb_size > 1 and subject.fabric.link_count:
         found.append(
@@ -103,34 +118,83 @@ def recoveries(
     return tuple(way for way in found if way is not None)
 
 
-def _idle_gpu(
-    subject: Subject, prices: PriceBook, circuit: SwitchModel, intact_s: float | None
+def _idle_gpus(
+    subject: Subject, bill: Bill | None, prices: PriceBook, circuit: SwitchModel
 ) -> Recovery | None:
-    """An idle GPU of the domain; on separate rails behind circuit switches."""
-    if subject.sizing.hb_size == 1:
+    """An idle GPU in every domain; on separate rails behind circuit switches."""
+    sizing = subject.sizing
+    if sizing.hb_size == 1:
         return None
-    if subject.fabric.network != "rail-only" or not subject.fabric.link_count:
-        return Recovery(
-            way="an idle GPU of the same HB domain takes over",
-            hardware="an idle GPU a domain",
-            extra_gpus=1,
-            iteration_time_s=intact_s,
+    share = Recovery(
+        way="an idle GPU of the same HB domain takes over",
+        hardware="an idle GPU"
+        + (f" in each of {sizing.domains:,} domains" if sizing.domains > 1 else ""),
+        idle_gpus=sizing.domains,
+        price=_share(bill, sizing.domains),
+        price_complete=_complete(bill),
+        iteration_time_s=_time_s(subject.on_fewer_gpus()),
+    )
+    if subject.fabric.network != "rail-only" or sizing.domains == 1 or not subject.fabric.switches:
+        return share
+    return _behind_circuits(subject, share, prices, circuit)
+
+
+def _behind_circuits(
+    subject: Subject, share: Recovery, prices: PriceBook, circuit: SwitchModel
+) -> Recovery:
+    """The same where the idle GPU must be brought onto the rail of the failed one.
+
+    All fibres of a domain's GPUs and of their rail ports meet on one circuit switch, each of the
+    ports of a GPU on one of its own.
+    """
+    sizing, fabric = subject.sizing, subject.fabric
+    way = "an idle GPU of the same HB domain takes over, moved to the rail by circuit switches"
+    fibres = ENDS_OF_A_LINK * sizing.hb_size
+    if fibres > circuit.cages:
+        reason = (
+            f"not possible: {fibres:,} fibres of a domain must meet on one switch, {circuit.name}"
+            f" has {circuit.cages:,} ports"
         )
-    ports = ENDS_OF_A_LINK * subject.fabric.nic_ports
-    switches = ceil_div(ports, circuit.cages)
-    price = prices.price("ocs_port", subject.sizing.speed_gbps)
-    return Recovery(
-        way="an idle GPU of the same HB domain takes over, moved to the rail by circuit switches",
-        hardware=f"an idle GPU a domain, {switches:,} {circuit.name} between GPUs and rails",
+        return Recovery(way=way, hardware=reason)
+    switches = ceil_div(sizing.domains * fabric.ports_per_gpu, circuit.cages // fibres)
+    modules = ENDS_OF_A_LINK * fabric.nic_ports if circuit.form == SINGLE_MODE else 0
+    ports, module = (prices.price(part, sizing.speed_gbps) for part in ("ocs_port", "transceiver"))
+    # A book has one price for all modules: single-mode ones cost more only in place of copper.
+    host = next(group for group in fabric.links if group.name == "host")
+    added = modules if host.medium == "copper" else 0
+    bought = [(switches * circuit.cages, ports), (added, module)]
+    known = [(count, row) for count, row in bought if row is not None and count]
+    sums = [prices.offer(row, count).base * count for count, row in known]
+    return replace(
+        share,
+        way=way,
+        hardware=f"{share.hardware}, {switches:,} {circuit.name} between GPUs and rails"
+        + (f", {modules:,} single-mode modules" if modules else ""),
         circuit_switches=switches,
-        extra_gpus=1,
-        price=switches * circuit.cages * price.base if price else None,
-        iteration_time_s=intact_s,
+        single_mode_modules=modules,
+        price=sum(sums, share.price or 0.0) if sums or share.price else None,
+        price_complete=share.price_complete and all(row for count, row in bought if count),
     )
 
 
-def _spare_domain(subject: Subject, books: BillBooks, intact_s: float | None) -> Recovery | None:
-    """One idle HB domain beside the job's, and the network that it needs."""
+def _idle_domain(subject: Subject, bill: Bill | None) -> Recovery | None:
+    """One of the present HB domains stands by idle."""
+    sizing = subject.sizing
+    if sizing.full_domains < 2:  # noqa: PLR2004 - none is left
+        return None
+    size = sizing.hb_size
+    return Recovery(
+        way="the whole HB domain moves to one of the present ones that stands idle",
+        hardware=f"{_gpus(size)} of the present ones idle",
+        idle_gpus=size,
+        price=_share(bill, size),
+        price_complete=_complete(bill),
+        iteration_time_s=_time_s(subject.at(Option(1, size, 1.0, 1.0))),
+    )
+
+
+def _larger_fabric(subject: Subject, bill: Bill | None, books: BillBooks) -> Recovery | None:
+    """One idle HB domain beside the job's, and the larger network that it needs."""
     size = subject.sizing.hb_size
     if not subject.fabric.tiers:
         return None  # a torus has no free port for one more
@@ -142,20 +206,44 @@ def _spare_domain(subject: Subject, books: BillBooks, intact_s: float | None) ->
     extra = larger.switches - subject.fabric.switches
     links = larger.link_count - subject.fabric.link_count
     tier = f" in {len(larger.tiers)} tiers" if len(larger.tiers) > len(subject.fabric.tiers) else ""
-    more = make_bill(subject.spec, wanted, books, fabric=larger)
-    less = make_bill(subject.spec, subject.sizing, books, fabric=subject.fabric)
+    step = ", the step to the next size" if extra else ", within the present size"
+    more = _bill(subject, books, larger)
+    price = more.capital.base - bill.capital.base if more and bill and more.cost else None
     return Recovery(
         way="the whole HB domain moves to an idle one",
-        hardware=f"a domain of {size:,} idle GPUs, and a network for {wanted.gpus:,} GPUs{tier}:"
-        f" switches {extra:+,}, links {links:+,}",
+        hardware=f"a domain of {_gpus(size, 'idle ')}, and a network for {wanted.gpus:,} GPUs"
+        f"{tier}: switches {extra:+,}, links {links:+,}{step}",
         extra_gpus=size,
         extra_switches=extra,
         extra_links=links,
-        price=None if _lacks(more) else more.capital.base - less.capital.base,
-        iteration_time_s=intact_s,
+        price=price,
+        price_complete=_complete(more),
+        iteration_time_s=_time_s(subject.intact),
     )
 
 
-def _lacks(bill: Bill) -> bool:
-    """Whether anything lacks a price that a spare domain brings with it, its cards included."""
-    return bool(bill.unpriced_apart) or any(line.part == "nic_port" for line in bill.quote.unpriced)
+def _bill(subject: Subject, books: BillBooks, larger: Fabric | None = None) -> Bill | None:
+    """Bill of the fabric, or of a larger one; None where it cannot be wired."""
+    fabric = larger or subject.fabric
+    sizing = replace(subject.sizing, gpus=fabric.sizing.gpus)
+    try:
+        return make_bill(subject.spec, sizing, books, fabric=fabric)
+    except NetplanError:
+        return None  # its price is not the question here
+
+
+def _share(bill: Bill | None, gpus: int) -> float | None:
+    """Share of some GPUs in the network's price; None without one."""
+    return gpus * bill.per_gpu.base if bill and bill.cost else None
+
+
+def _complete(bill: Bill | None) -> bool:
+    return bill is not None and not bill.quote.unpriced
+
+
+def _gpus(count: int, kind: str = "") -> str:
+    return f"{count:,} {kind}GPU{'s' * (count != 1)}"
+
+
+def _time_s(found: SearchResult | None) -> float | None:
+    return found.time_s if found else None

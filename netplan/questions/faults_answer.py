@@ -143,7 +143,8 @@ class FaultsAnswer(Answer):
         ways = [(fabric.name, way) for fabric in self.fabrics for way in fabric.recoveries]
         bought: list[Column[tuple[str, Recovery]]] = [
             *RECOVERIES,
-            column(quantity("price", title=self.currency), "1.price"),
+            column(quantity("price", title=self.currency), "1.price", mark=_lacks_a_price),
+            column("price_complete", "1.price_complete", shown="never"),
             column("iteration_time_s", "1.iteration_time_s"),
         ]
         yield Table("recoveries", bought, ways, "After a failed GPU or port", RECOVERY_LEGEND)
@@ -263,6 +264,11 @@ def _in_part(fabric: FabricFaults) -> tuple[str, str]:
     return ("≥ ", "") if known and not fabric.network_cost_complete else ("", "")
 
 
+def _lacks_a_price(row: tuple[str, Recovery]) -> tuple[str, str]:
+    """Mark of a price of hardware of which parts have none."""
+    return ("", "") if row[1].price is None or row[1].price_complete else ("≥ ", "")
+
+
 def _cell_of(cells: Mapping[tuple[str, str], str], fabric: str, row: str) -> Cell:
     """Text of a row in the column of a fabric."""
     return cells.get((fabric, row))
@@ -354,12 +360,13 @@ LOADS: tuple[Column[tuple[str, TrainingLoads]], ...] = (
     column("detour_bytes", "1.detour_bytes", shown="wide"),
     *columns("lost_bytes", "cut_bytes", of="1", shown="never"),
 )
-MATERIAL = ("circuit_switches", "extra_gpus", "extra_switches", "extra_links")
+MATERIAL = ("circuit_switches", "single_mode_modules", "idle_gpus")
+EXTRA = ("extra_gpus", "extra_switches", "extra_links")
 RECOVERIES: tuple[Column[tuple[str, Recovery]], ...] = (
     FABRIC,
     column("recovery", "1.way"),
     column("hardware", "1.hardware"),
-    *columns(*MATERIAL, of="1", shown="never"),
+    *columns(*MATERIAL, *EXTRA, of="1", shown="never"),
 )
 CAUSES: tuple[Column[tuple[str, CauseShare]], ...] = (
     FABRIC,
@@ -381,7 +388,12 @@ TIME_LEGEND = (
     "none down: chance that no switch is down at a moment.",
 )
 COST_IN_PART = "≥: parts without a price, or a power, are left out."
-RECOVERY_LEGEND = ("An empty price: nothing to buy, or no price in the book for some of it.",)
+RECOVERY_LEGEND = (
+    (
+        "Price: of hardware, and of the share of idle GPUs in the network; -: nothing to buy, or no"
+        " price; ≥: parts without one are left out. iteration: with those GPUs idle from the start."
+    ),
+)
 IMPACT_LEGEND = (
     "down, cut off: GPUs that failed, and live ones whose own port leads nowhere.",
     (

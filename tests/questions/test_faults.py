@@ -106,18 +106,48 @@ def test_headings_name_the_book_that_lends_prices() -> None:
     assert said in bought.text(140)
 
 
-def test_the_three_answers_to_a_failed_gpu(large: FaultsAnswer) -> None:
+def test_the_answers_to_a_failed_gpu(large: FaultsAnswer) -> None:
     clos, rail_only = large.fabrics
-    idle, moved, forwarded = rail_only.recoveries
-    # A fibre from each GPU and one to each switch port: 65,536 ports of 136, 520 USD a port.
-    assert idle.circuit_switches == 482
-    assert idle.price == 482 * 136 * 520
-    assert idle.iteration_time_s == rail_only.iteration_time_s
-    assert clos.recoveries[0].circuit_switches == 0
+    behind, idle, moved, forwarded = rail_only.recoveries
+    # 256 GPUs and 256 rail ports of a domain must meet on one circuit switch.
+    assert "512 fibres of a domain must meet on one switch, palomar has 136" in behind.hardware
+    assert (behind.circuit_switches, behind.price, behind.iteration_time_s) == (0, None, None)
+    # A Clos joins the rails; 128 of 32,768 GPUs stand by, with their share of the network.
+    asked = {"gpus": 32_768, "radix": 128, "fabrics": PAIR, "prices": "2026"}
+    bills = netplan.cost(**asked).bills  # type: ignore[arg-type]
+    assert (clos.recoveries[0].circuit_switches, clos.recoveries[0].idle_gpus) == (0, 128)
+    assert clos.recoveries[0].price == pytest.approx(bills[0].capital.base / 256)
+    assert (clos.recoveries[0].iteration_time_s or 0) > (clos.iteration_time_s or 0)
+    # One of the present domains, as a failed GPU without a spare leaves out one.
+    assert (idle.idle_gpus, idle.extra_gpus) == (256, 0)
+    assert idle.price == pytest.approx(bills[1].capital.base / 128)
+    assert idle.iteration_time_s == single(rail_only, "gpu").iteration_time_s
     # 129 domains do not fit a rail switch of 128 ports: a second tier.
     assert (moved.extra_gpus, moved.extra_switches) == (256, 1280 - 256)
     assert "a network for 33,024 GPUs in 2 tiers: switches +1,024" in moved.hardware
+    assert moved.hardware.endswith("the step to the next size")
     assert forwarded.iteration_time_s == single(rail_only, "nic").iteration_time_s
+
+
+@pytest.mark.parametrize(("gpus", "switches"), [(1024, 16), (4096, 64), (32_768, 512)])
+def test_fibres_of_a_domain_meet_on_one_circuit_switch(gpus: int, switches: int) -> None:
+    """Eight GPUs and eight rail ports: 16 of 136 ports, so that eight domains share a switch."""
+    asked = {"gpus": gpus, "radix": 64, "hb_size": 8, "fabrics": ("rail-only",), "prices": "2026"}
+    found = faults(**asked, years=1, timing=False).fabrics[0].recoveries[0]  # type: ignore[arg-type]
+    assert (found.circuit_switches, found.idle_gpus) == (switches, gpus // 8)
+    assert found.single_mode_modules == 2 * gpus
+    # 520 USD a port, and an eighth of the network.
+    bill = netplan.cost(**asked).bills[0]  # type: ignore[arg-type]
+    assert found.price == pytest.approx(switches * 136 * 520 + bill.capital.base / 8)
+    # `cost` marks the same bill: fibre and racks have no price in the book.
+    assert found.price_complete == (not bill.quote.unpriced)
+
+
+def test_a_network_of_one_domain_needs_no_circuit_switches() -> None:
+    found = faults(
+        gpus=64, radix=64, hb_size=64, fabrics=("rail-only",), years=1, timing=False
+    ).fabrics[0]
+    assert [(one.circuit_switches, one.idle_gpus) for one in found.recoveries] == [(0, 1)]
 
 
 def test_years_agree_with_the_closed_forms(large: FaultsAnswer) -> None:
