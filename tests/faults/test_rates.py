@@ -58,7 +58,10 @@ def test_file_is_sound(path: Path) -> None:
 
 def test_shelf_is_known_to_the_catalog() -> None:
     assert all_shelves()["failures"] is FAILURE_BOOKS
-    assert set(PATHS) == {"2026", "llama-3-54-days", "rsc-1", "rsc-2", "tpu-v4"}
+    assert set(PATHS) == {
+        *("2026", "llama-3-54-days", "rsc-1", "rsc-2", "tpu-v4"),
+        *("crusoe-h200", "b200-73-days", "byterobust"),
+    }
 
 
 def test_readme_names_every_file_and_every_key() -> None:
