@@ -14,6 +14,7 @@ from statistics import mean, variance
 from msgspec import Struct
 
 from netplan.errors import InputError
+from netplan.faults.group_failures import GroupFailures
 from netplan.faults.rates import End, FailureBook, Kind, Unit
 
 COVERAGE = 0.9
@@ -107,9 +108,10 @@ class RateSpread(Struct, frozen=True):
 
 
 class Prediction(Struct, frozen=True):
-    """What the other clusters predict for one: the interval of its failures [1]."""
+    """What the spread of the other clusters predicts for one: an interval of its failures [1]."""
 
     cluster: ClusterCount
+    others: RateSpread
     low: int
     high: int
 
@@ -134,11 +136,11 @@ def leave_one_out(clusters: Sequence[ClusterCount]) -> tuple[Prediction, ...]:
     c 120 0 1604 True
     d 1000 77 132 False
     """
-    return tuple(
-        Prediction(one, *RateSpread.of(others).count_interval(one.accelerator_years))
-        for one in clusters
-        for others in [[other for other in clusters if other is not one]]
-    )
+    found = []
+    for one in clusters:
+        others = RateSpread.of([other for other in clusters if other is not one])
+        found.append(Prediction(one, others, *others.count_interval(one.accelerator_years)))
+    return tuple(found)
 
 
 RECORD_OF_KIND: Mapping[Kind, str] = {
@@ -163,7 +165,11 @@ RECORD_OF_KIND: Mapping[Kind, str] = {
 
 
 def stops_by_record(
-    book: FailureBook, units: Mapping[Unit, int], *, end: End = "base"
+    book: FailureBook,
+    units: Mapping[Unit, int],
+    *,
+    end: End = "base",
+    groups: Sequence[GroupFailures] = (),
 ) -> dict[str, float]:
     """Interruptions of a job by what a record tells apart [1/year].
 
@@ -175,6 +181,8 @@ def stops_by_record(
         Units of the cluster, of :func:`netplan.faults.rates.unit_counts` [1].
     end
         Which end of the ranges counts.
+    groups
+        Groups that fail as a whole, in place of those that the book guesses from the GPUs.
 
     Examples
     --------
@@ -186,10 +194,12 @@ def stops_by_record(
     (236.6, 615.1)
     """
     found: dict[str, float] = {}
+    whole = {kind.row.cause: kind.stops_per_year for kind in groups}
     for row in book.rates:
         name = RECORD_OF_KIND.get(row.kind)
         if name is not None:
-            rate = float(getattr(row.rate_per_year, end))
-            stops = rate * row.interrupts * row.count_in(units)
-            found[name] = found.get(name, 0.0) + stops
+            each = float(getattr(row.rate_per_year, end)) * row.interrupts
+            stops = whole.get(row.cause)
+            found.setdefault(name, 0.0)
+            found[name] += each * row.count_in(units) if stops is None else stops
     return found

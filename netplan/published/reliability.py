@@ -1,19 +1,34 @@
 """Checks of failures: published rates and records, closed forms, and the simulation against them.
 
 Sources: Llama 3 (arXiv:2407.21783), Table 5; RSC (arXiv:2410.21680); ATOP/ZCube (SIGCOMM 2025);
-HPN (SIGCOMM 2024); Daly (2006); Ironwood (Google Cloud, 2025). The seeds are fixed, so that every
-run gives the same verdicts.
+HPN (SIGCOMM 2024); Daly (2006); Ironwood (Google Cloud, 2025); ByteRobust (arXiv:2509.16293); the
+clusters of ``reports/published/clusters.csv``. The seeds are fixed, so that every run gives the
+same verdicts.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
 
+from netplan.errors import CatalogError
 from netplan.faults.checkpoints import Checkpoints, daly_interval_h, exact_time_ratio
+from netplan.faults.clusters import (
+    ClusterCount,
+    RateSpread,
+    leave_one_out,
+    stops_by_record,
+)
 from netplan.faults.forecast import causes_of
 from netplan.faults.outages import Cause, Exposure, Mean, Outages, Repair, simulate_outages
-from netplan.faults.rates import FAILURE_BOOKS, FailureBook, Observed
+from netplan.faults.rates import (
+    FAILURE_BOOKS,
+    FailureBook,
+    Observed,
+    poisson_interval,
+    unit_counts,
+)
 from netplan.faults.reliability import (
     interruptions_per_year,
     mtbf_h,
@@ -22,7 +37,10 @@ from netplan.faults.reliability import (
     service_level,
     units_up,
 )
-from netplan.published.checks import Check, Measured, check, known, stated
+from netplan.published.checks import Check, Measured, check, known, published, stated
+from netplan.topologies.build import build_fabric
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.specs import FABRICS
 from netplan.units import DAYS_PER_YEAR, HOURS_PER_DAY
 
 LLAMA = "Llama 3 (arXiv:2407.21783), Table 5"
@@ -35,6 +53,17 @@ NODE_GPUS = 8
 SEED = 2026
 RUNS, YEARS = 400, 600
 
+LARGEST_FLEET = 10**6
+"""Most GPUs that a fleet of unknown size is tried with [1]."""
+
+FROM_ELSEWHERE = {
+    "network": "rates of links and leaf switches of another fleet (HPN), in which these failed half"
+    " as often",
+    "racks": "20 rack failures a year among 1,800 servers of 2008",
+    "power feeds": "a failure a year among 1,800 servers of 2008",
+}
+"""Causes whose rates in book 2026 are not made of Llama 3's counts, and where they come from."""
+
 # A job as Llama 3's could have been; the paper states neither time.
 WRITE_H, RESTART_H = 10 / 3600, 10 / 60
 
@@ -43,7 +72,10 @@ def reliability_checks() -> Iterator[Check]:
     """All checks, by source."""
     yield from stated(_llama_counts())
     yield from _llama_shares()
+    yield from _llama_by_cause()
     yield from _llama_simulated()
+    yield from _clusters()
+    yield _effective_time()
     yield from stated(_switches_down())
     yield from stated(_research_clusters())
     yield from stated(_daly())
@@ -86,6 +118,89 @@ def _llama_shares() -> Iterator[Check]:
             why = f"{row.events} of {total} are {got} %, and only with this do the shares sum to"
             yield known(f"{cause}: share of interruptions, %", LLAMA, printed, got, f"{why} 100 %")
     yield from stated([("shares that are their counts", f"{agreeing} of {len(rows)}")])
+
+
+def _llama_by_cause() -> Iterator[Check]:
+    """What book 2026 gives for the cluster of the record, cause by cause."""
+    sizing = Sizing(LLAMA_GPUS, 64, NODE_GPUS, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
+    units = unit_counts(build_fabric(FABRICS.load("rail-optimized"), sizing))
+    found = stops_by_record(FAILURE_BOOKS.load("2026").placed(NODE_GPUS), units)
+    seen = stops_by_record(_llama(), {"gpu": LLAMA_GPUS})
+    for cause, a_year in found.items():
+        count = round(seen.get(cause, 0.0) * LLAMA_DAYS / DAYS_PER_YEAR)
+        got = a_year * LLAMA_DAYS / DAYS_PER_YEAR
+        low, high = poisson_interval(count)
+        name = f"{cause}: interruptions by book 2026"
+        interval = f"the count has a 95 % interval of {low:.3g} to {high:.3g}"
+        if low <= got <= high:
+            why = interval if cause in FROM_ELSEWHERE else "the book's rate is made of this count"
+            yield check(name, LLAMA, f"{count}", f"{got:.3g}", why, holds=True)
+        else:
+            a_year_seen = count * DAYS_PER_YEAR / LLAMA_DAYS
+            why = f"{a_year:.0f} a year against {a_year_seen:.0f}, and {interval}"
+            yield known(name, LLAMA, f"{count}", f"{got:.3g}", f"{why}: {FROM_ELSEWHERE[cause]}")
+
+
+def _clusters() -> Iterator[Check]:
+    """The failures of every cluster against what the rates of the others predict."""
+    rows = published("clusters")
+    counts = {
+        row["name"]: ClusterCount(
+            row["name"],
+            int(row["failures"]),
+            int(row["accelerators"]) * float(row["days"]) / DAYS_PER_YEAR,
+        )
+        for row in rows
+        if row["accelerators"]
+    }
+    found = {one.cluster.name: one for one in leave_one_out([*counts.values()])}
+    for row in rows:
+        name = f"{row['name']}: failures, 90 % by the other clusters"
+        if row["name"] not in found:
+            yield _cluster_of_unknown_size(name, row, [*counts.values()])
+            continue
+        one = found[row["name"]]
+        got = f"{one.low} to {one.high}"
+        what = f"{one.cluster.rate_per_year:.3f} per accelerator and year; {row['what']}"
+        if one.holds:
+            yield check(name, row["source"], row["failures"], got, what, holds=True)
+        else:
+            why = f"{what}: the other {len(found) - 1} have {one.others.mean:.3f}"
+            yield known(name, row["source"], row["failures"], got, why)
+
+
+def _cluster_of_unknown_size(name: str, row: dict[str, str], others: list[ClusterCount]) -> Check:
+    """Of which sizes a cluster would have as many failures, where nobody says how large it was."""
+    spread, failures, days = RateSpread.of(others), int(row["failures"]), float(row["days"])
+
+    def interval(gpus: int) -> tuple[int, int]:
+        return spread.count_interval(gpus * days / DAYS_PER_YEAR)
+
+    least = bisect_left(range(LARGEST_FLEET), failures, key=lambda gpus: interval(gpus)[1])
+    most = bisect_right(range(LARGEST_FLEET), failures, key=lambda gpus: interval(gpus)[0]) - 1
+    got = f"on {least:,} to {most:,} GPUs"
+    return known(name, row["source"], row["failures"], got, f"nothing is predicted: {row['what']}")
+
+
+def _effective_time() -> Check:
+    """The share of its time that a job of book ``byterobust`` made use of."""
+    job = FAILURE_BOOKS.load("byterobust").effective_time
+    if job is None:
+        raise CatalogError("failures byterobust: it has lost its effective_time")
+    sizing = Sizing(job.gpus, 64, NODE_GPUS, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
+    units = unit_counts(build_fabric(FABRICS.load("rail-optimized"), sizing))
+    stops = stops_by_record(FAILURE_BOOKS.load("2026").placed(NODE_GPUS), units)
+    between_h = mtbf_h(sum(stops.values()))
+    policy = Checkpoints(daly_interval_h(WRITE_H, between_h), WRITE_H, RESTART_H)
+    got = 100 * exact_time_ratio(policy, between_h)
+    lost_min = 60 * (1 - job.ratio) * between_h
+    why = (
+        f"with rates of 2026, 10 s to write and 10 min to restart, none of them stated; 97 % allow"
+        f" {lost_min:.0f} min an interruption, every {between_h:.1f} h, checkpoints included, which"
+        " machines that stand by warm and checkpoints in memory reach"
+    )
+    name = f"effective time of a job on {job.gpus:,} GPUs, %"
+    return known(name, "ByteRobust (arXiv:2509.16293)", f"{100 * job.ratio:.0f}", f"{got:.1f}", why)
 
 
 @lru_cache(maxsize=1)

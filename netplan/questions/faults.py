@@ -14,6 +14,7 @@ from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.switches import SWITCHES, SwitchModel, require_switch
 from netplan.costing.wiring import Wiring
 from netplan.errors import InputError, NetplanError
+from netplan.faults.clusters import stops_by_record
 from netplan.faults.damage import Damage, find_effects
 from netplan.faults.forecast import (
     SPARED_KINDS,
@@ -54,7 +55,7 @@ from netplan.faults.scenario import read_scenario
 from netplan.performance.search import PlanSearch
 from netplan.performance.setting import Training
 from netplan.questions.cost import Cost
-from netplan.questions.faults_answer import FabricFaults, FaultsAnswer, ScenarioImpact
+from netplan.questions.faults_answer import BesideRecord, FabricFaults, FaultsAnswer, ScenarioImpact
 from netplan.questions.inputs import CatalogReader, require_least
 from netplan.questions.pricing import SwitchQuestion, read_books
 from netplan.questions.question import asks, default_of, optional, several, shared
@@ -74,6 +75,8 @@ MINUTES_PER_HOUR = 60.0
 CIRCUIT_SWITCH = "palomar"
 MAX_DRAWS = 10_000
 MAX_YEARS = 1_000_000
+RECORD = "llama-3-54-days"
+"""Book of one cluster that every forecast is put beside, by cause."""
 UNTIMED = dict.fromkeys(("iteration_time_s", "gpus_used", "plan"))
 COST_ROLES = frozenset({"accelerator", "prices", "fabric"})
 """Roles of the files that a bill reads, of those of a question about failures."""
@@ -91,6 +94,7 @@ class Shared(Struct, frozen=True):
     hall: FloorPlan | None
     options: ForecastOptions
     book: FailureBook
+    record: FailureBook
     books: BillBooks
     switches_per_rack: int
     circuit: SwitchModel
@@ -221,6 +225,7 @@ class Faults(TrainingQuestion[FaultsAnswer], SwitchQuestion[FaultsAnswer]):
             hall=reader.named(FLOOR_PLANS, self.floor_plan),
             options=self._forecast(),
             book=reader.load(FAILURE_BOOKS, self.failures),
+            record=FAILURE_BOOKS.load(RECORD),
             books=books,
             switches_per_rack=self.switches_per_rack or max(1, rack.units // rack.switch_units),
             circuit=reader.load(SWITCHES, CIRCUIT_SWITCH),
@@ -337,11 +342,20 @@ def fabric_faults(
         scenario=scenario,
         singles=singles,
         recoveries=ways,
-        gpus_cut_off_per_year=years[0],
-        forecast=years[1],
+        gpus_cut_off_per_year=years.gpus_cut_off_per_year,
+        forecast=years.forecast,
+        record=years.record,
         network_cost_complete=whole,
-        notes=tuple(_notes(subject, years[1], failing, shared.book)),
+        notes=tuple(_notes(subject, years.forecast, failing, shared.book)),
     )
+
+
+class Years(Struct, frozen=True):
+    """What failures do over the years, and beside the record of one cluster."""
+
+    gpus_cut_off_per_year: float
+    forecast: ReliabilityForecast
+    record: tuple[BesideRecord, ...]
 
 
 def _years(
@@ -351,15 +365,15 @@ def _years(
     *,
     shared: Shared,
     cost_per_year: float | None,
-) -> tuple[float, ReliabilityForecast]:
+) -> Years:
     """GPUs that lose their port in a year, and what failures cost the job over the years."""
     cut_off = {one.kind: one.impact.gpus_cut_off for one in singles}
     # Units whose failure cuts off no GPU are those of designs with several planes.
     survived = frozenset(one for one, kind in KIND_OF_UNIT.items() if cut_off.get(kind) == 0)
-    units = unit_counts(*built)
+    units, book = unit_counts(*built), shared.book.stopping(survived)
     forecast = reliability_forecast(
         built[0],
-        shared.book.stopping(survived),
+        book,
         shared.options,
         cost_per_year=cost_per_year,
         units=units,
@@ -374,7 +388,13 @@ def _years(
         for row in shared.book.rates
         if row.unit != "nic_port"
     )
-    return alone + sum(kind.gpus_cut_off_per_year for kind in failing), forecast
+    in_groups = sum(kind.gpus_cut_off_per_year for kind in failing)
+    stops = stops_by_record(book, units, end=shared.options.end, groups=failing)
+    seen = stops_by_record(shared.record, units)
+    record = tuple(
+        BesideRecord(name, stops.get(name, 0.0), seen.get(name, 0.0)) for name in {**stops, **seen}
+    )
+    return Years(alone + in_groups, forecast, record if book.name != RECORD else ())
 
 
 def _notes(

@@ -53,6 +53,14 @@ class ScenarioImpact(Struct, frozen=True):
     loads: TrainingLoads | None = None
 
 
+class BesideRecord(Struct, frozen=True):
+    """Interruptions of a year by one cause, closed form, and those of a record of one cluster."""
+
+    told_apart: str
+    stops_per_year: float
+    recorded_per_year: float
+
+
 class FabricFaults(Struct, frozen=True):
     """One fabric under failures: without any, those asked for, one of each kind, years of them.
 
@@ -74,6 +82,7 @@ class FabricFaults(Struct, frozen=True):
     recoveries: tuple[Recovery, ...]
     gpus_cut_off_per_year: float
     forecast: ReliabilityForecast
+    record: tuple[BesideRecord, ...]
     network_cost_complete: bool
     notes: tuple[str, ...]
 
@@ -149,6 +158,7 @@ class FaultsAnswer(Answer):
         ]
         yield Table("recoveries", bought, ways, "After a failed GPU or port", RECOVERY_LEGEND)
         yield from self._causes()
+        yield from self._record()
         yield from self._spares()
         yield Notes.of(self._notes(), "all fabrics")
 
@@ -165,9 +175,10 @@ class FaultsAnswer(Answer):
         lent = (f"{book} for {inputs['link_gbps']:g}G" for book in self.lenders)
         prices = " and ".join((str(inputs["prices"]), *lent))
         books = f"rates {inputs['failures']} ({inputs['rates']}), prices {prices}"
+        model = f" {inputs['switch']}" if inputs["switch"] else ""
         return Heading(
-            f"Failures on {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}: switches"
-            f" of {inputs['radix']} ports",
+            f"Failures on {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}:"
+            f" switches{model} of {inputs['radix']} ports",
             (f"{books}, seed {inputs['seed']}{trained}", *replaced_lines(inputs, self.currency)),
         )
 
@@ -221,6 +232,19 @@ class FaultsAnswer(Answer):
         )
         yield Table("causes", CAUSES, rows, only="programs")
 
+    def _record(self) -> Iterator[Table[Any]]:
+        """Interruptions by cause beside those of Llama 3's record, one column a fabric."""
+        rows = [(one.name, cause) for one in self.fabrics for cause in one.record]
+        cells = {(name, one.told_apart): f"{one.stops_per_year:,.1f}" for name, one in rows}
+        cells |= {(RECORD, one.told_apart): f"{one.recorded_per_year:,.1f}" for _, one in rows}
+        shown = list(dict.fromkeys(one.told_apart for _, one in rows))
+        if shown:
+            title = "By cause, beside Llama 3's record for as many GPUs (stops a year)"
+            yield self._by_fabric(
+                "told_apart", shown, cells, title, legend=(RECORD_LEGEND,), beside=(RECORD,)
+            )
+        yield Table("record", BESIDE, rows, only="programs")
+
     def _spares(self) -> Iterator[Table[Any]]:
         """Spares by kind of part, one column a fabric."""
         rows = [(one.name, kind) for one in self.fabrics for kind in one.forecast.spares]
@@ -240,9 +264,10 @@ class FaultsAnswer(Answer):
         title: str,
         *,
         legend: tuple[str, ...] = (),
+        beside: tuple[str, ...] = (),
     ) -> Table[str]:
-        """Texts of rows, one column a fabric."""
-        names = [fabric.name for fabric in self.fabrics]
+        """Texts of rows, one column a fabric, and others beside."""
+        names = [*(fabric.name for fabric in self.fabrics), *beside]
         shown: list[Column[str]] = [column(first, str, form="text")]
         shown += [
             column(name, partial(_cell_of, cells, name), title=name, form="text") for name in names
@@ -371,6 +396,16 @@ RECOVERIES: tuple[Column[tuple[str, Recovery]], ...] = (
 CAUSES: tuple[Column[tuple[str, CauseShare]], ...] = (
     FABRIC,
     *columns("cause", "failures_per_year", "interruptions_per_year", "half_width", of="1"),
+)
+RECORD = "Llama 3"
+RECORD_LEGEND = (
+    "Closed form. Llama 3: arXiv:2407.21783, Table 5, 54 days of 16,384 GPUs, scaled; book 2026 has"
+    " its rates of GPUs, memory, cards, servers, maintenance and software from there, those of the"
+    " network, racks and feeds from elsewhere."
+)
+BESIDE: tuple[Column[tuple[str, BesideRecord]], ...] = (
+    FABRIC,
+    *columns("told_apart", "stops_per_year", "recorded_per_year", of="1"),
 )
 SPARES: tuple[Column[tuple[str, Spares]], ...] = (
     FABRIC,
