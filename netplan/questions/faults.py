@@ -17,6 +17,7 @@ from netplan.errors import InputError, NetplanError
 from netplan.faults.clusters import stops_by_record
 from netplan.faults.damage import Damage, find_effects
 from netplan.faults.forecast import (
+    NETWORK_KINDS,
     SPARED_KINDS,
     CheckpointPolicy,
     ForecastOptions,
@@ -322,13 +323,8 @@ def fabric_faults(
     groups = question.risk_groups(subject.graph, shared)
     singles, scenario = _failures(subject, Inventory(subject.graph, groups), question)
     # With forwarding one GPU has no port of its own.
-    forwarding = next((one.impact for one in singles if one.kind == "nic"), None)
-    ways = recoveries(
-        subject,
-        shared.books,
-        shared.circuit,
-        forwarding.iteration_time_s if forwarding else None,
-    )
+    forwarding_s = next((one.impact.iteration_time_s for one in singles if one.kind == "nic"), None)
+    ways = recoveries(subject, shared.books, shared.circuit, forwarding_s)
     failing = group_failures(subject.graph, groups, shared.book, end=question.rates)
     cost, whole = question.yearly_cost(name, spec, shared.sizing.hb_size)
     years = _years((fabric, wiring), singles, failing, shared=shared, cost_per_year=cost)
@@ -370,6 +366,8 @@ def _years(
     cut_off = {one.kind: one.impact.gpus_cut_off for one in singles}
     # Units whose failure cuts off no GPU are those of designs with several planes.
     survived = frozenset(one for one, kind in KIND_OF_UNIT.items() if cut_off.get(kind) == 0)
+    if built[0].sizing.domains == 1:  # a job inside one HB domain needs no network
+        survived |= {row.unit for row in shared.book.rates if row.kind in NETWORK_KINDS}
     units, book = unit_counts(*built), shared.book.stopping(survived)
     forecast = reliability_forecast(
         built[0],
