@@ -114,10 +114,10 @@ def _link_kind(group: str) -> LinkKind:
 
     Examples
     --------
-    >>> [_link_kind(name) for name in ("host", "leaf-spine", "spine-core", "ring 2 copper")]
+    >>> [_link_kind(name) for name in ("host", "leaf-spine", "spine-core", "mesh 2")]
     ['host', 'leaf-spine', 'upper', 'ring']
     """
-    if group.startswith("ring"):
+    if group.startswith(("ring", "mesh")):
         return "ring"
     if group.startswith("level"):
         return "host"  # in a BCube every level of switches takes ports of the GPUs

@@ -12,7 +12,7 @@ An HB domain therefore acts as one node, and two things can go wrong:
          of a BCube remains whole) this cannot happen. Where there is one only, the parts that its
          failure leaves are listed, and HB domains must join them.
 
-GPUs of a BCube forward between its levels. Tori have no switches.
+GPUs of a BCube forward between its levels. Tori and products have no switches.
 """
 
 import numpy as np
@@ -114,7 +114,7 @@ def _leaf_of(spec: FabricSpec, fabric: Fabric, gpu: Ints) -> Ints:
             return gpu // dragonfly_shape(spec, sizing).hosts_per_switch
         case "bcube":
             return gpu // bcube_ports(spec, sizing)
-        case "torus":
+        case "torus" | "product":
             return gpu  # no switches: never asked
 
 

@@ -478,15 +478,18 @@ def _probe(specs: Sequence[FabricSpec], sizing: Sizing, search: PlanSearch) -> P
     known = {spec.name: spec for spec in specs}
 
     def probe(name: str, limit_s: float) -> float | None:
+        fabric = build_fabric(known[name], sizing)
+        domain, network = fabric.levels[:1], fabric.levels[1:]
+
         def time_s(times: float) -> float:
-            rate = times * sizing.network_bytes_per_s
-            fabric = build_fabric(known[name], replace(sizing, network_bytes_per_s=rate))
-            found = search.on(fabric.levels)
+            faster = (
+                replace(one, link_bytes_per_s=times * one.link_bytes_per_s) for one in network
+            )
+            found = search.on((*domain, *faster))
             return found.time_s if isinstance(found, SearchResult) else inf
 
         times = bandwidth_needed(time_s, limit_s)
-        whole = build_fabric(known[name], sizing).gpu_bytes_per_s
-        return None if times is None else times * whole
+        return None if times is None else times * fabric.gpu_bytes_per_s
 
     return probe
 

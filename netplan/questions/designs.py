@@ -18,7 +18,7 @@ from netplan.questions.inputs import Ports, sizing_on
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.specs import OVERSUBSCRIBED, FabricSpec
+from netplan.topologies.specs import OVERSUBSCRIBED, SWITCHLESS, FabricSpec
 from netplan.workloads.accelerators import Accelerator
 
 Objective = Literal["cost", "power"]
@@ -124,7 +124,7 @@ class Axes(Struct, frozen=True):
             own = spec.hb_size
             sizes = self.hb_sizes if own is None else (min(own, gpus),)
             for size in sizes:
-                for switch in self.switches[:1] if spec.family == "torus" else self.switches:
+                for switch in self.switches[:1] if spec.family in SWITCHLESS else self.switches:
                     for ratio in self._ratios(spec):
                         yield Choice(spec, size, switch, ratio)
 

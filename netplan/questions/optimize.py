@@ -195,7 +195,7 @@ def _specs(
     if fabrics:
         return tuple(reader.load(FABRICS, name) for name in dict.fromkeys(fabrics)), ()
     every = [reader.load(FABRICS, name) for name in FABRICS.paths(reader.roots)]
-    known = [spec for spec in every if spec.even_pods]  # others only where they are named
+    known = [spec for spec in every if not spec.only_named]
     known.sort(key=lambda spec: (bool(spec.accelerators), *_place(spec.name)))
     apart = [
         spec

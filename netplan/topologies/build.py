@@ -6,15 +6,18 @@ from netplan.records import replace
 from netplan.topologies.bcube import build_bcube
 from netplan.topologies.dragonfly import build_dragonfly
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.specs import OVERSUBSCRIBED, FabricSpec
+from netplan.topologies.product import build_product, product_ports
+from netplan.topologies.specs import OVERSUBSCRIBED, SWITCHLESS, FabricSpec
 from netplan.topologies.switched import build_clos, build_rail_only, build_scalable_units
 from netplan.topologies.torus import build_torus, torus_ports
+from netplan.units import si
 
 BUILDERS: dict[str, Callable[[FabricSpec, Sizing], Fabric]] = {
     "clos": build_clos,
     "rail-only": build_rail_only,
     "scalable-units": build_scalable_units,
     "torus": build_torus,
+    "product": build_product,
     "dragonfly": build_dragonfly,
     "bcube": build_bcube,
 }
@@ -23,8 +26,8 @@ BUILDERS: dict[str, Callable[[FabricSpec, Sizing], Fabric]] = {
 def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
     """Size a fabric: its counts, its levels and what to know about them.
 
-    The spec's own HB domain, if it has one, replaces the sizing's, and links of a direct fabric
-    share the rate of one port where the sizing says so (:func:`shared_rate`).
+    The spec's own HB domain and rates, if it has any, replace the sizing's. Links of a direct
+    fabric share the rate of one port where the sizing says so (:func:`shared_rate`).
 
     Raises
     ------
@@ -51,7 +54,13 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
             f"Oversubscription {ratio:g}:1 does not apply: only Clos and rail-only networks have"
             " leaves to thin out."
         )
-    sizing = shared_rate(spec, sizing)
+    own = own_rates(spec, sizing)
+    if (own.speed_gbps, own.hb_bytes_per_s) != (sizing.speed_gbps, sizing.hb_bytes_per_s):
+        notes.append(
+            f"Links run at the design's own rates: {own.speed_gbps:,.4g} Gb/s each, and inside HB"
+            f" domains {si(own.hb_bytes_per_s, 'B/s')} a GPU."
+        )
+    sizing = shared_rate(spec, own)
     fabric = BUILDERS[spec.family](spec, sizing)
     spare = sizing.gpus - sizing.full_domains * sizing.hb_size
     if spare:
@@ -74,6 +83,27 @@ def _inexact(fabric: Fabric) -> str:
     return f"Sizes do not divide evenly: {more}."
 
 
+def own_rates(spec: FabricSpec, sizing: Sizing) -> Sizing:
+    """Sizing with the rates of the design's own links, of which each has all of its rate.
+
+    Examples
+    --------
+    A ring has two links a GPU.
+
+    >>> from netplan.topologies.specs import FABRICS
+    >>> own = own_rates(FABRICS.load("ring-8-mesh-16"), Sizing(128, 64, 8, 300e9, 25e9))
+    >>> own.hb_bytes_per_s, own.network_bytes_per_s
+    (1200000000000.0, 25000000000.0)
+    """
+    if spec.hb_link_bytes_per_s is not None:
+        ports = max(1, spec.hb_ports(sizing.hb_size))
+        sizing = replace(sizing, hb_bytes_per_s=ports * spec.hb_link_bytes_per_s)
+    if spec.link_bytes_per_s is not None:
+        rate = spec.planes * spec.link_bytes_per_s
+        sizing = replace(sizing, network_bytes_per_s=rate, shared_port=False)
+    return sizing
+
+
 def shared_rate(spec: FabricSpec, sizing: Sizing) -> Sizing:
     """Sizing with the rate of one link, where the links of a GPU share the rate of one port.
 
@@ -93,8 +123,9 @@ def shared_rate(spec: FabricSpec, sizing: Sizing) -> Sizing:
     if not sizing.shared_port:
         return sizing
     links, ports = 1, 1
-    if spec.family == "torus":
-        links, ports = torus_ports(spec, sizing), max(1, sizing.chip_ports)
+    if spec.family in SWITCHLESS:
+        count = torus_ports if spec.family == "torus" else product_ports
+        links, ports = count(spec, sizing), max(1, sizing.chip_ports)
     elif spec.family == "bcube":
         links = spec.dimensions
     rate = sizing.network_bytes_per_s * min(1, ports / max(1, links))

@@ -11,6 +11,7 @@ from itertools import pairwise
 from markupsafe import Markup
 from msgspec import Struct
 
+from netplan.levels import Level
 from netplan.reports.escape import TIMES, plain, short
 from netplan.topologies.fabric import Fabric, LinkGroup, SwitchTier
 from netplan.topologies.floor_plan import SwitchRacks
@@ -101,19 +102,24 @@ def _tier(fabric: Fabric, tier: SwitchTier) -> _Row:
 def _gpus(fabric: Fabric) -> _Row:
     """Row of HB domains, or of GPUs where a domain holds one."""
     sizing = fabric.sizing
-    rings = [f"{level.size}" for level in fabric.levels if level.kind == "ring"]
-    torus = "torus of " + f" {TIMES} ".join(rings) if rings else ""
+    joined = _joined_by(fabric.levels[1:]) if fabric.network == "direct" else ""
     if sizing.hb_size == 1:
-        return _Row(
-            "", sizing.gpus, "GPU", f"{sizing.gpus:,} {TIMES} GPU", torus or "no HB domains"
-        )
+        detail = joined or "no HB domains"
+        return _Row("", sizing.gpus, "GPU", f"{sizing.gpus:,} {TIMES} GPU", detail)
     return _Row(
         name="",
         count=sizing.domains,
         one="domain",
         label=f"{sizing.domains:,} {TIMES} HB domain",
-        detail=torus or f"{sizing.hb_size:,} GPUs each, {sizing.gpus:,} in all",
+        detail=joined or f"{sizing.hb_size:,} GPUs each, {sizing.gpus:,} in all",
     )
+
+
+def _joined_by(axes: Sequence[Level]) -> str:
+    """What direct links make of domains or GPUs: a torus, or a product of rings and meshes."""
+    if any(axis.kind == "mesh" for axis in axes):
+        return f" {TIMES} ".join(f"{axis.kind} of {axis.size:,}" for axis in axes)
+    return "torus of " + f" {TIMES} ".join(f"{axis.size}" for axis in axes) if axes else ""
 
 
 def _ends(fabric: Fabric, group: LinkGroup) -> tuple[str, str] | None:
@@ -150,7 +156,7 @@ def _loops(groups: Sequence[LinkGroup], centres: Sequence[float], y: float) -> I
         yield _arc(x1 + 8, x2 - 8, y, 11, f"wire {groups[0].medium}")
     if groups[0].name.startswith("ring"):
         yield _arc(centres[0], centres[-1], y, 34, f"wire {groups[-1].medium}")
-    elif len(groups) > 1:
+    elif len(groups) > 1 or groups[0].name.startswith("mesh"):
         for x1, x2 in zip(centres, centres[2:], strict=False):
             yield _arc(x1, x2, y, 28, f"wire {groups[-1].medium}")
 

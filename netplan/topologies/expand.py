@@ -1,6 +1,6 @@
 """From a fabric spec to its graph: every node, port and link, in agreement with the counts.
 
-Links inside HB domains stand here, since all families share them: NVSwitch planes, direct meshes,
+Links inside HB domains stand here, since all families share them: NVSwitch planes, rings, meshes,
 and DGX-1's hybrid cube mesh. An HB switch joins all GPUs of its domain. A domain may have several
 (``hb_planes``): every GPU has one link to each, as in the NVL72 rack, where 18 switch chips face 18
 NVLink ports of each GPU. The bandwidth of a GPU is shared evenly by its links. On a GPU the ports
@@ -18,6 +18,7 @@ from netplan.topologies.build import build_fabric
 from netplan.topologies.dragonfly import wire_dragonfly
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.graph import GPU, HB_SWITCH, INSIDE, MAX_LINKS, FabricGraph
+from netplan.topologies.product import direct_links, wire_product
 from netplan.topologies.specs import FabricSpec
 from netplan.topologies.switched import wire_any_to_any, wire_rail_only
 from netplan.topologies.torus import wire_torus
@@ -32,21 +33,10 @@ HYBRID_CUBE_MESH = (
 Six links a GPU, some pairs doubled, some not joined at all (Li et al., Evaluating Modern GPU
 Interconnect, IEEE TPDS 31, 2020, arXiv:1903.04611)."""
 
-HYBRID_LINKS_PER_GPU = 6
-
-
-def domain_ports(spec: FabricSpec, sizing: Sizing) -> int:
-    """Ports of a GPU that its HB domain takes; its network ports come after them [1]."""
-    if sizing.hb_size == 1:
-        return 0
-    if spec.hb_kind == "switch":
-        return spec.hb_planes
-    return HYBRID_LINKS_PER_GPU if spec.hb_scheme else sizing.hb_size - 1
-
 
 def domain_link_count(spec: FabricSpec, sizing: Sizing) -> int:
     """Links of all HB domains when all are full, an upper limit for the last one partly filled."""
-    ends = domain_ports(spec, sizing) * sizing.domains * sizing.hb_size
+    ends = spec.hb_ports(sizing.hb_size) * sizing.domains * sizing.hb_size
     return ends if spec.hb_kind == "switch" else ends // 2
 
 
@@ -55,11 +45,11 @@ def wire_domains(spec: FabricSpec, sizing: Sizing) -> Wired:
 
     Links to switches are ordered by GPU, then plane; direct links by domain, then pair.
     """
-    ports = domain_ports(spec, sizing)
+    ports = spec.hb_ports(sizing.hb_size)
     if ports == 0:
         return Wired()
     rate = sizing.hb_bytes_per_s / ports
-    if spec.hb_kind == "mesh":
+    if spec.hb_kind != "switch":
         return Wired(links=(_direct(spec, sizing, rate),))
     gpu = np.repeat(np.arange(sizing.gpus, dtype=np.int32), ports)
     plane = np.tile(np.arange(ports, dtype=np.int32), sizing.gpus)
@@ -74,7 +64,7 @@ def _direct(spec: FabricSpec, sizing: Sizing, rate: float) -> Links:
     first, second, first_port, second_port = _pattern(spec, sizing.hb_size)
     base = np.arange(0, sizing.domains * sizing.hb_size, sizing.hb_size, dtype=np.int32)
     source, target = (np.add.outer(base, end).ravel() for end in (first, second))
-    there = target < sizing.gpus  # the second GPU of a pair has the higher number
+    there = (source < sizing.gpus) & (target < sizing.gpus)
     source_port, target_port = (
         np.add.outer(0 * base, port).ravel() for port in (first_port, second_port)
     )
@@ -85,8 +75,7 @@ def _direct(spec: FabricSpec, sizing: Sizing, rate: float) -> Links:
 def _pattern(spec: FabricSpec, size: int) -> tuple[AnyInts, AnyInts, AnyInts, AnyInts]:
     """Direct links of one domain: first and second GPU, and the ports they use."""
     if not spec.hb_scheme:
-        first, second = (half.astype(np.int32) for half in np.triu_indices(size, 1))
-        return first, second, second - 1, first
+        return direct_links(spec.hb_kind, size)
     table = np.array(HYBRID_CUBE_MESH, np.int32)
     first, second = (np.repeat(table[:, end], table[:, 2]) for end in (0, 1))
     ends = np.stack((first, second), axis=1).ravel()
@@ -133,7 +122,7 @@ def expand(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
 
 def _wire_network(spec: FabricSpec, fabric: Fabric, first: int) -> Wired:
     """Wire what joins the HB domains; its switches are numbered from ``first`` on."""
-    port = domain_ports(spec, fabric.sizing)
+    port = spec.hb_ports(fabric.sizing.hb_size)
     match spec.family:
         case "clos" | "scalable-units":
             return wire_any_to_any(spec, fabric, first, port)
@@ -141,6 +130,8 @@ def _wire_network(spec: FabricSpec, fabric: Fabric, first: int) -> Wired:
             return wire_rail_only(spec, fabric, first, port)
         case "torus":
             return wire_torus(spec, fabric, port)
+        case "product":
+            return wire_product(fabric, port)
         case "dragonfly":
             return wire_dragonfly(spec, fabric, first, port)
         case "bcube":

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from netplan.errors import InputError
 from netplan.levels import Level, Tier
+from netplan.records import replace
 from netplan.topologies.clos import ClosCounts, ceil_div, check_radix
 from netplan.topologies.specs import FabricSpec, Medium
 from netplan.units import gbps
@@ -196,14 +197,11 @@ class Fabric(Struct, frozen=True):
 
 def hb_level(spec: FabricSpec, sizing: Sizing) -> Level:
     """Level of the HB domain: a non-blocking switch, or direct links that share the bandwidth."""
-    size = sizing.hb_size
-    shared = size - 1 if spec.hb_kind == "mesh" and size > 1 else 1
-    return Level(
-        spec.hb_kind,
-        size,
-        sizing.hb_bytes_per_s / shared,
-        step_latency_s=sizing.hb_latency_s,
+    whole = Level(
+        spec.hb_kind, sizing.hb_size, sizing.hb_bytes_per_s, step_latency_s=sizing.hb_latency_s
     )
+    shared = max(1, whole.links_per_gpu)
+    return replace(whole, link_bytes_per_s=sizing.hb_bytes_per_s / shared)
 
 
 def port_words(sizing: Sizing, ports: int) -> str:

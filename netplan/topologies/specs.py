@@ -6,14 +6,26 @@ from typing import Annotated, Literal, get_args
 from msgspec import Meta
 
 from netplan.catalog import Record, Shelf
-from netplan.records import NonNegativeInt, PositiveInt
+from netplan.records import Entry, NonNegativeInt, PositiveFloat, PositiveInt
 
-Family = Literal["clos", "rail-only", "scalable-units", "torus", "dragonfly", "bcube"]
+Family = Literal["clos", "rail-only", "scalable-units", "torus", "product", "dragonfly", "bcube"]
 Medium = Literal["optical", "copper"]
 Arrangement = Literal["absolute", "relative", "circulant"]
-HYBRID_SIZE = 8
+HYBRID_SIZE, HYBRID_LINKS_PER_GPU = 8, 6
 OVERSUBSCRIBED = ("clos", "rail-only")
 """Families whose leaves may have more ports down than up."""
+SWITCHLESS = ("torus", "product")
+"""Families whose links lead from GPU to GPU."""
+
+
+class Axis(Entry, frozen=True, kw_only=True):
+    """One dimension of a product of HB domains: neighbours in a ring, or each with each.
+
+    One axis may have no size: it takes what the others leave.
+    """
+
+    kind: Literal["ring", "mesh"]
+    size: PositiveInt | None = None
 
 
 class FabricSpec(Record, frozen=True, kw_only=True):
@@ -21,16 +33,20 @@ class FabricSpec(Record, frozen=True, kw_only=True):
 
     Every fabric joins HB domains: ``hb_kind`` and ``hb_size`` say how the GPUs of one domain are
     joined and how many they are; without ``hb_size`` the accelerator's own domain stands.
+    ``hb_link_bytes_per_s`` and ``link_bytes_per_s`` are the rates of one link inside the domains
+    and between them, one direction [B/s]; without them those of the accelerator stand.
     ``hb_planes`` is the number of switches that share a domain, ``hb_scheme`` a named wiring of
     direct links. ``accelerators`` are those that a product is built with; for a design that is none
     they are left out. What joins the domains is the ``family``, with the keys of that family.
     """
 
     family: Family
-    hb_kind: Literal["switch", "mesh"] = "switch"
+    hb_kind: Literal["switch", "ring", "mesh"] = "switch"
     hb_size: PositiveInt | None = None
     hb_planes: PositiveInt = 1
     hb_scheme: Literal["hybrid-cube-mesh"] | None = None
+    hb_link_bytes_per_s: PositiveFloat | None = None
+    link_bytes_per_s: PositiveFloat | None = None
     accelerators: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -46,6 +62,9 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     sizes: tuple[PositiveInt, ...] | None = None
     copper_block: NonNegativeInt = 0
     wraparound: bool = True
+
+    # product
+    axes: tuple[Axis, ...] = ()
 
     # dragonfly; all absent: balanced for the radix (a = 2p = 2h)
     hosts_per_switch: PositiveInt | None = None
@@ -75,12 +94,31 @@ class FabricSpec(Record, frozen=True, kw_only=True):
             raise ValueError("hb_planes counts HB switches: it needs hb_kind: switch")
         if self.planes > 1 and self.family != "clos":
             raise ValueError("planes are whole Clos networks: they need family: clos")
+        if (self.family == "product") != bool(self.axes):
+            raise ValueError("family: product needs axes, and axes need family: product")
+        if sum(axis.size is None for axis in self.axes) > 1:
+            raise ValueError("axes: at most one takes the size that the others leave, got more")
         shape = (self.hosts_per_switch, self.switches_per_group, self.global_links_per_switch)
         if (self.groups or self.links_per_pair) and None in shape:
             raise ValueError(
                 "groups and links_per_pair need hosts_per_switch, switches_per_group and"
                 " global_links_per_switch"
             )
+
+    def hb_ports(self, hb_size: int) -> int:
+        """Ports of a GPU that an HB domain of this size takes; those of the network follow [1]."""
+        if hb_size == 1:
+            return 0
+        if self.hb_kind == "switch":
+            return self.hb_planes
+        if self.hb_scheme:
+            return HYBRID_LINKS_PER_GPU
+        return hb_size - 1 if self.hb_kind == "mesh" else min(2, hb_size - 1)
+
+    @property
+    def only_named(self) -> bool:
+        """Whether sets of all fabrics leave it out: it stands in only where it is named."""
+        return not self.even_pods or self.family == "product"
 
     def built_with(self, accelerator: str) -> tuple[str, ...]:
         """Accelerators of a product, where this is none of them: nothing recommends it then."""

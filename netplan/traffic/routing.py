@@ -31,6 +31,7 @@ from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
 from netplan.traffic.routing_torus import RING, torus_loads
 
 HB_GROUP = "hb"
+MESH = "mesh "
 
 
 def has_domains(graph: FabricGraph) -> bool:
@@ -169,7 +170,8 @@ def _own_routing(graph: FabricGraph) -> Routing:
     """Routing that a fabric is built for, by the names of its link groups."""
     if {LOCAL, GLOBAL} & set(graph.group_names):
         return "minimal"
-    if any(name.startswith(RING) for name in graph.group_names):
+    direct = [name for name in graph.group_names if name.startswith((RING, MESH))]
+    if direct and all(name.startswith(RING) for name in direct):
         return "dimension-order"
     return "ecmp"
 

@@ -74,7 +74,7 @@ def brute_force(  # noqa: PLR0913 - the question
     found: dict[Key, tuple[float, float]] = {}
     for name, size, radix, ratio in product(FABRICS.paths(), hb_sizes, radices, RATIOS):
         spec = FABRICS.load(name)
-        if spec.hb_size not in (None, *hb_sizes) or not spec.even_pods:
+        if spec.hb_size not in (None, *hb_sizes) or spec.only_named:
             continue
         sizing = sizing_on(on, gpus=gpus, radix=radix, hb_size=size, oversubscription=ratio)
         try:

@@ -83,7 +83,9 @@ TRAINED = {
 def pool(gpus: int) -> tuple[Levels, ...]:
     """Levels of all fabrics, some of which no plan fills."""
     levels: dict[Levels, None] = {}
-    names = [name for name in FABRICS.paths() if name not in ("bcube", "frontier")]
+    names = [
+        name for name in FABRICS.paths() if name not in ("bcube", "frontier", "ring-8-mesh-16")
+    ]
     for name in names:
         for hb_size in (1, 8, 24):
             for ratio in (1.0, 3.0):

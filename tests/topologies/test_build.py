@@ -12,7 +12,8 @@ from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
 
-NAMES = tuple(name for name in FABRICS.paths() if name != "bcube")  # it exists in few sizes
+FEW_SIZES = ("bcube", "product")
+NAMES = tuple(name for name in FABRICS.paths() if FABRICS.load(name).family not in FEW_SIZES)
 
 
 def build(name: str, gpus: int, radix: int, hb_size: int, ratio: float | None = None) -> Fabric:
