@@ -1,7 +1,8 @@
 """What a check is: one published number, netplan's own, and the verdict."""
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from math import isclose
 from typing import Literal
 
 from msgspec import Struct
@@ -66,26 +67,34 @@ def published(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def stated(values: Iterable[Measured]) -> Iterator[Check]:
-    """Values against what the papers state of them in ``reports/published/statements.csv``.
+def stated(values: Iterable[Measured], table: str = "statements") -> Iterator[Check]:
+    """Values against what the papers state of them in a table of ``reports/published``.
 
-    A row gives a number as printed, or the limits between which a range or an order of magnitude
-    holds; one with ``known`` is known not to reproduce.
+    A row gives a number as printed, a number and a relative tolerance, or the limits between which
+    a range or an order of magnitude holds; one with ``known`` is known not to reproduce.
 
     Examples
     --------
     >>> [(check.expected, check.verdict) for check in stated([("taper, %", 57.02)])]
     [('57', 'pass')]
     """
-    rows = {row["name"]: row for row in published("statements")}
+    rows = {row["name"]: row for row in published(table)}
     for name, value in values:
         row = rows[name]
-        digits = len(row["expected"].partition(".")[2])
-        style = row["format"] or (".3g" if row["low"] else f".{digits}f")
-        got = value if isinstance(value, str) else format(value, style)
+        got = value if isinstance(value, str) else format(value, _style(row))
         holds = got == row["expected"]
         if row["low"]:
             holds = float(row["low"]) <= float(value) <= float(row["high"])
+        elif row.get("tolerance"):
+            holds = isclose(float(value), float(row["expected"]), rel_tol=float(row["tolerance"]))
         verdict: Verdict = "pass" if holds else "known" if row["known"] else "fail"
         reason = "" if holds and row["known"] else row["reason"]
         yield Check(name, row["source"], row["expected"], got, verdict, reason)
+
+
+def _style(row: Mapping[str, str]) -> str:
+    """How a value is written: as its row says, or with the digits that are printed."""
+    if row.get("format"):
+        return row["format"]
+    digits, exponent, _ = row["expected"].partition(".")[2].partition("e")
+    return ".3g" if row["low"] else f".{len(digits)}{exponent or 'f'}"

@@ -28,9 +28,10 @@ from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.families import WORKLOADS
+from netplan.workloads.technologies import LINKS, MEMORIES
 
 ORDER: tuple[Shelf[Any], ...] = (
-    *(WORKLOADS, ACCELERATORS, ITERATION_MODELS),
+    *(WORKLOADS, ACCELERATORS, MEMORIES, LINKS, ITERATION_MODELS),
     *(FABRICS, DESIGNS, FLOOR_PLANS, SITE_NETWORKS, SWITCHES),
     *(CABLING_BOOKS, PRICE_BOOKS, POWER_BOOKS, ECONOMICS_BOOKS, FAILURE_BOOKS, REPORTS),
 )

@@ -6,8 +6,12 @@ from pathlib import Path
 import pytest
 
 from netplan.catalog import check_file, shipped_root
+from netplan.costing.dfmodel import die_power_w
+from netplan.performance.tiles import ComputeTiles
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
+from netplan.workloads.families import WORKLOADS
 from netplan.workloads.models import MODELS, Model
+from netplan.workloads.technologies import LINKS, MEMORIES
 
 MODEL_NAMES = (
     "gpt-22b",
@@ -30,7 +34,7 @@ ACCELERATOR_NAMES = (
     "b200",
     "tpu-v4",
 )
-FILES = (*MODELS.paths().values(), *ACCELERATORS.paths().values())
+FILES = (*WORKLOADS.paths().values(), *ACCELERATORS.paths().values())
 README = (shipped_root() / "traffic" / "README.md").read_text(encoding="utf-8")
 
 
@@ -59,13 +63,13 @@ def llama_parameters(model: Model) -> int:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_file_is_sound(path: Path) -> None:
-    shelf = MODELS if path.parent.name == "models" else ACCELERATORS
+    shelf = WORKLOADS if path.parent.name == "models" else ACCELERATORS
     assert check_file(shelf, path) is None
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_record_names_a_public_source_and_its_date(path: Path) -> None:
-    shelf = MODELS if path.parent.name == "models" else ACCELERATORS
+    shelf = WORKLOADS if path.parent.name == "models" else ACCELERATORS
     record = shelf.load(path.stem)
     assert re.search(r"arXiv:\d{4}\.\d{5}|NVIDIA", record.source)
     assert re.fullmatch(r"20\d\d(-[01]\d)?", record.date)
@@ -78,7 +82,7 @@ def test_shelves_hold_what_users_are_told() -> None:
 
 def test_readme_names_every_file_and_every_key() -> None:
     shared = {"name", "title", "source", "date", "notes"}
-    names = {*MODELS.paths(), *ACCELERATORS.paths()}
+    names = {*WORKLOADS.paths(), *ACCELERATORS.paths(), *MEMORIES.paths(), *LINKS.paths()}
     keys = {*Model.__struct_fields__, *Accelerator.__struct_fields__} | shared
     assert [word for word in sorted(names | keys) if f"`{word}`" not in README] == []
 
@@ -250,10 +254,60 @@ def test_tpu_is_a_torus_chip() -> None:
 def test_values_hang_together(name: str) -> None:
     gpu = ACCELERATORS.load(name)
     assert gpu.vector_flops_per_s < gpu.tensor_flops_per_s
-    assert gpu.network_bytes_per_s < gpu.hb_bytes_per_s < gpu.memory_bytes_per_s
+    # The dataflow chips have links of one rate; one of them is a wafer.
+    assert gpu.network_bytes_per_s <= gpu.hb_bytes_per_s < gpu.memory_bytes_per_s
+    assert (gpu.network_bytes_per_s < gpu.hb_bytes_per_s) == (gpu.execution != "fused")
     assert gpu.hb_latency_s <= gpu.network_latency_s
-    assert 100 <= gpu.power_w <= 1500
+    assert 100 <= gpu.power_w <= (25_000 if name == "wse-2" else 1500)
     assert set(gpu.sources) <= set(Accelerator.__struct_fields__)
+
+
+@pytest.mark.parametrize(
+    ("name", "tiles", "width", "height", "clock_ghz", "tera"),
+    [
+        # 2 x 432 x 16 x 16 x 1.41 GHz
+        ("a100-40gb", 432, 16, 16, 1.41, 311.87),
+        ("a100-80gb", 432, 16, 16, 1.41, 311.87),
+        ("h100-80gb", 528, 16, 16, 1.837, 496.61),
+        ("tpu-v4", 8, 128, 128, 1.05, 275.25),
+        ("sn10", 640, 32, 6, 1.25, 307.2),
+        ("sn30", 1280, 32, 6, 1.25, 614.4),
+    ],
+)
+def test_compute_tiles_are_those_of_the_published_input_files(
+    name: str, tiles: int, width: int, height: int, clock_ghz: float, tera: float
+) -> None:
+    found = ComputeTiles.of(ACCELERATORS.load(name))
+    assert found == ComputeTiles(tiles, width, height, clock_ghz * 1e9)
+    assert found.flops_per_s / 1e12 == pytest.approx(tera, rel=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "tera", "sram", "memory_gb", "memory_gb_per_s", "power_w"),
+    [
+        ("sn30", 614.4, 640 * 2**20, 1099.5116, 300, 444.7061955),
+        ("sn40l", 638, 520 * 2**20, 64, 1600, 436.452),
+        ("wse-2", 7500, 40e9, 40, 20e6, 20_140),
+        ("a100-40gb", 312, 88_080_384, 42.94967296, 1555, 400),
+    ],
+)
+def test_chips_of_the_dataflow_study(
+    name: str, tera: float, sram: float, memory_gb: float, memory_gb_per_s: float, power_w: float
+) -> None:
+    chip = ACCELERATORS.load(name)
+    assert (chip.tensor_flops_per_s, chip.sram_bytes) == (tera * 1e12, sram)
+    assert (chip.memory_bytes, chip.memory_bytes_per_s) == (memory_gb * 1e9, memory_gb_per_s * 1e9)
+    assert chip.power_w == pytest.approx(power_w, rel=2e-4)
+    if name in ("sn40l", "wse-2"):  # without a printed power, by the fit
+        assert chip.power_w == pytest.approx(die_power_w(chip.tensor_flops_per_s), rel=2e-4)
+        assert (chip.tiles, chip.compute_utilisation) == (None, 0.9)
+
+
+def test_memories_and_links_are_those_of_the_study() -> None:
+    rates = {name: MEMORIES.load(name).bytes_per_s / 1e9 for name in MEMORIES.paths()}
+    assert rates == {"ddr-2d": 100, "ddr4": 200, "hbm-2.5d": 1000, "hbm3": 3000, "stacked-3d": 1e5}
+    rates = {name: LINKS.load(name).bytes_per_s / 1e9 for name in LINKS.paths()}
+    assert rates == {"nvlink4": 900, "pcie4": 25, "sn40l-link": 25}
 
 
 def _settings(gpu: Accelerator) -> dict[str, str]:
