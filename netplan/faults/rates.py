@@ -301,7 +301,8 @@ class FailureBook(Record, frozen=True, kw_only=True):
         Switches part into leaves and those above, modules and cables into those of host links and
         of trunks: the same parts fail alike wherever they sit. But traffic goes around what no GPU
         hangs on, so that above the leaves they stop no job. Servers and racks have the size of
-        :meth:`FailureRate.gpus_in`, power feeds as many GPUs as fit in whole racks.
+        :meth:`FailureRate.gpus_in`, power feeds as many GPUs as fit in whole racks; domains of one
+        GPU have no HB gear.
 
         Raises
         ------
@@ -326,7 +327,10 @@ class FailureBook(Record, frozen=True, kw_only=True):
         for row in self.rates:
             if row.unit == "power_feed" and row.gpus_each and racks and racks[0]:
                 sized[row.cause] = max(1, row.gpus_each // racks[0]) * racks[0]
-        rows = (row.changed(gpus_each=sized[row.cause]) for row in self.rates)
+        gear = {"hb-gear"} if hb_size == 1 else set()
+        rows = (
+            row.changed(gpus_each=sized[row.cause]) for row in self.rates if row.kind not in gear
+        )
         return self.changed(rates=tuple(part for row in rows for part in _by_place(row)))
 
     def stopping(self, survived: Collection[Unit]) -> "FailureBook":

@@ -278,6 +278,38 @@ def test_servers_racks_and_feeds_follow_the_hb_domain(
     assert FAILURE_BOOKS.load("rsc-1").placed(hb_size).rates[0].gpus_each == 8
 
 
+def test_domains_of_one_gpu_have_no_gear() -> None:
+    causes = [
+        {row.cause for row in FAILURE_BOOKS.load("2026").placed(hb_size).rates}
+        for hb_size in (1, 2)
+    ]
+    assert causes[1] - causes[0] == {"HB gear"}
+
+
+def test_books_of_fleets_hold_the_published_counts() -> None:
+    # Shares of 41.5, 19.5, 17, 12.2, 4.9 and 4.9 %: whole counts of 205, as of any multiple of 41.
+    rows = [row.observed for row in FAILURE_BOOKS.load("crusoe-h200").rates if row.observed]
+    assert sum(row.events for row in rows) == 205
+    for row in rows:
+        assert row.printed_percent == pytest.approx(100 * row.events / 205, abs=0.08)
+        assert row.units is None
+    network = [row for row in FAILURE_BOOKS.load("crusoe-h200").rates if row.kind == "network"]
+    assert sum(row.observed.events for row in network if row.observed) == 70  # 34 %
+    # 10 faults of 504 GPUs in 73 days.
+    rate = FAILURE_BOOKS.load("b200-73-days").rates[0].rate_per_year.base
+    assert rate == pytest.approx(10 * 365 / (504 * 73))
+    job = FAILURE_BOOKS.load("byterobust").effective_time
+    assert job is not None
+    assert (job.gpus, job.ratio) == (9600, 0.97)
+
+
+def test_a_book_of_nothing_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("name: mine\ntitle: Mine\nsource: me\ndate: '2026'\n", encoding="utf-8")
+    with pytest.raises(CatalogError, match="give failure rates, or the effective_time of a job"):
+        FAILURE_BOOKS.load(str(path))
+
+
 def test_a_book_without_units_has_no_rates(tmp_path: Path) -> None:
     path = written(tmp_path, "base: 2.3725", "observed: {events: 40, days: 122}")
     book = FAILURE_BOOKS.load(path)
