@@ -25,20 +25,18 @@ from math import gcd
 
 import numpy as np
 from msgspec import Struct
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_flow
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
 from netplan.faults.blocks import BlockTree
 from netplan.faults.damage import Damage, network_links, no_damage
 from netplan.faults.groups import domain_of_node
+from netplan.faults.joined import MovedFlows, Rings
+from netplan.faults.max_flow import Flow, largest_flow
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.matrix import sum_by
 from netplan.traffic.routing import forwarding_nodes
 
-MAX_CAPACITY = (1 << 31) - 1
-"""scipy's max-flow counts in 32 bits."""
 STEPS_PER_RATE = 1 << 20
 MAX_UNITS = 1 << 30
 """Units of all links of a domain."""
@@ -48,13 +46,6 @@ DETOURS = (0, 2, 4)
 Within a group of a dragonfly, ways over a third switch take one more; in a torus, one that starts
 in the wrong direction takes four more.
 """
-
-
-class Flow(Struct, frozen=True, eq=False):
-    """A largest flow between two domains, in units, and the links of the reduced graph in use."""
-
-    units: int
-    links: Ints
 
 
 class ReducedGraph(Struct, frozen=True, eq=False, dict=True):
@@ -111,14 +102,45 @@ class ReducedGraph(Struct, frozen=True, eq=False, dict=True):
         return bool(np.any(self.transit[at_domain]))
 
     @cached_property
-    def blocks(self) -> BlockTree:
-        """Blocks where domains pass nothing on; nodes are the domains, then the switches."""
+    def switched(self) -> tuple[Ints, Ints]:
+        """The same with domains that pass nothing on: tiers of nodes, and ends of links.
+
+        Domains come first, at tier 0, then all nodes that pass traffic on. A GPU that does is a
+        node like a switch, and its domain joins it with as much as all of its links have: these
+        links come last.
+        """
         switch = np.flatnonzero(self.domain < 0)
+        turn = self.turning
         node = self.domain.copy()
-        node[switch] = self.graph.domains + np.arange(len(switch))
-        tiers = np.unique(self.graph.node_tier[switch], return_inverse=True)[1]
-        tier = np.concatenate([np.zeros(self.graph.domains, np.int64), 1 + tiers])
-        return BlockTree.of(tier, node[self.ends])
+        node[switch] = self.graph.domains + len(turn) + np.arange(len(switch))
+        node[turn] = self.graph.domains + np.arange(len(turn))
+        tiers = np.append(np.zeros(len(turn), np.int64), 1 + self.graph.node_tier[switch])
+        tier = 1 + np.unique(tiers, return_inverse=True)[1]
+        ends = np.concatenate([node[self.ends], np.stack((self.domain[turn], node[turn]))], axis=1)
+        return np.append(np.zeros(self.graph.domains, np.int64), tier), ends
+
+    @cached_property
+    def blocks(self) -> BlockTree:
+        """Blocks of this graph."""
+        return BlockTree.of(*self.switched)
+
+    @cached_property
+    def turning(self) -> Ints:
+        """GPUs that pass on what is not theirs."""
+        return np.arange(self.graph.gpus if self.passing else 0)
+
+    @cached_property
+    def moved_flows(self) -> MovedFlows | None:
+        """Flows between neighbours, where GPUs on rings are the whole network."""
+        if not self.passing or np.any(self.domain[self.ends] < 0):
+            return None
+        graph, links = self.graph, self.used
+        ends = np.stack((graph.source[links], graph.target[links])).astype(np.int64)
+        # "ring 1 copper" and "ring 1 optical" are one axis.
+        axes = np.array([name.rpartition(" ")[0] for name in graph.group_names])
+        axis = np.unique(axes, return_inverse=True)[1].astype(np.int64)
+        rings = Rings.of(ends, axis[graph.group[links]], graph.gpus)
+        return None if rings is None else MovedFlows.of(rings, self.transit)
 
     @cached_property
     def exits(self) -> tuple[Ints, Ints, Ints, Ints]:
@@ -237,6 +259,15 @@ class FlowNetwork(Struct, frozen=True, eq=False, dict=True):
         """HB domains [1]."""
         return self.reduced.graph.domains
 
+    @property
+    def switched_units(self) -> Floats:
+        """Capacities of the links of the graph in which domains pass nothing on, in units."""
+        reduced = self.reduced
+        if not reduced.passing:
+            return self.ending
+        at_node = sum_by(reduced.ends.ravel(), np.tile(self.transit, 2), len(reduced.domain))
+        return np.append(self.transit, at_node[reduced.turning])
+
     @cached_property
     def egress_bytes_per_s(self) -> Floats:
         """Bandwidth that can leave each domain, no less than any max-flow [B/s]."""
@@ -306,18 +337,8 @@ class FlowNetwork(Struct, frozen=True, eq=False, dict=True):
         ends = np.where(domain[ends] == a, source, np.where(domain[ends] == b, sink, ends))
         ending = (ends >= source).any(axis=0)
         capacity = np.where(ending, self.ending[links], self.transit[links])
-        used = (capacity > 0) & (ends[0] != ends[1])
-        there = np.zeros(sink + 1, bool)
-        there[ends[:, used]] = there[source:] = True
-        number = np.cumsum(there) - 1
-        (first, second), count = number[ends[:, used]], int(number[sink]) + 1
-        limit = np.tile(capacity[used].clip(max=MAX_CAPACITY).astype(np.int32), 2)
-        ways = np.array([first, second, second, first], np.int32).reshape(2, -1)
-        limits = csr_array((limit, tuple(ways)), shape=(count, count))
-        largest = maximum_flow(limits, count - 2, count - 1)
-        tail, head = largest.flow.nonzero()
-        taken = np.isin(first * count + second, tail.astype(np.int64) * count + head)
-        return Flow(int(largest.flow_value), links[used][taken])
+        found = largest_flow(ends, capacity, source, sink)
+        return Flow(found.units, links[found.links])
 
 
 def reduced_graph(graph: FabricGraph) -> ReducedGraph:

@@ -3,7 +3,9 @@
 The class of a pair is the smallest block that holds both domains, and the place of each in it, but
 for swaps of blocks that are alike (`netplan.faults.blocks`). Links are compared by their rates
 before and after the damage, so that all pairs of a class had equally much before it, too. One pair
-stands for its class; nothing is estimated.
+stands for its class; nothing is estimated. Where there is one tier of switches, or none, no block
+is like another: there switches are put together that no smallest cut parts
+(`netplan.faults.joined`).
 
 The largest flow of a pair is found on a small graph. Of blocks that are alike two are kept, as a
 pair may need both, and all others stand together; then so do switches that have equal links to
@@ -19,12 +21,12 @@ and Selman, arXiv:1307.5697.)
 
 import numpy as np
 from msgspec import Struct
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_flow
 
 from netplan.arrays import Floats, Ints
 from netplan.faults.blocks import Alike, BlockTree, alike, codes
-from netplan.faults.flows import MAX_CAPACITY, FlowNetwork
+from netplan.faults.flows import FlowNetwork
+from netplan.faults.joined import join_by_forests
+from netplan.faults.max_flow import largest_units
 from netplan.traffic.matrix import sum_by
 
 MAX_ENDS = 512
@@ -54,19 +56,43 @@ class PairClasses(Struct, frozen=True, eq=False):
 def class_flows(before: FlowNetwork, after: FlowNetwork) -> tuple[PairClasses, Ints] | None:
     """Classes of all pairs, and the largest flow of each before and after, in units (2, classes).
 
-    None where domains pass on what is not theirs, or there are too many classes.
+    None where there are too many classes.
     """
-    reduced = before.reduced
-    if reduced.passing:
-        return None
-    units = np.stack((before.ending, after.ending))
-    blocks = reduced.blocks.alike(codes(*units.astype(np.int64)))
-    classes = form_classes(reduced.blocks, blocks)
+    tree, units = _blocks(before, after)
+    blocks = tree.alike(codes(*units.astype(np.int64)))
+    classes = form_classes(tree, blocks)
     if classes is None or len(classes.first) > MAX_CLASSES:
         return None
-    small = SmallGraph.of(reduced.blocks, blocks, units)
-    pairs = zip(classes.first.tolist(), classes.second.tolist(), strict=True)
-    return classes, np.array([small.flows(a, b) for a, b in pairs], np.int64).reshape(-1, 2).T
+    small = SmallGraph.of(tree, blocks, units)
+    egress = np.rint(before.egress_bytes_per_s / before.reduced.unit_bytes_per_s)
+    most = np.minimum(egress[classes.first], egress[classes.second]).astype(np.int64)
+    pairs = zip(classes.first.tolist(), classes.second.tolist(), most.tolist(), strict=True)
+    return classes, np.array([small.flows(*pair) for pair in pairs], np.int64).reshape(-1, 2).T
+
+
+def _blocks(before: FlowNetwork, after: FlowNetwork) -> tuple[BlockTree, Floats]:
+    """Blocks, and capacities of their links before and after the damage, shape (2, links).
+
+    On a network of one tier, switches that are joined well enough are one.
+    """
+    reduced = before.reduced
+    tier, ends = reduced.switched
+    units = np.stack((before.switched_units, after.switched_units))
+    if tier.max(initial=0) != 1:
+        return reduced.blocks, units
+    domains = reduced.graph.domains
+    if reduced.moved_flows is not None:
+        label = reduced.moved_flows.join((after.transit == before.transit)[reduced.place])
+    else:
+        between = (tier[ends] == 1).all(axis=0)
+        widest = before.egress_bytes_per_s.max() / reduced.unit_bytes_per_s
+        label = join_by_forests(
+            ends[:, between] - domains, units[1, between], widest, len(tier) - domains
+        )
+    ends = np.append(np.arange(domains), domains + label)[ends]
+    apart = ends[0] != ends[1]
+    tier = tier[: domains + int(label.max(initial=-1)) + 1]
+    return BlockTree.of(tier, ends[:, apart]), units[:, apart]
 
 
 def form_classes(tree: BlockTree, blocks: Alike) -> PairClasses | None:
@@ -136,21 +162,17 @@ class SmallGraph(Struct, frozen=True, eq=False):
         total = np.stack([sum_by(place, row, len(key)) for row in units[:, apart]])
         return cls(number[:domains], len(switches), np.stack(np.divmod(key, nodes)), total)
 
-    def flows(self, a: int, b: int) -> tuple[int, int]:
-        """Largest flow between two domains before and after the damage, in units."""
+    def flows(self, a: int, b: int, most: int) -> tuple[int, int]:
+        """Largest flows between two domains before (at most so much) and after, in units."""
         pair = self.node[[a, b]]
         used = (self.ends < self.switches) | (self.ends == pair[0]) | (self.ends == pair[1])
         used = used[0] & used[1]
         source, sink = self.switches, self.switches + 1
         ends = self.ends[:, used]
         ends = np.where(ends == pair[0], source, np.where(ends == pair[1], sink, ends))
-        tail, head = np.concatenate([ends, ends[::-1]], axis=1).astype(np.int32)
-        found = []
-        for units in self.units[:, used]:
-            limit = np.tile(units.clip(max=MAX_CAPACITY).astype(np.int32), 2)
-            limits = csr_array((limit, (tail, head)), shape=(sink + 1, sink + 1))
-            found.append(int(maximum_flow(limits, source, sink).flow_value))
-        return found[0], found[1]
+        before, after = self.units[:, used]
+        left = largest_units(ends, after, source, sink)
+        return left if left == most else largest_units(ends, before, source, sink), left
 
 
 def _colours(ends: Ints, units: Floats, weight: Ints, domains: int) -> Ints:
