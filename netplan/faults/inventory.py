@@ -22,6 +22,8 @@ and a user's own groups where they are given. Names are those of cable plans and
 ``gpu-5:1--rail-0/leaf-3:6``           a link, as cable plans label it, from either end
 ``gpu-5--rail-0/leaf-3``               all links between two nodes
 =====================================  ====================================================
+
+Links may be named as any export writes them (`netplan.faults.link_names`).
 """
 
 import re
@@ -43,6 +45,7 @@ from netplan.faults.groups import (
     switch_groups,
     transceiver_ends,
 )
+from netplan.faults.link_names import BETWEEN, device_port, plain_link
 from netplan.topologies.assembly import StructuralNames
 from netplan.topologies.graph import GPU, HB_SWITCH, MANAGER, NODE_KINDS, SWITCH, FabricGraph
 from netplan.traffic.routing import HB_GROUP
@@ -89,6 +92,8 @@ class Inventory(Struct, frozen=True, eq=False, dict=True):
         The fabric.
     groups
         Risk groups besides those that the graph itself shows; they hide those of the same kind.
+    cage_links
+        Links in a cage of a switch, for names by cage and half [1].
 
     Examples
     --------
@@ -104,6 +109,7 @@ class Inventory(Struct, frozen=True, eq=False, dict=True):
 
     graph: FabricGraph
     groups: tuple[RiskGroups, ...] = ()
+    cage_links: int = 2
 
     @cached_property
     def kinds(self) -> dict[str, PartKind]:
@@ -187,9 +193,8 @@ def _node_and_link_kinds(graph: FabricGraph) -> Sequence[PartKind]:
     ]
 
 
-BETWEEN = "--"
-PORT = re.compile(r"(.+):([0-9]{1,6})")
 PLAIN_GPU = re.compile(r"gpu-([0-9]{1,9})")
+HOST = re.compile(r"host-([0-9]{1,9})")
 MAX_NEAR = 500
 """Names that are searched for the nearest ones; more would take seconds."""
 
@@ -226,6 +231,7 @@ class PartNames(Struct, frozen=True, eq=False, dict=True):
         InputError
             If it is not of the kind, or two nodes are named that no link joins.
         """
+        text = plain_link(text)
         found = self._find(text, kind)
         if found is None:
             raise self._unknown(text)
@@ -304,7 +310,7 @@ class PartNames(Struct, frozen=True, eq=False, dict=True):
         # A name may hold the mark itself: try every place where the text can be cut.
         for cut in re.finditer(f"(?={BETWEEN})", text):
             sides = [text[: cut.start()], text[cut.start() + len(BETWEEN) :]]
-            places = [self._device_port(side) for side in sides]
+            places = [self._device_port(side, hosts=True) for side in sides]
             nodes = [
                 place[0] if place else self._node(side)
                 for place, side in zip(places, sides, strict=True)
@@ -312,7 +318,7 @@ class PartNames(Struct, frozen=True, eq=False, dict=True):
             first, second = nodes
             if first is None or second is None:
                 continue
-            ends = self._ends_at(first, inside=places == [None, None])
+            ends = self._ends_at(first, inside=places == [None, None] or text.count(":port-") > 0)
             chosen = ends[self._end_node[ends ^ 1] == second]
             for side, place in enumerate(places):
                 if place:
@@ -325,10 +331,23 @@ class PartNames(Struct, frozen=True, eq=False, dict=True):
             return Parts(self.inventory.kinds[name], found)
         return None
 
-    def _device_port(self, text: str) -> tuple[int, int] | None:
-        found = PORT.fullmatch(text)
-        node = self._node(found[1]) if found else None
-        return (node, int(found[2])) if found and node is not None else None
+    def _device_port(self, text: str, *, hosts: bool = False) -> tuple[int, int] | None:
+        """Node and port of an end; of a host of a whole HB domain too, if those are asked for."""
+        found = device_port(text, self.inventory.cage_links)
+        if found is None:
+            return None
+        device, port, counted_from_0 = found
+        node, host = self._node(device), HOST.fullmatch(device)
+        if node is not None:
+            return node, port + 1 - int(self._first_port[node]) if counted_from_0 else port
+        graph = self.inventory.graph
+        if not (hosts and host):
+            return None
+        each = int(
+            self._end_port[self._network.repeat(2) & (self._end_node < graph.gpus)].max(initial=1)
+        )
+        gpu = int(host[1]) * graph.hb_size + (port - 1) // each
+        return (gpu, (port - 1) % each + 1) if gpu < graph.gpus else None
 
     def _ends_at(self, node: int, *, inside: bool = False) -> Ints:
         """Ends of the cables at a node, and of the links inside HB domains if asked for."""
@@ -355,15 +374,25 @@ class PartNames(Struct, frozen=True, eq=False, dict=True):
         return np.stack((graph.source, graph.target), axis=1).ravel().astype(np.int64)
 
     @cached_property
+    def _ports(self) -> Ints:
+        """Port of each end, counted from 0 over all links of a node, shape (2 links,)."""
+        graph = self.inventory.graph
+        return np.stack((graph.source_port, graph.target_port), axis=1).ravel().astype(np.int64)
+
+    @cached_property
+    def _first_port(self) -> Ints:
+        """The first port of each node that cable plans count, shape (nodes,)."""
+        graph = self.inventory.graph
+        first = np.zeros(graph.node_count, np.int64)
+        first[: graph.gpus] = self._ports.max(initial=0)
+        network = np.repeat(self._network, 2)
+        np.minimum.at(first, self._end_node[network], self._ports[network])
+        return first
+
+    @cached_property
     def _end_port(self) -> Ints:
         """Port of each end, as cable plans count them: network ports from 1, shape (2 links,)."""
-        graph, node = self.inventory.graph, self._end_node
-        port = np.stack((graph.source_port, graph.target_port), axis=1).ravel().astype(np.int64)
-        first = np.zeros(graph.node_count, np.int64)
-        first[: graph.gpus] = port.max(initial=0)
-        network = np.repeat(self._network, 2)
-        np.minimum.at(first, node[network], port[network])
-        return port + 1 - first[node]
+        return self._ports + 1 - self._first_port[self._end_node]
 
     @cached_property
     def _node_names(self) -> dict[str, int]:

@@ -6,6 +6,8 @@
                                drawn by weight
 ``gpu=0.1%``                   a share of the parts of a kind, rounded to the nearest number
 ``transceiver=gpu-5:1``        a part of this kind, where a name alone could be another
+``gpu-5:1--leaf-0:6``, …       a link, as exports and cable plans write it
+                               (`netplan.faults.link_names`)
 ``@faults.txt``                all faults of a file
 ``@incidents.yaml``            one mode of the file, drawn by weight
 =============================  ===============================================================
@@ -38,6 +40,7 @@ from netplan.errors import CatalogError, InputError, NetplanError
 from netplan.faults.damage import Damage
 from netplan.faults.groups import RiskGroups
 from netplan.faults.inventory import Inventory, PartKind, PartNames, Parts
+from netplan.faults.link_names import plain_link
 from netplan.files import read_lines
 from netplan.topologies.graph import FabricGraph
 
@@ -349,7 +352,8 @@ def _all_texts(faults: Iterable[str]) -> Iterable[FaultText]:
 
 def _read(fault: FaultText, names: PartNames, named: list[Parts], draws: list[Draw]) -> None:
     """Add one fault to the named ones or to the draws."""
-    left, equals, right = (part.strip() for part in fault.text.partition("="))
+    link = plain_link(fault.text)
+    left, equals, right = (part.strip() for part in link.partition("="))
     if not equals:
         named.append(names.find(left))
         return

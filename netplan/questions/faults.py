@@ -106,9 +106,10 @@ class Shared(Struct, frozen=True):
 class Faults(TrainingQuestion[FaultsAnswer], SwitchQuestion[FaultsAnswer]):
     """Put fabrics under failures: what is cut off, how training goes on, what to keep in spare.
 
-    Parts fail by name (rail-0/leaf-3, gpu-5, gpu-5:1--rail-0/leaf-3:6, domain-7), by number
-    (links=10, leaf=2), by share (transceiver=0.1%) or from a file (@faults.txt), all together. A
-    file @incidents.yaml has modes with weights, of which each draw takes one.
+    Parts fail by name (rail-0/leaf-3, gpu-5, domain-7, links as exports and cable plans write them:
+    gpu-5:1--rail-0/leaf-3:6), by number (links=10, leaf=2), by share (transceiver=0.1%) or from a
+    file (@faults.txt), all together. A file @incidents.yaml has modes with weights, of which each
+    draw takes one.
 
     Racks, power feeds, rows, cable trays and own groups fail as a whole in the simulated years too,
     where a floor plan, --gpus-per-rack or a file says what belongs to one.
@@ -136,7 +137,9 @@ class Faults(TrainingQuestion[FaultsAnswer], SwitchQuestion[FaultsAnswer]):
     fail: Sequence[str] = several(
         "Fails: rail-0/leaf-3, links=10, gpu=0.1%, @FILE.", metavar="PART"
     )
-    draws: int = optional("Draws of random parts.", "whole", default=1, low=1, high=MAX_DRAWS)
+    draws: int = optional(
+        "Draws of random parts: the worst and the mean.", "whole", default=1, low=1, high=MAX_DRAWS
+    )
     fabrics: Sequence[str] = several("Only this fabric (repeatable).", flag="--fabric")
     failures: str = shared("Book of failure rates.")
     rates: Literal["low", "base", "high"] = optional(
@@ -321,7 +324,8 @@ def fabric_faults(
     sizing = replace(shared.sizing, hb_size=fabric.sizing.hb_size)
     subject = Subject(spec, sizing, fabric, shared.search, question.spare_domains)
     groups = question.risk_groups(subject.graph, shared)
-    singles, scenario = _failures(subject, Inventory(subject.graph, groups), question)
+    cage = shared.books.switch.links_per_cage(sizing.speed_gbps) if shared.books.switch else 2
+    singles, scenario = _failures(subject, Inventory(subject.graph, groups, cage), question)
     # With forwarding one GPU has no port of its own.
     forwarding_s = next((one.impact.iteration_time_s for one in singles if one.kind == "nic"), None)
     ways = recoveries(subject, shared.books, shared.circuit, forwarding_s)
