@@ -1,23 +1,32 @@
 """Reliability forecast of a fabric: interruptions, goodput, spares, price of an hour, over years.
 
-The rates are those of a failure book, the counts those of the fabric. Closed forms stand beside
-the simulation: with failures at random and no want of spares both must agree.
+The rates and repair hours are those of a failure book, the counts those of the fabric; what a
+failure takes from the job until its repair is what the scenario says it takes
+(:mod:`netplan.faults.effects`). Closed forms stand beside the simulation:
+
+interruptions
+    the sum of rate, count and share that interrupts;
+share of time that counts
+    that of a job that never waits (:func:`netplan.faults.checkpoints.exact_time_ratio`) times the
+    share of time in which it need not wait, P(N <= s) of N domains down and s idle ones. Exact:
+    between two waits the job runs from a restart to the next failure, an exponential time;
+goodput
+    that, times the mean pace at a moment. To first order: hours that count come more often when
+    little is down.
 
 Where somebody says what stands together, racks, feeds and the like fail as a whole, in place of
-those that the book guesses from the GPUs (:mod:`netplan.faults.group_failures`). Parts are swapped,
-but nobody keeps a rack in spare: the job waits until the group is back, or moves to as many idle HB
-domains as the group has taken.
+those that the book guesses from the GPUs (:mod:`netplan.faults.group_failures`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from math import inf
-from typing import Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import exp, inf
 
 import numpy as np
 from msgspec import Struct, field
 
 from netplan.catalog import unknown_name
 from netplan.errors import InputError
+from netplan.faults.availability import domains_under_repair, expected_pace
 from netplan.faults.checkpoints import (
     Checkpoints,
     best_interval_h,
@@ -25,22 +34,24 @@ from netplan.faults.checkpoints import (
     exact_time_ratio,
     young_interval_h,
 )
+from netplan.faults.downtime import Effect
+from netplan.faults.effects import Effects, untimed_effects
 from netplan.faults.group_failures import GroupFailures
 from netplan.faults.outages import Cause, Exposure, Outages, simulate_outages
-from netplan.faults.rates import LAYOUT, End, FailureBook, FailureRate, Unit, unit_counts
+from netplan.faults.rates import LAYOUT, End, FailureBook, FailureRate, Unit
 from netplan.faults.reliability import (
+    compound_poisson,
     cost_per_effective_gpu_hour,
+    idle_domains_needed,
     mtbf_h,
-    none_down,
     outstanding,
     require_service,
     service_level,
     spares_needed,
 )
+from netplan.records import replace
 from netplan.topologies.fabric import Fabric
 from netplan.units import HOURS_PER_YEAR
-
-Times = Literal["repair", "lead"]
 
 
 def causes_of(
@@ -48,9 +59,9 @@ def causes_of(
     units: Mapping[Unit, int],
     *,
     end: End = "base",
-    times: Times = "repair",
     pools: Mapping[str, str] | None = None,
     interrupts: Mapping[str, float] | None = None,
+    effects: Effects | None = None,
 ) -> tuple[Cause, ...]:
     """Causes of a simulation: each row of the book with the units that a cluster has of it.
 
@@ -64,12 +75,13 @@ def causes_of(
         Units of the cluster, as :func:`netplan.faults.rates.unit_counts` gives them [1].
     end
         Which end of the ranges counts, for rates and times alike.
-    times
-        Whether a pool is filled again by repairs or by deliveries.
     pools
         Pool of spares by kind of unit; kinds that it does not name never lack a spare.
     interrupts
         Share of the failures that stop the job, by cause, in place of the book's [1].
+    effects
+        What failures take from the job until their repair; each takes one HB domain if left out.
+        A row whose parts differ, such as switches of several tiers, gives several causes.
 
     Raises
     ------
@@ -83,34 +95,57 @@ def causes_of(
     >>> cause.count, cause.rate_per_year
     (2048, 2.3725)
     """
-    shares = dict(interrupts or {})
-    names = [row.cause for row in book.rates]
-    for name in shares:
-        if name not in names:
-            raise unknown_name("cause", name, names)
-    for kind in pools or {}:
-        if kind not in {row.kind for row in book.rates}:
-            raise InputError(
-                f"a pool for {kind!r}, of which failures {book.name} has no row: known:"
-                f" {', '.join(sorted({row.kind for row in book.rates}))}"
-            )
-
-    def cause(row: FailureRate) -> Cause:
-        hours = book.repair_h(row.kind) if times == "repair" else book.lead_h(row.kind)
-        return Cause(
+    _check_names(book, pools or {}, interrupts or {})
+    found: list[Cause] = []
+    for row in book.rates:
+        if row.unit in LAYOUT:
+            continue
+        cause = Cause(
             name=row.cause,
             rate_per_year=getattr(row.rate_per_year, end),
             count=row.count_in(units),
-            interrupts=shares.get(row.cause, row.interrupts),
-            repair_h=getattr(hours, end),
-            pool=(pools or {}).get(row.kind, ""),
+            interrupts=(interrupts or {}).get(row.cause, row.interrupts),
+            repair_h=getattr(book.repair_h(row.kind), end),
         )
+        parts = _with_effects(cause, effects.of(row)) if effects else (cause,)
+        pool = (pools or {}).get(row.kind, "")
+        lead_h = float(getattr(book.lead_h(row.kind), end))
+        # What is only reset or cleaned takes no spare.
+        shares = ((row.replaced, pool), (1 - row.replaced, "")) if pool else ((1.0, ""),)
+        found += [
+            replace(part, rate_per_year=part.rate_per_year * share, pool=taken, lead_h=lead_h)
+            for part in parts
+            for share, taken in shares
+        ]
+    return tuple(found)
 
-    return tuple(cause(row) for row in book.rates if row.unit not in LAYOUT)
+
+def _check_names(
+    book: FailureBook, pools: Mapping[str, str], interrupts: Mapping[str, float]
+) -> None:
+    """Refuse causes and kinds of parts that the book does not have."""
+    names = [row.cause for row in book.rates]
+    for name in interrupts:
+        if name not in names:
+            raise unknown_name("cause", name, names)
+    kinds = {row.kind for row in book.rates}
+    for kind in pools:
+        if kind not in kinds:
+            raise InputError(
+                f"a pool for {kind!r}, of which failures {book.name} has no row: known:"
+                f" {', '.join(sorted(kinds))}"
+            )
 
 
-IDLE_DOMAINS = "idle HB domains"
-"""Pool that takes over from the domains of a failed group."""
+def _with_effects(cause: Cause, effects: Sequence[tuple[int, Effect]]) -> Iterator[Cause]:
+    """The units of a cause, shared out among kinds of parts that do different things."""
+    upto = np.cumsum([0, *(parts for parts, _ in effects)])
+    count = np.diff(np.rint(cause.count * upto / max(upto[-1], 1)).astype(np.int64))
+    for number, (_, effect) in zip(count.tolist(), effects, strict=True):
+        # A job that cannot go on is interrupted, whatever the book says of other fabrics.
+        interrupts = 1.0 if effect.slowdown == inf else cause.interrupts
+        yield replace(cause, count=number, effect=effect, interrupts=interrupts)
+
 
 SPARED_KINDS = ("switch", "transceiver", "nic", "link", "gpu", "circuit-switch")
 """Kinds of parts that spares are kept of; the rest is repaired in place."""
@@ -167,7 +202,9 @@ class ForecastOptions(Struct, frozen=True):
     spares
         Spares that are kept, by kind of part; kinds that are not named never lack one [1].
     idle_domains
-        Idle HB domains that take over from those of a failed group [1].
+        Idle HB domains beside the job's, which take over from those that are down [1].
+    wait
+        Whether the job waits while more domains are down than stand by, in place of going on.
     """
 
     checkpoints: CheckpointPolicy
@@ -177,6 +214,7 @@ class ForecastOptions(Struct, frozen=True):
     end: End = "base"
     spares: Mapping[str, int] = field(default_factory=dict)
     idle_domains: int = 0
+    wait: bool = False
 
 
 class Spares(Struct, frozen=True):
@@ -197,12 +235,18 @@ class Spares(Struct, frozen=True):
 
 
 class CauseShare(Struct, frozen=True):
-    """Interruptions of a year by one cause, simulated, with the 95 % interval of the mean."""
+    """Interruptions of a year by one cause, simulated.
+
+    ``half_width`` is that of the 95 % interval of the mean; 95 % of the years have from ``low`` to
+    ``high`` interruptions.
+    """
 
     cause: str
     failures_per_year: float
     interruptions_per_year: float
     half_width: float
+    low: float
+    high: float
 
 
 class ReliabilityForecast(Struct, frozen=True):
@@ -212,6 +256,8 @@ class ReliabilityForecast(Struct, frozen=True):
     ----------
     interruptions_per_year, interruptions_half_width, interruptions_closed_form
         Interruptions of a year: simulated mean, half of its 95 % interval, and the closed form [1].
+    interruptions_low, interruptions_high
+        Interruptions of a year that 95 % of the years lie between [1].
     network_interruptions_per_year
         Those of them that the network causes, closed form [1].
     mtbf_h
@@ -220,23 +266,35 @@ class ReliabilityForecast(Struct, frozen=True):
         Checkpoint interval in use, and Young's and Daly's [h].
     effective_time_ratio, effective_half_width, effective_closed_form
         Share of the time that counts: simulated, half of its 95 % interval, closed form [1].
-    goodput
-        Useful work over that of a job that never stops nor slows down, simulated [1].
+    goodput, goodput_half_width, goodput_closed_form
+        Useful work over that of a job that never stops nor slows down: simulated, half of its 95 %
+        interval, closed form to first order [1].
     lost_h
         Hours of a year that do not count, by reason [h].
+    slowed_h
+        Useful hours of a year that what was down cost in speed [h].
+    domains_down
+        HB domains down at a moment, mean of the closed form [1].
+    idle_domains, idle_domains_needed, idle_domains_needed_with_groups
+        Idle HB domains beside the job's; the least that cover what single failures of one domain
+        take for the service level, and those of leaves, racks and feeds, too [1].
     years, years_for_one_percent
         Simulated years, and how many bring the interval of the interruptions down to 1 % [1].
     no_switch_down
-        Probability that no switch is down at a moment, where the book says how often one is [1].
+        Probability that no switch is down at a moment, from the rate and repair hours of the book;
+        None where it says neither [1].
     causes, spares
         By cause; by kind of part.
     network_cost_per_effective_gpu_hour
-        Network's annuity and energy for an hour of useful work of one GPU; None without a price.
+        Network's annuity and energy, those of idle domains included at the same price a GPU, for an
+        hour of useful work of one GPU of the job; None without a price.
     """
 
     interruptions_per_year: float
     interruptions_half_width: float
     interruptions_closed_form: float
+    interruptions_low: float
+    interruptions_high: float
     network_interruptions_per_year: float
     mtbf_h: float
     interval_h: float
@@ -246,7 +304,14 @@ class ReliabilityForecast(Struct, frozen=True):
     effective_half_width: float
     effective_closed_form: float
     goodput: float
+    goodput_half_width: float
+    goodput_closed_form: float
     lost_h: dict[str, float]
+    slowed_h: float
+    domains_down: float
+    idle_domains: int
+    idle_domains_needed: int
+    idle_domains_needed_with_groups: int
     years: int
     years_for_one_percent: float
     no_switch_down: float | None
@@ -266,7 +331,7 @@ def reliability_forecast(
     options: ForecastOptions,
     *,
     cost_per_year: float | None = None,
-    units: Mapping[Unit, int] | None = None,
+    effects: Effects | None = None,
     groups: Sequence[GroupFailures] = (),
 ) -> ReliabilityForecast:
     """What failures cost a fabric over the years.
@@ -281,9 +346,9 @@ def reliability_forecast(
         Checkpoints, spares, years to simulate.
     cost_per_year
         The network's annuity and energy of a year, in any currency.
-    units
-        Units that can fail, of :func:`netplan.faults.rates.unit_counts`; None counts them without
-        a bill.
+    effects
+        Units that fail, and what that takes from the job until their repair; if left out, units
+        are counted without a bill, GPUs and servers take their domain, and nothing else does.
     groups
         Groups that fail as a whole, of `netplan.faults.group_failures`.
 
@@ -304,109 +369,126 @@ def reliability_forecast(
     >>> abs(found.effective_time_ratio - found.effective_closed_form) < 0.01
     True
     """
-    units = units or unit_counts(fabric)
+    effects = effects or untimed_effects(fabric)
+    units = effects.units
     spares = _spares(units, book, options)
     kept = _kept(fabric, spares, options)
-    exposure = _exposure(fabric, book, options, units=units, kept=kept, groups=groups)
-    per_year = _stops_per_year(exposure, groups)
+    exposure = _exposure(book, options, kept=kept, effects=effects, groups=groups)
+    per_year = sum(cause.stops_per_year for cause in exposure.causes)
     between_h = mtbf_h(per_year)
     job = options.checkpoints.at(between_h)
     rng = np.random.default_rng(options.seed)
     found = simulate_outages(exposure, job, years=options.years, rng=rng)
-    yearly, ratio = found.interruptions_a_year, found.effective_time_ratio
+    down = domains_under_repair(exposure.causes, wait=options.wait)
     return ReliabilityForecast(
-        interruptions_per_year=yearly.value,
-        interruptions_half_width=_finite(yearly.half_width),
-        interruptions_closed_form=per_year,
+        **_interruptions(found, per_year),
         network_interruptions_per_year=_of_network(exposure, book, groups),
         mtbf_h=between_h if between_h < inf else HOURS_PER_YEAR * options.years,
         interval_h=job.interval_h,
         young_h=_rule(young_interval_h, options, between_h),
         daly_h=_rule(daly_interval_h, options, between_h),
-        effective_time_ratio=ratio.value,
-        effective_half_width=_finite(ratio.half_width),
-        effective_closed_form=exact_time_ratio(job, between_h),
-        goodput=found.goodput.value,
+        **_time_that_counts(found, exposure, exact_time_ratio(job, between_h)),
         lost_h={reason: mean.value for reason, mean in found.lost_h.items()},
+        domains_down=sum(size * mean for size, mean in down.items()),
+        idle_domains=options.idle_domains,
+        idle_domains_needed=idle_domains_needed({1: down.get(1, 0.0)}, options.level),
+        idle_domains_needed_with_groups=idle_domains_needed(down, options.level),
         years=found.years,
-        years_for_one_percent=_finite(float(yearly.years_for(0.01))),
-        no_switch_down=_no_switch_down(book, fabric),
-        causes=_causes(exposure, groups, found),
+        no_switch_down=_no_switch_down(units, book, options),
+        causes=_causes(exposure, found),
         spares=spares,
-        network_cost_per_effective_gpu_hour=_hourly(cost_per_year, fabric, found),
+        network_cost_per_effective_gpu_hour=_hourly(cost_per_year, fabric, options, found),
     )
 
 
-def _stops_per_year(exposure: Exposure, groups: Sequence[GroupFailures]) -> float:
-    """Interruptions by single parts and by groups, closed form [1/year]."""
-    alone = sum(cause.stops_per_year for cause in exposure.causes)
-    return alone + sum(kind.stops_per_year for kind in groups)
+def _interruptions(found: Outages, closed_form: float) -> dict[str, float]:
+    """Interruptions of a year, the interval of their mean and that of the years."""
+    yearly, (low, high) = found.interruptions_a_year, found.interruptions_interval()
+    return {
+        "interruptions_per_year": yearly.value,
+        "interruptions_half_width": _finite(yearly.half_width),
+        "interruptions_closed_form": closed_form,
+        "interruptions_low": low,
+        "interruptions_high": high,
+        "years_for_one_percent": _finite(float(yearly.years_for(0.01))),
+    }
 
 
-def _hourly(cost_per_year: float | None, fabric: Fabric, found: Outages) -> float | None:
+def _time_that_counts(found: Outages, exposure: Exposure, never_waiting: float) -> dict[str, float]:
+    """Share of the time that counts and of the work that is done, simulated and in closed form."""
+    ratio, goodput = found.effective_time_ratio, found.goodput
+    waits, pace = expected_pace(exposure.causes, exposure.pace)
+    return {
+        "effective_time_ratio": ratio.value,
+        "effective_half_width": _finite(ratio.half_width),
+        "effective_closed_form": never_waiting * (1 - waits),
+        "goodput": goodput.value,
+        "goodput_half_width": _finite(goodput.half_width),
+        "goodput_closed_form": never_waiting * pace,
+        "slowed_h": float(found.slowed_h.mean()),
+    }
+
+
+def _hourly(
+    cost_per_year: float | None, fabric: Fabric, options: ForecastOptions, found: Outages
+) -> float | None:
     """Price of an hour of useful work of a GPU, where the network has one and work is done."""
     goodput = found.goodput.value
     if cost_per_year is None or goodput <= 0:
         return None
-    return cost_per_effective_gpu_hour(cost_per_year, fabric.sizing.gpus, goodput)
+    standing_by = 1 + options.idle_domains / fabric.sizing.domains
+    return cost_per_effective_gpu_hour(cost_per_year * standing_by, fabric.sizing.gpus, goodput)
 
 
 def _exposure(
-    fabric: Fabric,
     book: FailureBook,
     options: ForecastOptions,
     *,
-    units: Mapping[Unit, int],
     kept: dict[str, int],
+    effects: Effects,
     groups: Sequence[GroupFailures],
 ) -> Exposure:
-    """Everything that can stop the job: single parts, groups, and what replaces them."""
+    """Everything that can stop or slow the job: single parts, groups, and what replaces them."""
     # A job inside one HB domain needs no network.
-    unused = NETWORK_KINDS if fabric.sizing.domains == 1 else frozenset()
-    causes = causes_of(
+    unused = NETWORK_KINDS if effects.domains == 1 else frozenset()
+    alone = causes_of(
         book,
-        units,
+        effects.units,
         end=options.end,
-        times="lead" if kept else "repair",
         pools={kind: kind for kind in kept},
         interrupts={row.cause: 0.0 for row in book.rates if row.kind in unused},
+        effects=effects,
     )
     whole = {kind.row.cause for kind in groups}
-    causes = tuple(cause for cause in causes if cause.name not in whole)
-    if not groups:
-        return Exposure(causes, spares=kept)
-    domains = fabric.sizing.domains
-    idle = Cause(IDLE_DOMAINS, 0.0, domains, pool=IDLE_DOMAINS)
-    return Exposure(
-        (*causes, idle),
-        spares={**kept, IDLE_DOMAINS: min(options.idle_domains, domains)},
-        groups=tuple(kind.groups for kind in groups),
-        cause_of=np.full(domains, len(causes)),
+    causes = [cause for cause in alone if cause.name not in whole]
+    causes += [cause for kind in groups for cause in kind.causes]
+    taken = domains_under_repair(causes, wait=False)
+    pace = effects.pace(
+        taken,
+        idle=options.idle_domains,
+        wait=options.wait,
+        most=len(compound_poisson(taken)),
     )
+    return Exposure(tuple(causes), kept, pace)
 
 
 def _of_network(exposure: Exposure, book: FailureBook, groups: Sequence[GroupFailures]) -> float:
     """Interruptions that the network causes, closed form [1/year]."""
     network = {row.cause for row in book.rates if row.kind in NETWORK_KINDS}
-    alone = sum(one.stops_per_year for one in exposure.causes if one.name in network)
-    return alone + sum(one.stops_per_year for one in groups if one.row.kind in NETWORK_KINDS)
+    network |= {kind.name for kind in groups if kind.row.kind in NETWORK_KINDS}
+    return sum(one.stops_per_year for one in exposure.causes if one.name in network)
 
 
-def _causes(
-    exposure: Exposure, groups: Sequence[GroupFailures], found: Outages
-) -> tuple[CauseShare, ...]:
+def _causes(exposure: Exposure, found: Outages) -> tuple[CauseShare, ...]:
     """Interruptions by cause, those of groups last."""
-    rates = {one.name: one.failures_per_year for one in exposure.causes if one.name != IDLE_DOMAINS}
-    rates |= {kind.groups.kind: kind.failures_per_year for kind in groups}
-    return tuple(
-        CauseShare(
-            cause=name,
-            failures_per_year=rate,
-            interruptions_per_year=found.interruptions_of(name).value,
-            half_width=_finite(found.interruptions_of(name).half_width),
-        )
-        for name, rate in rates.items()
-    )
+    rates = dict.fromkeys(found.causes, 0.0)
+    for one in exposure.causes:
+        rates[one.name] += one.failures_per_year
+    shares = []
+    for name, rate in rates.items():
+        mean, (low, high) = found.interruptions_of(name), found.interruptions_interval(name)
+        shares.append(CauseShare(name, rate, mean.value, _finite(mean.half_width), low, high))
+    return tuple(shares)
 
 
 def _rule(
@@ -416,12 +498,17 @@ def _rule(
     return rule(options.checkpoints.write_h, min(between_h, HOURS_PER_YEAR * options.years))
 
 
-def _no_switch_down(book: FailureBook, fabric: Fabric) -> float | None:
-    """Probability that no switch is down, where the book says how often one is."""
-    shares = [row.down for row in book.rates if row.kind == "switch" and row.down is not None]
-    if not shares or not fabric.switches:
-        return None
-    return none_down(max(shares), fabric.switches)
+def _no_switch_down(
+    units: Mapping[Unit, int], book: FailureBook, options: ForecastOptions
+) -> float | None:
+    """Probability that no switch is down, where the book has rates and repair hours of switches."""
+    down = 0.0
+    for row in book.rates:
+        if row.kind == "switch":
+            rate = float(getattr(row.rate_per_year, options.end))
+            repair_h = float(getattr(book.repair_h(row.kind), options.end))
+            down += outstanding(rate, row.count_in(units), repair_h)
+    return exp(-down) if down else None
 
 
 def _kept(fabric: Fabric, spares: Sequence[Spares], options: ForecastOptions) -> dict[str, int]:

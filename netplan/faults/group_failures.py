@@ -7,20 +7,27 @@ domain from the job if one of its GPUs is down, or if none has a port left.
 
 Groups without GPUs are tried one by one, since they may leave the network in islands. Of groups
 with GPUs, racks mostly, ports are counted: a GPU whose network links are all out is cut off.
+
+Groups that hold as many switches and links, and take as much, are one class, and one in the middle
+of it stands for all. Those of classes beyond the most frequent ones take their domains, and what
+else they do to the network is left out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
 
 import numpy as np
 from msgspec import Struct
 from scipy.sparse import csr_array
 
-from netplan.arrays import Bools, Ints
-from netplan.faults.damage import directed, find_effects, intact_islands, network_links
-from netplan.faults.groups import NOTHING, RiskGroups, weighted_rates
+from netplan.arrays import Bools, Floats, Ints
+from netplan.faults.damage import Damage, directed, find_effects, intact_islands, network_links
+from netplan.faults.downtime import Effect
+from netplan.faults.groups import RiskGroups, weighted_rates
+from netplan.faults.outages import Cause
 from netplan.faults.rates import End, FailureBook, FailureRate, Unit
 from netplan.records import replace
-from netplan.topologies.graph import HB_SWITCH, FabricGraph
+from netplan.topologies.graph import HB_SWITCH, SWITCH, FabricGraph
 
 GROUP_UNITS: Mapping[str, Unit] = {
     "rack": "rack",
@@ -33,6 +40,13 @@ GROUP_UNITS: Mapping[str, Unit] = {
 """Unit of the failure book that a kind of risk groups fails as; all others are own groups."""
 
 
+MAX_CLASSES = 6
+"""Classes of like groups of one kind whose impact is worked out, those that fail most often [1]."""
+
+EffectsOf = Callable[[Sequence[Damage]], Sequence[Effect]]
+"""Effects of some damages on a job without idle domains."""
+
+
 class GroupFailures(Struct, frozen=True, eq=False):
     """Groups of one kind in the simulated years.
 
@@ -40,34 +54,38 @@ class GroupFailures(Struct, frozen=True, eq=False):
     ----------
     row
         Row of the failure book that they fail by.
+    name
+        Name in the answer.
+    count
+        Groups [1].
     failures_per_year
         Failures of all groups together [1/year].
-    groups
-        The groups; their nodes are the HB domains that each takes from the job.
-    gpus_cut_off
-        Live GPUs without a port of their own after the failure of each, shape (groups,) [1].
+    causes
+        The groups by classes whose failure does the same.
+    gpus_cut_off_per_year
+        Live GPUs that lose their port to such a failure in a year [1/year].
     """
 
     row: FailureRate
+    name: str
+    count: int
     failures_per_year: float
-    groups: RiskGroups
-    gpus_cut_off: Ints
-
-    @property
-    def gpus_cut_off_per_year(self) -> float:
-        """Live GPUs that lose their port to such a failure in a year [1/year]."""
-        each = np.average(self.gpus_cut_off, weights=self.groups.weight)
-        return float(self.failures_per_year * each)
+    causes: tuple[Cause, ...]
+    gpus_cut_off_per_year: float
 
     @property
     def stops_per_year(self) -> float:
         """Interruptions of the job [1/year]."""
-        rate, stops = self.groups.rate_per_year, self.groups.interrupts
-        return 0.0 if rate is None or stops is None else float((rate * stops).sum())
+        return sum(cause.stops_per_year for cause in self.causes)
 
 
 def group_failures(
-    graph: FabricGraph, groups: Sequence[RiskGroups], book: FailureBook, *, end: End = "base"
+    graph: FabricGraph,
+    groups: Sequence[RiskGroups],
+    book: FailureBook,
+    *,
+    end: End = "base",
+    effects_of: EffectsOf | None = None,
 ) -> tuple[GroupFailures, ...]:
     """Groups that fail as a whole, with their rates and what they do to a job on all GPUs.
 
@@ -82,6 +100,8 @@ def group_failures(
         Failure rates and repair times.
     end
         Which end of their ranges counts.
+    effects_of
+        What damage to the network does to the job; if left out, groups take domains alone.
 
     Examples
     --------
@@ -96,8 +116,8 @@ def group_failures(
     >>> graph = expand(FABRICS.load("fat-tree"), Sizing(32, 16, 8, 450e9, 50e9))
     >>> racks = racks_by_count(graph, gpus_per_rack=16, switches_per_rack=16)
     >>> found = group_failures(graph, hall_risk_groups(graph, racks), FAILURE_BOOKS.load("2026"))
-    >>> [(kind.row.cause, kind.failures_per_year, len(kind.groups.node)) for kind in found]
-    [('Rack', 0.06, 8), ('Power feed', 0.56, 6)]
+    >>> [(kind.name, sorted(one.effect.domains for one in kind.causes)) for kind in found]
+    [('Rack', [2, 4]), ('Power feed', [2, 4])]
     """
     rows = {row.unit: row for row in book.rates}
     found = []
@@ -106,22 +126,61 @@ def group_failures(
         if row is None:
             continue
         total = float(getattr(row.rate_per_year, end)) * len(kind)
-        weights = np.ones(len(kind)) if kind.weight is None else kind.weight
+        rates = weighted_rates(total, np.ones(len(kind)) if kind.weight is None else kind.weight)
+        name = row.cause if kind.kind in GROUP_UNITS else f"{row.cause}: {kind.kind}"
         hits = group_hits(graph, kind)
-        years = replace(
-            kind,
-            kind=row.cause if kind.kind in GROUP_UNITS else f"{row.cause}: {kind.kind}",
-            node_group=hits.group,
-            node=hits.domain,
-            link_group=NOTHING,
-            link=NOTHING,
-            # A failure that the book says to stop no job takes no domain from it either.
-            rate_per_year=weighted_rates(total * row.interrupts, weights),
-            interrupts=hits.stops.astype(np.float64),
-            repair_h=float(getattr(book.repair_h(row.kind), end)),
-        )
-        found.append(GroupFailures(row, total, years, hits.cut_off))
+        # A failure that the book says to stop no job takes no domain from it either.
+        plain = Cause(name, 0.0, 1, repair_h=float(getattr(book.repair_h(row.kind), end)))
+        causes = _causes(graph, kind, hits, rates * row.interrupts, plain, effects_of)
+        cut_off = float((rates * hits.cut_off).sum())
+        found.append(GroupFailures(row, name, len(kind), total, causes, cut_off))
     return tuple(found)
+
+
+def _causes(
+    graph: FabricGraph,
+    groups: RiskGroups,
+    hits: "GroupHits",
+    rates: Floats,
+    plain: Cause,
+    effects_of: EffectsOf | None,
+) -> tuple[Cause, ...]:
+    """One cause for each class of groups that do the same, those that fail most often first."""
+    switches = graph.node_kind[groups.node] == SWITCH
+    traits = np.stack(
+        [
+            np.bincount(hits.group, minlength=len(groups)),
+            np.bincount(groups.node_group[switches], minlength=len(groups)),
+            np.bincount(groups.link_group, minlength=len(groups)),
+            hits.cut_off,
+            hits.stops,
+        ],
+        axis=1,
+    )
+    classes, group_class = np.unique(traits, axis=0, return_inverse=True)
+    rate = np.bincount(group_class.ravel(), rates)
+    order = np.argsort(-rate, kind="stable")
+    network = [number for number in order.tolist() if classes[number, 1:4].any()][:MAX_CLASSES]
+    effects = {number: _taken(classes[number]) for number in order.tolist()}
+    if effects_of is not None:
+        middle = [np.flatnonzero(group_class.ravel() == number) for number in network]
+        damages = [groups.damage(graph, places[[len(places) // 2]]) for places in middle]
+        effects |= dict(zip(network, effects_of(damages), strict=True))
+    return tuple(
+        replace(
+            plain,
+            rate_per_year=float(rate[number]),
+            interrupts=1.0 if effects[number].slowdown == inf else float(classes[number, 4]),
+            effect=effects[number],
+        )
+        for number in order.tolist()
+        if rate[number]
+    )
+
+
+def _taken(traits: Ints) -> Effect:
+    """Effect of the domains that a group takes, as long as nothing is known of the network."""
+    return Effect(domains=int(traits[0]), whole=bool(traits[0]))
 
 
 class GroupHits(Struct, frozen=True, eq=False):

@@ -60,13 +60,6 @@ class RiskGroups(Struct, frozen=True, eq=False):
         Pairs of a group and a link in it; links of member nodes need not be listed.
     weight
         How likely a group is picked next to the others, shape (groups,); None: all alike.
-    rate_per_year
-        Failures of each group as a whole in the simulated years, shape (groups,) [1/year]; None
-        leaves them out of the years.
-    interrupts
-        Chance that such a failure stops the job, shape (groups,) [1]; None: it always does.
-    repair_h
-        Mean time until a group is back, and with it all its members [h].
     """
 
     kind: str
@@ -76,17 +69,14 @@ class RiskGroups(Struct, frozen=True, eq=False):
     link_group: Ints
     link: Ints
     weight: Floats | None = None
-    rate_per_year: Floats | None = None
-    interrupts: Floats | None = None
-    repair_h: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse groups that do not exist, and rates and chances that are none.
+        """Refuse groups that do not exist.
 
         Raises
         ------
         InputError
-            If arrays do not fit together, or values are out of range.
+            If arrays do not fit together.
         """
         for group, member in ((self.node_group, self.node), (self.link_group, self.link)):
             if len(group) != len(member):
@@ -98,32 +88,10 @@ class RiskGroups(Struct, frozen=True, eq=False):
                     f"{self.kind}: memberships name group {group.min():,} to {group.max():,}: there"
                     f" are {len(self):,}, counted from 0"
                 )
-        for what, values in (("rates", self.rate_per_year), ("chances", self.interrupts)):
-            if values is not None and len(values) != len(self):
-                raise InputError(f"{self.kind}: {len(values)} {what} for {len(self):,} groups")
-        rate, chance = self.rate_per_year, self.interrupts
-        if rate is not None and not (np.isfinite(rate).all() and (rate >= 0).all()):
-            raise InputError(f"{self.kind}: a rate is below 0 or not finite: give failures a year")
-        if chance is not None and ((chance < 0) | (chance > 1)).any():
-            raise InputError(f"{self.kind}: interrupts is a probability: give 0 to 1")
 
     def __len__(self) -> int:
         """Groups [1]."""
         return len(self.names)
-
-    def members_by(self, label: Ints, labels: int) -> Ints:
-        """Nodes of each label in each group, shape (groups, labels) [1].
-
-        Parameters
-        ----------
-        label
-            Label of each node, -1 for none, shape (nodes,); empty if no node has one.
-        labels
-            How many there are [1].
-        """
-        found = label[self.node] if len(label) else np.full(len(self.node), -1)
-        place = self.node_group[found >= 0] * labels + found[found >= 0]
-        return np.bincount(place, minlength=len(self) * labels).reshape(len(self), labels)
 
     def damage(self, graph: FabricGraph, chosen: Ints) -> Damage:
         """Damage in which some groups have failed, by number."""

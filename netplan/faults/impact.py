@@ -124,6 +124,13 @@ class Subject(Struct, frozen=True, dict=True):
         """Best plan without failures; None if nothing is trained or no plan fits."""
         return self.best(self.fabric.levels)
 
+    @cached_property
+    def alone(self) -> "Subject":
+        """The same without idle domains, which shares what is worked out so far."""
+        alone = replace(self, spare_domains=0)
+        vars(alone).update(vars(self))
+        return alone
+
     def best(self, levels: Sequence[Level]) -> SearchResult | None:
         """Best plan on some levels, None if there is none."""
         found = self.search.on(tuple(levels)) if self.search else None
@@ -216,6 +223,9 @@ class Impact(Struct, frozen=True):
         domain through their HB domain either [1].
     domains_hit
         HB domains with a GPU that failed, is cut off or has lost HB links [1].
+    domains_out, gpus_out
+        HB domains that the job leaves out, or that idle ones replace, and GPUs of the one that lost
+        most [1]; 0 where it goes on on all GPUs.
     bandwidth_share, mean_bandwidth_share
         Bandwidth between HB domains that is left, of the worst pair and on average [1]; None where
         no two domains are left, as when one holds all GPUs: it trains without the network.
@@ -241,6 +251,8 @@ class Impact(Struct, frozen=True):
     gpus_cut_off: int
     gpus_unreachable: int
     domains_hit: int
+    domains_out: int
+    gpus_out: int
     bandwidth_share: float | None
     mean_bandwidth_share: float | None
     bandwidth_share_low: float | None
@@ -274,7 +286,7 @@ def impact_of(subject: Subject, damage: Damage) -> Impact:
     hb_share = subject.hb_share(damage)
     gone = np.concatenate([effects.gpus_down, effects.cut_off, np.flatnonzero(hb_share < 1)])
     paces = subject.cuts.paces(damage, effects, hb_share)
-    way, found = _fastest(subject, paces.options())
+    way, out, found = _fastest(subject, paces.options())
     intact, best = subject.intact, found.best if found else None
     before = intact.time_s if intact else None
     return Impact(
@@ -282,6 +294,8 @@ def impact_of(subject: Subject, damage: Damage) -> Impact:
         gpus_cut_off=len(effects.cut_off),
         gpus_unreachable=len(effects.cut_off_forwarding),
         domains_hit=len(np.unique(gone // subject.graph.hb_size)),
+        domains_out=out.domains if out else 0,
+        gpus_out=out.gpus if out else 0,
         bandwidth_share=left.worst_share,
         mean_bandwidth_share=left.mean_share,
         bandwidth_share_low=left.worst_low,
@@ -295,23 +309,33 @@ def impact_of(subject: Subject, damage: Damage) -> Impact:
     )
 
 
-def _fastest(subject: Subject, options: Sequence[Option]) -> tuple[Way, SearchResult | None]:
-    """The fastest way to go on, and its best plan."""
+def _fastest(
+    subject: Subject, options: Sequence[Option]
+) -> tuple[Way, Option | None, SearchResult | None]:
+    """The fastest way to go on, what it leaves out, and its best plan.
+
+    A job that stops would have to leave out what the first option does.
+    """
     ways: list[tuple[Way, Option]] = []
     for one in options:
         if not one.domains:
             ways.append(("all GPUs", one))
             continue
         if one.domains <= subject.spare_domains:
-            ways.append(("spare", replace(one, domains=0, gpus=0)))
+            ways.append(("spare", one))
         within = bool(subject.search) and one.gpus < subject.sizing.hb_size
         if within or one.domains < subject.sizing.full_domains:
             ways.append(("without", one))
+    stopped: tuple[Way, Option | None] = "stopped", options[0] if options else None
     if subject.intact is None:
         # Without a plan there is no time, but the first way is still how the job goes on.
-        return (ways[0][0] if ways else "stopped"), None
-    timed = [(way, found) for way, one in ways if (found := subject.at(one)) is not None]
-    return min(timed, key=lambda option: option[1].time_s, default=("stopped", None))
+        return (*(ways[0] if ways else stopped), None)
+    timed = [
+        (way, one, found)
+        for way, one in ways
+        if (found := subject.at(replace(one, domains=0, gpus=0) if way == "spare" else one))
+    ]
+    return min(timed, key=lambda option: option[2].time_s, default=(*stopped, None))
 
 
 SKIPPED = frozenset({"link", "transceiver", "switch", "manager"})

@@ -1,27 +1,27 @@
 """What failures cost a job, simulated over many years: interruptions, lost hours, goodput.
 
-Failures of each cause are a Poisson process in time. A failure that interrupts stops the job,
-which waits until a spare has replaced what failed, restarts, and redoes the work since its last
-checkpoint, as in :mod:`netplan.faults.checkpoints`; failures go on meanwhile. A part that
-failed comes back to its pool after its repair or delivery time, fixed or exponential; failures
-take spares in the order in which they come. Groups of parts fail at once
-(:mod:`netplan.faults.groups`).
+Failures of each cause are a Poisson process in time. A failure that interrupts costs the work since
+the last checkpoint and a restart, as in :mod:`netplan.faults.checkpoints`. Until its repair the job
+lacks what the failure took (:mod:`netplan.faults.downtime`): it goes on at full speed where an idle
+HB domain takes over, else slower, or it waits. A repair begins when the part is at hand: a spare
+from the shelf, else the next one that comes back to its pool; failures take spares in the order in
+which they come. Repair and delivery times are fixed or exponential.
 
 There is no loop over failures or years: years lie on one line of time, in chunks, and every step
-is an array (:mod:`netplan.faults.timeline`). A failure that neither interrupts nor
-takes a scarce spare is only counted.
+is an array (:mod:`netplan.faults.timeline`). A failure that neither interrupts, slows nor takes a
+scarce spare is only counted.
 
 An interval is mean +- t s / sqrt(b) over b batches of consecutive years (at most 100), with
 Student's t of b - 1 degrees of freedom: years of one chunk share the state of the pools, batches
 hardly do. The half-width falls with the square root of the years, which gives the number of years
 for a wanted precision.
 
-Left out: failures that depend on age or on one another beyond the groups, and repairs that queue
-for staff.
+Left out: failures that depend on age or on one another beyond the groups, repairs that queue for
+staff, and what :mod:`netplan.faults.downtime` leaves out.
 """
 
 from collections.abc import Mapping, Sequence
-from math import ceil, inf, isfinite, sqrt
+from math import ceil, inf, isfinite, log2, sqrt
 from typing import Literal
 
 import numpy as np
@@ -32,7 +32,7 @@ from netplan.arrays import Floats, Ints
 from netplan.catalog import unknown_name
 from netplan.errors import InputError
 from netplan.faults.checkpoints import Checkpoints
-from netplan.faults.groups import RiskGroups
+from netplan.faults.downtime import Effect, EffectArrays, Pace
 from netplan.faults.reliability import check_probability
 from netplan.faults.timeline import REASONS, Chunk, ChunkOutages, Sources, simulate_chunk
 from netplan.traffic.matrix import sum_by
@@ -55,6 +55,10 @@ LONG_AGAINST_WARM_UP = 4
 MEMORY_DECAYS = 8
 """Warm-up in mean exponential repair times: what is older weighs exp(-8) [1]."""
 
+LEAST_WARM_UP_H = 256.0
+"""Warm-ups are this long, or a power of two as long: repairs that differ a little then have the
+same failures from the same seed [h]."""
+
 
 class Cause(Struct, frozen=True):
     """One kind of unit that fails.
@@ -62,7 +66,7 @@ class Cause(Struct, frozen=True):
     Parameters
     ----------
     name
-        Name in the answer.
+        Name in the answer; causes of one name are counted together.
     rate_per_year
         Failures of one unit [1/year].
     count
@@ -70,11 +74,13 @@ class Cause(Struct, frozen=True):
     interrupts
         Share of the failures of units that the job uses which stop it [1].
     repair_h
-        Mean time until a failed unit, or a new one, is in the pool [h].
+        Mean time until a failed unit works again, its spare part at hand [h].
+    lead_h
+        Mean time until a part that was taken from a pool is there again [h].
     pool
         Pool of spares that replaces it; empty if a spare is always there, or none is needed.
-    slowdown
-        Share of the speed that the job loses while one unit is down without stopping it [1].
+    effect
+        What a failure takes from the job until its repair. One that stops no job takes no domain.
     """
 
     name: str
@@ -82,8 +88,9 @@ class Cause(Struct, frozen=True):
     count: int
     interrupts: float = 1.0
     repair_h: float = 0.0
+    lead_h: float = 0.0
     pool: str = ""
-    slowdown: float = 0.0
+    effect: Effect = Effect(domains=1)
 
     def __post_init__(self) -> None:
         """Refuse values that no cause has.
@@ -91,15 +98,20 @@ class Cause(Struct, frozen=True):
         Raises
         ------
         InputError
-            If a number is negative, not finite, or no share.
+            If a number is negative, not finite, or no share, or a job would go on that cannot.
         """
-        for name, value in (("rate", self.rate_per_year), ("repair time", self.repair_h)):
+        for name, value in (
+            ("rate", self.rate_per_year),
+            ("repair time", self.repair_h),
+            ("delivery time", self.lead_h),
+        ):
             if not (isfinite(value) and value >= 0):
                 raise InputError(f"{self.name}: a {name} of {value:g}: give 0 or more")
         if self.count < 0:
             raise InputError(f"{self.name}: {self.count:,} units: give 0 or more")
         check_probability(f"{self.name}: interrupts", self.interrupts)
-        check_probability(f"{self.name}: slowdown", self.slowdown)
+        if self.effect.slowdown == inf and self.interrupts < 1:
+            raise InputError(f"{self.name}: the job cannot go on: let all failures interrupt it")
 
     @property
     def failures_per_year(self) -> float:
@@ -111,6 +123,11 @@ class Cause(Struct, frozen=True):
         """Interruptions of a job that uses all units [1/year]."""
         return self.failures_per_year * self.interrupts
 
+    @property
+    def under_repair(self) -> float:
+        """Mean number of failures under repair that stopped a job on all units [1]."""
+        return self.stops_per_year * self.repair_h / HOURS_PER_YEAR
+
 
 class Exposure(Struct, frozen=True):
     """What can stop a job.
@@ -121,12 +138,8 @@ class Exposure(Struct, frozen=True):
         Kinds of units that fail.
     spares
         Spares of each pool [1].
-    groups
-        Kinds of groups that fail as a whole, beside the single failures of the causes; only those
-        with rates count.
-    cause_of
-        Place in ``causes`` of each node that a group may hold, -1 for none, shape (nodes,): it
-        names the pool that the members of a failed group take from.
+    pace
+        How the job goes on while HB domains are down; it waits for their repair if left out.
     share
         Share of the cluster that the job runs on. A failure hits it with this probability; all
         failures take spares [1].
@@ -134,8 +147,7 @@ class Exposure(Struct, frozen=True):
 
     causes: tuple[Cause, ...]
     spares: Mapping[str, int] = field(default_factory=dict)
-    groups: tuple[RiskGroups, ...] = ()
-    cause_of: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    pace: Pace = field(default_factory=Pace)
     share: float = 1.0
 
     def __post_init__(self) -> None:
@@ -144,21 +156,9 @@ class Exposure(Struct, frozen=True):
         Raises
         ------
         InputError
-            If a pool, a group or the share is out of range.
+            If a pool or the share is out of range.
         """
         check_probability("the share of the cluster that the job runs on", self.share)
-        kinds = int(self.cause_of.max(initial=-1)) + 1
-        if kinds > len(self.causes):
-            raise InputError(
-                f"risk groups hold parts of {kinds} causes, the exposure has {len(self.causes)}:"
-                " give a cause for each kind of part, of rate 0 if it never fails alone"
-            )
-        held = max((int(groups.node.max(initial=-1)) + 1 for groups in self.groups), default=0)
-        if len(self.cause_of) and held > len(self.cause_of):
-            raise InputError(
-                f"risk groups hold nodes up to {held - 1:,}, causes are known of"
-                f" {len(self.cause_of):,}: give one for each, -1 for none"
-            )
         parts = dict.fromkeys(self.spares, 0)
         for cause in self.causes:
             if cause.pool:
@@ -265,7 +265,7 @@ class Outages(Struct, frozen=True):
     Parameters
     ----------
     causes
-        Causes and labels of risk groups: the columns of ``interruptions`` and ``failures``.
+        Names of causes: the columns of ``interruptions`` and ``failures``.
     pools
         Pools of spares: the columns of ``demands``, ``met`` and ``short_h``.
     hours
@@ -277,7 +277,7 @@ class Outages(Struct, frozen=True):
     time_h
         Hours by reason (``REASONS``), which sum to ``hours``; shape (years, 5) [h].
     slowed_h
-        Useful hours that failures which did not stop the job cost in speed, shape (years,) [h].
+        Useful hours that what was down cost in speed, shape (years,) [h].
     demands, met
         Parts taken from each pool, and those that lay there at once, shape (years, pools) [1].
     short_h
@@ -296,30 +296,17 @@ class Outages(Struct, frozen=True):
     short_h: Floats
 
     @classmethod
-    def of(
-        cls,
-        sources: Sources,
-        years: ChunkOutages,
-        hours: float,
-        rng: np.random.Generator | None,
-    ) -> "Outages":
-        """Totals of the years; ``rng`` draws repair times that slow the job, fixed ones if None."""
-        other = years.other
-        slowing = other[:, : len(sources.slowdown_h)].astype(np.float64)
-        if rng is not None and sources.slowdown_h.any():
-            # The sum of k exponential times is a gamma time of shape k.
-            slowing = rng.standard_gamma(slowing)
-        # A failure costs speed only while the job computes, and no more than all of it.
-        slowed = np.minimum(slowing @ sources.slowdown_h / hours, 1.0) * years.time_h[:, 0]
+    def of(cls, sources: Sources, years: ChunkOutages, hours: float) -> "Outages":
+        """Totals of the years."""
         demands, met, short_h = np.moveaxis(years.shelf, 1, 0)
         return cls(
             causes=sources.names,
             pools=sources.pools,
             hours=hours,
             interruptions=years.stopping,
-            failures=years.stopping + other,
+            failures=years.stopping + years.other,
             time_h=years.time_h,
-            slowed_h=slowed,
+            slowed_h=years.slowed_h,
             demands=demands.astype(np.int64),
             met=met.astype(np.int64),
             short_h=short_h,
@@ -432,8 +419,9 @@ def simulate_outages(
         raise InputError(f"{years} years of {hours:g} h: give at least one year, of more than 0 h")
     sources = sources_of(exposure)
     exponential = repair == "exponential"
-    # Before the first year that counts the pools forget how they began.
-    warm_up_h = float(sources.lead_h.max(initial=0.0)) * (MEMORY_DECAYS if exponential else 1)
+    # Before the first year that counts, pools and repairs forget how they began.
+    memory_h = float(sources.lead_h.max(initial=0.0) + sources.repair_h.max(initial=0.0))
+    warm_up_h = _warm_up_h(memory_h * (MEMORY_DECAYS if exponential else 1))
     step = _chunk_years(sources.timed_per_year * hours / HOURS_PER_YEAR, warm_up_h / hours)
     # The allocator of Linux gives memory back after each chunk, a third of the time in all, until
     # a large block was freed once; this one is never touched.
@@ -441,75 +429,45 @@ def simulate_outages(
     lengths = (min(step, years - first) for first in range(0, years, step))
     chunks = [Chunk(length, hours, warm_up_h, exponential) for length in lengths]
     found = [simulate_chunk(sources, checkpoints, chunk, rng) for chunk in chunks]
-    return Outages.of(sources, ChunkOutages.joined(found), hours, rng if exponential else None)
+    return Outages.of(sources, ChunkOutages.joined(found), hours)
+
+
+def _warm_up_h(memory_h: float) -> float:
+    """Warm-up that is long enough, in steps of powers of two [h]."""
+    steps = ceil(log2(max(memory_h / LEAST_WARM_UP_H, 1.0)))
+    return LEAST_WARM_UP_H * 2.0**steps if memory_h else 0.0
 
 
 def sources_of(exposure: Exposure) -> Sources:
-    """Kinds of events: each cause and group is split by whether its failure stops the job."""
-    pools = tuple(exposure.spares)
-    failing = [groups.kind for groups in exposure.groups if groups.rate_per_year is not None]
-    names = (*(cause.name for cause in exposure.causes), *failing)
-    column, stopping, other, taken, lead_h = _events(exposure, pools)
-    if not pools:
-        # Nothing tells events of one column apart: as many kinds as columns are enough.
-        stopping, other = (sum_by(column, rate, len(names)) for rate in (stopping, other))
-        column, taken = np.arange(len(names)), np.zeros((len(names), 0), np.int64)
-        lead_h = np.zeros((len(names), 0))
-    scarce = taken.any(axis=1)
-    rate = np.concatenate([stopping, np.where(scarce, other, 0.0)])
-    happens = np.flatnonzero(rate)
-    event = happens % len(column)
+    """Kinds of events: each cause is split by whether its failure hits and stops the job."""
+    causes, share, pools = exposure.causes, exposure.share, tuple(exposure.spares)
+    names = tuple(dict.fromkeys(cause.name for cause in causes))
+    column = np.array([names.index(cause.name) for cause in causes], np.int64)
+    pool = np.array([pools.index(one.pool) if one.pool else -1 for one in causes], np.int64)
+    rate = np.array([cause.failures_per_year for cause in causes])
+    stops = np.array([cause.interrupts for cause in causes])
+    # All failures, three times: those that stop the job, pass it by, and hit other jobs.
+    rates = np.concatenate([rate * stops * share, rate * (1 - stops) * share, rate * (1 - share)])
+    lasting = [one.effect if one.repair_h or one.pool else Effect() for one in causes]
+    effects = [*lasting, *(one.survived for one in lasting), *(Effect() for _ in causes)]
+    place = np.arange(3 * len(causes)) % max(len(causes), 1)
+    stopping = np.arange(3 * len(causes)) < len(causes)
+    timed = stopping | (pool[place] >= 0) | np.array([one.lasts for one in effects], bool)
+    kind = np.flatnonzero(timed & (rates > 0))
     return Sources(
         names=names,
         pools=pools,
         spares=np.array([exposure.spares[name] for name in pools], np.int64),
-        slowdown_h=np.array([cause.slowdown * cause.repair_h for cause in exposure.causes]),
-        counted_per_year=sum_by(column, np.where(scarce, 0.0, other), len(names)),
-        rate_per_year=rate[happens],
-        column=column[event],
-        stops=happens < len(column),
-        taken=taken[event],
-        lead_h=lead_h[event],
+        counted_per_year=sum_by(column[place], np.where(timed, 0.0, rates), len(names)),
+        rate_per_year=rates[kind],
+        column=column[place[kind]],
+        stops=stopping[kind],
+        pool=pool[place[kind]],
+        lead_h=np.array([cause.lead_h for cause in causes])[place[kind]],
+        repair_h=np.array([cause.repair_h for cause in causes])[place[kind]],
+        effects=EffectArrays.of([effects[number] for number in kind.tolist()]),
+        pace=exposure.pace,
     )
-
-
-def _events(
-    exposure: Exposure, pools: tuple[str, ...]
-) -> tuple[Ints, Floats, Floats, Ints, Floats]:
-    """Causes, then groups: column, rates with and without a stop, spares taken, until when.
-
-    Parts of one pool that fail together come back together, after the longest of their times.
-    """
-    causes = exposure.causes
-    blocks = [
-        (
-            np.arange(len(causes)),
-            np.array([cause.failures_per_year for cause in causes]),
-            np.array([cause.interrupts for cause in causes]),
-            np.eye(len(causes), dtype=np.int64),
-            np.zeros(len(causes)),
-        )
-    ]
-    for groups in exposure.groups:
-        if groups.rate_per_year is not None:
-            every = np.ones(len(groups))
-            blocks.append(
-                (
-                    np.full(len(groups), len(causes) + len(blocks) - 1),
-                    groups.rate_per_year,
-                    every if groups.interrupts is None else groups.interrupts,
-                    groups.members_by(exposure.cause_of, len(causes)),
-                    groups.repair_h * every,
-                )
-            )
-    column, rate, stops, parts, least_h = (np.concatenate(one) for one in zip(*blocks, strict=True))
-    of_pool = np.array([cause.pool for cause in causes], str)[:, None] == np.array(pools, str)
-    repair_h = np.array([cause.repair_h for cause in causes])[:, None] * of_pool
-    taken = parts @ of_pool
-    longest_h = ((parts > 0)[:, :, None] * repair_h).max(axis=1, initial=0.0)
-    lead_h = np.where(taken > 0, np.maximum(longest_h, least_h[:, None]), 0.0)
-    stop_share = stops * exposure.share
-    return column, rate * stop_share, rate * (1 - stop_share), taken, lead_h
 
 
 def _chunk_years(per_year: float, warm_up_years: float) -> int:

@@ -5,11 +5,13 @@ another; risk groups and everything that depends on the order of events are simu
 (:mod:`netplan.faults.outages`). Rates are per unit and year of 8,760 h.
 """
 
-from collections.abc import Sequence
-from math import ceil, exp, isfinite, log1p
+from collections.abc import Mapping, Sequence
+from math import ceil, exp, isfinite, log1p, sqrt
 
+import numpy as np
 from scipy.special import bdtr, bdtrc, pdtr, pdtrik
 
+from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.units import HOURS_PER_YEAR
 
@@ -282,3 +284,63 @@ def cost_per_effective_gpu_hour(cost_per_year: float, gpus: int, goodput: float)
             " one GPU, some goodput, and a cost of 0 or more"
         )
     return cost_per_year / (gpus * HOURS_PER_YEAR * goodput)
+
+
+def compound_poisson(means: Mapping[int, float], most: int | None = None) -> Floats:
+    """Distribution of domains down at a moment, where failures take several at once.
+
+    Failures under repair of each size are a Poisson number (M/G/inf, Palm 1943: it depends on the
+    mean repair time alone), so that the sum of sizes k has the generating function
+    exp(sum of m_k (z^k - 1)), inverted here by a discrete Fourier transform.
+
+    Parameters
+    ----------
+    means
+        Mean number of failures under repair, by the domains that one takes [1].
+    most
+        Largest number in the answer [1]; twelve standard deviations above the mean if left out.
+
+    Returns
+    -------
+    Probability of 0, 1, … domains down, shape (most + 1,) [1].
+
+    Examples
+    --------
+    Half a domain is down on average: exp(-0.5) (1, 1/2, 1/8).
+
+    >>> compound_poisson({1: 0.5})[:3].round(4).tolist()
+    [0.6065, 0.3033, 0.0758]
+    """
+    sizes = np.array([size for size, mean in means.items() if size and mean], np.int64)
+    rates = np.array([mean for size, mean in means.items() if size and mean])
+    spread = sqrt(float((rates * sizes**2).sum()))
+    reach = int((rates * sizes).sum() + 12 * spread) + 4 * int(sizes.max(initial=1))
+    length = 1 << (2 * max(reach, most or 0)).bit_length()
+    angle = -2j * np.pi * np.arange(length // 2 + 1) / length
+    transform = np.exp(sum((m * np.expm1(angle * k) for m, k in zip(rates, sizes, strict=True)), 0))
+    found = np.fft.irfft(transform * np.ones(len(angle)), length)
+    return np.maximum(found[: (reach if most is None else most) + 1], 0.0)
+
+
+def idle_domains_needed(means: Mapping[int, float], level: float) -> int:
+    """Least idle domains that suffice for at least this share of the time, P(N <= s) >= level [1].
+
+    Parameters
+    ----------
+    means
+        As in :func:`compound_poisson` [1].
+    level
+        Service level, above 0 and below 1 [1].
+
+    Examples
+    --------
+    1.94 domains down on average: P(N <= 5) = 0.9856, P(N <= 6) = 0.9962.
+
+    >>> idle_domains_needed({1: 1.94}, 0.99)
+    6
+    """
+    if set(means) <= {0, 1}:
+        return spares_needed(means.get(1, 0.0), level)
+    spares_needed(0.0, level)  # refuses a level out of range
+    # The sum of so many terms is a little off 1.
+    return int(np.searchsorted(np.cumsum(compound_poisson(means)), level * (1 - 1e-12)))

@@ -1,13 +1,17 @@
-"""One chunk of years on a line of time: when failures come, who waits for spares, what is lost.
+"""One chunk of years on a line of time: when failures come, what is down meanwhile, what is lost.
 
-An event that may or may not stop the job is split into two kinds, each a Poisson process of its
-own. Kinds that neither stop it nor take a scarce spare leave the line and are only counted.
+An event that may or may not stop the job is split into kinds, each a Poisson process of its own.
+Kinds that neither stop it, take a scarce spare, nor slow it leave the line and are only counted.
 
 Times of a Poisson process are sums of exponential gaps. Spares are first come, first served: with
 s spares the i-th demand of a pool is met when it comes, or when the part number i - s is back,
-whichever is later. A job that waits is ready when the last of its parts is there, so that the
-time when it is ready is a running maximum. Between two stops it waits, restarts, and finishes
-floor(rest / (tau + w)) intervals; what remains is lost. Each step is one array operation.
+whichever is later; then the repair begins. What is down at each moment follows
+(:mod:`netplan.faults.downtime`). After a stop the job waits if it has to, restarts, and finishes
+floor(rest / (tau + w)) intervals until the next one; what remains is lost. Each step is one array
+operation.
+
+Draws depend on rates alone, so that the same seed gives the same failures whatever their repairs
+take and whoever stands by.
 """
 
 from collections.abc import Sequence
@@ -18,20 +22,19 @@ from msgspec.structs import astuple
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.faults.checkpoints import Checkpoints
+from netplan.faults.downtime import EffectArrays, Pace, Spells, spells
 from netplan.units import HOURS_PER_YEAR
 
 
-class Sources(Struct, frozen=True):
+class Sources(Struct, frozen=True, eq=False):
     """Kinds of events.
 
     Parameters
     ----------
     names
-        Causes and labels of risk groups: the columns of the answer.
+        Causes: the columns of the answer.
     pools, spares
         Pools and their spares, shape (pools,) [1].
-    slowdown_h
-        Hours of work that one failure of a cause costs without stopping the job, shape (causes,).
     counted_per_year
         Events of each column that are only counted, shape (columns,) [1/year].
     rate_per_year
@@ -40,22 +43,30 @@ class Sources(Struct, frozen=True):
         Column of each kind, shape (kinds,).
     stops
         Whether a kind stops the job, shape (kinds,).
-    taken
-        Spares that one event takes, shape (kinds, pools) [1].
+    pool
+        Pool that a kind takes a part from, -1 for none, shape (kinds,).
     lead_h
-        Mean time until they are back, shape (kinds, pools) [h].
+        Mean time until a part is in the pool again, shape (kinds,) [h].
+    repair_h
+        Mean time of a repair with the part at hand, shape (kinds,) [h].
+    effects
+        What each kind takes from the job until its repair.
+    pace
+        How the job goes on meanwhile.
     """
 
     names: tuple[str, ...]
     pools: tuple[str, ...]
     spares: Ints
-    slowdown_h: Floats
     counted_per_year: Floats
     rate_per_year: Floats
     column: Ints
     stops: Bools
-    taken: Ints
+    pool: Ints
     lead_h: Floats
+    repair_h: Floats
+    effects: EffectArrays
+    pace: Pace
 
     @property
     def timed_per_year(self) -> float:
@@ -91,17 +102,19 @@ class Chunk(Struct, frozen=True):
         return self.warm_up_h + self.hours * np.arange(self.years + 1, dtype=np.float64)
 
 
-class ChunkOutages(Struct, frozen=True):
+class ChunkOutages(Struct, frozen=True, eq=False):
     """What years give, a row each.
 
-    ``stopping`` and ``other`` failures have a column a cause or label; ``time_h`` has the
-    hours by ``REASONS``; ``shelf`` has a column a pool and three layers, shape (years, 3, pools):
-    demands, those met at once, and the hours in which a part is lacking.
+    ``stopping`` and ``other`` failures have a column a cause; ``time_h`` has the hours by
+    ``REASONS``, ``slowed_h`` the useful hours that a slower pace cost; ``shelf`` has a column a
+    pool and three layers, shape (years, 3, pools): demands, those met at once, and the hours in
+    which a part is lacking.
     """
 
     stopping: Ints
     other: Ints
     time_h: Floats
+    slowed_h: Floats
     shelf: Floats
 
     @classmethod
@@ -111,29 +124,28 @@ class ChunkOutages(Struct, frozen=True):
         return cls(*(np.concatenate(column) for column in columns))
 
 
-class _Line(Struct, frozen=True):
-    """Stops of the job: when they come, and when all parts are there again (None: at once)."""
-
-    stop_h: Floats
-    ready_h: Floats | None
-    stopping: Ints
-    other: Ints
-    shelf: Floats
-
-
 def simulate_chunk(
     sources: Sources, checkpoints: Checkpoints, chunk: Chunk, rng: np.random.Generator
 ) -> ChunkOutages:
     """Draw the failures of a chunk and follow the job through them."""
     times = _poisson_times(sources.timed_per_year / HOURS_PER_YEAR * chunk.span_h, chunk, rng)
-    line = (_line_with_pools if sources.pools else _line)(sources, times, chunk, rng)
+    kind = _draw_kinds(sources.rate_per_year, len(times), rng)
+    at_hand, shelf = _parts_at_hand(sources, times, kind, chunk, rng)
+    stopping, other = _counts(sources, times, kind, chunk)
     counted = sources.counted_per_year * (chunk.hours / HOURS_PER_YEAR)
-    other = line.other + rng.poisson(counted, line.other.shape)
+    other += rng.poisson(counted, other.shape)
+    lasts = np.flatnonzero(sources.effects.lasting[kind])
+    repair_h = sources.repair_h[kind[lasts]] * _spread(len(lasts), chunk, rng)
+    down = spells(
+        times[lasts], at_hand[lasts] + repair_h, kind[lasts], sources.effects, sources.pace
+    )
+    stop_h = times[sources.stops[kind]]
     # Beyond the line the process goes on: the next stop decides what the last gap saved.
     rate = sources.stops_per_year / HOURS_PER_YEAR
     beyond = chunk.span_h + (rng.exponential(1 / rate) if rate else checkpoints.cycle_h)
-    time_h = _time_by_year(line, beyond, checkpoints, chunk.edges_h)
-    return ChunkOutages(line.stopping, other, time_h, line.shelf)
+    work = Work.between(stop_h, down.ready_h(stop_h), beyond, checkpoints)
+    time_h = np.diff(work.hours_until(chunk.edges_h), axis=0)
+    return ChunkOutages(stopping, other, time_h, _slowed_by_year(work, down, chunk.edges_h), shelf)
 
 
 def _poisson_times(mean: float, chunk: Chunk, rng: np.random.Generator) -> Floats:
@@ -147,54 +159,6 @@ def _poisson_times(mean: float, chunk: Chunk, rng: np.random.Generator) -> Float
     return times[:-1]
 
 
-def _line(sources: Sources, times: Floats, chunk: Chunk, rng: np.random.Generator) -> _Line:
-    """Stops without scarce spares: only how many of a column fall into a year has to be drawn."""
-    shape = (chunk.years, len(sources.names))
-    stopping = np.zeros(shape, np.int64)
-    if len(sources.column):
-        a_year = np.diff(np.searchsorted(times, chunk.edges_h))
-        stopping[:, sources.column] = rng.multinomial(
-            a_year, sources.rate_per_year / sources.timed_per_year
-        )
-    return _Line(times, None, stopping, np.zeros(shape, np.int64), np.zeros((chunk.years, 3, 0)))
-
-
-def _line_with_pools(
-    sources: Sources, times: Floats, chunk: Chunk, rng: np.random.Generator
-) -> _Line:
-    """Stops that wait for spares: each event gets its kind, and each pool serves its demands."""
-    kind = _draw_kinds(sources.rate_per_year, len(times), rng)
-    first = np.searchsorted(times, chunk.edges_h)
-    ready = times.copy()
-    shelf = []
-    for number, spares in enumerate(sources.spares):
-        taken = sources.taken[:, number][kind]
-        asks = np.flatnonzero(taken)
-        each = taken[asks]
-        asked = np.repeat(times[asks], each)
-        lead = sources.lead_h[:, number][kind[asks]]
-        if chunk.exponential:
-            lead = lead * rng.standard_exponential(len(lead))
-        # What fails together comes back together: one repair an event.
-        met = _meet(asked, np.repeat(lead, each), int(spares))
-        # An event that takes several parts is ready when the last of them is there.
-        last = np.cumsum(each) - 1
-        ready[asks] = np.maximum(ready[asks], met[last])
-        shelf.append(_shelf_by_year(asked, met, chunk.edges_h))
-    stop = sources.stops[kind]
-    kinds = len(sources.rate_per_year)
-    year = np.repeat(np.arange(chunk.years), np.diff(first))
-    place = year * kinds + kind[first[0] : first[-1]]
-    found = np.bincount(place, minlength=chunk.years * kinds).reshape(chunk.years, kinds)
-    return _Line(
-        times[stop],
-        np.maximum.accumulate(ready[stop]),
-        _by_column(found * sources.stops, sources),
-        _by_column(found * ~sources.stops, sources),
-        np.stack(shelf, axis=2),
-    )
-
-
 def _draw_kinds(rate: Floats, count: int, rng: np.random.Generator) -> Ints:
     """Kind of each event, by the rates; shape (count,)."""
     if not count:
@@ -203,6 +167,26 @@ def _draw_kinds(rate: Floats, count: int, rng: np.random.Generator) -> Ints:
     # 1 - u lies in (0, 1]: it never exceeds the last edge.
     kind: Ints = np.searchsorted(edges, (1 - rng.random(count)) * edges[-1])
     return kind
+
+
+def _spread(count: int, chunk: Chunk, rng: np.random.Generator) -> Floats:
+    """Times about a mean of 1, shape (count,)."""
+    return rng.standard_exponential(count) if chunk.exponential else np.ones(count)
+
+
+def _parts_at_hand(
+    sources: Sources, times: Floats, kind: Ints, chunk: Chunk, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """When the part of each failure is there [h], and what each shelf held, by year."""
+    at_hand = times.copy()
+    shelf = np.zeros((chunk.years, 3, len(sources.pools)))
+    pool = sources.pool[kind]
+    for number, spares in enumerate(sources.spares):
+        asks = np.flatnonzero(pool == number)
+        lead_h = sources.lead_h[kind[asks]] * _spread(len(asks), chunk, rng)
+        at_hand[asks] = _meet(times[asks], lead_h, int(spares))
+        shelf[:, :, number] = _shelf_by_year(times[asks], at_hand[asks], chunk.edges_h)
+    return at_hand, shelf
 
 
 def _meet(asked: Floats, lead: Floats, spares: int) -> Floats:
@@ -228,49 +212,99 @@ def _shelf_by_year(asked: Floats, met: Floats, edges: Floats) -> Floats:
     return np.diff(np.stack([first, at_once, before], axis=1), axis=0)
 
 
-def _by_column(found: Ints, sources: Sources) -> Ints:
-    """Counts of kinds, summed by their columns; shape (years, columns)."""
-    columns = len(sources.names)
-    belongs = sources.column[:, np.newaxis] == np.arange(columns)
-    total: Ints = found @ belongs.astype(np.int64)
-    return total
+def _counts(sources: Sources, times: Floats, kind: Ints, chunk: Chunk) -> tuple[Ints, Ints]:
+    """Failures on the line that stop the job, and the others, shapes (years, columns)."""
+    first = np.searchsorted(times, chunk.edges_h)
+    kinds = len(sources.rate_per_year)
+    year = np.repeat(np.arange(chunk.years), np.diff(first))
+    place = year * kinds + kind[first[0] : first[-1]]
+    found = np.bincount(place, minlength=chunk.years * kinds).reshape(chunk.years, kinds)
+    belongs = (sources.column[:, np.newaxis] == np.arange(len(sources.names))).astype(np.int64)
+    return (found * sources.stops) @ belongs, (found * ~sources.stops) @ belongs
 
 
-def _time_by_year(line: _Line, beyond_h: float, saved: Checkpoints, edges: Floats) -> Floats:
-    """Useful, checkpoint, rework, restart and waiting hours of each year, shape (years, 5).
+class Work(Struct, frozen=True, eq=False):
+    """The gaps between stops, and what the job does in each.
 
-    The hours up to a moment are those of all gaps that have ended and of the part of the gap that
-    is under way; a year is the difference of two moments.
+    Parameters
+    ----------
+    start_h
+        When each gap begins, the first at 0, shape (gaps,) [h].
+    wait_h, run_h
+        Waiting at its beginning; hours from the restart to its end, shape (gaps,) [h].
+    cycles
+        Intervals that it finishes, checkpoints included, shape (gaps,) [1].
+    saved
+        How the job saves its work.
     """
-    start = np.concatenate([[0.0], line.stop_h])
-    gap = np.diff(start, append=beyond_h)
-    run = gap - saved.restart_h
-    run[0] = gap[0]  # the line begins with the job at work
-    wait = None
-    if line.ready_h is not None:
-        wait = np.minimum(np.concatenate([[0.0], line.ready_h - line.stop_h]), gap)
-        run -= wait
-    np.maximum(run, 0.0, out=run)
-    cycles = np.floor(run / saved.cycle_h)
 
-    at = np.searchsorted(start, edges, side="right") - 1
-    past = edges - start[at]
-    waited = np.zeros(len(at)) if wait is None else np.minimum(wait[at], past)
-    dead = np.minimum(np.where(at > 0, waited + saved.restart_h, 0.0), past)
-    ran = np.minimum(past - dead, run[at])
-    done = np.minimum(np.floor(ran / saved.cycle_h), cycles[at])
-    # An interval that will be finished counts as it passes; one that will not is rework.
-    under_way = np.where(done < cycles[at], ran - done * saved.cycle_h, 0.0)
-    computing = np.minimum(under_way, saved.interval_h)
-    done += _before(cycles, at)
-    useful = done * saved.interval_h + computing
-    writing = done * saved.write_h + under_way - computing
-    running = _before(run, at) + ran
-    waiting = waited if wait is None else _before(wait, at) + waited
-    columns = [useful, writing, running - useful - writing, edges - running - waiting, waiting]
-    return np.diff(np.stack(columns, axis=1), axis=0)
+    start_h: Floats
+    wait_h: Floats
+    run_h: Floats
+    cycles: Floats
+    saved: Checkpoints
+
+    @classmethod
+    def between(
+        cls, stop_h: Floats, ready_h: Floats, beyond_h: float, saved: Checkpoints
+    ) -> "Work":
+        """Work between stops, after each of which the job waits until it is ready."""
+        start = np.concatenate([[0.0], stop_h])
+        gap = np.diff(start, append=beyond_h)
+        wait = np.minimum(np.concatenate([[0.0], ready_h - stop_h]), gap)
+        run = gap - saved.restart_h - wait
+        run[0] = gap[0]  # the line begins with the job at work
+        np.maximum(run, 0.0, out=run)
+        return cls(start, wait, run, np.floor(run / saved.cycle_h), saved)
+
+    def hours_until(self, moment_h: Floats) -> Floats:
+        """Hours by ``REASONS`` up to some moments, shape (moments, 5).
+
+        They are those of all gaps that have ended and of the part of the gap that is under way.
+        """
+        at, past = self._place(moment_h)
+        waited = np.minimum(self.wait_h[at], past)
+        ran = self._ran(at, past)
+        useful, saved = self._useful(at, ran)
+        running = _before(self.run_h, at) + ran
+        waiting = _before(self.wait_h, at) + waited
+        columns = [useful, saved - useful, running - saved, moment_h - running - waiting, waiting]
+        return np.stack(columns, axis=1)
+
+    def useful_until(self, moment_h: Floats) -> Floats:
+        """Useful hours up to some moments, shape (moments,) [h]."""
+        at, past = self._place(moment_h)
+        return self._useful(at, self._ran(at, past))[0]
+
+    def _place(self, moment_h: Floats) -> tuple[Ints, Floats]:
+        """Gap that is under way at each moment, and how long it has been [h]."""
+        at = np.searchsorted(self.start_h, moment_h, side="right") - 1
+        return at, moment_h - self.start_h[at]
+
+    def _ran(self, at: Ints, past: Floats) -> Floats:
+        """Hours since the restart of the gap under way."""
+        dead = self.wait_h[at] + np.where(at > 0, self.saved.restart_h, 0.0)
+        return np.minimum(np.maximum(past - dead, 0.0), self.run_h[at])
+
+    def _useful(self, at: Ints, ran: Floats) -> tuple[Floats, Floats]:
+        """Useful hours so far, and those with the checkpoints that save them [h]."""
+        cycle_h, interval_h = self.saved.cycle_h, self.saved.interval_h
+        done = np.minimum(np.floor(ran / cycle_h), self.cycles[at])
+        # An interval that will be finished counts as it passes; one that will not is rework.
+        under_way = np.where(done < self.cycles[at], ran - done * cycle_h, 0.0)
+        done += _before(self.cycles, at)
+        useful = done * interval_h + np.minimum(under_way, interval_h)
+        return useful, done * cycle_h + under_way
 
 
 def _before(values: Floats, at: Ints) -> Floats:
     """Sum of the values before each place, shape of ``at``."""
     return np.concatenate([[0.0], np.cumsum(values)])[at]
+
+
+def _slowed_by_year(work: Work, down: Spells, edges: Floats) -> Floats:
+    """Useful hours that a slower pace cost in each year, shape (years,) [h]."""
+    cut = down.cut(edges)
+    first = np.searchsorted(cut.begin_h, edges)
+    lost = np.diff(work.useful_until(cut.begin_h)) * (1 - 1 / cut.factor[:-1])
+    return np.diff(np.concatenate([[0.0], np.cumsum(lost)])[first])

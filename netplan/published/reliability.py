@@ -297,8 +297,8 @@ def _simulation() -> Iterator[Check]:
 
 def _spares() -> Iterator[Check]:
     """Spares for 100 servers that come back after 300 h: 1.7 are out on average."""
-    server = Cause("server", 0.5, 100, repair_h=300.0, pool="servers")
-    failures = outstanding(server.rate_per_year, server.count, server.repair_h)
+    server = Cause("server", 0.5, 100, lead_h=300.0, pool="servers")
+    failures = outstanding(server.rate_per_year, server.count, server.lead_h)
     cases: tuple[tuple[int, Repair], ...] = ((1, "fixed"), (3, "exponential"))
     for spares, repair in cases:
         found = simulate_outages(

@@ -16,6 +16,7 @@ from netplan.costing.wiring import Wiring
 from netplan.errors import InputError, NetplanError
 from netplan.faults.clusters import stops_by_record
 from netplan.faults.damage import Damage, find_effects
+from netplan.faults.effects import effect_of, effects_of, searched
 from netplan.faults.forecast import (
     NETWORK_KINDS,
     SPARED_KINDS,
@@ -172,6 +173,12 @@ class Faults(TrainingQuestion[FaultsAnswer], SwitchQuestion[FaultsAnswer]):
         metavar="PART=N",
     )
     spare_domains: int = optional("Idle HB domains beside the job's.", "whole", default=0, low=0)
+    while_down: Literal["go-on", "wait"] = optional(
+        "While more domains are down than stand by.",
+        "choice",
+        choices=("go-on", "wait"),
+        default="go-on",
+    )
     floor_plan: str | None = optional("Hall, to fail racks, rows, feeds and trays.")
     gpus_per_rack: int | None = optional("The same without a hall: racks and feeds.", "whole")
     switches_per_rack: int | None = optional(
@@ -283,6 +290,7 @@ class Faults(TrainingQuestion[FaultsAnswer], SwitchQuestion[FaultsAnswer]):
             end=self.rates,
             spares=_spares(self.spares),
             idle_domains=self.spare_domains,
+            wait=self.while_down == "wait",
         )
 
     def yearly_cost(self, fabric: str, spec: FabricSpec, hb_size: int) -> tuple[float | None, bool]:
@@ -323,15 +331,14 @@ def fabric_faults(
     # A fabric of several planes has the sizing of one plane; its graph splits ports by itself.
     sizing = replace(shared.sizing, hb_size=fabric.sizing.hb_size)
     subject = Subject(spec, sizing, fabric, shared.search, question.spare_domains)
-    groups = question.risk_groups(subject.graph, shared)
-    cage = shared.books.switch.links_per_cage(sizing.speed_gbps) if shared.books.switch else 2
-    singles, scenario = _failures(subject, Inventory(subject.graph, groups, cage), question)
+    inventory = _inventory(subject, question, shared)
+    singles, scenario = _failures(subject, inventory, question)
     # With forwarding one GPU has no port of its own.
     forwarding_s = next((one.impact.iteration_time_s for one in singles if one.kind == "nic"), None)
     ways = recoveries(subject, shared.books, shared.circuit, forwarding_s)
-    failing = group_failures(subject.graph, groups, shared.book, end=question.rates)
     cost, whole = question.yearly_cost(name, spec, shared.sizing.hb_size)
-    years = _years((fabric, wiring), singles, failing, shared=shared, cost_per_year=cost)
+    built = subject, wiring
+    years = _years(built, inventory, singles, shared=shared, cost_per_year=cost)
     return FabricFaults(
         name=spec.name,
         title=spec.title,
@@ -346,8 +353,15 @@ def fabric_faults(
         forecast=years.forecast,
         record=years.record,
         network_cost_complete=whole,
-        notes=tuple(_notes(subject, years.forecast, failing, shared.book)),
+        notes=tuple(_notes(subject, years, shared.book)),
     )
+
+
+def _inventory(subject: Subject, question: Faults, shared: Shared) -> Inventory:
+    """Parts of a fabric that fail, with the groups that it does not show."""
+    switch, groups = shared.books.switch, question.risk_groups(subject.graph, shared)
+    cage = switch.links_per_cage(subject.sizing.speed_gbps) if switch else 2
+    return Inventory(subject.graph, groups, cage)
 
 
 class Years(Struct, frozen=True):
@@ -355,75 +369,84 @@ class Years(Struct, frozen=True):
 
     gpus_cut_off_per_year: float
     forecast: ReliabilityForecast
+    failing: tuple[GroupFailures, ...]
     record: tuple[BesideRecord, ...]
 
 
 def _years(
-    built: tuple[Fabric, Wiring],
+    built: tuple[Subject, Wiring],
+    inventory: Inventory,
     singles: Sequence[Single],
-    failing: Sequence[GroupFailures],
     *,
     shared: Shared,
     cost_per_year: float | None,
 ) -> Years:
-    """GPUs that lose their port in a year, and what failures cost the job over the years."""
-    cut_off = {one.kind: one.impact.gpus_cut_off for one in singles}
-    # Units whose failure cuts off no GPU are those of designs with several planes.
-    survived = frozenset(one for one, kind in KIND_OF_UNIT.items() if cut_off.get(kind) == 0)
-    if built[0].sizing.domains == 1:  # a job inside one HB domain needs no network
-        survived |= {row.unit for row in shared.book.rates if row.kind in NETWORK_KINDS}
-    units, book = unit_counts(*built), shared.book.stopping(survived)
+    """What failures cost the job over the years, and how many GPUs lose their port in one.
+
+    Failures do in the years what they do alone; that idle domains take over, the years know.
+    """
+    subject, wiring = built
+    slowness, alone = searched(subject), subject.alone
+    if subject.spare_domains:
+        parts = single_parts(inventory)
+        impacts = [impact_of(alone, inventory.damage([one])) for one in parts]
+        singles = tuple(single_failures(inventory, zip(parts, impacts, strict=True)))
+    failing = group_failures(
+        subject.graph,
+        inventory.groups,
+        shared.book,
+        end=shared.options.end,
+        effects_of=lambda damages: [effect_of(impact_of(alone, one), slowness) for one in damages],
+    )
+    units = unit_counts(subject.fabric, wiring)
+    book = shared.book.stopping(_survived(subject, singles, shared.book))
     forecast = reliability_forecast(
-        built[0],
+        subject.fabric,
         book,
         shared.options,
         cost_per_year=cost_per_year,
-        units=units,
+        effects=effects_of(subject.fabric, units, singles=singles, slowness=slowness),
         groups=failing,
     )
-    links = host_links_each(*built)
-    alone = sum(
-        float(getattr(row.rate_per_year, shared.options.end))
-        * row.count_in(units)
-        * links.get(row.unit, 1.0)
-        * cut_off.get(KIND_OF_UNIT.get(row.unit, ""), 0)
-        for row in shared.book.rates
-        if row.unit != "nic_port"
-    )
-    in_groups = sum(kind.gpus_cut_off_per_year for kind in failing)
+    cut_off = _cut_off_per_year((subject.fabric, wiring), singles, failing, shared)
+    record = _beside_record(book, units, failing, shared) if book.name != RECORD else ()
+    return Years(cut_off, forecast, failing, record)
+
+
+def _beside_record(
+    book: FailureBook,
+    units: Mapping[Unit, int],
+    failing: Sequence[GroupFailures],
+    shared: Shared,
+) -> tuple[BesideRecord, ...]:
+    """Interruptions of a year by the causes of one cluster's record, beside its own."""
     stops = stops_by_record(book, units, end=shared.options.end, groups=failing)
     seen = stops_by_record(shared.record, units)
-    record = tuple(
+    return tuple(
         BesideRecord(name, stops.get(name, 0.0), seen.get(name, 0.0)) for name in {**stops, **seen}
     )
-    return Years(alone + in_groups, forecast, record if book.name != RECORD else ())
 
 
-def _notes(
-    subject: Subject,
-    forecast: ReliabilityForecast,
-    failing: Sequence[GroupFailures],
-    book: FailureBook,
-) -> Iterator[str]:
+def _notes(subject: Subject, years: Years, book: FailureBook) -> Iterator[str]:
     """Why nothing is timed, whether the job needs its network or survives it, the fabric's own."""
     if subject.unplanned:
         yield f"Not timed: {subject.unplanned}"
     if subject.sizing.domains == 1 and subject.fabric.link_count:
         yield "One HB domain holds all GPUs: the job needs no network, whose failures stop nothing."
-    elif subject.fabric.link_count and not forecast.network_interruptions_per_year:
+    elif subject.fabric.link_count and not years.forecast.network_interruptions_per_year:
         yield (
             "Years: no card, link or switch stops a job, since none alone cuts off a GPU; that jobs"
             " go on over the ports that are left is assumed."
         )
     yield from subject.fabric.notes
-    yield from (_rate_note(kind, book) for kind in failing)
+    yield from (_rate_note(kind, book) for kind in years.failing)
 
 
 def _rate_note(kind: GroupFailures, book: FailureBook) -> str:
     """How often a kind of groups fails in the years, and how sure the book is."""
     assumed = ", an assumption" if kind.row.source.startswith("Assumption") else ""
     return (
-        f"Years: {len(kind.groups):,} of {kind.groups.kind!r} fail as a whole,"
+        f"Years: {kind.count:,} of {kind.name!r} fail as a whole,"
         f" {kind.failures_per_year:g} times a year together (failures {book.name},"
         f" {kind.row.confidence} confidence{assumed})."
     )
@@ -506,6 +529,35 @@ KIND_OF_UNIT: Mapping[Unit, str] = {
     "leaf_switch": "leaf",
 }
 """Kind of part whose single failure shows what a unit of the failure book does."""
+
+
+def _survived(subject: Subject, singles: Sequence[Single], book: FailureBook) -> frozenset[Unit]:
+    """Units whose failure stops no job: it cuts off no GPU, or the job needs no network."""
+    cut_off = {one.kind: one.impact.gpus_cut_off for one in singles}
+    survived = frozenset(one for one, kind in KIND_OF_UNIT.items() if cut_off.get(kind) == 0)
+    if subject.sizing.domains == 1:
+        survived |= {row.unit for row in book.rates if row.kind in NETWORK_KINDS}
+    return survived
+
+
+def _cut_off_per_year(
+    built: tuple[Fabric, Wiring],
+    singles: Sequence[Single],
+    failing: Sequence[GroupFailures],
+    shared: Shared,
+) -> float:
+    """GPUs that lose their port in a year: links, leaves and groups times whom each cuts off."""
+    cut_off = {one.kind: one.impact.gpus_cut_off for one in singles}
+    units, links = unit_counts(*built), host_links_each(*built)
+    alone = sum(
+        float(getattr(row.rate_per_year, shared.options.end))
+        * row.count_in(units)
+        * links.get(row.unit, 1.0)
+        * cut_off.get(KIND_OF_UNIT.get(row.unit, ""), 0)
+        for row in shared.book.rates
+        if row.unit != "nic_port"
+    )
+    return alone + sum(kind.gpus_cut_off_per_year for kind in failing)
 
 
 def _spares(texts: Sequence[str]) -> dict[str, int]:

@@ -196,6 +196,9 @@ class FaultsAnswer(Answer):
         partly = any("".join(_in_part(fabric)) for fabric in self.fabrics)
         legend = (*TIME_LEGEND, f"{self.currency}/h: {each}", *((COST_IN_PART,) if partly else ()))
         yield Table("years", [*TIME, *money], self.fabrics, "Time that counts", legend)
+        level = 100 * self.inputs["service_level"]
+        idle = f"HB domains down, and idle ones for a service level of {level:g} %"
+        yield Table("years", IDLE, self.fabrics, idle, IDLE_LEGEND)
 
     def _scenario(self) -> Iterator[Table[Any]]:
         """What the failures that were asked for do, and their training traffic."""
@@ -224,11 +227,16 @@ class FaultsAnswer(Answer):
         shown = sorted((name for name in sizes if sizes[name]), key=lambda name: -sizes[name])
         cells = {
             (name, one.cause): f"{one.interruptions_per_year:,.1f} ± {one.half_width:.1f}"
+            f" ({one.low:,.0f} to {one.high:,.0f})"
             for name, one in rows
             if one.interruptions_per_year
         }
         yield self._by_fabric(
-            "cause", shown[:CAUSES_SHOWN], cells, "Interruptions of a year by cause"
+            "cause",
+            shown[:CAUSES_SHOWN],
+            cells,
+            "Interruptions of a year by cause",
+            legend=CAUSES_LEGEND,
         )
         yield Table("causes", CAUSES, rows, only="programs")
 
@@ -281,6 +289,11 @@ class FaultsAnswer(Answer):
             missing = isinstance(fabric.scenario, str)
             said = (f"Not failed there: {fabric.scenario}.",) if missing else ()
             yield fabric.name, (*said, *fabric.notes)
+
+
+def _between(forecast: ReliabilityForecast) -> str:
+    """Interruptions that 95 % of the years have."""
+    return f"{forecast.interruptions_low:,.0f} to {forecast.interruptions_high:,.0f}"
 
 
 def _in_part(fabric: FabricFaults) -> tuple[str, str]:
@@ -355,22 +368,35 @@ DRAWN: tuple[Column[tuple[str, ScenarioImpact]], ...] = (
 )
 MEANS = ("mean_iteration_time_s", "mean_slowdown", "mean_worst_bandwidth_share")
 DRAWS = columns("draws", *MEANS, "stopped", of="1")
-HALF_WIDTH, CLOSED_FORM = "interruptions_half_width", "interruptions_closed_form"
+MEANING = tuple(f"interruptions_{name}" for name in ("half_width", "closed_form", "low", "high"))
 YEARS: tuple[Column[FabricFaults], ...] = (
     column("fabric", "name"),
     *columns("switches", "links"),
-    column("interruptions_per_year", "forecast.interruptions_per_year"),
-    *columns(HALF_WIDTH, CLOSED_FORM, of="forecast", shown="never"),
-    column("network_interruptions_per_year", "forecast.network_interruptions_per_year"),
-    column("gpus_cut_off_per_year"),
+    column("interruptions_per_year", "forecast.interruptions_per_year", title="stops"),
+    *columns(*MEANING, of="forecast", shown="never"),
+    column("interruptions_range", lambda row: _between(row.forecast), form="text"),
+    column(
+        "network_interruptions_per_year",
+        "forecast.network_interruptions_per_year",
+        title="network",
+    ),
+    column("gpus_cut_off_per_year", title="cut off"),
 )
 TIME: tuple[Column[FabricFaults], ...] = (
     column("fabric", "name"),
     *columns("mtbf_h", "interval_h", of="forecast"),
     *columns("young_h", "daly_h", of="forecast", shown="never"),
     column("effective_time_ratio", "forecast.effective_time_ratio"),
-    column("goodput", "forecast.goodput", shown="never"),
+    *columns("effective_half_width", "effective_closed_form", of="forecast", shown="never"),
+    column("goodput", "forecast.goodput"),
+    *columns("goodput_half_width", "goodput_closed_form", of="forecast", shown="never"),
     column("waiting_h", "forecast.lost_h.waiting", shown="wide"),
+    column("slowed_h", "forecast.slowed_h", shown="wide"),
+)
+IDLE: tuple[Column[FabricFaults], ...] = (
+    column("fabric", "name"),
+    *columns("domains_down", "idle_domains_needed", of="forecast"),
+    *columns("idle_domains_needed_with_groups", "idle_domains", of="forecast"),
     column("no_switch_down", "forecast.no_switch_down"),
 )
 MILLISECONDS = quantity(
@@ -395,7 +421,8 @@ RECOVERIES: tuple[Column[tuple[str, Recovery]], ...] = (
 )
 CAUSES: tuple[Column[tuple[str, CauseShare]], ...] = (
     FABRIC,
-    *columns("cause", "failures_per_year", "interruptions_per_year", "half_width", of="1"),
+    *columns("cause", "failures_per_year", "interruptions_per_year", of="1"),
+    *columns("half_width", "low", "high", of="1"),
 )
 RECORD = "Llama 3"
 RECORD_LEGEND = (
@@ -414,14 +441,22 @@ SPARES: tuple[Column[tuple[str, Spares]], ...] = (
 )
 YEARS_LEGEND = (
     (
-        "stops/year: interruptions of a job on all GPUs; of network: by cards, links, trays and"
-        " switches. cut off/year: GPUs that lose their port to a failed link, leaf switch or group."
+        "stops: interruptions of a job on all GPUs, on average and in 95 % of years; network: those"
+        " by cards, links, trays and switches. cut off: GPUs that lose their port to a failed"
+        " link, leaf switch or group."
     ),
 )
 TIME_LEGEND = (
     "counts: share of the time that is no checkpoint, rework, restart or wait.",
-    "none down: chance that no switch is down at a moment.",
+    "goodput: that, less what a slower pace costs while parts are down.",
 )
+IDLE_LEGEND = (
+    (
+        "down: on average, from rates and repair hours. needed: idle ones that cover what takes one"
+        " domain; with groups: failures of several at once, too (leaves, racks, feeds)."
+    ),
+)
+CAUSES_LEGEND = ("±: 95 % interval of the mean; in brackets what 95 % of the years have.",)
 COST_IN_PART = "≥: parts without a price, or a power, are left out."
 RECOVERY_LEGEND = (
     (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from netplan.arrays import Floats
 from netplan.faults.checkpoints import Checkpoints
-from netplan.faults.timeline import REASONS, _Line, _meet, _shelf_by_year, _time_by_year
+from netplan.faults.timeline import REASONS, Work, _meet, _shelf_by_year
 
 times = st.lists(st.floats(0.0, 100.0), max_size=30).map(sorted)
 
@@ -83,9 +83,9 @@ def test_hours_are_those_of_a_walk(
     size = len(stops)
     waits = data.draw(st.lists(st.floats(0.0, 30.0), min_size=size, max_size=size))
     ready = np.maximum.accumulate(np.array(stops) + np.array(waits)) if stops else np.zeros(0)
-    none = np.zeros((4, 0), np.int64)
-    line = _Line(np.array(stops, float), ready, none, none, np.zeros((3, 4, 0)))
-    found = _time_by_year(line, 100 + beyond, job, edges)
+    work = Work.between(np.array(stops, float), ready, 100 + beyond, job)
+    found = np.diff(work.hours_until(edges), axis=0)
+    assert np.diff(work.useful_until(edges)) == pytest.approx(found[:, 0])
     walked = walk_job(stops, ready.tolist(), 100 + beyond, job, edges)
     # A cycle that ends on a failure to the last bit may go either way; its length bounds it.
     assert found.sum(axis=1) == pytest.approx(np.diff(edges))

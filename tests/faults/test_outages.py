@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from netplan.errors import InputError, UnknownNameError
 from netplan.faults import outages
 from netplan.faults.checkpoints import Checkpoints, exact_time_ratio
+from netplan.faults.downtime import Effect, Pace
 from netplan.faults.forecast import causes_of
-from netplan.faults.groups import NOTHING, RiskGroups
 from netplan.faults.outages import Cause, Exposure, Mean, Outages, Repair, simulate_outages
 from netplan.faults.rates import FAILURE_BOOKS
 from netplan.faults.reliability import mtbf_h, outstanding, service_level
@@ -21,9 +21,7 @@ from netplan.records import replace
 
 JOB = Checkpoints(0.5, 0.02, 0.3)
 GPUS = Cause("GPU slot", 0.17, 4096)  # 696 interruptions a year, one each 12.6 h
-SERVER = Cause("server", 0.5, 100, repair_h=300.0, pool="servers")
-SERVERS = np.zeros(100, np.int64)
-"""Cause of each of a hundred parts: the first."""
+SERVER = Cause("server", 0.5, 100, lead_h=300.0, pool="servers")
 SEEDS = range(5)
 
 
@@ -37,19 +35,6 @@ def run(
 ) -> Outages:
     return simulate_outages(
         exposure, job, years=years, rng=np.random.default_rng(seed), repair=repair
-    )
-
-
-def racks(size: int, count: int, rate: float, repair_h: float = 0.0) -> RiskGroups:
-    """Racks of so many parts each, which fail as a whole."""
-    part = np.arange(size * count)
-    return RiskGroups(
-        "rack",
-        [f"rack-{number}" for number in range(count)],
-        *(part // size, part),
-        *(NOTHING, NOTHING),
-        rate_per_year=np.full(count, rate),
-        repair_h=repair_h,
     )
 
 
@@ -130,9 +115,13 @@ causes = st.builds(
     st.integers(0, 200),
     interrupts=st.floats(0.0, 1.0),
     repair_h=st.floats(0.0, 500.0),
+    lead_h=st.floats(0.0, 500.0),
     pool=st.sampled_from(["", "shelf"]),
-    slowdown=st.floats(0.0, 1.0),
+    effect=st.builds(
+        Effect, st.integers(0, 4), st.booleans(), st.booleans(), st.sampled_from([0.0, 0.1, 2.0])
+    ),
 )
+PACE = Pace(1, False, np.array([0, 1, 2, 5]), np.array([[1, 1.1, 1.2, 2], [1, 1.2, 1.3, 2]]))
 
 
 @settings(max_examples=60)
@@ -141,13 +130,14 @@ causes = st.builds(
     st.builds(Checkpoints, st.floats(0.05, 50.0), st.floats(0.0, 5.0), st.floats(0.0, 50.0)),
     st.sampled_from(["fixed", "exponential"]),
     st.floats(0.0, 1.0),
+    st.sampled_from([Pace(), Pace(2, wait=True), PACE]),
 )
 def test_hours_add_up_and_shares_are_shares(
-    parts: list[Cause], job: Checkpoints, repair: Repair, share: float
+    parts: list[Cause], job: Checkpoints, repair: Repair, share: float, pace: Pace
 ) -> None:
     held = sum(cause.count for cause in parts if cause.pool)
     named = tuple(replace(cause, name=f"part {number}") for number, cause in enumerate(parts))
-    found = run(Exposure(named, {"shelf": min(2, held)}, share=share), job, years=4, repair=repair)
+    found = run(Exposure(named, {"shelf": min(2, held)}, pace, share), job, years=4, repair=repair)
     assert found.time_h.sum(axis=1) == pytest.approx(np.full(4, 8760.0))
     assert found.time_h.min() > -1e-6
     assert (found.interruptions <= found.failures).all()
@@ -204,14 +194,15 @@ def test_a_job_on_half_the_cluster_is_hit_half_as_often() -> None:
 
 
 def test_a_failure_that_does_not_interrupt_slows() -> None:
-    # 100 links fail twice a year for 10 h each, 5 % of the speed gone meanwhile:
-    # 200 x 10 h x 5 % = 100 h of 8,760, times the share of time that counts.
-    link = Cause("link", 2.0, 100, interrupts=0.0, repair_h=10.0, slowdown=0.05)
+    # 100 links fail twice a year for 10 h each: none is down exp(-200 x 10 / 8760) = 79.6 % of the
+    # time; else an iteration takes 5 % longer, of one as of several.
+    effect = Effect(slowdown=0.05)
+    link = Cause("link", 2.0, 100, interrupts=0.0, repair_h=10.0, effect=effect)
     for repair in ("fixed", "exponential"):
         found = run(Exposure((link,)), years=2000, repair=repair)
         whole = JOB.interval_h / JOB.cycle_h
         assert found.effective_time_ratio.value == pytest.approx(whole)
-        assert agrees(found.goodput, whole * (1 - 100 / 8760))
+        assert agrees(found.goodput, whole * (1 - (1 - np.exp(-2000 / 8760)) * (1 - 1 / 1.05)))
         assert found.interruptions.sum() == 0
 
 
@@ -225,7 +216,7 @@ def test_nothing_fails() -> None:
 
 def test_everything_is_always_down() -> None:
     # 100 failures a year of one part that takes 500 h to repair: never up.
-    found = run(Exposure((Cause("part", 100.0, 50, repair_h=500.0, pool="p"),), {"p": 0}), years=3)
+    found = run(Exposure((Cause("part", 100.0, 50, lead_h=500.0, pool="p"),), {"p": 0}), years=3)
     assert found.effective_time_ratio.value == 0
     assert found.time_of("waiting").value == pytest.approx(8760)
     assert found.service_level("p").value == pytest.approx(0, abs=1e-9)
@@ -234,79 +225,24 @@ def test_everything_is_always_down() -> None:
 # --- groups ------------------------------------------------------------------------------------
 
 
-def test_a_rack_takes_all_its_servers_at_once() -> None:
-    # 25 racks of four servers, 0.4 failures a year each: 10 a year, four spares each time.
-    server = Cause("server", 0.0, 100, repair_h=50.0, pool="servers")
-    groups = (racks(4, 25, 0.4),)
-    found = run(Exposure((server,), {"servers": 4}, groups, SERVERS), years=2000, repair="fixed")
-    assert found.causes == ("server", "rack")
-    assert agrees(found.interruptions_of("rack"), 10.0)
-    assert (found.demands.sum(axis=1) == 4 * found.interruptions[:, 1]).all()
-    # A rack finds four spares if no other fell in the 50 h before: exp(-10 x 50 / 8760) = 0.9445.
-    assert found_at_once(found) == pytest.approx(np.exp(-500 / 8760), abs=0.005)
-    # With three spares the fourth server always waits, 50 h in the end.
-    short = run(Exposure((server,), {"servers": 3}, groups, SERVERS), years=200, repair="fixed")
-    assert short.time_of("waiting").value > 0.9 * 10 * 50
+def test_a_rack_takes_all_its_domains_at_once() -> None:
+    # 25 racks of four domains, 0.4 failures a year each, 50 h: with four idle domains the job waits
+    # while two racks are down, with three for every rack. 10 x 50 / 8760 = 0.0571 are down.
+    rack = Cause("rack", 0.4, 25, repair_h=50.0, effect=Effect(domains=4, whole=True))
+    down = 10 * 50 / 8760
+    for idle, level in ((4, service_level(1, down)), (3, service_level(0, down))):
+        found = run(Exposure((rack,), pace=Pace(idle, wait=True)), years=5000)
+        assert agrees(Mean.of(found.time_h[:, 4]), 8760 * (1 - level))
 
 
-@pytest.mark.parametrize("repair", ["fixed", "exponential"])
-def test_the_parts_of_a_rack_come_back_together(repair: Repair) -> None:
-    # One rack of 100 servers, once a year for 50 h on average, no spares: the job waits for one
-    # repair, not for the last of a hundred (which would take 5.2 times as long).
-    server = Cause("server", 0.0, 100, repair_h=50.0, pool="servers")
-    found = run(
-        Exposure((server,), {"servers": 0}, (racks(100, 1, 1.0),), SERVERS),
-        years=2000,
-        repair=repair,
-    )
-    assert agrees(found.time_of("waiting"), 50 * (1 - 50 / 8760 / 2))
-
-
-@pytest.mark.parametrize(("repair_h", "waits_h"), [(0.0, 50.0), (80.0, 80.0)])
-def test_a_rack_is_back_after_the_longest_repair(repair_h: float, waits_h: float) -> None:
-    # A server and two switches share a rack and a pool; 50 and 10 h, or what the rack takes.
-    causes = (
-        Cause("server", 0.0, 1, repair_h=50.0, pool="parts"),
-        Cause("switch", 0.0, 2, repair_h=10.0, pool="parts"),
-    )
-    groups = (racks(3, 1, 1.0, repair_h),)
-    exposure = Exposure(causes, {"parts": 0}, groups, np.array([0, 1, 1]))
-    found = run(exposure, years=400, repair="fixed")
-    stops = found.interruptions[:, 2].sum()
-    # A stop in the hours of another waits for the rest of both only: a percent at most.
-    assert found.time_h[:, 4].sum() / stops == pytest.approx(waits_h, rel=0.02)
-
-
-def test_groups_add_their_rates_and_only_those_that_stop_the_job_stop_it() -> None:
-    # 100 servers at 0.4 a year: 40. Ten racks of ten at 0.5, three of which stop nothing: 3.5.
-    stopping = np.where(np.arange(10) < 3, 0.0, 1.0)
-    groups = replace(racks(10, 10, 0.5), interrupts=stopping)
-    quiet = replace(groups, kind="rail", rate_per_year=None)
-    found = run(Exposure((Cause("server", 0.4, 100),), groups=(groups, quiet)), years=2000)
+def test_causes_of_one_name_are_one_column() -> None:
+    # 100 servers at 0.4 a year: 40. Ten racks at 0.5, three of which stop nothing: 3.5 of 5.
+    racks = [Cause("rack", 0.5, 7), Cause("rack", 0.5, 3, interrupts=0.0)]
+    found = run(Exposure((Cause("server", 0.4, 100), *racks)), years=2000)
     assert found.causes == ("server", "rack")
     assert agrees(found.interruptions_a_year, 43.5)
     assert agrees(found.interruptions_of("rack"), 3.5)
     assert agrees(Mean.of(found.failures[:, 1]), 5.0)
-
-
-def test_correlated_failures_need_more_spares_than_single_ones() -> None:
-    alone = Exposure((Cause("server", 0.4, 100, repair_h=300.0, pool="p"),), {"p": 4})
-    together = Exposure(
-        (Cause("server", 0.0, 100, repair_h=300.0, pool="p"),),
-        {"p": 4},
-        (racks(10, 10, 0.4),),
-        SERVERS,
-    )
-    found = [run(exposure, years=1000) for exposure in (alone, together)]
-    # As many servers fail, in a tenth of the events; the shelf is empty more often.
-    demands = [Mean.of(outages.demands.sum(axis=1)) for outages in found]
-    assert demands[0].value == pytest.approx(demands[1].value, rel=0.1)
-    assert found_at_once(found[1]) < found_at_once(found[0])
-    # Single ones are short when five are out at once, racks from the first on: Palm's theorem,
-    # over 40 x 300 / 8760 servers and 4 x 300 / 8760 racks under way.
-    levels = [service_level(4, 40 * 300 / 8760), service_level(0, 4 * 300 / 8760)]
-    for outages_found, level in zip(found, levels, strict=True):
-        assert agrees(outages_found.service_level("p"), level)
 
 
 # --- means -------------------------------------------------------------------------------------
@@ -361,7 +297,12 @@ def test_coverage_of_the_interval() -> None:
         (lambda: Cause("GPU", 1.0, 8, repair_h=-1), "GPU: a repair time of -1"),
         (lambda: Cause("GPU", 1.0, -8), "GPU: -8 units"),
         (lambda: Cause("GPU", 1.0, 8, interrupts=30), "interrupts is a probability, got 30"),
-        (lambda: Cause("GPU", 1.0, 8, slowdown=2), "slowdown is a probability, got 2"),
+        (lambda: Cause("GPU", 1.0, 8, lead_h=inf), "GPU: a delivery time of inf"),
+        (lambda: Effect(slowdown=-0.1), "takes 0 HB domains and slows by -0.1: give 0 or more"),
+        (
+            lambda: Cause("GPU", 1.0, 8, interrupts=0.5, effect=Effect(slowdown=inf)),
+            "GPU: the job cannot go on: let all failures interrupt it",
+        ),
         (
             lambda: Exposure((Cause("GPU", 1.0, 8, pool="shelf"),)),
             "GPU takes spares from 'shelf', known: none: say how many",
@@ -373,14 +314,6 @@ def test_coverage_of_the_interval() -> None:
         (
             lambda: Exposure((Cause("GPU", 1.0, 8, pool="shelf"),), {"shelf": -1}),
             "-1 spares of 'shelf'",
-        ),
-        (
-            lambda: Exposure((GPUS,), groups=(racks(2, 1, 1.0),), cause_of=np.array([0, 1])),
-            "risk groups hold parts of 2 causes, the exposure has 1: give a cause for each",
-        ),
-        (
-            lambda: Exposure((GPUS,), groups=(racks(4, 2, 1.0),), cause_of=np.zeros(3, np.int64)),
-            "risk groups hold nodes up to 7, causes are known of 3",
         ),
         (lambda: Exposure((), share=1.5), "the share of the cluster .* got 1.5"),
         (lambda: run(Exposure((GPUS,)), years=0), "0 years of 8760 h: give at least one"),

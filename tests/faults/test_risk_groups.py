@@ -128,7 +128,7 @@ def test_each_kind_fails_at_the_rate_of_its_row() -> None:
     layout = lay_out(FLOOR_PLANS.load("example-hall"), graph)
     groups = hall_risk_groups(graph, racks_of_layout(layout, graph))
     own = replace(groups[0], kind="chassis", weight=np.arange(len(groups[0]), dtype=float))
-    found = {kind.groups.kind: kind for kind in group_failures(graph, (*groups, own), BOOK)}
+    found = {kind.name: kind for kind in group_failures(graph, (*groups, own), BOOK)}
     # The hall has no row, since cooling is not in the book.
     assert list(found) == ["Rack", "Power feed", "Row", "Cable tray", "Own group: chassis"]
     sizes = {kind.kind: len(kind) for kind in groups}
@@ -140,11 +140,11 @@ def test_each_kind_fails_at_the_rate_of_its_row() -> None:
         "Own group: chassis": 0.02 * sizes["rack"],
     }
     assert {name: kind.failures_per_year for name, kind in found.items()} == expected
-    rates = found["Own group: chassis"].groups.rate_per_year
-    assert rates is not None
-    assert rates[2] == pytest.approx(2 * rates[1])
-    assert rates.sum() == pytest.approx(expected["Own group: chassis"])
-    assert [kind.groups.repair_h for kind in found.values()] == [3.5, 6.0, 3.5, 24.0, 3.5]
+    for kind in found.values():
+        total = sum(cause.failures_per_year for cause in kind.causes)
+        assert total == pytest.approx(kind.failures_per_year)
+    hours = [{cause.repair_h for cause in kind.causes} for kind in found.values()]
+    assert hours == [{3.5}, {6.0}, {3.5}, {24.0}, {3.5}]
     high = group_failures(graph, groups[:1], BOOK, end="high")[0]
     assert high.failures_per_year == pytest.approx(0.44 * sizes["rack"])
     # A book without such rows leaves them out.
@@ -169,7 +169,7 @@ def test_racks_enter_the_years_in_closed_form(idle: int, waits_h: float) -> None
     groups = group_failures(graph, hall_risk_groups(graph, racking)[:1], only_racks(BOOK))
     assert groups[0].failures_per_year == pytest.approx(35 * 0.022)
     assert groups[0].stops_per_year == pytest.approx(35 * 0.022)
-    options = ForecastOptions(POLICY, years=40_000, idle_domains=idle)
+    options = ForecastOptions(POLICY, years=40_000, idle_domains=idle, wait=True)
     found = reliability_forecast(fabric, only_racks(BOOK), options, groups=groups)
     assert found.interruptions_closed_form == pytest.approx(0.77)
     assert abs(found.interruptions_per_year - 0.77) < 2 * found.interruptions_half_width
@@ -177,7 +177,7 @@ def test_racks_enter_the_years_in_closed_form(idle: int, waits_h: float) -> None
     # spines, without which the leaves of a rail are alone; two racks of leaves leave half of the
     # rails. Four idle domains take over from a rack, but not from the 96 that spines take.
     waits = 0.704 * waits_h + 0.022 * 3.5
-    assert found.lost_h["waiting"] == pytest.approx(waits, rel=0.03, abs=0.01)
+    assert found.lost_h["waiting"] == pytest.approx(waits, rel=0.05, abs=0.01)
     assert [one.cause for one in found.causes] == ["Rack"]
     assert found.causes[0].failures_per_year == pytest.approx(0.77)
     # Without a layout the book guesses 64 racks of 16 GPUs: 1.41 stops a year.
@@ -191,7 +191,7 @@ def test_larger_racks_stop_a_job_less_often_and_take_more() -> None:
     for size in (8, 16, 32, 64):
         racking = racks_by_count(graph, gpus_per_rack=size, switches_per_rack=16)
         groups = group_failures(graph, hall_risk_groups(graph, racking)[:1], only_racks(BOOK))
-        options = ForecastOptions(POLICY, years=20_000, idle_domains=2)
+        options = ForecastOptions(POLICY, years=20_000, idle_domains=2, wait=True)
         found = reliability_forecast(fabric, only_racks(BOOK), options, groups=groups)
         stops.append(found.interruptions_closed_form)
         waits.append(found.lost_h["waiting"] / found.interruptions_per_year)
@@ -199,6 +199,27 @@ def test_larger_racks_stop_a_job_less_often_and_take_more() -> None:
     # Two idle domains take over from racks of one or two, and never from those of four or eight.
     assert max(waits[:2]) < 0.5
     assert min(waits[2:]) > 3
+
+
+def test_six_hours_without_a_feed_cost_them() -> None:
+    # Two feeds of 512 GPUs, 0.56 failures a year of 6 h: a job that goes on has the other half of
+    # its domains left, one that waits has nothing; a restart of ten minutes is not all.
+    fabric, graph = built("rail-only", 1024, 64)
+    racking = racks_by_count(graph, gpus_per_rack=32, switches_per_rack=16)
+    feeds = hall_risk_groups(graph, racking)[1:2]
+    book = BOOK.changed(rates=(BOOK.rate("Power feed"),))
+    groups = group_failures(graph, feeds, book)
+    lost = []
+    for wait in (False, True):
+        options = ForecastOptions(POLICY, years=20_000, wait=wait)
+        found = reliability_forecast(fabric, book, options, groups=groups)
+        lost.append(found.lost_h["waiting"] + found.slowed_h)
+        closed = (found.effective_closed_form - found.goodput_closed_form) * 8760
+        assert found.slowed_h == pytest.approx(closed, rel=0.1, abs=0.02)
+    taken = [cause.effect.domains for cause in groups[0].causes for _ in range(cause.count)]
+    assert min(taken) > 50
+    assert lost[1] == pytest.approx(0.56 * 6, rel=0.05)
+    assert 0.4 * lost[1] < lost[0] < lost[1]
 
 
 def test_two_feeds_survive_one_where_the_book_says_so() -> None:
@@ -234,13 +255,9 @@ def made(**changes: object) -> RiskGroups:
         ({"node_group": np.array([0, 2])}, "memberships name group 0 to 2: there are 2"),
         ({"node_group": np.array([0, -1])}, "memberships name group -1 to 0"),
         ({"node": np.array([5])}, "2 groups, 1 members: give pairs"),
-        ({"rate_per_year": np.ones(3)}, "3 rates for 2 groups"),
-        ({"rate_per_year": np.array([1.0, -1.0])}, "a rate is below 0"),
-        ({"rate_per_year": np.array([1.0, np.nan])}, "a rate is below 0 or not finite"),
-        ({"interrupts": np.array([1.0, 30.0])}, "interrupts is a probability"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(changes: dict[str, Ints], message: str) -> None:
-    assert made().members_by(np.array([0] * 6 + [1] * 2), 2).tolist() == [[1, 0], [0, 1]]
+    assert len(made()) == 2
     with pytest.raises(InputError, match=message):
         made(**changes)

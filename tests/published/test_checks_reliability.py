@@ -115,13 +115,12 @@ def test_causes_are_rows_times_units() -> None:
         book,
         units | {"circuit_switch": 0},  # type: ignore[arg-type]
         end="high",
-        times="lead",
         pools={"switch": "switches"},
         interrupts={"Leaf switch": 0.25},
     )
     leaf = next(cause for cause in causes if cause.name == "Leaf switch")
     assert (leaf.rate_per_year, leaf.count, leaf.interrupts) == (0.0808, 16, 0.25)
-    assert (leaf.repair_h, leaf.pool) == (2688, "switches")
+    assert (leaf.repair_h, leaf.lead_h, leaf.pool) == (32.5, 2688, "switches")
     server = next(cause for cause in causes if cause.name == "Server hardware")
     assert (server.count, server.pool) == (2, "")
     assert next(c for c in causes if c.name == "Upper switch").interrupts == 0

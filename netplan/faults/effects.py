@@ -1,0 +1,221 @@
+"""What failures take from a job until their repair: one model for the scenario and the years.
+
+The failure of each unit of a failure book has the effect that the scenario finds for one such part
+(:mod:`netplan.faults.impact`): it takes HB domains from the job, or slows all GPUs. Servers, racks
+and power feeds that nobody says the place of take as many domains as they hold.
+
+How slow the job is while n domains are missing is the search's answer for what is left, worked out
+for 1 to 8 and then in steps of a quarter, between which the larger number counts. Without a plan
+the job is taken to lose the share of its domains that is missing.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
+from math import inf
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.faults.downtime import Effect, Pace
+from netplan.faults.impact import Impact, Single, Subject
+from netplan.faults.inventory import TIERS
+from netplan.faults.link_parts import place_of
+from netplan.faults.pace import Option
+from netplan.faults.rates import FailureRate, Unit, unit_counts
+from netplan.topologies.clos import ceil_div
+from netplan.topologies.fabric import Fabric
+
+EXACT = 8
+"""Missing domains up to which every number is searched for [1]."""
+
+STEP = 1.25
+"""Each larger number that is searched for, over the one before [1]."""
+
+Slowness = Callable[[int, bool], float]
+"""Iteration time over that of the whole job, by domains missing and whether they are lost whole."""
+
+
+class Effects(Struct, frozen=True):
+    """Effects of the failures of a fabric.
+
+    Parameters
+    ----------
+    of_units
+        By unit of a failure book: its kinds of parts, with how many there are and their effect.
+    slowness
+        How slow the job is without some domains.
+    units
+        Units that can fail, of :func:`netplan.faults.rates.unit_counts` [1].
+    domains, hb_size
+        HB domains of the job, and GPUs of each [1].
+    """
+
+    of_units: Mapping[Unit, tuple[tuple[int, Effect], ...]]
+    slowness: Slowness
+    units: Mapping[Unit, int]
+    domains: int
+    hb_size: int
+
+    def of(self, row: FailureRate) -> tuple[tuple[int, Effect], ...]:
+        """Kinds of parts that a row of a book is about, with their number and effect.
+
+        Examples
+        --------
+        A power feed of 512 GPUs takes 64 domains of eight.
+
+        >>> from netplan.faults.rates import FAILURE_BOOKS
+        >>> from netplan.topologies.build import build_fabric
+        >>> from netplan.topologies.fabric import Sizing
+        >>> from netplan.topologies.specs import FABRICS
+        >>> fabric = build_fabric(FABRICS.load("rail-only"), Sizing(1024, 64, 8, 450e9, 50e9))
+        >>> feed = FAILURE_BOOKS.load("2026").placed(8).rate("Power feed")
+        >>> [(parts, effect.domains) for parts, effect in untimed_effects(fabric).of(feed)]
+        [(1, 64)]
+        """
+        if row.gpus_each is not None:
+            taken = min(ceil_div(row.gpus_each, self.hb_size), self.domains)
+            return ((1, Effect(domains=taken, whole=row.gpus_each > 1)),)
+        if row.kind == "hb-gear":
+            return ((1, Effect(domains=1, whole=True)),)
+        return self.of_units.get(row.unit, ((1, Effect()),))
+
+    def pace(self, taken: Collection[int], *, idle: int, wait: bool, most: int) -> Pace:
+        """Table of the pace, up to a number of missing domains.
+
+        Parameters
+        ----------
+        taken
+            Domains that single failures take, which are worked out exactly [1].
+        idle
+            Idle domains beside the job's [1].
+        wait
+            Whether the job waits while more are down.
+        most
+            Missing domains from which on it always waits [1].
+        """
+        if wait:
+            return Pace(idle, wait=True)
+        numbers = list(range(1, EXACT + 1))
+        while numbers[-1] < most:
+            numbers.append(round(STEP * numbers[-1]))
+        missing = [one for one in sorted({*numbers, *taken}) if 0 < one < self.domains]
+        factor = np.ones((2, len(missing) + 1))
+        for whole in range(2):
+            factor[whole, 1:] = [self.slowness(number, bool(whole)) for number in missing]
+        # More missing never helps, though plans of a number that divides well may be faster.
+        factor = np.maximum.accumulate(np.maximum.accumulate(factor, axis=1), axis=0)
+        return Pace(idle, wait=False, missing=np.array([0, *missing]), factor=factor)
+
+
+def untimed_effects(fabric: Fabric) -> Effects:
+    """Effects where nothing else is known: a GPU or server takes its domain, no part slows."""
+    taken: dict[Unit, tuple[tuple[int, Effect], ...]] = {
+        "gpu": ((1, Effect(domains=1)),),
+        "hb_domain": ((1, Effect(domains=1, whole=True)),),
+    }
+    domains = fabric.sizing.domains
+    units = unit_counts(fabric)
+    return Effects(taken, proportional(domains), units, domains, fabric.sizing.hb_size)
+
+
+def proportional(domains: int) -> Slowness:
+    """Pace of the share of the domains that is left.
+
+    Examples
+    --------
+    >>> proportional(8)(4, False)
+    2.0
+    """
+
+    def slowness(missing: int, whole: bool) -> float:  # noqa: ARG001, FBT001 - as a search has it
+        return domains / (domains - missing) if missing < domains else inf
+
+    return slowness
+
+
+def searched(subject: Subject) -> Slowness:
+    """Pace of the best plan on what is left."""
+    intact = subject.intact
+    if intact is None:
+        return proportional(subject.sizing.domains)
+
+    @cache
+    def slowness(missing: int, whole: bool) -> float:  # noqa: FBT001 - as Slowness says
+        gpus = subject.sizing.hb_size if whole else 1
+        found = subject.at(Option(missing, gpus, 1.0, 1.0))
+        return found.time_s / intact.time_s if found else inf
+
+    return slowness
+
+
+def effect_of(impact: Impact, slowness: Slowness) -> Effect:
+    """Effect of a failure from its impact on a job without idle domains.
+
+    Beside the domains that are missing, what the network has lost counts.
+    """
+    slower = max(impact.slowdown or 0.0, 0.0)
+    if impact.way == "all GPUs":
+        return Effect(impact.domains_hit, all_gpus=True, slowdown=slower)
+    domains, whole = impact.domains_out, impact.gpus_out > 1
+    alone = slowness(domains, whole) if domains else 1.0
+    if impact.way == "stopped" and alone < inf:
+        return Effect(slowdown=inf)
+    beside = (1 + slower) / alone - 1
+    return Effect(domains, whole, slowdown=beside if beside > SAME else 0.0)
+
+
+SAME = 1e-9
+"""Slowdowns below this are rounding [1]."""
+
+
+def effects_of(
+    fabric: Fabric,
+    units: Mapping[Unit, int],
+    *,
+    singles: Sequence[Single],
+    slowness: Slowness,
+) -> Effects:
+    """Effects of the units of a fabric from the failure of one part of each kind.
+
+    Parameters
+    ----------
+    fabric
+        The fabric.
+    units
+        Units that can fail [1].
+    singles
+        One failure of each kind of part, of a job without idle domains.
+    slowness
+        How slow the job is without some domains.
+    """
+    found = {one.kind: (one.parts, effect_of(one.impact, slowness)) for one in singles}
+    kinds = kinds_of_units(fabric, found)
+    return Effects(
+        {unit: tuple(found[kind] for kind in names) for unit, names in kinds.items() if names},
+        slowness,
+        units,
+        fabric.sizing.domains,
+        fabric.sizing.hb_size,
+    )
+
+
+def kinds_of_units(fabric: Fabric, kinds: Iterable[str]) -> dict[Unit, list[str]]:
+    """Kinds of parts that each unit of a placed book is about, as far as they are there."""
+    there = list(kinds)
+    links = [name for name in there if name in {group.name for group in fabric.links}]
+    hosts = [name for name in links if place_of(name) == "host"]
+    trunks = [name for name in links if name not in hosts]
+    tiers = [name for name in there if name in TIERS or name.startswith("tier-")]
+    return {
+        "gpu": [name for name in there if name == "gpu"],
+        "nic_port": [name for name in there if name == "nic"],
+        "hb_domain": [name for name in there if name == "domain"],
+        **dict.fromkeys(
+            ("host_link", "host_transceiver", "host_fibre", "host_copper_cable"), hosts
+        ),
+        **dict.fromkeys(
+            ("trunk_link", "trunk_transceiver", "trunk_fibre", "trunk_copper_cable"), trunks
+        ),
+        "leaf_switch": tiers[: len(hosts)],
+        "upper_switch": tiers[len(hosts) :],
+    }
