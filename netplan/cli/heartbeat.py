@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import ClassVar, Self, TextIO
 
 from netplan.errors import one_line
+from netplan.questions.progress import UnderWay
 
 FIRST_S = 2.0
 EVERY_S = 2.0
@@ -18,7 +19,8 @@ class Heartbeat:
     """Says how long a command has been working, from two seconds on.
 
     A terminal sees one line that is rewritten and wiped at the end; a log gets a line now and then.
-    What works may say more than that: ``describe`` gives the line, such as a bar.
+    What works may say more than that: what is under way (`netplan.questions.progress`), or the
+    whole line by ``describe``, such as a bar.
     """
 
     describe: ClassVar[Callable[[], str] | None] = None
@@ -53,9 +55,10 @@ class Heartbeat:
             waited += pause
             live = self.stream.isatty()
             say = Heartbeat.describe
-            text = f"working, {waited:.0f} s" if say is None else one_line(say())
-            # A described line may become shorter: what it leaves is wiped.
-            wipe = "" if say is None else "\x1b[K"
+            busy = f": {UnderWay.text}" if UnderWay.text else ""
+            text = one_line(f"working, {waited:.0f} s{busy}" if say is None else say())
+            # Such a line may become shorter: what it leaves is wiped.
+            wipe = "\x1b[K" if say or busy else ""
             self._write(f"\r{text}{wipe}" if live else f"{text}\n")
             self._shown = True
             often = EVERY_S if say is None else BAR_EVERY_S

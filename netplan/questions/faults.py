@@ -60,6 +60,7 @@ from netplan.questions.cost import Cost
 from netplan.questions.faults_answer import BesideRecord, FabricFaults, FaultsAnswer, ScenarioImpact
 from netplan.questions.inputs import CatalogReader, require_least
 from netplan.questions.pricing import SwitchQuestion, read_books
+from netplan.questions.progress import each
 from netplan.questions.question import asks, default_of, optional, several, shared
 from netplan.questions.training import TrainingQuestion
 from netplan.records import replace
@@ -194,7 +195,8 @@ class Faults(TrainingQuestion[FaultsAnswer], SwitchQuestion[FaultsAnswer]):
         """Fail single parts, those asked for, and years of them, fabric by fabric."""
         self._check()
         shared = self._shared()
-        rows = [fabric_faults(spec, name, self, shared) for name, spec in shared.specs.items()]
+        told = each(shared.specs.items(), lambda item: item[1].name)
+        rows = [fabric_faults(spec, name, self, shared) for name, spec in told]
         found = tuple(row for row in rows if isinstance(row, FabricFaults))
         refused = tuple(row for row in rows if isinstance(row, tuple))
         if not found:

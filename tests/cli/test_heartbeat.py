@@ -9,6 +9,7 @@ import pytest
 
 from netplan.cli import main
 from netplan.cli.heartbeat import Heartbeat
+from netplan.questions.progress import UnderWay, each
 
 
 class Log(io.StringIO):
@@ -39,6 +40,18 @@ def test_long_work_says_how_long() -> None:
     with Heartbeat(stream, first_s=0.01):
         assert stream.told.wait(60)
     assert stream.getvalue() == "working, 0 s\n"
+
+
+def test_what_is_under_way_is_told() -> None:
+    stream = Log()
+    for _ in each(["rail-only", "torus-3d"], str):
+        with Heartbeat(stream, first_s=0.01):
+            assert stream.told.wait(60)
+        stream.told.clear()
+    assert stream.getvalue() == (
+        "working, 0 s: rail-only, 1 of 2\nworking, 0 s: torus-3d, 2 of 2\n"
+    )
+    assert UnderWay.text == ""
 
 
 def test_a_terminal_is_wiped() -> None:
