@@ -187,7 +187,7 @@ def _choose(
     """Pairs of domains to compute, and 1 for those drawn at random, 0 for those that lost most."""
     count, had = before.domains, before.egress_bytes_per_s
     share = np.where(had > 0, after.egress_bytes_per_s / np.where(had > 0, had, 1.0), 1.0)
-    order = np.argsort(share, kind="stable")
+    order = np.lexsort((after.egress_bytes_per_s, share))
     hurt = order[share[order] < 1].tolist()
     other = int(order[-1])
     half = max(1, limit // 2)

@@ -5,7 +5,7 @@ between two domains need not part them: the cut around the narrower domain is no
 not. So they may be taken for one node, and pairs of domains have the flow that they had. What
 counts as a switch here is all that passes traffic on: the GPUs of a torus, too.
 
-Two proofs that hold for many switches at once:
+Three proofs, of which two hold for many switches at once:
 
 *forests*       Take a spanning forest of the graph away, then one of what is left, and so on. Two
                 switches that the k-th still joins are joined by k paths without a common link, as
@@ -14,6 +14,9 @@ Two proofs that hold for many switches at once:
 *translations*  Where rings make a torus, every node is like every other. One largest flow between
                 two neighbours is moved to all places; where all of its links are whole, that much
                 still flows. Enough where forests are too few: a torus of degree d has d / 2.
+*hub*           What each switch sends to one and the same: two that can send as much as is asked
+                for are joined, for a cut between them parts one of them from the hub. One flow a
+                switch, for what the forests leave.
 """
 
 from itertools import combinations
@@ -25,10 +28,46 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from netplan.arrays import Bools, Floats, Ints
-from netplan.faults.max_flow import Flow, largest_flow
+from netplan.faults.max_flow import Flow, largest_flow, largest_units
 from netplan.topologies.graph import connected_parts
+from netplan.traffic.matrix import sum_by
 
 MAX_FORESTS = 64
+MAX_SENDERS = 512
+"""Nodes up to which each sends to the hub [1]."""
+
+
+def join(ends: Ints, units: Floats, need: float, nodes: int) -> Ints:
+    """Number nodes, equally where any cut between them has the capacity ``need``.
+
+    By forests, and by a hub where few nodes are left; links are those of :func:`join_by_forests`.
+
+    Examples
+    --------
+    A ring has no two trees, but two ways from each node to any other.
+
+    >>> ring = np.array([[0, 0, 1, 2], [1, 3, 2, 3]])
+    >>> len(np.unique(join_by_forests(ring, np.ones(4), 2, 4)))
+    3
+    >>> join(ring, np.ones(4), 2, 4).tolist()
+    [0, 0, 0, 0]
+    """
+    label = join_by_forests(ends, units, need, nodes)
+    count = int(label.max(initial=-1)) + 1
+    if not 1 < count <= MAX_SENDERS:
+        return label
+    ends = label[ends]
+    degree = sum_by(ends.ravel(), np.tile(units, 2), count)
+    hub = int(degree.argmax())
+    to_hub = np.where(ends == hub, count, ends)
+    full = [
+        one
+        for one in np.flatnonzero(degree >= need).tolist()
+        if one == hub or largest_units(to_hub, units, one, count) >= need
+    ]
+    merged = np.arange(count)
+    merged[full] = hub
+    return np.unique(merged, return_inverse=True)[1][label]
 
 
 def join_by_forests(ends: Ints, units: Floats, need: float, nodes: int) -> Ints:

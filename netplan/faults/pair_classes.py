@@ -19,13 +19,15 @@ so that some cut along classes is no larger. (Linear programs in general: Grohe,
 and Selman, arXiv:1307.5697.)
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.faults.blocks import Alike, BlockTree, alike, codes
 from netplan.faults.flows import FlowNetwork
-from netplan.faults.joined import join_by_forests
+from netplan.faults.joined import join
 from netplan.faults.max_flow import largest_units
 from netplan.traffic.matrix import sum_by
 
@@ -58,10 +60,12 @@ def class_flows(before: FlowNetwork, after: FlowNetwork) -> tuple[PairClasses, I
 
     None where there are too many classes.
     """
-    tree, units = _blocks(before, after)
-    blocks = tree.alike(codes(*units.astype(np.int64)))
-    classes = form_classes(tree, blocks)
-    if classes is None or len(classes.first) > MAX_CLASSES:
+    for tree, units in _trees(before, after):
+        blocks = tree.alike(codes(*units.astype(np.int64)))
+        classes = form_classes(tree, blocks)
+        if classes is not None and len(classes.first) <= MAX_CLASSES:
+            break
+    else:
         return None
     small = SmallGraph.of(tree, blocks, units)
     egress = np.rint(before.egress_bytes_per_s / before.reduced.unit_bytes_per_s)
@@ -70,29 +74,28 @@ def class_flows(before: FlowNetwork, after: FlowNetwork) -> tuple[PairClasses, I
     return classes, np.array([small.flows(*pair) for pair in pairs], np.int64).reshape(-1, 2).T
 
 
-def _blocks(before: FlowNetwork, after: FlowNetwork) -> tuple[BlockTree, Floats]:
+def _trees(before: FlowNetwork, after: FlowNetwork) -> Iterator[tuple[BlockTree, Floats]]:
     """Blocks, and capacities of their links before and after the damage, shape (2, links).
 
-    On a network of one tier, switches that are joined well enough are one.
+    First as they are, where there are tiers; then with switches that are joined well enough as one.
     """
     reduced = before.reduced
     tier, ends = reduced.switched
     units = np.stack((before.switched_units, after.switched_units))
-    if tier.max(initial=0) != 1:
-        return reduced.blocks, units
+    if tier.max(initial=0) > 1:
+        yield reduced.blocks, units
     domains = reduced.graph.domains
     if reduced.moved_flows is not None:
         label = reduced.moved_flows.join((after.transit == before.transit)[reduced.place])
     else:
-        between = (tier[ends] == 1).all(axis=0)
+        between = np.flatnonzero((tier[ends] > 0).all(axis=0))
         widest = before.egress_bytes_per_s.max() / reduced.unit_bytes_per_s
-        label = join_by_forests(
-            ends[:, between] - domains, units[1, between], widest, len(tier) - domains
-        )
+        label = join(ends[:, between] - domains, units[1, between], widest, len(tier) - domains)
     ends = np.append(np.arange(domains), domains + label)[ends]
     apart = ends[0] != ends[1]
-    tier = tier[: domains + int(label.max(initial=-1)) + 1]
-    return BlockTree.of(tier, ends[:, apart]), units[:, apart]
+    joined = np.zeros(domains + int(label.max(initial=-1)) + 1, np.int64)
+    np.maximum.at(joined, domains + label, tier[domains:])
+    yield BlockTree.of(joined, ends[:, apart]), units[:, apart]
 
 
 def form_classes(tree: BlockTree, blocks: Alike) -> PairClasses | None:

@@ -198,13 +198,13 @@ def test_gpus_that_do_not_pass_traffic_on_keep_direct_links_to_themselves() -> N
 
 
 def test_large_fabrics_without_symmetry_are_sampled_and_say_so() -> None:
-    # Leaves of 8 GPUs, 7 or 8 in use: no two pods are alike.
-    graph = fabric("fat-tree", (1000, 16, 8))
-    damage = parse_faults(["gpu-9", "gpu-17", "domain-100"], graph)
+    # Domains of 72 GPUs under leaves of 32 have no pattern that repeats.
+    graph = fabric("nvl72", (8192, 64, 72))
+    damage = parse_faults(["gpu-9", "gpu-117", "domain-100"], graph)
     left = remaining_bandwidth(graph, damage, max_pairs=40)
     # Three domains that lost GPUs: with each other, and each with a whole one.
     assert left.note.startswith(
-        "Of 7,750 pairs of HB domains 40 are computed: 6 of domains that lost GPUs or ports, for"
+        "Of 6,441 pairs of HB domains 40 are computed: 6 of domains that lost GPUs or ports, for"
         " the worst, and 34 at random, for the mean (± "
     )
     assert not left.exact

@@ -7,6 +7,7 @@ of every pair of domains: it knows neither blocks nor classes nor the reduced gr
 import csv
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from itertools import combinations, islice, pairwise
 from typing import Any
 
@@ -148,6 +149,24 @@ def test_worst_and_mean_are_those_of_every_pair(name: str) -> None:
         assert left.worst_low == left.worst_share
         lowest = min(lowest, float(share.min()))
     assert lowest < 1
+
+
+@pytest.mark.parametrize("name", ["fat-tree", "uneven-clos", "rail-optimized", "dense dragonfly"])
+def test_switches_of_all_tiers_may_be_joined(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With few classes allowed, trees too are taken for one switch where no cut parts them."""
+    graph, rng = intact(name).reduced.graph, np.random.default_rng(6)
+    monkeypatch.setattr(import_module("netplan.faults.pair_classes"), "MAX_CLASSES", 3)
+    monkeypatch.setattr(import_module("netplan.faults.capacity"), "FEW_PAIRS", 1)
+    exact = 0
+    for faults in (["links=2"], ["gpu=1"], ["links=3", "gpu=1"], ["switch=1"]):
+        damage = parse_faults(faults, graph, rng=rng)
+        left = remaining_bandwidth(graph, damage, intact=intact(name), max_pairs=2)
+        exact += left.exact
+        if left.exact:
+            share = every_flow(name, damage) / intact_flows(name)
+            assert left.worst_share == pytest.approx(share.min(), abs=1e-9), faults
+            assert left.mean_share == pytest.approx(share.mean(), abs=1e-9), faults
+    assert exact
 
 
 @pytest.mark.parametrize("name", ["rail-optimized", "rail-only", "twin-plane", "dgx-superpod"])
