@@ -10,7 +10,7 @@ from netplan.topologies.product import build_product, product_ports
 from netplan.topologies.specs import OVERSUBSCRIBED, SWITCHLESS, FabricSpec
 from netplan.topologies.switched import build_clos, build_rail_only, build_scalable_units
 from netplan.topologies.torus import build_torus, torus_ports
-from netplan.units import si
+from netplan.units import gbps
 
 BUILDERS: dict[str, Callable[[FabricSpec, Sizing], Fabric]] = {
     "clos": build_clos,
@@ -54,13 +54,11 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
             f"Oversubscription {ratio:g}:1 does not apply: only Clos and rail-only networks have"
             " leaves to thin out."
         )
-    own = own_rates(spec, sizing)
-    if (own.speed_gbps, own.hb_bytes_per_s) != (sizing.speed_gbps, sizing.hb_bytes_per_s):
-        notes.append(
-            f"Links run at the design's own rates: {own.speed_gbps:,.4g} Gb/s each, and inside HB"
-            f" domains {si(own.hb_bytes_per_s, 'B/s')} a GPU."
-        )
-    sizing = shared_rate(spec, own)
+    rates = {"between": spec.link_bytes_per_s, "inside": spec.hb_link_bytes_per_s}
+    own = [f"{gbps(rate):,.4g} Gb/s {where} HB domains" for where, rate in rates.items() if rate]
+    if own:
+        notes.append(f"The rates of links are the design's own: {' and '.join(own)}.")
+    sizing = shared_rate(spec, own_rates(spec, sizing))
     fabric = BUILDERS[spec.family](spec, sizing)
     spare = sizing.gpus - sizing.full_domains * sizing.hb_size
     if spare:
@@ -84,7 +82,7 @@ def _inexact(fabric: Fabric) -> str:
 
 
 def own_rates(spec: FabricSpec, sizing: Sizing) -> Sizing:
-    """Sizing with the rates of the design's own links, of which each has all of its rate.
+    """Sizing with the rates that the design states for its links, each of which has all of it.
 
     Examples
     --------

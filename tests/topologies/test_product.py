@@ -1,5 +1,6 @@
 """Products of rings and meshes: counts, levels, graph and loads by hand and against networkx."""
 
+import re
 from collections.abc import Sequence
 from functools import reduce
 from itertools import product
@@ -12,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import CatalogError, InputError
+from netplan.faults.impact import Subject
+from netplan.faults.scenario import parse_faults
 from netplan.levels import Level
 from netplan.topologies.build import build_fabric
 from netplan.topologies.drawing import fabric_drawing
@@ -273,6 +276,24 @@ def test_rings_may_be_domains_of_any_family() -> None:
     # The last domain has two GPUs, of a ring that is open.
     assert pairs == {*rings, *((a + 5, b + 5) for a, b in rings), (10, 11)}
     assert set(graph.bytes_per_s[links].tolist()) == {225e9}
+
+
+def test_a_ring_that_lost_a_chip_is_an_open_line() -> None:
+    fabric = build_fabric(ZION, ASKED)
+    subject = Subject(ZION, fabric.sizing, fabric, None)
+    share = subject.hb_share(parse_faults(["gpu-9"], subject.graph))
+    assert np.flatnonzero(share < 1).tolist() == [8, 10]
+    assert share.min() == 0.5
+
+
+def test_a_verdict_scales_the_rates_of_a_design() -> None:
+    asked = "compare --gpus 128 --radix 64 --model gpt-22b --accelerator h100-80gb --prices 2026"
+    fabrics = "--fabric rail-only --fabric rail-optimized --set rail-only.link_bytes_per_s=25e9"
+    said = " ".join(netplan(*asked.split(), *fabrics.split()).stdout.split())
+    # The accelerator has 50 GB/s, of which rail-only needs less to be near enough.
+    found = re.search(r"counts as fast from ([\d.]+) GB/s a GPU on \(now 25\)", said)
+    assert found is not None, said
+    assert 25 < float(found[1]) < 50
 
 
 def test_the_drawing_says_what_joins_the_rings() -> None:
