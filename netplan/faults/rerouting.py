@@ -17,12 +17,12 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
-from netplan.faults.damage import Damage, directed, find_islands, network_links, no_damage
+from netplan.faults.damage import Damage, directed, find_islands, network_links
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.demand import check_demand, split_demand
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix
-from netplan.traffic.routing import forwarding_nodes, has_domains, joins_all
+from netplan.traffic.routing import forwarding_nodes, has_domains, joins_all, link_loads
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
 
 Ends = tuple[Ints, Ints]
@@ -302,12 +302,13 @@ def training_loads(
     >>> found.intact_busiest_s, found.detour_bytes, found.cut_bytes
     (1.0, 50000000000.0, 0.0)
     """
-    before, after = (reroute(graph, one, matrix) for one in (no_damage(graph), damage))
-    busiest, seconds = _busiest(graph, after)
+    after = reroute(graph, damage, matrix)
+    busiest, seconds = _busiest(after.loads)
+    before = link_loads(graph, matrix, routing="ecmp")
     return TrainingLoads(
         busiest_link=busiest,
         busiest_s=seconds,
-        intact_busiest_s=_busiest(graph, before)[1],
+        intact_busiest_s=_busiest(before)[1],
         cut_s=cut_s / network_share if network_share else None,
         intact_cut_s=cut_s,
         detour_bytes=after.detour_bytes,
@@ -316,10 +317,10 @@ def training_loads(
     )
 
 
-def _busiest(graph: FabricGraph, routed: Rerouted) -> tuple[str, float]:
+def _busiest(loads: LinkLoads) -> tuple[str, float]:
     """The network link that needs longest, links inside HB domains left out."""
-    of_network = np.where(network_links(graph), routed.loads.link_bytes, 0.0)
-    hottest = LinkLoads(graph, of_network).hottest(1)
+    of_network = np.where(network_links(loads.graph), loads.link_bytes, 0.0)
+    hottest = LinkLoads(loads.graph, of_network).hottest(1)
     if not hottest:
         return "none", 0.0
     return f"{hottest[0].sender} to {hottest[0].receiver}", hottest[0].time_s
