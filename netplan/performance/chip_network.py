@@ -93,6 +93,8 @@ class ChipNetwork(Struct, frozen=True):
     def grid(self, rows: int, chips: int) -> tuple[Dimension, Dimension]:
         """Chips as a grid: the two dimensions of the fabric, or rings of so many rows of chips.
 
+        Rings inside of the outermost dimension join to one that leads through all their chips.
+
         Raises
         ------
         InputError
@@ -105,6 +107,12 @@ class ChipNetwork(Struct, frozen=True):
                 )
             return self._ring(rows), self._ring(chips // rows)
         found = [Dimension.of(level) for level in self.levels if level.size > 1]
+        inner = found[:-1]
+        if len(found) > SIDES and {(one.kind, one.link_bytes_per_s) for one in inner} == {
+            ("ring", inner[0].link_bytes_per_s)
+        }:
+            size = prod(one.size for one in inner)
+            found = [Dimension("ring", size, inner[0].link_bytes_per_s), found[-1]]
         if len(found) > SIDES:
             raise InputError(
                 f"--fabric {self.fabric} has {len(found)} dimensions, {self._sizes}: LINPACK lies"

@@ -59,6 +59,8 @@ class MappingOptions(Struct, frozen=True):
         Partitions by the names of their kernels; empty: the fastest.
     mode
         ``corrected``, or ``published-code``.
+    convex
+        Whether all convex partitions are looked for, not only cuts of the order.
     """
 
     execution: Execution | None = None
@@ -66,6 +68,7 @@ class MappingOptions(Struct, frozen=True):
     micro_batch: int = 1
     cut: tuple[tuple[str, ...], ...] = ()
     mode: Mode = "corrected"
+    convex: bool = True
 
 
 class Mapping(Struct, frozen=True, eq=False):
@@ -209,7 +212,7 @@ def _fused(problem: FusionProblem, options: MappingOptions, chip: Accelerator) -
     if (options.execution or chip.execution) == "kernel-by-kernel":
         return kernel_by_kernel(problem)
     # Where many tiles are tried, cuts say which of them is best.
-    return best_fusion(problem, ideals=problem.graph.count <= MAX_EXACT_KERNELS)
+    return best_fusion(problem, ideals=options.convex and problem.graph.count <= MAX_EXACT_KERNELS)
 
 
 class Pipeline(Struct, frozen=True):

@@ -1,6 +1,8 @@
 """How a model's kernels lie on one chip, and how fast a cluster of such chips is."""
 
+import dataclasses
 from dataclasses import dataclass
+from math import inf, isinf
 from typing import ClassVar
 
 import numpy as np
@@ -8,6 +10,7 @@ from msgspec import Struct
 
 from netplan.errors import InfeasibleError, InputError
 from netplan.performance.chip_network import ChipNetwork
+from netplan.performance.dimensions import Layout, equal_levels, layouts, read_dimensions
 from netplan.performance.fusion import lower_bound_s
 from netplan.performance.linpack import linpack_steps
 from netplan.performance.mapping import (
@@ -31,8 +34,10 @@ from netplan.questions.map_answer import (
     step_rows,
 )
 from netplan.questions.question import Question, asks, optional, shared
+from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
+from netplan.traffic.published_topology import Dimension, collective_s
 from netplan.units import si
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator, Execution
 from netplan.workloads.families import (
@@ -43,11 +48,12 @@ from netplan.workloads.families import (
     RecommendationModel,
 )
 from netplan.workloads.fourier_graph import fourier_graph
-from netplan.workloads.kernel_graph import Direction, KernelGraph
+from netplan.workloads.kernel_graph import Direction, Kernel, KernelGraph
 from netplan.workloads.models import Model
-from netplan.workloads.operations import Mode
+from netplan.workloads.operations import ELEMENT_BYTES, Mode
 from netplan.workloads.recommendation_graph import recommendation_graph
-from netplan.workloads.transformer_graph import layer_graph
+from netplan.workloads.technologies import LINKS, MEMORIES, refitted
+from netplan.workloads.transformer_graph import divides, layer_graph
 
 DIRECTIONS = ("forward", "backward", "both")
 
@@ -120,6 +126,20 @@ class Map(Question[MapAnswer]):
     micro_batch: int = optional(
         "Sequences for which weights are loaded once.", "whole", default=1, low=1, high=1_000_000
     )
+    dimensions: str | None = optional(
+        "Between the chips instead of a fabric: dimensions of free sizes, innermost first.",
+        metavar="ring-ring",
+        otherwise="those of the fabric",
+    )
+    memory: str | None = optional("Memory in place of the chip's own.", otherwise="its own")
+    link: str | None = optional("Links in place of the chip's own.", otherwise="its own")
+    compute_utilisation: float | None = optional(
+        "Share of the peak that kernels reach, in place of compute tiles.",
+        "real",
+        low=0.001,
+        high=1,
+        otherwise="by compute tiles",
+    )
     cut: str | None = optional(
         "Partitions, such as AddPrev..V,QK..LN2.", metavar="A..B,C", otherwise="the fastest"
     )
@@ -128,15 +148,20 @@ class Map(Question[MapAnswer]):
     def ask(self) -> MapAnswer:
         """Map, and multiply to the cluster."""
         reader = CatalogReader(self.catalog, self.overrides)
-        chip, model = (
+        model = reader.load(WORKLOADS, self.model)
+        chip = refitted(
             reader.load(ACCELERATORS, self.accelerator),
-            reader.load(WORKLOADS, self.model),
+            reader.named(MEMORIES, self.memory),
+            reader.named(LINKS, self.link),
+            self.compute_utilisation,
         )
         tensor = self.tensor or (8 if isinstance(model, Model) else 1)
-        case = Case(self, chip, tensor, self._network(reader, chip))
+        case = Case(self, chip, tensor, self._network(reader, chip)).laid_out(model)
         mapped = case.mapped(model)
         inputs = self.inputs(
-            tensor=tensor,
+            tensor=case.tensor,
+            pipeline=case.asked.pipeline,
+            data=case.asked.data,
             execution=self.execution or chip.execution,
             family=model.family,
             sequence_tile=mapped.sequence_tile,
@@ -146,6 +171,8 @@ class Map(Question[MapAnswer]):
 
     def _network(self, reader: CatalogReader, chip: Accelerator) -> ChipNetwork:
         """Links between the chips: those of the fabric, if there is one."""
+        if self.dimensions is not None:
+            return self._free_network(chip)
         if self.fabric is None:
             return ChipNetwork(chip.hb_bytes_per_s, mode=self.mode)
         if self.gpus is None:
@@ -155,6 +182,17 @@ class Map(Question[MapAnswer]):
         if not fabric.levels:
             raise InputError(f"--fabric {fabric.name}: {self.gpus:,} chips fill no levels of it")
         return ChipNetwork(chip.hb_bytes_per_s, fabric.levels, fabric.name, self.mode)
+
+    def _free_network(self, chip: Accelerator) -> ChipNetwork:
+        """Dimensions of sizes nearest to equal."""
+        if self.fabric is not None or self.tensor is not None or self.gpus is None:
+            raise InputError(
+                "--dimensions are the network of all --gpus chips, with degrees that are searched:"
+                " give --gpus, and neither --fabric nor --tensor"
+            )
+        rate = chip.network_bytes_per_s
+        levels = equal_levels(read_dimensions(self.dimensions or ""), self.gpus, rate)
+        return ChipNetwork(rate, levels, self.dimensions or "", self.mode)
 
 
 map = asks(Map)  # noqa: A001 - the command's name
@@ -177,11 +215,57 @@ class Case(Struct, frozen=True):
             )
         return self.asked.gpus
 
+    def laid_out(self, model: AnyModel) -> "Case":
+        """The case on the fastest layout of a transformer, where dimensions are free."""
+        asked = self.asked
+        if asked.dimensions is None or not isinstance(model, Model):
+            return self
+        kinds = tuple(level.kind for level in self.network.levels)
+        rate = self.network.link_bytes_per_s
+        fastest, best_s = None, inf
+        for layout in layouts(kinds, self.chips, rate, layers=model.layers):
+            if divides(model, layout.tensor):
+                case = self._on(layout)
+                time_s = 1 / case.throughput(model, case.layer(model).interval_s).per_s
+                if time_s < best_s:
+                    fastest, best_s = case, time_s
+        if fastest is None:
+            raise InputError(
+                f"{model.name} lies on no dimensions {asked.dimensions} of {self.chips:,} chips:"
+                " its layers and heads divide by none"
+            )
+        return fastest
+
+    def _on(self, layout: Layout) -> "Case":
+        """The case with the degrees of a layout, each on its dimension."""
+        asked = dataclasses.replace(self.asked, pipeline=layout.pipeline, data=layout.data)
+        network = replace(self.network, levels=layout.levels)
+        return Case(asked, self.chip, layout.tensor, network)
+
+    def layer(self, model: Model) -> Mapping:
+        """One layer on the chips of a tensor group."""
+        graph = layer_graph(model, self.tensor, self.asked.direction)
+        return map_graph(graph, self.chip, self._collectives_s, self._options(graph))
+
+    def _collectives_s(self, kernel: Kernel) -> float:
+        """Time of a kernel's collectives: over the tensor group, and of gradients over replicas.
+
+        Gradients are summed once a batch, so a micro-batch has its share of them.
+        """
+        group_s = self.network.all_reduce_s(kernel.all_reduce_bytes, self.tensor)
+        if self.asked.dimensions is None or kernel.kind != "update" or self.asked.batch is None:
+            return group_s
+        gradient_bytes = ELEMENT_BYTES * kernel.m * kernel.n
+        share = self.asked.data * self.asked.micro_batch / self.asked.batch
+        over = Dimension.of(self.network.levels[-1])
+        return group_s + share * collective_s("all_reduce", gradient_bytes, over)
+
     def rates(self) -> Rates:
         """What the chip offers."""
         chip, link = self.chip, self.network.innermost_bytes_per_s
         peak = chip.tensor_flops_per_s
-        return Rates(chip.tiles or 0, chip.sram_bytes, chip.memory_bytes_per_s, peak, link)
+        rate, power_w = chip.memory_bytes_per_s, chip.power_w
+        return Rates(chip.tiles or 0, chip.sram_bytes, rate, peak, link, power_w)
 
     def mapped(self, model: AnyModel) -> Mapped:
         """What the answer says, by family."""
@@ -200,20 +284,20 @@ class Case(Struct, frozen=True):
         asked = self.asked
         cut = kernels_between(graph, asked.cut) if asked.cut else ()
         return MappingOptions(
-            asked.execution, asked.sequence_tile, asked.micro_batch, cut, asked.mode
+            asked.execution,
+            asked.sequence_tile,
+            asked.micro_batch,
+            cut,
+            asked.mode,
+            convex=asked.dimensions is None,
         )
 
     def _transformer(self, model: Model) -> Mapped:
         """One layer on a tensor group, and the pipeline of all of them."""
         asked = self.asked
         self._check_degrees(model)
-        graph = layer_graph(model, self.tensor, asked.direction)
-        mapping = map_graph(
-            graph,
-            self.chip,
-            lambda kernel: self.network.all_reduce_s(kernel.all_reduce_bytes, self.tensor),
-            self._options(graph),
-        )
+        mapping = self.layer(model)
+        graph = mapping.graph
         chosen = np.ones(graph.count, bool)
         if asked.direction == "backward":
             chosen = graph.backward
@@ -222,7 +306,7 @@ class Case(Struct, frozen=True):
         if asked.pipeline > 1:
             hop_s = graph.kernels[0].output_bytes / self.network.outermost_bytes_per_s
             interval = max(interval, hop_s)
-        found = self._throughput(model, interval, sum(row.flops for row in kernels))
+        found = self.throughput(model, interval, sum(row.flops for row in kernels))
         totals = MapTotals(
             interval,
             sum(row.setup_s for row in rows),
@@ -234,7 +318,7 @@ class Case(Struct, frozen=True):
         notes = (self._room(totals.memory_bytes, model), NO_OPTIMIZER, *_notes(mapping, asked))
         return Mapped(totals, rows, kernels, notes, mapping, graph if chosen.all() else None)
 
-    def _throughput(self, model: Model, interval_s: float, flops: float) -> Throughput:
+    def throughput(self, model: Model, interval_s: float, flops: float = 0.0) -> Throughput:
         """What the pipeline of all layers makes of the interval of one."""
         asked = self.asked
         microbatches = asked.batch / asked.data / asked.micro_batch if asked.batch else None
@@ -260,7 +344,8 @@ class Case(Struct, frozen=True):
         """What the layers of a chip hold; refuses stages that were asked for and have no room."""
         room = self.chip.memory_bytes + self.chip.second_memory_bytes
         if needed <= room:
-            return f"A chip holds {si(needed, 'B')} of its {si(room, 'B')}."
+            there = "; its room is left open" if isinf(room) else f" of its {si(room, 'B')}"
+            return f"A chip holds {si(needed, 'B')}{there}."
         more = f"{si(needed, 'B')} a chip, {self.chip.name} has {si(room, 'B')}"
         if self.asked.pipeline > 1:
             raise InfeasibleError(

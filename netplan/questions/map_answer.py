@@ -73,13 +73,14 @@ class KernelRow(Struct, frozen=True):
 
 
 class Rates(Struct, frozen=True):
-    """What the chip offers: tiles, SRAM, memory, peak; links where the kernels talk."""
+    """What the chip offers and draws: tiles, SRAM, memory, peak; links where the kernels talk."""
 
     tiles: int
     sram_bytes: float
     memory_bytes_per_s: float
     flops_per_s: float
     link_bytes_per_s: float
+    power_w: float
 
 
 class MapTotals(Struct, frozen=True):
@@ -126,6 +127,20 @@ class MapAnswer(Answer):
         fused = self.inputs["execution"] == "fused"
         return fused and mapping is not None and mapping.fusion.exact
 
+    @property
+    def chips(self) -> int:
+        """Chips in use, or those that were asked for [1]."""
+        inputs = self.inputs
+        used: int = inputs["tensor"] * inputs["pipeline"] * inputs["data"]
+        return inputs["gpus"] or used
+
+    @property
+    def bound_s(self) -> dict[str, float]:
+        """The interval by what its partitions wait for, and set-up [s]."""
+        rows = self.found.partitions
+        waits = {one: sum(row.time_s for row in rows if row.binds == one) for one in BINDS}
+        return waits | {"setup": self.found.totals.setup_s}
+
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan map --format json``."""
         totals = asdict(self.found.totals)
@@ -135,6 +150,9 @@ class MapAnswer(Answer):
             **totals,
             throughput_unit=unit,
             exact=self.exact,
+            bound_s=self.bound_s,
+            chips=self.chips,
+            power_w=self.chips * self.rates.power_w,
             partitions=[asdict(row) for row in self.found.partitions],
             kernels=[asdict(row) for row in self.found.kernels],
             chip=asdict(self.rates),
@@ -174,7 +192,9 @@ class MapAnswer(Answer):
         chips = f"tensor {inputs['tensor']}"
         if inputs["family"] != "transformer":
             chips = f"{inputs['gpus']:,} chips"
-        network = inputs["fabric"] or "a ring of the chip's own links"
+        network = inputs["fabric"] or inputs["dimensions"] or "a ring of the chip's own links"
+        for part in (inputs["memory"], inputs["link"]):
+            network += f", {part}" if part else ""
         return Heading(
             f"{inputs['model']} on {where}",
             (
@@ -211,12 +231,11 @@ class MapAnswer(Answer):
         """Time of each partition, or of all that wait for the same thing."""
         if len(self.found.partitions) > SHOWN_STEPS:
             for reason in BINDS:
-                waits = [one.time_s for one in self.found.partitions if one.binds == reason]
-                yield f"bound by {reason}", sum(waits)
+                yield f"bound by {reason}", self.bound_s[reason]
         else:
             for at, one in enumerate(self.found.partitions, start=1):
                 yield f"{at}, by {one.binds}", one.time_s
-        yield "set-up", self.found.totals.setup_s
+        yield "set-up", self.bound_s["setup"]
 
 
 def _partition_columns(rates: Rates) -> list[Column[Any]]:

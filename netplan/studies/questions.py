@@ -1,7 +1,7 @@
 """From a point to its answer: the question that a study puts, its inputs, its outputs.
 
-A study asks what the commands ask: ``search``, ``compare`` (one fabric a point) or ``cost`` (one
-fabric a point). Its inputs are those of the question's class; names with a dot are catalog values
+A study asks what the commands ask: ``search``, ``map``, ``compare`` or ``cost`` (one fabric a
+point). Its inputs are those of the question's class; names with a dot are catalog values
 or, under ``fixed.``, values that the plan search leaves no choice of. Outputs are keys of the
 answer's JSON, with dots; one that is a whole plan becomes a short label.
 """
@@ -25,6 +25,7 @@ from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.setting import Fixed
 from netplan.questions.compare import Compare
 from netplan.questions.cost import Cost
+from netplan.questions.map import Map
 from netplan.questions.question import Question, default_of, options_of
 from netplan.questions.search import Search
 from netplan.reports.quantities import Scalar
@@ -32,14 +33,17 @@ from netplan.studies.definition import StudyDefinition
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.models import MODELS
+from netplan.workloads.families import WORKLOADS
+from netplan.workloads.technologies import LINKS, MEMORIES
 
 Json = Mapping[str, Any]
 FIXED, FIXED_NAMES = "fixed.", Fixed.__struct_fields__
 ONE_FABRIC, FABRICS_INPUT = "fabric", "fabrics"
 SHELVES: dict[str, Shelf[Any]] = {
     "accelerator": ACCELERATORS,
-    "model": MODELS,
+    "model": WORKLOADS,
+    "memory": MEMORIES,
+    "link": LINKS,
     "fabric": FABRICS,
     "iteration_model": ITERATION_MODELS,
     "prices": PRICE_BOOKS,
@@ -56,7 +60,10 @@ LEFT_TO_THE_STUDY = {"catalog", "overrides", "fixed", FABRICS_INPUT, "top", "exp
 
 
 class Asked(NamedTuple):
-    """A question that studies put, what each point does, and the key of its answers in JSON."""
+    """A question that studies put, what each point does, and the key of its answers in JSON.
+
+    Without a key the answer itself is the one of the point.
+    """
 
     question: type[Question[Any]]
     says: str
@@ -71,6 +78,7 @@ ASKED = {
         "fabrics",
     ),
     "cost": Asked(Cost, "asks what one fabric costs to buy and to run.", "fabrics"),
+    "map": Asked(Map, "asks how a model's kernels lie on one chip, and how fast they run.", ""),
 }
 
 
@@ -96,6 +104,8 @@ def _inputs(ask: str, roots: tuple[Path, ...], catalog: str | None) -> dict[str,
             found[one.name] = (
                 default_of(question.command, one.name, catalog) if shared else one.default
             )
+    if ONE_FABRIC in found:
+        return found
     return {ONE_FABRIC: default_of(ask, ONE_FABRIC, catalog)} | found
 
 
@@ -186,11 +196,11 @@ def answer(ask: str, inputs: Mapping[str, Scalar], catalog: str | None = None) -
             keywords[name] = str(value) if isinstance(known.get(name), str) else value
     if ask == "search":
         keywords |= {"top": 1, "fixed": fixed}
-    else:
+    elif FABRICS_INPUT in asked.question.__dataclass_fields__:
         keywords[FABRICS_INPUT] = (keywords.pop(ONE_FABRIC),)
     question = asked.question(**keywords, catalog=catalog, overrides=overrides)
     data = question.ask().to_dict()
-    found: dict[str, Any] = data[asked.part][0]
+    found: dict[str, Any] = data[asked.part][0] if asked.part else data
     return found | {"space": data["space"]} if "space" in data else found
 
 

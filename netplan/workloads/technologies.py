@@ -1,7 +1,10 @@
 """Memories and links of chips that studies put in place of a chip's own."""
 
+from math import inf
+
 from netplan.catalog import Record, Shelf
-from netplan.records import NonNegativeFloat, PositiveFloat
+from netplan.records import NonNegativeFloat, PositiveFloat, replace
+from netplan.workloads.accelerators import Accelerator
 
 
 class Memory(Record, frozen=True, kw_only=True):
@@ -30,3 +33,49 @@ class Link(Record, frozen=True, kw_only=True):
 
 MEMORIES = Shelf("memory", "traffic/memories", Memory)
 LINKS = Shelf("link", "traffic/links", Link)
+
+
+def refitted(
+    chip: Accelerator,
+    memory: Memory | None = None,
+    link: Link | None = None,
+    compute_utilisation: float | None = None,
+) -> Accelerator:
+    """A chip with another memory, other links, or at a share of its peak, where they are given.
+
+    Parameters
+    ----------
+    chip
+        The chip.
+    memory
+        What takes the place of its memory.
+    link
+        What takes the place of its links, inside and outside of HB domains.
+    compute_utilisation
+        Share of the peak that its kernels reach, in place of compute tiles [1].
+
+    Examples
+    --------
+    >>> from netplan.workloads.accelerators import ACCELERATORS
+    >>> chip = refitted(ACCELERATORS.load("sn30"), MEMORIES.load("hbm3"), LINKS.load("pcie4"), 0.9)
+    >>> chip.memory_bytes_per_s / 1e9, chip.network_bytes_per_s / 1e9, chip.tiles
+    (3000.0, 25.0, None)
+    """
+    if memory is not None:
+        chip = replace(
+            chip,
+            memory_bytes=memory.memory_bytes or inf,
+            memory_bytes_per_s=memory.bytes_per_s,
+        )
+    if link is not None:
+        chip = replace(
+            chip,
+            hb_bytes_per_s=link.bytes_per_s,
+            network_bytes_per_s=link.bytes_per_s,
+            hb_latency_s=link.latency_s,
+            network_latency_s=link.latency_s,
+        )
+    if compute_utilisation is not None:
+        untiled = dict.fromkeys(("tiles", "vector_width", "stage_height", "clock_hz"))
+        chip = replace(chip, **untiled, compute_utilisation=compute_utilisation)
+    return chip

@@ -99,6 +99,21 @@ def _ends(edge: str) -> tuple[str, str]:
     return first, second
 
 
+def divides(model: Model, tensor: int) -> bool:
+    """Whether heads and columns divide by so many chips."""
+    return all(number % tensor == 0 for _, number in _divided(model))
+
+
+def _inner(model: Model) -> int:
+    return model.ffn_size or 4 * model.hidden_size
+
+
+def _divided(model: Model) -> tuple[tuple[str, int], ...]:
+    """What the chips of a tensor group share, by key."""
+    kv_heads = model.kv_heads or model.heads
+    return ("heads", model.heads), ("kv_heads", kv_heads), ("ffn_size", _inner(model))
+
+
 def layer_sizes(model: Model, tensor: int) -> Sizes:
     """Sizes on one of so many chips.
 
@@ -107,9 +122,8 @@ def layer_sizes(model: Model, tensor: int) -> Sizes:
     InputError
         If heads or columns do not divide by the chips.
     """
-    kv_heads = model.kv_heads or model.heads
-    inner = model.ffn_size or 4 * model.hidden_size
-    for name, number in (("heads", model.heads), ("kv_heads", kv_heads), ("ffn_size", inner)):
+    inner, kv_heads = _inner(model), model.kv_heads or model.heads
+    for name, number in _divided(model):
         if number % tensor:
             raise InputError(
                 f"{model.name}: {number:,} {name} do not divide by {tensor} chips: give --tensor a"

@@ -1,0 +1,142 @@
+"""Networks of free dimensions: their sizes, what lies on them, and the fastest of all layouts."""
+
+from itertools import permutations, product
+from math import prod
+
+import pytest
+
+import netplan
+from netplan.errors import InputError
+from netplan.levels import Level
+from netplan.performance.chip_network import ChipNetwork
+from netplan.performance.dimensions import (
+    dimension_sizes,
+    equal_levels,
+    layouts,
+    read_dimensions,
+)
+from netplan.questions.map_answer import MapAnswer
+from netplan.traffic.published_topology import Dimension, collective_s, exchange_s
+
+TORUS, CUBE = ("ring", "ring"), ("ring", "ring", "ring")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "chips", "sizes"),
+    [
+        (TORUS, 1024, [32, 32]),
+        (CUBE, 1024, [8, 8, 16]),
+        (("mesh", "switch"), 128, [8, 16]),
+        (("ring",), 8, [8]),
+    ],
+)
+def test_sizes_nearest_to_equal(kinds: tuple[str, ...], chips: int, sizes: list[int]) -> None:
+    levels = equal_levels(kinds, chips, 1e9)  # type: ignore[arg-type]
+    assert [level.size for level in levels] == sizes
+    assert tuple(level.kind for level in levels) == kinds
+
+
+def test_all_sizes_are_there_once() -> None:
+    # 2^10 = 2^a 2^b 2^c with a, b, c >= 1: 9 over 2.
+    found = list(dimension_sizes(1024, 3))
+    assert len(found) == len(set(found)) == 36
+    assert all(prod(sizes) == 1024 and min(sizes) > 1 for sizes in found)
+
+
+def test_a_strategy_lies_on_a_whole_dimension() -> None:
+    found = list(layouts(("mesh", "ring"), 1024, 25e9, layers=128))
+    expected = set()
+    for sizes, strategies in product(dimension_sizes(1024, 2), permutations("tpd", 2)):
+        degrees = dict.fromkeys("tpd", 1) | dict(zip(strategies, sizes, strict=True))
+        if 128 % degrees["p"] == 0:
+            joined = dict(zip(strategies, ("mesh", "ring"), strict=True))
+            expected.add((*degrees.values(), joined.get("t", "ring")))
+    assert {(one.tensor, one.pipeline, one.data, one.levels[0].kind) for one in found} == expected
+    for one in found:
+        assert tuple(level.size for level in one.levels) == (one.tensor, one.pipeline, one.data)
+        assert one.tensor * one.pipeline * one.data == 1024
+
+
+@pytest.mark.parametrize("text", ["ring-ring-ring-ring", "torus", "", "ring--ring"])
+def test_dimensions_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match="name one to 3 of switch, ring, mesh"):
+        read_dimensions(text)
+
+
+def ask(**facts: object) -> MapAnswer:
+    """GPT 1T on 64 chips of the study."""
+    common = {
+        "model": "gpt-1t",
+        "accelerator": "h100-80gb",
+        "gpus": 64,
+        "memory": "hbm3",
+        "link": "pcie4",
+        "direction": "both",
+        "batch": 512,
+        "compute_utilisation": 0.9,
+        "mode": "published-code",
+    }
+    return netplan.map(**{**common, **facts})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dimensions", ["ring-ring", "mesh-mesh", "mesh-switch", "ring-ring-ring"])
+def test_the_layout_is_the_fastest_of_all(dimensions: str) -> None:
+    """Kernel by kernel by hand: the slowest of computing, memory and sums over the network."""
+    found = ask(dimensions=dimensions)
+    kinds = read_dimensions(dimensions)
+    best = 0.0
+    for one in layouts(kinds, 64, 25e9, layers=128):
+        if 160 % one.tensor:
+            continue
+        rows = ask(gpus=None, tensor=one.tensor, link="pcie4").found.kernels
+        tensor, _, data = (Dimension.of(level) for level in one.levels)
+        interval = 0.0
+        for row in rows:
+            network = collective_s("all_reduce", row.all_reduce_bytes, tensor)
+            if row.kind == "update":
+                sent = collective_s("all_reduce", 2.0 * row.m * row.n, data)
+                network += sent * one.data / 512
+            compute = row.flops / (0.9 * 989.4e12)
+            interval += max(compute, row.edge_bytes / 3e12, network)
+        fill = 1 + (one.pipeline - 1) * one.data / 512
+        best = max(best, one.data / (interval * 128 / one.pipeline * fill))
+    assert found.found.totals.throughput_per_s == pytest.approx(best, rel=1e-9)
+    used = [found.inputs[name] for name in ("tensor", "pipeline", "data")]
+    assert prod(used) == 64
+
+
+def test_all_to_all_families_take_equal_sizes() -> None:
+    found = ask(model="fft-1t", dimensions="mesh-mesh", direction="forward", gpus=1024)
+    network = [Dimension("mesh", 32, 25e9)] * 2
+    # 8 bytes x 2^40 points / 1,024^2 a pair, twice.
+    exchange = 2 * exchange_s(8 * 2**20, network)
+    assert exchange == pytest.approx(2 * 512**2 * 8 * 2**20 / (256 * 25e9))
+    assert found.bound_s["network"] == pytest.approx(exchange)
+    assert found.found.totals.interval_s == pytest.approx(sum(found.bound_s.values()))
+
+
+def test_linpack_joins_rings_to_one() -> None:
+    levels = equal_levels(read_dimensions("ring-ring-ring"), 1024, 25e9)
+    assert ChipNetwork(25e9, levels, "ring-ring-ring").grid(1, 1024) == (
+        Dimension("ring", 64, 25e9),
+        Dimension("ring", 16, 25e9),
+    )
+    meshes = tuple(Level("mesh", size, 25e9) for size in (2, 4, 8))
+    with pytest.raises(InputError, match="3 dimensions"):
+        ChipNetwork(25e9, meshes, "mesh-mesh-mesh").grid(1, 64)
+
+
+def test_free_dimensions_refuse_what_they_search() -> None:
+    for facts in ({"tensor": 8}, {"fabric": "torus-2d"}, {"gpus": None}):
+        with pytest.raises(InputError, match="neither --fabric nor --tensor"):
+            ask(**{"dimensions": "ring-ring", **facts})
+    with pytest.raises(InputError, match="lies on no dimensions"):
+        ask(dimensions="ring-ring", gpus=13 * 17)
+    with pytest.raises(InputError, match="no product of 2 dimensions"):
+        ask(dimensions="ring-ring", gpus=13)
+
+
+def test_power_counts_all_chips() -> None:
+    data = ask(dimensions="ring-ring").to_dict()
+    assert (data["chips"], data["power_w"]) == (64, 64 * 700)
+    assert sum(data["bound_s"].values()) == pytest.approx(data["interval_s"])
