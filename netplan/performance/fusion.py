@@ -21,7 +21,7 @@ Source: DFModel (Ko et al., ACM TACO 2024), Sec. IV and V, which solves the same
 program.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -29,11 +29,20 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Codes, Floats, Ints
 from netplan.errors import InputError
-from netplan.performance.tiles import TileChoices
+from netplan.performance.tiles import TileChoices, thinned
 from netplan.workloads.kernel_graph import KernelGraph
 
 MAX_IDEALS = 20_000
 """Sets of finished kernels up to which the search is exact [1]."""
+
+MAX_CELLS = 1 << 24
+"""Entries of the largest arrays of a search, which so stay below 128 MB each [1]."""
+
+STARTS = 1 << 7
+"""Sets whose partitions are worked on together [1]."""
+
+ROUNDING = 1e-9
+"""SRAM that partitions may need beyond what there is, as sums of it are rounded [1]."""
 
 BINDS = ("compute", "memory", "network")
 """What a partition may wait for, by its code."""
@@ -177,10 +186,8 @@ def partition_times(problem: FusionProblem, members: Bools) -> PartitionTimes:
     weights = members @ problem.weights
     sram = inside @ problem.inside_sram_bytes + 2 * problem.tile_share * edges + weights
     alone = members.sum(axis=1) == 1
-    pieces = np.ones(len(members))
-    if chip.sram_bytes:
-        pieces = np.where(alone, np.maximum(np.ceil(weights / chip.sram_bytes), 1.0), 1.0)
-    moved = edges * pieces + (weights if problem.weights_in_memory_term else 0.0)
+    moved = edges * _pieces(weights, alone, chip.sram_bytes)
+    moved += weights if problem.weights_in_memory_term else 0.0
     compute_s, tiles, enough = _compute(problem, members)
     return PartitionTimes(
         compute_s=compute_s,
@@ -189,8 +196,15 @@ def partition_times(problem: FusionProblem, members: Bools) -> PartitionTimes:
         setup_s=members @ problem.setup_s,
         tiles=tiles,
         sram_bytes=sram,
-        fits=enough & (alone | (sram <= chip.sram_bytes)),
+        fits=enough & (alone | (sram <= chip.sram_bytes * (1 + ROUNDING))),
     )
+
+
+def _pieces(weights: Floats, alone: Bools, sram_bytes: float) -> Floats:
+    """How often partitions read their edges: kernels alone once for each SRAM full of weights."""
+    if not sram_bytes:
+        return np.ones(len(weights))
+    return np.where(alone, np.maximum(np.ceil(weights / sram_bytes), 1.0), 1.0)
 
 
 def _compute(problem: FusionProblem, members: Bools) -> tuple[Floats, Ints, Bools]:
@@ -344,35 +358,147 @@ def finished_sets(graph: KernelGraph, most: int = MAX_IDEALS) -> Bools | None:
             for at, need in enumerate(needs):
                 if not done >> at & 1 and need & done == need:
                     grown.add(done | 1 << at)
-        if len(found) + len(grown) > most:
-            return None
+            if len(found) + len(grown) > most:
+                return None
         layer = grown
         found += sorted(grown)
     return np.array([[one >> at & 1 for at in range(count)] for one in found], np.bool_)
 
 
+class Steps(Struct, frozen=True, eq=False):
+    """Partitions that run, each between two sets of finished kernels, those of one start together.
+
+    Parameters
+    ----------
+    start, end
+        Places of the sets before and after it, shape (steps,) [1].
+    busy_s
+        The longer of computing and memory, shape (steps,) [s].
+    setup_s
+        What nothing hides, shape (steps,) [s].
+    """
+
+    start: Ints
+    end: Ints
+    busy_s: Floats
+    setup_s: Floats
+
+
+def partition_steps(problem: FusionProblem, sets: Bools) -> Iterator[Steps]:
+    """All partitions between sets of finished kernels, smaller sets first.
+
+    What a partition takes is the difference of sums over both sets, but for its inner edges: of
+    those into its last set, the ones that do not come from its first.
+    """
+    graph, chip, whole = problem.graph, problem.chip, sets.astype(np.float64)
+    size, late = whole.sum(axis=1), whole @ graph.backward
+    weights, setup = whole @ problem.weights, whole @ problem.setup_s
+    border = whole @ problem.border_bytes
+    edges = [np.zeros((graph.count, graph.count)) for _ in range(2)]
+    for matrix, values in zip(edges, (graph.edge_bytes, problem.inside_sram_bytes), strict=True):
+        np.add.at(matrix, (graph.source, graph.target), values)
+    into, out = [whole @ one.sum(axis=0) for one in edges], [whole @ one for one in edges]
+    undone, cycles = 1 - whole, _Cycles.of(problem, whole)
+    for first in range(0, len(sets) - 1, STARTS):
+        block = slice(first, min(first + STARTS, len(sets) - 1))
+        held, grown = weights[first:] - weights[block, None], size[first:] - size[block, None]
+        mixed = late[first:] - late[block, None]
+        fits = (grown > 0) & ((held <= chip.sram_bytes) | (grown == 1))
+        fits &= (mixed == 0) | (mixed == grown)
+        fits &= whole[block] @ undone[first:].T == 0
+        start, end = (places + first for places in np.nonzero(fits))
+        inside, sram = (
+            total[end] - (some[block] @ whole[first:].T)[fits]
+            for total, some in zip(into, out, strict=True)
+        )
+        held, alone = held[fits], grown[fits] == 1
+        moved = border[end] - border[start] - 2 * inside
+        sram += 2 * problem.tile_share * moved + held
+        room = sram <= chip.sram_bytes * (1 + ROUNDING / 2)
+        compute_s = cycles.compute_s(start, end, room | alone)
+        kept = np.flatnonzero(np.isfinite(compute_s))
+        moved *= _pieces(held, alone, chip.sram_bytes)
+        moved += held if problem.weights_in_memory_term else 0.0
+        busy_s = np.maximum(compute_s, moved / chip.bytes_per_s)
+        setup_s = setup[end] - setup[start]
+        yield Steps(start[kept], end[kept], busy_s[kept], setup_s[kept])
+
+
+class _Cycles(Struct, frozen=True, eq=False):
+    """Tiles, or computing time, of whole sets of finished kernels: partitions are differences."""
+
+    problem: FusionProblem
+    together: Floats  # tiles by choice of cycles, (sets, choices); time without tile data, (sets,)
+    cycles: Ints
+
+    @classmethod
+    def of(cls, problem: FusionProblem, whole: Floats) -> "_Cycles":
+        """Sums over sets of kernels, shape (sets, kernels)."""
+        choices = problem.choices
+        if choices is None:
+            return cls(problem, whole @ problem.compute_s, np.zeros(0, np.int64))
+        kept = thinned(choices.cycles, MAX_CELLS // len(whole))
+        enough = np.minimum(choices.fewest[:, kept], problem.chip.tiles + 1)
+        return cls(problem, whole @ enough.astype(np.float64), choices.cycles[kept])
+
+    def compute_s(self, start: Ints, end: Ints, wanted: Bools) -> Floats:
+        """Computing time of partitions, infinite where it is not wanted or tiles do not do [s]."""
+        choices, tiles = self.problem.choices, self.problem.chip.tiles
+        found = np.full(len(start), np.inf)
+        at = np.flatnonzero(wanted)
+        start, end = start[at], end[at]
+        if choices is None:
+            found[at] = self.together[end] - self.together[start]
+            return found
+        low, high = np.zeros(len(at), np.int64), np.full(len(at), len(self.cycles))
+        for _ in range(len(self.cycles).bit_length()):  # tiles fall as cycles rise
+            middle = np.minimum((low + high) // 2, len(self.cycles) - 1)
+            enough = self.together[end, middle] - self.together[start, middle] <= tiles
+            high = np.where(enough, np.minimum(middle, high), high)
+            low = np.where(enough, low, np.minimum(middle + 1, high))
+        runs = low < len(self.cycles)
+        found[at[runs]] = self.cycles[low[runs]] * choices.seconds_per_cycle
+        return found
+
+
 def _shortest(problem: FusionProblem, sets: Bools, *, exact: bool) -> Fusion:
     """The shortest path from nothing finished to all finished, a partition a step."""
-    best_s = np.full(len(sets), np.inf)
+    paths = shortest_paths(partition_steps(problem, sets), sets @ problem.network_s[:, None])
+    members = _path(sets, paths.before[:, 0])
+    return Fusion(problem, members, exact=exact, considered=len(sets))
+
+
+class Paths(Struct, frozen=True, eq=False):
+    """Shortest paths to every set of finished kernels, for many networks at once.
+
+    Parameters
+    ----------
+    seconds
+        Shape (sets, networks) [s].
+    before
+        The set before it, shape (sets, networks) [1].
+    """
+
+    seconds: Floats
+    before: Ints
+
+
+def shortest_paths(steps: Iterable[Steps], network_s: Floats) -> Paths:
+    """Shortest paths over partitions, given the collectives of every set, (sets, networks) [s]."""
+    best_s = np.full(network_s.shape, np.inf)
     best_s[0] = 0.0
-    before = np.zeros(len(sets), np.int64)
-    backward, weights = problem.graph.backward, problem.weights
-    held = sets @ weights
-    size = sets.sum(axis=1)
-    for at in range(len(sets) - 1):
-        later = np.arange(at + 1, len(sets))
-        # More weights than the SRAM holds are those of a kernel alone.
-        room = held[later] - held[at] <= problem.chip.sram_bytes
-        later = later[room | (size[later] == size[at] + 1)]
-        later = later[~(sets[at] & ~sets[later]).any(axis=1)]
-        members = sets[later] & ~sets[at]
-        one_pass = ~(members & backward).any(axis=1) | ~(members & ~backward).any(axis=1)
-        later, members = later[one_pass], members[one_pass]
-        time_s = best_s[at] + partition_times(problem, members).interval_s
-        faster = time_s < best_s[later]
-        best_s[later[faster]] = time_s[faster]
-        before[later[faster]] = at
-    return Fusion(problem, _path(sets, before), exact=exact, considered=len(sets))
+    before = np.zeros(network_s.shape, np.int64)
+    for some in steps:
+        starts, first = np.unique(some.start, return_index=True)
+        parts = np.split(np.arange(len(some.start)), first[1:])
+        for at, part in zip(starts.tolist(), parts, strict=True):
+            end = some.end[part]
+            time_s = np.maximum(some.busy_s[part, None], network_s[end] - network_s[at])
+            time_s += best_s[at] + some.setup_s[part, None]
+            faster = time_s < best_s[end]
+            best_s[end] = np.where(faster, time_s, best_s[end])
+            before[end] = np.where(faster, at, before[end])
+    return Paths(best_s, before)
 
 
 def _path(sets: Bools, before: Ints) -> Bools:

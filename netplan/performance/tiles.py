@@ -29,6 +29,11 @@ NEVER = np.int64(1) << 40
 """Tiles of a kernel that is never so fast: more than any chip has [1]."""
 
 
+MAX_CHOICES = 1 << 23
+"""Tiles that a graph's kernels need at each number of cycles, at most; beyond, cycles are rounded
+up by less than a thousandth [1]."""
+
+
 class ComputeTiles(Struct, frozen=True):
     """The compute tiles of a chip.
 
@@ -149,12 +154,29 @@ def tile_choices(graph: KernelGraph, chip: ComputeTiles, tile_tokens: int) -> Ti
         )
     found = [kernel_choices(kernel, chip, tile_tokens) for kernel in graph.kernels]
     cycles = np.unique(np.concatenate([cycles for _, cycles in found]))
+    cycles = cycles[thinned(cycles, MAX_CHOICES // len(found))]
     fewest = np.full((len(found), len(cycles)), NEVER)
     for row, (tiles, own) in zip(fewest, found, strict=True):
         # The choice with the most cycles that still are no more than these.
         at = np.searchsorted(own[::-1], cycles, side="right")
         row[at > 0] = tiles[::-1][at[at > 0] - 1]
     return TileChoices(cycles, fewest, tokens / tile_tokens / chip.clock_hz)
+
+
+def thinned(cycles: Ints, most: int) -> Ints:
+    """Places of at most so many numbers of cycles, by equal ratios, the largest one kept.
+
+    Examples
+    --------
+    >>> thinned(np.array([1, 2, 3, 4, 90, 100]), 3)
+    array([2, 5])
+    """
+    if len(cycles) <= most:
+        return np.arange(len(cycles))
+    ratio = np.log(cycles / cycles[0])
+    part = np.ceil(ratio / (ratio[-1] / max(most - 1, 1)))
+    last = np.diff(part, append=part[-1] + 1) > 0
+    return np.flatnonzero(last)
 
 
 def graph_tokens(graph: KernelGraph) -> int:
