@@ -13,6 +13,10 @@ A layer's time depends on the sharding and on where tensor, expert and context g
 nothing else: it is computed once for each distinct combination.
 """
 
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
 import numpy as np
 from msgspec import Struct
 
@@ -25,10 +29,14 @@ from netplan.workloads.operations import (
     CollectiveKind,
     GroupName,
     Operation,
+    Sharding,
     Work,
     total_bytes,
 )
 from netplan.workloads.program import Program, Repetition
+
+if TYPE_CHECKING:
+    from netplan.performance.layer_mapping import LayerMapping
 
 _DIMENSION: dict[GroupName, int] = {"tensor": TENSOR, "expert": EXPERT, "context": CONTEXT}
 
@@ -168,13 +176,11 @@ class LayerTable(Struct, frozen=True, eq=False):
         return bool(self.first.weight_bytes.any() or self.last.weight_bytes.any())
 
 
-def layer_table(setting: Setting, program: Program, groups: LayerGroups) -> LayerTable:
+def layer_table(setting: Setting, sharding: Sharding, groups: LayerGroups) -> LayerTable:
     """Add up the operations of one layer, for many shardings at once."""
+    program = setting.program(sharding)
     count, layer = len(groups.index), program.layer
-    forward = backward = Timing.none(count)
-    for operation in layer.operations:
-        ahead, back = operation_times(operation, setting, groups)
-        forward, backward = forward + ahead, backward + back
+    forward, backward = layer_times(setting, sharding, program, groups)
     return LayerTable(
         repetition=program.repetition,
         forward=forward,
@@ -185,6 +191,37 @@ def layer_table(setting: Setting, program: Program, groups: LayerGroups) -> Laye
         boundary_bytes=total_bytes([layer.boundary_bytes], count),
         first=_end(program.first, setting, groups),
         last=_end(program.last, setting, groups),
+    )
+
+
+def layer_times(
+    setting: Setting, sharding: Sharding, program: Program, groups: LayerGroups
+) -> tuple[Timing, Timing]:
+    """Forward and backward time of one layer: of its operations, or as its kernels are mapped."""
+    if setting.options.mapping is not None:
+        return mapped_times(setting.options.mapping, setting, sharding, groups)
+    forward = backward = Timing.none(len(groups.index))
+    for operation in program.layer.operations:
+        ahead, back = operation_times(operation, setting, groups)
+        forward, backward = forward + ahead, backward + back
+    return forward, backward
+
+
+def tensor_all_reduce(groups: LayerGroups) -> Callable[[Floats], Floats]:
+    """Time in which the tensor group of each sharding sums up a message."""
+    return partial(groups.seconds, "all_reduce", "tensor")
+
+
+def mapped_times(
+    mapping: "LayerMapping", setting: Setting, sharding: Sharding, groups: LayerGroups
+) -> tuple[Timing, Timing]:
+    """Forward and backward time of a layer whose kernels are mapped onto the chip."""
+    model, none = setting.training.model, np.zeros(len(groups.index))
+    sums_up = tensor_all_reduce(groups)
+    ahead, back = mapping.times(model, setting.variant.recompute, sharding, sums_up)
+    return (
+        Timing(ahead.compute_s, ahead.memory_s, ahead.network_s, none),
+        Timing(back.compute_s, back.memory_s, back.network_s, none),
     )
 
 

@@ -6,20 +6,31 @@ stages, and the bubble. The terms of a plan add up to its iteration time.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
+from netplan.errors import InputError
 from netplan.levels import Level
-from netplan.performance.compute import LayerGroups, Timing, operation_times
+from netplan.performance.compute import (
+    LayerGroups,
+    Timing,
+    layer_times,
+    operation_times,
+    tensor_all_reduce,
+)
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan
 from netplan.performance.setting import Setting
 from netplan.performance.space import listed_plans
 from netplan.records import asdict, replace
 from netplan.traffic.hierarchy import Network
-from netplan.workloads.operations import Operation
+from netplan.workloads.operations import Operation, Sharding, Work, total_bytes
 from netplan.workloads.program import stage_layers
+
+if TYPE_CHECKING:
+    from netplan.performance.mapping import Mapping
 
 OPERATION_PARTS = ("compute", "memory", "tensor_comm", "expert_comm")
 WHOLE = ("data_comm", "pipeline_comm", "bubble")
@@ -131,20 +142,130 @@ def explain_modes(setting: Setting, levels: Sequence[Level], plan: Plan) -> tupl
     return explain(levels, (published, plan), (corrected, plan))
 
 
-_Timed = list[tuple[Operation, tuple[Timing, Timing]]]
-"""Operations with their forward and backward times."""
+class OperationRow(Struct, frozen=True):
+    """One direction of one operation of a layer on one GPU, for one microbatch.
+
+    Work [FLOP], bytes, messages in words, and times [s]; weights and what the backward pass needs
+    stand at the forward pass.
+    """
+
+    operation: str
+    module: str
+    direction: str
+    tensor_flops: float
+    vector_flops: float
+    moved_bytes: float
+    weight_bytes: float | None
+    activation_bytes: float | None
+    collectives: str
+    compute_s: float
+    memory_s: float
+    communication_s: float
+    time_s: float
+
+
+def layer_operations(
+    setting: Setting, levels: Sequence[Level], plan: Plan
+) -> tuple[OperationRow, ...]:
+    """The operations of one layer of a plan: all forward ones, then all backward ones.
+
+    Examples
+    --------
+    >>> from netplan.performance.iteration_model import ITERATION_MODELS
+    >>> from netplan.performance.setting import Training
+    >>> from netplan.traffic.placement import Degrees, Placement
+    >>> from netplan.workloads.accelerators import ACCELERATORS
+    >>> from netplan.workloads.models import MODELS
+    >>> b200, fourd = ACCELERATORS.load("b200"), ITERATION_MODELS.load("4d")
+    >>> training = Training.on(b200, MODELS.load("gpt-1t"), fourd)
+    >>> levels = (Level("switch", 8, 900e9, 0, 2.5e-6), Level("switch", 2048, 100e9, 0, 5e-6))
+    >>> plan = Plan(Placement((Degrees(tensor=8), Degrees(data=32, pipeline=64))), 1, 128)
+    >>> rows = layer_operations(Setting(training), levels, plan)
+    >>> rows[0].operation, rows[0].tensor_flops, rows[4].collectives
+    ('fc1', 1342150967296.0, 'reduce_scatter of 104857600 B, tensor')
+    """
+    sharding, groups = _sharding_of(setting, levels, plan)
+    found: list[list[OperationRow]] = [[], []]
+    for one in setting.program(sharding).layer.operations:
+        works = (one.forward,), one.backward_works
+        times = operation_times(one, setting, groups)
+        for rows, work, time, ahead in zip(found, works, times, (True, False), strict=True):
+            rows.append(_operation_row(one, work, time, groups, forward=ahead))
+    return (*found[0], *found[1])
+
+
+def _operation_row(
+    one: Operation, works: Sequence[Work], time: Timing, groups: LayerGroups, *, forward: bool
+) -> OperationRow:
+    """One direction of an operation: the sum of its works, with those computed again.
+
+    A group of one has no collectives.
+    """
+    flops, vector, moved = (
+        float(total_bytes([getattr(work, name) for work in works], 1)[0])
+        for name in ("tensor_flops", "vector_flops", "moved_bytes")
+    )
+    sent = [
+        f"{each.kind} of {float(np.ravel(each.message_bytes)[0]):.0f} B, {each.group}"
+        for work in works
+        for each in work.collectives
+        if groups.groups[each.group].members.prod() > 1
+    ]
+    return OperationRow(
+        *(one.name, one.module, "forward" if forward else "backward", flops, vector, moved),
+        weight_bytes=float(np.ravel(one.weight_bytes)[0]) if forward else None,
+        activation_bytes=float(np.ravel(one.activation_bytes)[0]) if forward else None,
+        collectives="; ".join(sent),
+        compute_s=float(time.compute_s[0]),
+        memory_s=float(time.memory_s[0]),
+        communication_s=float(time.tensor_s[0] + time.expert_s[0]),
+        time_s=float(time.total_s[0]),
+    )
+
+
+def plan_mapping(setting: Setting, levels: Sequence[Level], plan: Plan) -> "tuple[Mapping, float]":
+    """How the layer of a plan lies on its chips, and the interval of the best convex partitions.
+
+    Raises
+    ------
+    InputError
+        If the search did not map layers.
+    """
+    if setting.options.mapping is None:
+        raise InputError("the search did not map layers: give it options with a mapping")
+    sharding, groups = _sharding_of(setting, levels, plan)
+    return setting.options.mapping.mapping(
+        setting.training.model,
+        setting.variant.recompute,
+        sharding,
+        tensor_all_reduce(groups),
+    )
+
+
+_Timed = list[tuple[str, tuple[Timing, Timing]]]
+"""Names of operations with their forward and backward times."""
+
+
+def _sharding_of(
+    setting: Setting, levels: Sequence[Level], plan: Plan
+) -> tuple[Sharding, LayerGroups]:
+    """The one sharding of a plan, and its groups."""
+    space = listed_plans([plan])
+    network = Network(tuple(levels), setting.assumptions.communication.used, setting.mode)
+    groups = LayerGroups.of(network, space.layer_placements, np.zeros(1, dtype=np.int64))
+    return space.sharding, groups
 
 
 def _operation_terms(setting: Setting, levels: tuple[Level, ...], plan: Plan) -> Iterator[Term]:
-    """Terms of all operations, those of zero seconds left out."""
-    space = listed_plans([plan])
-    network = Network(levels, setting.assumptions.communication.used, setting.mode)
-    groups = LayerGroups.of(network, space.layer_placements, np.zeros(1, dtype=np.int64))
-    program = setting.program(space.sharding)
+    """Terms of all operations, those of zero seconds left out; a mapped layer is one of them."""
+    sharding, groups = _sharding_of(setting, levels, plan)
+    program = setting.program(sharding)
     layer, first, last = (
-        [(one, operation_times(one, setting, groups)) for one in operations if one is not None]
+        [(one.name, operation_times(one, setting, groups)) for one in operations if one is not None]
         for operations in (program.layer.operations, [program.first], [program.last])
     )
+    if setting.options.mapping is not None:
+        layer = [("layer", layer_times(setting, sharding, program, groups))]
     # The stages run side by side: only the slowest counts; a single one has both ends.
     held = stage_layers(setting.training.model.layers, plan.pipeline).tolist()
     stages: list[tuple[int, _Timed]] = [(held[-1], last), (held[0], first)]
@@ -163,9 +284,9 @@ def _seconds(timed: _Timed) -> float:
     return float(sum(time.total_s[0] for _, times in timed for time in times))
 
 
-def _terms(operation: Operation, times: tuple[Timing, Timing], passes: float) -> Iterator[Term]:
+def _terms(operation: str, times: tuple[Timing, Timing], passes: float) -> Iterator[Term]:
     for direction, time in zip(("forward", "backward"), times, strict=True):
         seconds = (time.compute_s, time.memory_s, time.tensor_s, time.expert_s)
         for part, one in zip(OPERATION_PARTS, seconds, strict=True):
             if one[0] != 0:
-                yield Term(operation.name, direction, part, passes * float(one[0]))
+                yield Term(operation, direction, part, passes * float(one[0]))

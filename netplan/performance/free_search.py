@@ -143,7 +143,7 @@ def _without_communication(setting: Setting, cuts: Cuts) -> LayerTable:
     network = Network((alone,), setting.assumptions.communication.used, setting.mode)
     nowhere = Placements(np.ones((1, len(DIMENSIONS), 1), dtype=np.int64))
     groups = LayerGroups.of(network, nowhere, np.zeros_like(cuts.sizes.tensor))
-    return layer_table(setting, setting.program(cuts.sizes), groups)
+    return layer_table(setting, cuts.sizes, groups)
 
 
 def _computing_s(setting: Setting, runs: Runs, alone: LayerTable) -> Floats:
@@ -151,6 +151,9 @@ def _computing_s(setting: Setting, runs: Runs, alone: LayerTable) -> Floats:
     both = alone.forward + alone.backward
     whole = setting.assumptions.overlap.bubble == "layer"
     bubble_s = both.total_s if whole else both.compute_s
+    if setting.options.mapping is not None and not whole:
+        # With communication other partitions may be the best, which compute less.
+        bubble_s = np.zeros_like(bubble_s)
     layers = alone.repetition.fullest(runs.stages)
     rest = (alone.repetition.layers - layers) / real(runs.interleave)
     steady = real(runs.microbatches) * layers * both.total_s[runs.sharding]
@@ -284,7 +287,7 @@ class Placed(Struct, frozen=True, eq=False):
         setting, cuts = search.setting, search.known.cuts
         layers, rows = place_layers(cuts, some, search.sizes)
         groups = LayerGroups.of(search.network, rows.placements, np.arange(rows.placements.count))
-        table = layer_table(setting, setting.program(rows.sharding), groups)
+        table = layer_table(setting, rows.sharding, groups)
         fewest = cuts.schedules.microbatches[layers.cut]
         runs = cuts.runs(layers.cut, cuts.replicas[layers.cut], fewest)
         bound_s = _computing_s(setting, runs._replace(sharding=layers.row), table)

@@ -12,10 +12,10 @@ its ends are apart, and one more (a tile is the edge's share of one sequence til
 always runs: it streams, and where its weights exceed the SRAM it reads its edges once for each
 piece of them. Forward and backward kernels share no partition.
 
-Cutting is a shortest path over the sets of kernels that are done: over the prefixes of the order
+Cutting is a shortest path over the sets of kernels that are done: over the prefixes of a few orders
 (*cuts*), or over all sets that hold with every kernel the ones that it needs (*ideals*, all convex
-partitions). Both are exact for what they look at. Above ``MAX_IDEALS`` sets only cuts are tried,
-over several orders; the answer is then an upper bound (`Fusion.exact`), beside `lower_bound_s`.
+partitions). Both are exact for what they look at. Above ``MAX_IDEALS`` sets only cuts are tried;
+the answer is then an upper bound (`Fusion.exact`), beside `lower_bound_s`.
 
 Source: DFModel (Ko et al., ACM TACO 2024), Sec. IV and V, which solves the same as an integer
 program.
@@ -30,10 +30,13 @@ from msgspec import Struct
 from netplan.arrays import Bools, Codes, Floats, Ints
 from netplan.errors import InputError
 from netplan.performance.tiles import TileChoices, thinned
-from netplan.workloads.kernel_graph import KernelGraph
+from netplan.workloads.kernel_graph import UPDATE, KernelGraph
 
 MAX_IDEALS = 20_000
 """Sets of finished kernels up to which the search is exact [1]."""
+
+MAX_ORDERED = 128
+"""Kernels up to which several orders are cut [1]."""
 
 MAX_CELLS = 1 << 24
 """Entries of the largest arrays of a search, which so stay below 128 MB each [1]."""
@@ -299,13 +302,26 @@ def best_fusion(problem: FusionProblem, *, ideals: bool = True) -> Fusion:
             "the chip has no sram_bytes, without which no result stays on it: give --execution"
             " kernel-by-kernel, or a chip with SRAM"
         )
-    count = problem.graph.count
     found = finished_sets(problem.graph) if ideals else None
-    if found is not None:
-        return _shortest(problem, found, exact=True)
-    orders = [np.arange(count)] if not ideals else _orders(problem.graph)
-    answers = [_shortest(problem, _prefixes(order), exact=False) for order in orders]
-    return min(answers, key=lambda answer: answer.interval_s)
+    sets = found_on_orders(problem.graph) if found is None else found
+    return _shortest(problem, sets, exact=found is not None)
+
+
+def found_on_orders(graph: KernelGraph) -> Bools:
+    """Sets of finished kernels that a few orders pass through, smaller ones first.
+
+    The orders are the given one, by depth, by distance from the end, and with updates as soon as
+    they can be; of a large graph the given one alone. Shape (sets, kernels).
+    """
+    orders = _orders(graph)[: None if graph.count <= MAX_ORDERED else 1]
+    found = np.unique(np.concatenate([_prefixes(order) for order in orders]), axis=0)
+    sets: Bools = found[np.argsort(found.sum(axis=1), kind="stable")]
+    return sets
+
+
+def finished_in_order(graph: KernelGraph) -> Bools:
+    """Sets of finished kernels as the graph's own order finishes them, (kernels + 1, kernels)."""
+    return _prefixes(_orders(graph)[0])
 
 
 def _prefixes(order: Ints) -> Bools:
@@ -316,16 +332,18 @@ def _prefixes(order: Ints) -> Bools:
 
 
 def _orders(graph: KernelGraph) -> list[Ints]:
-    """Orders to cut: the given one, by depth, and by distance from the end."""
-    end = np.zeros(graph.count, np.int64)
+    """Orders to cut (:func:`found_on_orders`), the forward pass before the backward one in each."""
+    end, inputs = np.zeros(graph.count, np.int64), np.full(graph.count, -1)
+    np.maximum.at(inputs, graph.target, graph.source)
     for edge in np.argsort(-graph.source, kind="stable").tolist():
         source = graph.source[edge]
         end[source] = max(end[source], end[graph.target[edge]] + 1)
-    late = graph.backward.astype(np.int64)
+    every, late, updates = np.arange(graph.count), graph.backward, graph.kind == UPDATE
     return [
-        np.arange(graph.count),
-        np.lexsort((np.arange(graph.count), graph.depth, late)),
-        np.lexsort((np.arange(graph.count), -end, late)),
+        np.lexsort((every, late)),
+        np.lexsort((every, graph.depth, late)),
+        np.lexsort((every, -end, late)),
+        np.lexsort((every, updates, np.where(updates, inputs, every), late)),
     ]
 
 
@@ -372,16 +390,33 @@ class Steps(Struct, frozen=True, eq=False):
     ----------
     start, end
         Places of the sets before and after it, shape (steps,) [1].
-    busy_s
-        The longer of computing and memory, shape (steps,) [s].
-    setup_s
-        What nothing hides, shape (steps,) [s].
+    compute_s, memory_s, setup_s
+        Parts of their times, shape (steps,) [s].
     """
 
     start: Ints
     end: Ints
-    busy_s: Floats
+    compute_s: Floats
+    memory_s: Floats
     setup_s: Floats
+
+    @classmethod
+    def joined(cls, parts: "Iterable[Steps]") -> "Steps":
+        """All of them in a row."""
+        columns = zip(
+            *([getattr(one, name) for name in cls.__struct_fields__] for one in parts), strict=True
+        )
+        return cls(*(np.concatenate(column) for column in columns))
+
+    def take(self, index: Ints) -> "Steps":
+        """Some of them."""
+        return Steps(*(getattr(self, name)[index] for name in self.__struct_fields__))
+
+    def places(self, start: Ints, end: Ints) -> Ints:
+        """Where partitions between two sets stand."""
+        most = int(self.end.max()) + 1
+        found: Ints = np.searchsorted(self.start * most + self.end, start * most + end)
+        return found
 
 
 def partition_steps(problem: FusionProblem, sets: Bools) -> Iterator[Steps]:
@@ -419,9 +454,8 @@ def partition_steps(problem: FusionProblem, sets: Bools) -> Iterator[Steps]:
         kept = np.flatnonzero(np.isfinite(compute_s))
         moved *= _pieces(held, alone, chip.sram_bytes)
         moved += held if problem.weights_in_memory_term else 0.0
-        busy_s = np.maximum(compute_s, moved / chip.bytes_per_s)
-        setup_s = setup[end] - setup[start]
-        yield Steps(start[kept], end[kept], busy_s[kept], setup_s[kept])
+        found = Steps(start, end, compute_s, moved / chip.bytes_per_s, setup[end] - setup[start])
+        yield found.take(kept)
 
 
 class _Cycles(Struct, frozen=True, eq=False):
@@ -489,11 +523,12 @@ def shortest_paths(steps: Iterable[Steps], network_s: Floats) -> Paths:
     best_s[0] = 0.0
     before = np.zeros(network_s.shape, np.int64)
     for some in steps:
+        busy_s = np.maximum(some.compute_s, some.memory_s)
         starts, first = np.unique(some.start, return_index=True)
         parts = np.split(np.arange(len(some.start)), first[1:])
         for at, part in zip(starts.tolist(), parts, strict=True):
             end = some.end[part]
-            time_s = np.maximum(some.busy_s[part, None], network_s[end] - network_s[at])
+            time_s = np.maximum(busy_s[part, None], network_s[end] - network_s[at])
             time_s += best_s[at] + some.setup_s[part, None]
             faster = time_s < best_s[end]
             best_s[end] = np.where(faster, time_s, best_s[end])

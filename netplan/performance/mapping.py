@@ -33,12 +33,13 @@ from netplan.performance.fusion import (
     kernel_by_kernel,
 )
 from netplan.performance.tiles import ComputeTiles, graph_tokens, tile_choices
+from netplan.traffic.placement import divisors
 from netplan.workloads.accelerators import Accelerator, Execution
 from netplan.workloads.kernel_graph import Kernel, KernelGraph
 from netplan.workloads.operations import Mode
 
 MAX_TILES_TRIED = 16
-"""Sequence tiles that are tried where none is given, the largest ones [1]."""
+"""Sequence tiles that are tried where none is given [1]."""
 
 MAX_EXACT_KERNELS = 64
 """Kernels up to which all convex partitions are looked for where several tiles are tried [1]."""
@@ -140,37 +141,43 @@ def map_graph(
     >>> (found.fusion.times.time_s * 1e6).round(2), round(found.interval_s * 1e6, 2)
     (array([1258.29, 1761.61, 1258.29, 1761.61]), 6147.65)
     """
-    communication = np.array([network_s(kernel) for kernel in graph.kernels])
+    sent_s = np.array([network_s(kernel) for kernel in graph.kernels])
     return min(
         (
-            Mapping(
-                _fused(_problem(graph, chip, communication, options, tile), options, chip), tile
-            )
-            for tile in _sequence_tiles(graph, chip, options)
+            Mapping(_fused(kernel_problem(graph, chip, sent_s, options, tile), options, chip), tile)
+            for tile in sequence_tiles(graph, chip, options)
         ),
         key=lambda mapping: mapping.interval_s,
     )
 
 
-def _sequence_tiles(graph: KernelGraph, chip: Accelerator, options: MappingOptions) -> list[int]:
-    """Sequence tiles to try: the one that is asked for, else all, largest first."""
+def sequence_tiles(graph: KernelGraph, chip: Accelerator, options: MappingOptions) -> list[int]:
+    """Sequence tiles to try: the one that is asked for, else all or some of all sizes."""
     tokens = graph_tokens(graph)
     if options.sequence_tile is not None:
         return [options.sequence_tile]
     if chip.tiles is None or (options.execution or chip.execution) == "kernel-by-kernel":
         return [tokens]
-    every = [tile for tile in range(tokens, 0, -1) if tokens % tile == 0]
-    return every[:MAX_TILES_TRIED]
+    every = divisors(tokens)[::-1]
+    if len(every) > MAX_TILES_TRIED:
+        every = every[np.linspace(0, len(every) - 1, MAX_TILES_TRIED).round().astype(int)]
+    return [int(tile) for tile in every]
 
 
-def _problem(
+def kernel_problem(
     graph: KernelGraph,
     chip: Accelerator,
     network_s: Floats,
     options: MappingOptions,
     tile: int,
 ) -> FusionProblem:
-    """What is to be cut, with a sequence tile of so many tokens."""
+    """What is to be cut, with a sequence tile of so many tokens.
+
+    Raises
+    ------
+    InputError
+        If the tokens are no whole number of tiles, or the chip's rate of computing is not known.
+    """
     tokens = graph_tokens(graph)
     if not 0 < tile <= tokens or tokens % tile:
         raise InputError(

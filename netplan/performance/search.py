@@ -328,7 +328,7 @@ class Evaluation(Struct, frozen=True, eq=False):
         """Compute what many plans share."""
         network = Network(levels, setting.assumptions.communication.used, setting.mode)
         groups = LayerGroups.of(network, space.layer_placements, space.sharding_layer)
-        table = layer_table(setting, setting.program(space.sharding), groups)
+        table = layer_table(setting, space.sharding, groups)
         terms = IterationTerms.of(setting, network, space, table)
         return cls(setting, space, terms, memory_of(setting, space.runs, table))
 

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, Optional, get_args
 
 import numpy as np
 from msgspec import Struct, field
@@ -16,6 +16,9 @@ from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import Model
 from netplan.workloads.operations import PLAIN, Mode, Sharding, Strategy, Variant
 from netplan.workloads.program import Program, TrainingMethod, Zero, dealt, training_program
+
+if TYPE_CHECKING:
+    from netplan.performance.layer_mapping import LayerMapping
 
 AnyStrategy = Literal["1d", "2d", "summa", "all"]
 LARGEST_BATCH = 10**9
@@ -132,6 +135,9 @@ class Options(Struct, frozen=True):
         GPUs over which the experts are spread; searched if absent [1].
     fixed
         Degrees, microbatch and interleaving that are given.
+    mapping
+        How the kernels of a layer lie on the chip; absent: its operations run one by one, as the
+        iteration model times them.
 
     Raises
     ------
@@ -149,6 +155,7 @@ class Options(Struct, frozen=True):
     interleave: Literal["none", "whole", "any"] | None = None
     expert_degree: int | None = None
     fixed: Fixed = field(default_factory=Fixed)
+    mapping: Optional["LayerMapping"] = None
 
     def __post_init__(self) -> None:
         """Refuse what does not exist."""

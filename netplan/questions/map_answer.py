@@ -168,7 +168,7 @@ class MapAnswer(Answer):
             yield _graph_chart(self.found.graph, self.found.kernels, self.found.partitions)
             yield _roofline(self.found.kernels, self.rates)
         rows = list(enumerate(self.found.partitions, start=1))
-        yield Table("partitions", _partition_columns(self.rates), rows, only="programs")
+        yield Table("partitions", partition_columns(self.rates), rows, only="programs")
         yield self._people(rows)
         yield Bars(
             "time",
@@ -225,7 +225,7 @@ class MapAnswer(Answer):
             at = np.unique(np.linspace(0, len(rows) - 1, SHOWN_STEPS).round().astype(int))
             rows = [rows[one] for one in at.tolist()]
             title = f"Steps, {len(rows)} of {len(self.found.partitions):,}"
-        return Table("partitions", _partition_columns(self.rates), rows, title, only="people")
+        return Table("partitions", partition_columns(self.rates), rows, title, only="people")
 
     def _bars(self) -> Iterator[tuple[str, float]]:
         """Time of each partition, or of all that wait for the same thing."""
@@ -238,7 +238,7 @@ class MapAnswer(Answer):
         yield "set-up", self.bound_s["setup"]
 
 
-def _partition_columns(rates: Rates) -> list[Column[Any]]:
+def partition_columns(rates: Rates) -> list[Column[Any]]:
     """Columns of the partitions; tiles and SRAM against what is there."""
     return [
         column("partition", "0"),

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from netplan.errors import InputError
 from netplan.levels import gpu_count
 from netplan.performance.explain import Difference, explain, explain_modes
 from netplan.performance.plan import PlanTime, SearchResult
 from netplan.performance.search import search_plans
+from netplan.performance.setting import Options
 from netplan.questions.inputs import replaced_lines
 from netplan.questions.question import asks, optional, shared
 from netplan.questions.training import PlanQuestion, plan_notes
@@ -28,6 +29,10 @@ from netplan.reports.sections import (
 )
 from netplan.traffic.placement import DIMENSIONS
 from netplan.units import si
+from netplan.workloads.accelerators import Accelerator, Execution
+
+if TYPE_CHECKING:
+    from netplan.questions.layer_answer import LayerAnswer
 
 PARTS = {
     "compute": "computing",
@@ -39,6 +44,16 @@ PARTS = {
     "bubble": "pipeline bubble",
 }
 """Parts of an iteration for people."""
+
+LAYERS = ("mapping", "layer")
+"""Explanations of the best plan's layer alone."""
+
+MAPPED = {
+    "fused": "A layer takes as long as its kernels kept together on the chip (netplan map), by the"
+    " chip's compute tiles; memory, overlap and bubble are the iteration model's.",
+    "kernel-by-kernel": "A layer takes as long as its kernels one by one on the chip (netplan map),"
+    " by the chip's compute tiles; memory, overlap and bubble are the iteration model's.",
+}
 
 Ranked = tuple[int, PlanTime]
 
@@ -56,12 +71,14 @@ class SearchAnswer(Answer):
     memory_bytes: float
     notes: tuple[str, ...] = ()
     differences: tuple[Difference, ...] = ()
+    layer: "LayerAnswer | None" = None
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan search --format json``."""
         told = [difference.to_dict() for difference in self.differences]
         answer = answer_dict(self.inputs, **self.found.to_dict(), notes=list(self.notes))
-        return answer | ({"explanation": told} if told else {})
+        layer = self.layer.to_dict() if self.layer else {}
+        return answer | ({"explanation": told} if told else {}) | layer
 
     def sections(self) -> Iterator[Section]:
         """Heading, the plans, where the best one's time and memory go, the explanation, notes."""
@@ -84,6 +101,7 @@ class SearchAnswer(Answer):
             room,
         )
         yield from self._explanation()
+        yield from self.layer.sections() if self.layer else ()
         yield Notes.of([(self.inputs["fabric"], self.notes)])
 
     def _heading(self) -> Heading:
@@ -183,13 +201,40 @@ class Search(PlanQuestion[SearchAnswer]):
         "netplan search --gpus 1024 --accelerator b200 --model vit-64k --strategy all",
         "netplan search --gpus 4096 --accelerator h200 --explain 1,2",
         "netplan search --gpus 16384 --accelerator b200 --fix pipeline=64 --fix microbatch=1",
+        "netplan search --gpus 1024 --accelerator sn10 --execution fused --explain mapping",
     )
 
     top: int = shared("Plans to show.", "whole", low=1)
-    explain: str | None = optional(
-        "Difference term by term: between modes, or between two plans such as 1,2.",
-        metavar="modes|A,B",
+    execution: Execution | None = optional(
+        "Map the layer's kernels onto the chip: kept together, or one by one.",
+        "choice",
+        choices=("fused", "kernel-by-kernel"),
+        otherwise="as the iteration model times them",
     )
+    explain: str | None = optional(
+        "Difference term by term, between modes or two plans such as 1,2; partitions (mapping) or"
+        " operations (layer) of the best plan.",
+        metavar="modes|mapping|layer|A,B",
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse layers that are not mapped."""
+        super().__post_init__()
+        if self.execution is not None and (self.strategy != "1d" or self.experts > 1):
+            what = f"--strategy {self.strategy}" if self.strategy != "1d" else "--experts"
+            raise InputError(
+                f"--execution {self.execution} maps the dense layer of strategy 1d, and {what} has"
+                " other kernels: leave one of them out"
+            )
+        if self.explain == "mapping" and self.execution is None:
+            raise InputError(
+                "--explain mapping shows what --execution fused keeps together: give it"
+            )
+        if self.explain == "layer" and self.execution is not None:
+            raise InputError(
+                f"--explain layer shows operations as the iteration model times them, and"
+                f" --execution {self.execution} maps kernels: take --explain mapping"
+            )
 
     def ask(self) -> SearchAnswer:
         """Search the whole space."""
@@ -199,9 +244,10 @@ class Search(PlanQuestion[SearchAnswer]):
             case.fabric.levels,
             strategy=self.strategy,
             mode=self.mode,
-            options=self.options(),
+            options=self._mapped(case.on),
             top=max(self.top, *_ranks(self.explain)) if self.explain and self.top > 0 else self.top,
         )
+        layer = self._layer(found, case.on)
         # A last HB domain that is not full is bought too.
         share = gpu_count(found.levels) / self.gpus
         best = (replace(one, mfu=share * one.mfu, hfu=share * one.hfu) for one in found.plans)
@@ -209,9 +255,32 @@ class Search(PlanQuestion[SearchAnswer]):
             inputs=self.inputs_of(case, found.settings[0]),
             found=replace(found, plans=tuple(best)[: self.top]),
             memory_bytes=case.training.memory_bytes,
-            notes=(*case.fabric.notes, *plan_notes(found, self.gpus)),
+            notes=(
+                *case.fabric.notes,
+                *plan_notes(found, self.gpus),
+                *((MAPPED[self.execution],) if self.execution else ()),
+                *(layer.notes if layer else ()),
+            ),
             differences=_explained(found, self.explain) if self.explain else (),
+            layer=layer,
         )
+
+    def _layer(self, found: SearchResult, chip: Accelerator) -> "LayerAnswer | None":
+        """The layer of the best plan, if it is asked for."""
+        if self.explain not in LAYERS:
+            return None
+        from netplan.questions.layer_answer import LayerAnswer
+
+        return LayerAnswer.of(found, self.explain, chip)
+
+    def _mapped(self, chip: Accelerator) -> Options:
+        """What the search leaves open, and how layers lie on the chip."""
+        options = self.options()
+        if self.execution is None:
+            return options
+        from netplan.performance.layer_mapping import LayerMapping
+
+        return replace(options, mapping=LayerMapping(chip, self.execution))
 
 
 search = asks(Search)
@@ -219,18 +288,20 @@ search = asks(Search)
 
 def _ranks(text: str) -> tuple[int, ...]:
     """Ranks that an explanation compares; the best plan alone for modes."""
-    if text == "modes":
+    if text in ("modes", *LAYERS):
         return (1,)
     first, comma, second = text.partition(",")
     if comma and first.strip().isdecimal() and second.strip().isdecimal():
         ranks = int(first), int(second)
         if min(ranks) >= 1:
             return ranks
-    raise InputError(f"--explain {text!r}: write modes, or two ranks such as 1,2")
+    raise InputError(f"--explain {text!r}: write modes, mapping, layer, or two ranks such as 1,2")
 
 
 def _explained(found: SearchResult, text: str) -> tuple[Difference, ...]:
     ranks = _ranks(text)
+    if text in LAYERS:
+        return ()
     if max(ranks) > len(found.plans):
         raise InputError(f"--explain {text}: only {found.feasible:,} plans fit")
     chosen = [found.plans[rank - 1] for rank in ranks]

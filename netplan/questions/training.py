@@ -185,7 +185,7 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
                 f"{self.gpus:,} GPUs do not fill HB domains of {domain:,} on {spec.name}:"
                 f" give {remedies}"
             )
-        return TrainingCase(spec, fabric, training, reader.replaced())
+        return TrainingCase(spec, fabric, training, reader.replaced(), on)
 
     def inputs_of(self, case: "TrainingCase", setting: Setting) -> dict[str, object]:
         """The inputs as the answer shows them, with what the best plan's setting made of them."""
@@ -239,12 +239,13 @@ def plan_notes(found: SearchResult, gpus: int) -> Iterator[str]:
 
 
 class TrainingCase(Struct, frozen=True):
-    """A fabric and what is trained on it, from their files; and the values that were replaced."""
+    """A fabric, what is trained on which GPUs of it, from files, and the values replaced there."""
 
     spec: FabricSpec
     fabric: Fabric
     training: Training
     replaced: dict[str, object]
+    on: Accelerator
 
 
 def scattering_note(setting: Setting, levels: Sequence[Level], timed: PlanTime) -> Iterator[str]:

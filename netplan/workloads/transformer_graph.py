@@ -33,6 +33,11 @@ UPDATE_EDGES = (
     " LN1-V_u QK_b2-K_u LN1-K_u QK_b1-Q_u LN1-Q_u"
 )
 
+SCORES = ("QK", "Softmax", "Drop1")
+SCORE_EDGES = "Q-QK_r K-QK_r QK_r-Softmax_r Softmax_r-Drop1_r"
+UPDATES = 6
+"""Weight matrices of a layer [1]."""
+
 
 class Sizes(NamedTuple):
     """Sizes of a layer on one chip: the letters of the table in DFModel's Sec. III [1]."""
@@ -50,7 +55,14 @@ class Sizes(NamedTuple):
         return ELEMENT_BYTES * width * self.tokens
 
 
-def layer_graph(model: Model, tensor: int = 1, direction: Direction = "forward") -> KernelGraph:
+def layer_graph(
+    model: Model,
+    tensor: int = 1,
+    direction: Direction = "forward",
+    *,
+    uneven: bool = False,
+    again: bool = False,
+) -> KernelGraph:
     """One layer of a transformer on each of so many chips, one sequence at a time.
 
     Parameters
@@ -61,11 +73,15 @@ def layer_graph(model: Model, tensor: int = 1, direction: Direction = "forward")
         Chips that share the layer [1].
     direction
         ``forward`` alone, or with the backward pass and the weight updates, which need its results.
+    uneven
+        Whether heads and columns need not divide by the chips: the fullest chip counts.
+    again
+        Whether the backward pass computes the scores of the attention again (``QK_r`` and so on).
 
     Raises
     ------
     InputError
-        If heads or columns do not divide by the chips.
+        If heads or columns do not divide by the chips and have to.
 
     Examples
     --------
@@ -74,7 +90,7 @@ def layer_graph(model: Model, tensor: int = 1, direction: Direction = "forward")
     >>> graph.count, len(graph.source), sum(k.all_reduce_bytes > 0 for k in graph.kernels)
     (41, 53, 4)
     """
-    sizes = layer_sizes(model, tensor)
+    sizes = layer_sizes(model, tensor, uneven=uneven)
     forward, back = _forward(sizes), _backward(sizes)
     edges = FORWARD_EDGES
     gate = [replace(one, name="Gate") for one in forward if one.name == "FFN0"]
@@ -89,6 +105,11 @@ def layer_graph(model: Model, tensor: int = 1, direction: Direction = "forward")
             )
         kernels = [*forward, *back, *_updates(sizes)]
         edges = f"{FORWARD_EDGES} {BACKWARD_EDGES} {UPDATE_EDGES}"
+        if again:
+            scores = [one for one in forward if one.name in SCORES]
+            repeated = [replace(one, name=f"{one.name}_r", backward=True) for one in scores]
+            kernels[-len(back) - UPDATES : -len(back) - UPDATES] = repeated
+            edges = f"{edges.replace('Drop1-AV_b2', 'Drop1_r-AV_b2')} {SCORE_EDGES}"
     else:
         kernels = forward
     return KernelGraph.of(kernels, (_ends(edge) for edge in edges.split()))
@@ -114,29 +135,29 @@ def _divided(model: Model) -> tuple[tuple[str, int], ...]:
     return ("heads", model.heads), ("kv_heads", kv_heads), ("ffn_size", _inner(model))
 
 
-def layer_sizes(model: Model, tensor: int) -> Sizes:
-    """Sizes on one of so many chips.
+def layer_sizes(model: Model, tensor: int, *, uneven: bool = False) -> Sizes:
+    """Sizes on one of so many chips, of uneven ones the fullest.
 
     Raises
     ------
     InputError
-        If heads or columns do not divide by the chips.
+        If heads or columns do not divide by the chips and have to.
     """
     inner, kv_heads = _inner(model), model.kv_heads or model.heads
     for name, number in _divided(model):
-        if number % tensor:
+        if number % tensor and not uneven:
             raise InputError(
                 f"{model.name}: {number:,} {name} do not divide by {tensor} chips: give --tensor a"
                 f" divisor of {number:,}"
             )
     head = model.hidden_size // model.heads
-    tokens = model.sequence_length
+    tokens, heads = model.sequence_length, -(-model.heads // tensor)
     return Sizes(
         hidden=model.hidden_size,
-        queries=model.hidden_size // tensor,
-        keys=kv_heads * head // tensor,
-        inner=inner // tensor,
-        maps=tokens * model.heads // tensor,
+        queries=heads * head,
+        keys=-(-kv_heads // tensor) * head,
+        inner=-(-inner // tensor),
+        maps=tokens * heads,
         head=head,
         tokens=tokens,
     )

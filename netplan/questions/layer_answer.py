@@ -1,0 +1,86 @@
+"""The layer of the best plan: its operations, or the partitions that its kernels lie in."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.performance.explain import OperationRow, layer_operations, plan_mapping
+from netplan.performance.plan import SearchResult
+from netplan.questions.map_answer import PartitionRow, Rates, partition_columns, partition_rows
+from netplan.records import asdict
+from netplan.reports.sections import Column, Section, Table, column, columns
+from netplan.units import si
+from netplan.workloads.accelerators import Accelerator
+
+OPERATIONS: list[Column[OperationRow]] = [
+    *columns("operation", "direction"),
+    column("tensor_flops"),
+    column("vector_flops", shown="wide"),
+    column("moved_bytes"),
+    column("weight_bytes", shown="wide"),
+    column("activation_bytes", shown="wide"),
+    column("collectives", shown="wide"),
+    *columns("compute_s", "memory_s", "communication_s", shown="wide"),
+    column("time_s", form="si", digits=3),
+]
+
+
+class LayerAnswer(Struct, frozen=True):
+    """Operations of the layer, or partitions of its mapping, and what the chip offers them."""
+
+    operations: tuple[OperationRow, ...] = ()
+    partitions: tuple[PartitionRow, ...] = ()
+    rates: Rates | None = None
+    sequence_tile: int = 0
+    interval_s: float = 0.0
+    convex_s: float = 0.0
+
+    @classmethod
+    def of(cls, found: SearchResult, what: str, chip: Accelerator) -> "LayerAnswer":
+        """The layer of the best plan."""
+        best = found.best
+        setting = found.setting_of(best)
+        if what == "layer":
+            return cls(layer_operations(setting, found.levels, best.plan))
+        mapping, convex_s = plan_mapping(setting, found.levels, best.plan)
+        rows = partition_rows(mapping, np.ones(mapping.graph.count, bool))
+        memory = chip.memory_bytes_per_s
+        rates = Rates(chip.tiles or 0, chip.sram_bytes, memory, chip.tensor_flops_per_s, 0.0)
+        tile = mapping.sequence_tile
+        return cls((), rows, rates, tile, mapping.interval_s, convex_s)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the JSON of a search has of it."""
+        if self.operations:
+            return {"layer": [asdict(row) for row in self.operations]}
+        mapping = {
+            "sequence_tile": self.sequence_tile,
+            "interval_s": self.interval_s,
+            "convex_interval_s": self.convex_s,
+            "partitions": [asdict(row) for row in self.partitions],
+        }
+        return {"mapping": mapping}
+
+    def sections(self) -> Iterator[Section]:
+        """One table."""
+        if self.rates is None:
+            title = "Operations of a layer of plan 1, one microbatch"
+            yield Table("layer", OPERATIONS, self.operations, title)
+            return
+        rows = list(enumerate(self.partitions, start=1))
+        title = (
+            f"Partitions of a layer of plan 1, {si(self.interval_s, 's', 4)} a sequence, in tiles"
+            f" of {self.sequence_tile:,} tokens"
+        )
+        yield Table("mapping", partition_columns(self.rates), rows, title)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How near the partitions are to the best."""
+        if self.rates is None:
+            return ()
+        less = 100 * (1 - self.convex_s / self.interval_s)
+        note = "A search cuts a layer along a few orders of its kernels; of all convex partitions"
+        return (f"{note} in these sequence tiles the best take {less:.1f} % less.",)
