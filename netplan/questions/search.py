@@ -295,7 +295,9 @@ def _ranks(text: str) -> tuple[int, ...]:
         ranks = int(first), int(second)
         if min(ranks) >= 1:
             return ranks
-    raise InputError(f"--explain {text!r}: write modes, or two ranks such as 1,2, or mapping, or layer")
+    raise InputError(
+        f"--explain {text!r}: write modes, or two ranks such as 1,2, or mapping, or layer"
+    )
 
 
 def _explained(found: SearchResult, text: str) -> tuple[Difference, ...]:
