@@ -47,7 +47,8 @@ class LayerAnswer(Struct, frozen=True):
         mapping, convex_s = plan_mapping(setting, found.levels, best.plan)
         rows = partition_rows(mapping, np.ones(mapping.graph.count, bool))
         memory = chip.memory_bytes_per_s
-        rates = Rates(chip.tiles or 0, chip.sram_bytes, memory, chip.tensor_flops_per_s, 0.0)
+        peak = chip.tensor_flops_per_s
+        rates = Rates(chip.tiles or 0, chip.sram_bytes, memory, peak, 0.0, chip.power_w)
         tile = mapping.sequence_tile
         return cls((), rows, rates, tile, mapping.interval_s, convex_s)
 
