@@ -463,7 +463,7 @@ def sources_of(exposure: Exposure) -> Sources:
         column=column[place[kind]],
         stops=stopping[kind],
         pool=pool[place[kind]],
-        lead_h=np.array([cause.lead_h for cause in causes])[place[kind]],
+        lead_h=np.array([one.lead_h if one.pool else 0.0 for one in causes])[place[kind]],
         repair_h=np.array([cause.repair_h for cause in causes])[place[kind]],
         effects=EffectArrays.of([effects[number] for number in kind.tolist()]),
         pace=exposure.pace,
