@@ -65,6 +65,44 @@ class Recovery(Struct, frozen=True):
     iteration_time_s: float | None = None
 
 
+class IdlePrice(Struct, frozen=True):
+    """Base prices of the network of some idle HB domains: of present ones, and of more of them.
+
+    None where nothing has a price; ``complete`` says whether everything has one.
+    """
+
+    present: float | None
+    larger: float | None
+    complete: bool
+
+
+def idle_price(subject: Subject, books: BillBooks, domains: int) -> IdlePrice:
+    """Price of idle HB domains, both ways.
+
+    Parameters
+    ----------
+    subject
+        The fabric.
+    books
+        Prices and parts.
+    domains
+        Idle HB domains [1].
+    """
+    bill, size = _bill(subject, books), domains * subject.sizing.hb_size
+    try:
+        larger = build_fabric(
+            subject.spec, replace(subject.sizing, gpus=subject.sizing.gpus + size)
+        )
+    except InputError:
+        larger = None  # such as a torus without a free port for one more
+    more = _bill(subject, books, larger) if larger and subject.fabric.tiers else None
+    return IdlePrice(
+        present=_share(bill, size),
+        larger=more.capital.base - bill.capital.base if more and bill and more.cost else None,
+        complete=_complete(bill),
+    )
+
+
 def recoveries(
     subject: Subject, books: BillBooks, circuit: SwitchModel, forwarding_s: float | None
 ) -> tuple[Recovery, ...]:

@@ -51,7 +51,7 @@ from netplan.faults.rates import (
     host_links_each,
     unit_counts,
 )
-from netplan.faults.recoveries import recoveries
+from netplan.faults.recoveries import idle_price, recoveries
 from netplan.faults.rerouting import training_loads
 from netplan.faults.scenario import read_scenario
 from netplan.performance.search import PlanSearch
@@ -353,6 +353,7 @@ def fabric_faults(
         recoveries=ways,
         gpus_cut_off_per_year=years.gpus_cut_off_per_year,
         forecast=years.forecast,
+        idle_price=idle_price(subject, shared.books, years.forecast.idle_domains_needed),
         record=years.record,
         network_cost_complete=whole,
         notes=tuple(_notes(subject, years, shared.book)),

@@ -12,7 +12,7 @@ from msgspec import Struct
 from netplan.faults.forecast import CauseShare, ReliabilityForecast, Spares
 from netplan.faults.impact import Impact, Single
 from netplan.faults.rates import PLACES, Unit
-from netplan.faults.recoveries import Recovery
+from netplan.faults.recoveries import IdlePrice, Recovery
 from netplan.faults.rerouting import TrainingLoads
 from netplan.questions.inputs import replaced_lines
 from netplan.questions.training import training_words
@@ -82,6 +82,7 @@ class FabricFaults(Struct, frozen=True):
     recoveries: tuple[Recovery, ...]
     gpus_cut_off_per_year: float
     forecast: ReliabilityForecast
+    idle_price: IdlePrice
     record: tuple[BesideRecord, ...]
     network_cost_complete: bool
     notes: tuple[str, ...]
@@ -197,7 +198,7 @@ class FaultsAnswer(Answer):
         legend = (*TIME_LEGEND, f"{self.currency}/h: {each}", *((COST_IN_PART,) if partly else ()))
         yield Table("years", [*TIME, *money], self.fabrics, "Time that counts", legend)
         level = 100 * self.inputs["service_level"]
-        idle = f"HB domains down, and idle ones for a service level of {level:g} %"
+        idle = f"HB domains down, and idle ones for {level:g} % of the time (M {self.currency})"
         yield Table("years", IDLE, self.fabrics, idle, IDLE_LEGEND)
 
     def _scenario(self) -> Iterator[Table[Any]]:
@@ -307,6 +308,12 @@ def _lacks_a_price(row: tuple[str, Recovery]) -> tuple[str, str]:
     return ("", "") if row[1].price is None or row[1].price_complete else ("≥ ", "")
 
 
+def _idle_part(key: str, fabric: FabricFaults) -> tuple[str, str]:
+    """Mark of a price of idle domains of which parts are missing."""
+    missing = getattr(fabric.idle_price, key) is None or fabric.idle_price.complete
+    return ("", "") if missing else ("≥ ", "")
+
+
 def _cell_of(cells: Mapping[tuple[str, str], str], fabric: str, row: str) -> Cell:
     """Text of a row in the column of a fabric."""
     return cells.get((fabric, row))
@@ -396,7 +403,10 @@ TIME: tuple[Column[FabricFaults], ...] = (
 IDLE: tuple[Column[FabricFaults], ...] = (
     column("fabric", "name"),
     *columns("domains_down", "idle_domains_needed", of="forecast"),
-    *columns("idle_domains_needed_with_groups", "idle_domains", of="forecast"),
+    column("idle_domains_needed_with_groups", "forecast.idle_domains_needed_with_groups"),
+    column("idle_domains", "forecast.idle_domains", shown="never"),
+    column("idle_present_price", "idle_price.present", mark=partial(_idle_part, "present")),
+    column("idle_larger_price", "idle_price.larger", mark=partial(_idle_part, "larger")),
     column("no_switch_down", "forecast.no_switch_down"),
 )
 MILLISECONDS = quantity(
@@ -453,7 +463,9 @@ TIME_LEGEND = (
 IDLE_LEGEND = (
     (
         "down: on average, from rates and repair hours. needed: idle ones that cover what takes one"
-        " domain; with groups: failures of several at once, too (leaves, racks, feeds)."
+        " domain; groups: failures of several at once, too (leaves, racks, feeds). The network of"
+        " those needed: present: as a share of what is there; larger: of the next size."
+        " switches up: chance that no switch is down."
     ),
 )
 CAUSES_LEGEND = ("±: 95 % interval of the mean; in brackets what 95 % of the years have.",)

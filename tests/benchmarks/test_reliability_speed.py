@@ -1,7 +1,8 @@
-"""Speed of the outage simulation: 50,000 years of all parts of 32,768 GPUs, one core, little memory.
+"""Speed of the outage simulation: 50,000 years of all parts of 32,768 GPUs, on one core.
 
 The parts are those of the failure book of 2026 in a rail-optimized network: about 340,000, with
-7,100 failures a year, of which 5,500 interrupt a job on all GPUs, which waits for repairs. Aims: a minute and 1 GiB.
+7,100 failures a year, of which 5,500 interrupt a job on all GPUs, which waits for their repair.
+Aims: a minute and 1 GiB.
 
 Run with ``pytest -n 0 tests/benchmarks --benchmark-only``; the extra columns are failures a second
 and the largest memory of the process so far.

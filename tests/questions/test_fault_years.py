@@ -18,6 +18,7 @@ from netplan.faults.group_failures import group_failures
 from netplan.faults.impact import Impact, Subject, impact_of, single_failures, single_parts
 from netplan.faults.inventory import Inventory
 from netplan.faults.rates import FAILURE_BOOKS, FailureBook, unit_counts
+from netplan.questions.cost import cost
 from netplan.questions.faults import Faults, faults
 from netplan.questions.faults_answer import FabricFaults, ScenarioImpact
 from netplan.topologies.build import build_fabric
@@ -223,3 +224,18 @@ repairs:
     assert found.effective_closed_form == pytest.approx(counts)
     assert found.effective_time_ratio == pytest.approx(counts, abs=2 * found.effective_half_width)
     assert found.idle_domains_needed == 3
+
+
+def test_idle_domains_have_a_price_both_ways() -> None:
+    found = asked(prices="2026", years=2, service_level=0.9999)
+    needed = found.forecast.idle_domains_needed
+    assert needed > 1
+    present = compare_price(512)
+    assert found.idle_price.present == pytest.approx(present * needed * 8 / 512)
+    assert found.idle_price.larger == pytest.approx(compare_price(512 + needed * 8) - present)
+    assert asked("torus-3d", prices="2026", years=2).idle_price.larger is None
+
+
+def compare_price(gpus: int) -> float:
+    bill = cost(gpus=gpus, radix=32, hb_size=8, prices="2026", fabrics=("rail-optimized",)).bills[0]
+    return bill.capital.base
