@@ -186,7 +186,7 @@ class Subject(Struct, frozen=True, dict=True):
         if not domains or not levels:
             return self.best(_at_pace(levels, option))
         if self.search and self.search.free:
-            idle = [gpus, *[domains] * (len(levels) - 1)]
+            idle = [gpus, *(option.members or [domains] * (len(levels) - 1))]
             slowed = _at_pace(levels, option)
             found = [
                 self.best((*slowed[:at], replace(one, size=one.size - less), *slowed[at + 1 :]))
@@ -286,7 +286,9 @@ def impact_of(subject: Subject, damage: Damage) -> Impact:
     hb_share = subject.hb_share(damage)
     gone = np.concatenate([effects.gpus_down, effects.cut_off, np.flatnonzero(hb_share < 1)])
     paces = subject.cuts.paces(damage, effects, hb_share)
-    way, out, found = _fastest(subject, paces.options())
+    way, out, found = _fastest(
+        subject, paces.options([one.size for one in subject.fabric.levels[1:]])
+    )
     intact, best = subject.intact, found.best if found else None
     before = intact.time_s if intact else None
     return Impact(

@@ -26,8 +26,10 @@ out for which pace. Not seen: links that are whole but in the wrong place (a cut
 and equal splitting, for which see `netplan.faults.rerouting`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
+from math import prod
+from operator import le
 from typing import Any
 
 import numpy as np
@@ -173,12 +175,15 @@ class Option(Struct, frozen=True, order=True):
         HB domains that are left out, and GPUs of the one that lost most [1].
     pace, hb_pace
         Shares of their bandwidth that network and HB domains have for the others [1].
+    members
+        Of each level of the network, the members that hold the domains left out [1].
     """
 
     domains: int
     gpus: int
     pace: float
     hb_pace: float
+    members: tuple[int, ...] = ()
 
     def beats(self, other: "Option") -> bool:
         """Whether it is no worse in anything."""
@@ -187,6 +192,7 @@ class Option(Struct, frozen=True, order=True):
             and self.gpus <= other.gpus
             and self.pace >= other.pace
             and self.hb_pace >= other.hb_pace
+            and all(map(le, self.members, other.members))
         )
 
 
@@ -312,8 +318,11 @@ class Paces(Struct, frozen=True, eq=False):
         """
         return max(min(upper, float(found.min())) for upper, found, _ in self._steps())
 
-    def options(self) -> list[Option]:
-        """What can be had without which domains; none is worse than another in everything."""
+    def options(self, sizes: Sequence[int] = ()) -> list[Option]:
+        """What can be had without which domains; none is worse than another in everything.
+
+        ``sizes`` are those of the levels of the network, whose product are the HB domains [1].
+        """
         graph = self.cuts.graph
         levels = _by_domain(graph, np.minimum, self.hb_share)
         lost = _by_domain(graph, np.logical_or, self.down)
@@ -323,7 +332,8 @@ class Paces(Struct, frozen=True, eq=False):
             short, lower = self.down | (self.hb_share < hb_pace), 0.0
             for upper, paces, thin in self._steps():
                 hurt = _by_domain(graph, np.add, (short | thin).astype(np.int64))
-                ranks = _Ranks(np.where(out, 0.0, paces), hurt, self.whole, graph.hb_size)
+                reached = np.where(out, 0.0, paces)
+                ranks = _Ranks(reached, hurt, self.whole, graph.hb_size, tuple(sizes))
                 found.update(ranks.options((lower, upper), hb_pace))
                 lower = upper
         return [one for one in sorted(found) if not any(b.beats(one) for b in found - {one})]
@@ -341,12 +351,16 @@ class Paces(Struct, frozen=True, eq=False):
 
 
 class _Ranks(Struct, frozen=True, eq=False):
-    """Domains by the pace that they reach, with their hurt GPUs, and the pace of their blocks."""
+    """Domains by the pace that they reach, with their hurt GPUs, and the pace of their blocks.
+
+    ``size`` are the GPUs of a domain, ``sizes`` the members of the network's levels.
+    """
 
     pace: Floats
     hurt: Ints
     whole: Floats
     size: int
+    sizes: tuple[int, ...]
 
     def options(self, between: tuple[float, float], hb_pace: float) -> Iterator[Option]:
         """Paces above one and up to another, and what must be left out for each."""
@@ -358,7 +372,13 @@ class _Ranks(Struct, frozen=True, eq=False):
             domains = int(np.searchsorted(ranked, pace))
             # Without some GPUs of every domain the blocks of several domains are no wider.
             gpus = self.size if least < pace else int(most[domains - 1])
-            yield Option(domains, gpus if domains else 0, pace, hb_pace)
+            members = tuple(self._members(order[:domains]))
+            yield Option(domains, gpus if domains else 0, pace, hb_pace, members)
+
+    def _members(self, domains: Ints) -> Iterator[int]:
+        """Of each level, the members that some domains are in."""
+        for level, size in enumerate(self.sizes):
+            yield len(np.unique(domains // prod(self.sizes[:level]) % size))
 
 
 def network_leg(graph: FabricGraph, matrix: TrafficMatrix, *, forwarding: bool = True) -> Leg:

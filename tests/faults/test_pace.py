@@ -270,6 +270,18 @@ def test_a_job_in_one_domain_needs_no_network() -> None:
     assert impact_of(subject, parse_faults(["domain-0"], subject.graph)).way == "stopped"
 
 
+def test_domains_of_a_lost_group_idle_as_one() -> None:
+    """A dragonfly of routers, groups: without one group as without one member of that level."""
+    subject = subject_of("dragonfly", 128, 16, 8)
+    domain, *_, groups = subject.fabric.levels
+    assert domain.size == 8
+    fewer = (*subject.fabric.levels[:-1], replace(groups, size=groups.size - 1))
+    found = impact_of(subject, parse_faults(["group-1"], subject.graph))
+    best = subject.best(fewer)
+    assert best is not None
+    assert (found.way, found.iteration_time_s) == ("without", best.time_s)
+
+
 def test_bytes_over_borders_are_counted_one_by_one() -> None:
     """Uniform groups by closed form, flows and groups written out: the same."""
     subject = subject_of("rail-only", 64, 8, 4)
