@@ -18,6 +18,7 @@ there: the optimizer, and everything that hides nothing but is done once a batch
 """
 
 from collections.abc import Callable
+from math import gcd
 
 import numpy as np
 from msgspec import Struct
@@ -25,6 +26,7 @@ from msgspec import Struct
 from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.performance.fusion import (
+    MAX_ORDERED,
     ChipMemory,
     Fusion,
     FusionProblem,
@@ -32,7 +34,13 @@ from netplan.performance.fusion import (
     given_partitions,
     kernel_by_kernel,
 )
-from netplan.performance.tiles import ComputeTiles, graph_tokens, tile_choices
+from netplan.performance.tiles import (
+    ComputeTiles,
+    graph_tokens,
+    kernel_tokens,
+    sequence_pieces,
+    tile_choices,
+)
 from netplan.traffic.placement import divisors
 from netplan.workloads.accelerators import Accelerator, Execution
 from netplan.workloads.kernel_graph import Kernel, KernelGraph
@@ -40,6 +48,9 @@ from netplan.workloads.operations import Mode
 
 MAX_TILES_TRIED = 16
 """Sequence tiles that are tried where none is given [1]."""
+
+FEW_TILES = 4
+"""Sequence tiles that are tried of a large graph [1]."""
 
 MAX_EXACT_KERNELS = 64
 """Kernels up to which all convex partitions are looked for where several tiles are tried [1]."""
@@ -158,9 +169,10 @@ def sequence_tiles(graph: KernelGraph, chip: Accelerator, options: MappingOption
         return [options.sequence_tile]
     if chip.tiles is None or (options.execution or chip.execution) == "kernel-by-kernel":
         return [tokens]
-    every = divisors(tokens)[::-1]
-    if len(every) > MAX_TILES_TRIED:
-        every = every[np.linspace(0, len(every) - 1, MAX_TILES_TRIED).round().astype(int)]
+    every = tokens // divisors(gcd(*(kernel_tokens(kernel) for kernel in graph.kernels)))
+    most = MAX_TILES_TRIED if graph.count <= MAX_ORDERED else FEW_TILES
+    if len(every) > most:
+        every = every[np.linspace(0, len(every) - 1, most).round().astype(int)]
     return [int(tile) for tile in every]
 
 
@@ -178,12 +190,7 @@ def kernel_problem(
     InputError
         If the tokens are no whole number of tiles, or the chip's rate of computing is not known.
     """
-    tokens = graph_tokens(graph)
-    if not 0 < tile <= tokens or tokens % tile:
-        raise InputError(
-            f"--sequence-tile {tile:,} does not divide the {tokens:,} tokens that kernels see: give"
-            " a divisor"
-        )
+    share = 1 / sequence_pieces(graph, tile)
     tiles = ComputeTiles.of(chip)
     memory = ChipMemory(tiles.tiles if tiles else 0, chip.sram_bytes, chip.memory_bytes_per_s)
     flops = graph.flops
@@ -197,7 +204,7 @@ def kernel_problem(
         choices=choices,
         compute_s=compute_s,
         network_s=network_s,
-        tile_share=tile / tokens,
+        tile_share=share,
         micro_batch=options.micro_batch,
         free_weights=choices is None and options.mode == "published-code",
     )

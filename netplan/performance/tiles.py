@@ -17,6 +17,8 @@ at a share of its peak (`netplan.performance.mapping`).
 Source: DFModel (Ko et al., ACM TACO 2024), Sec. IV, and its public code.
 """
 
+from math import gcd
+
 import numpy as np
 from msgspec import Struct
 
@@ -136,23 +138,21 @@ def tile_choices(graph: KernelGraph, chip: ComputeTiles, tile_tokens: int) -> Ti
     Parameters
     ----------
     graph
-        The kernels, all of them over the same tokens.
+        The kernels.
     chip
         The chip.
     tile_tokens
-        Tokens of a sequence tile, ts [1].
+        Tokens of a sequence tile, ts, where kernels see the most [1].
 
     Raises
     ------
     InputError
         If the tokens of a kernel are no whole number of sequence tiles.
     """
-    tokens = graph_tokens(graph)
-    if not 0 < tile_tokens <= tokens or tokens % tile_tokens:
-        raise InputError(
-            f"--sequence-tile {tile_tokens:,} does not divide the {tokens:,} tokens of a sequence"
-        )
-    found = [kernel_choices(kernel, chip, tile_tokens) for kernel in graph.kernels]
+    pieces = sequence_pieces(graph, tile_tokens)
+    seen = [kernel_tokens(kernel) // pieces for kernel in graph.kernels]
+    each = zip(graph.kernels, seen, strict=True)
+    found = [kernel_choices(kernel, chip, tokens) for kernel, tokens in each]
     cycles = np.unique(np.concatenate([cycles for _, cycles in found]))
     cycles = cycles[thinned(cycles, MAX_CHOICES // len(found))]
     fewest = np.full((len(found), len(cycles)), NEVER)
@@ -160,7 +160,7 @@ def tile_choices(graph: KernelGraph, chip: ComputeTiles, tile_tokens: int) -> Ti
         # The choice with the most cycles that still are no more than these.
         at = np.searchsorted(own[::-1], cycles, side="right")
         row[at > 0] = tiles[::-1][at[at > 0] - 1]
-    return TileChoices(cycles, fewest, tokens / tile_tokens / chip.clock_hz)
+    return TileChoices(cycles, fewest, pieces / chip.clock_hz)
 
 
 def thinned(cycles: Ints, most: int) -> Ints:
@@ -179,12 +179,30 @@ def thinned(cycles: Ints, most: int) -> Ints:
     return np.flatnonzero(last)
 
 
+def kernel_tokens(kernel: Kernel) -> int:
+    """Tokens that a kernel sees: n of products and simd kernels, k of updates [1]."""
+    return kernel.k if kernel.kind == "update" else kernel.n
+
+
 def graph_tokens(graph: KernelGraph) -> int:
-    """Tokens that every kernel sees: n of products and simd kernels, k of updates [1]."""
-    tokens = {kernel.k if kernel.kind == "update" else kernel.n for kernel in graph.kernels}
-    if len(tokens) != 1:
+    """The most tokens that a kernel of the graph sees [1]."""
+    return max(kernel_tokens(kernel) for kernel in graph.kernels)
+
+
+def sequence_pieces(graph: KernelGraph, tile_tokens: int) -> int:
+    """Sequence tiles that all kernels work on, of so many tokens where they see the most [1].
+
+    Raises
+    ------
+    InputError
+        If they do not divide the tokens of every kernel.
+    """
+    most = graph_tokens(graph)
+    common = gcd(*(kernel_tokens(kernel) for kernel in graph.kernels))
+    if not 0 < tile_tokens <= most or most % tile_tokens or common % (most // tile_tokens):
+        pieces = "" if common == most else f" into no more than {common:,} equal parts"
         raise InputError(
-            f"the kernels see {', '.join(f'{one:,}' for one in sorted(tokens))} tokens: give all"
-            " of them the same"
+            f"--sequence-tile {tile_tokens:,} does not divide the {most:,} tokens that kernels see"
+            f"{pieces}: give a divisor"
         )
-    return tokens.pop()
+    return most // tile_tokens

@@ -48,12 +48,16 @@ from netplan.workloads.families import (
     RecommendationModel,
 )
 from netplan.workloads.fourier_graph import fourier_graph
+from netplan.workloads.graph_model import GraphModel
 from netplan.workloads.kernel_graph import Direction, Kernel, KernelGraph
 from netplan.workloads.models import Model
 from netplan.workloads.operations import ELEMENT_BYTES, Mode
 from netplan.workloads.recommendation_graph import recommendation_graph
 from netplan.workloads.technologies import LINKS, MEMORIES, refitted
 from netplan.workloads.transformer_graph import divides, layer_graph
+
+Layered = Model | GraphModel
+"""Models of layers that follow each other."""
 
 DIRECTIONS = ("forward", "backward", "both")
 
@@ -63,7 +67,8 @@ class Map(Question[MapAnswer]):
     """Map the kernels of a model onto a chip: what stays on it together, what binds, how fast.
 
     Of a transformer that is one layer on the chips of a tensor group; of a recommendation model all
-    layers on each of --gpus chips; of a Fourier transform and of LINPACK the whole.
+    layers on each of --gpus chips; of a Fourier transform and of LINPACK the whole; of a graph of
+    your own (family: graph) what its file lists.
 
     Raises
     ------
@@ -93,7 +98,7 @@ class Map(Question[MapAnswer]):
         unit="chips",
         low=1,
         high=4096,
-        otherwise="8 for a transformer, else 1",
+        otherwise="8 for a transformer, the graph's own, else 1",
     )
     pipeline: int = optional("Pipeline stages.", "whole", default=1, low=1, high=100_000)
     data: int = optional("Replicas.", "whole", default=1, low=1, high=4_194_304)
@@ -155,7 +160,8 @@ class Map(Question[MapAnswer]):
             reader.named(LINKS, self.link),
             self.compute_utilisation,
         )
-        tensor = self.tensor or (8 if isinstance(model, Model) else 1)
+        check_inputs(self, model)
+        tensor = self.tensor or _usual_tensor(model)
         case = Case(self, chip, tensor, self._network(reader, chip)).laid_out(model)
         mapped = case.mapped(model)
         inputs = self.inputs(
@@ -242,17 +248,23 @@ class Case(Struct, frozen=True):
         network = replace(self.network, levels=layout.levels)
         return Case(asked, self.chip, layout.tensor, network)
 
-    def layer(self, model: Model) -> Mapping:
+    def layer(self, model: Layered) -> Mapping:
         """One layer on the chips of a tensor group."""
-        graph = layer_graph(model, self.tensor, self.asked.direction)
+        if isinstance(model, GraphModel):
+            graph = model.graph()
+        else:
+            graph = layer_graph(model, self.tensor, self.asked.direction)
         return map_graph(graph, self.chip, self._collectives_s, self._options(graph))
 
     def _collectives_s(self, kernel: Kernel) -> float:
-        """Time of a kernel's collectives: over the tensor group, and of gradients over replicas.
+        """Time of a kernel's collectives: of the tensor group, all chips, gradients over replicas.
 
         Gradients are summed once a batch, so a micro-batch has its share of them.
         """
         group_s = self.network.all_reduce_s(kernel.all_reduce_bytes, self.tensor)
+        if kernel.all_to_all_bytes:
+            chips = self.asked.gpus or self.tensor
+            group_s += self.network.exchange_s(kernel.all_to_all_bytes, chips)
         if self.asked.dimensions is None or kernel.kind != "update" or self.asked.batch is None:
             return group_s
         gradient_bytes = ELEMENT_BYTES * kernel.m * kernel.n
@@ -270,8 +282,8 @@ class Case(Struct, frozen=True):
     def mapped(self, model: AnyModel) -> Mapped:
         """What the answer says, by family."""
         match model:
-            case Model():
-                return self._transformer(model)
+            case Model() | GraphModel():
+                return self._layers(model)
             case RecommendationModel():
                 return self._recommendation(model)
             case FourierModel():
@@ -292,7 +304,7 @@ class Case(Struct, frozen=True):
             convex=asked.dimensions is None,
         )
 
-    def _transformer(self, model: Model) -> Mapped:
+    def _layers(self, model: Layered) -> Mapped:
         """One layer on a tensor group, and the pipeline of all of them."""
         asked = self.asked
         self._check_degrees(model)
@@ -313,12 +325,13 @@ class Case(Struct, frozen=True):
             *(found.time_per_sequence_s, found.per_s, found.utilisation),
             memory_bytes(mapping) * -(-model.layers // asked.pipeline),
             lower_bound_s(mapping.fusion.problem) if chosen.all() else None,
-            "sequences",
+            "sequences" if isinstance(model, Model) else "runs",
         )
-        notes = (self._room(totals.memory_bytes, model), NO_OPTIMIZER, *_notes(mapping, asked))
+        left_out = (NO_OPTIMIZER,) if isinstance(model, Model) else ()
+        notes = (self._room(totals.memory_bytes, model), *left_out, *_notes(mapping, asked))
         return Mapped(totals, rows, kernels, notes, mapping, graph if chosen.all() else None)
 
-    def throughput(self, model: Model, interval_s: float, flops: float = 0.0) -> Throughput:
+    def throughput(self, model: Layered, interval_s: float, flops: float = 0.0) -> Throughput:
         """What the pipeline of all layers makes of the interval of one."""
         asked = self.asked
         microbatches = asked.batch / asked.data / asked.micro_batch if asked.batch else None
@@ -326,7 +339,7 @@ class Case(Struct, frozen=True):
         peak = self.chip.tensor_flops_per_s
         return pipeline_throughput(interval_s, pipeline, flops=flops, peak_flops_per_s=peak)
 
-    def _check_degrees(self, model: Model) -> None:
+    def _check_degrees(self, model: Layered) -> None:
         """Refuse more chips than there are, and more stages than layers."""
         asked = self.asked
         used = self.tensor * asked.pipeline * asked.data
@@ -340,7 +353,7 @@ class Case(Struct, frozen=True):
                 f"--pipeline {asked.pipeline:,}: {model.name} has {model.layers} layers"
             )
 
-    def _room(self, needed: float, model: Model) -> str:
+    def _room(self, needed: float, model: Layered) -> str:
         """What the layers of a chip hold; refuses stages that were asked for and have no room."""
         room = self.chip.memory_bytes + self.chip.second_memory_bytes
         if needed <= room:
@@ -416,6 +429,39 @@ class Case(Struct, frozen=True):
         rows = step_rows(steps, self.chip.tiles or 0)
         notes = (f"A grid of {grid[0].size} x {grid[1].size} chips, {len(rows):,} steps.",)
         return Mapped(totals, rows, (), notes)
+
+
+def _usual_tensor(model: AnyModel) -> int:
+    """Chips that share a layer where none are asked for [1]."""
+    if isinstance(model, GraphModel):
+        return model.chips
+    return 8 if isinstance(model, Model) else 1
+
+
+FOR_FAMILIES: dict[str, tuple[str, ...]] = {
+    "tensor": ("transformer", "linpack"),
+    "pipeline": ("transformer", "graph"),
+    "data": ("transformer", "graph"),
+    "direction": ("transformer",),
+    "execution": ("transformer", "graph", "recommendation", "fft"),
+    "sequence_tile": ("transformer", "graph", "recommendation", "fft"),
+    "micro_batch": ("transformer", "graph", "recommendation", "fft"),
+    "cut": ("transformer", "graph", "recommendation", "fft"),
+}
+"""Inputs that mean something for some families only; studies give all of them one batch."""
+
+
+def check_inputs(asked: Map, model: AnyModel) -> None:
+    """Refuse inputs that mean nothing for a model's family."""
+    for one in dataclasses.fields(asked):
+        families = FOR_FAMILIES.get(one.name)
+        given = getattr(asked, one.name)
+        if families and model.family not in families and given != one.default:
+            flag = "--" + one.name.replace("_", "-")
+            raise InputError(
+                f"{flag} {given} is for models of family {' or '.join(families)}, and {model.name}"
+                f" is of family {model.family}: leave it out"
+            )
 
 
 NO_OPTIMIZER = "No optimizer step; gradients of replicas are summed behind the backward pass."

@@ -190,7 +190,7 @@ class MapAnswer(Answer):
             f", sequence tiles of {inputs['sequence_tile']:,}" if inputs["sequence_tile"] else ""
         )
         chips = f"tensor {inputs['tensor']}"
-        if inputs["family"] != "transformer":
+        if inputs["family"] not in ("transformer", "graph"):
             chips = f"{inputs['gpus']:,} chips"
         network = inputs["fabric"] or inputs["dimensions"] or "a ring of the chip's own links"
         for part in (inputs["memory"], inputs["link"]):

@@ -1,4 +1,4 @@
-"""Model files of every family: transformers, recommendation models, LINPACK, Fourier transforms.
+"""Model files of every family: transformers, recommendation models, LINPACK, FFT, graphs.
 
 ``family`` in a file says which keys it has; without it, a file describes a transformer. Sources:
 DFModel (Ko et al., ACM TACO 2024), Sec. VI, and the input files of its public code.
@@ -10,6 +10,7 @@ from netplan.catalog import Record, Shelf
 from netplan.documents import Document
 from netplan.errors import CatalogError
 from netplan.records import PositiveFloat, PositiveInt
+from netplan.workloads.graph_model import GraphModel
 from netplan.workloads.models import Model
 from netplan.workloads.operations import ELEMENT_BYTES
 
@@ -86,13 +87,14 @@ class FourierModel(Record, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-AnyModel = Model | RecommendationModel | LinpackModel | FourierModel
+AnyModel = Model | RecommendationModel | LinpackModel | FourierModel | GraphModel
 
 FAMILIES: dict[str, type[Record]] = {
     "transformer": Model,
     "recommendation": RecommendationModel,
     "linpack": LinpackModel,
     "fft": FourierModel,
+    "graph": GraphModel,
 }
 
 

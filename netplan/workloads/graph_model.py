@@ -1,0 +1,132 @@
+"""Any other workload: a model file that lists its kernels and who needs whose result.
+
+    family: graph
+    chips: 4            # that share every kernel: sizes are those on one of them
+    layers: 12          # how often the graph runs, one after the other
+    kernels:
+      - {name: up, kind: gemm, m: 4096, k: 1024, n: 2048, output_bytes: 16e6, weight_bytes: 8e6}
+      - {name: down, kind: gemm, m: 1024, k: 4096, n: 2048, output_bytes: 4e6, weight_bytes: 8e6}
+    edges:
+      - [up, down]
+
+Kernels and their keys are those of `netplan.workloads.kernel_graph`.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from netplan.catalog import Record
+from netplan.errors import InputError
+from netplan.records import Entry, Fault, NonNegativeFloat, PositiveInt, RecordError, asdict
+from netplan.workloads.kernel_graph import Kernel, KernelGraph, KernelKind
+from netplan.workloads.models import MAX_LAYERS
+
+MAX_KERNELS = 2048
+"""Kernels of a graph at most: their partitions grow with the square of it [1]."""
+
+MAX_EDGES = 16_384
+"""Edges of a graph at most [1]."""
+
+MAX_WORK = 1 << 61
+"""Multiplications of one kernel at most: cycles are whole numbers of 64 bits [1]."""
+
+SEPARATORS = (",", "..")
+"""What stands between the kernels of ``--cut``."""
+
+Name = Annotated[str, Meta(min_length=1, max_length=40)]
+
+
+class GraphKernel(Entry, frozen=True, kw_only=True):
+    """One kernel of a file, on one of the chips that share it.
+
+    ``k`` of a ``simd`` kernel is 1. ``all_to_all_bytes`` go from each of all chips to each other
+    one; see `netplan.workloads.kernel_graph.Kernel` for the other keys.
+    """
+
+    name: Name
+    kind: KernelKind
+    m: PositiveInt
+    k: PositiveInt = 1
+    n: PositiveInt
+    output_bytes: NonNegativeFloat = 0.0
+    weight_bytes: NonNegativeFloat = 0.0
+    all_reduce_bytes: NonNegativeFloat = 0.0
+    all_to_all_bytes: NonNegativeFloat = 0.0
+    outside_bytes: NonNegativeFloat = 0.0
+    read_bytes: NonNegativeFloat = 0.0
+    backward: bool = False
+
+    @property
+    def fault(self) -> tuple[str, str] | None:
+        """Key and words of what is wrong with it."""
+        if not self.name.isprintable() or any(one in self.name for one in SEPARATORS):
+            return "name", f"name: got {self.name!r:.60}: it has no commas, '..' or control signs"
+        if self.kind == "simd" and self.k != 1:
+            return "k", f"{self.name}.k: got {self.k:,}: a simd kernel has no inner size: leave it"
+        if self.m * self.k * self.n > MAX_WORK:
+            work = f"{self.m * self.k * self.n:.2g} multiplications, more than {MAX_WORK:.2g}"
+            return "m", f"{self.name}: m x k x n are {work}: cut it in several kernels"
+        return None
+
+
+class GraphModel(Record, frozen=True, kw_only=True):
+    """A kernel graph, as its file describes it.
+
+    ``chips`` share every kernel and sum up ``all_reduce_bytes``; ``layers`` copies of the graph run
+    one after the other; ``edges`` are pairs of names, the result's kernel first.
+    """
+
+    family: Literal["graph"]
+    chips: Annotated[int, Meta(gt=0, le=4096)] = 1
+    layers: Annotated[int, Meta(gt=0, le=MAX_LAYERS)] = 1
+    kernels: Annotated[tuple[GraphKernel, ...], Meta(min_length=1, max_length=MAX_KERNELS)]
+    edges: Annotated[tuple[tuple[str, str], ...], Meta(max_length=MAX_EDGES)] = ()
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, data: object) -> "GraphModel":
+        """The model of plain data; errors as `netplan.records.Entry.read`."""
+        model = super().read(data)
+        faults = [*_faults_of_kernels(model), *_faults_of_edges(model)]
+        if faults:
+            raise RecordError(faults)
+        try:
+            model.graph()
+        except InputError as error:
+            raise RecordError([Fault(("edges",), str(error))]) from None
+        return model
+
+    def graph(self) -> KernelGraph:
+        """The kernels of one layer on one chip."""
+        return KernelGraph.of([Kernel(**asdict(one)) for one in self.kernels], self.edges)
+
+
+def _faults_of_kernels(model: GraphModel) -> Iterator[Fault]:
+    """Names that stand twice, and sizes that no kernel has."""
+    count = Counter(one.name for one in model.kernels)
+    for at, one in enumerate(model.kernels):
+        found = one.fault
+        if found:
+            yield Fault(("kernels", at, found[0]), found[1])
+        if count[one.name] > 1:
+            text = f"{count[one.name]} kernels are called {one.name!r}: give each its own name"
+            yield Fault(("kernels", at, "name"), text)
+
+
+def _faults_of_edges(model: GraphModel) -> Iterator[Fault]:
+    """Ends that are no kernels, edges that stand twice, results that go backward in time."""
+    late = {one.name: one.backward for one in model.kernels}
+    count = Counter(model.edges)
+    for at, (source, target) in enumerate(model.edges):
+        for end, name in enumerate((source, target)):
+            if name not in late:
+                text = f"edges: {name!r:.60} is no kernel of the graph"
+                yield Fault(("edges", at, end), text)
+        if late.get(source) and late.get(target) is False:
+            text = f"edges: {target} runs forward and needs {source}, which runs backward"
+            yield Fault(("edges", at), text)
+        if count[source, target] > 1:
+            yield Fault(("edges", at), f"edges: {source} to {target} stands more than once")
