@@ -33,83 +33,88 @@ from netplan.topologies.graph import connected_parts
 from netplan.traffic.matrix import sum_by
 
 MAX_FORESTS = 64
-MAX_SENDERS = 512
-"""Nodes up to which each sends to the hub [1]."""
+MAX_SENDERS = 1024
+"""Nodes up to which each sends to its hub [1]."""
 
 
-def join(ends: Ints, units: Floats, need: float, nodes: int) -> Ints:
-    """Number nodes, equally where any cut between them has the capacity ``need``.
+def join(ends: Ints, units: Floats, need: Floats, label: Ints | None = None) -> Ints:
+    """Number nodes, equally where any cut between them has the capacity that they need.
 
-    By forests, and by a hub where few nodes are left; links are those of :func:`join_by_forests`.
+    Parameters
+    ----------
+    ends, units
+        The two nodes of each link, the lower number first and at most one link for two nodes, shape
+        (2, links); its capacity.
+    need
+        The capacity that each node needs, alike for all that hang together, shape (nodes,).
+    label
+        Equal for nodes of which that is known; None asks the forests.
 
     Examples
     --------
     A ring has no two trees, but two ways from each node to any other.
 
-    >>> ring = np.array([[0, 0, 1, 2], [1, 3, 2, 3]])
-    >>> len(np.unique(join_by_forests(ring, np.ones(4), 2, 4)))
+    >>> ring, need = np.array([[0, 0, 1, 2], [1, 3, 2, 3]]), np.full(4, 2.0)
+    >>> len(np.unique(join_by_forests(ring, np.ones(4), need)))
     3
-    >>> join(ring, np.ones(4), 2, 4).tolist()
+    >>> join(ring, np.ones(4), need).tolist()
     [0, 0, 0, 0]
     """
-    label = join_by_forests(ends, units, need, nodes)
+    label = join_by_forests(ends, units, need) if label is None else label
     count = int(label.max(initial=-1)) + 1
-    if not 1 < count <= MAX_SENDERS:
-        return label
+    needed = np.zeros(count)
+    needed[label] = need
     ends = label[ends]
+    apart = ends[0] != ends[1]
+    ends, units = ends[:, apart], units[apart]
     degree = sum_by(ends.ravel(), np.tile(units, 2), count)
-    hub = int(degree.argmax())
-    to_hub = np.where(ends == hub, count, ends)
-    full = [
-        one
-        for one in np.flatnonzero(degree >= need).tolist()
-        if one == hub or largest_units(to_hub, units, one, count) >= need
-    ]
+    part = connected_parts(count, *ends)
+    hub = np.zeros(count, np.int64)
+    order = np.argsort(degree, kind="stable")
+    hub[part[order]] = order  # the last one written is the widest
+    hub = hub[part]
+    senders = np.flatnonzero((degree >= needed) & (hub != np.arange(count)))
+    if len(senders) > MAX_SENDERS:
+        return label
+    # No flow leads from one part to another: all hubs may be one sink.
+    to_hub = np.where(hub[ends] == ends, count, ends)
     merged = np.arange(count)
-    merged[full] = hub
+    for one in senders.tolist():
+        if largest_units(to_hub, units, one, count) >= needed[one]:
+            merged[one] = hub[one]
     return np.unique(merged, return_inverse=True)[1][label]
 
 
-def join_by_forests(ends: Ints, units: Floats, need: float, nodes: int) -> Ints:
-    """Number nodes, equally where any cut between them has the capacity ``need``.
-
-    Parameters
-    ----------
-    ends, units
-        The two nodes of each link, at most one link for two nodes, shape (2, links); its capacity.
-    need
-        The capacity asked for, in the same unit.
-    nodes
-        Nodes [1].
+def join_by_forests(ends: Ints, units: Floats, need: Floats) -> Ints:
+    """Number nodes as :func:`join`, by forests alone.
 
     Examples
     --------
     Of four nodes that all join each other, and one on a single link, two trees join the four.
 
     >>> ends = np.array([[0, 0, 0, 1, 1, 2, 3], [1, 2, 3, 2, 3, 3, 4]])
-    >>> join_by_forests(ends, np.ones(7), 2, 5).tolist()
+    >>> join_by_forests(ends, np.ones(7), np.full(5, 2.0)).tolist()
     [0, 0, 0, 0, 1]
     """
+    nodes = len(need)
+    found = np.arange(nodes)
     step = gcd(*units.astype(np.int64).tolist())
-    forests = int(-(-need // step)) if step else 0
-    if not 0 < forests <= MAX_FORESTS:
-        return np.arange(nodes)
-    left = units // step
+    forests = np.ceil(need / step) if step else np.zeros(nodes)
+    left = units // max(step, 1)
     low, high = ends
-    number = np.arange(len(left))
-    label = np.arange(nodes)
-    for _ in range(forests):
+    for number in range(1, min(MAX_FORESTS, int(forests.max(initial=0))) + 1):
         there = np.flatnonzero(left > 0)
         degree = np.bincount(ends[:, there].ravel(), minlength=nodes)
         # Nodes that have few links left keep them: trees turn at those that have many.
         scarce = degree[ends[:, there]].min(axis=0)
-        weight = 1.0 + scarce.max(initial=0) - scarce + (number[there] * 0.618034) % 1
+        weight = 1.0 + scarce.max(initial=0) - scarce + (there * 0.618034) % 1
         graph = csr_array((weight, (low[there], high[there])), shape=(nodes, nodes))
         tree = minimum_spanning_tree(graph).tocoo()
-        label = connected_parts(nodes, tree.row, tree.col)
+        enough = forests == number
+        found[enough] = number * nodes + connected_parts(nodes, tree.row, tree.col)[enough]
         taken = np.isin(low * nodes + high, tree.row.astype(np.int64) * nodes + tree.col)
         left = left - taken
-    return label
+    return np.unique(found, return_inverse=True)[1]
 
 
 class Rings(Struct, frozen=True, eq=False):

@@ -20,6 +20,7 @@ and Selman, arXiv:1307.5697.)
 """
 
 from collections.abc import Iterator
+from operator import itemgetter
 
 import numpy as np
 from msgspec import Struct
@@ -29,6 +30,7 @@ from netplan.faults.blocks import Alike, BlockTree, alike, codes
 from netplan.faults.flows import FlowNetwork
 from netplan.faults.joined import join
 from netplan.faults.max_flow import largest_units
+from netplan.topologies.graph import connected_parts
 from netplan.traffic.matrix import sum_by
 
 MAX_ENDS = 512
@@ -37,6 +39,10 @@ MAX_ENDS = 512
 
 MAX_CLASSES = 1000
 """Classes up to which all are computed [1]."""
+
+
+FEW_CLASSES = 200
+"""Classes up to which no fewer are looked for [1]."""
 
 
 class PairClasses(Struct, frozen=True, eq=False):
@@ -60,13 +66,17 @@ def class_flows(before: FlowNetwork, after: FlowNetwork) -> tuple[PairClasses, I
 
     None where there are too many classes.
     """
+    found: list[tuple[int, BlockTree, Alike, Floats, PairClasses]] = []
     for tree, units in _trees(before, after):
         blocks = tree.alike(codes(*units.astype(np.int64)))
         classes = form_classes(tree, blocks)
         if classes is not None and len(classes.first) <= MAX_CLASSES:
-            break
-    else:
+            found.append((len(classes.first), tree, blocks, units, classes))
+            if len(classes.first) <= FEW_CLASSES:
+                break
+    if not found:
         return None
+    _, tree, blocks, units, classes = min(found, key=itemgetter(0))
     small = SmallGraph.of(tree, blocks, units)
     egress = np.rint(before.egress_bytes_per_s / before.reduced.unit_bytes_per_s)
     most = np.minimum(egress[classes.first], egress[classes.second]).astype(np.int64)
@@ -85,17 +95,32 @@ def _trees(before: FlowNetwork, after: FlowNetwork) -> Iterator[tuple[BlockTree,
     if tier.max(initial=0) > 1:
         yield reduced.blocks, units
     domains = reduced.graph.domains
-    if reduced.moved_flows is not None:
-        label = reduced.moved_flows.join((after.transit == before.transit)[reduced.place])
-    else:
-        between = np.flatnonzero((tier[ends] > 0).all(axis=0))
-        widest = before.egress_bytes_per_s.max() / reduced.unit_bytes_per_s
-        label = join(ends[:, between] - domains, units[1, between], widest, len(tier) - domains)
+    between = np.flatnonzero((tier[ends] > 0).all(axis=0))
+    inner = ends[:, between] - domains
+    moved, label = reduced.moved_flows, None
+    if moved is not None:
+        label = moved.join((after.transit == before.transit)[reduced.place])
+    need = _widest(ends - domains, units[0], len(tier) - domains)
+    label = join(inner, units[1, between], need, label)
     ends = np.append(np.arange(domains), domains + label)[ends]
     apart = ends[0] != ends[1]
     joined = np.zeros(domains + int(label.max(initial=-1)) + 1, np.int64)
     np.maximum.at(joined, domains + label, tier[domains:])
     yield BlockTree.of(joined, ends[:, apart]), units[:, apart]
+
+
+def _widest(ends: Ints, units: Floats, switches: int) -> Floats:
+    """Most that one domain has to all that hangs together with each switch, shape (switches,).
+
+    Domains have negative numbers.
+    """
+    part = connected_parts(switches, *ends[:, (ends >= 0).all(axis=0)])
+    at_domain = (ends < 0).any(axis=0)
+    low, high = np.sort(ends[:, at_domain], axis=0)
+    pair, place = np.unique(low * switches + part[high], return_inverse=True)
+    widest = np.zeros(switches)
+    np.maximum.at(widest, pair % switches, sum_by(place, units[at_domain], len(pair)))
+    return widest[part]
 
 
 def form_classes(tree: BlockTree, blocks: Alike) -> PairClasses | None:
