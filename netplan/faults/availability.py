@@ -5,7 +5,7 @@ whatever the distribution of the hours (Palm 1943). Spare parts are taken to be 
 """
 
 from collections.abc import Iterable, Sequence
-from math import exp
+from math import exp, inf
 
 import numpy as np
 
@@ -38,7 +38,8 @@ def domains_under_repair(causes: Iterable[Cause], *, wait: bool) -> dict[int, fl
     found: dict[int, float] = {}
     for cause in causes:
         size = cause.effect.domains
-        if size and cause.under_repair and (wait or not cause.effect.all_gpus):
+        needed = wait or not cause.effect.all_gpus or cause.effect.slowdown == inf
+        if size and cause.under_repair and needed:
             found[size] = found.get(size, 0.0) + cause.under_repair
     return found
 
@@ -68,14 +69,16 @@ def expected_pace(causes: Sequence[Cause], pace: Pace) -> tuple[float, float]:
         mean = goes_on = float(down[: pace.idle_domains + 1].sum())
     else:
         goes_on, mean = _pace_without_domains(causes, pace)
+    goes_on *= exp(-sum(_slowing(one, pace) for one in causes if one.effect.slowdown == inf))
     return 1 - goes_on, mean * _pace_of_network(causes, pace)
 
 
 def _pace_without_domains(causes: Sequence[Cause], pace: Pace) -> tuple[float, float]:
     """Share of the time in which the domains that are left go on, and their mean pace [1]."""
+    taking = [one for one in causes if not one.effect.all_gpus]
     part, whole = (
         compound_poisson(
-            domains_under_repair((c for c in causes if c.effect.whole == one), wait=False)
+            domains_under_repair((c for c in taking if c.effect.whole == one), wait=False)
         )
         for one in (False, True)
     )

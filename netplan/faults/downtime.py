@@ -33,7 +33,8 @@ class Effect(Struct, frozen=True):
         Whether the job goes on on all GPUs, those of the domains that are hit included.
     slowdown
         How much longer an iteration takes on what the failure left of the network [1]; infinite
-        where the job cannot go on. Missing domains come on top.
+        where the job cannot go on, unless idle domains replace those that are hit. Missing domains
+        come on top.
 
     Examples
     --------

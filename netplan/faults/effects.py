@@ -102,8 +102,9 @@ class Effects(Struct, frozen=True):
         factor = np.ones((2, len(missing) + 1))
         for whole in range(2):
             factor[whole, 1:] = [self.slowness(number, bool(whole)) for number in missing]
-        # More missing never helps, though plans of a number that divides well may be faster.
-        factor = np.maximum.accumulate(np.maximum.accumulate(factor, axis=1), axis=0)
+        # A job may leave out more than is missing, where plans of fewer domains divide better.
+        factor = np.minimum.accumulate(factor[:, ::-1], axis=1)[:, ::-1]
+        factor = np.maximum.accumulate(factor, axis=0)
         return Pace(idle, wait=False, missing=np.array([0, *missing]), factor=factor)
 
 
@@ -142,8 +143,12 @@ def searched(subject: Subject) -> Slowness:
     @cache
     def slowness(missing: int, whole: bool) -> float:  # noqa: FBT001 - as Slowness says
         gpus = subject.sizing.hb_size if whole else 1
-        found = subject.at(Option(missing, gpus, 1.0, 1.0))
-        return found.time_s / intact.time_s if found else inf
+        # Plans that must divide may need to leave out more than is missing.
+        for out in range(missing, missing + 2 * EXACT):
+            found = subject.at(Option(out, gpus, 1.0, 1.0))
+            if found is not None:
+                return found.time_s / intact.time_s
+        return inf
 
     return slowness
 
@@ -156,11 +161,12 @@ def effect_of(impact: Impact, slowness: Slowness) -> Effect:
     slower = max(impact.slowdown or 0.0, 0.0)
     if impact.way == "all GPUs":
         return Effect(impact.domains_hit, all_gpus=True, slowdown=slower)
-    domains, whole = impact.domains_out, impact.gpus_out > 1
-    alone = slowness(domains, whole) if domains else 1.0
-    if impact.way == "stopped" and alone < inf:
-        return Effect(slowdown=inf)
-    beside = (1 + slower) / alone - 1
+    hit, out = impact.domains_hit, impact.domains_out
+    if impact.way == "stopped":
+        # Nothing but idle domains in place of those that are hit lets the job go on.
+        return Effect(hit or out, all_gpus=True, slowdown=inf)
+    domains, whole = min(hit, out) if hit else out, impact.gpus_out > 1
+    beside = (1 + slower) / slowness(domains, whole) - 1
     return Effect(domains, whole, slowdown=beside if beside > SAME else 0.0)
 
 

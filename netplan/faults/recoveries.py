@@ -68,7 +68,7 @@ class Recovery(Struct, frozen=True):
 class IdlePrice(Struct, frozen=True):
     """Base prices of the network of some idle HB domains: of present ones, and of more of them.
 
-    None where nothing has a price; ``complete`` says whether everything has one.
+    None where none is needed or nothing has a price; ``complete`` says whether everything has one.
     """
 
     present: float | None
@@ -88,6 +88,8 @@ def idle_price(subject: Subject, books: BillBooks, domains: int) -> IdlePrice:
     domains
         Idle HB domains [1].
     """
+    if not domains:
+        return IdlePrice(None, None, complete=True)
     bill, size = _bill(subject, books), domains * subject.sizing.hb_size
     try:
         larger = build_fabric(

@@ -175,7 +175,7 @@ class Faults(TrainingQuestion[FaultsAnswer], SwitchQuestion[FaultsAnswer]):
     )
     spare_domains: int = optional("Idle HB domains beside the job's.", "whole", default=0, low=0)
     while_down: Literal["go-on", "wait"] = optional(
-        "While more domains are down than stand by.",
+        "While more domains are down than stand by: go on, or wait.",
         "choice",
         choices=("go-on", "wait"),
         default="go-on",

@@ -285,3 +285,18 @@ def test_a_job_that_cannot_go_on_waits() -> None:
     waits = Mean.of(found.time_h[:, 4])
     assert abs(waits.value - 8760 * (1 - exp(-80 / 8760))) <= 2 * waits.half_width
     assert found.slowed_h.max() == 0
+
+
+@pytest.mark.parametrize("idle", [0, 1, 2])
+def test_idle_domains_replace_what_would_stop_the_job(idle: int) -> None:
+    # Two failures a year of 80 h, after which no plan is left: with an idle domain the job waits
+    # only while two are down.
+    server = Cause("server", 1.0, 2, repair_h=80.0, effect=Effect(1, all_gpus=True, slowdown=inf))
+    found = run(table(idle), (server,), years=8000)
+    under = 2 * 80 / 8760
+    level = compound_poisson({1: under})[: idle + 1].sum()
+    waits = Mean.of(found.time_h[:, 4])
+    assert abs(waits.value - 8760 * (1 - level)) <= 2 * waits.half_width
+    if not idle:
+        assert expected_pace((server,), table(idle))[0] == pytest.approx(1 - level)
+    assert domains_under_repair((server,), wait=False)[1] == pytest.approx(under)
