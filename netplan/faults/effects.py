@@ -9,6 +9,7 @@ for 1 to 8 and then in steps of a quarter, between which the larger number count
 the job is taken to lose the share of its domains that is missing.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from math import inf
@@ -166,7 +167,13 @@ def effect_of(impact: Impact, slowness: Slowness) -> Effect:
         # Nothing but idle domains in place of those that are hit lets the job go on.
         return Effect(hit or out, all_gpus=True, slowdown=inf)
     domains, whole = min(hit, out) if hit else out, impact.gpus_out > 1
-    beside = (1 + slower) / slowness(domains, whole) - 1
+    if slowness(domains, whole) > (1 + slower) * (1 + SAME):
+        # Domains of one group or slab that idle as one cost less than as many anywhere.
+        more = bisect_right(
+            range(domains), 1 + slower, lo=1, key=lambda some: slowness(some, whole)
+        )
+        domains = more - 1
+    beside = (1 + slower) / (slowness(domains, whole) if domains else 1.0) - 1
     return Effect(domains, whole, slowdown=beside if beside > SAME else 0.0)
 
 
