@@ -31,7 +31,7 @@ from netplan.errors import InputError
 from netplan.faults.blocks import BlockTree
 from netplan.faults.damage import Damage, network_links, no_damage
 from netplan.faults.groups import domain_of_node
-from netplan.faults.joined import MovedFlows, Rings
+from netplan.faults.joined import MovedFlows, Rings, join, widest
 from netplan.faults.max_flow import Flow, largest_flow
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.matrix import sum_by
@@ -267,6 +267,18 @@ class FlowNetwork(Struct, frozen=True, eq=False, dict=True):
             return self.ending
         at_node = sum_by(reduced.ends.ravel(), np.tile(self.transit, 2), len(reduced.domain))
         return np.append(self.transit, at_node[reduced.turning])
+
+    @cached_property
+    def joined(self) -> Ints:
+        """Number of each node that passes traffic on, equal where no smallest cut parts them."""
+        reduced, domains = self.reduced, self.domains
+        tier, ends = reduced.switched
+        between = (tier[ends] > 0).all(axis=0)
+        moved, known = reduced.moved_flows, None
+        if moved is not None:
+            known = moved.join((self.transit == reduced.intact.transit)[reduced.place])
+        need = widest(ends - domains, reduced.intact.switched_units, len(tier) - domains)
+        return join(ends[:, between] - domains, self.switched_units[between], need, known)
 
     @cached_property
     def egress_bytes_per_s(self) -> Floats:

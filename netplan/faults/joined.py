@@ -117,6 +117,28 @@ def join_by_forests(ends: Ints, units: Floats, need: Floats) -> Ints:
     return np.unique(found, return_inverse=True)[1]
 
 
+def widest(ends: Ints, units: Floats, switches: int) -> Floats:
+    """Most that one domain has to all that hangs together with each switch, shape (switches,).
+
+    Domains have negative numbers.
+
+    Examples
+    --------
+    Domain -1 has 3 to switch 0 and 4 to switch 1, which hang together; -2 has 5 to switch 2.
+
+    >>> ends = np.array([[-1, -1, 0, -2], [0, 1, 1, 2]])
+    >>> widest(ends, np.array([3.0, 4, 9, 5]), 3).tolist()
+    [7.0, 7.0, 5.0]
+    """
+    part = connected_parts(switches, *ends[:, (ends >= 0).all(axis=0)])
+    at_domain = (ends < 0).any(axis=0)
+    low, high = np.sort(ends[:, at_domain], axis=0)
+    pair, place = np.unique(low * switches + part[high], return_inverse=True)
+    widest = np.zeros(switches)
+    np.maximum.at(widest, pair % switches, sum_by(place, units[at_domain], len(pair)))
+    return widest[part]
+
+
 class Rings(Struct, frozen=True, eq=False):
     """Nodes on rings that make a torus, or several equal ones.
 

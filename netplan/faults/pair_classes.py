@@ -28,9 +28,7 @@ from msgspec import Struct
 from netplan.arrays import Floats, Ints
 from netplan.faults.blocks import Alike, BlockTree, alike, codes
 from netplan.faults.flows import FlowNetwork
-from netplan.faults.joined import join
 from netplan.faults.max_flow import largest_units
-from netplan.topologies.graph import connected_parts
 from netplan.traffic.matrix import sum_by
 
 MAX_ENDS = 512
@@ -95,32 +93,14 @@ def _trees(before: FlowNetwork, after: FlowNetwork) -> Iterator[tuple[BlockTree,
     if tier.max(initial=0) > 1:
         yield reduced.blocks, units
     domains = reduced.graph.domains
-    between = np.flatnonzero((tier[ends] > 0).all(axis=0))
-    inner = ends[:, between] - domains
-    moved, label = reduced.moved_flows, None
-    if moved is not None:
-        label = moved.join((after.transit == before.transit)[reduced.place])
-    need = _widest(ends - domains, units[0], len(tier) - domains)
-    label = join(inner, units[1, between], need, label)
+    between = (tier[ends] > 0).all(axis=0)
+    # Most failures are of parts below the switches: what is joined stays joined.
+    label = (before if np.array_equal(*units[:, between]) else after).joined
     ends = np.append(np.arange(domains), domains + label)[ends]
     apart = ends[0] != ends[1]
     joined = np.zeros(domains + int(label.max(initial=-1)) + 1, np.int64)
     np.maximum.at(joined, domains + label, tier[domains:])
     yield BlockTree.of(joined, ends[:, apart]), units[:, apart]
-
-
-def _widest(ends: Ints, units: Floats, switches: int) -> Floats:
-    """Most that one domain has to all that hangs together with each switch, shape (switches,).
-
-    Domains have negative numbers.
-    """
-    part = connected_parts(switches, *ends[:, (ends >= 0).all(axis=0)])
-    at_domain = (ends < 0).any(axis=0)
-    low, high = np.sort(ends[:, at_domain], axis=0)
-    pair, place = np.unique(low * switches + part[high], return_inverse=True)
-    widest = np.zeros(switches)
-    np.maximum.at(widest, pair % switches, sum_by(place, units[at_domain], len(pair)))
-    return widest[part]
 
 
 def form_classes(tree: BlockTree, blocks: Alike) -> PairClasses | None:

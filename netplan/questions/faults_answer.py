@@ -21,7 +21,16 @@ from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.charts import Chart, Json, hover, marks, named_ticks
 from netplan.reports.escape import chart_label
 from netplan.reports.quantities import Cell, quantity
-from netplan.reports.sections import Column, Heading, Notes, Section, Table, column, columns
+from netplan.reports.sections import (
+    Column,
+    Heading,
+    Notes,
+    Section,
+    Table,
+    column,
+    columns,
+    value_at,
+)
 from netplan.units import HOURS_PER_YEAR
 
 CAUSES_SHOWN = 8
@@ -167,7 +176,9 @@ class FaultsAnswer(Answer):
         """What the columns of an impact mean, and why one may be empty."""
         alone = any(row.impact.bandwidth_share is None for row in self.failures)
         missing = any(row.impact.pod_share is None for row in self.failures)
-        said = (*IMPACT_LEGEND, *((PAIRS_MISSING,) if alone else ()))
+        chosen = any(_at_most("impact", row) != NO_MARK for row in self.failures)
+        said = (*IMPACT_LEGEND, *((PAIRS_CHOSEN,) if chosen else ()))
+        said = (*said, *((PAIRS_MISSING,) if alone else ()))
         return (*said, PODS_MISSING) if missing else said
 
     def _heading(self) -> Heading:
@@ -349,8 +360,24 @@ def _delivery(one: Spares) -> str:
 
 
 FABRIC: Column[Any] = column("fabric", "0")
-SHOWN = ("gpus_down", "gpus_cut_off", "bandwidth_share", "pod_share", "slowdown", "way")
-"""What people see of an impact."""
+NO_MARK = ("", "")
+
+
+def _at_most(path: str, row: Failure | tuple[str, ScenarioImpact]) -> tuple[str, str]:
+    """Mark of the worst pair where not all pairs were computed."""
+    impact: Impact = value_at(row, path)
+    return NO_MARK if impact.bandwidth_share == impact.bandwidth_share_low else ("≤ ", "")
+
+
+def _impact_columns(path: str) -> list[Column[Any]]:
+    """What people see of the impact that stands somewhere in a row."""
+    pair = column("bandwidth_share", f"{path}.bandwidth_share", mark=partial(_at_most, path))
+    return [
+        *columns("gpus_down", "gpus_cut_off", of=path),
+        pair,
+        *columns("pod_share", "slowdown", "way", of=path),
+    ]
+
 
 FAILURE: tuple[Column[Failure], ...] = (
     *columns("fabric", "kind", "part", "parts"),
@@ -362,11 +389,11 @@ FAILURE: tuple[Column[Failure], ...] = (
 SINGLE: tuple[Column[Failure], ...] = (
     column("kind", title="failed"),
     column("parts"),
-    *columns(*SHOWN, of="impact"),
+    *_impact_columns("impact"),
 )
 SCENARIO: tuple[Column[tuple[str, ScenarioImpact]], ...] = (
     FABRIC,
-    *columns(*SHOWN, of="1.impact"),
+    *_impact_columns("1.impact"),
 )
 DRAWN: tuple[Column[tuple[str, ScenarioImpact]], ...] = (
     FABRIC,
@@ -499,6 +526,7 @@ LOADS_LEGEND = (
     ),
 )
 
+PAIRS_CHOSEN = "HB pair ≤: the worst of the pairs computed, which are not all."
 PAIRS_MISSING = "HB pair -: no two HB domains are left to send between."
 PODS_MISSING = "pods -: the network has no tier above its leaves, or one HB domain holds all GPUs."
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from importlib import import_module
 from math import exp
 from pathlib import Path
 
@@ -64,6 +65,22 @@ def test_claims_of_section_4_1_as_numbers(large: FaultsAnswer) -> None:
         impact = single(fabric, "host")
         assert (impact.gpus_cut_off, impact.gpus_unreachable) == (1, 0)
         assert impact.bandwidth_share == pytest.approx(255 / 256)
+
+
+def test_a_worst_pair_that_may_not_be_the_worst_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    question = {"gpus": 320, "hb_size": 8, "radix": 16, "years": 1, "fabrics": ("rail-only",)}
+    exact = small(**question)
+    impact = single(exact.fabrics[0], "leaf")
+    assert impact.bandwidth_share == impact.bandwidth_share_low == 7 / 8
+    assert "87.50 %" in exact.text(120)
+    assert "≤" not in exact.text(120)
+    # Without classes, 24 of 780 pairs are chosen.
+    monkeypatch.setattr(import_module("netplan.faults.pair_classes"), "MAX_CLASSES", 0)
+    chosen = small(**question)
+    impact = single(chosen.fabrics[0], "leaf")
+    assert (impact.bandwidth_share, impact.bandwidth_share_low) == (7 / 8, 0)
+    assert "≤ 87.50 %" in chosen.text(120)
+    assert "HB pair ≤: the worst of the pairs computed, which are not all." in chosen.text(120)
 
 
 def test_a_job_inside_one_domain_does_not_notice_its_network() -> None:
