@@ -34,6 +34,8 @@ MAX_COUNT = 10**12
 """Largest whole number of a file: 64 bits hold its products [1]."""
 
 PositiveInt = Annotated[int, Meta(gt=0, le=MAX_COUNT)]
+LayerCount = Annotated[int, Meta(gt=0, le=100_000)]
+"""Layers of a model: plans are counted for every way to cut them into stages [1]."""
 NonNegativeInt = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 PositiveFloat = Annotated[float, Meta(gt=0)]
 NonNegativeFloat = Annotated[float, Meta(ge=0)]

@@ -26,6 +26,7 @@ from netplan.traffic.algorithms import Affine
 from netplan.traffic.hierarchy import Group, Network, group_of
 from netplan.traffic.placement import CONTEXT, EXPERT, TENSOR, Placements
 from netplan.workloads.operations import (
+    NO_WORK,
     CollectiveKind,
     GroupName,
     Operation,
@@ -104,6 +105,8 @@ class LayerGroups(Struct, frozen=True, eq=False):
 
 def _work_time(work: Work, setting: Setting, groups: LayerGroups, slowdown: float = 1.0) -> Timing:
     """Time of one direction of one operation, its FLOPs taking ``slowdown`` times as long."""
+    if work is NO_WORK:
+        return Timing.none(len(groups.index))
     part, training = setting.assumptions.compute, setting.training
     zero = np.zeros(len(groups.index))
     compute_s, memory_s = zero + part.kernel_latency_s, zero
@@ -167,6 +170,7 @@ class LayerTable(Struct, frozen=True, eq=False):
     expert_bytes: Floats  # those of experts [B]
     activation_bytes: Floats  # what the backward pass needs [B]
     boundary_bytes: Floats  # what goes to the next stage [B]
+    stored_bytes: Floats  # weights without gradients or optimizer [B]
     first: End  # embedding
     last: End  # head
 
@@ -189,6 +193,7 @@ def layer_table(setting: Setting, sharding: Sharding, groups: LayerGroups) -> La
         expert_bytes=program.weight_bytes(experts=True),
         activation_bytes=total_bytes([one.activation_bytes for one in layer.operations], count),
         boundary_bytes=total_bytes([layer.boundary_bytes], count),
+        stored_bytes=total_bytes([one.stored_bytes for one in layer.operations], count),
         first=_end(program.first, setting, groups),
         last=_end(program.last, setting, groups),
     )
@@ -216,7 +221,7 @@ def mapped_times(
     mapping: "LayerMapping", setting: Setting, sharding: Sharding, groups: LayerGroups
 ) -> tuple[Timing, Timing]:
     """Forward and backward time of a layer whose kernels are mapped onto the chip."""
-    model, none = setting.training.model, np.zeros(len(groups.index))
+    model, none = setting.transformer, np.zeros(len(groups.index))
     sums_up = tensor_all_reduce(groups)
     ahead, back = mapping.times(model, setting.variant.recompute, sharding, sums_up)
     return (

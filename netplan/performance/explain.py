@@ -235,7 +235,7 @@ def plan_mapping(setting: Setting, levels: Sequence[Level], plan: Plan) -> "tupl
         raise InputError("the search did not map layers: give it options with a mapping")
     sharding, groups = _sharding_of(setting, levels, plan)
     return setting.options.mapping.mapping(
-        setting.training.model,
+        setting.transformer,
         setting.variant.recompute,
         sharding,
         tensor_all_reduce(groups),
@@ -267,7 +267,7 @@ def _operation_terms(setting: Setting, levels: tuple[Level, ...], plan: Plan) ->
     if setting.options.mapping is not None:
         layer = [("layer", layer_times(setting, sharding, program, groups))]
     # The stages run side by side: only the slowest counts; a single one has both ends.
-    held = stage_layers(setting.training.model.layers, plan.pipeline).tolist()
+    held = stage_layers(program.repetition.layers, plan.pipeline).tolist()
     stages: list[tuple[int, _Timed]] = [(held[-1], last), (held[0], first)]
     stages += [(layers, []) for layers in held[1:-1]]
     if plan.pipeline == 1:

@@ -331,7 +331,7 @@ class Placed(Struct, frozen=True, eq=False):
         terms = IterationTerms.of(search.setting, search.unblocked, plans, self.table)
         # Other numbers of replicas may have faster collectives: those bound nothing.
         bound_s = terms.seconds(each, cells.row, each) - terms.data_s(each, cells.row, each)
-        layers = real(-(-search.setting.training.model.layers // plans.totals[PIPELINE]))
+        layers = real(-(-search.setting.transformer.layers // plans.totals[PIPELINE]))
         return bound_s, layers * terms.layer_s[cells.row]
 
     def _with_more(

@@ -256,7 +256,8 @@ class IterationTerms(Struct, frozen=True, eq=False):
             "pipeline_comm": float(transfers[0]),
             "bubble": float(bubble[0]),
         }
-        if self.setting.variant.sparse:
+        spread = self.setting.spread_model
+        if self.setting.variant.sparse or (spread and spread.spread == "expert"):
             parts["expert_comm"] = of_layers(both.expert_s, ends.expert_s)
         return parts
 

@@ -84,7 +84,7 @@ def linpack_steps(
     16,384 unknowns on a ring of 8 at 25 GB/s, bound by its broadcasts: 39.93 ms.
 
     >>> from netplan.workloads.accelerators import ACCELERATORS
-    >>> from netplan.workloads.families import WORKLOADS
+    >>> from netplan.workloads.models import WORKLOADS
     >>> grid = Dimension("ring", 1, 25e9), Dimension("ring", 8, 25e9)
     >>> found = linpack_steps(WORKLOADS.load("hpl-16k"), ACCELERATORS.load("a100-80gb"), grid)
     >>> round(1e3 * float(found.time_s.sum()), 5)

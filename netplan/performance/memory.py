@@ -1,7 +1,7 @@
 """Memory of the fullest GPU, for all schedules at once.
 
 =============  ===============================================================================
-weights        2 bytes a parameter
+weights        2 bytes a parameter; tables of embeddings too, which nothing else stands beside
 gradients      ``gradient_bytes`` a parameter
 optimizer      ``optimizer_bytes`` a parameter (Adam with a 32-bit copy: 12)
 activations    of the layers of the fullest stage, for every microbatch in flight
@@ -157,7 +157,7 @@ def _stage_memory(
         buffers = buffers + stored
         stored = table.boundary_bytes[row]
     return Memory(
-        weights=sharded if zero == 3 else whole,  # noqa: PLR2004
+        weights=(sharded if zero == 3 else whole) + table.stored_bytes[row],  # noqa: PLR2004
         gradients=gradient * (sharded if zero >= 2 else whole),  # noqa: PLR2004
         optimizer=optimizer * (sharded if zero >= 1 else whole),
         activations=stored * held.layers * held.in_flight + held.end_activations,

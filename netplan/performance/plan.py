@@ -149,6 +149,11 @@ class PlanTime(Struct, frozen=True):
     strategy: Strategy = "1d"
     memory_parts_bytes: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def shares(self) -> dict[str, float]:
+        """What of the iteration each part takes [1]."""
+        return {name: part / self.iteration_time_s for name, part in self.breakdown_s.items()}
+
     def in_short(self) -> dict[str, Any]:
         """What every answer about a plan says in JSON: time, GPUs and the plan itself."""
         return {
@@ -209,6 +214,12 @@ class SearchResult(Struct, frozen=True):
     def time_s(self) -> float:
         """Iteration time of the fastest plan [s]."""
         return self.best.iteration_time_s
+
+    @property
+    def exchange(self) -> str | None:
+        """The part of an iteration in which all GPUs send to all; None of a transformer."""
+        spread = self.settings[0].spread_model if self.settings else None
+        return f"{spread.spread}_comm" if spread else None
 
     def setting_of(self, timed: PlanTime) -> Setting:
         """The setting under which a plan was found."""

@@ -142,8 +142,7 @@ def time_designs(
     found, searches
         What was found on the levels that were searched, and what that took.
     """
-    dense = not search.options.variant.sparse
-    prune = prune and dense and search.strategy == PROVEN
+    prune = prune and search.dense and search.strategy == PROVEN
     ordered = sorted(designs, key=lambda design: design[0])
     bounds = _Bounds.of(search, [levels for _, levels in ordered])
     found: dict[Levels, Found] = {}

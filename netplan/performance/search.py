@@ -43,7 +43,7 @@ from netplan.records import replace
 from netplan.traffic.hierarchy import Network
 from netplan.traffic.placement import DATA, PIPELINE, TENSOR, divisors
 from netplan.units import si
-from netplan.workloads.closed_forms import iteration_flops
+from netplan.workloads.models import Model
 from netplan.workloads.operations import Mode, Strategy
 
 __all__ = ["Plan", "PlanTime", "SearchResult", "evaluate_plan", "search_largest", "search_plans"]
@@ -130,9 +130,10 @@ def search_largest(
     try:
         return search(levels)
     except NoPlanError:
-        if levels[-1].kind == "ring":
+        settings = _settings(training, strategy, mode, options)
+        if levels[-1].kind == "ring" or settings[0].spread_model is not None:
             raise
-    return search(_largest_part(_settings(training, strategy, mode, options), tuple(levels)))
+    return search(_largest_part(settings, tuple(levels)))
 
 
 class PlanSearch(Struct, frozen=True):
@@ -153,6 +154,11 @@ class PlanSearch(Struct, frozen=True):
     def free(self) -> bool:
         """Whether batch, layers and GPUs need not divide."""
         return Setting(self.training, mode=self.mode).free
+
+    @property
+    def dense(self) -> bool:
+        """Whether no message goes from all to all: a transformer without experts."""
+        return isinstance(self.training.model, Model) and not self.options.variant.sparse
 
     def on(self, levels: tuple[Level, ...]) -> SearchResult | str | None:
         """Best plan on a fabric's levels, or why there is none; None without levels.
@@ -207,6 +213,8 @@ class _Found(Struct, frozen=True):
 
 def _search_one(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found:
     """Best plans of one strategy."""
+    if setting.spread_model is not None:
+        return _search_spread(setting, levels, top)
     if setting.free:
         return _search_free(setting, levels, top)
     space = enumerate_plans(setting, [level.size for level in levels])
@@ -227,6 +235,20 @@ def _search_free(setting: Setting, levels: tuple[Level, ...], top: int) -> _Foun
     evaluation = Evaluation.of(setting, levels, listed_plans(found.plans))
     plans = tuple(evaluation.plan_time(at, at) for at in range(len(found.plans)))
     return _Found(plans, found.cuts, found.feasible, found.least_bytes)
+
+
+def _search_spread(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found:
+    """Best plans of a model that lies on all GPUs alike, of which there are few."""
+    from netplan.performance.spread_space import spread_plans  # noqa: PLC0415 - seldom used
+
+    listed = spread_plans(setting, levels)
+    if not listed:
+        return _Found((), 0, 0, inf)
+    evaluation = Evaluation.of(setting, levels, listed_plans(listed))
+    held = evaluation.memory.total
+    fitting = np.flatnonzero(held <= setting.training.memory_bytes).tolist()
+    plans = sorted((evaluation.plan_time(at, at) for at in fitting), key=_seconds_of)
+    return _Found(tuple(plans[:top]), len(listed), len(fitting), float(held.min()))
 
 
 def _seconds_of(plan: PlanTime) -> float:
@@ -264,10 +286,12 @@ def _products(setting: Setting, gpus: int) -> Ints:
 
 def _no_room(training: Training, least_bytes: float) -> str:
     miss = least_bytes - training.memory_bytes
+    whole = isinstance(training.model, Model)
+    room = ", full recomputation or a higher ZeRO stage" if whole else " or a larger memory"
     return (
         f"{training.model.name} fits on no plan: the nearest needs {si(least_bytes, 'B')} a GPU,"
-        f" {si(miss, 'B')} more than the {si(training.memory_bytes, 'B')} there are: use more GPUs,"
-        " full recomputation or a higher ZeRO stage"
+        f" {si(miss, 'B')} more than the {si(training.memory_bytes, 'B')} there are: use more GPUs"
+        f"{room}"
     )
 
 
@@ -275,7 +299,6 @@ def _no_plan(settings: Sequence[Setting], levels: Sequence[Level]) -> str:
     """Why no plan uses all GPUs: what their degrees must divide."""
     gpus = prod(level.size for level in levels)
     training = settings[0].training
-    limits, _ = degree_limits(settings[0], gpus)
     fixed = settings[0].options.fixed.given
     if fixed:
         given = ", ".join(f"{name} {value:,}" for name, value in fixed.items())
@@ -285,6 +308,7 @@ def _no_plan(settings: Sequence[Setting], levels: Sequence[Level]) -> str:
             f"no plan of {training.model.name} on {gpus:,} GPUs has a sequence for each: the batch"
             f" of {training.batch:,} must be no less than the expert degree: change one"
         )
+    limits, _ = degree_limits(settings[0], gpus)
     return (
         f"no plan of {training.model.name} uses {gpus:,} GPUs: their number must be a product of"
         f" tensor, data and pipeline degrees that divide {limits[TENSOR]:,},"
@@ -338,8 +362,7 @@ class Evaluation(Struct, frozen=True, eq=False):
         parts = self.terms.parts(place, row, schedule)
         seconds = sum(parts.values())
         plan = self._plan(place, row, schedule)
-        training = self.setting.training
-        work = iteration_flops(training.model, training.batch, self.setting.variant)
+        training, work = self.setting.training, self.setting.flops
         peak = plan.placement.cluster * training.flops_per_s * seconds
         return PlanTime(
             plan=plan,

@@ -13,12 +13,14 @@ from netplan.performance.iteration_model import IterationModel
 from netplan.records import asdict
 from netplan.traffic.placement import Degrees, divisors
 from netplan.workloads.accelerators import Accelerator
+from netplan.workloads.closed_forms import IterationFlops, iteration_flops
 from netplan.workloads.models import Model
 from netplan.workloads.operations import PLAIN, Mode, Sharding, Strategy, Variant
 from netplan.workloads.program import Program, TrainingMethod, Zero, dealt, training_program
 
 if TYPE_CHECKING:
     from netplan.performance.layer_mapping import LayerMapping
+    from netplan.workloads.families import SpreadModel
 
 AnyStrategy = Literal["1d", "2d", "summa", "all"]
 LARGEST_BATCH = 10**9
@@ -31,9 +33,9 @@ class Training(Struct, frozen=True):
     Parameters
     ----------
     model
-        The transformer.
+        The transformer, or a model that lies on all GPUs alike.
     batch
-        Global batch, B [sequences].
+        Global batch, B [sequences, or what else the model takes].
     flops_per_s
         Peak of the matrix units of one GPU, F [FLOP/s].
     memory_bytes
@@ -52,7 +54,7 @@ class Training(Struct, frozen=True):
         missing.
     """
 
-    model: Model
+    model: "Model | SpreadModel"
     batch: int
     flops_per_s: float
     memory_bytes: float
@@ -68,6 +70,11 @@ class Training(Struct, frozen=True):
             raise InputError(
                 f"the global batch is at most {LARGEST_BATCH:,} sequences, got {self.batch:,}"
             )
+        if not isinstance(self.model, Model) and self.assumptions.compute.operations == "counted":
+            raise InputError(
+                f"iteration model {self.assumptions.name} counts the products of transformers, and"
+                f" {self.model.name} is none: take --iteration-model 4d"
+            )
         detailed = self.assumptions.compute.operations == "detailed"
         if detailed and not (self.vector_flops_per_s and self.memory_bytes_per_s):
             raise InputError(
@@ -79,15 +86,16 @@ class Training(Struct, frozen=True):
     def on(
         cls,
         accelerator: Accelerator,
-        model: Model,
+        model: "Model | SpreadModel",
         assumptions: IterationModel,
         *,
         batch: int | None = None,
+        gpus: int = 1,
     ) -> "Training":
-        """Training on an accelerator of the catalog; the batch is the model's own if absent."""
+        """Training on an accelerator; the batch is the model's own, on so many GPUs, if absent."""
         return cls(
             model=model,
-            batch=model.batch if batch is None else batch,
+            batch=model.batch_on(gpus) if batch is None else batch,
             flops_per_s=accelerator.tensor_flops_per_s,
             memory_bytes=accelerator.memory_bytes,
             assumptions=assumptions,
@@ -186,6 +194,34 @@ class Setting(Struct, frozen=True):
     options: Options = DEFAULT_OPTIONS
 
     @property
+    def transformer(self) -> Model:
+        """The model, where plans of transformers are meant.
+
+        Raises
+        ------
+        InputError
+            If it is another one.
+        """
+        if not isinstance(self.training.model, Model):
+            raise InputError(f"{self.training.model.name} is no transformer")
+        return self.training.model
+
+    @property
+    def spread_model(self) -> "SpreadModel | None":
+        """The model, where it lies on all GPUs alike; None for a transformer."""
+        model = self.training.model
+        return None if isinstance(model, Model) else model
+
+    @property
+    def flops(self) -> IterationFlops:
+        """FLOPs of one iteration, the numerators of MFU and HFU."""
+        training = self.training
+        if isinstance(training.model, Model):
+            return iteration_flops(training.model, training.batch, self.variant)
+        work = training.model.flops(training.batch)
+        return IterationFlops(work, work)
+
+    @property
     def assumptions(self) -> IterationModel:
         """The iteration model."""
         return self.training.assumptions
@@ -203,6 +239,10 @@ class Setting(Struct, frozen=True):
 
     def program(self, sharding: Sharding) -> Program:
         """What one iteration runs, for many shardings at once."""
+        if self.spread_model is not None:
+            from netplan.workloads.spread import spread_program  # noqa: PLC0415 - seldom used
+
+            return spread_program(self.spread_model, sharding, self.zero_stage)
         method = TrainingMethod(
             strategy=self.strategy,
             counting=self.assumptions.compute.operations,
@@ -210,7 +250,7 @@ class Setting(Struct, frozen=True):
             variant=self.variant,
             zero_stage=self.zero_stage,
         )
-        return training_program(self.training.model, sharding, method)
+        return training_program(self.transformer, sharding, method)
 
     @property
     def free(self) -> bool:

@@ -125,7 +125,7 @@ def degree_limits(setting: Setting, gpus: int) -> tuple[list[int], list[int]]:
 
     In the free space pipeline and data parallel degrees need not divide anything.
     """
-    model, rules = setting.training.model, setting.assumptions.space
+    model, rules = setting.transformer, setting.assumptions.space
     cut = model.heads if rules.tensor == "heads" else model.sequence_length
     tensor = gcd(cut, model.hidden_size)
     block = rules.smallest_block
@@ -150,7 +150,7 @@ def degree_limits(setting: Setting, gpus: int) -> tuple[list[int], list[int]]:
 
 def placements_of(setting: Setting, sizes: Sequence[int]) -> Placements:
     """Placements that the rules allow on levels of these sizes."""
-    model, options = setting.training.model, setting.options
+    model, options = setting.transformer, setting.options
     found = all_placements(sizes, *degree_limits(setting, prod(sizes)))
     totals = found.totals
     keep = setting.training.batch % (totals[EXPERT] * totals[DATA]) == 0
@@ -224,7 +224,7 @@ def sharding_blocks(
     setting: Setting, totals: Ints, sizes_at: Ints, sizes_of: Ints
 ) -> ShardingBlocks:
     """Every microbatch that some data degree leaves room for, with every number of panels."""
-    batch, length = setting.training.batch, setting.training.model.sequence_length
+    batch, length = setting.training.batch, setting.transformer.sequence_length
     microbatches, panels, counts = [], [], []
     replicas = totals[DATA] * totals[EXPERT]
     for number, at in enumerate(sizes_at):
@@ -252,7 +252,7 @@ def _panels(setting: Setting, tensor: int, context: int) -> Ints:
     """Numbers of SUMMA panels: the longer side of the grid, doubled while panels stay wide."""
     if setting.strategy != "summa":
         return np.ones(1, dtype=np.int64)
-    width, smallest = setting.training.model.hidden_size, setting.assumptions.space.smallest_panel
+    width, smallest = setting.transformer.hidden_size, setting.assumptions.space.smallest_panel
     fewest = max(tensor, context)
     if width / fewest < smallest:
         return np.array([fewest], dtype=np.int64)
@@ -280,7 +280,7 @@ def _schedules(setting: Setting, totals: Ints, blocks: ShardingBlocks, sizes_of:
 
 def _interleaved(setting: Setting, totals: Ints, plain: Schedules) -> Schedules:
     """Every schedule with every number of interleaved stages that divides its layers."""
-    layers = setting.training.model.layers // totals[PIPELINE]
+    layers = setting.transformer.layers // totals[PIPELINE]
     interleave, owner = all_divisors(layers[plain.totals])
     found = replace(plain.take(owner), interleave=interleave)
     if setting.interleave == "any":

@@ -26,8 +26,7 @@ from netplan.questions.map_answer import Mapped
 from netplan.records import replace
 from netplan.traffic.published_topology import Dimension, exchange_s
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.families import WORKLOADS
-from netplan.workloads.models import MODELS
+from netplan.workloads.models import MODELS, WORKLOADS
 from netplan.workloads.recommendation_graph import recommendation_graph
 from netplan.workloads.technologies import LINKS, MEMORIES
 from netplan.workloads.transformer_graph import layer_graph

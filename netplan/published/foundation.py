@@ -149,7 +149,7 @@ def _figure_5() -> Iterator[Measured]:
     for accelerator, domain in (("a100-80gb", 4), ("h200", 8), ("b200", 8), ("b200", 64)):
         training = _training(accelerator=accelerator)
         timed = _best(training, CLUSTER, domain, accelerator=accelerator)
-        tokens = training.batch * training.model.sequence_length
+        tokens = training.batch * MODELS.load("gpt-1t").sequence_length
         days[accelerator, domain] = TOKENS / tokens * timed.iteration_time_s / DAY_S
     yield "A100, domain of 4: days", days["a100-80gb", 4]
     yield "B200, domain of 8: days", days["b200", 8]

@@ -217,8 +217,9 @@ class Comparison(Answer):
         yield Table("fabrics", list(self._network()), self.rows, legend=legend)
         if self.inputs["timing"]:
             interleaved = any(row.best.plan.interleave > 1 for row in self.rows if row.best)
-            timed = [NAME, *plan_columns(interleaved=interleaved), *TRAINING]
-            yield Table("fabrics", timed, self.rows)
+            exchange = next((row.timed.exchange for row in self.rows if row.timed), None)
+            shown = plan_columns(interleaved=interleaved, exchange=exchange)
+            yield Table("fabrics", [NAME, *shown, *TRAINING], self.rows)
         yield Table("fabrics", NOTES, self.rows, only="programs")
         verdict = self.verdict
         if verdict:
@@ -339,13 +340,24 @@ PARTS = ("compute", "tensor_comm", "pipeline_comm", "data_comm", "bubble")
 DEGREES = ("tensor", "context", "expert", "pipeline", "data")
 
 
-def plan_columns(row: str = "", *, interleaved: bool = True) -> list[Column[Any]]:
-    """Time, memory and best plan of the timed fabric that stands at a path of each row."""
-    return [
+def plan_columns(
+    row: str = "", *, interleaved: bool = True, exchange: str | None = None
+) -> list[Column[Any]]:
+    """Time, memory and best plan of the timed fabric that stands at a path of each row.
+
+    A plan that is the same on all GPUs shows the part of its time in which they ``exchange``.
+    """
+    found: list[Column[Any]] = [
         column("iteration_time_s", f"{row}best.iteration_time_s"),
         column("mfu", f"{row}mfu"),
         column("gpus_used", f"{row}best.plan.gpus", title="GPUs"),
         column("memory_bytes", f"{row}best.memory_bytes"),
+    ]
+    if exchange:
+        sent: Column[Any] = column("exchange_s", f"{row}best.breakdown_s.{exchange}")
+        return [*found, sent, column("exchange_share", f"{row}best.shares.{exchange}")]
+    return [
+        *found,
         column("degrees", f"{row}best.plan.shape", data=False),
         column("schedule", f"{row}best.plan.schedule", data=False),
         column(
@@ -417,7 +429,7 @@ class Compare(
         """Size, price and time every fabric."""
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.accelerator)
-        search = self.search(self.training(reader, on))
+        search = self.search(self.training(reader, on, self.gpus))
         books = replace(
             read_books(reader, self.prices, self.power, self.cabling),
             switch=reader.named(SWITCHES, self.switch),

@@ -55,7 +55,6 @@ from netplan.faults.recoveries import idle_price, recoveries
 from netplan.faults.rerouting import training_loads
 from netplan.faults.scenario import read_scenario
 from netplan.performance.search import PlanSearch
-from netplan.performance.setting import Training
 from netplan.questions.cost import Cost
 from netplan.questions.faults_answer import BesideRecord, FabricFaults, FaultsAnswer, ScenarioImpact
 from netplan.questions.inputs import CatalogReader, require_least
@@ -221,8 +220,7 @@ class Faults(TrainingQuestion[FaultsAnswer], SwitchQuestion[FaultsAnswer]):
         """Read the files, size the cluster, and set up the search for plans."""
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.accelerator)
-        trained, assumptions = self.trained(reader)
-        training = Training.on(on, trained, assumptions, batch=self.batch) if self.timing else None
+        training = self.training(reader, on, self.gpus)
         power, cabling = (
             str(default_of("cost", name, self.catalog)) for name in ("power", "cabling")
         )
@@ -234,7 +232,7 @@ class Faults(TrainingQuestion[FaultsAnswer], SwitchQuestion[FaultsAnswer]):
         return Shared(
             specs=specs,
             sizing=sizing,
-            search=self.search(training) if training else None,
+            search=self.search(training) if self.timing else None,
             hall=reader.named(FLOOR_PLANS, self.floor_plan),
             options=self._forecast(),
             book=reader.load(FAILURE_BOOKS, self.failures),

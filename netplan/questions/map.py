@@ -41,16 +41,15 @@ from netplan.traffic.published_topology import Dimension, collective_s
 from netplan.units import si
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator, Execution
 from netplan.workloads.families import (
-    WORKLOADS,
-    AnyModel,
     FourierModel,
     LinpackModel,
+    OtherModel,
     RecommendationModel,
 )
 from netplan.workloads.fourier_graph import fourier_graph
 from netplan.workloads.graph_model import GraphModel
 from netplan.workloads.kernel_graph import Direction, Kernel, KernelGraph
-from netplan.workloads.models import Model
+from netplan.workloads.models import WORKLOADS, Model
 from netplan.workloads.operations import ELEMENT_BYTES, Mode
 from netplan.workloads.recommendation_graph import recommendation_graph
 from netplan.workloads.technologies import LINKS, MEMORIES, refitted
@@ -221,7 +220,7 @@ class Case(Struct, frozen=True):
             )
         return self.asked.gpus
 
-    def laid_out(self, model: AnyModel) -> "Case":
+    def laid_out(self, model: Model | OtherModel) -> "Case":
         """The case on the fastest layout of a transformer, where dimensions are free."""
         asked = self.asked
         if asked.dimensions is None or not isinstance(model, Model):
@@ -279,7 +278,7 @@ class Case(Struct, frozen=True):
         rate, power_w = chip.memory_bytes_per_s, chip.power_w
         return Rates(chip.tiles or 0, chip.sram_bytes, rate, peak, link, power_w)
 
-    def mapped(self, model: AnyModel) -> Mapped:
+    def mapped(self, model: Model | OtherModel) -> Mapped:
         """What the answer says, by family."""
         match model:
             case Model() | GraphModel():
@@ -431,7 +430,7 @@ class Case(Struct, frozen=True):
         return Mapped(totals, rows, (), notes)
 
 
-def _usual_tensor(model: AnyModel) -> int:
+def _usual_tensor(model: Model | OtherModel) -> int:
     """Chips that share a layer where none are asked for [1]."""
     if isinstance(model, GraphModel):
         return model.chips
@@ -451,7 +450,7 @@ FOR_FAMILIES: dict[str, tuple[str, ...]] = {
 """Inputs that mean something for some families only; studies give all of them one batch."""
 
 
-def check_inputs(asked: Map, model: AnyModel) -> None:
+def check_inputs(asked: Map, model: Model | OtherModel) -> None:
     """Refuse inputs that mean nothing for a model's family."""
     for one in dataclasses.fields(asked):
         families = FOR_FAMILIES.get(one.name)

@@ -136,7 +136,7 @@ class Optimize(TrainingQuestion[Optimization], GpusQuestion[Optimization]):
         )
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.accelerator)
-        training = self.training(reader, on)
+        training = self.training(reader, on, self.gpus)
         books = read_books(reader, self.prices, self.power, self.cabling)
         specs, apart = _specs(reader, on, self.fabrics, self.hb_sizes)
         axes = Axes(

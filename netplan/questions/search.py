@@ -85,11 +85,12 @@ class SearchAnswer(Answer):
         best = self.found.best
         yield self._heading()
         yield Table("plans", list(self._columns()), list(enumerate(self.found.plans, start=1)))
+        names = PARTS if self.found.exchange is None else PARTS | {self.found.exchange: "exchange"}
         yield Bars(
             "time",
             f"Time of plan 1: {si(best.iteration_time_s, 's', 4)}",
             quantity("seconds"),
-            tuple((PARTS[key], value) for key, value in best.breakdown_s.items()),
+            tuple((names[key], value) for key, value in best.breakdown_s.items()),
             best.iteration_time_s,
         )
         used, room = best.memory_bytes, self.memory_bytes
@@ -107,10 +108,12 @@ class SearchAnswer(Answer):
     def _heading(self) -> Heading:
         inputs, found = self.inputs, self.found
         plans, done = "plans", "all were evaluated"
-        if found.settings[0].free:
+        if found.settings[0].free and found.exchange is None:
             plans, done = "plans in any placement", "timed or ruled out"
         where = f"HB domains of {inputs['hb_size']:,}, fabric {inputs['fabric']}"
-        how = f"strategy {inputs['strategy']}, iteration model {inputs['iteration_model']}"
+        how = f"iteration model {inputs['iteration_model']}"
+        if found.exchange is None:
+            how = f"strategy {inputs['strategy']}, {how}"
         space = (
             f"{found.enumerated:,} {plans}, {found.feasible:,} fit the memory; {done}"
             f" ({si(found.seconds, 's', 2)})."
@@ -132,9 +135,13 @@ class SearchAnswer(Answer):
         yield column("mfu", "1.mfu")
         yield column("gpus_used", "1.plan.gpus", title="GPUs")
         yield column("memory_bytes", "1.memory_bytes")
-        yield column("degrees", "1.plan.shape", data=False)
-        yield column("inside_hb", "1.plan.shape_inside", data=False)
-        yield column("schedule", "1.plan.schedule", data=False)
+        if exchange := self.found.exchange:
+            yield column("exchange_s", f"1.breakdown_s.{exchange}", form="si", digits=4)
+            yield column("exchange_share", f"1.shares.{exchange}")
+        else:
+            yield column("degrees", "1.plan.shape", data=False)
+            yield column("inside_hb", "1.plan.shape_inside", data=False)
+            yield column("schedule", "1.plan.schedule", data=False)
         yield from columns(*DIMENSIONS, "microbatch", "microbatches", of="1.plan", shown="never")
         yield column("panels", "1.plan.panels", shown="always" if panels else "never")
         yield column("interleave", "1.plan.interleave", shown="always" if stages else "never")

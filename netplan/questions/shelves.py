@@ -27,7 +27,7 @@ from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.families import WORKLOADS
+from netplan.workloads.models import WORKLOADS
 from netplan.workloads.technologies import LINKS, MEMORIES
 
 ORDER: tuple[Shelf[Any], ...] = (

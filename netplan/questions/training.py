@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
 from netplan.errors import InputError
 from netplan.levels import Level, gpu_count
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
-from netplan.performance.plan import PlanTime, SearchResult
+from netplan.performance.plan import Plan, PlanTime, SearchResult
 from netplan.performance.plan_traffic import plan_traffic
 from netplan.performance.search import PlanSearch, evaluate_plan
 from netplan.performance.setting import (
@@ -24,7 +24,15 @@ from netplan.performance.setting import (
     fixed_values,
 )
 from netplan.questions.inputs import CatalogReader
-from netplan.questions.question import AnswerT_co, ClusterQuestion, Question, optional, shared
+from netplan.questions.question import (
+    AnswerT_co,
+    ClusterQuestion,
+    Question,
+    default_of,
+    optional,
+    options_of,
+    shared,
+)
 from netplan.records import replace
 from netplan.reports.sections import Heading
 from netplan.topologies.build import build_fabric
@@ -36,10 +44,18 @@ from netplan.traffic.placement import Placement
 from netplan.traffic.training import collectives_of
 from netplan.units import si
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
-from netplan.workloads.models import MODELS, Model
+from netplan.workloads.models import WORKLOADS, Model
 from netplan.workloads.operations import Mode, Recompute, Variant
 from netplan.workloads.program import CollectiveUse, stage_layers
 
+if TYPE_CHECKING:
+    from netplan.workloads.families import OtherModel, SpreadModel
+
+OF_TRANSFORMERS = (
+    *("batch", "strategy", "mode", "recompute", "experts", "top_k", "expert_degree", "zero_stage"),
+    *("embedding", "lm_head", "interleave", "execution"),
+)
+"""Inputs that say how a transformer is trained; other models take few of them."""
 DIVISIBILITY = "iteration-model.space.divisibility"
 """Override that decides over the space of plans, whatever else is asked."""
 LEAST_SCATTERING = 0.05
@@ -50,7 +66,7 @@ LEAST_SCATTERING = 0.05
 class TrainingQuestion(Question[AnswerT_co]):
     """Inputs of all questions about a training run."""
 
-    model: str = shared("What is trained.")
+    model: str = shared("What is trained or computed: a model of any family.")
     batch: int | None = optional(
         "Global batch.",
         "whole",
@@ -96,19 +112,22 @@ class TrainingQuestion(Question[AnswerT_co]):
             fixed=fixed or Fixed(),
         )
 
-    def training(self, reader: CatalogReader, on: Accelerator) -> Training:
-        """What is trained on such GPUs."""
-        return Training.on(on, *self.trained(reader), batch=self.batch)
+    def training(self, reader: CatalogReader, on: Accelerator, gpus: int) -> Training:
+        """What is trained on so many such GPUs."""
+        return Training.on(on, *self.trained(reader), batch=self.batch, gpus=gpus)
 
-    def trained(self, reader: CatalogReader) -> tuple[Model, IterationModel]:
+    def trained(self, reader: CatalogReader) -> "tuple[Model | SpreadModel, IterationModel]":
         """Files of the model and of the iteration model, whose plans divide only if asked to.
 
         Raises
         ------
         InputError
-            If the mode repeats slips that the iteration model does not have.
+            If the mode repeats slips that the iteration model does not have, or an input means
+            nothing for the model.
         """
-        model = reader.load(MODELS, self.model)
+        model = reader.load(WORKLOADS, self.model)
+        if not isinstance(model, Model):
+            self._check_inputs_of(self._spread(model))
         assumptions = reader.load(ITERATION_MODELS, self.iteration_model)
         if self.mode == "published-code" and assumptions.compute.operations == "counted":
             raise InputError(
@@ -119,6 +138,31 @@ class TrainingQuestion(Question[AnswerT_co]):
             space = replace(assumptions.space, divisibility="free")
             assumptions = replace(assumptions, space=space)
         return model, assumptions
+
+    def _spread(self, model: "OtherModel") -> "SpreadModel":
+        """A model that lies on all GPUs alike; refuses one that does not."""
+        from netplan.workloads.families import SpreadModel
+
+        if not isinstance(model, SpreadModel):
+            raise InputError(
+                f"{model.name} is of family {model.family}, which netplan map takes and netplan"
+                f" {self.command} does not: take another model"
+            )
+        return model
+
+    def _check_inputs_of(self, model: "SpreadModel") -> None:
+        """Refuse inputs that mean nothing for a model that is no transformer."""
+        for one, option in options_of(type(self)):
+            if one.name not in OF_TRANSFORMERS or one.name in model.takes:
+                continue
+            given, shared_ = getattr(self, one.name), option.shared
+            usual = default_of(self.command, one.name, self.catalog) if shared_ else one.default
+            if given != usual:
+                flag = option.flag or "--" + one.name.replace("_", "-")
+                raise InputError(
+                    f"{flag} {given} means nothing for {model.name}, of family {model.family}:"
+                    " leave it out"
+                )
 
     def search(self, training: Training) -> PlanSearch:
         """The search for the best plan of a training run."""
@@ -161,6 +205,16 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
         variant = replace(whole.variant, embedding=self.embedding, lm_head=self.lm_head)
         return replace(whole, variant=variant, interleave=self.interleave)
 
+    def _check_inputs_of(self, model: "SpreadModel") -> None:
+        """Refuse also degrees that such a model does not have."""
+        super()._check_inputs_of(model)
+        for name, value in (self.fixed or {}).items():
+            if name != model.spread:
+                raise InputError(
+                    f"--fix {name}={value}: {model.name} lies on all GPUs alike, so that"
+                    f" {model.spread} is all there is to fix: leave it out"
+                )
+
     def case(self) -> "TrainingCase":
         """Read the files, and build the fabric.
 
@@ -171,7 +225,7 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
         """
         reader = CatalogReader(self.catalog, self.overrides)
         on, spec = reader.load(ACCELERATORS, self.accelerator), reader.load(FABRICS, self.fabric)
-        training = self.training(reader, on)
+        training = self.training(reader, on, self.gpus)
         sizing = self.sized(on)
         fabric = build_fabric(spec, sizing)
         domain = fabric.sizing.hb_size
@@ -215,7 +269,31 @@ def plan_notes(found: SearchResult, gpus: int) -> Iterator[str]:
         exact = not setting.free and gpu_count(found.levels) < gpus
         why = "no plan divides all" if exact else f"{gpus - used:,} are idle"
         yield f"The best plan uses {used:,} of {gpus:,} GPUs; {why}."
-    layers = setting.training.model.layers
+    yield from _pipeline_notes(setting, plan) if found.exchange is None else _spread_notes(found)
+    yield from scattering_note(setting, found.levels, found.best)
+
+
+def _spread_notes(found: SearchResult) -> Iterator[str]:
+    """What lies on each GPU of those at work, and what all of them would take together."""
+    setting, plan = found.setting_of(found.best), found.best.plan
+    if setting.spread_model is None:
+        return
+    yield setting.spread_model.laid_out(plan.gpus, setting.training.batch)
+    if plan.gpus < plan.placement.cluster:
+        from netplan.performance.spread_space import spread_plans
+
+        opened = replace(setting, options=replace(setting.options, fixed=Fixed()))
+        largest = spread_plans(opened, found.levels)[-1]
+        whole = evaluate_plan(setting.training, found.levels, largest)
+        yield (
+            f"On all {largest.gpus:,} an iteration would take"
+            f" {si(whole.iteration_time_s, 's', 4)}: what crosses slower links counts."
+        )
+
+
+def _pipeline_notes(setting: Setting, plan: Plan) -> Iterator[str]:
+    """What is uneven about the stages and replicas of a transformer."""
+    layers = setting.transformer.layers
     if layers % plan.pipeline:
         held = stage_layers(layers, plan.pipeline)
         yield (
@@ -235,7 +313,6 @@ def plan_notes(found: SearchResult, gpus: int) -> Iterator[str]:
             f"The {runs.sum():,} microbatches lie on {len(runs):,} replicas: {runs.max():,} on"
             f" {slowest:,} of them, {runs.min():,} on the others."
         )
-    yield from scattering_note(setting, found.levels, found.best)
 
 
 class TrainingCase(Struct, frozen=True):
@@ -310,6 +387,8 @@ class PlacedRun(Struct, frozen=True):
             f"plan{given}: {plan.shape} (TPxPPxDP), {plan.schedule} microbatches,"
             f" {plan.interleave} stage{'s' if plan.interleave > 1 else ''} a GPU"
         )
+        if self.setting.spread_model is not None:
+            how = self.setting.spread_model.laid_out(plan.gpus, training.batch)
         return Heading(
             f"{what} of {inputs['model']}, batch {training.batch:,}, on"
             f" {self.fabric.sizing.gpus:,} {inputs['accelerator']}",

@@ -20,7 +20,7 @@ worth v. Two runs cost the same at v = (d2 y2 - d1 y1) / 365 / (d1 - d2).
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, inf, isclose
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from msgspec import Struct
 
@@ -34,6 +34,9 @@ from netplan.reports.quantities import Scale, listed
 from netplan.units import DAY_S, DAYS_PER_YEAR, GIGA, HOURS_PER_DAY
 from netplan.workloads.closed_forms import layer_parameters
 from netplan.workloads.models import Model
+
+if TYPE_CHECKING:
+    from netplan.workloads.families import SpreadModel
 
 Rule = Literal["near-fastest", "run-cost", "price", "fastest"]
 Lever = Literal["price", "bandwidth", "day_value"]
@@ -519,7 +522,11 @@ class VerdictQuestion(Question[AnswerT_co]):
             raise InputError(f"--gpu-hour {self.gpu_hour:g}: give a price of at least 0")
 
     def terms(
-        self, reader: CatalogReader, run: tuple[Model, int], prices: PriceBook, currency: str
+        self,
+        reader: CatalogReader,
+        run: "tuple[Model | SpreadModel, int]",
+        prices: PriceBook,
+        currency: str,
     ) -> "Terms | None":
         """A run of a model at a batch, in a currency; None where a price for it is not known.
 
@@ -531,6 +538,13 @@ class VerdictQuestion(Question[AnswerT_co]):
             If the rule needs what is not known: a price of a GPU hour, or a rate of exchange.
         """
         model, batch = run
+        if not isinstance(model, Model):
+            if self.rule == "run-cost" or self.tokens is not None:
+                raise InputError(
+                    f"{model.name} is of family {model.family}, which has no tokens, and so no run"
+                    " of known length: leave --tokens out, and take another --rule than run-cost"
+                )
+            return None
         tokens, _ = run_tokens(model, self.tokens)
         book: EconomicsBook = reader.load(ECONOMICS_BOOKS, self.economics)
         needed = self.rule == "run-cost"

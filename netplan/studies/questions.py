@@ -33,7 +33,7 @@ from netplan.studies.definition import StudyDefinition
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.families import WORKLOADS
+from netplan.workloads.models import WORKLOADS
 from netplan.workloads.technologies import LINKS, MEMORIES
 
 Json = Mapping[str, Any]
@@ -232,7 +232,9 @@ def output(found: Json, name: str) -> Scalar:
 def plan_label(plan: Json) -> str:
     """A parallel plan in a few signs: degrees, then microbatches times their size."""
     degrees = [("TP", "tensor"), ("CP", "context"), ("PP", "pipeline"), ("DP", "data")]
-    shown = [f"{sign}{plan[key]}" for sign, key in degrees if key != "context" or plan[key] > 1]
+    degrees += [("EP", "expert")]
+    seldom = ("context", "expert")
+    shown = [f"{sign}{plan[key]}" for sign, key in degrees if key not in seldom or plan[key] > 1]
     stages = f", {plan['interleave']} stages" if plan["interleave"] > 1 else ""
     return f"{' x '.join(shown)}, {plan['microbatches']} x {plan['microbatch']}{stages}"
 

@@ -72,8 +72,9 @@ def use_traffic(
 
 
 def _among_ranks(use: CollectiveUse, placement: Placement, algorithm: Pattern) -> TrafficMatrix:
-    """The same between ranks; tokens of experts, which go to all, send around no ring."""
-    pattern = "direct" if use.kind == "expert" and algorithm == "ring" else algorithm
+    """The same between ranks; what goes to all, as tokens of experts, sends around no ring."""
+    to_all = use.collective == "all_to_all"
+    pattern = "direct" if to_all and algorithm == "ring" else algorithm
     matrix = collective_traffic(
         use.collective,
         placement,

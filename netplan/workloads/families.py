@@ -1,27 +1,59 @@
-"""Model files of every family: transformers, recommendation models, LINPACK, FFT, graphs.
+"""Model files of other families: recommendation models, LINPACK, FFT, graphs.
 
-``family`` in a file says which keys it has; without it, a file describes a transformer. Sources:
+``family`` in a file says which keys it has; without it, a file describes a transformer
+(`netplan.workloads.models`). Sources:
 DFModel (Ko et al., ACM TACO 2024), Sec. VI, and the input files of its public code.
 """
 
-from typing import Any, Literal
+from math import log2
+from typing import ClassVar, Literal
 
-from netplan.catalog import Record, Shelf
-from netplan.documents import Document
-from netplan.errors import CatalogError
+from netplan.catalog import Record
 from netplan.records import PositiveFloat, PositiveInt
+from netplan.units import si
 from netplan.workloads.graph_model import GraphModel
-from netplan.workloads.models import Model
-from netplan.workloads.operations import ELEMENT_BYTES
+
+WORD_BYTES = 2.0
+"""Numbers in tables are 16-bit ones [B]."""
+
+FLOPS_PER_POINT = 5.0
+"""Additions and multiplications of a radix-2 transform, over n log2(n) [FLOP]."""
 
 
-class RecommendationModel(Record, frozen=True, kw_only=True):
+class SpreadModel(Record, frozen=True, kw_only=True):
+    """A model that lies on all GPUs alike: of a plan nothing but their number is open.
+
+    ``spread`` is the dimension over which it lies, ``takes`` the inputs of training questions that
+    mean something for it beside model, iteration model and space.
+    """
+
+    family: str
+    spread: ClassVar[Literal["tensor", "expert"]]
+    takes: ClassVar[tuple[str, ...]] = ()
+
+    def batch_on(self, gpus: int) -> int:  # noqa: ARG002 - by family
+        """Global batch of one iteration where none is asked for [samples, or transforms]."""
+        return 1
+
+    def flops(self, batch: int) -> float:
+        """Useful work of one iteration [FLOP]."""
+        raise NotImplementedError
+
+    def laid_out(self, gpus: int, batch: int) -> str:
+        """Sentences: what each of so many GPUs has of it, and which degrees it does not have."""
+        raise NotImplementedError
+
+
+class RecommendationModel(SpreadModel, frozen=True, kw_only=True):
     """A recommendation model: tables of embeddings between two stacks of square layers.
 
     ``width`` is that of all layers; ``bottom_layers`` and ``top_layers`` stand before and after the
     tables, of each of which a sample looks up ``pooled`` rows. ``batch`` is that of one chip.
     ``parameters`` is the published count, for checks only.
     """
+
+    spread: ClassVar[Literal["expert"]] = "expert"
+    takes: ClassVar[tuple[str, ...]] = ("batch", "zero_stage")
 
     family: Literal["recommendation"]
     width: PositiveInt
@@ -43,15 +75,35 @@ class RecommendationModel(Record, frozen=True, kw_only=True):
     @property
     def table_bytes(self) -> float:
         """All tables, of 16-bit numbers [B]."""
-        return ELEMENT_BYTES * self.tables * self.rows * self.embedding
+        return WORD_BYTES * self.tables * self.rows * self.embedding
 
     def exchange_bytes(self, chips: int) -> float:
         """What each chip sends to each other one for its lookups, one way [B].
 
         Rows are sent one by one, not summed first.
         """
-        looked_up = self.tables * self.pooled * self.embedding
-        return ELEMENT_BYTES * looked_up / chips * self.batch
+        return self.sample_bytes / chips * self.batch
+
+    @property
+    def sample_bytes(self) -> float:
+        """All rows that one sample looks up [B]."""
+        return WORD_BYTES * self.tables * self.pooled * self.embedding
+
+    def batch_on(self, gpus: int) -> int:
+        """The batch of one chip on each GPU [samples]."""
+        return self.batch * gpus
+
+    def flops(self, batch: int) -> float:
+        """Three products of every layer, forward and backward: 6 width^2 a sample [FLOP]."""
+        return 6.0 * self.layers * self.width**2 * batch
+
+    def laid_out(self, gpus: int, batch: int) -> str:
+        """Tables on all GPUs, the layers on each."""
+        return (
+            f"Tables lie on {gpus:,} GPUs, {si(self.table_bytes / gpus, 'B')} on each, every one"
+            f" has all layers and {-(-batch // gpus):,} samples; a recommendation model has no"
+            " tensor, context or pipeline degree."
+        )
 
 
 class LinpackModel(Record, frozen=True, kw_only=True):
@@ -74,49 +126,38 @@ class LinpackModel(Record, frozen=True, kw_only=True):
         return 2 / 3 * n**3 + 2 * n**2
 
 
-class FourierModel(Record, frozen=True, kw_only=True):
+class FourierModel(SpreadModel, frozen=True, kw_only=True):
     """A Fourier transform of a square of points.
 
     ``side`` is the number of its rows and columns, ``word_bytes`` the size of a point, 8 for a
     complex number of two 32-bit ones.
     """
 
+    spread: ClassVar[Literal["tensor"]] = "tensor"
+
     family: Literal["fft"]
     side: PositiveInt
     word_bytes: PositiveFloat
     notes: tuple[str, ...] = ()
 
+    def flops(self, batch: int) -> float:
+        """5 n log2(n) for n points [FLOP]."""
+        points = float(self.side) ** 2
+        return FLOPS_PER_POINT * points * log2(points) * batch
 
-AnyModel = Model | RecommendationModel | LinpackModel | FourierModel | GraphModel
+    def laid_out(self, gpus: int, batch: int) -> str:  # noqa: ARG002 - one transform
+        """Rows on all GPUs."""
+        return (
+            f"Each of {gpus:,} GPUs has {-(-self.side // gpus):,} of the {self.side:,} rows; a"
+            " Fourier transform has no context, expert, data or pipeline degree, and no batch."
+        )
+
+
+OtherModel = RecommendationModel | LinpackModel | FourierModel | GraphModel
 
 FAMILIES: dict[str, type[Record]] = {
-    "transformer": Model,
     "recommendation": RecommendationModel,
     "linpack": LinpackModel,
     "fft": FourierModel,
     "graph": GraphModel,
 }
-
-
-class WorkloadShelf(Shelf[Any], frozen=True):
-    """Model files, each of the type that its family says."""
-
-    def schema_of(self, document: Document) -> type[Any]:
-        """Type of the record in a file.
-
-        Raises
-        ------
-        CatalogError
-            If the family is unknown.
-        """
-        family = document.data.get("family", "transformer")
-        if family not in FAMILIES:
-            line = document.line(["family"])
-            raise CatalogError(
-                f"{document.path}:{line}: family {family!r:.40} is unknown: known are"
-                f" {', '.join(FAMILIES)}"
-            )
-        return FAMILIES[family]
-
-
-WORKLOADS = WorkloadShelf("model", "traffic/models", Model)

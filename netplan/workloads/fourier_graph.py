@@ -12,11 +12,8 @@ is netplan's definition.
 from math import log2
 
 from netplan.errors import InputError
-from netplan.workloads.families import FourierModel
+from netplan.workloads.families import FLOPS_PER_POINT, FourierModel
 from netplan.workloads.kernel_graph import Kernel, KernelGraph
-
-FLOPS_PER_POINT = 5.0
-"""Additions and multiplications of a radix-2 transform, over n log2(n) [FLOP]."""
 
 
 def fourier_graph(model: FourierModel, chips: int) -> KernelGraph:
@@ -31,7 +28,7 @@ def fourier_graph(model: FourierModel, chips: int) -> KernelGraph:
     --------
     2^40 points on 1,024 chips: 5 x 40 x 2^30 FLOP, 8 MiB a pair, twice.
 
-    >>> from netplan.workloads.families import WORKLOADS
+    >>> from netplan.workloads.models import WORKLOADS
     >>> graph = fourier_graph(WORKLOADS.load("fft-1t"), chips=1024)
     >>> float(graph.flops.sum() / 2**30), graph.column("all_to_all_bytes") / 2**20
     (200.0, array([8., 8.]))

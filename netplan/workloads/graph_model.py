@@ -20,9 +20,16 @@ from msgspec import Meta
 
 from netplan.catalog import Record
 from netplan.errors import InputError
-from netplan.records import Entry, Fault, NonNegativeFloat, PositiveInt, RecordError, asdict
+from netplan.records import (
+    Entry,
+    Fault,
+    LayerCount,
+    NonNegativeFloat,
+    PositiveInt,
+    RecordError,
+    asdict,
+)
 from netplan.workloads.kernel_graph import Kernel, KernelGraph, KernelKind
-from netplan.workloads.models import MAX_LAYERS
 
 MAX_KERNELS = 2048
 """Kernels of a graph at most: their partitions grow with the square of it [1]."""
@@ -81,7 +88,7 @@ class GraphModel(Record, frozen=True, kw_only=True):
 
     family: Literal["graph"]
     chips: Annotated[int, Meta(gt=0, le=4096)] = 1
-    layers: Annotated[int, Meta(gt=0, le=MAX_LAYERS)] = 1
+    layers: LayerCount = 1
     kernels: Annotated[tuple[GraphKernel, ...], Meta(min_length=1, max_length=MAX_KERNELS)]
     edges: Annotated[tuple[tuple[str, str], ...], Meta(max_length=MAX_EDGES)] = ()
     notes: tuple[str, ...] = ()

@@ -1,16 +1,11 @@
-"""Model files: the hyperparameters of what is trained."""
+"""Model files: the hyperparameters of what is trained or computed, transformers in full."""
 
-from typing import Annotated, Literal
-
-from msgspec import Meta
+from typing import Any, Literal
 
 from netplan.catalog import Record, Shelf
 from netplan.documents import Document
 from netplan.errors import CatalogError
-from netplan.records import NonNegativeInt, PositiveFloat, PositiveInt
-
-MAX_LAYERS = 100_000
-"""Layers of a model at most: plans are counted for every way to cut them into stages [1]."""
+from netplan.records import LayerCount, NonNegativeInt, PositiveFloat, PositiveInt
 
 
 class Model(Record, frozen=True, kw_only=True):
@@ -24,7 +19,7 @@ class Model(Record, frozen=True, kw_only=True):
 
     family: Literal["transformer"] = "transformer"
     hidden_size: PositiveInt
-    layers: Annotated[int, Meta(gt=0, le=MAX_LAYERS)]
+    layers: LayerCount
     heads: PositiveInt
     sequence_length: PositiveInt
     vocabulary: NonNegativeInt
@@ -35,6 +30,10 @@ class Model(Record, frozen=True, kw_only=True):
     training_tokens: PositiveFloat | None = None
     parameters: PositiveFloat | None = None
     notes: tuple[str, ...] = ()
+
+    def batch_on(self, gpus: int) -> int:  # noqa: ARG002 - of other families it grows with them
+        """Global batch of one iteration where none is asked for [sequences]."""
+        return self.batch
 
     def __post_init__(self) -> None:
         """Refuse heads without a whole number of elements each."""
@@ -62,9 +61,35 @@ class TransformerShelf(Shelf[Model], frozen=True):
         if family != "transformer":
             raise CatalogError(
                 f"{document.path}:{document.line(['family'])}: a model of family {family!r:.40}:"
-                " netplan map takes it, all other questions take transformers"
+                " this question takes transformers"
             )
         return self.schema
 
 
+class WorkloadShelf(Shelf[Any], frozen=True):
+    """Model files, each of the type that its family says (`netplan.workloads.families`)."""
+
+    def schema_of(self, document: Document) -> type[Any]:
+        """Type of the record in a file.
+
+        Raises
+        ------
+        CatalogError
+            If the family is unknown.
+        """
+        family = document.data.get("family", "transformer")
+        if family == "transformer":
+            return Model
+        from netplan.workloads.families import FAMILIES  # noqa: PLC0415 - seldom used
+
+        if family not in FAMILIES:
+            line = document.line(["family"])
+            raise CatalogError(
+                f"{document.path}:{line}: family {family!r:.40} is unknown: known are"
+                f" transformer, {', '.join(FAMILIES)}"
+            )
+        return FAMILIES[family]
+
+
 MODELS = TransformerShelf("model", "traffic/models", Model)
+WORKLOADS = WorkloadShelf("model", "traffic/models", Model)

@@ -161,6 +161,10 @@ class Work(Struct, frozen=True, eq=False):
     panels: Floats | None = None
 
 
+NO_WORK = Work()
+"""A direction that an operation does not have: it takes no time at all."""
+
+
 class Shape(Struct, frozen=True, eq=False):
     """Matrix products of one size on one GPU: m rows by matrices of k x n [1].
 
@@ -213,6 +217,9 @@ class Operation(Struct, frozen=True, eq=False):
         Operations whose results it takes; empty for the one before it.
     recomputed
         Whether the forward pass runs once more before the backward pass.
+    stored_bytes
+        Weights of one GPU that have neither gradients nor an optimizer's state of their size, such
+        as rows of tables, which change one by one [B].
     """
 
     name: str
@@ -226,6 +233,7 @@ class Operation(Struct, frozen=True, eq=False):
     shapes: tuple[Shape, ...] = ()
     inputs: tuple[str, ...] = ()
     recomputed: bool = False
+    stored_bytes: Amount = 0.0
 
     @property
     def backward_works(self) -> tuple[Work, ...]:

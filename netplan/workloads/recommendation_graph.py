@@ -30,7 +30,7 @@ def recommendation_graph(model: RecommendationModel, chips: int) -> KernelGraph:
 
     Examples
     --------
-    >>> from netplan.workloads.families import WORKLOADS
+    >>> from netplan.workloads.models import WORKLOADS
     >>> graph = recommendation_graph(WORKLOADS.load("dlrm-12t"), chips=128)
     >>> graph.count, len(graph.source), float(graph.column("all_to_all_bytes").max())
     (21, 24, 4096000.0)

@@ -100,7 +100,7 @@ def divides(number: int, *parts: int) -> bool:
 
 def cuts(setting: Setting, sizes: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], ...]]:
     """Tensor, context, expert and pipeline degrees at every level, one by one."""
-    model, sparse = setting.training.model, setting.variant.experts
+    model, sparse = setting.transformer, setting.variant.experts
     limit = model.heads if setting.assumptions.space.tensor == "heads" else model.sequence_length
     block = setting.assumptions.space.smallest_block
     width = model.hidden_size * (3 if setting.strategy == "1d" else 1)
@@ -127,7 +127,7 @@ def cuts(setting: Setting, sizes: tuple[int, ...]) -> Iterator[tuple[tuple[int, 
 def panels_of(setting: Setting, tensor: int, context: int) -> list[int]:
     if setting.strategy != "summa":
         return [1]
-    width, fewest = setting.training.model.hidden_size, max(tensor, context)
+    width, fewest = setting.transformer.hidden_size, max(tensor, context)
     smallest = setting.assumptions.space.smallest_panel
     if width / fewest < smallest:
         return [fewest]
@@ -141,7 +141,7 @@ def panels_of(setting: Setting, tensor: int, context: int) -> list[int]:
 
 def chunks(setting: Setting, stages: int, microbatches: int) -> Iterator[int]:
     """Numbers of interleaved chunks that the rules allow."""
-    fullest = ceil(setting.training.model.layers / stages)
+    fullest = ceil(setting.transformer.layers / stages)
     for interleave in range(1, fullest + 1):
         plain = interleave == 1
         whole = stages > 1 and divides(microbatches, stages)
@@ -155,7 +155,7 @@ def every_plan(setting: Setting, sizes: tuple[int, ...]) -> Iterator[Way]:
 
     More stages than hold the same layers are here too: the search leaves them out.
     """
-    batch, model = setting.training.batch, setting.training.model
+    batch, model = setting.training.batch, setting.transformer
     outer = max((at for at, size in enumerate(sizes) if size > 1), default=0)
     beyond = [1] * (len(sizes) - outer - 1)
     for levels in cuts(setting, sizes):

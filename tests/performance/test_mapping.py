@@ -32,9 +32,8 @@ from netplan.performance.tiles import ComputeTiles, kernel_choices, tile_choices
 from netplan.records import replace
 from netplan.traffic.published_topology import Dimension, exchange_s
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.families import WORKLOADS
 from netplan.workloads.kernel_graph import Kernel, KernelGraph
-from netplan.workloads.models import MODELS
+from netplan.workloads.models import MODELS, WORKLOADS
 from netplan.workloads.recommendation_graph import recommendation_graph
 from netplan.workloads.transformer_graph import layer_graph
 

@@ -9,8 +9,7 @@ from netplan.catalog import check_file, shipped_root
 from netplan.costing.dfmodel import die_power_w
 from netplan.performance.tiles import ComputeTiles
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
-from netplan.workloads.families import WORKLOADS
-from netplan.workloads.models import MODELS, Model
+from netplan.workloads.models import MODELS, WORKLOADS, Model
 from netplan.workloads.technologies import LINKS, MEMORIES
 
 MODEL_NAMES = (

@@ -8,8 +8,8 @@ import pytest
 import netplan
 from netplan.documents import read_yaml
 from netplan.errors import CatalogError, InputError
-from netplan.workloads.families import WORKLOADS
 from netplan.workloads.graph_model import MAX_KERNELS
+from netplan.workloads.models import WORKLOADS
 from tests.cli.command import netplan as command
 
 MIXER = Path(__file__).parents[2] / "examples" / "mixer.yaml"

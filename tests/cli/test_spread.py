@@ -1,0 +1,37 @@
+"""Models that lie on all GPUs alike on the command line: golden tables, one line of refusal."""
+
+import json
+
+from tests.cli.command import netplan, refused
+from tests.cli.test_compare import golden
+
+DLRM = ("--model", "dlrm-793b", "--gpus", "128", "--radix", "64")
+FFT = ("--model", "fft-1t", "--gpus", "1024", "--accelerator", "b200")
+
+
+def test_a_comparison_shows_the_exchange_and_no_degrees() -> None:
+    shown = netplan("compare", *DLRM, "--hb-size", "8", columns=80).stdout
+    assert "TPxPPxDP" not in shown
+    golden("compare-dlrm.txt", shown)
+
+
+def test_traffic_of_a_transform_is_its_exchange() -> None:
+    shown = netplan("traffic", *FFT, columns=80).stdout
+    golden("traffic-fft.txt", shown)
+    answer = json.loads(netplan("traffic", *FFT, "--format", "json").stdout)
+    assert [kind["kind"] for kind in answer["kinds"]] == ["tensor"]
+    # 2^40 points of 8 bytes, twice: 7/8 of them inside domains of 8, then 127/128 between them.
+    assert answer["total_bytes"] == 2 * 8 * 2**40 * (7 / 8 + 127 / 128)
+
+
+def test_json_has_the_parts_of_an_iteration() -> None:
+    (row,) = json.loads(
+        netplan("compare", *DLRM, "--fabric", "fat-tree", "--format", "json").stdout
+    )["fabrics"]
+    assert sum(row["breakdown_s"].values()) == row["iteration_time_s"]
+    assert row["plan"]["expert"] == row["gpus_used"] == 128
+
+
+def test_one_line_for_what_a_model_does_not_have() -> None:
+    assert "--fix pipeline=4" in refused("search", *DLRM, "--fix", "pipeline=4")
+    assert "--recompute" in refused("compare", *DLRM, "--recompute", "full")

@@ -1,0 +1,86 @@
+"""One number of a model that lies on all GPUs alike in every question, and what none takes."""
+
+from typing import Any
+
+import pytest
+
+import netplan
+from netplan.errors import InputError, NetplanError
+from netplan.studies.questions import answer, output
+
+RUN: dict[str, Any] = {"model": "dlrm-793b", "gpus": 128, "radix": 64, "hb_size": 8}
+ON: dict[str, Any] = RUN | {"accelerator": "h100-80gb"}
+
+
+@pytest.mark.parametrize("model", ["dlrm-793b", "dlrm-332b", "fft-1t"])
+def test_every_question_has_the_same_number(model: str) -> None:
+    run = ON | {"model": model, "gpus": 256}
+    time_s = netplan.search(**run, fabric="fat-tree").found.time_s
+    (row,) = netplan.compare(**run, fabrics=("fat-tree",)).rows
+    assert row.time_s == time_s
+    loaded = netplan.loads(**run, fabric="fat-tree")
+    assert loaded.run is not None
+    assert loaded.run.timed.iteration_time_s == time_s
+    assert netplan.training_traffic(**run, fabric="fat-tree").run.timed.iteration_time_s == time_s
+    (broken,) = netplan.faults(**run, fabrics=("fat-tree",), years=1).fabrics
+    assert broken.iteration_time_s == time_s
+    del run["radix"], run["hb_size"]
+    best = netplan.optimize(**run, fabrics=("fat-tree",), hb_sizes=(8,), radices=(64,)).rows
+    assert time_s in [one.row.time_s for one in best]
+
+
+def test_model_and_links_agree_on_the_exchange() -> None:
+    found = netplan.loads(**ON, fabric="fat-tree")
+    (exchange,) = [one for one in found.collectives if one.kind == "expert"]
+    # The busiest port carries 15/16 of the rows of its GPU; messages get 70 % of the links.
+    assert exchange.busiest_s == pytest.approx(857_088_000 * 15 / 16 / 50e9, rel=1e-12)
+    assert exchange.analytic_s == pytest.approx(exchange.busiest_s / 0.7, rel=1e-12)
+    assert exchange.bound_s <= exchange.busiest_s * (1 + 1e-12)
+
+
+def test_a_part_of_the_cluster_may_be_faster_and_the_answer_says_so() -> None:
+    run = ON | {"hb_size": 64, "accelerator": "b200"}
+    found = netplan.search(**run)
+    assert found.found.best.plan.gpus == 64
+    whole = netplan.search(**run, fixed={"expert": 128}).found.time_s
+    assert whole > found.found.time_s
+    assert whole == netplan.search(**run, space="model").found.time_s
+    assert any(note.startswith("On all 128 an iteration would take") for note in found.notes)
+
+
+def test_a_study_varies_the_model() -> None:
+    times = {
+        model: output(answer("search", RUN | {"model": model}), "iteration_time_s")
+        for model in ("dlrm-793b", "dlrm-332b", "gpt-146b")
+    }
+    assert len(set(times.values())) == len(times)
+    assert output(answer("search", RUN), "plan") == "TP1 x PP1 x DP1 x EP128, 1 x 512"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"strategy": "2d"}, "--strategy 2d means nothing for dlrm-793b"),
+        ({"recompute": "full"}, "--recompute full means nothing"),
+        ({"execution": "fused"}, "--execution fused means nothing"),
+        ({"experts": 4}, "--experts 4 means nothing"),
+        ({"mode": "published-code"}, "--mode published-code means nothing"),
+        ({"iteration_model": "ptd-p"}, "take --iteration-model 4d"),
+        ({"fixed": {"tensor": 2}}, "expert is all there is to fix"),
+        ({"fixed": {"expert": 100}}, "no plan of dlrm-793b on 128 GPUs has expert 100"),
+        ({"model": "fft-1t", "batch": 4}, "--batch 4 means nothing for fft-1t, of family fft"),
+        ({"model": "fft-1t", "zero_stage": 3}, "--zero 3 means nothing"),
+        ({"model": "dlrm-12t"}, "80 GB there are: use more GPUs or a larger memory"),
+        ({"model": "hpl-5m"}, "netplan map takes and netplan search does not"),
+    ],
+)
+def test_what_a_search_does_not_take(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(NetplanError) as refusal:
+        netplan.search(**{**ON, **given})
+    assert message in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_run_without_tokens_has_no_cost() -> None:
+    with pytest.raises(InputError, match="has no tokens"):
+        netplan.compare(**ON, rule="run-cost")
