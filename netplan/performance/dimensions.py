@@ -104,10 +104,10 @@ def equal_levels(kinds: tuple[LevelKind, ...], chips: int, bytes_per_s: float) -
 
 def layouts(
     kinds: tuple[LevelKind, ...], chips: int, bytes_per_s: float, *, layers: int
-) -> Iterator[Layout]:
+) -> tuple[Layout, ...]:
     """Every way to put tensor, pipeline and data parallelism on whole dimensions.
 
-    Stages divide the layers.
+    Stages divide the layers. Dimensions of one kind give every way once.
 
     Parameters
     ----------
@@ -127,6 +127,7 @@ def layouts(
     [(2, 1, 4, 'ring'), (4, 2, 1, 'mesh'), (1, 2, 4, 'ring')]
     """
     alone = Level("ring", 1, bytes_per_s)
+    found: dict[Layout, None] = {}
     for sizes in dimension_sizes(chips, len(kinds)):
         joined = [Level(kind, size, bytes_per_s) for kind, size in zip(kinds, sizes, strict=True)]
         for order in permutations(range(MOST), len(kinds)):
@@ -134,4 +135,5 @@ def layouts(
             levels = place.get(0, alone), place.get(1, alone), place.get(2, alone)
             tensor, pipeline, data = (level.size for level in levels)
             if layers % pipeline == 0:
-                yield Layout(tensor, pipeline, data, levels)
+                found[Layout(tensor, pipeline, data, levels)] = None
+    return tuple(found)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from netplan.errors import InputError
 from netplan.published.checks import Check, published
 from netplan.published.dataflow import dataflow_checks
+from netplan.published.dataflow_trends import trend_checks
 from netplan.published.designs import design_checks
 from netplan.published.foundation import foundation_checks
 from netplan.published.network import bandwidth_checks, path_checks, traffic_checks
@@ -33,6 +34,7 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "rail-only figures": rail_only_figure_checks,
     "foundation models": foundation_checks,
     "dataflow": dataflow_checks,
+    "dataflow trends": trend_checks,
     "traffic": traffic_checks,
     "paths": path_checks,
     "bandwidth": bandwidth_checks,

@@ -135,7 +135,7 @@ class MapAnswer(Answer):
         return inputs["gpus"] or used
 
     @property
-    def bound_s(self) -> dict[str, float]:
+    def breakdown_s(self) -> dict[str, float]:
         """The interval by what its partitions wait for, and set-up [s]."""
         rows = self.found.partitions
         waits = {one: sum(row.time_s for row in rows if row.binds == one) for one in BINDS}
@@ -150,7 +150,7 @@ class MapAnswer(Answer):
             **totals,
             throughput_unit=unit,
             exact=self.exact,
-            bound_s=self.bound_s,
+            breakdown_s=self.breakdown_s,
             chips=self.chips,
             power_w=self.chips * self.rates.power_w,
             partitions=[asdict(row) for row in self.found.partitions],
@@ -231,11 +231,11 @@ class MapAnswer(Answer):
         """Time of each partition, or of all that wait for the same thing."""
         if len(self.found.partitions) > SHOWN_STEPS:
             for reason in BINDS:
-                yield f"bound by {reason}", self.bound_s[reason]
+                yield f"bound by {reason}", self.breakdown_s[reason]
         else:
             for at, one in enumerate(self.found.partitions, start=1):
                 yield f"{at}, by {one.binds}", one.time_s
-        yield "set-up", self.bound_s["setup"]
+        yield "set-up", self.breakdown_s["setup"]
 
 
 def partition_columns(rates: Rates) -> list[Column[Any]]:

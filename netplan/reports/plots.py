@@ -20,7 +20,7 @@ from netplan.reports.axes import (
     number_scale,
     spread,
 )
-from netplan.reports.charts import GREY, Chart, Json
+from netplan.reports.charts import GREY, Chart, Json, named_ticks
 from netplan.reports.charts import marks as drawn_marks
 from netplan.reports.escape import chart_label
 from netplan.reports.quantities import PREFIXED, Scalar, Words, shown
@@ -317,6 +317,52 @@ def _rings(xs: Sequence[Scalar], ys: Sequence[Scalar]) -> Json:
         "marker": {"color": GREY, "size": 14, "symbol": "circle-open"},
         "hoverinfo": "skip",
     }
+
+
+def bar_chart(points: Points, parts: Mapping[str, Sequence[Scalar]], room: int) -> Chart:
+    """Draw a bar a point, cut into shares of its whole.
+
+    Parameters
+    ----------
+    points
+        What to draw; bars stand in their order, named by series and place on the x axis.
+    parts
+        Values of each part by its title, one a point; a point that lacks one has no bar.
+    room
+        Bars that the drawing may hold [1].
+    """
+    whole = [at for at, y in enumerate(points.ys) if finite(y)]
+    every = [at for at in whole if all(finite(part[at]) is not None for part in parts.values())]
+    bars = spread(every, room)
+    labels = [
+        chart_label(", ".join(filter(None, (shown(points.xs[at]), points.name(points.series[at])))))
+        for at in bars
+    ]
+    data = tuple(
+        drawn_marks(
+            "bar",
+            range(len(bars)),
+            [100 * (finite(values[at]) or 0.0) / (finite(points.ys[at]) or inf) for at in bars],
+            [points.box(at) for at in bars],
+            name=chart_label(title, 40),
+            marker={"color": colour},
+        )
+        for (title, values), colour in zip(parts.items(), COLOURS, strict=False)
+    )
+    share: Json = {"title": {"text": chart_label(f"{points.y.words.quantity}, %")}}
+    layout = {
+        "barmode": "stack",
+        "xaxis": named_ticks(labels),
+        "yaxis": share,
+        "showlegend": True,
+        "hoverlabel": HOVER_BOX,
+    }
+    said = []
+    if len(bars) < len(every):
+        said.append(f"{len(bars):,} of {len(every):,} bars are drawn, taken evenly.")
+    if len(every) < len(points.xs):
+        said.append(f"{len(points.xs) - len(every):,} points lack a value and are not drawn.")
+    return Chart(points.key, points.label, HEIGHT_PX, data, layout, tuple(said), zoom=True)
 
 
 def heat_chart(points: Points, zs: Sequence[Scalar], words: Words, room: int) -> Chart:

@@ -16,6 +16,7 @@ from netplan.reports.escape import short
 from netplan.reports.plots import (
     Key,
     Points,
+    bar_chart,
     heat_chart,
     line_chart,
     scatter_chart,
@@ -37,13 +38,13 @@ LINE_LENGTH = 48
 OTHER_OUTPUTS = 6
 """Outputs in a hover box besides those of the chart [1]."""
 
-MAX_PANELS = 12
+MAX_PANELS = 16
 """Drawings of one chart [1]; the page says how many more there are."""
 
 PAGE_MARKS = 30_000
 """Marks of a whole page [1]: about 12 MB."""
 
-MARKS = {"lines": 6_000, "heat": 20_000, "scatter": 5_000}
+MARKS = {"lines": 6_000, "heat": 20_000, "scatter": 5_000, "bars": 2_000}
 """Marks with which one drawing of each kind still answers quickly [1]."""
 
 
@@ -164,7 +165,7 @@ def _panels(rows: Sequence[Row], spec: ChartSpec, reader: Reader) -> list[Panel]
     """Split the points of a chart."""
     left = _left_open(reader.spec, spec)
     names = ((spec.each,) if spec.each else ()) + (left if spec.kind == "heat" else ())
-    series = spec.series + (left if spec.kind == "lines" else ())
+    series = spec.series + (left if spec.kind in ("lines", "bars") else ())
     groups: dict[Key, list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(reader.value(row, name) for name in names), []).append(row)
@@ -180,6 +181,7 @@ def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int) -> Chart:
     xs, ys = ([reader.value(row, name) for row in rows] for name in (spec.x, spec.y))
     steps = spec.kind == "lines" and inputs_behind(reader.spec, spec.x) is not None
     names = (*panel.series, spec.x, spec.y) if spec.z is None else (spec.x, spec.y, spec.z)
+    names += spec.parts
     boxed = _box_names(reader.spec, names, panel.shared)
     points = Points(
         key=key,
@@ -195,6 +197,10 @@ def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int) -> Chart:
     if spec.z is not None:
         zs = [reader.value(row, spec.z) for row in rows]
         return heat_chart(points, zs, reader.words(spec.z), room)
+    if spec.parts:
+        parts = {part: [reader.value(row, part) for row in rows] for part in spec.parts}
+        titles = {reader.words(part).quantity: values for part, values in parts.items()}
+        return bar_chart(points, titles, room // len(parts))
     if spec.kind == "lines":
         return line_chart(points, room)
     return scatter_chart(points, front_of(rows, spec) if spec.front else None, room)

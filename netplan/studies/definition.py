@@ -41,23 +41,27 @@ class ChartSpec(Entry, frozen=True, kw_only=True):
 
     ``lines``: y over x, one line for all values of ``series`` together. ``heat``: z by colour over
     x and y. ``scatter``: y over x, one point a design, with the Pareto front where ``front`` is.
+    ``bars``: a bar a point, by x and ``series``, cut into the shares of y that its ``parts`` are.
     """
 
-    kind: Literal["lines", "heat", "scatter"]
+    kind: Literal["lines", "heat", "scatter", "bars"]
     title: str
     x: Name
     y: Name
     z: Name | None = None
     series: tuple[Name, ...] = ()
+    parts: tuple[Name, ...] = ()
     each: Name | None = None
     x_log: bool = False
     y_log: bool = False
     front: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a heat chart without its colour."""
+        """Refuse a heat chart without its colour, and bars without parts."""
         if (self.kind == "heat") != (self.z is not None):
             raise ValueError("z is the colour of a heat chart: heat needs it, others have none")
+        if (self.kind == "bars") != bool(self.parts):
+            raise ValueError("parts are what bars are cut into: bars need them, others have none")
 
 
 class Note(Entry, frozen=True, kw_only=True):
@@ -106,7 +110,7 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
     def _charts_show_what_is_there(self) -> None:
         known = {*self.output_names, *self.axis_names}
         for chart in self.charts:
-            for name in (chart.x, chart.y, chart.z, chart.each, *chart.series):
+            for name in (chart.x, chart.y, chart.z, chart.each, *chart.series, *chart.parts):
                 if name is not None and name not in known:
                     raise ValueError(
                         f"chart {chart.title!r}: {name} neither varies nor is an output: known:"

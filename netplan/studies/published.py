@@ -10,7 +10,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from netplan.published.checks import Measured
 from netplan.published.checks import published as table
+from netplan.published.dataflow_trends import System, design_space_ratios, fig_19_ratios
 from netplan.published.rail_only_figures import Case, Figure, Times, figure_9, figure_10, figure_11
 from netplan.records import asdict
 from netplan.reports.quantities import Scalar
@@ -100,6 +102,38 @@ def _radix_and_size(rows: Sequence[Row]) -> Iterator[Published]:
                 yield Published(what, "arXiv:2307.12169, Table 2", f"{value:,}", float(got), "")
 
 
+def _stated(
+    measured: Callable[[Sequence[Row]], Iterator[Measured]], rows: Sequence[Row]
+) -> Iterator[Published]:
+    """Ratios of DFModel's studies, beside what its text prints of them."""
+    printed = {line["name"]: line for line in table("dataflow")}
+    try:
+        for name, value in measured(rows):
+            line = printed[name]
+            if isinstance(value, float):
+                yield Published(name, line["source"], line["expected"], value, "ratio")
+    except KeyError:
+        return  # the study was run over fewer values than the text speaks of
+
+
+def _design_space(rows: Sequence[Row]) -> Iterator[Measured]:
+    """Utilisation of all systems."""
+    return design_space_ratios(
+        {
+            System(*(str(row[name]) for name in System._fields)): row["utilisation"]
+            for row in rows
+            if isinstance(row["utilisation"], float)
+        }
+    )
+
+
+def _sram(rows: Sequence[Row]) -> Iterator[Measured]:
+    """Utilisation by execution, SRAM and memory rate."""
+    names = ("execution", "accelerator.sram_bytes", "accelerator.memory_bytes_per_s")
+    found: dict[Any, Any] = {tuple(row[name] for name in names): row["utilisation"] for row in rows}
+    return fig_19_ratios(found)
+
+
 _FINDERS: Mapping[str, Callable[[Sequence[Row]], Iterator[Published]]] = {
     "hb-size": partial(
         _figure,
@@ -123,5 +157,7 @@ _FINDERS: Mapping[str, Callable[[Sequence[Row]], Iterator[Published]]] = {
         lambda case: (case.batch, case.domain),
     ),
     "gpu-generation": _gpu_generation,
+    "dataflow-design-space": partial(_stated, _design_space),
+    "sram-vs-dram": partial(_stated, _sram),
     "radix-and-size": _radix_and_size,
 }

@@ -1,17 +1,24 @@
 """Studies by name: their answers against the engine, published values, kept Markdown results."""
 
+import json
 import os
 import re
 from functools import cache
+from math import prod
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec import to_builtins
 
 import netplan
 from netplan.errors import InputError, NetplanError
+from netplan.published.dataflow_trends import System, utilisation
 from netplan.published.rail_only_figures import CLUSTERS
+from netplan.records import RecordError
+from netplan.reports.charts import Chart
 from netplan.studies.answer import StudyAnswer, study_answer
-from netplan.studies.definition import STUDIES
+from netplan.studies.definition import STUDIES, StudyDefinition
 from netplan.studies.points import Outcome, Point
 from netplan.studies.questions import question_inputs
 from netplan.studies.sessions import load_study, seconds_a_point, study
@@ -26,13 +33,25 @@ OF_PAPERS = (
     "memory-vs-bandwidth",
     "compute-vs-memory",
     "radix-and-size",
+    "sram-vs-dram",
+    "3d-memory",
 )
+SMALL: dict[str, dict[str, Any]] = {
+    "dataflow-design-space": {
+        "dimensions": ["ring-ring", "mesh-mesh"],
+        "accelerator": ["h100-80gb", "sn30"],
+    }
+}
+"""Less of studies that take long."""
+
+WAITS = ("compute", "memory", "network", "setup")
+AXES_19 = ("accelerator.sram_bytes", "accelerator.memory_bytes_per_s")
 
 
 @cache
 def shipped(name: str) -> StudyAnswer:
     """The answer of a shipped study, run once."""
-    return study(name)
+    return study(name, vary=SMALL.get(name))
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +64,7 @@ def test_every_shipped_study_has_points_and_no_failures(name: str) -> None:
     answer = shipped(name)
     assert answer.complete
     assert answer.failures == ()
-    assert len(answer.rows) > 20
+    assert len(answer.rows) > 15
     assert answer.text(100)
 
 
@@ -248,3 +267,52 @@ def test_an_output_without_its_reference_says_why() -> None:
     assert (
         "is empty" not in netplan.study("hb-size", vary={"gpus": 256, "hb_size": [8, 256]}).text()
     )
+
+
+def test_design_space_has_every_system_and_its_time_by_part() -> None:
+    answer = shipped("dataflow-design-space")
+    assert len(answer.rows) == 4 * 2 * 2 * 2 * 2
+    for row in answer.rows:
+        parts = [float(row[f"breakdown_s.{part}"] or 0) for part in WAITS]
+        assert sum(parts) == pytest.approx(float(row["interval_s"] or 0))
+        degrees = [int(row[f"inputs.{name}"] or 0) for name in ("tensor", "pipeline", "data")]
+        assert prod(degrees) == (1024 if row["model"] == "gpt-1t" else 1)
+        system = System(*(str(row[name]) for name in System._fields))
+        assert row["utilisation"] == utilisation(system)
+        watts = {"h100-80gb": 700, "sn30": 444.7061955}[system.accelerator]
+        assert row["power_w"] == pytest.approx(1024 * watts)
+    charts = [one for one in answer.sections() if isinstance(one, Chart) and "Time" in one.label]
+    assert len(charts) == 4
+    for chart in charts:
+        assert [one["name"] for one in chart.data] == [f"breakdown {part}" for part in WAITS]
+        heights = [one["y"] for one in chart.data]
+        assert all(sum(bar) == pytest.approx(100) for bar in zip(*heights, strict=True))
+        assert len(heights[0]) == 16  # type: ignore[arg-type]
+
+
+def test_bars_need_parts() -> None:
+    spec = json.loads(json.dumps(to_builtins(STUDIES.load("sram-vs-dram"))))
+    spec["charts"][1]["parts"] = []
+    with pytest.raises(RecordError, match="parts are what bars are cut into"):
+        StudyDefinition.read(spec)
+    spec["charts"][1]["parts"] = ["nothing"]
+    with pytest.raises(RecordError, match="nothing neither varies nor is an output"):
+        StudyDefinition.read(spec)
+
+
+def test_fig_19_and_22_show_their_trends() -> None:
+    rows = {
+        tuple(row[name] for name in ("execution", *AXES_19)): float(row["utilisation"] or 0)
+        for row in shipped("sram-vs-dram").rows
+    }
+    gain = rows["fused", 500e6, 600e9] / rows["kernel-by-kernel", 500e6, 600e9]
+    assert gain == pytest.approx(1.640, abs=5e-4)
+    assert [round(rows["fused", sram, 100e9], 3) for sram in (150e6, 300e6, 500e6)] == [
+        *(0.495, 0.628, 0.9),
+    ]
+    best: dict[str, tuple[float, float]] = {}
+    for row in shipped("3d-memory").rows:
+        found = float(row["throughput_per_s"] or 0), float(row["compute_share"] or 0)
+        best[str(row["memory"])] = max(best.get(str(row["memory"]), (0.0, 0.0)), found)
+    shares = {name: share for name, (_, share) in best.items()}
+    assert shares == pytest.approx({"ddr-2d": 0.3, "hbm-2.5d": 0.7, "stacked-3d": 0.8})

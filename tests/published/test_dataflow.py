@@ -1,0 +1,117 @@
+"""Checks against DFModel: they can fail, and ratios are those of means."""
+
+from itertools import product
+
+import pytest
+
+from netplan.published.checks import published, stated
+from netplan.published.dataflow import dataflow_checks
+from netplan.published.dataflow_trends import (
+    CHIPS,
+    DIMENSIONS,
+    LINKS,
+    MEMORIES,
+    SHARES,
+    STACKS,
+    System,
+    design_space_ratios,
+    fig_19_ratios,
+    fig_22_shares,
+    trend_checks,
+    utilisation,
+)
+
+TIGHT = [row for row in published("dataflow") if row["tolerance"] and not row["known"]]
+
+
+@pytest.mark.parametrize("row", TIGHT, ids=lambda row: row["name"])
+def test_a_value_that_is_off_fails(row: dict[str, str]) -> None:
+    value, by = float(row["expected"]), max(0.01, 1.5 * float(row["tolerance"]))
+    for factor, verdict in ((1.0, "pass"), (1 + by, "fail"), (1 - by, "fail")):
+        (check,) = stated([(row["name"], factor * value)], "dataflow")
+        assert check.verdict == verdict
+
+
+def test_the_logs_pass_and_what_is_known_says_why() -> None:
+    checks = [*dataflow_checks(), *trend_checks()]
+    assert [one.name for one in checks if one.verdict == "fail"] == []
+    found = {one.name for one in checks if one.verdict == "known"}
+    assert found == {
+        "GPT 1T on A100: interval of a layer, ns",
+        "optimum over the vendor's mapping",
+        "4 x 2 over the vendor's mapping",
+        "GPT 1T on 1,024 SN30: utilisation",
+        "GPT 1T, wafer: HBM over DDR",
+        "HPL: least utilisation of all systems",
+        "Fig. 19: fused over kernel by kernel, at most",
+        "GPT 1T: cost efficiency of the dragonfly over the other networks",
+    }
+    assert all(one.reason for one in checks if one.verdict == "known")
+    assert len({one.name for one in checks}) == len(checks) == 78
+
+
+def test_ratios_are_those_of_means() -> None:
+    """A utilisation that is a product of factors: each ratio is that of means of the factors."""
+    models = ("gpt-1t", "dlrm-793b", "fft-1t", "hpl-5m")
+    factors = {
+        "dimensions": dict(zip(DIMENSIONS, (1.0, 2.0, 12.0, 3.0, 4.0), strict=True)),
+        "accelerator": dict(zip(CHIPS, (0.1, 0.5, 0.6, 0.03), strict=True)),
+        "memory": {"ddr4": 1.0, "hbm3": 1.5},
+        "link": {"pcie4": 1.0, "nvlink4": 7.0},
+    }
+    values = {}
+    for one in product(models, DIMENSIONS, CHIPS, MEMORIES, LINKS):
+        system = System(*one)
+        value = 1.0
+        for name, of in factors.items():
+            value *= of[getattr(system, name)]
+        values[system] = value
+    found = dict(design_space_ratios(values))
+    expected = {
+        "GPT 1T: dataflow over kernel by kernel": 0.6 / 0.3,
+        "GPT 1T, kernel by kernel: HBM over DDR": 1.5,
+        "GPT 1T, PCIe: dragonfly over the others": 12 / 2.5,
+        "GPT 1T, wafer: NVLink over PCIe": 7.0,
+        "DLRM: dragonfly over the others": 12 / 2.5,
+        "DLRM: TPU over the others": 0.5 / (0.73 / 3),
+        "FFT: wafer over the others": 0.03 / 0.4,
+        "HPL: least utilisation of all systems": 0.03,
+    }
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value)
+    with pytest.raises(KeyError):
+        dict(design_space_ratios({one: 1.0 for one in values if one.link == "pcie4"}))
+
+
+def test_trends_can_turn() -> None:
+    rates, srams = (100e9, 300e9, 600e9), (150e6, 300e6, 500e6)
+    points = {(e, s, r): s * r for e in ("fused", "kernel-by-kernel") for s in srams for r in rates}
+    found = dict(fig_19_ratios(points))
+    assert found["Fig. 19: fused gains from SRAM"] == "True"
+    assert found["Fig. 19: fused over kernel by kernel, at most"] == 1
+    worse = dict(fig_19_ratios({**points, ("fused", 500e6, 100e9): 0.0}))
+    assert worse["Fig. 19: fused gains from SRAM"] == "False"
+    best = dict(zip(STACKS, (0.3, 0.5, 0.8), strict=True))
+    shares = {(m, q): -abs(q - best[m]) for m, q in product(STACKS, SHARES)}
+    assert [*dict(fig_22_shares(shares)).values()] == ["True"]
+    flat = {(m, q): -abs(q - 0.5) for m, q in product(STACKS, SHARES)}
+    assert [*dict(fig_22_shares(flat)).values()] == ["False"]
+
+
+@pytest.mark.parametrize(
+    ("system", "value"),
+    [
+        # 2 x 2^40 x 8 / 1,024^2 B a pair over 512^2 pairs and 256 links of 900 GB/s; 5 x 2^30 x 40
+        # FLOP a chip of 614.4 TFLOP/s: 2.147e11 / (19.09 ms x 6.144e14).
+        (System("fft-1t", "mesh-mesh", "sn30", "hbm3", "nvlink4"), 0.0183105),
+        # Bound by the bisection of the ring outside: 2 x 32 links of 25 GB/s.
+        (System("fft-1t", "ring-ring", "h100-80gb", "hbm3", "pcie4"), 0.0000789627),
+    ],
+)
+def test_utilisation_of_a_transform_by_hand(system: System, value: float) -> None:
+    assert utilisation(system) == pytest.approx(value, rel=1e-5)
+    links = {"mesh-mesh": 256, "ring-ring": 64}[system.dimensions]
+    rate = {"nvlink4": 900e9, "pcie4": 25e9}[system.link]
+    exchange_s = 2 * 512**2 * 8 * 2**20 / (links * rate)
+    peak = {"sn30": 614.4e12, "h100-80gb": 989.4e12}[system.accelerator]
+    assert utilisation(system) == pytest.approx(5 * 40 * 2**30 / (exchange_s * peak), rel=1e-5)
