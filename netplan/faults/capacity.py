@@ -23,6 +23,7 @@ from netplan.faults.damage import Damage
 from netplan.faults.flows import FlowNetwork, reduced_graph
 from netplan.faults.pair_classes import PairClasses, class_flows
 from netplan.topologies.graph import FabricGraph
+from netplan.traffic.matrix import sum_by
 
 MAX_PAIRS = 300
 """Pairs computed where they must be chosen, unless more are asked for [1]."""
@@ -47,6 +48,8 @@ class Remaining(Struct, frozen=True, eq=False):
         Pairs of domains, computed or not [1].
     domains_lost
         Domains that have no GPU left [1].
+    low
+        What the share of no other pair is less than [1].
     """
 
     first: Ints
@@ -56,6 +59,7 @@ class Remaining(Struct, frozen=True, eq=False):
     pairs: Ints
     all_pairs: int
     domains_lost: int
+    low: float = 0.0
 
     @property
     def share(self) -> Floats:
@@ -78,7 +82,8 @@ class Remaining(Struct, frozen=True, eq=False):
     @property
     def worst_low(self) -> float | None:
         """What the smallest share over all pairs is no less than [1]; None without any pair."""
-        return self.worst_share if self.exact else 0.0
+        worst = self.worst_share
+        return worst if worst is None or self.exact else min(worst, self.low)
 
     @property
     def mean_share(self) -> float | None:
@@ -153,7 +158,8 @@ def remaining_bandwidth(
     rng = np.random.default_rng(0) if rng is None else rng
     before = intact or reduced_graph(graph).intact
     after = before.reduced.left(damage)
-    classes, units = class_flows(before, after) or _one_by_one(before, after, max_pairs, rng)
+    found = class_flows(before, after)
+    classes, units = found or _one_by_one(before, after, max_pairs, rng)
     alive = np.flatnonzero(~damage.node_down[: graph.gpus]) // graph.hb_size
     intact_bytes_per_s, bytes_per_s = units * before.reduced.unit_bytes_per_s
     return Remaining(
@@ -164,7 +170,25 @@ def remaining_bandwidth(
         pairs=classes.pairs,
         all_pairs=graph.domains * (graph.domains - 1) // 2,
         domains_lost=graph.domains - len(np.unique(alive)),
+        low=0.0 if found else _least_share(before, after),
     )
+
+
+def _least_share(before: FlowNetwork, after: FlowNetwork) -> float:
+    """A share that every pair has left: a smallest cut loses no more than all that is lost.
+
+    Of what domains lost for themselves alone, a pair has its own two at most.
+    """
+    intact = class_flows(before, before)
+    least = int(intact[1].min()) if intact else 0
+    if not least:
+        return 0.0
+    ends, domain = before.reduced.ends, before.reduced.domain
+    own = np.where(before.transit > 0, 0.0, before.ending - after.ending)
+    at = domain[ends].max(axis=0)
+    alone = np.sort(sum_by(at[own > 0], own[own > 0], before.domains))
+    lost = float((before.transit - after.transit).sum() + alone[-2:].sum())
+    return max(0.0, 1 - lost / least)
 
 
 def _one_by_one(

@@ -1,5 +1,6 @@
 """Switches that no smallest cut parts: both proofs against networkx, and what they are good for."""
 
+from importlib import import_module
 from itertools import combinations
 
 import networkx as nx
@@ -128,6 +129,29 @@ def test_a_lost_link_of_a_large_torus_costs_its_two_ends() -> None:
     assert left.worst_share == pytest.approx(47 / 48)
     # The pairs of either with all others, and the one of both: 2 x 510 + 1 of 130,816.
     assert left.mean_share == pytest.approx(1 - 1021 / 48 / 130_816, abs=1e-12)
+
+
+def test_what_is_not_computed_loses_no_more_than_all_that_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Twelve lost links, of 48 that a domain has; the intact torus is one class, and exact."""
+    graph = fabric("torus-3d", (4096, 64, 8))
+    lost = damage_to(graph, links=range(graph.link_count - 1, graph.link_count - 600, -50))
+    assert lost.link_down.sum() == 12
+    exact = remaining_bandwidth(graph, lost)
+    monkeypatch.setattr(import_module("netplan.faults.pair_classes"), "MAX_CLASSES", 1)
+    left = remaining_bandwidth(graph, lost, max_pairs=30)
+    assert not left.exact
+    assert left.worst_low == pytest.approx(36 / 48)
+    assert left.worst_share is not None
+    assert exact.worst_share is not None
+    assert exact.exact
+    assert 36 / 48 < exact.worst_share <= left.worst_share
+    # One GPU of a switched fabric: no pair loses more than the port of its domain.
+    rails = fabric("rail-only", (4096, 64, 8))
+    monkeypatch.setattr(import_module("netplan.faults.pair_classes"), "MAX_CLASSES", 2)
+    left = remaining_bandwidth(rails, parse_faults(["gpu-9", "gpu-100"], rails))
+    assert (left.exact, left.worst_low) == (False, 6 / 8)
 
 
 @pytest.mark.parametrize(("name", "radix"), [("torus-3d", 16), ("torus-2d", 16), ("dragonfly", 32)])
