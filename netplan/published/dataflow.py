@@ -14,27 +14,29 @@ from netplan.performance.chip_network import ChipNetwork
 from netplan.performance.fusion import kernel_by_kernel
 from netplan.performance.graph_sharding import best_sharding
 from netplan.performance.mapping import (
-    Mapping,
     MappingOptions,
     Pipeline,
     map_graph,
     pipeline_throughput,
 )
 from netplan.published.checks import Check, Measured, stated
+from netplan.questions.inputs import sizing_on
 from netplan.questions.map import map as ask_map
 from netplan.questions.map_answer import Mapped
 from netplan.records import replace
-from netplan.traffic.published_topology import Dimension, exchange_s
+from netplan.topologies.build import build_fabric
+from netplan.topologies.specs import FABRICS
+from netplan.traffic.published_topology import Dimension
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.models import MODELS, WORKLOADS
-from netplan.workloads.recommendation_graph import recommendation_graph
+from netplan.workloads.models import MODELS
 from netplan.workloads.technologies import LINKS, MEMORIES
 from netplan.workloads.transformer_graph import layer_graph
 
 VENDOR = "AddPrev..V,QK..LN2,FFN0..GeLU,FFN1..Add2"
 DESCRIBED = "AddPrev..V,QK..AV,Proj..GeLU,FFN1..Add2"
-RING_BY_MESH = (Dimension("ring", 8, 600e9), Dimension("mesh", 16, 25e9))
-"""ZionEX, the network of the recommendation models."""
+ZIONEX = "ring-8-mesh-16"
+GUIDE_DIE_USD = 16522.25023
+"""Price of an SN30 without memory, of the user guide's example [USD]."""
 
 
 def dataflow_checks() -> Iterator[Check]:
@@ -131,25 +133,32 @@ def _other_families() -> Iterator[Measured]:
     linpack = ask_map(model="hpl-16k", accelerator="a100-40gb", gpus=8, overrides=overrides)
     total_s = linpack.found.totals.interval_s
     yield "HPL of 16,384 on a ring of 8: all steps, ms", 1e3 * total_s
-    cases = (("F", "dlrm-12t", 400e9), ("A", "dlrm-793b", 1555e9), ("I", "dlrm-332b", 1555e9))
-    for case, model, rate in cases:
-        interval_s = _recommended(model, rate).interval_s
-        yield f"DLRM-{case} on 128 A100: interval, ns", 1e9 * interval_s
+    for case, model, memory in (
+        ("F", "dlrm-12t", {"memory_bytes_per_s": "400e9", "memory_bytes": str(192 * 2**30)}),
+        ("A", "dlrm-793b", {}),
+        ("I", "dlrm-332b", {}),
+    ):
+        totals = ask_map(
+            model=model,
+            accelerator="a100-40gb",
+            gpus=128,
+            fabric=ZIONEX,
+            mode="published-code",
+            overrides={f"accelerator.{key}": value for key, value in memory.items()},
+        ).found.totals
+        yield f"DLRM-{case} on 128 A100: interval, ns", 1e9 * totals.interval_s
         if case == "F":
-            yield "DLRM-F on 128 A100: micro-batches/s", 128 / interval_s
-    price = published_amount(0.0, 1555e9, RING_BY_MESH, _units("price"))
+            yield "DLRM-F on 128 A100: micro-batches/s", totals.throughput_per_s
+    memory_rate = ACCELERATORS.load("a100-40gb").memory_bytes_per_s
+    price = published_amount(0.0, memory_rate, _zionex(), _units("price"))
     yield "DLRM-A: price without chips, USD", price
 
 
-def _recommended(model: str, memory_bytes_per_s: float) -> Mapping:
-    """A recommendation model kernel by kernel on 128 A100 with memory of this rate."""
-    chip = replace(ACCELERATORS.load("a100-40gb"), memory_bytes_per_s=memory_bytes_per_s)
-    return map_graph(
-        recommendation_graph(WORKLOADS.load(model), 128),
-        chip,
-        lambda kernel: exchange_s(kernel.all_to_all_bytes, RING_BY_MESH),
-        MappingOptions(execution="kernel-by-kernel"),
-    )
+def _zionex() -> tuple[Dimension, ...]:
+    """The network of the recommendation models."""
+    spec = FABRICS.load(ZIONEX)
+    sizing = sizing_on(ACCELERATORS.load("a100-40gb"), gpus=128, radix=64)
+    return tuple(Dimension.of(level) for level in build_fabric(spec, sizing).levels)
 
 
 def _units(what: Literal["price", "energy"]) -> Units:
@@ -163,9 +172,11 @@ def _guide() -> Iterator[Measured]:
     model, stages, batch = MODELS.load("gpt-1t"), 128, 3072
     flops = layer_graph(model, 1, "both").flops.sum() * model.layers * batch
     yield "GPT 1T on 1,024 SN30: work of a batch, FLOP", float(flops)
-    torus = (Dimension("ring", 8, 50e9), Dimension("ring", stages, 50e9))
-    price = published_amount(16522.25023, 300e9, torus, _units("price"))
-    power = published_amount(444.7061955, 300e9, torus, _units("energy"))
+    chip = ACCELERATORS.load("sn30")
+    torus = [Dimension("ring", size, chip.network_bytes_per_s) for size in (8, stages)]
+    rate = chip.memory_bytes_per_s
+    price = published_amount(GUIDE_DIE_USD, rate, torus, _units("price"))
+    power = published_amount(chip.power_w, rate, torus, _units("energy"))
     yield "GPT 1T on 1,024 SN30: price, USD", price
     yield "GPT 1T on 1,024 SN30: power, W", power
     # Every partition is bound by compute, at 0.9 of the peak.

@@ -14,7 +14,8 @@ point to point     n / B             n / B             n / B
 =================  ================  ================  ===================
 
 A ring counts both directions, and so, wrongly, does the all-reduce of a switch: `switch_factor` 2
-mends it. The later version of the published code halves the all-reduce of a mesh.
+mends it. The later version of the published code, of its user guide, halves the all-reduce of a
+mesh: `mesh_factor` 1/2.
 
 An all-to-all of all n chips takes as long as the busiest dimension, which is cut in the middle:
 (n/2)^2 pairs over 2 links of each ring, p^2/4 of each mesh, p of each switch. All chips of a group
@@ -49,7 +50,12 @@ class Dimension(NamedTuple):
 
 
 def collective_s(
-    kind: PublishedCollective, size_bytes: float, one: Dimension, *, switch_factor: float = 1.0
+    kind: PublishedCollective,
+    size_bytes: float,
+    one: Dimension,
+    *,
+    switch_factor: float = 1.0,
+    mesh_factor: float = 1.0,
 ) -> float:
     """Time of one collective over one dimension [s].
 
@@ -63,6 +69,8 @@ def collective_s(
         The dimension; one of a single chip costs nothing.
     switch_factor
         2 charges the all-reduce of a switch both ways.
+    mesh_factor
+        1/2 charges the all-reduce of a mesh as the later version does.
 
     Examples
     --------
@@ -76,7 +84,11 @@ def collective_s(
         return 0.0
     alone, around = size_bytes / rate, (chips - 1) / chips
     factors = {
-        "all_reduce": {"ring": around, "mesh": 2 / chips, "switch": around * switch_factor},
+        "all_reduce": {
+            "ring": around,
+            "mesh": 2 / chips * mesh_factor,
+            "switch": around * switch_factor,
+        },
         "all_gather": {"ring": around, "mesh": 1 / chips, "switch": around},
         "broadcast": dict.fromkeys(("ring", "mesh", "switch"), (chips - 1) / 2),
         "all_to_all": {"ring": chips**2 / 8, "mesh": 1.0, "switch": chips / 4},
