@@ -14,11 +14,13 @@ from netplan.questions.search import search
 from netplan.questions.traffic import training_traffic
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.closed_forms import iteration_flops
-from netplan.workloads.models import MODELS
+from netplan.workloads.models import MODELS, WORKLOADS, Model
 
 SWITCHED = ("rail-optimized", "rail-only", "fat-tree", "dgx-superpod", "dgx-1", "dgx-2")
 """Fabrics whose levels grow with the number of domains; tori and dragonflies change their shape."""
 H100 = {"radix": 64, "accelerator": "h100-80gb"}
+
+TRANSFORMERS = [name for name in WORKLOADS.paths() if isinstance(WORKLOADS.load(name), Model)]
 
 
 def compared(gpus: int, **question: object) -> Comparison:
@@ -88,7 +90,7 @@ def test_a_domain_that_holds_all_goes_on_without_a_gpu() -> None:
     assert 0 <= scenario.impact.slowdown < 0.1  # nothing where the plan left that many idle
 
 
-@pytest.mark.parametrize("model", sorted(MODELS.paths()))
+@pytest.mark.parametrize("model", TRANSFORMERS)
 @pytest.mark.parametrize("gpus", [96, 120, 140])
 def test_counts_with_factors_of_three_five_and_seven(model: str, gpus: int) -> None:
     for strategy in ("1d", "2d"):
