@@ -6,20 +6,23 @@ sends out of a block needs at least
 
     time = bytes that leave or enter it / capacity of the live links out of it,
 
-however it is split over paths: no routing beats a cut. The network's *pace* is the time of the
-worst block of the intact fabric over that of the worst block after the failure. Traffic and blocks
-are those of the intact fabric, only capacities fall: so a failure never raises the pace.
+however it is split over paths. The network's *pace* is the time of the worst block of the intact
+fabric over that of the worst block after the failure. Traffic and blocks are those of the intact
+fabric, only capacities fall: so a failure never raises the pace.
 
 Traffic keeps to its usual ways: between domains over the port of its GPU; where the network joins
 equal ranks only, over the domain first and then along the rail. Blocks differ in what may take
 over for them:
 
-*whole*     blocks of whole HB domains: nothing passes by their links
+*whole*     blocks of whole HB domains: nothing passes by their links, so that no routing beats the
+            time over them (:meth:`Cuts.time_s`)
 *in part*   others, such as the leaf of one rail: what their ports cannot carry goes through the
             domains to ports elsewhere. At a pace p all GPUs of a block that is slower than p give
             up their ports, as if these had failed, and the domain must do with the others'.
 
-So a rail with one of eight spines left is as bad as a lost rail at the most.
+So a rail with one of eight spines left is as bad as a lost rail at the most. That is a policy, and
+no bound: a routing that shares out what a slow block in part has left, port by port, may be faster.
+Where all traffic keeps to its usual ways (no GPU has lost its port) none is.
 
 A pace that not all reach is one that some reach: `Paces.options` says how many domains must be left
 out for which pace. Not seen: links that are whole but in the wrong place (a cut that is no block),
@@ -245,6 +248,22 @@ class Cuts(Struct, frozen=True, eq=False):
             times.append(amount / _positive(one.capacity(graph, live)))
         worst = max(float(each[np.isfinite(each)].max(initial=0.0)) for each in times)
         return cls(graph, domains, tuple(others), of_domain, of_others, worst)
+
+    def time_s(self, damage: Damage) -> float:
+        """Time over the narrowest cut after a failure [s], which no routing beats.
+
+        Cuts are the blocks of whole HB domains: what GPUs do for each other is inside them. It is
+        infinite where nothing passes a cut that some traffic crosses.
+        """
+        live = network_links(self.graph) & ~damage.links_out(self.graph)
+        worst = 0.0
+        blocks = (self.domains, *self.others), (self.domain_bytes, *self.other_bytes)
+        for one, amount in zip(*blocks, strict=True):
+            crossed = one.whole & (amount > 0)
+            with np.errstate(divide="ignore"):
+                times = amount[crossed] / one.capacity(self.graph, live)[crossed]
+            worst = max(worst, float(times.max(initial=0.0)))
+        return worst
 
     def paces(self, damage: Damage, effects: Effects, hb_share: Floats) -> "Paces":
         """Paces of all blocks after a failure.

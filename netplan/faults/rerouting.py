@@ -13,11 +13,14 @@ Tori and dragonflies are routed by shortest paths too, since their own routing k
 Compare damage with :func:`reroute` on the intact fabric, not with their own routing.
 """
 
+from math import inf, isfinite
+
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
-from netplan.faults.damage import Damage, directed, find_islands, network_links
+from netplan.faults.damage import Damage, directed, find_islands, network_links, no_damage
+from netplan.faults.pace import Cuts
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.demand import check_demand, split_demand
 from netplan.traffic.loads import LinkLoads
@@ -252,7 +255,7 @@ class TrainingLoads(Struct, frozen=True):
     busiest_s, intact_busiest_s
         Time of the busiest network link, after the failure and before, with equal splitting [s].
     cut_s, intact_cut_s
-        The same over the narrowest cut, which no splitting beats (`netplan.faults.pace`), with the
+        The same over the narrowest cut, which no routing beats (`netplan.faults.pace`), with the
         traffic of failed GPUs on others [s]; None if nothing passes it.
     detour_bytes, lost_bytes, cut_bytes
         Traffic that left its usual way, of failed GPUs, and between live GPUs without a path [B].
@@ -262,7 +265,7 @@ class TrainingLoads(Struct, frozen=True):
     busiest_s: float
     intact_busiest_s: float
     cut_s: float | None
-    intact_cut_s: float
+    intact_cut_s: float | None
     detour_bytes: float
     lost_bytes: float
     cut_bytes: float
@@ -273,8 +276,7 @@ def training_loads(
     damage: Damage,
     matrix: TrafficMatrix,
     *,
-    network_share: float = 1.0,
-    cut_s: float = 0.0,
+    cuts: Cuts | None = None,
 ) -> TrainingLoads:
     """Route the traffic of one iteration before and after a failure.
 
@@ -284,8 +286,8 @@ def training_loads(
         The fabric, and what has failed.
     matrix
         Traffic of one iteration.
-    network_share, cut_s
-        Pace that the failure leaves [1], and time over the narrowest cut of the intact fabric [s].
+    cuts
+        Blocks of the fabric under that traffic; None leaves out the times over them.
 
     Examples
     --------
@@ -305,12 +307,13 @@ def training_loads(
     after = reroute(graph, damage, matrix)
     busiest, seconds = _busiest(after.loads)
     before = link_loads(graph, matrix, routing="ecmp")
+    cut_s = cuts.time_s(damage) if cuts else inf
     return TrainingLoads(
         busiest_link=busiest,
         busiest_s=seconds,
         intact_busiest_s=_busiest(before)[1],
-        cut_s=cut_s / network_share if network_share else None,
-        intact_cut_s=cut_s,
+        cut_s=cut_s if isfinite(cut_s) else None,
+        intact_cut_s=cuts.time_s(no_damage(graph)) if cuts else None,
         detour_bytes=after.detour_bytes,
         lost_bytes=after.lost_bytes,
         cut_bytes=after.cut_bytes,

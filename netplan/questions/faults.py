@@ -490,13 +490,7 @@ def _scenario(
     gone = np.concatenate([effects.gpus_down, effects.cut_off])[:NAMED]
     loads = None
     if subject.traffic is not None:
-        loads = training_loads(
-            subject.graph,
-            damages[at],
-            subject.traffic,
-            network_share=impacts[at].network_share,
-            cut_s=subject.cuts.intact_s,
-        )
+        loads = training_loads(subject.graph, damages[at], subject.traffic, cuts=subject.cuts)
     return ScenarioImpact(
         text=tuple(question.fail),
         draws=draws,

@@ -510,8 +510,8 @@ IMPACT_LEGEND = (
         " (what lies below the top tier) to the others; by the best splitting over paths."
     ),
     (
-        "slower: by what the plan's own traffic takes longer over the narrowest cut that is left,"
-        " which is the pace of the best splitting."
+        "slower: by what the plan's own traffic takes longer over the narrowest cut that is left;"
+        " what a slow part of a rail cannot carry goes over the other ports of its HB domains."
     ),
     (
         "goes on: all GPUs at that pace, or without the HB domains that are hit or served too"

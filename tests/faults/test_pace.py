@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import block_diag, coo_array, csr_array, hstack, kron
@@ -46,15 +46,20 @@ def share(graph: FabricGraph, *faults: str) -> float:
     return paces(graph, parse_faults(faults, graph), uniform(graph)).share
 
 
-def concurrent_flow_s(graph: FabricGraph, damage: Damage, leg: Leg) -> float:
+def concurrent_flow_s(
+    graph: FabricGraph, damage: Damage, leg: Leg, *, domains_forward: bool = False
+) -> float:
     """Least time of a demand over the live network links, however it is split [s]: an LP.
 
     A commodity a sender; what is shared is that every arc has a capacity, and all demands are met
-    by the same factor.
+    by the same factor. Where domains forward, each is one node.
     """
     flows = leg.listed()
     live = network_links(graph) & ~damage.links_out(graph)
-    ends = graph.source[live].astype(int), graph.target[live].astype(int)
+    node = np.arange(graph.node_count)
+    if domains_forward:
+        node[: graph.gpus] -= node[: graph.gpus] % graph.hb_size
+    ends = node[graph.source[live]], node[graph.target[live]]
     tail, head = (np.concatenate(pair) for pair in (ends, ends[::-1]))
     arcs, nodes, number = len(tail), graph.node_count, np.arange(len(tail))
     ones = np.ones(arcs)
@@ -62,11 +67,11 @@ def concurrent_flow_s(graph: FabricGraph, damage: Damage, leg: Leg) -> float:
         (np.concatenate([ones, -ones]), (np.concatenate([tail, head]), np.tile(number, 2))),
         shape=(nodes, arcs),
     )
-    senders, row = np.unique(flows.source, return_inverse=True)
+    senders, row = np.unique(node[flows.source], return_inverse=True)
     unit = float(flows.flow_bytes.sum())
     demand = np.zeros((len(senders), nodes))
-    np.add.at(demand, (row, flows.destination), -flows.flow_bytes / unit)
-    np.add.at(demand, (row, flows.source), flows.flow_bytes / unit)
+    np.add.at(demand, (row, node[flows.destination]), -flows.flow_bytes / unit)
+    np.add.at(demand, (row, node[flows.source]), flows.flow_bytes / unit)
     conserve = hstack([block_diag([balance] * len(senders)), coo_array(-demand.reshape(-1, 1))])
     capacity = np.tile(graph.bytes_per_s[live], 2) / PORT
     shared = hstack(
@@ -120,9 +125,11 @@ def test_no_splitting_beats_the_cuts(name: str, seed: int, count: int, *, even: 
     leg = uniform(graph) if even else random_leg(graph, rng)
     links = rng.choice(np.flatnonzero(network_links(graph)), count, replace=False)
     damage = damage_to(graph, links=links)
+    cuts = Cuts.of(graph, leg)
+    least_s = concurrent_flow_s(graph, damage, leg, domains_forward=True)
+    assert cuts.time_s(damage) <= least_s * (1 + 1e-6)
     # A GPU without a port sends through its domain, which the program does not know.
     assume(not len(find_effects(graph, damage).cut_off))
-    cuts = Cuts.of(graph, leg)
     intact_s = concurrent_flow_s(graph, no_damage(graph), leg)
     assert cuts.intact_s <= intact_s * (1 + 1e-6)
     left = paces(graph, damage, leg).share
@@ -235,6 +242,8 @@ def test_a_further_failure_is_never_better(
     assert time_s(impact_of(richer, inventory.damage(parts))) <= time_s(after) * (1 + 1e-12)
 
 
+# On the fat tree of 100 links and ports of one leaf: its other GPUs have more than their share.
+@example(seed=4281, count=2)
 @pytest.mark.parametrize("name", SUBJECTS, ids=str)
 @settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 100_000), count=st.integers(0, 5))
@@ -246,9 +255,15 @@ def test_equal_splitting_is_never_faster_than_the_cuts(
     assert matrix is not None
     damage = Inventory(subject.graph).damage(random_parts(Inventory(subject.graph), count, rng))
     impact = impact_of(subject, damage)
-    found = training_loads(subject.graph, damage, matrix)
-    assume(impact.network_share > 0 and not found.lost_bytes and not found.cut_bytes)
-    assert found.busiest_s * (1 + 1e-9) >= subject.cuts.intact_s / impact.network_share
+    found = training_loads(subject.graph, damage, matrix, cuts=subject.cuts)
+    assume(not found.lost_bytes and not found.cut_bytes)
+    least_s, pace_s = found.cut_s or np.inf, subject.cuts.intact_s / (impact.network_share or 1)
+    assert found.busiest_s * (1 + 1e-9) >= least_s
+    if impact.network_share:
+        assert pace_s * (1 + 1e-9) >= least_s
+        # On its usual ways traffic gains nothing by what others give up.
+        if not found.detour_bytes and not impact.gpus_cut_off:
+            assert found.busiest_s * (1 + 1e-9) >= pace_s
 
 
 def test_the_slower_of_two_failures_stays() -> None:
