@@ -55,6 +55,7 @@ WRITTEN_COLUMNS, WRITTEN_CELLS = 12, 240
 WIDE = 4.0
 """Ratio of the greatest to the least value from which colours go by the logarithm [1]."""
 
+LEVEL_BAR_PX, BAR_LABEL = 18, 60
 BAR_PX, FRAME_PX, ROW_PX, LEAST_PX, MOST_PX = 60, 130, 30, 320, 720
 
 
@@ -320,7 +321,7 @@ def _rings(xs: Sequence[Scalar], ys: Sequence[Scalar]) -> Json:
 
 
 def bar_chart(points: Points, parts: Mapping[str, Sequence[Scalar]], room: int) -> Chart:
-    """Draw a bar a point, cut into shares of its whole.
+    """Draw a level bar a point, cut into shares of its whole.
 
     Parameters
     ----------
@@ -334,26 +335,25 @@ def bar_chart(points: Points, parts: Mapping[str, Sequence[Scalar]], room: int) 
     whole = [at for at, y in enumerate(points.ys) if finite(y)]
     every = [at for at in whole if all(finite(part[at]) is not None for part in parts.values())]
     bars = spread(every, room)
-    labels = [
-        chart_label(", ".join(filter(None, (shown(points.xs[at]), points.name(points.series[at])))))
-        for at in bars
-    ]
+    unit = points.x.words.unit if points.x.words.unit in PREFIXED else ""
+    names = [(shown(points.xs[at], unit), points.name(points.series[at])) for at in bars]
+    labels = [chart_label(", ".join(filter(None, pair)), BAR_LABEL) for pair in names]
     data = tuple(
         drawn_marks(
             "bar",
-            range(len(bars)),
             [100 * (finite(values[at]) or 0.0) / (finite(points.ys[at]) or inf) for at in bars],
+            range(len(bars)),
             [points.box(at) for at in bars],
             name=chart_label(title, 40),
             marker={"color": colour},
+            orientation="h",
         )
         for (title, values), colour in zip(parts.items(), COLOURS, strict=False)
     )
-    share: Json = {"title": {"text": chart_label(f"{points.y.words.quantity}, %")}}
     layout = {
         "barmode": "stack",
-        "xaxis": named_ticks(labels),
-        "yaxis": share,
+        "xaxis": {"title": {"text": chart_label(f"{points.y.words.quantity}, %")}},
+        "yaxis": named_ticks(labels) | {"autorange": "reversed"},
         "showlegend": True,
         "hoverlabel": HOVER_BOX,
     }
@@ -362,7 +362,8 @@ def bar_chart(points: Points, parts: Mapping[str, Sequence[Scalar]], room: int) 
         said.append(f"{len(bars):,} of {len(every):,} bars are drawn, taken evenly.")
     if len(every) < len(points.xs):
         said.append(f"{len(points.xs) - len(every):,} points lack a value and are not drawn.")
-    return Chart(points.key, points.label, HEIGHT_PX, data, layout, tuple(said), zoom=True)
+    height = FRAME_PX + LEVEL_BAR_PX * len(bars)
+    return Chart(points.key, points.label, height, data, layout, tuple(said), zoom=True)
 
 
 def heat_chart(points: Points, zs: Sequence[Scalar], words: Words, room: int) -> Chart:

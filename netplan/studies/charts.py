@@ -198,9 +198,11 @@ def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int) -> Chart:
         zs = [reader.value(row, spec.z) for row in rows]
         return heat_chart(points, zs, reader.words(spec.z), room)
     if spec.parts:
-        parts = {part: [reader.value(row, part) for row in rows] for part in spec.parts}
-        titles = {reader.words(part).quantity: values for part, values in parts.items()}
-        return bar_chart(points, titles, room // len(parts))
+        parts = {
+            part.rpartition(".")[2]: [reader.value(row, part) for row in rows]
+            for part in spec.parts
+        }
+        return bar_chart(points, parts, room // len(parts))
     if spec.kind == "lines":
         return line_chart(points, room)
     return scatter_chart(points, front_of(rows, spec) if spec.front else None, room)

@@ -16,6 +16,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from netplan.reports.quantities import Scalar
 from netplan.studies.points import Outcome, Point, point_sha256
 from netplan.studies.run import Resources, run
+from netplan.studies.sessions import load_study
 from netplan.studies.store import Store
 from netplan.version import __version__
 
@@ -108,3 +109,14 @@ def test_workers(benchmark: BenchmarkFixture, tmp_path: Path, workers: int) -> N
     assert benchmark.stats
     benchmark.extra_info["evaluations_s"] = round(evaluations_s, 2)
     benchmark.extra_info["times_one_process"] = evaluations_s / benchmark.stats.stats.min
+
+
+def test_dataflow_design_space(benchmark: BenchmarkFixture) -> None:
+    """80 systems x 4 workloads, each point mapped: below a minute on one core."""
+    made = load_study("dataflow-design-space")
+    points = made.points(range(made.point_count))
+
+    def every() -> int:
+        return sum(made.evaluate(point)["status"] == "ok" for point in points)
+
+    assert benchmark.pedantic(every, rounds=1, iterations=1) == 320

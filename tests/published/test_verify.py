@@ -54,6 +54,13 @@ def test_only_what_is_asked_for_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not ran
 
 
+def test_the_readme_says_how_many_pass() -> None:
+    found = verify()
+    said = f"{found.count('pass')} numbers pass, {found.count('known')} are known not to reproduce"
+    assert said in (LIST.parents[2] / "README.md").read_text("utf-8")
+    assert not found.failed
+
+
 def test_the_verdict_and_what_differs_come_first() -> None:
     checks = (
         Check("leaves", "Paper A, Table 1", "4", "4", "pass"),

@@ -183,8 +183,8 @@ def test_what_a_chart_leaves_open_tells_lines_and_drawings_apart() -> None:
 def test_page_says_how_many_drawings_it_leaves_out() -> None:
     cluster = {"input": "gpus", "linear": {"from": 1001, "to": 1020, "steps": 20}, "whole": True}
     answer = answered({**LINES, "each": "gpus"}, axes=(HB_SIZE, cluster))
-    assert len(drawn(answer)) == 12
-    assert "The first 12 drawings are shown; 8 more are not." in words(answer)
+    assert len(drawn(answer)) == 16
+    assert "The first 16 drawings are shown; 4 more are not." in words(answer)
 
 
 def test_lines_on_one_another_are_named() -> None:
