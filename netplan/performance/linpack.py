@@ -22,10 +22,12 @@ cycles that both can keep. Chips without tile data take their work over a share 
 Source: DFModel (Ko et al., ACM TACO 2024), Sec. VI, and the logs of its public code.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Codes, Floats, Ints
+from netplan.arrays import Bools, Codes, Floats, Ints
 from netplan.errors import InputError
 from netplan.performance.tiles import ComputeTiles
 from netplan.traffic.published_topology import Dimension, collective_s
@@ -129,15 +131,28 @@ def _least_cycles(rows: Ints, columns: Ints, block: int, chip: ComputeTiles) -> 
     """Fewest cycles that FACT and UPDATE keep together on all tiles, shape (steps,) [1]."""
     height = -(-rows // chip.vector_width)
     widths = [-(-np.full_like(rows, block) // chip.stage_height), -(-columns // chip.stage_height)]
-    low = np.full_like(rows, block)
-    high = 2 * height * (widths[0] + widths[1]) * block
+    # Cycles come in steps of the block: never fewer than all work on all tiles, and twice that, and
+    # so on, until the tiles do.
+    low: Ints = np.maximum(-(-height * (widths[0] + widths[1]) // chip.tiles), 1)
+    high = low.copy()
+    while not (enough := _enough(height, widths, high, chip.tiles)).all():
+        low = np.where(enough, low, high + 1)
+        high = np.where(enough, high, 2 * high)
     while (low < high).any():
         middle = (low + high) // 2
-        needed = sum(_fewest(height, width, middle // block, chip.tiles) for width in widths)
-        enough = needed <= chip.tiles
+        enough = _enough(height, widths, middle, chip.tiles)
         high = np.where(enough, middle, high)
         low = np.where(enough, low, middle + 1)
-    return low
+    cycles: Ints = low * block
+    return cycles
+
+
+def _enough(height: Ints, widths: Sequence[Ints], steps: Ints, tiles: int) -> Bools:
+    """Whether the tiles keep products of so many ceilings within so many steps each, (steps,)."""
+    needed = np.zeros_like(steps)
+    for width in widths:
+        needed += _fewest(height, width, steps, tiles)
+    return needed <= tiles
 
 
 def _fewest(height: Ints, width: Ints, steps: Ints, tiles: int) -> Ints:

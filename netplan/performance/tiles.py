@@ -17,7 +17,7 @@ at a share of its peak (`netplan.performance.mapping`).
 Source: DFModel (Ko et al., ACM TACO 2024), Sec. IV, and its public code.
 """
 
-from math import gcd
+from math import gcd, isqrt
 
 import numpy as np
 from msgspec import Struct
@@ -34,6 +34,10 @@ NEVER = np.int64(1) << 40
 MAX_CHOICES = 1 << 23
 """Tiles that a graph's kernels need at each number of cycles, at most; beyond, cycles are rounded
 up by less than a thousandth [1]."""
+
+
+MAX_QUOTIENTS = 1 << 10
+"""Numbers of lanes or stages of one kernel at most; beyond, ceilings are rounded up [1]."""
 
 
 class ComputeTiles(Struct, frozen=True):
@@ -122,14 +126,17 @@ def kernel_choices(kernel: Kernel, chip: ComputeTiles, tile_tokens: int) -> tupl
 
 def _quotients(number: int, most: int) -> tuple[Ints, Ints]:
     """Distinct values of ceil(number / parts) for 1 to ``most`` parts, with the fewest parts."""
-    root = int(min(number, most) ** 0.5) + 1
-    small = np.arange(1, min(root, most) + 1)
-    values = np.arange(1, -(-number // root) + 1)
-    parts = np.concatenate([small, -(-number // values)])
-    parts = np.flatnonzero(np.bincount(parts[parts <= most]))
+    root = isqrt(number) + 1
+    if most <= 2 * root:
+        parts = np.arange(1, most + 1)
+    else:
+        parts = np.unique(-(-number // np.arange(1, root + 1)))
+        parts = np.unique(np.concatenate([np.arange(1, root + 1), parts[parts <= most]]))
     ceilings = -(-number // parts)
     first = np.diff(ceilings, prepend=ceilings[0] + 1) < 0
-    return parts[first], ceilings[first]
+    parts, ceilings = parts[first], ceilings[first]
+    kept = len(parts) - 1 - thinned(ceilings[::-1], MAX_QUOTIENTS)[::-1]
+    return parts[kept], ceilings[kept]
 
 
 def tile_choices(graph: KernelGraph, chip: ComputeTiles, tile_tokens: int) -> TileChoices:

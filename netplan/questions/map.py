@@ -33,7 +33,7 @@ from netplan.questions.map_answer import (
     partition_rows,
     step_rows,
 )
-from netplan.questions.question import Question, asks, optional, shared
+from netplan.questions.question import Question, asks, check_ranges, optional, shared
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
@@ -148,6 +148,11 @@ class Map(Question[MapAnswer]):
         "Partitions, such as AddPrev..V,QK..LN2.", metavar="A..B,C", otherwise="the fastest"
     )
     mode: Mode = shared("Corrected, or published-code.")
+
+    def __post_init__(self) -> None:
+        """Refuse numbers out of range."""
+        super().__post_init__()
+        check_ranges(self)
 
     def ask(self) -> MapAnswer:
         """Map, and multiply to the cluster."""

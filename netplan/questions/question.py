@@ -209,6 +209,26 @@ def _check_size(name: str, option: Option, value: object) -> None:
             raise InputError(f"{flag} {digits} is out of range: give a number {low}{allowed}")
 
 
+def check_ranges(question: "Question[Any]") -> None:
+    """Refuse numbers outside of the ranges of their inputs.
+
+    Raises
+    ------
+    InputError
+        If one is.
+    """
+    for one, option in options_of(type(question)):
+        value = getattr(question, one.name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        low = -inf if option.low is None else option.low
+        high = inf if option.high is None else option.high
+        if not low <= value <= high:
+            flag = option.flag or "--" + one.name.replace("_", "-")
+            allowed = f"from {low:,g}" + (f" to {high:,.0f}" if high < inf else "")
+            raise InputError(f"{flag} {value:,} is out of range: give a number {allowed}")
+
+
 Fields = tuple[tuple[Field[Any], Option], ...]
 _FIELDS: dict[int, Fields] = {}
 

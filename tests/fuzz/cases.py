@@ -29,6 +29,7 @@ LIMIT_BYTES = 2 << 30
 WEIGHTS = {
     "compare": 12,
     "search": 10,
+    "map": 10,
     "cost": 10,
     "traffic": 8,
     "loads": 12,
@@ -54,6 +55,7 @@ GIVEN = {
     "search": ("--gpus", "--model", "--batch", "--hb-size"),
     "traffic": ("--gpus", "--model", "--batch", "--hb-size"),
     "loads": ("--gpus", "--model", "--batch", "--hb-size"),
+    "map": ("--accelerator", "--model", "--gpus"),
     "cables": ("--gpus", "--hb-size"),
     "export": ("--gpus", "--to", "--hb-size"),
     "optimize": ("--gpus", "--fabric", "--hb-size", "--model", "--batch", "--prices"),
@@ -184,7 +186,16 @@ def _faults_of_form(case: Case, printed: str) -> Iterator[str]:
             json.loads(printed, parse_constant=_refuse)
         except ValueError as error:
             yield f"no JSON: {error}"
-    plain = words[0] in ("compare", "search", "cost", "traffic", "loads", "faults", "optimize")
+    plain = words[0] in (
+        "compare",
+        "search",
+        "map",
+        "cost",
+        "traffic",
+        "loads",
+        "faults",
+        "optimize",
+    )
     if plain and form in ("", "table") and case.columns >= 80:
         wide = max(map(cell_len, printed.splitlines()))
         if wide > case.columns:

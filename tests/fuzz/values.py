@@ -59,6 +59,8 @@ SHELVES = {
     **{f"--{role}": role for role in ("prices", "power", "cabling", "economics", "failures")},
     "--switch": "switch",
     "--ocs": "switch",
+    "--memory": "memory",
+    "--link": "link",
     "--floor-plan": "floor-plan",
     "--with": "network",
     "--report": "report",
@@ -67,6 +69,8 @@ FOLDERS = {
     "accelerator": "accelerators-",
     "model": "models-",
     "fabric": "topologies-",
+    "memory": "memories-",
+    "link": "links-",
     "iteration-model": "iteration-models-",
     "switch": "switches-",
     "report": "definitions-",
@@ -95,6 +99,8 @@ WORDS = {
     "--strategy": ("1d", "2d", "summa", "all"),
     "--mode": ("corrected", "published-code"),
     "--explain": ("modes", "1,2", "mapping", "layer", "memory", "1,1", "9,99"),
+    "--cut": ("AddPrev..V,QK..LN2,FFN0..GeLU,FFN1..Add2", "AddPrev", "LN1..Q,x", "Norm1..Add2"),
+    "--dimensions": ("ring-ring", "mesh-switch", "ring", "ring-ring-ring", "mesh-mesh", "x-y"),
     "--currency": ("USD", "EUR", "CHF", "XYZ"),
     "--date": ("2026-11-22", "2026-13-01"),
     "--spares": ("2%", "transceiver=3%", "switch=2", "link=1", "nic=0", "5%,switch=2%"),
@@ -135,8 +141,17 @@ WHOLE = {
     "--draws": (1, 2, 5),
     "--workers": (0, -1, 1_000_000),
     "--host-gpus": (1, 4, 8),
+    "--tensor": (1, 2, 4, 8, 7, 64),
+    "--pipeline": (1, 1, 2, 3),
+    "--micro-batch": (1, 3, 42),
+    "--sequence-tile": (1, 7, 32, 64, 2048),
 }
 KEYS = (
+    *("accelerator.tiles", "accelerator.vector_width", "accelerator.stage_height"),
+    *("accelerator.clock_hz", "accelerator.sram_bytes", "accelerator.compute_utilisation"),
+    *("accelerator.execution", "accelerator.second_memory_bytes", "model.sequence_length"),
+    *("model.unknowns", "model.block", "model.word_bytes", "model.side", "model.tables"),
+    *("model.width", "model.ffn_size", "model.kv_heads", "model.hidden_size", "model.chips"),
     *("accelerator.memory_bytes", "accelerator.hb_bytes_per_s", "accelerator.network_bytes_per_s"),
     *("accelerator.hb_size", "accelerator.tensor_flops_per_s", "accelerator.network_latency_s"),
     *(
@@ -177,8 +192,10 @@ def value_of(one: click.Parameter, rng: Random, files: list[str], wild: float) -
 
 
 def _record(name: str, rng: Random, files: list[str]) -> str:
-    if name == "--model" and rng.random() < 0.7:
+    if name == "--model" and rng.random() < 0.6:
         return "gpt-22b"
+    if name == "--model" and rng.random() < 0.2:
+        return "models-mixer.yaml"
     own = [one for one in files if one.startswith(FOLDERS[SHELVES[name]])]
     known = tuple(all_shelves()[SHELVES[name]].paths())
     return rng.choice(own if own and rng.random() < 0.1 else known)
