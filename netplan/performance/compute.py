@@ -75,6 +75,14 @@ class Timing(Struct, frozen=True, eq=False):
         )
 
     @property
+    def of_all_steps(self) -> "Timing":
+        """Steps one after the other: parts of shape (steps, shardings) summed up."""
+        parts = (self.compute_s, self.memory_s, self.tensor_s, self.expert_s)
+        if all(part.ndim == 1 for part in parts):
+            return self
+        return Timing(*(part.sum(axis=0) if part.ndim > 1 else part for part in parts))
+
+    @property
     def total_s(self) -> Floats:
         """The parts together [s]."""
         return self.compute_s + self.memory_s + self.tensor_s + self.expert_s
@@ -149,7 +157,7 @@ def operation_times(
     backward = _work_time(operation.backward, setting, groups, slowdown)
     if operation.recomputed:
         backward = backward + forward
-    return forward, backward
+    return forward.of_all_steps, backward.of_all_steps
 
 
 class End(Struct, frozen=True, eq=False):

@@ -257,7 +257,7 @@ class IterationTerms(Struct, frozen=True, eq=False):
             "bubble": float(bubble[0]),
         }
         spread = self.setting.spread_model
-        if self.setting.variant.sparse or (spread and spread.spread == "expert"):
+        if self.setting.variant.sparse or (spread and "expert" in spread.spread):
             parts["expert_comm"] = of_layers(both.expert_s, ends.expert_s)
         return parts
 

@@ -37,9 +37,6 @@ from netplan.workloads.families import LinpackModel
 STEPS_TOGETHER = 256
 """Steps whose tiles are shared out at once: their arrays stay in the cache [1]."""
 
-MAX_STEPS = 1_000_000
-"""Steps of a model at most [1]."""
-
 
 class LinpackSteps(Struct, frozen=True, eq=False):
     """What every step takes, all of shape (steps,) [s]."""
@@ -92,13 +89,7 @@ def linpack_steps(
     >>> round(1e3 * float(found.time_s.sum()), 5)
     39.92977
     """
-    n, block, word = model.unknowns, model.block, model.word_bytes
-    if not 0 < n // block <= MAX_STEPS:
-        raise InputError(
-            f"{model.name}: {n:,} unknowns in blocks of {block:,} are {n // block:,} steps: give 1"
-            f" to {MAX_STEPS:,}"
-        )
-    side = n - block * np.arange(-(-n // block))
+    side, block, word = model.sides, model.block, model.word_bytes
     rows, columns = -(-side // grid[0].size), -(-side // grid[1].size)
     # Times are in proportion to sizes.
     message_s = word * block * collective_s("point_to_point", 1.0, grid[0])

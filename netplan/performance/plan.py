@@ -217,9 +217,9 @@ class SearchResult(Struct, frozen=True):
 
     @property
     def exchange(self) -> str | None:
-        """The part of an iteration in which all GPUs send to all; None of a transformer."""
+        """The part of an iteration in which GPUs exchange what they have; None of transformers."""
         spread = self.settings[0].spread_model if self.settings else None
-        return f"{spread.spread}_comm" if spread else None
+        return f"{spread.spread[0]}_comm" if spread else None
 
     def setting_of(self, timed: PlanTime) -> Setting:
         """The setting under which a plan was found."""

@@ -244,11 +244,16 @@ def _search_spread(setting: Setting, levels: tuple[Level, ...], top: int) -> _Fo
     listed = spread_plans(setting, levels)
     if not listed:
         return _Found((), 0, 0, inf)
-    evaluation = Evaluation.of(setting, levels, listed_plans(listed))
-    held = evaluation.memory.total
-    fitting = np.flatnonzero(held <= setting.training.memory_bytes).tolist()
-    plans = sorted((evaluation.plan_time(at, at) for at in fitting), key=_seconds_of)
-    return _Found(tuple(plans[:top]), len(listed), len(fitting), float(held.min()))
+    plans: list[PlanTime] = []
+    least_bytes, room = inf, setting.training.memory_bytes
+    for first in range(0, len(listed), SPREAD_PLANS):
+        some = listed[first : first + SPREAD_PLANS]
+        evaluation = Evaluation.of(setting, levels, listed_plans(some))
+        held = evaluation.memory.total
+        least_bytes = min(least_bytes, float(held.min()))
+        plans += [evaluation.plan_time(at, at) for at in np.flatnonzero(held <= room).tolist()]
+    plans.sort(key=_seconds_of)
+    return _Found(tuple(plans[:top]), len(listed), len(plans), least_bytes)
 
 
 def _seconds_of(plan: PlanTime) -> float:
@@ -319,6 +324,9 @@ def _no_plan(settings: Sequence[Setting], levels: Sequence[Level]) -> str:
 
 CHUNK_PLANS = 1 << 15
 """Plans of one chunk: their arrays stay in the second-level cache."""
+
+SPREAD_PLANS = 32
+"""The same of plans that may have thousands of steps each."""
 
 
 def evaluate_plan(

@@ -1,13 +1,14 @@
 """The small space of plans of a model that lies on all GPUs alike: on how many of them it lies.
 
-In the free space a plan fills the levels from the inside: all members of the inner ones, and a
-divisor of the members of one level, beyond which the others stay idle. A part of the cluster is
-faster than the whole where what it sends stays inside a fast level, such as one HB domain; then a
-GPU has more of the work. Otherwise, and in the exact space, a plan has all GPUs.
+In the free space a plan fills the levels from the inside: all members of the inner ones, and of one
+level a divisor of its members, or as many as a power of two divides. The others stay idle. A part
+of the cluster is faster than the whole where what it sends stays inside a fast level, such as one
+HB domain; then a GPU has more of the work. Otherwise, and in the exact space, a plan has all GPUs.
+A grid of two dimensions is tried with every divisor of the members of every level.
 """
 
 from collections.abc import Iterator, Sequence
-from math import prod
+from itertools import product
 
 from netplan.levels import Level
 from netplan.performance.plan import Plan
@@ -39,21 +40,33 @@ def spread_plans(setting: Setting, levels: Sequence[Level]) -> list[Plan]:
     if model is None:
         return []
     sizes = tuple(level.size for level in levels)
-    fixed = setting.options.fixed.given.get(model.spread)
+    fixed = setting.options.fixed.given
     plans = []
     for used in _parts(sizes) if setting.free else [sizes]:
-        if fixed in (None, prod(used)):
-            degrees = tuple(Degrees(**{model.spread: members}) for members in used)
+        for degrees in product(*(_ways(members, model.spread) for members in used)):
             placement = Placement(degrees, sizes if setting.free else None)
-            batch = -(-setting.training.batch // placement.totals.expert)
-            plans.append(Plan(placement, microbatch=batch, microbatches=1))
+            totals = placement.totals
+            if all(getattr(totals, name) == value for name, value in fixed.items()):
+                batch = -(-setting.training.batch // totals.expert)
+                plans.append(Plan(placement, microbatch=batch, microbatches=1))
     return plans
+
+
+def _ways(members: int, spread: Sequence[str]) -> list[Degrees]:
+    """Ways to lay so many members of a level out over one dimension, or as a grid of two."""
+    if len(spread) == 1:
+        return [Degrees(**{spread[0]: members})]
+    first, second = spread
+    return [
+        Degrees(**{first: some, second: members // some}) for some in divisors(members).tolist()
+    ]
 
 
 def _parts(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Members of each level that work."""
     for at, size in enumerate(sizes):
         outside = (1,) * (len(sizes) - at - 1)
-        for members in divisors(size).tolist():
+        rounded = {size >> bit << bit for bit in range(size.bit_length())}
+        for members in sorted({*divisors(size).tolist(), *rounded}):
             if members > 1 or at == 0:
                 yield (*sizes[:at], members, *outside)

@@ -209,10 +209,10 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
         """Refuse also degrees that such a model does not have."""
         super()._check_inputs_of(model)
         for name, value in (self.fixed or {}).items():
-            if name != model.spread:
+            if name not in model.spread:
                 raise InputError(
                     f"--fix {name}={value}: {model.name} lies on all GPUs alike, so that"
-                    f" {model.spread} is all there is to fix: leave it out"
+                    f" {' and '.join(model.spread)} is all there is to fix: leave it out"
                 )
 
     def case(self) -> "TrainingCase":
@@ -278,17 +278,16 @@ def _spread_notes(found: SearchResult) -> Iterator[str]:
     setting, plan = found.setting_of(found.best), found.best.plan
     if setting.spread_model is None:
         return
-    yield setting.spread_model.laid_out(plan.gpus, setting.training.batch)
+    yield setting.spread_model.laid_out(plan.placement.totals._asdict(), setting.training.batch)
     if plan.gpus < plan.placement.cluster:
-        from netplan.performance.spread_space import spread_plans
-
-        opened = replace(setting, options=replace(setting.options, fixed=Fixed()))
-        largest = spread_plans(opened, found.levels)[-1]
-        whole = evaluate_plan(setting.training, found.levels, largest)
-        yield (
-            f"On all {largest.gpus:,} an iteration would take"
-            f" {si(whole.iteration_time_s, 's', 4)}: what crosses slower links counts."
-        )
+        given = setting.training.assumptions
+        exact = replace(given, space=replace(given.space, divisibility="exact"))
+        whole = PlanSearch(replace(setting.training, assumptions=exact)).on(found.levels)
+        if isinstance(whole, SearchResult):
+            yield (
+                f"On all {whole.best.plan.gpus:,} an iteration would take"
+                f" {si(whole.time_s, 's', 4)}: they exchange more over slower links."
+            )
 
 
 def _pipeline_notes(setting: Setting, plan: Plan) -> Iterator[str]:
@@ -388,7 +387,8 @@ class PlacedRun(Struct, frozen=True):
             f" {plan.interleave} stage{'s' if plan.interleave > 1 else ''} a GPU"
         )
         if self.setting.spread_model is not None:
-            how = self.setting.spread_model.laid_out(plan.gpus, training.batch)
+            totals = plan.placement.totals._asdict()
+            how = self.setting.spread_model.laid_out(totals, training.batch)
         return Heading(
             f"{what} of {inputs['model']}, batch {training.batch:,}, on"
             f" {self.fabric.sizing.gpus:,} {inputs['accelerator']}",

@@ -5,10 +5,15 @@
 DFModel (Ko et al., ACM TACO 2024), Sec. VI, and the input files of its public code.
 """
 
+from collections.abc import Mapping
 from math import log2
 from typing import ClassVar, Literal
 
+import numpy as np
+
+from netplan.arrays import Ints
 from netplan.catalog import Record
+from netplan.errors import InputError
 from netplan.records import PositiveFloat, PositiveInt
 from netplan.units import si
 from netplan.workloads.graph_model import GraphModel
@@ -20,15 +25,19 @@ FLOPS_PER_POINT = 5.0
 """Additions and multiplications of a radix-2 transform, over n log2(n) [FLOP]."""
 
 
-class SpreadModel(Record, frozen=True, kw_only=True):
-    """A model that lies on all GPUs alike: of a plan nothing but their number is open.
+MAX_STEPS = 1_000_000
+"""Steps of a model at most [1]."""
 
-    ``spread`` is the dimension over which it lies, ``takes`` the inputs of training questions that
-    mean something for it beside model, iteration model and space.
+
+class SpreadModel(Record, frozen=True, kw_only=True):
+    """A model that lies on all GPUs alike: of a plan only their number and their grid are open.
+
+    ``spread`` are the dimensions over which it lies, ``takes`` the inputs of training questions
+    that mean something for it beside model, iteration model and space.
     """
 
     family: str
-    spread: ClassVar[Literal["tensor", "expert"]]
+    spread: ClassVar[tuple[Literal["tensor", "context", "expert"], ...]]
     takes: ClassVar[tuple[str, ...]] = ()
 
     def batch_on(self, gpus: int) -> int:  # noqa: ARG002 - by family
@@ -39,8 +48,8 @@ class SpreadModel(Record, frozen=True, kw_only=True):
         """Useful work of one iteration [FLOP]."""
         raise NotImplementedError
 
-    def laid_out(self, gpus: int, batch: int) -> str:
-        """Sentences: what each of so many GPUs has of it, and which degrees it does not have."""
+    def laid_out(self, degrees: Mapping[str, int], batch: int) -> str:
+        """Sentences: what each GPU has of it, by the degrees, and which it does not have."""
         raise NotImplementedError
 
 
@@ -52,7 +61,7 @@ class RecommendationModel(SpreadModel, frozen=True, kw_only=True):
     ``parameters`` is the published count, for checks only.
     """
 
-    spread: ClassVar[Literal["expert"]] = "expert"
+    spread: ClassVar[tuple[Literal["expert"], ...]] = ("expert",)
     takes: ClassVar[tuple[str, ...]] = ("batch", "zero_stage")
 
     family: Literal["recommendation"]
@@ -97,8 +106,9 @@ class RecommendationModel(SpreadModel, frozen=True, kw_only=True):
         """Three products of every layer, forward and backward: 6 width^2 a sample [FLOP]."""
         return 6.0 * self.layers * self.width**2 * batch
 
-    def laid_out(self, gpus: int, batch: int) -> str:
+    def laid_out(self, degrees: Mapping[str, int], batch: int) -> str:
         """Tables on all GPUs, the layers on each."""
+        gpus = degrees["expert"]
         return (
             f"Tables lie on {gpus:,} GPUs, {si(self.table_bytes / gpus, 'B')} on each, every one"
             f" has all layers and {-(-batch // gpus):,} samples; a recommendation model has no"
@@ -106,12 +116,14 @@ class RecommendationModel(SpreadModel, frozen=True, kw_only=True):
         )
 
 
-class LinpackModel(Record, frozen=True, kw_only=True):
+class LinpackModel(SpreadModel, frozen=True, kw_only=True):
     """A dense system of equations (LINPACK), solved in steps of a block of columns.
 
     ``unknowns`` is the order of the matrix, ``block`` the columns of a step, ``word_bytes`` the
     size of a number.
     """
+
+    spread: ClassVar[tuple[Literal["tensor", "context"], ...]] = ("tensor", "context")
 
     family: Literal["linpack"]
     unknowns: PositiveInt
@@ -119,11 +131,38 @@ class LinpackModel(Record, frozen=True, kw_only=True):
     word_bytes: PositiveFloat
     notes: tuple[str, ...] = ()
 
-    @property
-    def flops(self) -> float:
+    def flops(self, batch: int = 1) -> float:
         """2/3 n^3 + 2 n^2 [FLOP]."""
         n = float(self.unknowns)
-        return 2 / 3 * n**3 + 2 * n**2
+        return (2 / 3 * n**3 + 2 * n**2) * batch
+
+    @property
+    def sides(self) -> Ints:
+        """Rows and columns that are left at the begin of each step, shape (steps,) [1].
+
+        Raises
+        ------
+        InputError
+            If the blocks do not divide the matrix into a number of steps that can be listed.
+        """
+        n, block = self.unknowns, self.block
+        if not 0 < n // block <= MAX_STEPS:
+            raise InputError(
+                f"{self.name}: {n:,} unknowns in blocks of {block:,} are {n // block:,} steps: give"
+                f" 1 to {MAX_STEPS:,}"
+            )
+        sides: Ints = n - block * np.arange(-(-n // block))
+        return sides
+
+    def laid_out(self, degrees: Mapping[str, int], batch: int) -> str:  # noqa: ARG002 - one solution
+        """A grid of rows and columns."""
+        rows, columns = degrees["tensor"], degrees["context"]
+        held = self.word_bytes * -(-self.unknowns // rows) * -(-self.unknowns // columns)
+        return (
+            f"The matrix lies on a grid of {rows:,} x {columns:,} GPUs (tensor x context),"
+            f" {si(held, 'B')} on each, and is solved in {len(self.sides):,} steps; LINPACK has no"
+            " expert, data or pipeline degree, and no batch."
+        )
 
 
 class FourierModel(SpreadModel, frozen=True, kw_only=True):
@@ -133,7 +172,7 @@ class FourierModel(SpreadModel, frozen=True, kw_only=True):
     complex number of two 32-bit ones.
     """
 
-    spread: ClassVar[Literal["tensor"]] = "tensor"
+    spread: ClassVar[tuple[Literal["tensor"], ...]] = ("tensor",)
 
     family: Literal["fft"]
     side: PositiveInt
@@ -145,8 +184,9 @@ class FourierModel(SpreadModel, frozen=True, kw_only=True):
         points = float(self.side) ** 2
         return FLOPS_PER_POINT * points * log2(points) * batch
 
-    def laid_out(self, gpus: int, batch: int) -> str:  # noqa: ARG002 - one transform
+    def laid_out(self, degrees: Mapping[str, int], batch: int) -> str:  # noqa: ARG002 - one transform
         """Rows on all GPUs."""
+        gpus = degrees["tensor"]
         return (
             f"Each of {gpus:,} GPUs has {-(-self.side // gpus):,} of the {self.side:,} rows; a"
             " Fourier transform has no context, expert, data or pipeline degree, and no batch."

@@ -140,7 +140,7 @@ class Collective(Struct, frozen=True, eq=False):
 
 
 class Work(Struct, frozen=True, eq=False):
-    """One direction of one operation.
+    """One direction of one operation; amounts of several steps have the shape (steps, shardings).
 
     Parameters
     ----------
@@ -359,7 +359,7 @@ def local_sizes(model: Model, sharding: Sharding) -> Local:
 
 
 def total_bytes(amounts: Sequence[Amount], count: int) -> Floats:
-    """Sum of several amounts, one entry a sharding [B].
+    """Sum of several amounts, of all steps if they have some, one entry a sharding [B].
 
     Examples
     --------
@@ -368,5 +368,5 @@ def total_bytes(amounts: Sequence[Amount], count: int) -> Floats:
     """
     total = np.zeros(count)
     for amount in amounts:
-        total += amount
+        total += np.sum(amount, axis=0) if np.ndim(amount) > 1 else amount
     return total

@@ -426,8 +426,9 @@ def _work_uses(operation: Operation, passes: float, stage: Stage) -> Iterator[Co
     for work in (operation.forward, *operation.backward_works):
         panels = 1.0 if work.panels is None else _number(work.panels)
         for one in work.collectives:
-            message = _number(one.message_bytes) / panels
-            yield CollectiveUse(one.group, one.kind, (one.group,), message, passes * panels, stage)
+            steps = np.atleast_2d(one.message_bytes)
+            message, times = float(steps.mean()) / panels, passes * panels * len(steps)
+            yield CollectiveUse(one.group, one.kind, (one.group,), message, times, stage)
 
 
 def _number(amount: Amount) -> float:

@@ -1,4 +1,4 @@
-"""Programs of models that lie on all GPUs alike: recommendation, Fourier transforms.
+"""Programs of models that lie on all GPUs alike: recommendation, Fourier transforms, LINPACK.
 
 Such a program is one layer, run once: its operations with the collectives that go to all.
 
@@ -20,14 +20,27 @@ rows are transformed on the vector units, each half reads and writes all points 
 all_to_all of these transposes the square after it. Of rows that do not divide, the GPU with the
 most counts.
 
-The same kernels as in `netplan.workloads.recommendation_graph` and `fourier_graph`, which a mapper
-cuts; sources stand there.
+**LINPACK.** The matrix of n x n words of w bytes lies on a grid of ``tensor`` x ``context`` GPUs. A
+step of b columns leaves a GPU P rows and Q columns, and has two operations:
+
+    factorise   (P, b, b)   the block's rows to all rows of the grid, w b b
+    update      (P, b, Q)   the block's columns to all columns of it, w P b; its rows, w Q b
+
+as broadcasts, whose roots take turns. The paper sends what goes along the rows of the grid from one
+GPU to the next. Amounts have a row for each step, shape (steps, shardings), and add up over them;
+the largest GPU of each step counts.
+
+Kernels of the first two are those of `netplan.workloads.recommendation_graph` and `fourier_graph`,
+which a mapper cuts, steps those of `netplan.performance.linpack`; sources stand there.
 """
+
+import numpy as np
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.workloads.families import (
     FourierModel,
+    LinpackModel,
     RecommendationModel,
     SpreadModel,
 )
@@ -42,7 +55,7 @@ def spread_program(model: SpreadModel, sharding: Sharding, zero_stage: Zero = 1)
     Parameters
     ----------
     model
-        A recommendation model, or a Fourier transform.
+        A recommendation model, a Fourier transform, or LINPACK.
     sharding
         Samples of each GPU, and how many GPUs there are, shape (shardings,).
     zero_stage
@@ -69,6 +82,8 @@ def spread_program(model: SpreadModel, sharding: Sharding, zero_stage: Zero = 1)
         operations = _recommendation(model, _real(sharding.microbatch), _real(sharding.expert))
     elif isinstance(model, FourierModel):
         operations = _fourier(model, sharding.tensor)
+    elif isinstance(model, LinpackModel):
+        operations = _linpack(model, sharding)
     else:
         raise InputError(f"{model.name}: there is no program of such a model")
     layer = Layer(operations, boundary_bytes=0.0)
@@ -105,6 +120,31 @@ def _fourier(model: FourierModel, gpus: Ints) -> tuple[Operation, ...]:
     return (
         Operation("columns", "mlp", 0.0, held, half, NO_WORK),
         Operation("rows", "mlp", 0.0, 0.0, half, NO_WORK),
+    )
+
+
+def _linpack(model: LinpackModel, grid: Sharding) -> tuple[Operation, ...]:
+    """Factorising and update of every step, amounts of shape (steps, shardings)."""
+    block, word, side = float(model.block), model.word_bytes, model.sides[:, None]
+    rows, columns = _real(-(-side // grid.tensor)), _real(-(-side // grid.context))
+    panel, across = rows * block, columns * block
+    factorise = Work(
+        tensor_flops=2 * panel * block,
+        moved_bytes=2 * word * panel,
+        collectives=(Collective("broadcast", np.full_like(rows, word * block**2), "tensor"),),
+    )
+    update = Work(
+        tensor_flops=2 * panel * columns,
+        moved_bytes=word * (2 * rows * columns + panel + across),
+        collectives=(
+            Collective("broadcast", word * panel, "context"),
+            Collective("broadcast", word * across, "tensor"),
+        ),
+    )
+    held = word * rows[0] * columns[0]
+    return (
+        Operation("factorise", "mlp", 0.0, held, factorise, NO_WORK),
+        Operation("update", "mlp", 0.0, 0.0, update, NO_WORK),
     )
 
 

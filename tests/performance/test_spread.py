@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.levels import Level, LevelKind
+from netplan.performance.linpack import linpack_steps
 from netplan.performance.plan import SearchResult
 from netplan.performance.plan_traffic import plan_traffic
 from netplan.performance.proof import time_designs
@@ -16,8 +17,9 @@ from netplan.performance.setting import Fixed, Options, Training
 from netplan.performance.spread_space import spread_plans
 from netplan.records import replace
 from netplan.traffic.patterns import Pattern
+from netplan.traffic.published_topology import Dimension
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.families import FourierModel, RecommendationModel
+from netplan.workloads.families import FourierModel, LinpackModel, RecommendationModel, SpreadModel
 from netplan.workloads.fourier_graph import fourier_graph
 from netplan.workloads.models import WORKLOADS
 from netplan.workloads.operations import Sharding
@@ -29,13 +31,14 @@ FREE = replace(FOURD, space=replace(FOURD.space, divisibility="free"))
 A100 = ACCELERATORS.load("a100-80gb")
 DLRM: RecommendationModel = WORKLOADS.load("dlrm-793b")
 FFT: FourierModel = WORKLOADS.load("fft-1t")
+HPL: LinpackModel = WORKLOADS.load("hpl-16k")
 DOMAINS = (Level("switch", 8, 300e9), Level("switch", 16, 25e9))
 # 600 tables x 15 rows x 93 numbers x 2 bytes x 512 samples, and 20 layers of 3,375^2.
 ROWS, WEIGHTS = 857_088_000.0, 2.0 * 20 * 3375**2
 
 
 def searched(
-    model: RecommendationModel | FourierModel = DLRM,
+    model: SpreadModel = DLRM,
     levels: tuple[Level, ...] = DOMAINS,
     *,
     gpus: int = 128,
@@ -114,6 +117,76 @@ def test_a_transform_by_hand_on_one_switch() -> None:
     assert best.memory_parts_bytes["activations"] == 8 * points
 
 
+def steps_of(rows: int, columns: int) -> list[tuple[int, int]]:
+    """Rows and columns of a GPU in the 16 steps of HPL, on a grid."""
+    sides = [16384 - 1024 * step for step in range(16)]
+    return [(-(-side // rows), -(-side // columns)) for side in sides]
+
+
+def test_bytes_of_a_solution() -> None:
+    options = Options(fixed=Fixed(tensor=4, context=32))
+    found = searched(HPL, options=options)
+    assert (found.best.plan.tensor, found.best.plan.context) == (4, 32)
+    matrix = plan_traffic(found.settings[0], found.best, 128, "ring")
+    steps, word, block = steps_of(4, 32), 2, 1024
+    # 32 groups of 4 get the block and its rows, 4 groups of 32 its columns, all but the root.
+    down = 32 * 3 * sum(word * block * (block + columns) for _, columns in steps)
+    along = 4 * 31 * sum(word * block * rows for rows, _ in steps)
+    assert matrix.of_kind("tensor").total_bytes == pytest.approx(down, rel=1e-12)
+    assert matrix.of_kind("context").total_bytes == pytest.approx(along, rel=1e-12)
+    assert matrix.total_bytes == pytest.approx(down + along, rel=1e-12)
+
+
+def test_a_solution_by_hand_on_one_switch() -> None:
+    options = Options(fixed=Fixed(tensor=4, context=32))
+    best = searched(HPL, (Level("switch", 128, 300e9),), options=options).best
+    compute = memory = sent = 0.0
+    for rows, columns in steps_of(4, 32):
+        works = (
+            (2 * rows * 1024 * 1024, 2 * 2 * rows * 1024),
+            (2 * rows * 1024 * columns, 2 * (2 * rows * columns + 1024 * (rows + columns))),
+        )
+        for flops, moved in works:
+            busy = 20e-6 + flops / (0.8 * 312e12)
+            compute += busy
+            memory += max(moved / 2.039e12 - busy, 0)
+        sent += 2 * 1024 * (1024 + rows + columns)
+    assert best.breakdown_s["compute"] == pytest.approx(compute, rel=1e-12)
+    assert best.breakdown_s["memory"] == pytest.approx(memory, rel=1e-12)
+    assert best.breakdown_s["tensor_comm"] == pytest.approx(sent / (0.7 * 300e9), rel=1e-12)
+    assert best.memory_parts_bytes["activations"] == 2 * 16384**2 / 128
+    useful = 2 / 3 * 16384**3 + 2 * 16384**2
+    assert best.mfu == pytest.approx(useful / (128 * 312e12 * best.iteration_time_s), rel=1e-12)
+
+
+def test_steps_compute_as_those_of_the_mapper() -> None:
+    tiles = dict.fromkeys(("tiles", "vector_width", "stage_height", "clock_hz"))
+    plain = A100.changed(**tiles, compute_utilisation=0.8)
+    grid = Dimension("ring", 4, 25e9), Dimension("ring", 32, 25e9)
+    steps = linpack_steps(HPL, plain, grid)
+    best = searched(HPL, options=Options(fixed=Fixed(tensor=4, context=32))).best
+    kernels = 2 * 16 * 20e-6
+    assert best.breakdown_s["compute"] - kernels == pytest.approx(steps.compute_s.sum(), rel=1e-12)
+
+
+def test_every_grid_on_every_part_is_tried() -> None:
+    # 1, 2, 4 of a domain are 1 + 2 + 3 grids; both domains 3 x 2 ways to lie on the two levels.
+    levels = (Level("switch", 4, 300e9), Level("switch", 2, 25e9))
+    found = searched(HPL, levels, gpus=8)
+    assert (found.enumerated, found.feasible) == (12, 12)
+    every = PlanSearch(found.settings[0].training)
+    times = [
+        every.whole(levels).time_s,
+        *(
+            PlanSearch(every.training, options=Options(fixed=Fixed(tensor=rows, context=columns)))
+            .whole(levels)
+            .time_s
+            for rows, columns in [(1, 1), (2, 1), (1, 2), (4, 1), (2, 2), (1, 4), (8, 1), (1, 8)]
+        ),
+    ]
+    assert min(times) == found.time_s
+
+
 @pytest.mark.parametrize("name", ["dlrm-793b", "dlrm-12t", "dlrm-332b"])
 def test_program_and_kernel_graph_are_one_workload(name: str) -> None:
     model: RecommendationModel = WORKLOADS.load(name)
@@ -162,7 +235,7 @@ def test_uneven_batches_take_the_largest_part() -> None:
     st.sampled_from(["switch", "ring", "mesh"]),
     st.floats(1e9, 1e12),
     st.floats(1.0, 4.0),
-    st.sampled_from([DLRM, FFT]),
+    st.sampled_from([DLRM, FFT, HPL]),
 )
 def test_more_is_never_slower(
     inner: int,
@@ -170,7 +243,7 @@ def test_more_is_never_slower(
     kind: LevelKind,
     rate: float,
     times: float,
-    model: RecommendationModel | FourierModel,
+    model: SpreadModel,
 ) -> None:
     levels = (Level("switch", inner, 900e9, 0, 2e-6), Level(kind, outer, rate, 0, 5e-6))
     faster = (levels[0], replace(levels[1], link_bytes_per_s=times * rate))
@@ -178,7 +251,7 @@ def test_more_is_never_slower(
     assert sum(found.best.breakdown_s.values()) == pytest.approx(found.time_s, rel=1e-12)
     assert searched(model, faster, gpus=64).time_s <= found.time_s * (1 + 1e-12)
     # All parts of a smaller network are parts of one with twice as many members.
-    if kind == "switch":
+    if kind == "switch" and model is not HPL:
         double = (levels[0], replace(levels[1], size=2 * outer))
         assert searched(model, double, gpus=64).time_s <= found.time_s * (1 + 1e-12)
     roomy = searched(model, levels, gpus=64, memory_bytes=1e15)

@@ -1,5 +1,6 @@
 """One number of a model that lies on all GPUs alike in every question, and what none takes."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,11 +9,12 @@ import netplan
 from netplan.errors import InputError, NetplanError
 from netplan.studies.questions import answer, output
 
+MIXER = str(Path(__file__).parents[2] / "examples" / "mixer.yaml")
 RUN: dict[str, Any] = {"model": "dlrm-793b", "gpus": 128, "radix": 64, "hb_size": 8}
 ON: dict[str, Any] = RUN | {"accelerator": "h100-80gb"}
 
 
-@pytest.mark.parametrize("model", ["dlrm-793b", "dlrm-332b", "fft-1t"])
+@pytest.mark.parametrize("model", ["dlrm-793b", "dlrm-332b", "fft-1t", "hpl-16k"])
 def test_every_question_has_the_same_number(model: str) -> None:
     run = ON | {"model": model, "gpus": 256}
     time_s = netplan.search(**run, fabric="fat-tree").found.time_s
@@ -71,7 +73,9 @@ def test_a_study_varies_the_model() -> None:
         ({"model": "fft-1t", "batch": 4}, "--batch 4 means nothing for fft-1t, of family fft"),
         ({"model": "fft-1t", "zero_stage": 3}, "--zero 3 means nothing"),
         ({"model": "dlrm-12t"}, "80 GB there are: use more GPUs or a larger memory"),
-        ({"model": "hpl-5m"}, "netplan map takes and netplan search does not"),
+        ({"model": "hpl-5m"}, "nearest needs 391 GB a GPU, 311 GB more than the 80 GB"),
+        ({"model": "hpl-16k", "fixed": {"data": 2}}, "tensor and context is all there is to fix"),
+        ({"model": MIXER}, "which netplan map takes and netplan search does not"),
     ],
 )
 def test_what_a_search_does_not_take(given: dict[str, Any], message: str) -> None:
