@@ -182,7 +182,7 @@ def layer_operations(
     >>> plan = Plan(Placement((Degrees(tensor=8), Degrees(data=32, pipeline=64))), 1, 128)
     >>> rows = layer_operations(Setting(training), levels, plan)
     >>> rows[0].operation, rows[0].tensor_flops, rows[4].collectives
-    ('fc1', 1342150967296.0, 'reduce_scatter of 104857600 B, tensor')
+    ('fc1', 1342151065600.0, 'reduce_scatter of 104857600 B, tensor')
     """
     sharding, groups = _sharding_of(setting, levels, plan)
     found: list[list[OperationRow]] = [[], []]
