@@ -36,6 +36,7 @@ GRAPH_PX, ROOFLINE_PX = 520, 460
 SHOWN_STEPS = 12
 """Partitions that people see of a long run of them [1]."""
 
+DEGREES = ("tensor", "pipeline", "data")
 STEP_KERNELS = ("FACT", "BCAST", "SWAP", "UPDATE")
 ROOFLINE_POINTS = 61
 LOWEST, HIGHEST = -2.0, 6.0  # decades of FLOP/B that a roofline spans
@@ -189,7 +190,8 @@ class MapAnswer(Answer):
         steps += (
             f", sequence tiles of {inputs['sequence_tile']:,}" if inputs["sequence_tile"] else ""
         )
-        chips = f"tensor {inputs['tensor']}"
+        degrees = (f"{name} {inputs[name]:,}" for name in DEGREES if inputs[name] > 1)
+        chips = ", ".join(degrees) or "one chip"
         if inputs["family"] not in ("transformer", "graph"):
             chips = f"{inputs['gpus']:,} chips"
         network = inputs["fabric"] or inputs["dimensions"] or "a ring of the chip's own links"
