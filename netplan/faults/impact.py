@@ -14,6 +14,7 @@ what is left out gives no bandwidth back. So a further failure never makes an it
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from math import sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -347,6 +348,10 @@ BIG_GROUPS = frozenset({"rail", "plane", "hall", "row", "batch"})
 """Groups that fail as a whole only in a scenario that says so."""
 
 
+GOLDEN = (sqrt(5) - 1) / 2
+"""The golden section, as far from all simple fractions as a number can be [1]."""
+
+
 class Single(Struct, frozen=True):
     """The failure of one part.
 
@@ -367,13 +372,14 @@ class Single(Struct, frozen=True):
 
 
 def single_parts(inventory: Inventory) -> list[Parts]:
-    """One part of each kind, the one in the middle of its kind.
+    """One part of each kind, a golden section into its kind.
 
-    Parts of a kind are alike but for those at the edge of a fabric that does not fill its
-    switches; one in the middle stands for most.
+    Parts of a kind are alike but for those at the edge of a fabric that does not fill its switches,
+    and those where pipelines begin, which is where halves and quarters do: one in between stands
+    for most.
     """
     kinds = [kind for kind in inventory.kinds.values() if kind.name not in SKIPPED | BIG_GROUPS]
-    return [Parts(kind, kind.numbers[[len(kind.numbers) // 2]]) for kind in kinds]
+    return [Parts(kind, kind.numbers[[int(GOLDEN * len(kind.numbers))]]) for kind in kinds]
 
 
 def single_failures(

@@ -3,6 +3,7 @@
 from math import exp
 from pathlib import Path
 
+import numpy as np
 import pytest
 from msgspec import Struct
 
@@ -16,7 +17,7 @@ from netplan.faults.forecast import (
 )
 from netplan.faults.group_failures import group_failures
 from netplan.faults.impact import Impact, Subject, impact_of, single_failures, single_parts
-from netplan.faults.inventory import Inventory
+from netplan.faults.inventory import Inventory, Parts
 from netplan.faults.rates import FAILURE_BOOKS, FailureBook, unit_counts
 from netplan.questions.cost import cost
 from netplan.questions.faults import Faults, faults
@@ -47,19 +48,36 @@ class Case(Struct, frozen=True):
         return reliability_forecast(self.subject.fabric, book, chosen, effects=self.effects)
 
 
-def case(name: str) -> Case:
-    question = Faults(gpus=512, radix=32, hb_size=8, model="gpt-22b", batch=512, fabrics=(name,))
-    shared = question._shared()
+def subject_of(name: str, **question: object) -> Subject:
+    shared = Faults(radix=32, hb_size=8, fabrics=(name,), **question)._shared()  # type: ignore[arg-type]
     spec = shared.specs[name]
-    fabric = build_fabric(spec, shared.sizing)
-    subject = Subject(spec, shared.sizing, fabric, shared.search)
-    inventory = Inventory(subject.graph)
+    return Subject(spec, shared.sizing, build_fabric(spec, shared.sizing), shared.search)
+
+
+def case(name: str) -> Case:
+    subject = subject_of(name, gpus=512, model="gpt-22b", batch=512)
+    fabric, inventory = subject.fabric, Inventory(subject.graph)
     parts = single_parts(inventory)
     impacts = [impact_of(subject, inventory.damage([one])) for one in parts]
     singles = list(single_failures(inventory, zip(parts, impacts, strict=True)))
     units, slowness = unit_counts(fabric), searched(subject)
     effects = effects_of(fabric, units, singles=singles, slowness=slowness)
     return Case(subject, {one.kind: one.impact for one in singles}, effects)
+
+
+def test_one_part_stands_for_most_of_its_kind() -> None:
+    """Every sixteenth domain begins a pipeline and sends less: the middle one is such a one."""
+    subject = subject_of("dragonfly", gpus=1024, batch=1024)
+    inventory = Inventory(subject.graph)
+    one = next(one for one in single_parts(inventory) if one.kind.name == "nic")
+    drawn = np.random.default_rng(0).choice(one.kind.numbers, 9, replace=False)
+    shares = [
+        impact_of(subject, inventory.damage([Parts(one.kind, np.array([part]))])).network_share
+        for part in drawn
+    ]
+    found = impact_of(subject, inventory.damage([one])).network_share
+    assert found == pytest.approx(np.median(shares))
+    assert found < 1
 
 
 @pytest.fixture(scope="module", params=["rail-optimized", "rail-only", "dragonfly", "torus-3d"])
