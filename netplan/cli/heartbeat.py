@@ -18,7 +18,8 @@ EVERY_IN_A_FILE_S = 30.0
 class Heartbeat:
     """Says how long a command has been working, from two seconds on.
 
-    A terminal sees one line that is rewritten and wiped at the end; a log gets a line now and then.
+    A terminal sees one line that is rewritten and wiped at the end; a log gets a line now and then,
+    and one for whatever else is under way by then.
     What works may say more than that: what is under way (`netplan.questions.progress`), or the
     whole line by ``describe``, such as a bar.
     """
@@ -50,19 +51,23 @@ class Heartbeat:
             self._write("\r\x1b[K")
 
     def _beat(self) -> None:
-        waited, pause = 0.0, self.first_s
+        waited, pause, told_s, told = 0.0, self.first_s, -EVERY_IN_A_FILE_S, ""
         while not self._done.wait(pause):
             waited += pause
             live = self.stream.isatty()
             say = Heartbeat.describe
             busy = f": {UnderWay.text}" if UnderWay.text else ""
+            often = EVERY_S if say is None else BAR_EVERY_S
+            pause = often if live else EVERY_S
+            known = say is not None or busy == told
+            if not live and known and waited - told_s < EVERY_IN_A_FILE_S:
+                continue
+            told_s, told = waited, busy
             text = one_line(f"working, {waited:.0f} s{busy}" if say is None else say())
             # Such a line may become shorter: what it leaves is wiped.
             wipe = "\x1b[K" if say or busy else ""
             self._write(f"\r{text}{wipe}" if live else f"{text}\n")
             self._shown = True
-            often = EVERY_S if say is None else BAR_EVERY_S
-            pause = often if live else EVERY_IN_A_FILE_S
 
     def _write(self, text: str) -> None:
         try:

@@ -35,7 +35,9 @@ class Recovery(Struct, frozen=True):
     Parameters
     ----------
     way
-        What is done.
+        What takes over: an ``idle GPU`` of the same HB domain, an ``idle domain`` of the present
+        ones, a ``further domain`` that a larger network joins, or the ``forwarding`` through the
+        other GPUs of the domain.
     hardware
         What it needs, in words; or why it cannot be.
     circuit_switches, single_mode_modules
@@ -150,7 +152,7 @@ def recoveries(
     if subject.sizing.hb_size > 1 and subject.fabric.link_count:
         found.append(
             Recovery(
-                way="send through the other GPUs of the HB domain (a lost port or rail switch)",
+                way="forwarding",
                 hardware="none",
                 iteration_time_s=forwarding_s,
             )
@@ -166,7 +168,7 @@ def _idle_gpus(
     if sizing.hb_size == 1:
         return None
     share = Recovery(
-        way="an idle GPU of the same HB domain takes over",
+        way="idle GPU",
         hardware="an idle GPU"
         + (f" in each of {sizing.domains:,} domains" if sizing.domains > 1 else ""),
         idle_gpus=sizing.domains,
@@ -188,14 +190,13 @@ def _behind_circuits(
     ports of a GPU on one of its own.
     """
     sizing, fabric = subject.sizing, subject.fabric
-    way = "an idle GPU of the same HB domain takes over, moved to the rail by circuit switches"
     fibres = ENDS_OF_A_LINK * sizing.hb_size
     if fibres > circuit.cages:
         reason = (
             f"not possible: {fibres:,} fibres of a domain must meet on one switch, {circuit.name}"
             f" has {circuit.cages:,} ports"
         )
-        return Recovery(way=way, hardware=reason)
+        return Recovery(way=share.way, hardware=reason)
     switches = ceil_div(sizing.domains * fabric.ports_per_gpu, circuit.cages // fibres)
     modules = ENDS_OF_A_LINK * fabric.nic_ports if circuit.form == SINGLE_MODE else 0
     ports, module = (prices.price(part, sizing.speed_gbps) for part in ("ocs_port", "transceiver"))
@@ -207,7 +208,6 @@ def _behind_circuits(
     sums = [prices.offer(row, count).base * count for count, row in known]
     return replace(
         share,
-        way=way,
         hardware=f"{share.hardware}, {switches:,} {circuit.name} between GPUs and rails"
         + (f", {modules:,} single-mode modules" if modules else ""),
         circuit_switches=switches,
@@ -224,7 +224,7 @@ def _idle_domain(subject: Subject, bill: Bill | None) -> Recovery | None:
         return None
     size = sizing.hb_size
     return Recovery(
-        way="the whole HB domain moves to one of the present ones that stands idle",
+        way="idle domain",
         hardware=f"{_gpus(size)} of the present ones idle",
         idle_gpus=size,
         price=_share(bill, size),
@@ -250,8 +250,8 @@ def _larger_fabric(subject: Subject, bill: Bill | None, books: BillBooks) -> Rec
     more = _bill(subject, books, larger)
     price = more.capital.base - bill.capital.base if more and bill and more.cost else None
     return Recovery(
-        way="the whole HB domain moves to an idle one",
-        hardware=f"a domain of {_gpus(size, 'idle ')}, and a network for {wanted.gpus:,} GPUs"
+        way="further domain",
+        hardware=f"{_gpus(size, 'more ')} and a network for {wanted.gpus:,} GPUs"
         f"{tier}: switches {extra:+,}, links {links:+,}{step}",
         extra_gpus=size,
         extra_switches=extra,

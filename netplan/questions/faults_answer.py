@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import cycle
-from math import exp
+from operator import itemgetter
 from typing import Any
 
 from msgspec import Struct
@@ -14,12 +13,11 @@ from netplan.faults.impact import Impact, Single
 from netplan.faults.rates import PLACES, Unit
 from netplan.faults.recoveries import IdlePrice, Recovery
 from netplan.faults.rerouting import TrainingLoads
+from netplan.questions.faults_charts import slowdowns, survival
 from netplan.questions.inputs import replaced_lines
 from netplan.questions.training import training_words
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.charts import Chart, Json, hover, marks, named_ticks
-from netplan.reports.escape import chart_label
 from netplan.reports.quantities import Cell, quantity
 from netplan.reports.sections import (
     Column,
@@ -31,15 +29,14 @@ from netplan.reports.sections import (
     columns,
     value_at,
 )
-from netplan.units import HOURS_PER_YEAR
 
 CAUSES_SHOWN = 8
 """Causes that people see, those that stop a job most often."""
 
-COLOURS = ("#3b74c9", "#d9782d", "#2e9e74", "#8a94a3", "#b0569c", "#c2a02f")
-CURVE_POINTS = 61
-HOURS_PER_WEEK = 168.0
-SURVIVAL_PX, COST_PX = 360, 420
+HOURS_PER_DAY = 24.0
+DAYS_PER_WEEK = 7.0
+WHOLE = 99.95
+"""Number from which no tenths are shown [1]."""
 
 
 class ScenarioImpact(Struct, frozen=True):
@@ -146,17 +143,20 @@ class FaultsAnswer(Answer):
         return tuple(rows)
 
     def sections(self) -> Iterator[Section]:
-        """Heading, years, the scenario, single failures, recoveries, causes, spares, notes."""
+        """Heading, the scenario, years, single failures, recoveries, causes, spares, notes."""
         yield self._heading()
         yield Table("failures", FAILURE, self.failures, only="programs")
-        yield from self._years()
-        if any(fabric.forecast.network_interruptions_per_year for fabric in self.fabrics):
-            yield _survival(self.fabrics)
         yield from self._scenario()
-        yield _slowdowns(self.fabrics)
+        yield from self._years()
+        stops = [(one.name, one.forecast.network_interruptions_per_year) for one in self.fabrics]
+        if any(number for _, number in stops):
+            yield survival(stops)
+        yield slowdowns([(one.name, one.singles) for one in self.fabrics])
+        explained = any(isinstance(one.scenario, ScenarioImpact) for one in self.fabrics)
         for fabric in self.fabrics:
             alone = [row for row in self.failures if row.fabric == fabric.name and row.parts]
-            legend = self._impact_legend() if fabric is self.fabrics[-1] else ()
+            last = fabric is self.fabrics[-1] and not explained
+            legend = self._impact_legend() if last else ()
             title = f"{fabric.name}: one part failed"
             yield Table("one part", SINGLE, alone, title, legend, only="people")
         ways = [(fabric.name, way) for fabric in self.fabrics for way in fabric.recoveries]
@@ -166,10 +166,11 @@ class FaultsAnswer(Answer):
             column("price_complete", "1.price_complete", shown="never"),
             column("iteration_time_s", "1.iteration_time_s"),
         ]
-        yield Table("recoveries", bought, ways, "After a failed GPU or port", RECOVERY_LEGEND)
+        title = "After a failed GPU or port"
+        yield Table("recoveries", bought, ways, title, RECOVERY_LEGEND, part=itemgetter(0))
         yield from self._causes()
-        yield from self._record()
         yield from self._spares()
+        yield from self._record()
         yield Notes.of(self._notes(), "all fabrics")
 
     def _impact_legend(self) -> tuple[str, ...]:
@@ -222,7 +223,7 @@ class FaultsAnswer(Answer):
         draws = self.inputs["draws"]
         worst = f", the worst of {draws:,} draws" if draws > 1 else ""
         title = f"Failed together: {' '.join(self.inputs['fail'])}{worst}"
-        yield Table("scenario", SCENARIO, found, title, only="people")
+        yield Table("scenario", SCENARIO, found, title, self._impact_legend(), only="people")
         if any(one.draws > 1 for _, one in found):
             mean = f"Mean of the {draws:,} draws"
             yield Table("scenario", DRAWN, found, mean, DRAWN_LEGEND, only="people")
@@ -238,8 +239,8 @@ class FaultsAnswer(Answer):
             sizes[one.cause] = max(sizes.get(one.cause, 0.0), one.interruptions_per_year)
         shown = sorted((name for name in sizes if sizes[name]), key=lambda name: -sizes[name])
         cells = {
-            (name, one.cause): f"{one.interruptions_per_year:,.1f} ± {one.half_width:.1f}"
-            f" ({one.low:,.0f} to {one.high:,.0f})"
+            (name, one.cause): f"{_rounded(one.interruptions_per_year)}"
+            f" ({one.low:,.0f}-{one.high:,.0f})"
             for name, one in rows
             if one.interruptions_per_year
         }
@@ -286,11 +287,11 @@ class FaultsAnswer(Answer):
         legend: tuple[str, ...] = (),
         beside: tuple[str, ...] = (),
     ) -> Table[str]:
-        """Texts of rows, one column a fabric, and others beside."""
-        names = [*(fabric.name for fabric in self.fabrics), *beside]
+        """Texts of rows, others beside, and one column a fabric."""
+        names = [*beside, *(fabric.name for fabric in self.fabrics)]
         shown: list[Column[str]] = [column(first, str, form="text")]
         shown += [
-            column(name, partial(_cell_of, cells, name), title=name, form="text") for name in names
+            column(name, partial(_cell_of, cells, name), title=name, form="code") for name in names
         ]
         return Table(first, shown, rows, title, legend, only="people")
 
@@ -305,7 +306,12 @@ class FaultsAnswer(Answer):
 
 def _between(forecast: ReliabilityForecast) -> str:
     """Interruptions that 95 % of the years have."""
-    return f"{forecast.interruptions_low:,.0f} to {forecast.interruptions_high:,.0f}"
+    return f"{forecast.interruptions_low:,.0f}-{forecast.interruptions_high:,.0f}"
+
+
+def _rounded(number: float) -> str:
+    """A number in whole ones, or in tenths below 100."""
+    return f"{number:,.0f}" if number >= WHOLE else f"{number:.1f}"
 
 
 def _in_part(fabric: FabricFaults) -> tuple[str, str]:
@@ -355,8 +361,18 @@ def _counted(one: Spares) -> Iterator[str]:
 
 
 def _delivery(one: Spares) -> str:
-    """Part and time until a new one is there."""
-    return f"{one.kind}, {one.lead_h / HOURS_PER_WEEK:.2g} weeks"
+    """Part and time until a new one is there.
+
+    Examples
+    --------
+    >>> days, weeks = (Spares("gpu", ("gpu",), 8, 1.0, 1.0, hours, 1, 0.99) for hours in (120, 672))
+    >>> _delivery(days), _delivery(weeks)
+    ('gpu, 5 days', 'gpu, 4 weeks')
+    """
+    days = one.lead_h / HOURS_PER_DAY
+    if days < 2 * DAYS_PER_WEEK:
+        return f"{one.kind}, {days:.2g} days"
+    return f"{one.kind}, {days / DAYS_PER_WEEK:.2g} weeks"
 
 
 FABRIC: Column[Any] = column("fabric", "0")
@@ -402,13 +418,15 @@ DRAWN: tuple[Column[tuple[str, ScenarioImpact]], ...] = (
 )
 MEANS = ("mean_iteration_time_s", "mean_slowdown", "mean_worst_bandwidth_share")
 DRAWS = columns("draws", *MEANS, "stopped", of="1")
-MEANING = tuple(f"interruptions_{name}" for name in ("half_width", "closed_form", "low", "high"))
+MEANING = tuple(f"interruptions_{name}" for name in ("closed_form", "low", "high"))
 YEARS: tuple[Column[FabricFaults], ...] = (
     column("fabric", "name"),
-    *columns("switches", "links"),
+    column("switches"),
+    column("links", shown="wide"),
     column("interruptions_per_year", "forecast.interruptions_per_year", title="stops"),
+    column("interruptions_half_width", "forecast.interruptions_half_width"),
     *columns(*MEANING, of="forecast", shown="never"),
-    column("interruptions_range", lambda row: _between(row.forecast), form="text"),
+    column("interruptions_range", lambda row: _between(row.forecast), form="code"),
     column(
         "network_interruptions_per_year",
         "forecast.network_interruptions_per_year",
@@ -432,8 +450,15 @@ IDLE: tuple[Column[FabricFaults], ...] = (
     *columns("domains_down", "idle_domains_needed", of="forecast"),
     column("idle_domains_needed_with_groups", "forecast.idle_domains_needed_with_groups"),
     column("idle_domains", "forecast.idle_domains", shown="never"),
-    column("idle_present_price", "idle_price.present", mark=partial(_idle_part, "present")),
-    column("idle_larger_price", "idle_price.larger", mark=partial(_idle_part, "larger")),
+    column(
+        "idle_present_price",
+        "idle_price.present",
+        mark=partial(_idle_part, "present"),
+        title="present",
+    ),
+    column(
+        "idle_larger_price", "idle_price.larger", mark=partial(_idle_part, "larger"), title="larger"
+    ),
     column("no_switch_down", "forecast.no_switch_down"),
 )
 MILLISECONDS = quantity(
@@ -441,18 +466,17 @@ MILLISECONDS = quantity(
 )
 LOADS: tuple[Column[tuple[str, TrainingLoads]], ...] = (
     FABRIC,
-    column("busiest_link", "1.busiest_link"),
+    column("busiest_link", "1.busiest_link", form="prose"),
     column(MILLISECONDS, "1.busiest_s"),
     *columns("intact_busiest_s", "cut_s", of="1"),
     column("intact_cut_s", "1.intact_cut_s", shown="never"),
-    column("detour_bytes", "1.detour_bytes", shown="wide"),
-    *columns("lost_bytes", "cut_bytes", of="1", shown="never"),
+    *columns("detour_bytes", "lost_bytes", "cut_bytes", of="1", shown="never"),
 )
 MATERIAL = ("circuit_switches", "single_mode_modules", "idle_gpus")
 EXTRA = ("extra_gpus", "extra_switches", "extra_links")
 RECOVERIES: tuple[Column[tuple[str, Recovery]], ...] = (
-    FABRIC,
     column("recovery", "1.way"),
+    column("fabric", "0", shown="never"),
     column("hardware", "1.hardware"),
     *columns(*MATERIAL, *EXTRA, of="1", shown="never"),
 )
@@ -478,9 +502,9 @@ SPARES: tuple[Column[tuple[str, Spares]], ...] = (
 )
 YEARS_LEGEND = (
     (
-        "stops: interruptions of a job on all GPUs, on average and in 95 % of years; network: those"
-        " by cards, links, trays and switches. cut off: GPUs that lose their port to a failed"
-        " link, leaf switch or group."
+        "stops: interruptions of a job on all GPUs, the 95 % interval of their mean (±), and what"
+        " 95 % of the years have; network: those by cards, links, trays and switches. cut off: GPUs"
+        " that lose their port to a failed link, leaf switch or group."
     ),
 )
 TIME_LEGEND = (
@@ -495,9 +519,15 @@ IDLE_LEGEND = (
         " switches up: chance that no switch is down."
     ),
 )
-CAUSES_LEGEND = ("±: 95 % interval of the mean; in brackets what 95 % of the years have.",)
+CAUSES_LEGEND = ("In brackets what 95 % of the years have.",)
 COST_IN_PART = "≥: parts without a price, or a power, are left out."
 RECOVERY_LEGEND = (
+    (
+        "idle GPU: takes over in its HB domain, moved to the rail by circuit switches where rails"
+        " are apart. idle domain: takes over from a whole one, and is one of those present; further"
+        " domain: one that a larger network joins. forwarding: a lost port or rail switch is passed"
+        " by through the other GPUs of the domain."
+    ),
     (
         "Price: of hardware, and of the share of idle GPUs in the network; -: nothing to buy, or no"
         " price; ≥: parts without one are left out. iteration: with those GPUs idle from the start."
@@ -506,81 +536,28 @@ RECOVERY_LEGEND = (
 IMPACT_LEGEND = (
     "down, cut off: GPUs that failed, and live ones whose own port leads nowhere.",
     (
-        "HB pair, pods: bandwidth left between the worst pair of HB domains; from the worst pod"
-        " (what lies below the top tier) to the others; by the best splitting over paths."
+        "HB pair, pods: bandwidth left between the worst pair of HB domains, and from the worst pod"
+        " (what lies below the top tier) to the others, by the best splitting."
     ),
     (
-        "slower: by what the plan's own traffic takes longer over the narrowest cut that is left;"
-        " what a slow part of a rail cannot carry goes over the other ports of its HB domains."
+        "slower: how much longer an iteration takes, its traffic at the pace of the narrowest cut"
+        " that is left; what a slow part of a rail cannot carry goes over the other ports of its HB"
+        " domains."
     ),
     (
-        "goes on: all GPUs at that pace, or without the HB domains that are hit or served too"
-        " slowly, or on a spare."
+        "goes on: on all GPUs, without what is hit or served too slowly (HB domains, or a GPU of"
+        " each), or on a spare domain."
     ),
 )
 DRAWN_LEGEND = ("slower, iteration: over the draws that train on. HB pair: the worst of a draw.",)
 LOADS_LEGEND = (
     (
         "needs, before: the busiest link with equal split over shortest paths; at least: over the"
-        " narrowest cut, however it is split, with the traffic of failed GPUs on others."
+        " narrowest cut, however it is split, with the traffic of failed GPUs on others (-: some of"
+        " it has no way left)."
     ),
 )
 
 PAIRS_CHOSEN = "HB pair ≤: the worst of the pairs computed, which are not all."
 PAIRS_MISSING = "HB pair -: no two HB domains are left to send between."
 PODS_MISSING = "pods -: the network has no tier above its leaves, or one HB domain holds all GPUs."
-
-
-def _survival(fabrics: tuple[FabricFaults, ...]) -> Chart:
-    """Survival curves exp(-t / M), by fabric, of the failures that the network causes."""
-    slowest = min(_between_h(fabric) for fabric in fabrics)
-    hours = [4 * slowest * step / (CURVE_POINTS - 1) for step in range(CURVE_POINTS)]
-    data: list[Json] = []
-    for fabric, colour in zip(fabrics, cycle(COLOURS), strict=False):
-        shares = [100 * exp(-hour / _between_h(fabric)) for hour in hours]
-        texts = (f"{hour:.3g} h: {share:.1f} %" for hour, share in zip(hours, shares, strict=True))
-        boxes = (hover(fabric.name, text) for text in texts)
-        line = {"color": colour, "width": 2}
-        name = chart_label(fabric.name)
-        data.append(marks("scatter", hours, shares, boxes, name=name, mode="lines", line=line))
-    layout: Json = {
-        "xaxis": {"title": {"text": "hours"}, "rangemode": "tozero"},
-        "yaxis": {"title": {"text": "no stop by the network so far, %"}, "range": [0, 102]},
-        "showlegend": True,
-    }
-    label = "Chance that the network has stopped no job so far, by fabric"
-    return Chart("survival", label, SURVIVAL_PX, tuple(data), layout)
-
-
-def _between_h(fabric: FabricFaults) -> float:
-    """Mean time between stops by the network [h]."""
-    return HOURS_PER_YEAR / max(fabric.forecast.network_interruptions_per_year, 1e-9)
-
-
-def _slowdowns(fabrics: tuple[FabricFaults, ...]) -> Chart:
-    """Slowdown while one part of each kind has failed, one bar a fabric."""
-    kinds = list(dict.fromkeys(one.kind for fabric in fabrics for one in fabric.singles))
-    data: list[Json] = []
-    for fabric, colour in zip(fabrics, cycle(COLOURS), strict=False):
-        found = {one.kind: one.impact for one in fabric.singles}
-        slow = (found[kind].slowdown if kind in found else None for kind in kinds)
-        shares = (None if share is None else 100 * share for share in slow)
-        boxes = (
-            hover(fabric.name, kind, _words(found[kind])) if kind in found else "" for kind in kinds
-        )
-        name, marker = chart_label(fabric.name), {"color": colour}
-        data.append(marks("bar", range(len(kinds)), shares, boxes, name=name, marker=marker))
-    layout: Json = {
-        "barmode": "group",
-        "xaxis": named_ticks([chart_label(kind, 16) for kind in kinds]),
-        "yaxis": {"title": {"text": "slower, %"}, "rangemode": "tozero"},
-        "showlegend": True,
-    }
-    return Chart("failures", "Slowdown by one failure of each kind", COST_PX, tuple(data), layout)
-
-
-def _words(impact: Impact) -> str:
-    """How slow the job is, and how it goes on."""
-    if impact.slowdown is None:
-        return "the job stops" if impact.way == "stopped" else "not timed"
-    return f"{100 * impact.slowdown:.2f} % slower, {impact.way}"

@@ -19,12 +19,20 @@ def test_tables_fit_and_are_the_same_again() -> None:
     done = netplan(*SMALL, "--fail", "leaf=1", "--fail", "links=5", columns=80)
     assert (done.returncode, done.stderr) == (0, "")
     assert max(map(len, done.stdout.splitlines())) <= 83
-    for title in (
-        "A year of failures",
+    titles = (
         "Failed together: leaf=1 links=5",
+        "A year of failures",
         "rail-only: one part failed",
-    ):
-        assert title in done.stdout
+        "After a failed GPU or port",
+        "Spares for a service level",
+    )
+    # What is asked for comes first.
+    places = [done.stdout.index(title) for title in titles]
+    assert places == sorted(places)
+    assert done.stdout.count("down, cut off: GPUs that failed") == 1
+    assert "\ngpu, 5 days " in done.stdout
+    # A way to recover takes one line, unless what it needs is long.
+    assert done.stdout.count("\nidle domain      8 GPUs of the present ones idle  ") == 2
     again = netplan(*SMALL, "--fail", "leaf=1", "--fail", "links=5", columns=80)
     assert again.stdout == done.stdout
 

@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from netplan.cli import main
+from netplan.cli import heartbeat, main
 from netplan.cli.heartbeat import Heartbeat
 from netplan.questions.progress import UnderWay, each
 
@@ -52,6 +52,20 @@ def test_what_is_under_way_is_told() -> None:
         "working, 0 s: rail-only, 1 of 2\nworking, 0 s: torus-3d, 2 of 2\n"
     )
     assert UnderWay.text == ""
+
+
+def test_a_log_tells_once_what_is_under_way_and_at_once_what_comes_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(heartbeat, "EVERY_S", 0.01)
+    stream = Log()
+    with Heartbeat(stream, first_s=0.01):
+        for _ in each(["rail-only", "torus-3d"], str):
+            assert stream.told.wait(60)
+            stream.told.clear()
+            Event().wait(0.1)  # more of the same is not told
+    said = [line.partition(": ")[2] for line in stream.getvalue().splitlines()]
+    assert list(filter(None, said)) == ["rail-only, 1 of 2", "torus-3d, 2 of 2"]
 
 
 def test_a_terminal_is_wiped() -> None:
