@@ -58,6 +58,9 @@ from netplan.workloads.transformer_graph import divides, layer_graph
 Layered = Model | GraphModel
 """Models of layers that follow each other."""
 
+MAX_LAYERS_MAPPED = 512
+"""Layers of a recommendation model at most, of three kernels each [1]."""
+
 DIRECTIONS = ("forward", "backward", "both")
 
 
@@ -385,6 +388,11 @@ class Case(Struct, frozen=True):
 
     def _recommendation(self, model: RecommendationModel) -> Mapped:
         """All layers on each chip, tables on all."""
+        if model.layers > MAX_LAYERS_MAPPED:
+            raise InputError(
+                f"{model.name} has {model.layers:,} layers, and netplan map takes all of them at"
+                f" once, at most {MAX_LAYERS_MAPPED:,}: give fewer"
+            )
         held = self._held("tables", model.table_bytes / self.chips)
         graph = recommendation_graph(model, self.chips)
         return self._together(graph, held, model.batch)

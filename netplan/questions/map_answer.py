@@ -310,7 +310,9 @@ def kernel_rows(mapping: Mapping, chosen: Bools) -> tuple[KernelRow, ...]:
     """Rows of the chosen kernels of a mapping, each alone on the chip."""
     graph, problem = mapping.graph, mapping.fusion.problem
     seconds, edges = mapping.kernels_s.tolist(), problem.border_bytes.tolist()
-    partition = (mapping.fusion.members.argmax(axis=0) + 1).tolist()
+    members = mapping.fusion.members
+    number = np.cumsum((members & chosen).any(axis=1))  # among those that are shown
+    partition = number[members.argmax(axis=0)].tolist()
     return tuple(
         KernelRow(
             *(one.name, one.kind, one.m, one.k, one.n),
