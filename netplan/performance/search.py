@@ -192,6 +192,8 @@ def _settings(
     training: Training, strategy: AnyStrategy, mode: Mode, options: Options
 ) -> tuple[Setting, ...]:
     """One setting a strategy; ``all`` means those that iteration model and variant cover."""
+    if not isinstance(training.model, Model):  # nothing of it is cut in one of several ways
+        return (Setting(training, "1d", mode, options),)
     if strategy != "all":
         return (Setting(training, strategy, mode, options),)
     covered = get_args(Strategy)

@@ -284,9 +284,11 @@ def _spread_notes(found: SearchResult) -> Iterator[str]:
         exact = replace(given, space=replace(given.space, divisibility="exact"))
         whole = PlanSearch(replace(setting.training, assumptions=exact)).on(found.levels)
         if isinstance(whole, SearchResult):
+            slower = whole.time_s > found.time_s
             yield (
                 f"On all {whole.best.plan.gpus:,} an iteration would take"
-                f" {si(whole.time_s, 's', 4)}: they exchange more over slower links."
+                f" {si(whole.time_s, 's', 4)}"
+                f"{': they exchange more over slower links' if slower else ''}."
             )
 
 

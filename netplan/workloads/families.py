@@ -1,8 +1,8 @@
 """Model files of other families: recommendation models, LINPACK, FFT, graphs.
 
 ``family`` in a file says which keys it has; without it, a file describes a transformer
-(`netplan.workloads.models`). Sources:
-DFModel (Ko et al., ACM TACO 2024), Sec. VI, and the input files of its public code.
+(`netplan.workloads.models`). Sources: DFModel (Ko et al., ACM TACO 2024), Sec. VI, and the input
+files of its public code.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,6 @@ WORD_BYTES = 2.0
 
 FLOPS_PER_POINT = 5.0
 """Additions and multiplications of a radix-2 transform, over n log2(n) [FLOP]."""
-
 
 MAX_STEPS = 1_000_000
 """Steps of a model at most [1]."""

@@ -48,6 +48,19 @@ def test_a_part_of_the_cluster_may_be_faster_and_the_answer_says_so() -> None:
     assert whole > found.found.time_s
     assert whole == netplan.search(**run, space="model").found.time_s
     assert any(note.startswith("On all 128 an iteration would take") for note in found.notes)
+    fewer = netplan.search(**run, fixed={"expert": 32})  # slower than all: no reason is made up
+    assert fewer.found.time_s > found.found.time_s
+    assert sum(note.endswith("they exchange more over slower links.") for note in fewer.notes) == (
+        whole > fewer.found.time_s
+    )
+
+
+def test_defaults_of_a_catalog_that_a_model_does_not_have_change_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "reports" / "defaults.yaml"
+    file.parent.mkdir()
+    file.write_text("common:\n  strategy: all\n")
+    given = netplan.search(**ON, catalog=tmp_path).found
+    assert given.enumerated == netplan.search(**ON).found.enumerated
 
 
 def test_a_study_varies_the_model() -> None:
