@@ -4,8 +4,9 @@ Forward 18 kernels, backward 17, and an update of each of the six weight matrice
 partial sums (Proj, FFN1 forward; FFN0_b, V_b backward) are summed over the group; V_b carries the
 sum of the gradients of queries, keys and values, those of Q_b and K_b are added for free: four
 all-reduces a layer, as published. Normalisation, dropout and residual sums see whole rows on every
-chip. A gated feed-forward part has one more product, ``Gate``; fewer heads of keys and values make
-K and V smaller.
+chip. A gated feed-forward part has one more product, ``Gate``, whose backward and update are as
+FFN0's (netplan's reading: none is published); fewer heads of keys and values make K
+and V smaller.
 
 Source: DFModel (Ko et al., ACM TACO 2024), Sec. III, and the input files of its public code.
 """
@@ -35,8 +36,7 @@ UPDATE_EDGES = (
 
 SCORES = ("QK", "Softmax", "Drop1")
 SCORE_EDGES = "Q-QK_r K-QK_r QK_r-Softmax_r Softmax_r-Drop1_r"
-UPDATES = 6
-"""Weight matrices of a layer [1]."""
+GATE_EDGES = "GeLU_b-Gate_b Gate_b-LN2_b GeLU_b-Gate_u LN2-Gate_u"
 
 
 class Sizes(NamedTuple):
@@ -98,17 +98,16 @@ def layer_graph(
         forward.insert([one.name for one in forward].index("GeLU"), *gate)
         edges += " LN2-Gate Gate-GeLU"
     if direction != "forward":
+        updates = _updates(sizes)
+        edges = f"{edges} {BACKWARD_EDGES} {UPDATE_EDGES}"
         if model.gated_ffn:
-            raise InputError(
-                f"{model.name} has a gated feed-forward part, of which no backward kernels are"
-                " published: map its forward pass"
-            )
-        kernels = [*forward, *back, *_updates(sizes)]
-        edges = f"{FORWARD_EDGES} {BACKWARD_EDGES} {UPDATE_EDGES}"
+            back, updates = _with_gate(back), _with_gate(updates)
+            edges += f" {GATE_EDGES}"
+        kernels = [*forward, *back, *updates]
         if again:
             scores = [one for one in forward if one.name in SCORES]
             repeated = [replace(one, name=f"{one.name}_r", backward=True) for one in scores]
-            kernels[-len(back) - UPDATES : -len(back) - UPDATES] = repeated
+            kernels[len(forward) : len(forward)] = repeated
             edges = f"{edges.replace('Drop1-AV_b2', 'Drop1_r-AV_b2')} {SCORE_EDGES}"
     else:
         kernels = forward
@@ -210,12 +209,24 @@ def _backward(one: Sizes) -> list[Kernel]:
         _summed(_gemm("V_b", hidden, one.keys, one)),
         *(_simd(name, maps, one) for name in ("Drop1_b", "Softmax_b")),
         *(_gemm(name, queries, tokens, one, weights=False) for name in ("QK_b1", "QK_b2")),
-        *(_gemm(name, queries, hidden, one) for name in ("Q_b", "K_b")),
+        _gemm("Q_b", queries, hidden, one),
+        _gemm("K_b", one.keys, hidden, one),
     ]
     added = ("Q_b", "K_b")
     return [
         replace(kernel, backward=True, added_elsewhere=kernel.name in added) for kernel in kernels
     ]
+
+
+def _with_gate(kernels: list[Kernel]) -> list[Kernel]:
+    """Kernels with those of the gate, as large as FFN0's, whose partial sums are added to them."""
+    found = []
+    for one in kernels:
+        found.append(one)
+        if one.name.startswith("FFN0"):
+            gate = replace(one, name=one.name.replace("FFN0", "Gate"), all_reduce_bytes=0.0)
+            found.append(replace(gate, added_elsewhere=one.kind == "gemm"))
+    return found
 
 
 def _updates(one: Sizes) -> list[Kernel]:
@@ -224,7 +235,8 @@ def _updates(one: Sizes) -> list[Kernel]:
         "FFN1_u": (one.inner, one.hidden),
         "FFN0_u": (one.queries, one.inner * one.hidden // one.queries),
         "Proj_u": (one.queries, one.hidden),
-        **dict.fromkeys(("V_u", "K_u", "Q_u"), (one.queries, one.hidden)),
+        **dict.fromkeys(("V_u", "K_u"), (one.keys, one.hidden)),
+        "Q_u": (one.queries, one.hidden),
     }
     return [
         Kernel(name, "update", m, one.tokens, n, backward=True) for name, (m, n) in shapes.items()

@@ -249,3 +249,18 @@ def test_operations_of_a_layer_take_what_the_plan_takes() -> None:
             assert passes * sum(row[part] for row in rows) == pytest.approx(parts[name])
         together = sum(row["compute_s"] + row["memory_s"] + row["communication_s"] for row in rows)
         assert sum(row["time_s"] for row in rows) == pytest.approx(together)
+
+
+def test_a_gate_is_as_much_work_as_the_product_beside_it() -> None:
+    """Llama 3 8B on 4 chips: 4096 x 14336 / 4 thrice, each again backward and in its update."""
+    graph = layer_graph(MODELS.load("llama-3-8b"), 4, "both")
+    assert graph.count == 44
+    work = dict(zip(graph.names, graph.flops.tolist(), strict=True))
+    for end in ("", "_b", "_u"):
+        product = 2.0 * 4096 * 14336 / 4 * 8192
+        assert work[f"Gate{end}"] == work[f"FFN0{end}"] == product
+    # Eight heads of keys, a quarter of those of queries.
+    assert work["K_u"] * 4 == work["Q_u"]
+    assert sum(kernel.all_reduce_bytes > 0 for kernel in graph.kernels) == 4
+    found = netplan.search(gpus=64, accelerator="sn30", model="llama-3-8b", execution="fused")
+    assert found.found.plans
