@@ -167,6 +167,8 @@ def effect_of(impact: Impact, slowness: Slowness) -> Effect:
         # Nothing but idle domains in place of those that are hit lets the job go on.
         return Effect(hit or out, all_gpus=True, slowdown=inf)
     domains, whole = min(hit, out) if hit else out, impact.gpus_out > 1
+    if impact.slowdown is None:
+        return Effect(domains, whole)
     if slowness(domains, whole) > (1 + slower) * (1 + SAME):
         # Domains of one group or slab that idle as one cost less than as many anywhere.
         more = bisect_right(

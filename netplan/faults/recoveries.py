@@ -101,7 +101,7 @@ def idle_price(subject: Subject, books: BillBooks, domains: int) -> IdlePrice:
         larger = None  # such as a torus without a free port for one more
     more = _bill(subject, books, larger) if larger and subject.fabric.tiers else None
     return IdlePrice(
-        present=_share(bill, size),
+        present=_share(bill, size) if domains < subject.sizing.full_domains else None,
         larger=more.capital.base - bill.capital.base if more and bill and more.cost else None,
         complete=_complete(bill),
     )

@@ -252,6 +252,15 @@ def test_idle_domains_have_a_price_both_ways() -> None:
     assert found.idle_price.present == pytest.approx(present * needed * 8 / 512)
     assert found.idle_price.larger == pytest.approx(compare_price(512 + needed * 8) - present)
     assert asked("torus-3d", prices="2026", years=2).idle_price.larger is None
+    # Where one domain is all there is, none of the present ones can idle.
+    assert asked(hb_size=512, years=2).idle_price.present is None
+    assert asked(hb_size=512, years=2).forecast.idle_domains_needed == 1
+
+
+@pytest.mark.parametrize("name", ["rail-optimized", "rail-only", "dragonfly"])
+def test_domains_are_down_as_long_without_iteration_times(name: str) -> None:
+    untimed, timed = (asked(name, timing=timing, years=2).forecast for timing in (False, True))
+    assert untimed.domains_down == pytest.approx(timed.domains_down)
 
 
 def compare_price(gpus: int) -> float:
