@@ -192,7 +192,11 @@ class FaultsAnswer(Answer):
         return Heading(
             f"Failures on {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}:"
             f" switches{model} of {inputs['radix']} ports",
-            (f"{books}, seed {inputs['seed']}{trained}", *replaced_lines(inputs, self.currency)),
+            (
+                f"{books}, seed {inputs['seed']}{trained}",
+                *_standing_by(inputs),
+                *replaced_lines(inputs, self.currency),
+            ),
         )
 
     def _years(self) -> Iterator[Table[FabricFaults]]:
@@ -223,7 +227,10 @@ class FaultsAnswer(Answer):
         draws = self.inputs["draws"]
         worst = f", the worst of {draws:,} draws" if draws > 1 else ""
         title = f"Failed together: {' '.join(self.inputs['fail'])}{worst}"
-        yield Table("scenario", SCENARIO, found, title, self._impact_legend(), only="people")
+        spared = ", ".join(one.name for one in self.fabrics if isinstance(one.scenario, str))
+        missing = (f"Not failed: {spared} (see the notes).",) if spared else ()
+        legend = (*self._impact_legend(), *missing)
+        yield Table("scenario", SCENARIO, found, title, legend, only="people")
         if any(one.draws > 1 for _, one in found):
             mean = f"Mean of the {draws:,} draws"
             yield Table("scenario", DRAWN, found, mean, DRAWN_LEGEND, only="people")
@@ -304,9 +311,22 @@ class FaultsAnswer(Answer):
             yield fabric.name, (*said, *fabric.notes)
 
 
+def _standing_by(inputs: Mapping[str, Any]) -> Iterator[str]:
+    """What stands by, and what the job does without, where it is not the default."""
+    domains, said = inputs["spare_domains"], []
+    if domains:
+        said.append(f"idle HB domains that stand by: {domains:,}")
+    if inputs["while_down"] == "wait":
+        said.append("the job waits while more are down")
+    if inputs["spares"]:
+        said.append(f"spares {', '.join(inputs['spares'])}")
+    if said:
+        yield "; ".join(said)
+
+
 def _between(forecast: ReliabilityForecast) -> str:
     """Interruptions that 95 % of the years have."""
-    return f"{forecast.interruptions_low:,.0f}-{forecast.interruptions_high:,.0f}"
+    return f"{forecast.interruptions_low:,.0f} to {forecast.interruptions_high:,.0f}"
 
 
 def _rounded(number: float) -> str:

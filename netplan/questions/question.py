@@ -366,8 +366,8 @@ def shown_default(question: type[Question[Any]], one: Field[Any], option: Option
     if option.otherwise:
         return option.otherwise
     value = one.default
-    if value in (MISSING, None, (), False, True, ""):
-        return ""
+    if isinstance(value, bool) or value in (MISSING, None, (), ""):
+        return ""  # 0 and 1 are numbers like others
     return f"{value:.0%}" if option.kind == "percent" else str(value)
 
 

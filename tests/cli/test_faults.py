@@ -37,6 +37,25 @@ def test_tables_fit_and_are_the_same_again() -> None:
     assert again.stdout == done.stdout
 
 
+def test_what_stands_by_and_what_did_not_fail_is_said() -> None:
+    asked = (*SMALL, "--fabric", "torus-3d", "--fail", "leaf=1", "--no-timing")
+    text = netplan(*asked, columns=100).stdout
+    assert "\nNot failed: torus-3d (see the notes).\n" in text
+    assert "stand by" not in text
+    kept = ("--spare-domains", "2", "--while-down", "wait", "--spares", "switch=1")
+    lines = netplan(*asked, *kept, columns=100).stdout.splitlines()
+    assert lines[2] == (
+        "idle HB domains that stand by: 2; the job waits while more are down; spares switch=1"
+    )
+
+
+def test_help_says_defaults_of_nought_and_one() -> None:
+    text = " ".join(netplan("faults", "--help").stdout.split())
+    assert "--draws INTEGER Draws of random parts: the worst and the mean. [default: 1]" in text
+    assert "--seed INTEGER Seed of all draws. [default: 0]" in text
+    assert "Minutes to write a checkpoint. [default: 1.0]" in text
+
+
 def test_json_and_csv() -> None:
     data = json.loads(netplan(*SMALL, "--fail", "rail-0/leaf-0", "--format", "json").stdout)
     assert data["inputs"]["fail"] == ["rail-0/leaf-0"]
