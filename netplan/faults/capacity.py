@@ -2,8 +2,8 @@
 
 The bandwidth of a pair is a max-flow (`netplan.faults.flows`). Pairs that the damage leaves equal
 are one class (`netplan.faults.pair_classes`): with all classes computed, the worst and the mean are
-those of all pairs. On fabrics without such a symmetry all pairs are computed if they are few. Only
-else are pairs chosen:
+those of all pairs. Only on fabrics without such a symmetry, where classes are too many, are pairs
+chosen:
 
 *affected*  domains that lost GPUs or egress, those that lost most first: each with one domain that
             lost nothing, and the worst of them with each other; they show the worst
@@ -27,8 +27,6 @@ from netplan.traffic.matrix import sum_by
 
 MAX_PAIRS = 300
 """Pairs computed where they must be chosen, unless more are asked for [1]."""
-FEW_PAIRS = 500
-"""Pairs that are all computed on any fabric: those of 32 domains are 496 [1]."""
 WORST = 6
 """Domains that lost most, which are also paired with each other."""
 
@@ -197,7 +195,7 @@ def _one_by_one(
     """All pairs, or some chosen ones; and their flows before and after the damage, in units."""
     first, second = np.triu_indices(before.domains, 1)
     pairs = np.ones(len(first), np.int64)
-    if len(first) > max(max_pairs, FEW_PAIRS):
+    if len(first) > max_pairs:
         first, second, pairs = _choose(before, after, max_pairs, rng)
     ends = list(zip(first.tolist(), second.tolist(), strict=True))
     # The intact flows come first: what damage spares of them is not computed again.

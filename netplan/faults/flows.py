@@ -7,13 +7,10 @@ BCubes, they pass on what comes over its links).
 The graph of the flow is reduced first, without changing any answer: A and B become one node each,
 parallel links become one, and a domain that passes nothing on is left out.
 
-A flow on some of the links is a lower bound. An upper one is the *egress* of A or B, a cut: a
-domain has links of h(v) bytes a second to the node v, mostly a leaf, which has o(v) to all other
-nodes; cut each v at the smaller of the two, and the sum over v of min(h(v), o(v)) can leave. So the
-links near the shortest ways between the two are tried first, and a flow on them that is as large as
-the smaller egress is the answer; only else the whole fabric is asked. A flow that damage spares is
-still there: of a damaged fabric only those pairs are computed again whose flow led over what is
-lost.
+No flow exceeds the *egress* of A or B, a cut: a domain has links of h(v) bytes a second to the node
+v, mostly a leaf, which has o(v) to all other nodes; cut each v at the smaller of the two, and the
+sum over v of min(h(v), o(v)) can leave. A flow that damage spares is still there: of a damaged
+fabric only those pairs are computed again whose flow led over what is lost.
 
 scipy's max-flow counts in whole numbers. The unit is the greatest common divisor of all rates, so
 that the answer is exact; where rates have none to speak of, it is the largest rate over 2^20, and
@@ -40,12 +37,6 @@ from netplan.traffic.routing import forwarding_nodes
 STEPS_PER_RATE = 1 << 20
 MAX_UNITS = 1 << 30
 """Units of all links of a domain."""
-DETOURS = (0, 2, 4)
-"""Steps that a way may be longer than the shortest, to be tried before all ways are [1].
-
-Within a group of a dragonfly, ways over a third switch take one more; in a torus, one that starts
-in the wrong direction takes four more.
-"""
 
 
 class ReducedGraph(Struct, frozen=True, eq=False, dict=True):
@@ -152,91 +143,6 @@ class ReducedGraph(Struct, frozen=True, eq=False, dict=True):
         )
         return link, place, *np.divmod(key, len(self.domain))
 
-    @cached_property
-    def _arcs(self) -> tuple[Ints, Ints, Ints]:
-        """Arcs by the node where they begin: first of each node, reduced link, where they lead."""
-        tail, head = self.ends.ravel(), self.ends[::-1].ravel()
-        order = np.argsort(tail, kind="stable")
-        first = np.concatenate([[0], np.cumsum(np.bincount(tail, minlength=len(self.domain)))])
-        return first, order % self.ends.shape[1], head[order]
-
-    @cached_property
-    def _regions(self) -> dict[tuple[int, int, int], Ints]:
-        return {}
-
-    def region(self, a: int, b: int, detour: int) -> Ints:
-        """Links of ways between two domains that are at most so many steps too long."""
-        key = a, b, detour
-        if key not in self._regions:
-            self._regions[key] = self._region(*key)
-        return self._regions[key]
-
-    def _region(self, a: int, b: int, detour: int) -> Ints:
-        """Links between nodes x with d(a, x) + d(x, b) <= d(a, b) + detour, d in steps.
-
-        Two balls grow about the domains until they meet; from then on each grows only where the
-        other says that the way is short enough.
-        """
-        balls = [Ball.about(self, domain) for domain in (a, b)]
-        while not any((one.steps[two.rim] >= 0).any() for one, two in (balls, balls[::-1])):
-            balls.sort(key=lambda ball: len(ball.rim))
-            if not len(balls[0].rim):
-                return np.empty(0, np.int64)
-            balls[0].grow(self)
-        longest = balls[0].radius + balls[1].radius + detour
-        for ball in balls * (detour // 2):
-            ball.grow(self)
-        for ball, other in (balls, balls[::-1]):
-            while len(ball.rim):
-                ball.grow(self, longest, other.steps)
-        one, two = (ball.steps for ball in balls)
-        inside = (one >= 0) & (two >= 0) & (one + two <= longest)
-        # Nothing passes through most domains: no ball about one reaches the other.
-        inside |= (self.domain == a) | (self.domain == b)
-        link, head = self.arcs_from(np.flatnonzero(inside))
-        near: Ints = link[inside[head] & (head == self.ends[1, link])]
-        return near
-
-    def arcs_from(self, nodes: Ints) -> tuple[Ints, Ints]:
-        """Reduced links at some nodes, and where they lead."""
-        first, link, head = self._arcs
-        count = first[nodes + 1] - first[nodes]
-        arc = np.repeat(first[nodes] - np.cumsum(count) + count, count) + np.arange(count.sum())
-        return link[arc], head[arc]
-
-
-class Ball(Struct, eq=False):
-    """Nodes within some steps of a domain: ``steps`` to each, -1 beyond; the last are the rim."""
-
-    steps: Ints
-    rim: Ints
-    radius: int = 0
-
-    @classmethod
-    def about(cls, reduced: ReducedGraph, domain: int) -> "Ball":
-        """The nodes of a domain."""
-        steps = np.full(len(reduced.domain), -1, np.int64)
-        rim = np.flatnonzero(reduced.domain == domain)
-        steps[rim] = 0
-        return cls(steps, rim)
-
-    def grow(
-        self, reduced: ReducedGraph, longest: int | None = None, others: Ints | None = None
-    ) -> None:
-        """One step further, to nodes whose steps from another ball keep a way short enough."""
-        link, head = reduced.arcs_from(self.rim)
-        if self.radius:
-            head = head[reduced.intact.transit[link] > 0]
-        self.radius += 1
-        new = self.steps[head] < 0
-        if longest is not None and others is not None:
-            new &= (others[head] >= 0) & (others[head] + self.radius <= longest)
-        head = head[new]
-        # Of several arcs to a node the last one stands for it.
-        self.steps[head] = arc = -2 - np.arange(len(head))
-        self.rim = head[self.steps[head] == arc]
-        self.steps[self.rim] = self.radius
-
 
 class FlowNetwork(Struct, frozen=True, eq=False, dict=True):
     """A reduced graph with what is left of its capacities.
@@ -334,23 +240,12 @@ class FlowNetwork(Struct, frozen=True, eq=False, dict=True):
         return flow if whole and np.array_equal(self.ending[at], intact.ending[at]) else None
 
     def _largest(self, a: int, b: int) -> Flow:
-        """A flow on links near the shortest ways if it fills a cut, else on all links."""
-        cut = round(self.egress_bytes_per_s[[a, b]].min() / self.reduced.unit_bytes_per_s)
-        for detour in DETOURS:
-            flow = self._flow(a, b, self.reduced.region(a, b, detour))
-            if flow.units >= cut:
-                return flow
-        return self._flow(a, b, np.arange(len(self.transit)))
-
-    def _flow(self, a: int, b: int, links: Ints) -> Flow:
-        """A largest flow between two domains over some links of the reduced graph."""
-        domain, ends = self.reduced.domain, self.reduced.ends[:, links]
+        """A largest flow between two domains, computed anew."""
+        domain, ends = self.reduced.domain, self.reduced.ends
         source, sink = len(domain), len(domain) + 1
         ends = np.where(domain[ends] == a, source, np.where(domain[ends] == b, sink, ends))
         ending = (ends >= source).any(axis=0)
-        capacity = np.where(ending, self.ending[links], self.transit[links])
-        found = largest_flow(ends, capacity, source, sink)
-        return Flow(found.units, links[found.links])
+        return largest_flow(ends, np.where(ending, self.ending, self.transit), source, sink)
 
 
 def reduced_graph(graph: FabricGraph) -> ReducedGraph:

@@ -156,7 +156,6 @@ def test_switches_of_all_tiers_may_be_joined(name: str, monkeypatch: pytest.Monk
     """With few classes allowed, trees too are taken for one switch where no cut parts them."""
     graph, rng = intact(name).reduced.graph, np.random.default_rng(6)
     monkeypatch.setattr(import_module("netplan.faults.pair_classes"), "MAX_CLASSES", 3)
-    monkeypatch.setattr(import_module("netplan.faults.capacity"), "FEW_PAIRS", 1)
     exact = 0
     for faults in (["links=2"], ["gpu=1"], ["links=3", "gpu=1"], ["switch=1"]):
         damage = parse_faults(faults, graph, rng=rng)
