@@ -171,12 +171,12 @@ def tile_choices(graph: KernelGraph, chip: ComputeTiles, tile_tokens: int) -> Ti
 
 
 def thinned(cycles: Ints, most: int) -> Ints:
-    """Places of at most so many numbers of cycles, by equal ratios, the largest one kept.
+    """Places of at most so many numbers of cycles, by equal ratios, both ends kept.
 
     Examples
     --------
     >>> thinned(np.array([1, 2, 3, 4, 90, 100]), 3)
-    array([2, 5])
+    array([0, 3, 5])
     """
     if len(cycles) <= most:
         return np.arange(len(cycles))
