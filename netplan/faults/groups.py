@@ -89,6 +89,17 @@ class RiskGroups(Struct, frozen=True, eq=False):
                     f" are {len(self):,}, counted from 0"
                 )
 
+    def held(self) -> Ints:
+        """Numbers of the groups that hold a node or a link.
+
+        Examples
+        --------
+        >>> node, none = np.array([3]), np.array([], dtype=int)
+        >>> RiskGroups("feed", ["A", "B"], np.array([1]), node, none, none).held()
+        array([1])
+        """
+        return np.unique(np.concatenate([self.node_group, self.link_group]))
+
     def __len__(self) -> int:
         """Groups [1]."""
         return len(self.names)

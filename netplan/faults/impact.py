@@ -376,10 +376,16 @@ def single_parts(inventory: Inventory) -> list[Parts]:
 
     Parts of a kind are alike but for those at the edge of a fabric that does not fill its switches,
     and those where pipelines begin, which is where halves and quarters do: one in between stands
-    for most.
+    for most. A group that holds nothing of this fabric, such as a hall's second feed, stands for
+    none.
     """
     kinds = [kind for kind in inventory.kinds.values() if kind.name not in SKIPPED | BIG_GROUPS]
-    return [Parts(kind, kind.numbers[[int(GOLDEN * len(kind.numbers))]]) for kind in kinds]
+    numbers = [kind.groups.held() if kind.groups else kind.numbers for kind in kinds]
+    return [
+        Parts(kind, those[[int(GOLDEN * len(those))]])
+        for kind, those in zip(kinds, numbers, strict=True)
+        if len(those)
+    ]
 
 
 def single_failures(

@@ -19,7 +19,7 @@ and a user's own groups where they are given. Names are those of cable plans and
 ``domain-7``, ``plane-1``, ``feed-A``  a risk group
 ``gpu-5:1``                            a network port of a GPU (its ports count from 1)
 ``rail-0/leaf-3:6``                    the transceiver in a port of a switch
-``gpu-5:1--rail-0/leaf-3:6``           a link, as cable plans label it, from either end
+``gpu-5:1--rail-5/leaf-0:1``           a link, as cable plans label it, from either end
 ``gpu-5--rail-0/leaf-3``               all links between two nodes
 =====================================  ====================================================
 
@@ -196,6 +196,7 @@ def _node_and_link_kinds(graph: FabricGraph) -> Sequence[PartKind]:
 PLAIN_GPU = re.compile(r"gpu-([0-9]{1,9})")
 HOST = re.compile(r"host-([0-9]{1,9})")
 MAX_NEAR = 500
+NEIGHBOURS_NAMED = 3
 """Names that are searched for the nearest ones; more would take seconds."""
 
 
@@ -324,12 +325,19 @@ class PartNames(Struct, frozen=True, eq=False, dict=True):
                 if place:
                     chosen = chosen[self._end_port[chosen ^ side] == place[1]]
             if not len(chosen):
-                raise InputError(f"no link joins {sides[0][:60]} and {sides[1][:60]}")
+                raise self._not_joined(sides, ends)
             links = chosen // 2
             network = links[self._network[links]]
             name, found = ("link", network) if len(network) else ("hb-link", links)
             return Parts(self.inventory.kinds[name], found)
         return None
+
+    def _not_joined(self, sides: Sequence[str], ends: Ints) -> InputError:
+        """Two nodes have no such link: where those of the first go."""
+        others = np.unique(self._end_node[ends ^ 1])[:NEIGHBOURS_NAMED]
+        names = " and ".join(self.inventory.graph.node_name(node) for node in others.tolist())
+        known = f": links of the first go to {names}" if len(others) else ""
+        return InputError(f"no link joins {sides[0][:60]} and {sides[1][:60]}{known}")
 
     def _device_port(self, text: str, *, hosts: bool = False) -> tuple[int, int] | None:
         """Node and port of an end; of a host of a whole HB domain too, if those are asked for."""

@@ -108,7 +108,7 @@ class Faults(TrainingQuestion[FaultsAnswer], SwitchQuestion[FaultsAnswer]):
     """Put fabrics under failures: what is cut off, how training goes on, what to keep in spare.
 
     Parts fail by name (rail-0/leaf-3, gpu-5, domain-7, links as exports and cable plans write them:
-    gpu-5:1--rail-0/leaf-3:6), by number (links=10, leaf=2), by share (transceiver=0.1%) or from a
+    gpu-5:1--rail-5/leaf-0:1), by number (links=10, leaf=2), by share (transceiver=0.1%) or from a
     file (@faults.txt), all together. A file @incidents.yaml has modes with weights, of which each
     draw takes one.
 

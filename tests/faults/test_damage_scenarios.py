@@ -221,7 +221,7 @@ def test_copper_has_no_transceivers() -> None:
         ("leaf-3", "did you mean .*leaf-3"),
         ("quite something else", "unknown part 'quite something else': name a node"),
         ("gpu-0:2", "gpu-0 has no cable in port 2, it has 1 cable in ports up to 1"),
-        ("gpu-0:1--rail-0/leaf-0:2", "no link joins gpu-0:1 and rail-0/leaf-0:2"),
+        ("gpu-0:1--rail-0/leaf-0:2", "rail-0/leaf-0:2: links of the first go to rail-0/leaf-0"),
         ("gpu-0--gpu-9", "no link joins gpu-0 and gpu-9"),
         ("gpu-0--nowhere", "unknown part 'gpu-0--nowhere'"),
         ("rack=1", "give a floor plan, or GPUs and switches per rack"),

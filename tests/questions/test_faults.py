@@ -526,6 +526,13 @@ def test_wrong_input(question: dict[str, object], message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_feed_that_feeds_nothing_stands_for_none() -> None:
+    hall = {"gpus": 1024, "radix": 64, "fabrics": ("rail-only",), "floor_plan": "example-hall"}
+    answer = faults(**(SMALL | hall | {"timing": False, "years": 1}))  # type: ignore[arg-type]
+    # One row of the hall holds all racks, on one of its two feeds.
+    assert single(answer.fabrics[0], "feed").gpus_down == 1024
+
+
 def test_a_rate_above_the_limit_names_file_and_line(tmp_path: Path) -> None:
     shipped = FAILURE_BOOKS.find("rsc-1")
     text = shipped.read_text(encoding="utf-8").replace("rsc-1", "mine")
