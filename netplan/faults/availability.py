@@ -9,7 +9,7 @@ from math import exp, inf
 
 import numpy as np
 
-from netplan.faults.downtime import Pace
+from netplan.faults.downtime import PaceTable
 from netplan.faults.outages import Cause
 from netplan.faults.reliability import compound_poisson
 from netplan.units import HOURS_PER_YEAR
@@ -44,7 +44,7 @@ def domains_under_repair(causes: Iterable[Cause], *, wait: bool) -> dict[int, fl
     return found
 
 
-def expected_pace(causes: Sequence[Cause], pace: Pace) -> tuple[float, float]:
+def expected_pace(causes: Sequence[Cause], pace: PaceTable) -> tuple[float, float]:
     """Share of the time in which the job has to wait, and mean of its pace, waits included [1].
 
     Parameters
@@ -59,7 +59,7 @@ def expected_pace(causes: Sequence[Cause], pace: Pace) -> tuple[float, float]:
     A domain is missing 1 % of the time, and the job slower by a quarter:
 
     >>> gpu = Cause("GPU", 1.0, 1, repair_h=-np.log(0.99) * HOURS_PER_YEAR)
-    >>> pace = Pace(0, False, np.array([0, 1, 9]), np.array([[1, 1.25, 1.25]] * 2))
+    >>> pace = PaceTable(0, False, np.array([0, 1, 9]), np.array([[1, 1.25, 1.25]] * 2))
     >>> waits, mean = expected_pace([gpu], pace)
     >>> round(waits, 6), round(mean, 4)
     (0.0, 0.998)
@@ -73,7 +73,7 @@ def expected_pace(causes: Sequence[Cause], pace: Pace) -> tuple[float, float]:
     return 1 - goes_on, mean * _pace_of_network(causes, pace)
 
 
-def _pace_without_domains(causes: Sequence[Cause], pace: Pace) -> tuple[float, float]:
+def _pace_without_domains(causes: Sequence[Cause], pace: PaceTable) -> tuple[float, float]:
     """Share of the time in which the domains that are left go on, and their mean pace [1]."""
     taking = [one for one in causes if not one.effect.all_gpus]
     part, whole = (
@@ -94,7 +94,7 @@ def _pace_without_domains(causes: Sequence[Cause], pace: Pace) -> tuple[float, f
     return goes_on, mean
 
 
-def _pace_of_network(causes: Sequence[Cause], pace: Pace) -> float:
+def _pace_of_network(causes: Sequence[Cause], pace: PaceTable) -> float:
     """Mean pace of all GPUs on what is left of the network: that of the worst failure [1]."""
     under: dict[float, float] = {}
     for cause in causes:
@@ -108,7 +108,7 @@ def _pace_of_network(causes: Sequence[Cause], pace: Pace) -> float:
     return mean + none_worse
 
 
-def _slowing(cause: Cause, pace: Pace) -> float:
+def _slowing(cause: Cause, pace: PaceTable) -> float:
     """Mean number of failures under repair that slow the network [1]."""
     effect = cause.effect
     if effect.domains and not effect.all_gpus:

@@ -75,7 +75,7 @@ class Effect(Struct, frozen=True):
         return bool(self.domains or self.slowdown)
 
 
-class Pace(Struct, frozen=True, eq=False):
+class PaceTable(Struct, frozen=True, eq=False):
     """How a job goes on while HB domains are down.
 
     Parameters
@@ -100,7 +100,7 @@ class Pace(Struct, frozen=True, eq=False):
 
         Examples
         --------
-        >>> pace = Pace(1, False, np.array([0, 1, 4]), np.array([[1, 1.1, 1.2], [1, 1.5, 2]]))
+        >>> pace = PaceTable(1, False, np.array([0, 1, 4]), np.array([[1, 1.1, 1.2], [1, 1.5, 2]]))
         >>> pace.without(np.array([1, 2, 3, 3, 9]), np.array([1, 0, 1, 2, 0])).tolist()
         [1.0, 1.1, 1.2, 2.0, inf]
         """
@@ -181,7 +181,9 @@ class Spells(Struct, frozen=True, eq=False):
         )
 
 
-def spells(begin_h: Floats, end_h: Floats, kind: Ints, effects: EffectArrays, pace: Pace) -> Spells:
+def spells(
+    begin_h: Floats, end_h: Floats, kind: Ints, effects: EffectArrays, pace: PaceTable
+) -> Spells:
     """Paces of a job from the first moment on, 0 h.
 
     Parameters
@@ -200,7 +202,7 @@ def spells(begin_h: Floats, end_h: Floats, kind: Ints, effects: EffectArrays, pa
     A domain is down from 1 to 4 h, another from 2 to 3 h; one idle domain stands by.
 
     >>> found = spells(np.array([1.0, 2.0]), np.array([4.0, 3.0]), np.zeros(2, int),
-    ...                EffectArrays.of([Effect(domains=1)]), Pace(idle_domains=1))
+    ...                EffectArrays.of([Effect(domains=1)]), PaceTable(idle_domains=1))
     >>> found.begin_h.tolist(), found.factor.tolist()
     ([0.0, 2.0, 3.0], [1.0, inf, 1.0])
     """

@@ -17,7 +17,7 @@ from math import inf
 import numpy as np
 from msgspec import Struct
 
-from netplan.faults.downtime import Effect, Pace
+from netplan.faults.downtime import Effect, PaceTable
 from netplan.faults.impact import Impact, Single, Subject
 from netplan.faults.inventory import TIERS
 from netplan.faults.link_parts import place_of
@@ -36,7 +36,7 @@ Slowness = Callable[[int, bool], float]
 """Iteration time over that of the whole job, by domains missing and whether they are lost whole."""
 
 
-class Effects(Struct, frozen=True):
+class FailureEffects(Struct, frozen=True):
     """Effects of the failures of a fabric.
 
     Parameters
@@ -80,7 +80,7 @@ class Effects(Struct, frozen=True):
             return ((1, Effect(domains=1, whole=True)),)
         return self.of_units.get(row.unit, ((1, Effect()),))
 
-    def pace(self, taken: Collection[int], *, idle: int, wait: bool, most: int) -> Pace:
+    def pace(self, taken: Collection[int], *, idle: int, wait: bool, most: int) -> PaceTable:
         """Table of the pace, up to a number of missing domains.
 
         Parameters
@@ -95,7 +95,7 @@ class Effects(Struct, frozen=True):
             Missing domains from which on it always waits [1].
         """
         if wait:
-            return Pace(idle, wait=True)
+            return PaceTable(idle, wait=True)
         numbers = list(range(1, EXACT + 1))
         while numbers[-1] < most:
             numbers.append(round(STEP * numbers[-1]))
@@ -106,10 +106,10 @@ class Effects(Struct, frozen=True):
         # A job may leave out more than is missing, where plans of fewer domains divide better.
         factor = np.minimum.accumulate(factor[:, ::-1], axis=1)[:, ::-1]
         factor = np.maximum.accumulate(factor, axis=0)
-        return Pace(idle, wait=False, missing=np.array([0, *missing]), factor=factor)
+        return PaceTable(idle, wait=False, missing=np.array([0, *missing]), factor=factor)
 
 
-def untimed_effects(fabric: Fabric) -> Effects:
+def untimed_effects(fabric: Fabric) -> FailureEffects:
     """Effects where nothing else is known: a GPU or server takes its domain, no part slows."""
     taken: dict[Unit, tuple[tuple[int, Effect], ...]] = {
         "gpu": ((1, Effect(domains=1)),),
@@ -117,7 +117,7 @@ def untimed_effects(fabric: Fabric) -> Effects:
     }
     domains = fabric.sizing.domains
     units = unit_counts(fabric)
-    return Effects(taken, proportional(domains), units, domains, fabric.sizing.hb_size)
+    return FailureEffects(taken, proportional(domains), units, domains, fabric.sizing.hb_size)
 
 
 def proportional(domains: int) -> Slowness:
@@ -189,7 +189,7 @@ def effects_of(
     *,
     singles: Sequence[Single],
     slowness: Slowness,
-) -> Effects:
+) -> FailureEffects:
     """Effects of the units of a fabric from the failure of one part of each kind.
 
     Parameters
@@ -205,7 +205,7 @@ def effects_of(
     """
     found = {one.kind: (one.parts, effect_of(one.impact, slowness)) for one in singles}
     kinds = kinds_of_units(fabric, found)
-    return Effects(
+    return FailureEffects(
         {unit: tuple(found[kind] for kind in names) for unit, names in kinds.items() if names},
         slowness,
         units,

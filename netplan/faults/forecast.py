@@ -35,7 +35,7 @@ from netplan.faults.checkpoints import (
     young_interval_h,
 )
 from netplan.faults.downtime import Effect
-from netplan.faults.effects import Effects, untimed_effects
+from netplan.faults.effects import FailureEffects, untimed_effects
 from netplan.faults.group_failures import GroupFailures
 from netplan.faults.outages import Cause, Exposure, Outages, simulate_outages
 from netplan.faults.rates import LAYOUT, End, FailureBook, FailureRate, Unit
@@ -60,7 +60,7 @@ def causes_of(
     end: End = "base",
     pools: Mapping[str, str] | None = None,
     interrupts: Mapping[str, float] | None = None,
-    effects: Effects | None = None,
+    effects: FailureEffects | None = None,
 ) -> tuple[Cause, ...]:
     """Causes of a simulation: each row of the book with the units that a cluster has of it.
 
@@ -333,7 +333,7 @@ def reliability_forecast(
     options: ForecastOptions,
     *,
     cost_per_year: float | None = None,
-    effects: Effects | None = None,
+    effects: FailureEffects | None = None,
     groups: Sequence[GroupFailures] = (),
 ) -> ReliabilityForecast:
     """What failures cost a fabric over the years.
@@ -447,7 +447,7 @@ def _exposure(
     options: ForecastOptions,
     *,
     kept: dict[str, int],
-    effects: Effects,
+    effects: FailureEffects,
     groups: Sequence[GroupFailures],
 ) -> Exposure:
     """Everything that can stop or slow the job: single parts, groups, and what replaces them."""

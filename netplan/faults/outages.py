@@ -32,7 +32,7 @@ from netplan.arrays import Floats, Ints
 from netplan.catalog import unknown_name
 from netplan.errors import InputError
 from netplan.faults.checkpoints import Checkpoints
-from netplan.faults.downtime import Effect, EffectArrays, Pace
+from netplan.faults.downtime import Effect, EffectArrays, PaceTable
 from netplan.faults.reliability import check_probability
 from netplan.faults.timeline import REASONS, Chunk, ChunkOutages, Sources, simulate_chunk
 from netplan.traffic.matrix import sum_by
@@ -147,7 +147,7 @@ class Exposure(Struct, frozen=True):
 
     causes: tuple[Cause, ...]
     spares: Mapping[str, int] = field(default_factory=dict)
-    pace: Pace = field(default_factory=Pace)
+    pace: PaceTable = field(default_factory=PaceTable)
     share: float = 1.0
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ from msgspec.structs import astuple
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.faults.checkpoints import Checkpoints
-from netplan.faults.downtime import EffectArrays, Pace, Spells, spells
+from netplan.faults.downtime import EffectArrays, PaceTable, Spells, spells
 from netplan.units import HOURS_PER_YEAR
 
 
@@ -66,7 +66,7 @@ class Sources(Struct, frozen=True, eq=False):
     lead_h: Floats
     repair_h: Floats
     effects: EffectArrays
-    pace: Pace
+    pace: PaceTable
 
     @property
     def timed_per_year(self) -> float:

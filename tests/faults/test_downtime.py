@@ -14,7 +14,7 @@ from msgspec.structs import astuple
 
 from netplan.faults.availability import domains_under_repair, expected_pace
 from netplan.faults.checkpoints import Checkpoints, best_interval_h, exact_time_ratio
-from netplan.faults.downtime import Effect, EffectArrays, Pace, spells
+from netplan.faults.downtime import Effect, EffectArrays, PaceTable, spells
 from netplan.faults.outages import Cause, Exposure, Mean, Outages, simulate_outages
 from netplan.faults.reliability import compound_poisson, idle_domains_needed, mtbf_h
 from netplan.records import replace
@@ -31,15 +31,17 @@ FACTORS = {0: 1.0, 1: 1.1, 2: 1.2, 3: 1.5, 4: 1.6, 5: 2.0}
 WHOLE = {0: 1.0, 1: 1.3, 2: 1.4, 3: 1.6, 4: 1.9, 5: 2.0}
 
 
-def run(pace: Pace, causes: tuple[Cause, ...] = CAUSES, years: int = 2000, **more: int) -> Outages:
+def run(
+    pace: PaceTable, causes: tuple[Cause, ...] = CAUSES, years: int = 2000, **more: int
+) -> Outages:
     rng = np.random.default_rng(more.pop("seed", 1))
     return simulate_outages(Exposure(causes, more, pace), JOB, years=years, rng=rng)
 
 
-def table(idle: int, *, wait: bool = False) -> Pace:
+def table(idle: int, *, wait: bool = False) -> PaceTable:
     """The pace of ``FACTORS`` and ``WHOLE``."""
     factor = np.array([[*FACTORS.values()], [*WHOLE.values()]])
-    return Pace(idle, wait, np.array([*FACTORS]), factor)
+    return PaceTable(idle, wait, np.array([*FACTORS]), factor)
 
 
 def speed_of(idle: int, *, wait: bool) -> Callable[[list[Cause]], float]:
@@ -135,8 +137,8 @@ def test_paces_are_those_of_a_sweep(data: st.DataObject) -> None:
 @pytest.mark.parametrize("idle", [0, 1, 2, 5])
 def test_waiting_is_exact(idle: int) -> None:
     causes = (GPU, SERVER, RACK, PORT)
-    found = run(Pace(idle, wait=True), causes, years=4000)
-    waits, pace = expected_pace(causes, Pace(idle, wait=True))
+    found = run(PaceTable(idle, wait=True), causes, years=4000)
+    waits, pace = expected_pace(causes, PaceTable(idle, wait=True))
     stops = sum(cause.stops_per_year for cause in causes)
     exact = exact_time_ratio(JOB, mtbf_h(stops))
     assert abs(found.effective_time_ratio.value - exact * (1 - waits)) <= (
@@ -273,7 +275,7 @@ def test_a_lost_feed_costs_its_hours() -> None:
     # One feed, once a year for 6 h on average, all four domains with it: the job waits 6 h, not for
     # a restart of 0.3 h.
     feed = Cause("feed", 1.0, 1, repair_h=6.0, effect=Effect(4, whole=True))
-    for pace in (Pace(), replace(table(0), missing=np.array([0]), factor=np.ones((2, 1)))):
+    for pace in (PaceTable(), replace(table(0), missing=np.array([0]), factor=np.ones((2, 1)))):
         found = run(pace, (feed,), years=20_000)
         waits = Mean.of(found.time_h[:, 4])
         assert abs(waits.value - 8760 * (1 - exp(-6 / 8760))) <= 2 * waits.half_width

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from netplan.errors import InputError, UnknownNameError
 from netplan.faults import outages
 from netplan.faults.checkpoints import Checkpoints, exact_time_ratio
-from netplan.faults.downtime import Effect, Pace
+from netplan.faults.downtime import Effect, PaceTable
 from netplan.faults.forecast import causes_of
 from netplan.faults.outages import Cause, Exposure, Mean, Outages, Repair, simulate_outages
 from netplan.faults.rates import FAILURE_BOOKS
@@ -121,7 +121,7 @@ causes = st.builds(
         Effect, st.integers(0, 4), st.booleans(), st.booleans(), st.sampled_from([0.0, 0.1, 2.0])
     ),
 )
-PACE = Pace(1, False, np.array([0, 1, 2, 5]), np.array([[1, 1.1, 1.2, 2], [1, 1.2, 1.3, 2]]))
+PACE = PaceTable(1, False, np.array([0, 1, 2, 5]), np.array([[1, 1.1, 1.2, 2], [1, 1.2, 1.3, 2]]))
 
 
 @settings(max_examples=60)
@@ -130,10 +130,10 @@ PACE = Pace(1, False, np.array([0, 1, 2, 5]), np.array([[1, 1.1, 1.2, 2], [1, 1.
     st.builds(Checkpoints, st.floats(0.05, 50.0), st.floats(0.0, 5.0), st.floats(0.0, 50.0)),
     st.sampled_from(["fixed", "exponential"]),
     st.floats(0.0, 1.0),
-    st.sampled_from([Pace(), Pace(2, wait=True), PACE]),
+    st.sampled_from([PaceTable(), PaceTable(2, wait=True), PACE]),
 )
 def test_hours_add_up_and_shares_are_shares(
-    parts: list[Cause], job: Checkpoints, repair: Repair, share: float, pace: Pace
+    parts: list[Cause], job: Checkpoints, repair: Repair, share: float, pace: PaceTable
 ) -> None:
     held = sum(cause.count for cause in parts if cause.pool)
     named = tuple(replace(cause, name=f"part {number}") for number, cause in enumerate(parts))
@@ -231,7 +231,7 @@ def test_a_rack_takes_all_its_domains_at_once() -> None:
     rack = Cause("rack", 0.4, 25, repair_h=50.0, effect=Effect(domains=4, whole=True))
     down = 10 * 50 / 8760
     for idle, level in ((4, service_level(1, down)), (3, service_level(0, down))):
-        found = run(Exposure((rack,), pace=Pace(idle, wait=True)), years=5000)
+        found = run(Exposure((rack,), pace=PaceTable(idle, wait=True)), years=5000)
         assert agrees(Mean.of(found.time_h[:, 4]), 8760 * (1 - level))
 
 

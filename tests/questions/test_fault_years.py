@@ -8,7 +8,7 @@ import pytest
 from msgspec import Struct
 
 from netplan.faults.checkpoints import exact_time_ratio
-from netplan.faults.effects import Effects, effect_of, effects_of, kinds_of_units, searched
+from netplan.faults.effects import FailureEffects, effect_of, effects_of, kinds_of_units, searched
 from netplan.faults.forecast import (
     CheckpointPolicy,
     ForecastOptions,
@@ -40,7 +40,7 @@ class Case(Struct, frozen=True):
 
     subject: Subject
     impacts: dict[str, Impact]
-    effects: Effects
+    effects: FailureEffects
 
     def forecast(self, book: FailureBook, **options: object) -> ReliabilityForecast:
         common = {"checkpoints": JOB, "years": 2000}
