@@ -15,7 +15,7 @@ PACKAGE = ROOT / "netplan"
 # A room imports only from rooms before it, and from itself.
 ROOMS = (
     *("version", "errors", "units", "arrays", "records", "files", "levels", "documents", "catalog"),
-    *("reports", "workloads", "topologies", "traffic", "costing", "performance", "simulation"),
+    *("reports", "workloads", "topologies", "traffic", "costing", "performance"),
     *("faults", "questions", "published", "studies", "cli", "__main__"),
 )
 MAX_MODULE_LINES, MAX_FUNCTION_LINES = 600, 40

@@ -25,7 +25,7 @@ from netplan.faults.pair_classes import PairClasses, class_flows
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.matrix import sum_by
 
-MAX_PAIRS = 300
+MAX_PAIRS = 24
 """Pairs computed where they must be chosen, unless more are asked for [1]."""
 WORST = 6
 """Domains that lost most, which are also paired with each other."""

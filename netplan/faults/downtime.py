@@ -222,7 +222,7 @@ def spells(
     if pace.wait:
         factor[~full] = inf
     factor = np.concatenate([[1.0], factor])
-    # Of moments without a change of pace, those are left out that only cost time.
+    # Moments that change no pace would only cost time.
     changes = np.flatnonzero(factor[1:] != factor[:-1]) + 1
     kept = np.concatenate([[0], changes])
     return Spells(np.concatenate([[0.0], moment])[kept], factor[kept])

@@ -32,6 +32,9 @@ EXACT = 8
 STEP = 1.25
 """Each larger number that is searched for, over the one before [1]."""
 
+SAME = 1e-9
+"""Slowdowns below this are rounding [1]."""
+
 Slowness = Callable[[int, bool], float]
 """Iteration time over that of the whole job, by domains missing and whether they are lost whole."""
 
@@ -177,10 +180,6 @@ def effect_of(impact: Impact, slowness: Slowness) -> Effect:
         domains = more - 1
     beside = (1 + slower) / (slowness(domains, whole) if domains else 1.0) - 1
     return Effect(domains, whole, slowdown=beside if beside > SAME else 0.0)
-
-
-SAME = 1e-9
-"""Slowdowns below this are rounding [1]."""
 
 
 def effects_of(

@@ -36,7 +36,7 @@ from netplan.traffic.routing import forwarding_nodes
 
 STEPS_PER_RATE = 1 << 20
 MAX_UNITS = 1 << 30
-"""Units of all links of a domain."""
+"""Units of all links of a domain, at most: SciPy counts in 32 bits [1]."""
 
 
 class ReducedGraph(Struct, frozen=True, eq=False, dict=True):

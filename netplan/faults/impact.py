@@ -45,8 +45,6 @@ from netplan.topologies.specs import FabricSpec
 from netplan.traffic.matrix import TrafficMatrix
 
 Way = Literal["all GPUs", "without", "spare", "stopped"]
-MAX_PAIRS = 24
-"""Pairs of HB domains whose max-flow is computed on large fabrics [1]."""
 
 
 class Subject(Struct, frozen=True, dict=True):
@@ -283,7 +281,7 @@ def impact_of(subject: Subject, damage: Damage) -> Impact:
     (8, 0, 0.875)
     """
     effects = find_effects(subject.graph, damage, subject.islands)
-    left = remaining_bandwidth(subject.graph, damage, max_pairs=MAX_PAIRS, intact=subject.flows)
+    left = remaining_bandwidth(subject.graph, damage, intact=subject.flows)
     hb_share = subject.hb_share(damage)
     gone = np.concatenate([effects.gpus_down, effects.cut_off, np.flatnonzero(hb_share < 1)])
     paces = subject.cuts.paces(damage, effects, hb_share)

@@ -33,6 +33,8 @@ from netplan.topologies.graph import connected_parts
 from netplan.traffic.matrix import sum_by
 
 MAX_FORESTS = 64
+"""Forests that are taken away at most; whom they leave apart asks its hub [1]."""
+
 MAX_SENDERS = 1024
 """Nodes up to which each sends to its hub [1]."""
 

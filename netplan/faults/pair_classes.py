@@ -34,10 +34,8 @@ from netplan.traffic.matrix import sum_by
 MAX_ENDS = 512
 """Domains that stand for all others up to which their pairs are formed [1]."""
 
-
 MAX_CLASSES = 1000
 """Classes up to which all are computed [1]."""
-
 
 FEW_CLASSES = 200
 """Classes up to which no fewer are looked for [1]."""
