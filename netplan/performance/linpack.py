@@ -28,8 +28,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Codes, Floats, Ints
-from netplan.errors import InputError
-from netplan.performance.tiles import ComputeTiles
+from netplan.performance.tiles import ComputeTiles, untiled_flops_per_s
 from netplan.traffic.published_topology import Dimension, collective_s
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.families import LinpackModel
@@ -76,7 +75,8 @@ def linpack_steps(
     Raises
     ------
     InputError
-        If the blocks do not divide the matrix into a number of steps that can be listed.
+        If the blocks do not divide the matrix into a number of steps that can be listed, or the
+        chip's rate of computing is not known.
 
     Examples
     --------
@@ -107,11 +107,8 @@ def _compute_s(rows: Ints, columns: Ints, block: int, chip: Accelerator) -> Floa
     """Time of FACT and UPDATE side by side, in every step [s]."""
     tiles = ComputeTiles.of(chip)
     if tiles is None:
-        share = chip.compute_utilisation or 0.0
-        if not share:
-            raise InputError(f"{chip.name} has neither compute tiles nor a compute_utilisation")
         flops = 2.0 * rows * block * (block + columns.astype(np.float64))
-        found: Floats = flops / (share * chip.tensor_flops_per_s)
+        found: Floats = flops / untiled_flops_per_s(chip)
         return found
     parts = [slice(at, at + STEPS_TOGETHER) for at in range(0, len(rows), STEPS_TOGETHER)]
     cycles = [_least_cycles(rows[part], columns[part], block, tiles) for part in parts]

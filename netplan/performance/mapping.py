@@ -40,6 +40,7 @@ from netplan.performance.tiles import (
     kernel_tokens,
     sequence_pieces,
     tile_choices,
+    untiled_flops_per_s,
 )
 from netplan.traffic.placement import divisors
 from netplan.workloads.accelerators import Accelerator, Execution
@@ -197,7 +198,7 @@ def kernel_problem(
     if tiles:
         choices, compute_s = tile_choices(graph, tiles, tile), flops / tiles.flops_per_s
     else:
-        choices, compute_s = None, flops / (_utilisation(chip) * chip.tensor_flops_per_s)
+        choices, compute_s = None, flops / untiled_flops_per_s(chip)
     return FusionProblem(
         graph=graph,
         chip=memory,
@@ -208,15 +209,6 @@ def kernel_problem(
         micro_batch=options.micro_batch,
         free_weights=choices is None and options.mode == "published-code",
     )
-
-
-def _utilisation(chip: Accelerator) -> float:
-    if chip.compute_utilisation is None:
-        raise InputError(
-            f"{chip.name} has neither compute tiles nor a compute_utilisation: give one, such as"
-            " --set accelerator.compute_utilisation=0.9"
-        )
-    return chip.compute_utilisation
 
 
 def _fused(problem: FusionProblem, options: MappingOptions, chip: Accelerator) -> Fusion:

@@ -30,11 +30,9 @@ from netplan.workloads.kernel_graph import Kernel, KernelGraph
 NEVER = np.int64(1) << 40
 """Tiles of a kernel that is never so fast: more than any chip has [1]."""
 
-
 MAX_CHOICES = 1 << 23
 """Tiles that a graph's kernels need at each number of cycles, at most; beyond, cycles are rounded
 up by less than a thousandth [1]."""
-
 
 MAX_QUOTIENTS = 1 << 10
 """Numbers of lanes or stages of one kernel at most; beyond, ceilings are rounded up [1]."""
@@ -76,6 +74,30 @@ class ComputeTiles(Struct, frozen=True):
     def flops_per_s(self) -> float:
         """Peak, 2 V H tiles clock [FLOP/s]."""
         return 2 * self.vector_width * self.stage_height * self.tiles * self.clock_hz
+
+
+def untiled_flops_per_s(chip: Accelerator) -> float:
+    """Rate of a chip without tile data, a share of its peak [FLOP/s].
+
+    Raises
+    ------
+    InputError
+        If its file does not say the share.
+
+    Examples
+    --------
+    >>> from netplan.records import replace
+    >>> from netplan.workloads.accelerators import ACCELERATORS
+    >>> a100 = ACCELERATORS.load("a100-80gb")
+    >>> round(untiled_flops_per_s(replace(a100, compute_utilisation=0.9)) / 1e12, 1)
+    280.8
+    """
+    if chip.compute_utilisation is None:
+        raise InputError(
+            f"{chip.name} has neither compute tiles nor a compute_utilisation: give one, such as"
+            " --set accelerator.compute_utilisation=0.9"
+        )
+    return chip.compute_utilisation * chip.tensor_flops_per_s
 
 
 class TileChoices(Struct, frozen=True, eq=False):
