@@ -27,6 +27,8 @@ Scalar = Cell
 Form = Literal["text", "prose", "code", "count", "fixed", "general", "percent", "si", "money"]
 FILE = "reports/quantities.csv"
 DASH = "-"
+MOST_WHOLE = 1e12
+"""Numbers from here on are written as powers of ten [1]."""
 NUMERIC = ("count", "fixed", "general", "percent", "si", "money")
 
 
@@ -83,6 +85,8 @@ class Quantity(Struct, frozen=True):
         ('3.133 s', '51 %')
         >>> quantity("memory_bytes").shown(79.2e9), quantity("switches").shown(None)
         ('79 GB', '-')
+        >>> quantity("mtbf_h").shown(12.84), quantity("mtbf_h").shown(5670.2)
+        ('12.8 h', '5,670 h')
         """
         if value is None:
             return DASH
@@ -97,10 +101,12 @@ class Quantity(Struct, frozen=True):
             return f"{100 * value:.{self.digits}f} %"
         if self.form == "si":
             return si(value, self.suffix or self.unit, self.digits)
-        style = {"count": ",.0f", "general": f",.{self.digits}g"}.get(
-            self.form, f",.{self.digits}f"
-        )
-        return f"{value / self.scale:{style}} {self.suffix}".rstrip()
+        value /= self.scale
+        # Digits before the point are all shown, not as a power of ten.
+        whole = self.form == "general" and 10**self.digits - 0.5 <= abs(value) < MOST_WHOLE
+        general = ",.0f" if whole else f",.{self.digits}g"
+        style = {"count": ",.0f", "general": general}.get(self.form, f",.{self.digits}f")
+        return f"{value:{style}} {self.suffix}".rstrip()
 
 
 @cache
