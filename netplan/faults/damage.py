@@ -220,5 +220,7 @@ def _in_main_island(graph: FabricGraph, intact: Islands, left: Islands) -> Bools
     main = np.full(len(intact.gpus), -1, np.int64)
     main[was[first[order]]] = order
     wide = left.domains[now] >= np.minimum(2, intact.domains[was])
-    inside: Bools = (now == main[was]) & wide & (left.gpus[now] > 0)
+    # In one HB domain, too, a GPU alone is joined with nobody.
+    joined = left.gpus[now] >= np.minimum(2, intact.gpus[was])
+    inside: Bools = (now == main[was]) & wide & joined & (left.gpus[now] > 0)
     return inside

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from netplan.errors import CatalogError, InputError, NetplanError, UnknownNameError
 from netplan.faults import scenario
+from netplan.faults.damage import find_effects
 from netplan.faults.groups import RiskGroups, hall_risk_groups, racks_by_count
 from netplan.faults.inventory import Inventory, PartNames, Parts
 from netplan.faults.scenario import parse_faults, read_scenario
@@ -202,6 +203,12 @@ def test_copper_has_no_transceivers() -> None:
         parse_faults(["transceiver=gpu-0:1"], fly)
     with pytest.raises(InputError, match="copper cable, which has no transceiver: fail its link"):
         parse_faults(["group-0/switch-0:1"], fly)
+
+
+def test_the_only_leaf_of_one_domain_cuts_off_all_of_its_gpus() -> None:
+    graph = expand(FABRICS.load("fat-tree"), Sizing(8, 8, 8, 450e9, 50e9))
+    effects = find_effects(graph, parse_faults(["leaf-0"], graph))
+    assert (len(effects.cut_off), len(effects.cut_off_forwarding)) == (8, 0)
 
 
 @pytest.mark.parametrize(
