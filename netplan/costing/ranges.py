@@ -6,6 +6,9 @@ from msgspec import Struct
 
 from netplan.records import Entry, NonNegativeFloat
 
+End = Literal["low", "base", "high"]
+"""Which end of a range counts."""
+
 
 class Range(Struct, frozen=True):
     """An amount as a range; the three are equal where no spread is known.
@@ -36,6 +39,16 @@ class Range(Struct, frozen=True):
     def product(self, other: "Range") -> "Range":
         """Low times low, base times base, high times high, of amounts of at least 0."""
         return Range(self.low * other.low, self.base * other.base, self.high * other.high)
+
+    def at(self, end: End) -> float:
+        """One of the three.
+
+        Examples
+        --------
+        >>> Range(1.0, 2.0, 4.0).at("high")
+        4.0
+        """
+        return {"low": self.low, "base": self.base, "high": self.high}[end]
 
     @property
     def spread(self) -> bool:

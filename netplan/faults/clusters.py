@@ -13,9 +13,10 @@ from statistics import mean, variance
 
 from msgspec import Struct
 
+from netplan.costing.ranges import End
 from netplan.errors import InputError
 from netplan.faults.group_failures import GroupFailures
-from netplan.faults.rates import End, FailureBook, Kind, Unit
+from netplan.faults.rates import FailureBook, Kind, Unit
 
 COVERAGE = 0.9
 """Coverage of the interval of a predicted count [1]."""
@@ -198,7 +199,7 @@ def stops_by_record(
     for row in book.rates:
         name = RECORD_OF_KIND.get(row.kind)
         if name is not None:
-            each = float(getattr(row.rate_per_year, end)) * row.interrupts
+            each = row.rate_per_year.at(end) * row.interrupts
             stops = whole.get(row.cause)
             found.setdefault(name, 0.0)
             found[name] += each * row.count_in(units) if stops is None else stops

@@ -25,6 +25,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from netplan.catalog import unknown_name
+from netplan.costing.ranges import End
 from netplan.errors import InputError
 from netplan.faults.availability import domains_under_repair, expected_pace
 from netplan.faults.checkpoints import (
@@ -38,7 +39,7 @@ from netplan.faults.downtime import Effect
 from netplan.faults.effects import FailureEffects, untimed_effects
 from netplan.faults.group_failures import GroupFailures
 from netplan.faults.outages import Cause, Exposure, Outages, simulate_outages
-from netplan.faults.rates import LAYOUT, End, FailureBook, FailureRate, Unit
+from netplan.faults.rates import LAYOUT, FailureBook, FailureRate, Unit
 from netplan.faults.reliability import (
     cost_per_effective_gpu_hour,
     idle_domains_needed,
@@ -101,14 +102,14 @@ def causes_of(
             continue
         cause = Cause(
             name=row.cause,
-            rate_per_year=getattr(row.rate_per_year, end),
+            rate_per_year=row.rate_per_year.at(end),
             count=row.count_in(units),
             interrupts=(interrupts or {}).get(row.cause, row.interrupts),
-            repair_h=getattr(book.repair_h(row.kind), end),
+            repair_h=book.repair_h(row.kind).at(end),
         )
         parts = _with_effects(cause, effects.of(row)) if effects else (cause,)
         pool = (pools or {}).get(row.kind, "")
-        lead_h = float(getattr(book.lead_h(row.kind), end))
+        lead_h = book.lead_h(row.kind).at(end)
         # What is only reset or cleaned takes no spare.
         shares = ((row.replaced, pool), (1 - row.replaced, "")) if pool else ((1.0, ""),)
         found += [
@@ -507,8 +508,8 @@ def _no_switch_down(
     down = 0.0
     for row in book.rates:
         if row.kind == "switch":
-            rate = float(getattr(row.rate_per_year, options.end))
-            repair_h = float(getattr(book.repair_h(row.kind), options.end))
+            rate = row.rate_per_year.at(options.end)
+            repair_h = book.repair_h(row.kind).at(options.end)
             down += outstanding(rate, row.count_in(units), repair_h)
     return exp(-down) if down else None
 
@@ -546,10 +547,10 @@ def _spares(
     found = []
     for kind, parts in rows.items():
         counts = [row.count_in(units) for row in parts]
-        lead_h = float(getattr(book.lead_h(parts[0].kind), options.end))
+        lead_h = book.lead_h(parts[0].kind).at(options.end)
         if not sum(counts) or not lead_h:
             continue
-        rates = [float(getattr(row.rate_per_year, options.end)) for row in parts]
+        rates = [row.rate_per_year.at(options.end) for row in parts]
         failures = [rate * count for rate, count in zip(rates, counts, strict=True)]
         replaced = sum(row.replaced * each for row, each in zip(parts, failures, strict=True))
         waiting = outstanding(replaced, 1, lead_h)

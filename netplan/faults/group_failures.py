@@ -21,11 +21,12 @@ from msgspec import Struct
 from scipy.sparse import csr_array
 
 from netplan.arrays import Bools, Floats, Ints
+from netplan.costing.ranges import End
 from netplan.faults.damage import Damage, directed, find_effects, intact_islands, network_links
 from netplan.faults.downtime import Effect
 from netplan.faults.groups import RiskGroups, weighted_rates
 from netplan.faults.outages import Cause
-from netplan.faults.rates import End, FailureBook, FailureRate, Unit
+from netplan.faults.rates import FailureBook, FailureRate, Unit
 from netplan.records import replace
 from netplan.topologies.graph import HB_SWITCH, SWITCH, FabricGraph
 
@@ -125,12 +126,12 @@ def group_failures(
         row = rows.get(GROUP_UNITS.get(kind.kind, "group"))
         if row is None:
             continue
-        total = float(getattr(row.rate_per_year, end)) * len(kind)
+        total = row.rate_per_year.at(end) * len(kind)
         rates = weighted_rates(total, np.ones(len(kind)) if kind.weight is None else kind.weight)
         name = row.cause if kind.kind in GROUP_UNITS else f"{row.cause}: {kind.kind}"
         hits = group_hits(graph, kind)
         # A failure that the book says to stop no job takes no domain from it either.
-        plain = Cause(name, 0.0, 1, repair_h=float(getattr(book.repair_h(row.kind), end)))
+        plain = Cause(name, 0.0, 1, repair_h=book.repair_h(row.kind).at(end))
         causes = _causes(graph, kind, hits, rates * row.interrupts, plain, effects_of)
         cut_off = float((rates * hits.cut_off).sum())
         found.append(GroupFailures(row, name, len(kind), total, causes, cut_off))

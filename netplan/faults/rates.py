@@ -49,9 +49,6 @@ GroupedUnit = Literal["server", "rack", "power_feed"]
 LayoutUnit = Literal["row", "tray", "hall", "batch", "group"]
 Unit = Literal["gpu", LinkUnit, SwitchUnit, "hb_domain", GroupedUnit, LayoutUnit]
 
-End = Literal["low", "base", "high"]
-"""Which end of a range counts."""
-
 LAYOUT: frozenset[Unit] = frozenset(get_args(LayoutUnit))
 """Units that are there only where somebody says which parts belong to them: risk groups."""
 

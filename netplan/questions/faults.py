@@ -545,7 +545,7 @@ def _cut_off_per_year(
     cut_off = {one.kind: one.impact.gpus_cut_off for one in singles}
     units, links = unit_counts(*built), host_links_each(*built)
     alone = sum(
-        float(getattr(row.rate_per_year, shared.options.end))
+        row.rate_per_year.at(shared.options.end)
         * row.count_in(units)
         * links.get(row.unit, 1.0)
         * cut_off.get(KIND_OF_UNIT.get(row.unit, ""), 0)
