@@ -41,7 +41,7 @@ GROUP_UNITS: Mapping[str, Unit] = {
 """Unit of the failure book that a kind of risk groups fails as; all others are own groups."""
 
 
-MAX_CLASSES = 6
+CLASSES_TRIED = 6
 """Classes of like groups of one kind whose impact is worked out, those that fail most often [1]."""
 
 EffectsOf = Callable[[Sequence[Damage]], Sequence[Effect]]
@@ -161,7 +161,7 @@ def _causes(
     classes, group_class = np.unique(traits, axis=0, return_inverse=True)
     rate = np.bincount(group_class.ravel(), rates)
     order = np.argsort(-rate, kind="stable")
-    network = [number for number in order.tolist() if classes[number, 1:4].any()][:MAX_CLASSES]
+    network = [number for number in order.tolist() if classes[number, 1:4].any()][:CLASSES_TRIED]
     effects = {number: _taken(classes[number]) for number in order.tolist()}
     if effects_of is not None:
         middle = [np.flatnonzero(group_class.ravel() == number) for number in network]
