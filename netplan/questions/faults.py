@@ -273,6 +273,8 @@ class Faults(TrainingQuestion[FaultsAnswer], SwitchQuestion[FaultsAnswer]):
             raise InputError(f"--draws {self.draws:,} is out of range: give 1 to {MAX_DRAWS:,}")
         if self.switches_per_rack is not None:
             require_least("switches-per-rack", self.switches_per_rack, 1)
+            if self.gpus_per_rack is None:
+                raise InputError("--switches-per-rack without --gpus-per-rack: give both")
         require_least("spare-domains", self.spare_domains)
 
     def _forecast(self) -> ForecastOptions:

@@ -516,6 +516,7 @@ def test_training_options_are_those_of_search() -> None:
         ({"spares": ["switch=5000"]}, "give 0 to"),
         ({"years": 99_999_999_999}, "--years 99,999,999,999"),
         ({"seed": -1}, "--seed -1"),
+        ({"switches_per_rack": 4}, "without --gpus-per-rack"),
         ({"failures": "2027"}, "unknown failures '2027'"),
         ({"fabrics": ("rail-onyl",)}, "did you mean rail-only"),
     ],
