@@ -214,7 +214,19 @@ def effects_of(
 
 
 def kinds_of_units(fabric: Fabric, kinds: Iterable[str]) -> dict[Unit, list[str]]:
-    """Kinds of parts that each unit of a placed book is about, as far as they are there."""
+    """Kinds of parts that each unit of a placed book is about, as far as they are there.
+
+    Examples
+    --------
+    >>> from netplan.topologies.build import build_fabric
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> fabric = build_fabric(FABRICS.load("rail-optimized"), Sizing(1024, 64, 8, 450e9, 50e9))
+    >>> kinds = ["gpu", "nic", "domain", "host", "leaf-spine", "leaf", "spine"]
+    >>> found = kinds_of_units(fabric, kinds)
+    >>> found["host_fibre"], found["trunk_fibre"], found["leaf_switch"], found["upper_switch"]
+    (['host'], ['leaf-spine'], ['leaf'], ['spine'])
+    """
     there = list(kinds)
     links = [name for name in there if name in {group.name for group in fabric.links}]
     hosts = [name for name in links if place_of(name) == "host"]

@@ -156,6 +156,18 @@ def pods_of(graph: FabricGraph) -> Partition | None:
 
     Pods of a three-tier Clos, leaves of a two-tier one, groups of a dragonfly; parts that share HB
     domains count as one, unless that leaves a single one.
+
+    Examples
+    --------
+    Leaves of a fat tree have eight hosts here, two whole domains each.
+
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(64, 16, 4, 450e9, 50e9))
+    >>> pods = pods_of(graph)
+    >>> pods.label[: graph.gpus : graph.hb_size].tolist(), bool(pods.whole[:8].all())
+    ([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7], True)
     """
     outer = network_links(graph)
     names = [name for name in graph.group_names if name != HB_GROUP]
@@ -426,7 +438,19 @@ def uniform_traffic(graph: FabricGraph) -> TrafficMatrix:
 
 
 def gpu_bytes_per_s(graph: FabricGraph, links: Bools) -> Floats:
-    """What each GPU can send over some links, all together [B/s], shape (gpus,)."""
+    """What each GPU can send over some links, all together [B/s], shape (gpus,).
+
+    Examples
+    --------
+    Four links of 50 GB/s leave each GPU of a torus.
+
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("torus-2d"), Sizing(64, 8, 4, 450e9, 50e9))
+    >>> (gpu_bytes_per_s(graph, network_links(graph))[:2] / 1e9).tolist()
+    [200.0, 200.0]
+    """
     ends = np.concatenate([graph.source[links], graph.target[links]])
     rate = np.tile(graph.bytes_per_s[links], 2)
     return sum_by(ends[ends < graph.gpus], rate[ends < graph.gpus], graph.gpus)
