@@ -76,7 +76,7 @@ class Effect(Struct, frozen=True):
 
 
 class PaceTable(Struct, frozen=True, eq=False):
-    """How a job goes on while HB domains are down.
+    """At which pace a job goes on, by the HB domains that are down.
 
     Parameters
     ----------

@@ -35,6 +35,9 @@ from netplan.traffic.matrix import sum_by
 MAX_FORESTS = 64
 """Forests that are taken away at most; whom they leave apart asks its hub [1]."""
 
+GOLDEN = 0.618034
+"""The golden ratio less 1 [1]."""
+
 MAX_SENDERS = 1024
 """Nodes up to which each sends to its hub [1]."""
 
@@ -107,9 +110,10 @@ def join_by_forests(ends: Ints, units: Floats, need: Floats) -> Ints:
     for number in range(1, min(MAX_FORESTS, int(forests.max(initial=0))) + 1):
         there = np.flatnonzero(left > 0)
         degree = np.bincount(ends[:, there].ravel(), minlength=nodes)
-        # Nodes that have few links left keep them: trees turn at those that have many.
+        # Nodes that have few links left keep them: trees turn at those that have many. Multiples of
+        # the golden ratio, less whole numbers, tell equal links apart and spread over all numbers.
         scarce = degree[ends[:, there]].min(axis=0)
-        weight = 1.0 + scarce.max(initial=0) - scarce + (there * 0.618034) % 1
+        weight = 1.0 + scarce.max(initial=0) - scarce + (there * GOLDEN) % 1
         graph = csr_array((weight, (low[there], high[there])), shape=(nodes, nodes))
         tree = minimum_spanning_tree(graph).tocoo()
         enough = forests == number
