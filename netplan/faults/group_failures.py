@@ -24,7 +24,7 @@ from netplan.arrays import Bools, Floats, Ints
 from netplan.costing.ranges import End
 from netplan.faults.damage import Damage, directed, find_effects, intact_islands, network_links
 from netplan.faults.downtime import Effect
-from netplan.faults.groups import RiskGroups, weighted_rates
+from netplan.faults.groups import RiskGroups, one_for_all, weighted_rates
 from netplan.faults.outages import Cause
 from netplan.faults.rates import FailureBook, FailureRate, Unit
 from netplan.records import replace
@@ -164,8 +164,8 @@ def _causes(
     network = [number for number in order.tolist() if classes[number, 1:4].any()][:CLASSES_TRIED]
     effects = {number: _taken(classes[number]) for number in order.tolist()}
     if effects_of is not None:
-        middle = [np.flatnonzero(group_class.ravel() == number) for number in network]
-        damages = [groups.damage(graph, places[[len(places) // 2]]) for places in middle]
+        alike = [np.flatnonzero(group_class.ravel() == number) for number in network]
+        damages = [groups.damage(graph, one_for_all(places)) for places in alike]
         effects |= dict(zip(network, effects_of(damages), strict=True))
     return tuple(
         replace(

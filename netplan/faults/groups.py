@@ -27,6 +27,7 @@ domain. Groups from a user's file: `netplan.faults.group_files`.
 
 import re
 from collections.abc import Sequence
+from math import sqrt
 from string import ascii_uppercase
 
 import numpy as np
@@ -43,6 +44,23 @@ from netplan.traffic.routing import HB_GROUP
 
 NUMBERED = re.compile(r"(.*[^0-9-])-?[0-9]+")
 NOTHING = np.empty(0, np.int64)
+
+
+GOLDEN = (sqrt(5) - 1) / 2
+"""The golden section, as far from all simple fractions as a number can be [1]."""
+
+
+def one_for_all(parts: Ints) -> Ints:
+    """The one of some like parts that stands for all: a golden section into them, shape (1,).
+
+    Halves and quarters are where pipelines begin, and few parts are like those.
+
+    Examples
+    --------
+    >>> one_for_all(np.arange(100, 200))
+    array([161])
+    """
+    return parts[[int(GOLDEN * len(parts))]]
 
 
 class RiskGroups(Struct, frozen=True, eq=False):

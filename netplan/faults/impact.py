@@ -14,7 +14,6 @@ what is left out gives no bandwidth back. So a further failure never makes an it
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from math import sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -31,6 +30,7 @@ from netplan.faults.damage import (
     network_links,
 )
 from netplan.faults.flows import FlowNetwork, reduced_graph
+from netplan.faults.groups import one_for_all
 from netplan.faults.inventory import Inventory, PartNames, Parts
 from netplan.faults.pace import Cuts, Option, Partition, network_leg, pods_of, uniform_traffic
 from netplan.levels import Level
@@ -346,10 +346,6 @@ BIG_GROUPS = frozenset({"rail", "plane", "hall", "row", "batch"})
 """Groups that fail as a whole only in a scenario that says so."""
 
 
-GOLDEN = (sqrt(5) - 1) / 2
-"""The golden section, as far from all simple fractions as a number can be [1]."""
-
-
 class Single(Struct, frozen=True):
     """The failure of one part.
 
@@ -380,7 +376,7 @@ def single_parts(inventory: Inventory) -> list[Parts]:
     kinds = [kind for kind in inventory.kinds.values() if kind.name not in SKIPPED | BIG_GROUPS]
     numbers = [kind.groups.held() if kind.groups else kind.numbers for kind in kinds]
     return [
-        Parts(kind, those[[int(GOLDEN * len(those))]])
+        Parts(kind, one_for_all(those))
         for kind, those in zip(kinds, numbers, strict=True)
         if len(those)
     ]

@@ -28,6 +28,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from netplan.arrays import Bools, Floats, Ints
+from netplan.faults.groups import GOLDEN
 from netplan.faults.max_flow import Flow, largest_flow, largest_units
 from netplan.topologies.graph import connected_parts
 from netplan.traffic.matrix import sum_by
@@ -35,8 +36,6 @@ from netplan.traffic.matrix import sum_by
 MAX_FORESTS = 64
 """Forests that are taken away at most; whom they leave apart asks its hub [1]."""
 
-GOLDEN = 0.618034
-"""The golden ratio less 1 [1]."""
 
 MAX_SENDERS = 1024
 """Nodes up to which each sends to its hub [1]."""

@@ -83,7 +83,7 @@ def test_rule_agrees_with_the_graph(name: str, gpus: int, hb_size: int) -> None:
     try:
         graph = expand(SPECS[name], sizing(gpus, radix, hb_size))
     except InputError:
-        return  # this size does not exist
+        pytest.skip("no such size")
     found = lost(SPECS[name], sizing(gpus, radix, hb_size))
     assert found.survives == survives(graph)
     assert found.share == pytest.approx(worst_share(graph))
