@@ -106,7 +106,8 @@ def join_by_forests(ends: Ints, units: Floats, need: Floats) -> Ints:
     forests = np.ceil(need / step) if step else np.zeros(nodes)
     left = units // max(step, 1)
     low, high = ends
-    for number in range(1, min(MAX_FORESTS, int(forests.max(initial=0))) + 1):
+    # Who needs more than the most forests is told by none: with no other, none is looked for.
+    for number in range(1, int(forests[forests <= MAX_FORESTS].max(initial=0)) + 1):
         there = np.flatnonzero(left > 0)
         degree = np.bincount(ends[:, there].ravel(), minlength=nodes)
         # Nodes that have few links left keep them: trees turn at those that have many. Multiples of
