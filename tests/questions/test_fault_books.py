@@ -1,0 +1,90 @@
+"""Failure books and unit counts in the answer: own books, switch models, the record by cause."""
+
+from pathlib import Path
+
+import pytest
+
+from netplan.errors import InputError, NetplanError
+from netplan.faults.rates import FAILURE_BOOKS
+from netplan.questions.faults import faults
+from tests.questions.test_faults import small
+
+
+def test_a_rate_above_the_limit_names_file_and_line(tmp_path: Path) -> None:
+    shipped = FAILURE_BOOKS.find("rsc-1")
+    text = shipped.read_text(encoding="utf-8").replace("rsc-1", "mine")
+    bad = tmp_path / "mine.yaml"
+    bad.write_text(text.replace("2.3725", "2372.5"), encoding="utf-8")
+    with pytest.raises((InputError, NetplanError), match=r"mine\.yaml:\d+"):
+        small(failures=str(bad))
+
+
+BOX = """
+name: mine
+title: Mine
+source: tickets
+date: "2026"
+rates:
+  - cause: Box
+    kind: switch
+    unit: {unit}
+    base: 1
+    date: "2026"
+    source: tickets
+    confidence: high
+"""
+
+
+@pytest.mark.parametrize("unit", ["switch", "leaf_switch", "upper_switch", "transceiver"])
+def test_switches_of_an_own_book_are_leaves_and_spines(tmp_path: Path, unit: str) -> None:
+    book = tmp_path / "mine.yaml"
+    book.write_text(BOX.format(unit=unit), encoding="utf-8")
+    fabric = small(failures=str(book), fabrics=("rail-optimized",)).fabrics[0]
+    # 32 leaves of 32 GPUs and 16 spines, each once a year: every GPU loses its port once, by its
+    # leaf alone; and twice by the modules of its link.
+    cut_off = {"switch": 1024, "leaf_switch": 1024, "upper_switch": 0, "transceiver": 2048}
+    assert fabric.gpus_cut_off_per_year == pytest.approx(cut_off[unit])
+    stops = {"switch": 32, "leaf_switch": 32, "upper_switch": 16, "transceiver": 2048}
+    assert fabric.forecast.interruptions_closed_form == pytest.approx(stops[unit])
+    causes = {one.cause: one.failures_per_year for one in fabric.forecast.causes}
+    if unit == "switch":
+        assert causes == {"Box, leaf": 32, "Box, above the leaves": 16}
+
+
+def test_a_switch_model_gives_the_radix_and_counts_its_modules() -> None:
+    asked = {"radix": None, "switch": "qm9700", "fabrics": ("rail-optimized",), "timing": False}
+    twin, plain = small(**asked), small(radix=64, fabrics=("rail-optimized",), timing=False)
+    assert twin.inputs["radix"] == 64
+    assert "switches qm9700 of 64 ports" in twin.text(100)
+    counts = [
+        {one.kind: one.units for one in answer.fabrics[0].forecast.spares}
+        for answer in (twin, plain)
+    ]
+    # 1,024 cards, and 32 cages for 64 ports of 32 leaves and of 16 spines.
+    assert [one["transceiver"] for one in counts] == [1024 + 48 * 32, 4096]
+    assert twin.fabrics[0].gpus_cut_off_per_year == pytest.approx(
+        plain.fabrics[0].gpus_cut_off_per_year
+    )
+    with pytest.raises(InputError, match="--switch qm9700 has 64 ports"):
+        small(radix=128, switch="qm9700")
+
+
+def test_causes_stand_beside_the_record() -> None:
+    answer = faults(gpus=16_384, radix=64, hb_size=8, fabrics=("rail-only",), timing=False, years=1)
+    found = {one.told_apart: one for one in answer.fabrics[0].record}
+    # 35 network interruptions in 54 days are 236.6 a year; links and leaves of the book half.
+    assert found["network"].recorded_per_year == pytest.approx(35 * 365 / 54)
+    assert found["network"].stops_per_year == pytest.approx(115.2, abs=0.1)
+    assert sum(one.stops_per_year for one in found.values()) == pytest.approx(
+        answer.fabrics[0].forecast.interruptions_closed_form
+    )
+    assert "beside Llama 3's record for as many GPUs" in answer.text(100)
+    record = small(failures="llama-3-54-days", fabrics=("rail-only",))
+    assert record.fabrics[0].record == ()
+    assert "beside Llama 3" not in record.text(100)
+
+
+@pytest.mark.parametrize("book", ["crusoe-h200", "byterobust"])
+def test_books_without_rates_are_refused(book: str) -> None:
+    with pytest.raises(InputError, match=f"failures {book} has no rates"):
+        small(failures=book)
