@@ -24,7 +24,7 @@ from netplan.reports.sections import (
     column,
     columns,
 )
-from netplan.studies.charts import OK, PLAN, STATUS, Reader, Row, front_of, study_charts
+from netplan.studies.charts import OK, PLAN, STATUS, Reader, Row, front_of, left_open, study_charts
 from netplan.studies.definition import ChartSpec, Relative, StudyDefinition
 from netplan.studies.grid import Axis
 from netplan.studies.points import UNEXPECTED, Outcome
@@ -282,7 +282,11 @@ def damaged_points(points: Sequence[int]) -> str:
 
 
 def _chart_tables(rows: Sequence[Row], chart: ChartSpec, reader: Reader) -> Iterator[Table[Row]]:
-    """The numbers of a chart as tables: x down, series (or y) across; the front of a scatter."""
+    """The numbers of a chart as tables: x down, series across; y down, x across; or the front.
+
+    What varies though the chart does not name it stands beside the series, or beside y.
+    """
+    left = left_open(reader.spec, chart)
     groups: dict[Scalar, list[Row]] = {}
     for row in rows:
         groups.setdefault(row[chart.each] if chart.each else None, []).append(row)
@@ -293,9 +297,14 @@ def _chart_tables(rows: Sequence[Row], chart: ChartSpec, reader: Reader) -> Iter
         if chart.kind == "scatter":
             yield _front(title, chosen, chart, reader)
         elif chart.kind == "heat":
-            yield _pivot(title, chosen, (chart.y, (chart.x,), str(chart.z)), reader)
+            yield _pivot(title, chosen, ((chart.y, *left), (chart.x,), str(chart.z)), reader)
         else:
-            yield _pivot(title, chosen, (chart.x, chart.series, chart.y), reader)
+            down: tuple[str, ...] = (chart.x,)
+            across: tuple[str, ...] = (*chart.series, *left)
+            heads = {tuple(reader.value(row, name) for name in across) for row in chosen}
+            if len(heads) > MAX_COLUMNS:
+                down, across = across, down
+            yield _pivot(title, chosen, (down, across, chart.y), reader)
 
 
 def _front(title: str, rows: Sequence[Row], chart: ChartSpec, reader: Reader) -> Table[Row]:
@@ -309,28 +318,57 @@ def _front(title: str, rows: Sequence[Row], chart: ChartSpec, reader: Reader) ->
 
 
 def _pivot(
-    title: str, rows: Sequence[Row], names: tuple[str, Sequence[str], str], reader: Reader
+    title: str,
+    rows: Sequence[Row],
+    names: tuple[Sequence[str], Sequence[str], str],
+    reader: Reader,
 ) -> Table[Row]:
-    """Table of one output (the last name) over another down and some across, in their order."""
+    """Table of one output (the last name) over others down and across, in their order."""
     down, across, value = names
     units = [(name, reader.words(name).unit) for name in across]
-    table: dict[Scalar, dict[str, Scalar]] = {}
+    table: dict[tuple[Scalar, ...], dict[str, Scalar]] = {}
     heads: dict[str, None] = {}
     for row in rows:
         head = ", ".join(shown(reader.value(row, name), unit) for name, unit in units) or value
         heads[head] = None
-        place = reader.value(row, down)
-        table.setdefault(place, {down: place})[head] = row[value]
+        place = tuple(reader.value(row, name) for name in down)
+        table.setdefault(place, dict(zip(down, place, strict=True)))[head] = row[value]
     cells = list(table.values())[:MAX_ROWS]
     written = _written(value, reader, [row.get(head) for row in cells for head in heads])
     said = [reader.words(value).title]
     said += [f"columns: {', '.join(reader.words(name).quantity for name in across)}"] * bool(across)
-    first = _point_column(down, cells, reader)
     others = [
         Column(replace(written, title=head), methodcaller("get", head))
         for head in list(heads)[:MAX_COLUMNS]
     ]
-    return Table(title, [first, *others], cells, f"{title} ({'; '.join(said)})", only="texts")
+    return Table(
+        title,
+        [_place_column(down, cells, reader), *others],
+        cells,
+        f"{title} ({'; '.join(said)})",
+        tuple(_cut(len(table), len(heads))),
+        only="texts",
+    )
+
+
+def _place_column(names: Sequence[str], rows: Sequence[Row], reader: Reader) -> Column[Row]:
+    """Column of one input, or of several in one text: a table that is too wide repeats it."""
+    if len(names) == 1:
+        return _point_column(names[0], rows, reader)
+    titles, units = zip(*map(reader.head, names), strict=True)
+    return Column(
+        Quantity("place", ", ".join(titles)),
+        lambda row: ", ".join(
+            shown(row[name], unit) for name, unit in zip(names, units, strict=True)
+        ),
+    )
+
+
+def _cut(rows: int, columns: int) -> Iterator[str]:
+    """What a table in a text does not show."""
+    for what, most, count in (("rows", MAX_ROWS, rows), ("columns", MAX_COLUMNS, columns)):
+        if count > most:
+            yield f"And {count - most:,} more {what}; --format csv lists all points."
 
 
 def _values(name: str, reader: Reader, rows: Sequence[Row]) -> Column[Row]:

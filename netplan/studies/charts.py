@@ -163,7 +163,7 @@ class Panel(Struct, frozen=True):
 
 def _panels(rows: Sequence[Row], spec: ChartSpec, reader: Reader) -> list[Panel]:
     """Split the points of a chart."""
-    left = _left_open(reader.spec, spec)
+    left = left_open(reader.spec, spec)
     names = ((spec.each,) if spec.each else ()) + (left if spec.kind == "heat" else ())
     series = spec.series + (left if spec.kind in ("lines", "bars") else ())
     groups: dict[Key, list[Row]] = {}
@@ -221,7 +221,7 @@ def front_of(rows: Sequence[Row], spec: ChartSpec) -> list[int]:
     return [found[group[0]][0] for group in pareto_front([point for _, point in found])]
 
 
-def _left_open(study: StudyDefinition, spec: ChartSpec) -> tuple[str, ...]:
+def left_open(study: StudyDefinition, spec: ChartSpec) -> tuple[str, ...]:
     """Inputs that vary though the chart names none of their axis.
 
     Over an output nothing is left open: its values are as many as the points.

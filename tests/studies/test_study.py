@@ -17,6 +17,7 @@ from netplan.published.dataflow_trends import System, utilisation
 from netplan.published.rail_only_figures import CLUSTERS
 from netplan.records import RecordError
 from netplan.reports.charts import Chart
+from netplan.reports.sections import Table
 from netplan.studies.answer import StudyAnswer, study_answer
 from netplan.studies.definition import STUDIES, StudyDefinition
 from netplan.studies.points import Outcome, Point
@@ -66,6 +67,21 @@ def test_every_shipped_study_has_points_and_no_failures(name: str) -> None:
     assert answer.failures == ()
     assert len(answer.rows) > 15
     assert answer.text(100)
+
+
+@pytest.mark.parametrize("name", STUDIES.paths())
+def test_texts_have_every_point_of_a_chart(name: str) -> None:
+    answer = shipped(name)
+    tables = [one for one in answer.sections() if isinstance(one, Table) and one.only == "texts"]
+    for chart in answer.spec.charts:
+        mine = [one for one in tables if one.name.startswith(chart.title)]
+        if chart.kind == "scatter" or any(one.legend for one in mine):
+            continue  # the front alone, or a table that says how much more there is
+        cells = [get.get(row) for one in mine for row in one.rows for get in one.columns[1:]]
+        value = chart.z or chart.y
+        assert sum(cell is not None for cell in cells) == sum(
+            row[value] is not None for row in answer.rows
+        )
 
 
 def test_hb_size_against_the_specification(hb_size: StudyAnswer) -> None:
