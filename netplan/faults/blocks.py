@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Ints
 from netplan.topologies.graph import connected_parts
+from netplan.traffic.matrix import places
 
 KEPT = 2
 """Blocks of a kind that stay themselves, for pairs between two; others stand together [1]."""
@@ -56,21 +57,6 @@ def codes(*columns: Ints) -> Ints:
         value, place = np.unique(column, return_inverse=True)
         code = np.unique(code * len(value) + place, return_inverse=True)[1]
     return code
-
-
-def places(value: Ints) -> Ints:
-    """Place of each item among all of the same value, in order.
-
-    Examples
-    --------
-    >>> places(np.array([7, 3, 7, 7])).tolist()
-    [0, 0, 1, 2]
-    """
-    order = np.argsort(value, kind="stable")
-    size = np.unique(value, return_counts=True)[1]
-    place = np.empty(len(value), np.int64)
-    place[order] = np.arange(len(value)) - np.repeat(np.cumsum(size) - size, size)
-    return place
 
 
 class Level(Struct, frozen=True, eq=False):

@@ -8,23 +8,28 @@ The work goes destination by destination, many at once. A breadth-first search f
 gives every node its distance and ends as soon as all senders are found; then the traffic moves
 from the farthest nodes inwards, level by level, meeting and splitting on its way. No path is ever
 listed, so that the cost is the number of links on shortest paths, not the number of paths.
+
+64 searches go on at once, one in each bit of a word: what a node learns in one hop is the union of
+what its neighbours knew. (Then et al., "The more the merrier: efficient multi-source graph
+traversal", VLDB 2014.)
 """
 
 from collections.abc import Iterator
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from netplan.arrays import AnyInts, Bools, Floats, Ints
 from netplan.errors import InputError
-from netplan.traffic.matrix import sum_by
+from netplan.topologies.graph import connected_parts
+from netplan.traffic.matrix import places, sum_by
 
-UNSEEN = np.int16(-1)
+BITS = 64
+"""Searches in a word [1]."""
+FEW = 4
+"""Of so many nodes one has news: then these tell their neighbours, else all ask theirs [1]."""
 BATCH_CELLS = 1 << 20
-"""Destinations x nodes that are worked on at once: what fits a processor's cache and a little."""
+"""Destinations x nodes that are worked on at once, but for 64 destinations of larger graphs."""
 BATCH_FLOWS = 1 << 18
 
 
@@ -43,10 +48,8 @@ class Arcs(Struct, frozen=True, eq=False):
         Length of those loads, 2 x links [1].
     forwards
         Whether a node passes on traffic of others, shape (nodes,).
-    component, local
-        Connected part that each node is in, and its number there, shape (nodes,).
-    width
-        Nodes of the largest part [1].
+    part
+        Connected part that each node is in, shape (nodes,).
     """
 
     indptr: Ints
@@ -54,9 +57,7 @@ class Arcs(Struct, frozen=True, eq=False):
     code: Ints
     size: int
     forwards: Bools
-    component: AnyInts
-    local: Ints
-    width: int
+    part: Ints
 
 
 def make_arcs(source: AnyInts, target: AnyInts, forwards: Bools, links: Ints | None = None) -> Arcs:
@@ -73,14 +74,8 @@ def make_arcs(source: AnyInts, target: AnyInts, forwards: Bools, links: Ints | N
     indptr = np.concatenate([[0], np.cumsum(np.bincount(tail, minlength=nodes))])
     head = head[order]
     code = np.concatenate([chosen, chosen + len(source)])[order]
-    joined = csr_array((np.ones(len(head), np.int8), head, indptr), shape=(nodes, nodes))
-    count, component = connected_components(joined, directed=False)
-    sizes = np.bincount(component, minlength=count)
-    by_part = np.argsort(component, kind="stable")
-    local = np.empty(nodes, np.int64)
-    local[by_part] = np.arange(nodes) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    width = int(sizes.max(initial=0))
-    return Arcs(indptr, head, code, 2 * len(source), forwards, component, local, width)
+    part = connected_parts(nodes, source[chosen], target[chosen])
+    return Arcs(indptr, head, code, 2 * len(source), forwards, part)
 
 
 def ecmp_loads(
@@ -107,7 +102,7 @@ def ecmp_loads(
     loads = np.zeros(arcs.size)
     if not len(source):
         return loads
-    apart = np.flatnonzero(arcs.component[source] != arcs.component[destination])
+    apart = np.flatnonzero(arcs.part[source] != arcs.part[destination])
     if len(apart):
         raise InputError(
             f"no path leads from node {source[apart[0]]} to node {destination[apart[0]]}:"
@@ -115,8 +110,7 @@ def ecmp_loads(
         )
     flows = _lifted(arcs, (source, destination, flow_bytes), loads)
     for batch in _batches(arcs, *flows, merge=rng is None):
-        distance = batch.distances()
-        passed = batch.pour(distance) if rng is None else batch.walk(distance, rng)
+        passed = batch.pour() if rng is None else batch.walk(rng)
         for code, amount in passed:
             # Few arcs of a large graph: adding in place beats a full-length sum a batch.
             np.add.at(loads, code, amount)
@@ -149,9 +143,9 @@ def _lifted(
 
 
 class _Batch(Struct, frozen=True, eq=False):
-    """Flows to some destinations; ``slot`` numbers the destination of each flow.
+    """Flows to some destinations, of which ``slot`` tells apart those of one part of the graph.
 
-    A (destination, node) pair is the number slot x width + place of the node in its component.
+    Searches in different parts never meet: they may have the same slot.
     """
 
     arcs: Arcs
@@ -160,10 +154,6 @@ class _Batch(Struct, frozen=True, eq=False):
     node: AnyInts
     amount: Floats
     scratch: Ints
-
-    def key(self, slot: Ints, node: AnyInts) -> Ints:
-        """Number of a (destination, node) pair."""
-        return slot * self.arcs.width + self.arcs.local[node]
 
     def expand(self, node: AnyInts) -> tuple[Ints, Ints]:
         """All arcs of some nodes: which of the nodes, and place of the arc."""
@@ -174,89 +164,93 @@ class _Batch(Struct, frozen=True, eq=False):
         arc = np.arange(len(origin)) + np.repeat(start - ends + degree, degree)
         return origin, arc
 
-    def distinct(self, key: Ints) -> tuple[Ints, Ints]:
-        """First place of each distinct key, and which of these each key equals; no sorting."""
+    def distinct(self, slot: Ints, node: AnyInts) -> tuple[Ints, Ints]:
+        """First place of each distinct pair, and which of these each pair equals; no sorting."""
+        key = slot * len(self.arcs.forwards) + node
         here = np.arange(len(key))
         self.scratch[key] = here
         first = np.flatnonzero(self.scratch[key] == here)
         self.scratch[key[first]] = np.arange(len(first))
         return first, self.scratch[key]
 
-    def distances(self) -> NDArray[np.int16]:
-        """Hops from every node met to each destination; -1 where no sender needed to know."""
-        arcs = self.arcs
-        distance = np.full(len(self.target) * arcs.width, UNSEEN)
-        slot, node = np.arange(len(self.target)), self.target
-        distance[self.key(slot, node)] = 0
-        senders = self.key(self.slot, self.node)
-        level = 0
-        while True:
-            missing = distance[senders] == UNSEEN
-            if not missing.any():
-                return distance
-            level += 1
-            wanted = np.zeros(len(self.target), bool)
-            wanted[self.slot[missing]] = True
-            keep = wanted[slot] & (arcs.forwards[node] if level > 1 else True)
-            slot, node = slot[keep], node[keep]
-            origin, arc = self.expand(node)
-            slot, node = slot[origin], arcs.head[arc]
-            key = self.key(slot, node)
-            new = np.flatnonzero(distance[key] == UNSEEN)
-            first, _ = self.distinct(key[new])
-            new = new[first]
-            distance[key[new]] = level
-            slot, node = slot[new], node[new]
-            if not len(node):
-                lost = np.flatnonzero(missing)[0]
-                raise InputError(
-                    f"no path leads from node {self.node[lost]} to node"
-                    f" {self.target[self.slot[lost]]} through nodes that forward"
-                )
+    def search(self) -> tuple[Ints, list[Ints]]:
+        """Hops that each flow takes, and who passes on what comes within 0, 1, 2 ... of them.
 
-    def downhill(
-        self, distance: NDArray[np.int16], slot: Ints, node: AnyInts, level: int
-    ) -> tuple[Ints, Ints]:
-        """Arcs that lead one hop nearer: which of the nodes they leave, and their place."""
+        These are the destination itself at 0 and nodes that forward, for each of which a bit a slot
+        says whether it is so near, shape (words, nodes).
+        """
+        words, forwards = int(self.slot.max()) // BITS + 1, -self.arcs.forwards.astype(np.int64)
+        passing = [np.zeros((words, len(forwards)), np.int64)]
+        passing[0][self.slot // BITS, self.target] = np.int64(1) << self.slot % BITS
+        seen, hops = passing[0].copy(), np.zeros(len(self.node), np.int64)
+        left = np.arange(len(self.node))
+        while len(left):
+            fresh = np.stack([self.of_neighbours(word) for word in passing[-1]]) & ~seen
+            if not fresh.any():
+                raise InputError(
+                    f"no path leads from node {self.node[left[0]]} to node"
+                    f" {self.target[left[0]]} through nodes that forward"
+                )
+            seen |= fresh
+            found = has_bit(fresh, self.slot[left], self.node[left])
+            hops[left[found]] = len(passing)
+            left = left[~found]
+            passing.append(fresh & forwards)
+        return hops, passing
+
+    def of_neighbours(self, word: Ints) -> Ints:
+        """Union of the bits that the neighbours of each node have, shape (nodes,)."""
+        arcs, union = self.arcs, np.zeros_like(word)
+        some = np.flatnonzero(word)
+        if FEW * len(some) < len(word):
+            origin, arc = self.expand(some)
+            np.bitwise_or.at(union, arcs.head[arc], word[some[origin]])
+        else:
+            linked = np.flatnonzero(np.diff(arcs.indptr))
+            union[linked] = np.bitwise_or.reduceat(word[arcs.head], arcs.indptr[linked])
+        return union
+
+    def downhill(self, passing: Ints, slot: Ints, node: AnyInts) -> tuple[Ints, Ints]:
+        """Arcs to those who pass on, one hop nearer: which nodes they leave, and their place."""
         origin, arc = self.expand(node)
-        head = self.arcs.head[arc]
-        near = distance[self.key(slot[origin], head)] == level - 1
-        if level > 1:
-            near &= self.arcs.forwards[head]
+        near = has_bit(passing, slot[origin], self.arcs.head[arc])
         return origin[near], arc[near]
 
-    def pour(self, distance: NDArray[np.int16]) -> Iterator[tuple[Ints, Floats]]:
+    def pour(self) -> Iterator[tuple[Ints, Floats]]:
         """Split evenly: arcs and what passes over them, level by level from the farthest."""
-        start = distance[self.key(self.slot, self.node)]
+        start, passing = self.search()
         slot, amount = np.empty(0, np.int64), np.empty(0)
         node: AnyInts = slot
-        for level in range(int(start.max()), 0, -1):
+        for level in range(len(passing) - 1, 0, -1):
             here = start == level
             slot = np.concatenate([slot, self.slot[here]])
             node = np.concatenate([node, self.node[here]])
             amount = np.concatenate([amount, self.amount[here]])
-            first, which = self.distinct(self.key(slot, node))
+            first, which = self.distinct(slot, node)
             amount = sum_by(which, amount, len(first))
             slot, node = slot[first], node[first]
-            origin, arc = self.downhill(distance, slot, node, level)
+            origin, arc = self.downhill(passing[level - 1], slot, node)
             amount = (amount / np.bincount(origin, minlength=len(node)))[origin]
             yield self.arcs.code[arc], amount
             slot, node = slot[origin], self.arcs.head[arc]
 
-    def walk(
-        self, distance: NDArray[np.int16], rng: np.random.Generator
-    ) -> Iterator[tuple[Ints, Floats]]:
+    def walk(self, rng: np.random.Generator) -> Iterator[tuple[Ints, Floats]]:
         """Send each flow over one arc at every hop."""
+        left, passing = self.search()
         node = self.node.copy()
-        left = distance[self.key(self.slot, node)]
-        for level in range(int(left.max()), 0, -1):
+        for level in range(len(passing) - 1, 0, -1):
             moving = np.flatnonzero(left >= level)
-            origin, arc = self.downhill(distance, self.slot[moving], node[moving], level)
+            origin, arc = self.downhill(passing[level - 1], self.slot[moving], node[moving])
             choices = np.bincount(origin, minlength=len(moving))
             pick = (rng.random(len(moving)) * choices).astype(np.int64)
             taken = arc[np.cumsum(choices) - choices + pick]
             yield self.arcs.code[taken], self.amount[moving]
             node[moving] = self.arcs.head[taken]
+
+
+def has_bit(words: Ints, slot: Ints, node: AnyInts) -> Bools:
+    """Whether the bits of nodes at some slots are set; ``words`` is of shape (words, nodes)."""
+    return (words[slot // BITS, node] >> slot % BITS & 1).astype(bool)
 
 
 def _batches(
@@ -274,16 +268,16 @@ def _batches(
     target, sender = np.divmod(pair, nodes)
     if not len(target):
         return
-    new = np.concatenate([[True], target[1:] != target[:-1]])
-    slot, first = np.cumsum(new) - 1, np.flatnonzero(new)
+    first = np.flatnonzero(np.diff(target, prepend=-1))
     ends = np.append(first[1:], len(target))
-    step = max(1, BATCH_CELLS // arcs.width)
-    scratch = np.empty(min(step, len(first)) * arcs.width, np.int64)
+    step = max(BITS, BATCH_CELLS // int(np.bincount(arcs.part).max()))
     begin = 0
     while begin < len(first):
         full = int(np.searchsorted(ends, first[begin] + BATCH_FLOWS))
         last = min(begin + step, max(begin + 1, full), len(first))
         flows = slice(int(first[begin]), int(ends[last - 1]))
-        targets, slots = target[first[begin:last]], slot[flows] - begin
-        yield _Batch(arcs, targets, slots, sender[flows], amount[flows], scratch)
+        slot = places(arcs.part[target[first[begin:last]]])
+        scratch = np.empty((int(slot.max()) + 1) * nodes, np.int64)
+        slot = np.repeat(slot, ends[begin:last] - first[begin:last])
+        yield _Batch(arcs, target[flows], slot, sender[flows], amount[flows], scratch)
         begin = last

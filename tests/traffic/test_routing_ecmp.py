@@ -63,9 +63,34 @@ def test_small_batches_give_the_same_loads(monkeypatch: pytest.MonkeyPatch) -> N
     source, destination = np.divmod(np.flatnonzero(~np.eye(24, dtype=bool)), 24)
     amount = np.random.default_rng(0).random(len(source))
     whole = ecmp_loads(arcs, source, destination, amount)
-    monkeypatch.setattr(routing_ecmp, "BATCH_CELLS", 50)
     monkeypatch.setattr(routing_ecmp, "BATCH_FLOWS", 30)
     np.testing.assert_allclose(ecmp_loads(arcs, source, destination, amount), whole)
+
+
+@pytest.mark.parametrize("cells", [0, 1 << 20])
+def test_searches_share_words_but_no_bits(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """150 destinations are three words, or three batches of one; parts of a graph share bits."""
+    monkeypatch.setattr(routing_ecmp, "BATCH_CELLS", cells)
+    nodes, copies = 150, 3
+    rng = np.random.default_rng(1)
+    view = nx.random_regular_graph(4, nodes, seed=1)
+    edges = np.array(view.edges())
+    source, destination = np.divmod(np.flatnonzero(~np.eye(nodes, dtype=bool)), nodes)
+    alone = make_arcs(edges[:, 0], edges[:, 1], np.ones(nodes, bool))
+    amount = rng.random((copies, len(source)))
+    # Each destination by itself is a search of one bit.
+    expected = sum(
+        ecmp_loads(alone, source[to], destination[to], amount[0, to])
+        for to in (destination == node for node in range(nodes))
+    )
+    np.testing.assert_allclose(ecmp_loads(alone, source, destination, amount[0]), expected)
+    parts = np.arange(copies)[:, None] * nodes
+    ends = [(edges[:, end] + parts).ravel() for end in (0, 1)]
+    together = make_arcs(ends[0], ends[1], np.ones(copies * nodes, bool))
+    pairs = (source + parts).ravel(), (destination + parts).ravel()
+    loads = ecmp_loads(together, *pairs, amount.ravel())
+    for found, own in zip(loads.reshape(2, copies, -1).swapaxes(0, 1), amount, strict=True):
+        np.testing.assert_allclose(found.ravel(), ecmp_loads(alone, source, destination, own))
 
 
 def test_switches_split_per_next_hop_and_not_per_path() -> None:
