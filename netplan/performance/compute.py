@@ -37,7 +37,7 @@ from netplan.workloads.operations import (
 from netplan.workloads.program import Program, Repetition
 
 if TYPE_CHECKING:
-    from netplan.performance.layer_mapping import LayerMapping
+    from netplan.performance.layer_execution import LayerExecution
 
 _DIMENSION: dict[GroupName, int] = {"tensor": TENSOR, "expert": EXPERT, "context": CONTEXT}
 
@@ -211,8 +211,8 @@ def layer_times(
     setting: Setting, sharding: Sharding, program: Program, groups: LayerGroups
 ) -> tuple[Timing, Timing]:
     """Forward and backward time of one layer: of its operations, or as its kernels are mapped."""
-    if setting.options.mapping is not None:
-        return mapped_times(setting.options.mapping, setting, sharding, groups)
+    if setting.options.execution is not None:
+        return mapped_times(setting.options.execution, setting, sharding, groups)
     forward = backward = Timing.none(len(groups.index))
     for operation in program.layer.operations:
         ahead, back = operation_times(operation, setting, groups)
@@ -226,12 +226,12 @@ def tensor_all_reduce(groups: LayerGroups) -> Callable[[Floats], Floats]:
 
 
 def mapped_times(
-    mapping: "LayerMapping", setting: Setting, sharding: Sharding, groups: LayerGroups
+    execution: "LayerExecution", setting: Setting, sharding: Sharding, groups: LayerGroups
 ) -> tuple[Timing, Timing]:
     """Forward and backward time of a layer whose kernels are mapped onto the chip."""
     model, none = setting.transformer, np.zeros(len(groups.index))
     sums_up = tensor_all_reduce(groups)
-    ahead, back = mapping.times(model, setting.variant.recompute, sharding, sums_up)
+    ahead, back = execution.times(model, setting.variant.recompute, sharding, sums_up)
     return (
         Timing(ahead.compute_s, ahead.memory_s, ahead.network_s, none),
         Timing(back.compute_s, back.memory_s, back.network_s, none),

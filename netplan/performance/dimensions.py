@@ -24,7 +24,7 @@ MOST = 3
 """Dimensions of a network at most [1]."""
 
 
-class Layout(Struct, frozen=True):
+class ParallelLayout(Struct, frozen=True):
     """Degrees of parallelism on the dimensions of a network.
 
     Parameters
@@ -102,9 +102,9 @@ def equal_levels(kinds: tuple[LevelKind, ...], chips: int, bytes_per_s: float) -
     return tuple(Level(kind, size, bytes_per_s) for kind, size in zip(kinds, sizes, strict=True))
 
 
-def layouts(
+def parallel_layouts(
     kinds: tuple[LevelKind, ...], chips: int, bytes_per_s: float, *, layers: int
-) -> tuple[Layout, ...]:
+) -> tuple[ParallelLayout, ...]:
     """Every way to put tensor, pipeline and data parallelism on whole dimensions.
 
     Stages divide the layers. Dimensions of one kind give every way once.
@@ -122,12 +122,12 @@ def layouts(
 
     Examples
     --------
-    >>> found = layouts(("ring", "mesh"), 8, 25e9, layers=2)
+    >>> found = parallel_layouts(("ring", "mesh"), 8, 25e9, layers=2)
     >>> [(one.tensor, one.pipeline, one.data, one.levels[0].kind) for one in found][:3]
     [(2, 1, 4, 'ring'), (4, 2, 1, 'mesh'), (1, 2, 4, 'ring')]
     """
     alone = Level("ring", 1, bytes_per_s)
-    found: dict[Layout, None] = {}
+    found: dict[ParallelLayout, None] = {}
     for sizes in dimension_sizes(chips, len(kinds)):
         joined = [Level(kind, size, bytes_per_s) for kind, size in zip(kinds, sizes, strict=True)]
         for order in permutations(range(MOST), len(kinds)):
@@ -135,5 +135,5 @@ def layouts(
             levels = place.get(0, alone), place.get(1, alone), place.get(2, alone)
             tensor, pipeline, data = (level.size for level in levels)
             if layers % pipeline == 0:
-                found[Layout(tensor, pipeline, data, levels)] = None
+                found[ParallelLayout(tensor, pipeline, data, levels)] = None
     return tuple(found)

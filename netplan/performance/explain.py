@@ -30,7 +30,7 @@ from netplan.workloads.operations import Operation, Sharding, Work, total_bytes
 from netplan.workloads.program import stage_layers
 
 if TYPE_CHECKING:
-    from netplan.performance.mapping import Mapping
+    from netplan.performance.fusion import Fusion
 
 OPERATION_PARTS = ("compute", "memory", "tensor_comm", "expert_comm")
 WHOLE = ("data_comm", "pipeline_comm", "bubble")
@@ -223,7 +223,7 @@ def _operation_row(
     )
 
 
-def plan_mapping(setting: Setting, levels: Sequence[Level], plan: Plan) -> "tuple[Mapping, float]":
+def plan_fusion(setting: Setting, levels: Sequence[Level], plan: Plan) -> "tuple[Fusion, float]":
     """How the layer of a plan lies on its chips, and the interval of the best convex partitions.
 
     Raises
@@ -231,10 +231,10 @@ def plan_mapping(setting: Setting, levels: Sequence[Level], plan: Plan) -> "tupl
     InputError
         If the search did not map layers.
     """
-    if setting.options.mapping is None:
-        raise InputError("the search did not map layers: give it options with a mapping")
+    if setting.options.execution is None:
+        raise InputError("the search did not map layers: give it options with an execution")
     sharding, groups = _sharding_of(setting, levels, plan)
-    return setting.options.mapping.mapping(
+    return setting.options.execution.fusion(
         setting.transformer,
         setting.variant.recompute,
         sharding,
@@ -264,7 +264,7 @@ def _operation_terms(setting: Setting, levels: tuple[Level, ...], plan: Plan) ->
         [(one.name, operation_times(one, setting, groups)) for one in operations if one is not None]
         for operations in (program.layer.operations, [program.first], [program.last])
     )
-    if setting.options.mapping is not None:
+    if setting.options.execution is not None:
         layer = [("layer", layer_times(setting, sharding, program, groups))]
     # The stages run side by side: only the slowest counts; a single one has both ends.
     held = stage_layers(program.repetition.layers, plan.pipeline).tolist()

@@ -151,7 +151,7 @@ def _computing_s(setting: Setting, runs: Runs, alone: LayerTable) -> Floats:
     both = alone.forward + alone.backward
     whole = setting.assumptions.overlap.bubble == "layer"
     bubble_s = both.total_s if whole else both.compute_s
-    if setting.options.mapping is not None and not whole:
+    if setting.options.execution is not None and not whole:
         # With communication other partitions may be the best, which compute less.
         bubble_s = np.zeros_like(bubble_s)
     layers = alone.repetition.fullest(runs.stages)

@@ -1,23 +1,13 @@
 """Which kernels a chip keeps together: the fastest way to cut a kernel graph into partitions.
 
-The kernels of a *partition* are on the chip together and pass their results on in sequence tiles;
-partitions run one after the other, and what passes between them goes through memory. One takes
+A *partition* is what is on the chip together (`netplan.performance.partitions`). Cutting is a
+shortest path over the sets of kernels that are done: over the prefixes of a few orders (*cuts*), or
+over all sets that hold with every kernel the ones that it needs (*ideals*, all convex partitions).
+Forward and backward kernels share no partition. Both are exact for what they look at. Above
+``MAX_IDEALS`` sets only cuts are tried; the answer is then an upper bound (`Fusion.exact`), beside
+`lower_bound_s`.
 
-    T = max(slowest kernel, bytes of edges across its border / memory rate, sum of collectives)
-
-and a set-up before it, weights / (memory rate x micro-batch) and what kernels read besides, that
-nothing hides. The compute tiles of its kernels are together at most those of the chip, and its SRAM
-holds their weights, two tiles of each edge across the border, and of each edge inside as many as
-its ends are apart, and one more (a tile is the edge's share of one sequence tile). A kernel alone
-always runs: it streams, and where its weights exceed the SRAM it reads its edges once for each
-piece of them. Forward and backward kernels share no partition.
-
-Cutting is a shortest path over the sets of kernels that are done: over the prefixes of a few orders
-(*cuts*), or over all sets that hold with every kernel the ones that it needs (*ideals*, all convex
-partitions). Both are exact for what they look at. Above ``MAX_IDEALS`` sets only cuts are tried;
-the answer is then an upper bound (`Fusion.exact`), beside `lower_bound_s`.
-
-Source: DFModel (Ko et al., ACM TACO 2024), Sec. IV and V, which solves the same as an integer
+Source: DFModel (Ko et al., ACM TACO 2024), Sec. V, which solves the same as an integer
 program.
 """
 
@@ -27,9 +17,16 @@ from functools import cached_property
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Codes, Floats, Ints
+from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
-from netplan.performance.tiles import TileChoices, thinned
+from netplan.performance.partitions import (
+    ROUNDING,
+    FusionProblem,
+    PartitionTimes,
+    memory_passes,
+    partition_times,
+)
+from netplan.performance.tiles import thinned
 from netplan.workloads.kernel_graph import UPDATE, KernelGraph
 
 MAX_IDEALS = 20_000
@@ -43,191 +40,6 @@ MAX_CELLS = 1 << 24
 
 STARTS = 1 << 7
 """Sets whose partitions are worked on together [1]."""
-
-ROUNDING = 1e-9
-"""SRAM that partitions may need beyond what there is, as sums of it are rounded [1]."""
-
-BINDS = ("compute", "memory", "network")
-"""What a partition may wait for, by its code."""
-
-
-class ChipMemory(Struct, frozen=True):
-    """What a chip has for the kernels of a partition.
-
-    Parameters
-    ----------
-    tiles
-        Compute tiles [1].
-    sram_bytes
-        On-chip memory [B]; 0 where kernels can only run one by one.
-    bytes_per_s
-        Rate of its memory [B/s].
-    """
-
-    tiles: int
-    sram_bytes: float
-    bytes_per_s: float
-
-
-class FusionProblem(Struct, frozen=True, eq=False, dict=True):
-    """A graph on a chip, and what each kernel takes there.
-
-    Parameters
-    ----------
-    graph
-        The kernels.
-    chip
-        Tiles and memories.
-    choices
-        Tiles and cycles of the kernels; None for a chip without tile data.
-    compute_s
-        Time of each kernel with all of the chip, which counts without tile data, shape (kernels,).
-    network_s
-        Time of the collectives of each kernel, shape (kernels,) [s].
-    tile_share
-        Share of an edge that one sequence tile is, ts / s [1].
-    micro_batch
-        Sequences for which weights are loaded once [1].
-    weights_in_memory_term
-        Whether loading weights is part of the memory time, not a set-up before it (the base of
-        DFModel's Table VI).
-    free_weights
-        Whether they load at no cost (DFModel's user guide).
-    """
-
-    graph: KernelGraph
-    chip: ChipMemory
-    choices: TileChoices | None
-    compute_s: Floats
-    network_s: Floats
-    tile_share: float = 1.0
-    micro_batch: int = 1
-    weights_in_memory_term: bool = False
-    free_weights: bool = False
-
-    @cached_property
-    def weights(self) -> Floats:
-        """Weights of each kernel, shape (kernels,) [B]."""
-        return self.graph.column("weight_bytes")
-
-    @cached_property
-    def setup_s(self) -> Floats:
-        """What each kernel adds to the set-up of its partition, shape (kernels,) [s]."""
-        free = self.weights_in_memory_term or self.free_weights
-        loaded = 0.0 if free else self.weights / self.micro_batch
-        found: Floats = (self.graph.column("read_bytes") + loaded) / self.chip.bytes_per_s
-        return found
-
-    @cached_property
-    def border_bytes(self) -> Floats:
-        """All edges at each kernel, and what it moves besides, shape (kernels,) [B]."""
-        graph = self.graph
-        ends = np.concatenate([graph.source, graph.target])
-        edges = np.bincount(ends, np.tile(graph.edge_bytes, 2), graph.count)
-        return edges + graph.column("outside_bytes")
-
-    @cached_property
-    def inside_sram_bytes(self) -> Floats:
-        """SRAM of each edge inside a partition: its ends apart, and one more tile, (edges,) [B]."""
-        graph = self.graph
-        apart = graph.depth[graph.target] - graph.depth[graph.source]
-        found: Floats = graph.edge_bytes * self.tile_share * (apart + 1)
-        return found
-
-    @cached_property
-    def alone(self) -> "PartitionTimes":
-        """Every kernel in a partition of its own."""
-        return partition_times(self, np.eye(self.graph.count, dtype=bool))
-
-
-class PartitionTimes(Struct, frozen=True, eq=False):
-    """What partitions take and need, one entry each.
-
-    Parameters
-    ----------
-    compute_s, memory_s, network_s, setup_s
-        The parts of their times, all of shape (partitions,) [s].
-    tiles
-        Compute tiles in use; 0 without tile data [1].
-    sram_bytes
-        On-chip memory in use [B].
-    fits
-        Whether the partition runs.
-    """
-
-    compute_s: Floats
-    memory_s: Floats
-    network_s: Floats
-    setup_s: Floats
-    tiles: Ints
-    sram_bytes: Floats
-    fits: Bools
-
-    @property
-    def time_s(self) -> Floats:
-        """T, without set-up, shape (partitions,) [s]."""
-        return np.maximum(np.maximum(self.compute_s, self.memory_s), self.network_s)
-
-    @property
-    def interval_s(self) -> Floats:
-        """T and set-up; infinite where a partition does not run, shape (partitions,) [s]."""
-        return np.where(self.fits, self.time_s + self.setup_s, np.inf)
-
-    @property
-    def binds(self) -> Codes:
-        """What each waits for, a place in ``BINDS``, shape (partitions,)."""
-        parts = np.stack([self.compute_s, self.memory_s, self.network_s])
-        binds: Codes = parts.argmax(axis=0).astype(np.int8)
-        return binds
-
-
-def partition_times(problem: FusionProblem, members: Bools) -> PartitionTimes:
-    """What partitions take, given which kernels each holds, shape (partitions, kernels)."""
-    graph, chip = problem.graph, problem.chip
-    inside = members[:, graph.source] & members[:, graph.target]
-    edges = members @ problem.border_bytes - 2 * (inside @ graph.edge_bytes)
-    weights = members @ problem.weights
-    sram = inside @ problem.inside_sram_bytes + 2 * problem.tile_share * edges + weights
-    alone = members.sum(axis=1) == 1
-    moved = edges * _pieces(weights, alone, chip.sram_bytes)
-    moved += weights if problem.weights_in_memory_term else 0.0
-    compute_s, tiles, enough = _compute(problem, members)
-    return PartitionTimes(
-        compute_s=compute_s,
-        memory_s=moved / chip.bytes_per_s,
-        network_s=members @ problem.network_s,
-        setup_s=members @ problem.setup_s,
-        tiles=tiles,
-        sram_bytes=sram,
-        fits=enough & (alone | (sram <= chip.sram_bytes * (1 + ROUNDING))),
-    )
-
-
-def _pieces(weights: Floats, alone: Bools, sram_bytes: float) -> Floats:
-    """How often partitions read their edges: kernels alone once for each SRAM full of weights."""
-    if not sram_bytes:
-        return np.ones(len(weights))
-    return np.where(alone, np.maximum(np.ceil(weights / sram_bytes), 1.0), 1.0)
-
-
-def _compute(problem: FusionProblem, members: Bools) -> tuple[Floats, Ints, Bools]:
-    """Time of the slowest kernel when tiles are shared as well as can be, tiles, whether enough."""
-    choices = problem.choices
-    if choices is None:
-        count = len(members)
-        return members @ problem.compute_s, np.zeros(count, np.int64), np.ones(count, bool)
-    whole = members.astype(np.float64)
-    low = np.zeros(len(members), np.int64)
-    high = np.full(len(members), len(choices.cycles) - 1)
-    fewest = choices.fewest.T.astype(np.float64)
-    while (low < high).any():  # fewest cycles that the tiles allow: they fall as cycles rise
-        middle = (low + high) // 2
-        enough = (fewest[middle] * whole).sum(axis=1) <= problem.chip.tiles
-        high = np.where(enough, middle, high)
-        low = np.where(enough, low, np.minimum(middle + 1, high))
-    tiles: Ints = (fewest[low] * whole).sum(axis=1).astype(np.int64)
-    compute_s = choices.cycles[low].astype(np.float64) * choices.seconds_per_cycle
-    return compute_s, tiles, tiles <= problem.chip.tiles
 
 
 class Fusion(Struct, frozen=True, eq=False, dict=True):
@@ -250,10 +62,24 @@ class Fusion(Struct, frozen=True, eq=False, dict=True):
     exact: bool
     considered: int
 
+    @property
+    def graph(self) -> KernelGraph:
+        """What was cut."""
+        return self.problem.graph
+
+    @property
+    def sequence_tile(self) -> int:
+        """Tokens of a sequence tile [1]."""
+        return self.problem.sequence_tile
+
     @cached_property
     def times(self) -> PartitionTimes:
         """What each partition takes."""
         return partition_times(self.problem, self.members)
+
+    def partitions_of(self, kernels: Bools) -> Ints:
+        """Partitions that hold some of these kernels, by place, in their order."""
+        return np.flatnonzero((self.members & kernels).any(axis=1))
 
     @property
     def interval_s(self) -> float:
@@ -383,7 +209,7 @@ def finished_sets(graph: KernelGraph, most: int = MAX_IDEALS) -> Bools | None:
     return np.array([[one >> at & 1 for at in range(count)] for one in found], np.bool_)
 
 
-class Steps(Struct, frozen=True, eq=False):
+class Candidates(Struct, frozen=True, eq=False):
     """Partitions that run, each between two sets of finished kernels, those of one start together.
 
     Parameters
@@ -401,16 +227,16 @@ class Steps(Struct, frozen=True, eq=False):
     setup_s: Floats
 
     @classmethod
-    def joined(cls, parts: "Iterable[Steps]") -> "Steps":
+    def joined(cls, parts: "Iterable[Candidates]") -> "Candidates":
         """All of them in a row."""
         columns = zip(
             *([getattr(one, name) for name in cls.__struct_fields__] for one in parts), strict=True
         )
         return cls(*(np.concatenate(column) for column in columns))
 
-    def take(self, index: Ints) -> "Steps":
+    def take(self, index: Ints) -> "Candidates":
         """Some of them."""
-        return Steps(*(getattr(self, name)[index] for name in self.__struct_fields__))
+        return Candidates(*(getattr(self, name)[index] for name in self.__struct_fields__))
 
     def places(self, start: Ints, end: Ints) -> Ints:
         """Where partitions between two sets stand."""
@@ -419,7 +245,7 @@ class Steps(Struct, frozen=True, eq=False):
         return found
 
 
-def partition_steps(problem: FusionProblem, sets: Bools) -> Iterator[Steps]:
+def candidate_partitions(problem: FusionProblem, sets: Bools) -> Iterator[Candidates]:
     """All partitions between sets of finished kernels, smaller sets first.
 
     What a partition takes is the difference of sums over both sets, but for its inner edges: of
@@ -452,9 +278,10 @@ def partition_steps(problem: FusionProblem, sets: Bools) -> Iterator[Steps]:
         room = sram <= chip.sram_bytes * (1 + ROUNDING / 2)
         compute_s = cycles.compute_s(start, end, room | alone)
         kept = np.flatnonzero(np.isfinite(compute_s))
-        moved *= _pieces(held, alone, chip.sram_bytes)
+        moved *= memory_passes(held, alone, chip.sram_bytes)
         moved += held if problem.weights_in_memory_term else 0.0
-        found = Steps(start, end, compute_s, moved / chip.bytes_per_s, setup[end] - setup[start])
+        memory_s, setup_s = moved / chip.bytes_per_s, setup[end] - setup[start]
+        found = Candidates(start, end, compute_s, memory_s, setup_s)
         yield found.take(kept)
 
 
@@ -497,7 +324,7 @@ class _Cycles(Struct, frozen=True, eq=False):
 
 def _shortest(problem: FusionProblem, sets: Bools, *, exact: bool) -> Fusion:
     """The shortest path from nothing finished to all finished, a partition a step."""
-    paths = shortest_paths(partition_steps(problem, sets), sets @ problem.network_s[:, None])
+    paths = shortest_paths(candidate_partitions(problem, sets), sets @ problem.network_s[:, None])
     members = _path(sets, paths.before[:, 0])
     return Fusion(problem, members, exact=exact, considered=len(sets))
 
@@ -517,7 +344,7 @@ class Paths(Struct, frozen=True, eq=False):
     before: Ints
 
 
-def shortest_paths(steps: Iterable[Steps], network_s: Floats) -> Paths:
+def shortest_paths(steps: Iterable[Candidates], network_s: Floats) -> Paths:
     """Shortest paths over partitions, given the collectives of every set, (sets, networks) [s]."""
     best_s = np.full(network_s.shape, np.inf)
     best_s[0] = 0.0

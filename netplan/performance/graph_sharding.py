@@ -27,6 +27,7 @@ exact and quick for the narrow graphs of networks.
 Source: DFModel (Ko et al., ACM TACO 2024), Sec. V and VI-A.
 """
 
+from math import inf
 from typing import Literal
 
 import numpy as np
@@ -39,7 +40,6 @@ from netplan.workloads.kernel_graph import Kernel, KernelGraph
 State = Literal["replicated", "columns", "tokens"]
 STATES: tuple[State, ...] = ("replicated", "columns", "tokens")
 REPLICATED, COLUMNS, TOKENS = range(3)
-NEVER = float("inf")
 
 MAX_NEIGHBOURS = 13
 """Kernels whose schemes one table may span, 3^13 entries [1]."""
@@ -74,9 +74,9 @@ def _ends(kernel: Kernel) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def _volumes(kernel: Kernel) -> Floats:
     """What a kernel sends in each of its three schemes [B]; infinite where it has none."""
     if kernel.kind == "simd":
-        return np.array([0.0, NEVER if kernel.whole_rows else 0.0, 0.0])
+        return np.array([0.0, inf if kernel.whole_rows else 0.0, 0.0])
     if not kernel.weight_bytes:
-        return np.array([NEVER, 0.0, NEVER])
+        return np.array([inf, 0.0, inf])
     summed = 0.0 if kernel.added_elsewhere else kernel.output_bytes
     return np.array([0.0, summed, kernel.weight_bytes])
 
@@ -109,16 +109,16 @@ def best_sharding(graph: KernelGraph) -> GraphSharding:
     >>> best_sharding(graph).volume_bytes / (2 * 25_600 * 2_048)
     4.0
     """
-    tables: list[Table] = []
+    tables: list[VolumeTable] = []
     updates = {at for at, kernel in enumerate(graph.kernels) if kernel.kind == "update"}
     for at, kernel in enumerate(graph.kernels):
-        tables.append(Table((at,), np.zeros(3) if at in updates else _volumes(kernel)))
+        tables.append(VolumeTable((at,), np.zeros(3) if at in updates else _volumes(kernel)))
     edges = zip(graph.source.tolist(), graph.target.tolist(), graph.edge_bytes, strict=True)
     for source, target, size in edges:
         if target not in updates:
             gives, takes = _ends(graph.kernels[source])[1], _ends(graph.kernels[target])[0]
             turned = [[size * _conversion(one, two) for two in takes] for one in gives]
-            tables.append(Table((source, target), np.array(turned)))
+            tables.append(VolumeTable((source, target), np.array(turned)))
     volume, schemes = _eliminate(graph.count, tables)
     ends = [_ends(kernel) for kernel in graph.kernels]
     return GraphSharding(
@@ -128,7 +128,7 @@ def best_sharding(graph: KernelGraph) -> GraphSharding:
     )
 
 
-class Table(Struct, frozen=True, eq=False):
+class VolumeTable(Struct, frozen=True, eq=False):
     """Volumes by the schemes of some kernels, an axis each."""
 
     kernels: tuple[int, ...]
@@ -141,7 +141,7 @@ class Table(Struct, frozen=True, eq=False):
         return self.volumes.transpose(order).reshape(shape)
 
 
-def _eliminate(count: int, tables: list[Table]) -> tuple[float, list[int]]:
+def _eliminate(count: int, tables: list[VolumeTable]) -> tuple[float, list[int]]:
     """Least sum of all tables, and the scheme of each kernel that gives it."""
     solved: list[tuple[int, tuple[int, ...], Floats]] = []
     left, total = set(range(count)), 0.0
@@ -163,7 +163,7 @@ def _eliminate(count: int, tables: list[Table]) -> tuple[float, list[int]]:
         solved.append((at, kernels[:-1], together))
         least = together.min(axis=-1)
         if len(kernels) > 1:
-            tables.append(Table(kernels[:-1], least))
+            tables.append(VolumeTable(kernels[:-1], least))
         else:
             total += float(least)
         left.remove(at)

@@ -16,7 +16,7 @@ written in every step:
 
     T = max(compute, 2 w P Q / memory rate, max(messages on X, broadcast on Y))
 
-Tiles are shared by FACT and UPDATE as in any partition (`netplan.performance.fusion`): the fewest
+FACT and UPDATE share the tiles as in any partition (`netplan.performance.partitions`): the fewest
 cycles that both can keep. Chips without tile data take their work over a share of the peak.
 
 Source: DFModel (Ko et al., ACM TACO 2024), Sec. VI, and the logs of its public code.
@@ -25,9 +25,9 @@ Source: DFModel (Ko et al., ACM TACO 2024), Sec. VI, and the logs of its public 
 from collections.abc import Sequence
 
 import numpy as np
-from msgspec import Struct
 
-from netplan.arrays import Bools, Codes, Floats, Ints
+from netplan.arrays import Bools, Floats, Ints
+from netplan.performance.partitions import OverlappedTimes
 from netplan.performance.tiles import ComputeTiles, untiled_flops_per_s
 from netplan.traffic.published_topology import Dimension, collective_s
 from netplan.workloads.accelerators import Accelerator
@@ -37,25 +37,10 @@ STEPS_TOGETHER = 256
 """Steps whose tiles are shared out at once: their arrays stay in the cache [1]."""
 
 
-class LinpackSteps(Struct, frozen=True, eq=False):
-    """What every step takes, all of shape (steps,) [s]."""
+class LinpackSteps(OverlappedTimes, frozen=True, eq=False):
+    """What every step takes, shape (steps,) [s], and the side of the matrix that is left [1]."""
 
-    compute_s: Floats
-    memory_s: Floats
-    network_s: Floats
     side: Ints
-
-    @property
-    def time_s(self) -> Floats:
-        """Time of every step [s]."""
-        return np.maximum(np.maximum(self.compute_s, self.memory_s), self.network_s)
-
-    @property
-    def binds(self) -> Codes:
-        """What each step waits for: compute, memory or network, by place."""
-        parts = np.stack([self.compute_s, self.memory_s, self.network_s])
-        binds: Codes = parts.argmax(axis=0).astype(np.int8)
-        return binds
 
 
 def linpack_steps(

@@ -27,18 +27,16 @@ from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.performance.fusion import (
     MAX_ORDERED,
-    ChipMemory,
     Fusion,
-    FusionProblem,
     best_fusion,
     given_partitions,
     kernel_by_kernel,
 )
+from netplan.performance.partitions import ChipResources, FusionProblem
 from netplan.performance.tiles import (
     ComputeTiles,
     graph_tokens,
     kernel_tokens,
-    sequence_pieces,
     tile_choices,
     untiled_flops_per_s,
 )
@@ -69,7 +67,7 @@ class MappingOptions(Struct, frozen=True):
     micro_batch
         Sequences for which weights are loaded once [1].
     cut
-        Partitions by the names of their kernels; empty: the fastest.
+        Partitions as written (:func:`kernels_between`); empty: the fastest.
     mode
         ``corrected``, or ``published-code``.
     convex
@@ -79,39 +77,9 @@ class MappingOptions(Struct, frozen=True):
     execution: Execution | None = None
     sequence_tile: int | None = None
     micro_batch: int = 1
-    cut: tuple[tuple[str, ...], ...] = ()
+    cut: str = ""
     mode: Mode = "corrected"
     convex: bool = True
-
-
-class Mapping(Struct, frozen=True, eq=False):
-    """A graph on a chip.
-
-    Parameters
-    ----------
-    fusion
-        Its partitions.
-    sequence_tile
-        Tokens of a sequence tile [1].
-    """
-
-    fusion: Fusion
-    sequence_tile: int
-
-    @property
-    def graph(self) -> KernelGraph:
-        """What was mapped."""
-        return self.fusion.problem.graph
-
-    @property
-    def interval_s(self) -> float:
-        """Time of all partitions and their set-ups [s]."""
-        return self.fusion.interval_s
-
-    @property
-    def kernels_s(self) -> Floats:
-        """Time of each kernel alone on the chip, with its set-up, shape (kernels,) [s]."""
-        return self.fusion.problem.alone.interval_s
 
 
 def map_graph(
@@ -119,7 +87,7 @@ def map_graph(
     chip: Accelerator,
     network_s: Callable[[Kernel], float],
     options: MappingOptions,
-) -> Mapping:
+) -> Fusion:
     """Put a graph on a chip.
 
     Parameters
@@ -146,20 +114,20 @@ def map_graph(
     >>> from netplan.workloads.models import MODELS
     >>> from netplan.workloads.transformer_graph import layer_graph
     >>> graph = layer_graph(MODELS.load("gpt-175b"), tensor=8)
-    >>> cuts = [graph.names[a:b] for a, b in ((0, 5), (5, 13), (13, 15), (15, 18))]
-    >>> options = MappingOptions(sequence_tile=32, micro_batch=42, cut=tuple(cuts))
+    >>> cut = "AddPrev..V,QK..LN2,FFN0..GeLU,FFN1..Add2"
+    >>> options = MappingOptions(sequence_tile=32, micro_batch=42, cut=cut)
     >>> ring = lambda kernel: kernel.all_reduce_bytes * 7 / 8 / 25e9
     >>> found = map_graph(graph, ACCELERATORS.load("sn10"), ring, options)
-    >>> (found.fusion.times.time_s * 1e6).round(2), round(found.interval_s * 1e6, 2)
+    >>> (found.times.time_s * 1e6).round(2), round(found.interval_s * 1e6, 2)
     (array([1258.29, 1761.61, 1258.29, 1761.61]), 6147.65)
     """
     sent_s = np.array([network_s(kernel) for kernel in graph.kernels])
     return min(
         (
-            Mapping(_fused(kernel_problem(graph, chip, sent_s, options, tile), options, chip), tile)
+            _fused(kernel_problem(graph, chip, sent_s, options, tile), options, chip)
             for tile in sequence_tiles(graph, chip, options)
         ),
-        key=lambda mapping: mapping.interval_s,
+        key=lambda fusion: fusion.interval_s,
     )
 
 
@@ -191,9 +159,8 @@ def kernel_problem(
     InputError
         If the tokens are no whole number of tiles, or the chip's rate of computing is not known.
     """
-    share = 1 / sequence_pieces(graph, tile)
     tiles = ComputeTiles.of(chip)
-    memory = ChipMemory(tiles.tiles if tiles else 0, chip.sram_bytes, chip.memory_bytes_per_s)
+    memory = ChipResources(tiles.tiles if tiles else 0, chip.sram_bytes, chip.memory_bytes_per_s)
     flops = graph.flops
     if tiles:
         choices, compute_s = tile_choices(graph, tiles, tile), flops / tiles.flops_per_s
@@ -205,7 +172,7 @@ def kernel_problem(
         choices=choices,
         compute_s=compute_s,
         network_s=network_s,
-        tile_share=share,
+        sequence_tile=tile,
         micro_batch=options.micro_batch,
         free_weights=choices is None and options.mode == "published-code",
     )
@@ -214,7 +181,7 @@ def kernel_problem(
 def _fused(problem: FusionProblem, options: MappingOptions, chip: Accelerator) -> Fusion:
     """Partitions as they are asked for."""
     if options.cut:
-        return given_partitions(problem, options.cut)
+        return given_partitions(problem, kernels_between(problem.graph, options.cut))
     if (options.execution or chip.execution) == "kernel-by-kernel":
         return kernel_by_kernel(problem)
     # Where many tiles are tried, cuts say which of them is best.
@@ -280,9 +247,9 @@ def pipeline_throughput(
     return Throughput(time_s, pipeline.replicas / time_s, work / (time_s * peak_flops_per_s))
 
 
-def memory_bytes(mapping: Mapping) -> float:
+def memory_bytes(fusion: Fusion) -> float:
     """What a layer holds in memory: weights, and edges through it for the micro-batch [B]."""
-    problem, members = mapping.fusion.problem, mapping.fusion.members
+    problem, members = fusion.problem, fusion.members
     graph = problem.graph
     inside = members[:, graph.source] & members[:, graph.target]
     through = graph.edge_bytes[~inside.any(axis=0)].sum()

@@ -19,7 +19,7 @@ from netplan.workloads.operations import PLAIN, Mode, Sharding, Strategy, Varian
 from netplan.workloads.program import Program, TrainingMethod, Zero, dealt, training_program
 
 if TYPE_CHECKING:
-    from netplan.performance.layer_mapping import LayerMapping
+    from netplan.performance.layer_execution import LayerExecution
     from netplan.workloads.families import SpreadModel
 
 AnyStrategy = Literal["1d", "2d", "summa", "all"]
@@ -143,7 +143,7 @@ class Options(Struct, frozen=True):
         GPUs over which the experts are spread; searched if absent [1].
     fixed
         Degrees, microbatch and interleaving that are given.
-    mapping
+    execution
         How the kernels of a layer lie on the chip; absent: its operations run one by one, as the
         iteration model times them.
 
@@ -163,7 +163,7 @@ class Options(Struct, frozen=True):
     interleave: Literal["none", "whole", "any"] | None = None
     expert_degree: int | None = None
     fixed: Fixed = field(default_factory=Fixed)
-    mapping: Optional["LayerMapping"] = None
+    execution: Optional["LayerExecution"] = None
 
     def __post_init__(self) -> None:
         """Refuse what does not exist."""

@@ -22,7 +22,7 @@ from netplan.performance.mapping import (
 from netplan.published.checks import Check, Measured, stated
 from netplan.questions.inputs import sizing_on
 from netplan.questions.map import map as ask_map
-from netplan.questions.map_answer import Mapped
+from netplan.questions.map_answer import MapResult
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
@@ -84,7 +84,7 @@ def _partitions() -> Iterator[Measured]:
         yield f"GPT 175B on {what}: sequences/s", found.totals.throughput_per_s
 
 
-def _running_s(found: Mapped) -> float:
+def _running_s(found: MapResult) -> float:
     """All partitions without set-up [s]."""
     return sum(row.time_s for row in found.partitions)
 
@@ -93,13 +93,13 @@ def _base_s() -> float:
     """A layer kernel by kernel, weights in the memory term [s]."""
     chip, options = ACCELERATORS.load("sn10"), MappingOptions(sequence_tile=32)
     ring = ChipNetwork(chip.hb_bytes_per_s)
-    mapping = map_graph(
+    fusion = map_graph(
         layer_graph(MODELS.load("gpt-175b"), 8),
         chip,
         lambda kernel: ring.all_reduce_s(kernel.all_reduce_bytes, 8),
         options,
     )
-    problem = replace(mapping.fusion.problem, weights_in_memory_term=True)
+    problem = replace(fusion.problem, weights_in_memory_term=True)
     return kernel_by_kernel(problem).interval_s
 
 

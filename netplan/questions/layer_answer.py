@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from netplan.performance.explain import OperationRow, layer_operations, plan_mapping
+from netplan.performance.explain import OperationRow, layer_operations, plan_fusion
 from netplan.performance.plan import SearchResult
-from netplan.questions.map_answer import PartitionRow, Rates, partition_columns, partition_rows
+from netplan.questions.map_answer import ChipRates, PartitionRow, partition_columns, partition_rows
 from netplan.records import asdict
 from netplan.reports.sections import Column, Section, Table, column, columns
 from netplan.units import si
@@ -32,7 +32,7 @@ class LayerAnswer(Struct, frozen=True):
 
     operations: tuple[OperationRow, ...] = ()
     partitions: tuple[PartitionRow, ...] = ()
-    rates: Rates | None = None
+    rates: ChipRates | None = None
     sequence_tile: int = 0
     interval_s: float = 0.0
     convex_s: float = 0.0
@@ -44,13 +44,9 @@ class LayerAnswer(Struct, frozen=True):
         setting = found.setting_of(best)
         if what == "layer":
             return cls(layer_operations(setting, found.levels, best.plan))
-        mapping, convex_s = plan_mapping(setting, found.levels, best.plan)
-        rows = partition_rows(mapping, np.ones(mapping.graph.count, bool))
-        memory = chip.memory_bytes_per_s
-        peak = chip.tensor_flops_per_s
-        rates = Rates(chip.tiles or 0, chip.sram_bytes, memory, peak, 0.0, chip.power_w)
-        tile = mapping.sequence_tile
-        return cls((), rows, rates, tile, mapping.interval_s, convex_s)
+        fusion, convex_s = plan_fusion(setting, found.levels, best.plan)
+        rows = partition_rows(fusion, np.ones(fusion.graph.count, bool))
+        return cls((), rows, ChipRates.of(chip), fusion.sequence_tile, fusion.interval_s, convex_s)
 
     def to_dict(self) -> dict[str, Any]:
         """What the JSON of a search has of it."""

@@ -2,64 +2,27 @@
 
 import dataclasses
 from dataclasses import dataclass
-from math import inf, isinf
+from math import isinf
 from typing import ClassVar
 
-import numpy as np
-from msgspec import Struct
-
-from netplan.errors import InfeasibleError, InputError
+from netplan.errors import InputError
 from netplan.performance.chip_network import ChipNetwork
-from netplan.performance.dimensions import Layout, equal_levels, layouts, read_dimensions
-from netplan.performance.fusion import lower_bound_s
-from netplan.performance.linpack import linpack_steps
-from netplan.performance.mapping import (
-    Mapping,
-    MappingOptions,
-    Pipeline,
-    Throughput,
-    kernels_between,
-    map_graph,
-    memory_bytes,
-    pipeline_throughput,
-)
+from netplan.performance.chip_system import ChipSystem, SystemRun, fastest_system, run_model
+from netplan.performance.dimensions import equal_levels, parallel_layouts, read_dimensions
+from netplan.performance.mapping import MappingOptions
 from netplan.questions.inputs import CatalogReader, sizing_on
-from netplan.questions.map_answer import (
-    MapAnswer,
-    Mapped,
-    MapTotals,
-    Rates,
-    kernel_rows,
-    partition_rows,
-    step_rows,
-)
+from netplan.questions.map_answer import ChipRates, MapAnswer, MapResult
 from netplan.questions.question import Question, asks, check_ranges, optional, shared
-from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
-from netplan.traffic.published_topology import Dimension, collective_s
 from netplan.units import si
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator, Execution
-from netplan.workloads.families import (
-    FourierModel,
-    LinpackModel,
-    OtherModel,
-    RecommendationModel,
-)
-from netplan.workloads.fourier_graph import fourier_graph
+from netplan.workloads.families import OtherModel
 from netplan.workloads.graph_model import GraphModel
-from netplan.workloads.kernel_graph import Direction, Kernel, KernelGraph
+from netplan.workloads.kernel_graph import Direction
 from netplan.workloads.models import WORKLOADS, Model
-from netplan.workloads.operations import ELEMENT_BYTES, Mode
-from netplan.workloads.recommendation_graph import recommendation_graph
+from netplan.workloads.operations import Mode
 from netplan.workloads.technologies import LINKS, MEMORIES, refitted
-from netplan.workloads.transformer_graph import divides, layer_graph
-
-Layered = Model | GraphModel
-"""Models of layers that follow each other."""
-
-MAX_LAYERS_MAPPED = 512
-"""Layers of a recommendation model at most, of three kernels each [1]."""
 
 DIRECTIONS = ("forward", "backward", "both")
 
@@ -168,19 +131,66 @@ class Map(Question[MapAnswer]):
             self.compute_utilisation,
         )
         check_inputs(self, model)
-        tensor = self.tensor or _usual_tensor(model)
-        case = Case(self, chip, tensor, self._network(reader, chip)).laid_out(model)
-        mapped = case.mapped(model)
+        system = self._laid_out(self._system(model, chip, self._network(reader, chip)), model)
+        run = run_model(model, system, self.direction, self._options)
+        rates = ChipRates.of(chip, system.network.innermost_bytes_per_s)
+        found = MapResult.of(run, self._notes(model, system, run), rates)
         inputs = self.inputs(
-            tensor=case.tensor,
-            pipeline=case.asked.pipeline,
-            data=case.asked.data,
+            tensor=system.tensor,
+            pipeline=system.pipeline,
+            data=system.data,
             execution=self.execution or chip.execution,
             family=model.family,
-            sequence_tile=mapped.sequence_tile,
+            sequence_tile=found.sequence_tile,
             set=reader.replaced(),
         )
-        return MapAnswer(inputs, mapped, case.rates())
+        return MapAnswer(inputs, found, rates)
+
+    @property
+    def _options(self) -> MappingOptions:
+        """How kernels are put on a chip."""
+        return MappingOptions(
+            self.execution,
+            self.sequence_tile,
+            self.micro_batch,
+            self.cut or "",
+            self.mode,
+            convex=self.dimensions is None,
+        )
+
+    def _system(
+        self, model: Model | OtherModel, chip: Accelerator, network: ChipNetwork
+    ) -> ChipSystem:
+        """The chips, and how many of them share a layer."""
+        tensor = self.tensor or _usual_tensor(model)
+        if self.gpus is None and not isinstance(model, Model | GraphModel):
+            raise InputError(f"--model {self.model} lies on all chips: say how many with --gpus")
+        microbatches = self.batch / self.micro_batch if self.batch else None
+        return ChipSystem(
+            *(chip, network, self.gpus or tensor, tensor, self.pipeline, self.data, microbatches)
+        )
+
+    def _laid_out(self, system: ChipSystem, model: Model | OtherModel) -> ChipSystem:
+        """The system with the fastest layout of a transformer, where dimensions are free."""
+        if self.dimensions is None or not isinstance(model, Model):
+            used = system.tensor * system.pipeline * system.data
+            if self.gpus is not None and used > self.gpus:
+                raise InputError(
+                    f"tensor {system.tensor} x pipeline {system.pipeline} x data {system.data} are"
+                    f" {used:,} chips, --gpus has {self.gpus:,}"
+                )
+            return system
+        kinds = tuple(level.kind for level in system.network.levels)
+        rate = system.network.link_bytes_per_s
+        ways = parallel_layouts(kinds, system.chips, rate, layers=model.layers)
+        systems = (system.on(layout) for layout in ways)
+        fastest = fastest_system(model, systems, self.direction, self._options)
+        if fastest is None:
+            raise InputError(
+                f"{model.name} lies on no dimensions {self.dimensions} of {system.chips:,} chips:"
+                " its layers and heads divide by none"
+            )
+        return fastest
 
     def _network(self, reader: CatalogReader, chip: Accelerator) -> ChipNetwork:
         """Links between the chips: those of the fabric, if there is one."""
@@ -207,247 +217,28 @@ class Map(Question[MapAnswer]):
         levels = equal_levels(read_dimensions(self.dimensions or ""), self.gpus, rate)
         return ChipNetwork(rate, levels, self.dimensions or "", self.mode)
 
+    def _notes(
+        self, model: Model | OtherModel, system: ChipSystem, run: SystemRun
+    ) -> tuple[str, ...]:
+        """What a chip holds, what is left out, how sure the cut is, what the chip's file lacks."""
+        if run.fusion is None:
+            rows, columns = system.network.grid(system.tensor, system.chips)
+            steps = run.steps.side if run.steps else ()
+            return (f"A grid of {rows.size} x {columns.size} chips, {len(steps):,} steps.",)
+        if isinstance(model, Model | GraphModel):
+            notes = [_room_note(run.totals.memory_bytes, model.layers, system)]
+            notes += [NO_OPTIMIZER] if isinstance(model, Model) else []
+        else:
+            exchanged = si(float(run.fusion.problem.network_s.sum()), "s")
+            notes = [f"Exchanges are {exchanged} of the interval, if nothing hides them."]
+        if not self.cut and not run.fusion.exact:
+            notes.append("Cuts of a few orders were tried: the interval is an upper bound.")
+        if run.fusion.problem.choices is None:
+            notes.append("The chip's file has no compute tiles: kernels take a share of its peak.")
+        return tuple(notes)
+
 
 map = asks(Map)  # noqa: A001 - the command's name
-
-
-class Case(Struct, frozen=True):
-    """A question with its files."""
-
-    asked: Map
-    chip: Accelerator
-    tensor: int
-    network: ChipNetwork
-
-    @property
-    def chips(self) -> int:
-        """Chips that a workload lies on which is no transformer [1]."""
-        if self.asked.gpus is None:
-            raise InputError(
-                f"--model {self.asked.model} lies on all chips: say how many with --gpus"
-            )
-        return self.asked.gpus
-
-    def laid_out(self, model: Model | OtherModel) -> "Case":
-        """The case on the fastest layout of a transformer, where dimensions are free."""
-        asked = self.asked
-        if asked.dimensions is None or not isinstance(model, Model):
-            return self
-        kinds = tuple(level.kind for level in self.network.levels)
-        rate = self.network.link_bytes_per_s
-        fastest, best_s = None, inf
-        for layout in layouts(kinds, self.chips, rate, layers=model.layers):
-            if divides(model, layout.tensor):
-                case = self._on(layout)
-                time_s = 1 / case.throughput(model, case.layer(model).interval_s).per_s
-                if time_s < best_s:
-                    fastest, best_s = case, time_s
-        if fastest is None:
-            raise InputError(
-                f"{model.name} lies on no dimensions {asked.dimensions} of {self.chips:,} chips:"
-                " its layers and heads divide by none"
-            )
-        return fastest
-
-    def _on(self, layout: Layout) -> "Case":
-        """The case with the degrees of a layout, each on its dimension."""
-        asked = dataclasses.replace(self.asked, pipeline=layout.pipeline, data=layout.data)
-        network = replace(self.network, levels=layout.levels)
-        return Case(asked, self.chip, layout.tensor, network)
-
-    def layer(self, model: Layered) -> Mapping:
-        """One layer on the chips of a tensor group."""
-        if isinstance(model, GraphModel):
-            graph = model.graph()
-        else:
-            graph = layer_graph(model, self.tensor, self.asked.direction)
-        return map_graph(graph, self.chip, self._collectives_s, self._options(graph))
-
-    def _collectives_s(self, kernel: Kernel) -> float:
-        """Time of a kernel's collectives: of the tensor group, all chips, gradients over replicas.
-
-        Gradients are summed once a batch, so a micro-batch has its share of them.
-        """
-        group_s = self.network.all_reduce_s(kernel.all_reduce_bytes, self.tensor)
-        if kernel.all_to_all_bytes:
-            chips = self.asked.gpus or self.tensor
-            group_s += self.network.exchange_s(kernel.all_to_all_bytes, chips)
-        if self.asked.dimensions is None or kernel.kind != "update" or self.asked.batch is None:
-            return group_s
-        gradient_bytes = ELEMENT_BYTES * kernel.m * kernel.n
-        share = self.asked.data * self.asked.micro_batch / self.asked.batch
-        over = Dimension.of(self.network.levels[-1])
-        return group_s + share * collective_s("all_reduce", gradient_bytes, over)
-
-    def rates(self) -> Rates:
-        """What the chip offers."""
-        chip, link = self.chip, self.network.innermost_bytes_per_s
-        peak = chip.tensor_flops_per_s
-        rate, power_w = chip.memory_bytes_per_s, chip.power_w
-        return Rates(chip.tiles or 0, chip.sram_bytes, rate, peak, link, power_w)
-
-    def mapped(self, model: Model | OtherModel) -> Mapped:
-        """What the answer says, by family."""
-        match model:
-            case Model() | GraphModel():
-                return self._layers(model)
-            case RecommendationModel():
-                return self._recommendation(model)
-            case FourierModel():
-                return self._fourier(model)
-            case LinpackModel():
-                return self._linpack(model)
-
-    def _options(self, graph: KernelGraph) -> MappingOptions:
-        """How a graph is put on the chip."""
-        asked = self.asked
-        cut = kernels_between(graph, asked.cut) if asked.cut else ()
-        return MappingOptions(
-            asked.execution,
-            asked.sequence_tile,
-            asked.micro_batch,
-            cut,
-            asked.mode,
-            convex=asked.dimensions is None,
-        )
-
-    def _layers(self, model: Layered) -> Mapped:
-        """One layer on a tensor group, and the pipeline of all of them."""
-        asked = self.asked
-        self._check_degrees(model)
-        mapping = self.layer(model)
-        graph = mapping.graph
-        chosen = np.ones(graph.count, bool)
-        if asked.direction == "backward":
-            chosen = graph.backward
-        rows, kernels = partition_rows(mapping, chosen), kernel_rows(mapping, chosen)
-        interval = sum(row.time_s + row.setup_s for row in rows)
-        if asked.pipeline > 1:
-            hop_s = graph.kernels[0].output_bytes / self.network.outermost_bytes_per_s
-            interval = max(interval, hop_s)
-        found = self.throughput(model, interval, sum(row.flops for row in kernels))
-        totals = MapTotals(
-            interval,
-            sum(row.setup_s for row in rows),
-            *(found.time_per_sequence_s, found.per_s, found.utilisation),
-            memory_bytes(mapping) * -(-model.layers // asked.pipeline),
-            lower_bound_s(mapping.fusion.problem) if chosen.all() else None,
-            "sequences" if isinstance(model, Model) else "runs",
-        )
-        left_out = (NO_OPTIMIZER,) if isinstance(model, Model) else ()
-        notes = (self._room(totals.memory_bytes, model), *left_out, *_notes(mapping, asked))
-        return Mapped(totals, rows, kernels, notes, mapping, graph if chosen.all() else None)
-
-    def throughput(self, model: Layered, interval_s: float, flops: float = 0.0) -> Throughput:
-        """What the pipeline of all layers makes of the interval of one."""
-        asked = self.asked
-        microbatches = asked.batch / asked.data / asked.micro_batch if asked.batch else None
-        pipeline = Pipeline(model.layers, asked.pipeline, asked.data, microbatches)
-        peak = self.chip.tensor_flops_per_s
-        return pipeline_throughput(interval_s, pipeline, flops=flops, peak_flops_per_s=peak)
-
-    def _check_degrees(self, model: Layered) -> None:
-        """Refuse more chips than there are, and more stages than layers."""
-        asked = self.asked
-        used = self.tensor * asked.pipeline * asked.data
-        if asked.gpus is not None and used > asked.gpus:
-            raise InputError(
-                f"tensor {self.tensor} x pipeline {asked.pipeline} x data {asked.data} are {used:,}"
-                f" chips, --gpus has {asked.gpus:,}"
-            )
-        if asked.pipeline > model.layers:
-            raise InputError(
-                f"--pipeline {asked.pipeline:,}: {model.name} has {model.layers} layers"
-            )
-
-    def _room(self, needed: float, model: Layered) -> str:
-        """What the layers of a chip hold; refuses stages that were asked for and have no room."""
-        room = self.chip.memory_bytes + self.chip.second_memory_bytes
-        if needed <= room:
-            there = "; its room is left open" if isinf(room) else f" of its {si(room, 'B')}"
-            return f"A chip holds {si(needed, 'B')}{there}."
-        more = f"{si(needed, 'B')} a chip, {self.chip.name} has {si(room, 'B')}"
-        if self.asked.pipeline > 1:
-            raise InfeasibleError(
-                f"--pipeline {self.asked.pipeline:,}: {model.name} needs {more}: give"
-                f" {needed / room:.2f} times as many chips, or a smaller micro-batch"
-            )
-        stages = min(model.layers, -(-needed // room))
-        return f"All layers need {more}: at least {stages:,.0f} pipeline stages."
-
-    def _held(self, what: str, held: float) -> float:
-        """Memory of a chip for what all chips share; refuses more than it has [B]."""
-        room = self.chip.memory_bytes + self.chip.second_memory_bytes
-        if held > room:
-            raise InfeasibleError(
-                f"{self.asked.model}: {what} are {si(held, 'B', 4)} on each of {self.chips:,}"
-                f" chips, {self.chip.name} has {si(room, 'B', 4)}: {held / room:.2f} times as much;"
-                " give more chips or a larger memory"
-            )
-        return held
-
-    def _recommendation(self, model: RecommendationModel) -> Mapped:
-        """All layers on each chip, tables on all."""
-        if model.layers > MAX_LAYERS_MAPPED:
-            raise InputError(
-                f"{model.name} has {model.layers:,} layers, and netplan map takes all of them at"
-                f" once, at most {MAX_LAYERS_MAPPED:,}: give fewer"
-            )
-        held = self._held("tables", model.table_bytes / self.chips)
-        graph = recommendation_graph(model, self.chips)
-        return self._together(graph, held, model.batch)
-
-    def _fourier(self, model: FourierModel) -> Mapped:
-        """Both halves of a transform on all chips."""
-        held = self._held("points", float(model.side) ** 2 * model.word_bytes / self.chips)
-        return self._together(fourier_graph(model, self.chips), held, None)
-
-    def _together(self, graph: KernelGraph, held: float, samples: int | None) -> Mapped:
-        """A graph that all chips run together; of so many samples each, or of one transform."""
-        mapping = map_graph(
-            graph,
-            self.chip,
-            lambda kernel: self.network.exchange_s(kernel.all_to_all_bytes, self.chips),
-            self._options(graph),
-        )
-        interval = mapping.interval_s
-        totals = MapTotals(
-            interval,
-            float(mapping.fusion.times.setup_s.sum()),
-            interval / (samples * self.chips) if samples else interval,
-            (self.chips if samples else 1) / interval,
-            float(graph.flops.sum()) / (interval * self.chip.tensor_flops_per_s),
-            held,
-            lower_bound_s(mapping.fusion.problem),
-            "micro-batches" if samples else "transforms",
-        )
-        exchanged = float(mapping.fusion.problem.network_s.sum())
-        told = f"Exchanges are {si(exchanged, 's')} of the interval, if nothing hides them."
-        every = np.ones(graph.count, bool)
-        rows, kernels = partition_rows(mapping, every), kernel_rows(mapping, every)
-        return Mapped(totals, rows, kernels, (told, *_notes(mapping, self.asked)), mapping, graph)
-
-    def _linpack(self, model: LinpackModel) -> Mapped:
-        """All steps on a grid."""
-        grid = self.network.grid(self.tensor, self.chips)
-        held = self._held(
-            "words of the matrix", model.word_bytes * float(model.unknowns) ** 2 / self.chips
-        )
-        steps = linpack_steps(model, self.chip, grid)
-        total = float(steps.time_s.sum())
-        peak = self.chips * self.chip.tensor_flops_per_s
-        work = model.flops() / (total * peak)
-        totals = MapTotals(total, 0.0, total, 1 / total, work, held, None, "solutions")
-        rows = step_rows(steps, self.chip.tiles or 0)
-        notes = (f"A grid of {grid[0].size} x {grid[1].size} chips, {len(rows):,} steps.",)
-        return Mapped(totals, rows, (), notes)
-
-
-def _usual_tensor(model: Model | OtherModel) -> int:
-    """Chips that share a layer where none are asked for [1]."""
-    if isinstance(model, GraphModel):
-        return model.chips
-    return 8 if isinstance(model, Model) else 1
 
 
 FOR_FAMILIES: dict[str, tuple[str, ...]] = {
@@ -479,11 +270,21 @@ def check_inputs(asked: Map, model: Model | OtherModel) -> None:
 NO_OPTIMIZER = "No optimizer step; gradients of replicas are summed behind the backward pass."
 
 
-def _notes(mapping: Mapping, asked: Map) -> tuple[str, ...]:
-    """How sure the cut is, and what the chip's file lacks."""
-    notes = []
-    if not asked.cut and not mapping.fusion.exact:
-        notes.append("Cuts of a few orders were tried: the interval is an upper bound.")
-    if mapping.fusion.problem.choices is None:
-        notes.append("The chip's file has no compute tiles: kernels take a share of its peak.")
-    return tuple(notes)
+def _usual_tensor(model: Model | OtherModel) -> int:
+    """Chips that share a layer where none are asked for [1]."""
+    if isinstance(model, GraphModel):
+        return model.chips
+    return 8 if isinstance(model, Model) else 1
+
+
+def _room_note(needed: float, layers: int, system: ChipSystem) -> str:
+    """What the layers of a chip hold, or how many stages would have room for it."""
+    room = system.room_bytes
+    if needed <= room:
+        there = "; its room is left open" if isinf(room) else f" of its {si(room, 'B')}"
+        return f"A chip holds {si(needed, 'B')}{there}."
+    stages = min(layers, -(-needed // room))
+    return (
+        f"All layers need {si(needed, 'B')} a chip, {system.chip.name} has {si(room, 'B')}: at"
+        f" least {stages:,.0f} pipeline stages."
+    )

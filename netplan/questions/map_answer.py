@@ -8,9 +8,10 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Ints
-from netplan.performance.fusion import BINDS
+from netplan.performance.chip_system import RunTotals, SystemRun
+from netplan.performance.fusion import Fusion
 from netplan.performance.linpack import LinpackSteps
-from netplan.performance.mapping import Mapping
+from netplan.performance.partitions import BINDS
 from netplan.questions.inputs import replaced_lines
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
@@ -29,6 +30,7 @@ from netplan.reports.sections import (
     columns,
 )
 from netplan.units import si
+from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.kernel_graph import KernelGraph
 
 COLOURS = ("#3b74c9", "#d9782d", "#2e9e74", "#b0569c", "#c2a02f", "#8a94a3", "#c0504d", "#4bacc6")
@@ -73,7 +75,7 @@ class KernelRow(Struct, frozen=True):
     partition: int
 
 
-class Rates(Struct, frozen=True):
+class ChipRates(Struct, frozen=True):
     """What the chip offers and draws: tiles, SRAM, memory, peak; links where the kernels talk."""
 
     tiles: int
@@ -83,34 +85,40 @@ class Rates(Struct, frozen=True):
     link_bytes_per_s: float
     power_w: float
 
-
-class MapTotals(Struct, frozen=True):
-    """The whole: interval and set-up, throughput in a unit, utilisation, memory, bound."""
-
-    interval_s: float
-    setup_s: float
-    time_per_sequence_s: float
-    throughput_per_s: float
-    utilisation: float
-    memory_bytes: float
-    lower_bound_s: float | None
-    unit: str
+    @classmethod
+    def of(cls, chip: Accelerator, link_bytes_per_s: float = 0.0) -> "ChipRates":
+        """Those of a chip, with links of this rate."""
+        return cls(
+            *(chip.tiles or 0, chip.sram_bytes, chip.memory_bytes_per_s, chip.tensor_flops_per_s),
+            *(link_bytes_per_s, chip.power_w),
+        )
 
 
-class Mapped(Struct, frozen=True, eq=False):
-    """What was found: the whole, its parts, and the mapping and graph behind them, if any."""
+class MapResult(Struct, frozen=True, eq=False):
+    """What was found: the whole, its parts, and the partitions behind them, if there are any."""
 
-    totals: MapTotals
+    totals: RunTotals
     partitions: tuple[PartitionRow, ...]
     kernels: tuple[KernelRow, ...]
     notes: tuple[str, ...]
-    mapping: Mapping | None = None
+    fusion: Fusion | None = None
     graph: KernelGraph | None = None
 
     @property
     def sequence_tile(self) -> int | None:
         """Tokens of a sequence tile [1]."""
-        return self.mapping.sequence_tile if self.mapping else None
+        return self.fusion.sequence_tile if self.fusion else None
+
+    @classmethod
+    def of(cls, run: SystemRun, notes: tuple[str, ...], rates: ChipRates) -> "MapResult":
+        """Rows of what a system makes of a model."""
+        fusion, counted = run.fusion, run.counted
+        if fusion is None or counted is None:
+            rows = step_rows(run.steps, rates.tiles) if run.steps else ()
+            return cls(run.totals, rows, (), notes)
+        parts, kernels = partition_rows(fusion, counted), kernel_rows(fusion, counted)
+        graph = fusion.graph if counted.all() else None
+        return cls(run.totals, parts, kernels, notes, fusion, graph)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +126,14 @@ class MapAnswer(Answer):
     """The answer of :func:`netplan.map`."""
 
     inputs: dict[str, Any]
-    found: Mapped
-    rates: Rates
+    found: MapResult
+    rates: ChipRates
 
     @property
     def exact(self) -> bool:
         """Whether no partitions are faster."""
-        mapping = self.found.mapping
-        fused = self.inputs["execution"] == "fused"
-        return fused and mapping is not None and mapping.fusion.exact
+        fusion = self.found.fusion
+        return self.inputs["execution"] == "fused" and fusion is not None and fusion.exact
 
     @property
     def chips(self) -> int:
@@ -240,7 +247,7 @@ class MapAnswer(Answer):
         yield "set-up", self.breakdown_s["setup"]
 
 
-def partition_columns(rates: Rates) -> list[Column[Any]]:
+def partition_columns(rates: ChipRates) -> list[Column[Any]]:
     """Columns of the partitions; tiles and SRAM against what is there."""
     return [
         column("partition", "0"),
@@ -275,13 +282,12 @@ KERNELS: list[Column[KernelRow]] = [
 ]
 
 
-def partition_rows(mapping: Mapping, chosen: Bools) -> tuple[PartitionRow, ...]:
-    """Rows of the partitions of a mapping that hold some of the chosen kernels."""
-    times, names = mapping.fusion.times, mapping.graph.names
-    members = [np.flatnonzero(row).tolist() for row in mapping.fusion.members]
+def partition_rows(fusion: Fusion, chosen: Bools) -> tuple[PartitionRow, ...]:
+    """Rows of the partitions that hold some of the chosen kernels."""
+    times, names = fusion.times, fusion.graph.names
     return tuple(
         PartitionRow(
-            kernels=tuple(names[one] for one in kernels),
+            kernels=tuple(names[one] for one in np.flatnonzero(fusion.members[at]).tolist()),
             time_s=float(times.time_s[at]),
             compute_s=float(times.compute_s[at]),
             memory_s=float(times.memory_s[at]),
@@ -291,8 +297,7 @@ def partition_rows(mapping: Mapping, chosen: Bools) -> tuple[PartitionRow, ...]:
             sram_bytes=float(times.sram_bytes[at]),
             binds=BINDS[int(times.binds[at])],
         )
-        for at, kernels in enumerate(members)
-        if chosen[kernels].any()
+        for at in fusion.partitions_of(chosen).tolist()
     )
 
 
@@ -306,11 +311,10 @@ def step_rows(steps: LinpackSteps, tiles: int) -> tuple[PartitionRow, ...]:
     )
 
 
-def kernel_rows(mapping: Mapping, chosen: Bools) -> tuple[KernelRow, ...]:
-    """Rows of the chosen kernels of a mapping, each alone on the chip."""
-    graph, problem = mapping.graph, mapping.fusion.problem
-    seconds, edges = mapping.kernels_s.tolist(), problem.border_bytes.tolist()
-    members = mapping.fusion.members
+def kernel_rows(fusion: Fusion, chosen: Bools) -> tuple[KernelRow, ...]:
+    """Rows of the chosen kernels, each alone on the chip."""
+    graph, problem, members = fusion.graph, fusion.problem, fusion.members
+    seconds, edges = problem.alone.interval_s.tolist(), problem.border_bytes.tolist()
     number = np.cumsum((members & chosen).any(axis=1))  # among those that are shown
     partition = number[members.argmax(axis=0)].tolist()
     return tuple(
@@ -386,7 +390,7 @@ def _graph_chart(
     return Chart("graph", "Kernels, a colour a partition", GRAPH_PX, tuple(data), layout)
 
 
-def _roofline(kernels: Sequence[KernelRow], rates: Rates) -> Chart:
+def _roofline(kernels: Sequence[KernelRow], rates: ChipRates) -> Chart:
     """Every kernel under the roofs of compute, memory and links (DFModel, Fig. 18)."""
     intensity = np.logspace(LOWEST, HIGHEST, ROOFLINE_POINTS)
     data: list[Json] = []

@@ -285,9 +285,9 @@ class Search(PlanQuestion[SearchAnswer]):
         options = self.options()
         if self.execution is None:
             return options
-        from netplan.performance.layer_mapping import LayerMapping
+        from netplan.performance.layer_execution import LayerExecution
 
-        return replace(options, mapping=LayerMapping(chip, self.execution))
+        return replace(options, execution=LayerExecution(chip, self.execution))
 
 
 search = asks(Search)

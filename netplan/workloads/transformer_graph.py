@@ -39,7 +39,7 @@ SCORE_EDGES = "Q-QK_r K-QK_r QK_r-Softmax_r Softmax_r-Drop1_r"
 GATE_EDGES = "GeLU_b-Gate_b Gate_b-LN2_b GeLU_b-Gate_u LN2-Gate_u"
 
 
-class Sizes(NamedTuple):
+class LayerSizes(NamedTuple):
     """Sizes of a layer on one chip: the letters of the table in DFModel's Sec. III [1]."""
 
     hidden: int
@@ -134,7 +134,7 @@ def _divided(model: Model) -> tuple[tuple[str, int], ...]:
     return ("heads", model.heads), ("kv_heads", kv_heads), ("ffn_size", _inner(model))
 
 
-def layer_sizes(model: Model, tensor: int, *, uneven: bool = False) -> Sizes:
+def layer_sizes(model: Model, tensor: int, *, uneven: bool = False) -> LayerSizes:
     """Sizes on one of so many chips, of uneven ones the fullest.
 
     Raises
@@ -151,7 +151,7 @@ def layer_sizes(model: Model, tensor: int, *, uneven: bool = False) -> Sizes:
             )
     head = model.hidden_size // model.heads
     tokens, heads = model.sequence_length, -(-model.heads // tensor)
-    return Sizes(
+    return LayerSizes(
         hidden=model.hidden_size,
         queries=heads * head,
         keys=-(-kv_heads // tensor) * head,
@@ -162,12 +162,12 @@ def layer_sizes(model: Model, tensor: int, *, uneven: bool = False) -> Sizes:
     )
 
 
-def _simd(name: str, width: int, one: Sizes) -> Kernel:
+def _simd(name: str, width: int, one: LayerSizes) -> Kernel:
     norm = name.startswith("LN")
     return Kernel(name, "simd", width, 1, one.tokens, one.rows(width), whole_rows=norm)
 
 
-def _gemm(name: str, m: int, k: int, one: Sizes, *, weights: bool = True) -> Kernel:
+def _gemm(name: str, m: int, k: int, one: LayerSizes, *, weights: bool = True) -> Kernel:
     held = ELEMENT_BYTES * m * k if weights else 0.0
     return Kernel(name, "gemm", m, k, one.tokens, one.rows(m), held)
 
@@ -177,7 +177,7 @@ def _summed(kernel: Kernel) -> Kernel:
     return replace(kernel, all_reduce_bytes=kernel.output_bytes)
 
 
-def _forward(one: Sizes) -> list[Kernel]:
+def _forward(one: LayerSizes) -> list[Kernel]:
     hidden, maps = one.hidden, one.maps
     return [
         *(_simd(name, hidden, one) for name in ("AddPrev", "LN1")),
@@ -195,7 +195,7 @@ def _forward(one: Sizes) -> list[Kernel]:
     ]
 
 
-def _backward(one: Sizes) -> list[Kernel]:
+def _backward(one: LayerSizes) -> list[Kernel]:
     hidden, maps, queries, tokens = one.hidden, one.maps, one.queries, one.tokens
     kernels = [
         *(_simd(name, hidden, one) for name in ("Loss_b", "Drop3_b")),
@@ -229,7 +229,7 @@ def _with_gate(kernels: list[Kernel]) -> list[Kernel]:
     return found
 
 
-def _updates(one: Sizes) -> list[Kernel]:
+def _updates(one: LayerSizes) -> list[Kernel]:
     """Updates of the weight matrices, m by n each, over all tokens."""
     shapes = {
         "FFN1_u": (one.inner, one.hidden),

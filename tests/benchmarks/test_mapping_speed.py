@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from netplan.performance.fusion import FusionProblem, best_fusion
-from netplan.performance.layer_mapping import LayerMapping, mapped_layers
+from netplan.performance.fusion import best_fusion
+from netplan.performance.layer_execution import LayerExecution, layer_partitions
 from netplan.performance.mapping import MappingOptions, kernel_problem
+from netplan.performance.partitions import FusionProblem
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.kernel_graph import Kernel, KernelGraph
 from netplan.workloads.models import MODELS
@@ -55,7 +56,7 @@ def test_layers_of_a_search(benchmark: BenchmarkFixture) -> None:
     model = MODELS.load("gpt-175b")
 
     def cut() -> int:
-        mapped_layers.cache_clear()
-        return len(mapped_layers(LayerMapping(SN10, "fused"), model, "selective", 8).steps)
+        layer_partitions.cache_clear()
+        return len(layer_partitions(LayerExecution(SN10, "fused"), model, "selective", 8).steps)
 
     assert benchmark(cut) == 12

@@ -12,7 +12,7 @@ from netplan.performance.chip_network import ChipNetwork
 from netplan.performance.dimensions import (
     dimension_sizes,
     equal_levels,
-    layouts,
+    parallel_layouts,
     read_dimensions,
 )
 from netplan.questions.map_answer import MapAnswer
@@ -44,7 +44,7 @@ def test_all_sizes_are_there_once() -> None:
 
 
 def test_a_strategy_lies_on_a_whole_dimension() -> None:
-    found = list(layouts(("mesh", "ring"), 1024, 25e9, layers=128))
+    found = list(parallel_layouts(("mesh", "ring"), 1024, 25e9, layers=128))
     expected = set()
     for sizes, strategies in product(dimension_sizes(1024, 2), permutations("tpd", 2)):
         degrees = dict.fromkeys("tpd", 1) | dict(zip(strategies, sizes, strict=True))
@@ -85,7 +85,7 @@ def test_the_layout_is_the_fastest_of_all(dimensions: str) -> None:
     found = ask(dimensions=dimensions)
     kinds = read_dimensions(dimensions)
     best = 0.0
-    for one in layouts(kinds, 64, 25e9, layers=128):
+    for one in parallel_layouts(kinds, 64, 25e9, layers=128):
         if 160 % one.tensor:
             continue
         rows = ask(gpus=None, tensor=one.tensor, link="pcie4").found.kernels

@@ -10,8 +10,9 @@ import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
 
-from netplan.performance.fusion import FusionProblem, best_fusion
+from netplan.performance.fusion import best_fusion
 from netplan.performance.mapping import MappingOptions, kernel_problem
+from netplan.performance.partitions import FusionProblem
 from netplan.performance.tiles import ComputeTiles, kernel_choices
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS

@@ -17,17 +17,11 @@ from hypothesis import strategies as st
 import netplan
 from netplan.errors import InfeasibleError, InputError
 from netplan.performance.chip_network import ChipNetwork
-from netplan.performance.fusion import (
-    ChipMemory,
-    FusionProblem,
-    best_fusion,
-    kernel_by_kernel,
-    lower_bound_s,
-    partition_times,
-)
+from netplan.performance.fusion import best_fusion, kernel_by_kernel, lower_bound_s
 from netplan.performance.graph_sharding import STATES, best_sharding
 from netplan.performance.linpack import linpack_steps
 from netplan.performance.mapping import MappingOptions, map_graph
+from netplan.performance.partitions import ChipResources, FusionProblem, partition_times
 from netplan.performance.tiles import ComputeTiles, kernel_choices, tile_choices
 from netplan.records import replace
 from netplan.traffic.published_topology import Dimension, exchange_s
@@ -119,11 +113,11 @@ def problem(tensor: int, tile: int, direction: str = "forward", **facts: object)
     network = ChipNetwork(chip.hb_bytes_per_s)
     return FusionProblem(
         graph,
-        ChipMemory(tiles.tiles, chip.sram_bytes, chip.memory_bytes_per_s),
+        ChipResources(tiles.tiles, chip.sram_bytes, chip.memory_bytes_per_s),
         tile_choices(graph, tiles, tile),
         graph.flops / tiles.flops_per_s,
         np.array([network.all_reduce_s(one.all_reduce_bytes, tensor) for one in graph.kernels]),
-        tile / 2048,
+        tile,
         **facts,  # type: ignore[arg-type]
     )
 
@@ -242,11 +236,11 @@ def random_problem(seed: int, **changes: float) -> FusionProblem:
     chip = ComputeTiles(int(facts["tiles"]), 4, 2, 1.0)
     return FusionProblem(
         graph,
-        ChipMemory(int(facts["tiles"]), facts["sram"], facts["rate"]),
+        ChipResources(int(facts["tiles"]), facts["sram"], facts["rate"]),
         tile_choices(graph, chip, 4),
         graph.flops / chip.flops_per_s,
         graph.column("all_reduce_bytes") / facts["link"],
-        4 / graph.kernels[0].n if graph.kernels[0].kind != "update" else 4 / graph.kernels[0].k,
+        4,
         micro_batch=draw.choice([1, 5]),
     )
 
@@ -480,7 +474,8 @@ def test_one_kernel_has_room_whatever_its_weights() -> None:
     )
     chip = ComputeTiles(1, 4, 4, 1e9)
     one = FusionProblem(
-        graph, ChipMemory(1, 100.0, 1.0), tile_choices(graph, chip, 4), np.zeros(2), np.zeros(2)
+        *(graph, ChipResources(1, 100.0, 1.0), tile_choices(graph, chip, 4)),
+        *(np.zeros(2), np.zeros(2), 4),
     )
     times = partition_times(one, np.eye(2, dtype=bool))
     assert times.memory_s.tolist() == [30.0, 10.0]

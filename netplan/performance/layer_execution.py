@@ -27,21 +27,16 @@ from msgspec import Struct
 from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
 from netplan.performance.fusion import (
+    Candidates,
     Fusion,
-    FusionProblem,
-    Steps,
     best_fusion,
+    candidate_partitions,
     finished_in_order,
     found_on_orders,
-    partition_steps,
     shortest_paths,
 )
-from netplan.performance.mapping import (
-    Mapping,
-    MappingOptions,
-    kernel_problem,
-    sequence_tiles,
-)
+from netplan.performance.mapping import MappingOptions, kernel_problem, sequence_tiles
+from netplan.performance.partitions import FusionProblem
 from netplan.records import replace
 from netplan.workloads.accelerators import Accelerator, Execution
 from netplan.workloads.kernel_graph import KernelGraph
@@ -61,8 +56,8 @@ class PassTimes(Struct, frozen=True, eq=False):
     network_s: Floats
 
 
-class LayerMapping(Struct, frozen=True, eq=False):
-    """How the layers of a search lie on its chips.
+class LayerExecution(Struct, frozen=True, eq=False):
+    """How the layers of a search run on its chips.
 
     Parameters
     ----------
@@ -95,7 +90,7 @@ class LayerMapping(Struct, frozen=True, eq=False):
         """Forward and backward time of one microbatch, for many shardings at once."""
         found = np.zeros((2, len(PassTimes.__struct_fields__), len(sharding.tensor)))
         for tensor in np.unique(sharding.tensor).tolist():
-            layers = mapped_layers(self, model, recompute, tensor)
+            layers = layer_partitions(self, model, recompute, tensor)
             rows = np.flatnonzero(sharding.tensor == tensor)
             network_s = layers.network_s(sharding.microbatch, all_reduce_s)[:, rows]
             cases, case = np.unique(network_s, axis=1, return_inverse=True)
@@ -107,11 +102,11 @@ class LayerMapping(Struct, frozen=True, eq=False):
             found[1] += found[0]
         return PassTimes(*found[0]), PassTimes(*found[1])
 
-    def mapping(
+    def fusion(
         self, model: Model, recompute: Recompute, sharding: Sharding, all_reduce_s: AllReduce
-    ) -> tuple[Mapping, float]:
+    ) -> tuple[Fusion, float]:
         """The partitions of a single sharding, and the interval of the best convex ones [s]."""
-        layers = mapped_layers(self, model, recompute, int(sharding.tensor[0]))
+        layers = layer_partitions(self, model, recompute, int(sharding.tensor[0]))
         network_s = layers.network_s(sharding.microbatch, all_reduce_s)
         best = layers.best(network_s)
         problem = layers.problem(
@@ -122,14 +117,14 @@ class LayerMapping(Struct, frozen=True, eq=False):
         every = fusion.interval_s
         if self.execution == "fused":
             every = min(every, best_fusion(problem).interval_s)
-        return Mapping(fusion, layers.tiles[int(best.tile[0])]), every
+        return fusion, every
 
 
 # A search asks for the same layers many times.
 @lru_cache(maxsize=128)
-def mapped_layers(
-    how: LayerMapping, model: Model, recompute: Recompute, tensor: int
-) -> "MappedLayers":
+def layer_partitions(
+    how: LayerExecution, model: Model, recompute: Recompute, tensor: int
+) -> "LayerPartitions":
     """The layer on one chip of so many."""
     graph = layer_graph(model, tensor, "both", uneven=True, again=recompute == "selective")
     options = MappingOptions(execution=how.execution)
@@ -138,15 +133,15 @@ def mapped_layers(
     problems = tuple(kernel_problem(graph, how.chip, nothing, options, tile) for tile in tiles)
     fused = how.execution == "fused"
     sets = found_on_orders(graph) if fused else finished_in_order(graph)
-    steps = tuple(Steps.joined(partition_steps(problem, sets)) for problem in problems)
+    steps = tuple(Candidates.joined(candidate_partitions(problem, sets)) for problem in problems)
     if not fused:
         steps = tuple(one.take(np.flatnonzero(one.end == one.start + 1)) for one in steps)
     loaded = problems[0].setup_s
     setup_s = np.array([loaded[~graph.backward].sum(), loaded[graph.backward].sum()])
-    return MappedLayers(graph, tiles, problems, steps, sets, setup_s)
+    return LayerPartitions(graph, tiles, problems, steps, sets, setup_s)
 
 
-class BestLayers(Struct, frozen=True, eq=False):
+class FastestPartitions(Struct, frozen=True, eq=False):
     """The fastest partitions for several networks.
 
     Parameters
@@ -164,12 +159,12 @@ class BestLayers(Struct, frozen=True, eq=False):
     tile: Ints
     ends: tuple[Ints, ...]
 
-    def take(self, index: Ints) -> "BestLayers":
+    def take(self, index: Ints) -> "FastestPartitions":
         """Networks by place."""
-        return BestLayers(self.parts[:, :, index], self.tile[index], self.ends)
+        return FastestPartitions(self.parts[:, :, index], self.tile[index], self.ends)
 
 
-class MappedLayers(Struct, frozen=True, eq=False):
+class LayerPartitions(Struct, frozen=True, eq=False):
     """The partitions of a layer on one chip of a tensor group, before anything is sent.
 
     Parameters
@@ -189,7 +184,7 @@ class MappedLayers(Struct, frozen=True, eq=False):
     graph: KernelGraph
     tiles: tuple[int, ...]
     problems: tuple[FusionProblem, ...]
-    steps: tuple[Steps, ...]
+    steps: tuple[Candidates, ...]
     sets: Bools
     setup_s: Floats
 
@@ -206,7 +201,7 @@ class MappedLayers(Struct, frozen=True, eq=False):
         """What a sequence tile makes of the graph, with collectives."""
         return replace(self.problems[tile], network_s=network_s, micro_batch=micro_batch)
 
-    def best(self, network_s: Floats) -> BestLayers:
+    def best(self, network_s: Floats) -> FastestPartitions:
         """The best partitions for networks, given times of the kernels, (kernels, networks)."""
         sent = self.sets @ network_s
         paths = [shortest_paths([steps], sent) for steps in self.steps]
@@ -227,4 +222,4 @@ class MappedLayers(Struct, frozen=True, eq=False):
             for which in range(2):
                 parts[which, :, network] = each[:, late[end[1:]] == bool(which)].sum(axis=1)
             ends.append(end)
-        return BestLayers(parts, tile, tuple(ends))
+        return FastestPartitions(parts, tile, tuple(ends))

@@ -8,7 +8,7 @@ import pytest
 import netplan
 from netplan.errors import InputError
 from netplan.performance.explain import plan_terms
-from netplan.performance.layer_mapping import LayerMapping
+from netplan.performance.layer_execution import LayerExecution
 from netplan.performance.search import evaluate_plan
 from netplan.records import replace
 from netplan.workloads.accelerators import ACCELERATORS, Execution
@@ -43,25 +43,25 @@ def test_parts_and_terms_add_up(execution: Execution, iteration_model: str) -> N
 @pytest.mark.parametrize("recompute", ["none", "selective", "full"])
 def test_a_layer_takes_what_its_partitions_take(recompute: Recompute) -> None:
     """Three sequences a microbatch: 3 sum T + set-up, which the partitions themselves say."""
-    how = LayerMapping(ACCELERATORS.load("sn10"), "fused")
+    how = LayerExecution(ACCELERATORS.load("sn10"), "fused")
     model, sharding = MODELS.load("gpt-175b"), Sharding.of(3, 8)
     forward, backward = how.times(model, recompute, sharding, ring)
-    mapping, every = how.mapping(model, recompute, sharding, ring)
-    times, graph = mapping.fusion.times, mapping.graph
-    late = (mapping.fusion.members & graph.backward).any(axis=1)
+    fusion, every = how.fusion(model, recompute, sharding, ring)
+    times, graph = fusion.times, fusion.graph
+    late = (fusion.members & graph.backward).any(axis=1)
     passes = [3 * float((times.time_s + times.setup_s)[late == one].sum()) for one in (0, 1)]
     passes[1] += passes[0] if recompute == "full" else 0.0
     for pass_s, parts in zip(passes, (forward, backward), strict=True):
         assert parts.compute_s + parts.memory_s + parts.network_s == pytest.approx(pass_s)
         assert min(parts.compute_s[0], parts.memory_s[0], parts.network_s[0]) >= 0
-    assert every <= mapping.interval_s * (1 + 1e-12)
+    assert every <= fusion.interval_s * (1 + 1e-12)
     again = {"QK_r", "Softmax_r", "Drop1_r"} & set(graph.names)
     assert len(again) == (3 if recompute == "selective" else 0)
 
 
 def test_kernels_one_by_one_take_what_the_map_of_a_log_says() -> None:
     """Case A1 of DFModel: 46,020,004.8 ns for a layer of 1T on eight A100 of a ring."""
-    how = LayerMapping(ACCELERATORS.load("a100-80gb"), "kernel-by-kernel")
+    how = LayerExecution(ACCELERATORS.load("a100-80gb"), "kernel-by-kernel")
     forward, backward = how.times(
         MODELS.load("gpt-1t"), "none", Sharding.of(1, 8), lambda size: size * 7 / 8 / 300e9
     )
