@@ -14,13 +14,14 @@ from itertools import pairwise, product
 from statistics import fmean
 from typing import NamedTuple
 
-from netplan.published.checks import Check, Measured, known, stated
+from netplan.published.checks import Check, Measured, known, published, stated
 from netplan.questions.map import map as ask_map
 
 CHIPS = ("h100-80gb", "tpu-v4", "sn30", "wse-2")
 KERNEL_BY_KERNEL, DATAFLOW, WAFER = ("h100-80gb", "tpu-v4"), ("sn30",), ("wse-2",)
 DIMENSIONS = ("ring-ring", "ring-ring-ring", "mesh-mesh", "mesh-switch", "switch-switch")
 DRAGONFLY = "mesh-mesh"
+OTHER_NETWORKS = tuple(one for one in DIMENSIONS if one != DRAGONFLY)
 MEMORIES, LINKS = ("ddr4", "hbm3"), ("pcie4", "nvlink4")
 FEW_DIMENSIONS = ("ring-ring", DRAGONFLY)
 """Networks on which checks map the language model; its study has all five."""
@@ -45,7 +46,7 @@ class System(NamedTuple):
 
 
 Values = Mapping[System, float]
-"""Utilisation of each system [1]."""
+"""Utilisation of each system [1], or its FLOP/s a dollar or a watt."""
 
 
 def trend_checks() -> Iterator[Check]:
@@ -96,58 +97,109 @@ def utilisation(system: System) -> float:
     return found.found.totals.utilisation
 
 
-def _over(values: Values, field: str, first: Collection[str], other: Collection[str]) -> float:
-    """Mean of systems with some values of a field over that of others; KeyError without any."""
-    means = []
-    for chosen in (first, other):
-        found = [value for system, value in values.items() if getattr(system, field) in chosen]
-        if not found:
-            raise KeyError(field)
-        means.append(fmean(found))
-    return means[0] / means[1]
+class Ratio(NamedTuple):
+    """Means over systems of a model: those with some values of a field, over those with others.
+
+    Only systems with some values of one more field count, ``among``.
+    """
+
+    name: str
+    model: str
+    field: str
+    first: Collection[str]
+    other: Collection[str]
+    among: tuple[str, Collection[str]] = ("link", LINKS)
+
+    def sides(self, systems: Iterable[System]) -> tuple[list[System], list[System]]:
+        """Systems on both sides of the ratio."""
+        field, values = self.among
+        mine = [one for one in systems if one.model == self.model and getattr(one, field) in values]
+        first, other = (
+            [one for one in mine if getattr(one, self.field) in side]
+            for side in (self.first, self.other)
+        )
+        return first, other
+
+    def of(self, values: Values) -> float:
+        """The ratio; KeyError without systems on both sides."""
+        first, other = self.sides(values)
+        if not (first and other):
+            raise KeyError(self.field)
+        return fmean(values[one] for one in first) / fmean(values[one] for one in other)
+
+
+def _of_chips(title: str, model: str, chips: Iterable[tuple[str, str]]) -> Iterator[Ratio]:
+    """Ratios of one chip over all others."""
+    for name, chip in chips:
+        rest = [one for one in CHIPS if one != chip]
+        yield Ratio(f"{title}: {name} over the others", model, "accelerator", (chip,), rest)
+
+
+def _all_to_all(title: str, model: str) -> Iterator[Ratio]:
+    """Ratios of a workload that waits for what all chips exchange."""
+    yield Ratio(f"{title}: NVLink over PCIe", model, "link", ("nvlink4",), ("pcie4",))
+    dragonfly = f"{title}: dragonfly over the others"
+    yield Ratio(dragonfly, model, "dimensions", (DRAGONFLY,), OTHER_NETWORKS)
+    yield from _of_chips(title, model, (("TPU", "tpu-v4"), ("wafer", "wse-2")))
+
+
+RATIOS = (
+    Ratio(
+        "GPT 1T: dataflow over kernel by kernel",
+        *("gpt-1t", "accelerator"),
+        DATAFLOW,
+        KERNEL_BY_KERNEL,
+    ),
+    *(
+        Ratio(
+            f"GPT 1T, {name}: HBM over DDR",
+            *("gpt-1t", "memory"),
+            ("hbm3",),
+            ("ddr4",),
+            ("accelerator", chips),
+        )
+        for name, chips in (
+            ("kernel by kernel", KERNEL_BY_KERNEL),
+            ("dataflow", DATAFLOW),
+            ("wafer", WAFER),
+        )
+    ),
+    Ratio(
+        "GPT 1T, PCIe: dragonfly over the others",
+        *("gpt-1t", "dimensions"),
+        (DRAGONFLY,),
+        OTHER_NETWORKS,
+        ("link", ("pcie4",)),
+    ),
+    Ratio(
+        "GPT 1T, wafer: NVLink over PCIe",
+        *("gpt-1t", "link"),
+        ("nvlink4",),
+        ("pcie4",),
+        ("accelerator", WAFER),
+    ),
+    *_of_chips("GPT 1T", "gpt-1t", [("wafer", "wse-2")]),
+    *_all_to_all("DLRM", "dlrm-793b"),
+    *_all_to_all("FFT", "fft-1t"),
+    *_of_chips("HPL", "hpl-5m", [("wafer", "wse-2")]),
+)
+"""Ratios that Sec. VI-C prints, of utilisation, or of what it calls cost and power efficiency."""
 
 
 def design_space_ratios(values: Values) -> Iterator[Measured]:
-    """Ratios of Sec. VI-C that these systems give.
+    """Ratios of utilisation of Sec. VI-C that these systems give.
 
     Raises
     ------
     KeyError
         If systems are missing.
     """
-
-    def some(model: str, **facts: Collection[str]) -> Values:
-        return {
-            one: value
-            for one, value in values.items()
-            if one.model == model and all(getattr(one, name) in of for name, of in facts.items())
-        }
-
-    others = [one for one in DIMENSIONS if one != DRAGONFLY]
-    language = some("gpt-1t")
-    yield (
-        "GPT 1T: dataflow over kernel by kernel",
-        _over(language, "accelerator", DATAFLOW, KERNEL_BY_KERNEL),
-    )
-    for name, chips in (
-        ("GPT 1T, kernel by kernel", KERNEL_BY_KERNEL),
-        ("GPT 1T, dataflow", DATAFLOW),
-        ("GPT 1T, wafer", WAFER),
-    ):
-        of = some("gpt-1t", accelerator=chips)
-        yield f"{name}: HBM over DDR", _over(of, "memory", ("hbm3",), ("ddr4",))
-    slow = some("gpt-1t", link=("pcie4",))
-    yield "GPT 1T, PCIe: dragonfly over the others", _over(slow, "dimensions", (DRAGONFLY,), others)
-    wafers = some("gpt-1t", accelerator=WAFER)
-    yield "GPT 1T, wafer: NVLink over PCIe", _over(wafers, "link", ("nvlink4",), ("pcie4",))
-    for title, model in (("DLRM", "dlrm-793b"), ("FFT", "fft-1t")):
-        of = some(model)
-        yield f"{title}: NVLink over PCIe", _over(of, "link", ("nvlink4",), ("pcie4",))
-        yield f"{title}: dragonfly over the others", _over(of, "dimensions", (DRAGONFLY,), others)
-        for name, chip in (("TPU", "tpu-v4"), ("wafer", "wse-2")):
-            rest = [one for one in CHIPS if one != chip]
-            yield f"{title}: {name} over the others", _over(of, "accelerator", (chip,), rest)
-    yield "HPL: least utilisation of all systems", min(some("hpl-5m").values())
+    printed = {row["name"] for row in published("dataflow")}
+    yield from ((one.name, one.of(values)) for one in RATIOS if one.name in printed)
+    least = min((value for one, value in values.items() if one.model == "hpl-5m"), default=None)
+    if least is None:
+        raise KeyError("hpl-5m")
+    yield "HPL: least utilisation of all systems", least
 
 
 Fig19 = Mapping[tuple[str, float, float], float]

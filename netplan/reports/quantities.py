@@ -242,11 +242,16 @@ WORDS = {
     "tokens": Words("training tokens"),
     "space.feasible": Words("feasible plans"),
     "space.enumerated": Words("enumerated plans"),
+    "flops_per_s_per_w": Words("FLOP/s a watt", "FLOP/s/W"),
+    "flops_per_s_per_usd": Words("FLOP/s a dollar", "FLOP/s/USD"),
+    "bill.power_w": Words("power of the network", "W"),
+    "bill.unpriced": Words("without a price"),
 }
 MONEY = {
     "capital": "price of the network",
     "capital_per_gpu": "price of the network per GPU",
     "cost": "cost",
+    "bill.cost": "price of the network",
     "annuity_per_year": "annuity per year",
     "energy_per_year": "price of energy per year",
     "cost_per_year": "cost per year",
@@ -284,7 +289,7 @@ PARTS = {
 
 SPELT = {"gpu": "GPU", "gpus": "GPUs", "hb": "HB", "mfu": "MFU", "nic": "NIC", "ocs": "OCS"}
 SPELT |= {"pue": "PUE", "zero": "ZeRO", "pflops": "PFLOP/s", "lm": "LM"}
-PREFIXED = ("B", "B/s", "FLOP/s", "W")
+PREFIXED = ("B", "B/s", "FLOP/s", "FLOP/s/W", "FLOP/s/USD", "W")
 """Units whose values are written with an SI prefix."""
 
 DIGITS = 4

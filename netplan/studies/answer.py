@@ -29,7 +29,7 @@ from netplan.studies.definition import ChartSpec, Relative, StudyDefinition
 from netplan.studies.grid import Axis
 from netplan.studies.points import UNEXPECTED, Outcome
 from netplan.studies.published import Published, published_values
-from netplan.studies.questions import ASKED, currency_of
+from netplan.studies.questions import ASKED, BILL, currency_of
 from netplan.studies.study import Study
 from netplan.version import __version__
 
@@ -62,7 +62,11 @@ COMPARED = columns("name", "published", "netplan", "gap", "unit", "source")
 PUBLISHED: tuple[Column[Published], ...] = (
     column("value", lambda one: f"{one.name}, {one.unit}" if one.unit else one.name),
     column("published"),
-    column("netplan", lambda one: f"{one.netplan:,.{one.decimals}f}", form="code"),
+    column(
+        "netplan",
+        lambda one: None if one.netplan is None else f"{one.netplan:,.{one.decimals}f}",
+        form="code",
+    ),
     column(
         "gap",
         lambda one: None if one.gap is None else f"{one.gap:+,.{one.decimals}f}",
@@ -254,7 +258,8 @@ def _counted(answer: StudyAnswer) -> Iterator[str]:
     if answer.damaged:
         yield f"{damaged_points(answer.damaged)}: netplan study resume computes them again."
     stays = ", ".join(f"{name} {_cell(value)}" for name, value in answer.spec.inputs.items())
-    yield f"Each point: {answer.spec.ask}" + (f" with {stays}." if stays else ".")
+    asked = answer.spec.ask + (" and its bill" if answer.spec.bill is not None else "")
+    yield f"Each point: {asked}" + (f" with {stays}." if stays else ".")
 
 
 def unexpected_points(answer: StudyAnswer) -> str:
@@ -417,10 +422,15 @@ def _question(reader: Reader, sha256: str) -> Iterator[Table[Any]]:
     """What was asked, for pages: what varies, stays and is computed."""
     spec = reader.spec
     asked = [("Each point", ASKED[spec.ask].says)]
+    asked += [("And its bill", ASKED[BILL].says)] * (spec.bill is not None)
     asked += [("Only where", condition) for condition in spec.conditions]
     for name, value in spec.inputs.items():
         found = reader.words(name)
         asked.append((found.quantity, shown(value, found.unit)))
+    for of in (spec.bill or {}).values():
+        for value, inputs in of.items():
+            told = ", ".join(reader.texts([pair]) for pair in inputs.items())
+            asked.append((f"On the bill of {value}", told))
     asked.append(("Input SHA-256", sha256))
     computed = [*spec.formulas.items()]
     for row in spec.relative:

@@ -140,7 +140,10 @@ def inputs_behind(spec: StudyDefinition, name: str) -> frozenset[str] | None:
 def study_charts(rows: Sequence[Row], reader: Reader) -> Iterator[Chart | Paragraph]:
     """Draw the charts of a study's points, and say which drawings are left out."""
     specs = reader.spec.charts
-    panels = [_panels(rows, spec, reader) for spec in specs]
+    every = [_panels(rows, spec, reader) for spec in specs]
+    panels = [
+        [one for one in found if one.shows(spec)] for spec, found in zip(specs, every, strict=True)
+    ]
     room = PAGE_MARKS // max(sum(len(found[:MAX_PANELS]) for found in panels), 1)
     for number, (spec, found) in enumerate(zip(specs, panels, strict=True), start=1):
         for place, panel in enumerate(found[:MAX_PANELS], start=1):
@@ -148,6 +151,10 @@ def study_charts(rows: Sequence[Row], reader: Reader) -> Iterator[Chart | Paragr
         if len(found) > MAX_PANELS:
             more = len(found) - MAX_PANELS
             text = f"The first {MAX_PANELS} drawings are shown; {more:,} more are not."
+            yield Paragraph(text, "quiet", only="pages")
+        empty = [one.heading for one in every[number - 1] if not one.shows(spec)]
+        if found and empty:
+            text = f"{spec.title}: no values for {'; '.join(empty)}."
             yield Paragraph(text, "quiet", only="pages")
 
 
@@ -159,6 +166,10 @@ class Panel(Struct, frozen=True):
     shared: tuple[str, ...]
     series: tuple[str, ...]
     reader: Reader
+
+    def shows(self, spec: ChartSpec) -> bool:
+        """Whether a heat chart has a colour for any of the points, as other charts may."""
+        return spec.z is None or any(row[spec.z] is not None for row in self.rows)
 
 
 def _panels(rows: Sequence[Row], spec: ChartSpec, reader: Reader) -> list[Panel]:

@@ -77,10 +77,15 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
     ``ask`` is the question that every point puts; ``inputs`` stay, ``axes`` vary, ``conditions``
     leave points out. Inputs are the question's own options, or catalog values by role and key,
     such as ``accelerator.memory_bytes``. Outputs are the keys of its JSON, with dots.
+
+    With ``bill`` every point is priced, too: ``netplan cost`` of those inputs that it has, and of
+    what it calls a value of an axis, such as ``dimensions: {ring-ring: {fabric: torus-2d}}``. Its
+    outputs are ``bill.capital.base`` and the like.
     """
 
     ask: Ask
     inputs: Annotated[dict[str, Scalar], field(default_factory=dict)]
+    bill: dict[str, dict[str, dict[str, Scalar]]] | None = None
     axes: Annotated[tuple[Axis, ...], Meta(min_length=1)]
     conditions: tuple[str, ...] = ()
     outputs: Annotated[tuple[Name | Formula, ...], Meta(min_length=1)]
@@ -104,6 +109,9 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
         for number, name in enumerate(outputs):
             if name in outputs[:number] or name in names or name in self.inputs:
                 raise ValueError(f"output {name} stands twice, or has the name of an input")
+        for name in self.bill or {}:
+            if name not in names and name not in self.inputs:
+                raise ValueError(f"bill: {name} is no input of the study: {', '.join(names)}")
         for text in self.conditions:
             require_expression(text)
 

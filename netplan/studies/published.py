@@ -6,13 +6,14 @@ does not reproduce where it does not.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from math import floor, log10
 from typing import Any
 
 from msgspec import Struct
 
 from netplan.published.checks import Measured
 from netplan.published.checks import published as table
-from netplan.published.dataflow_trends import System, design_space_ratios, fig_19_ratios
+from netplan.published.dataflow_trends import RATIOS, System, design_space_ratios, fig_19_ratios
 from netplan.published.rail_only_figures import Case, Figure, Times, figure_9, figure_10, figure_11
 from netplan.records import asdict
 from netplan.reports.quantities import Scalar
@@ -22,17 +23,22 @@ Row = Mapping[str, Scalar]
 
 
 class Published(Struct, frozen=True):
-    """One published value, as printed (a text where the paper gives a range), and this study's."""
+    """One published value, as printed (a text where the paper gives a range), and this study's.
+
+    ``netplan`` is None where the study lacks something for it, such as a price.
+    """
 
     name: str
     source: str
     published: str
-    netplan: float
+    netplan: float | None
     unit: str
 
     @property
     def gap(self) -> float | None:
-        """Value of netplan less the published one; None where that is no single number."""
+        """Value of netplan less the published one; None where either is no single number."""
+        if self.netplan is None:
+            return None
         try:
             return self.netplan - float(self.published.replace(",", ""))
         except ValueError:
@@ -40,8 +46,15 @@ class Published(Struct, frozen=True):
 
     @property
     def decimals(self) -> int:
-        """Decimals of netplan's value: one more than is printed; none of a count [1]."""
-        return len(self.published.partition(".")[2]) + 1 if self.unit else 0
+        """Decimals of netplan's value: one more than is printed; none of a count [1].
+
+        A small one beside a text such as "high" has two digits.
+        """
+        if not self.unit:
+            return 0
+        if self.gap is None and self.netplan:
+            return max(1, 1 - floor(log10(abs(self.netplan))))
+        return len(self.published.partition(".")[2]) + 1
 
     def to_dict(self) -> dict[str, Any]:
         """The pair as JSON."""
@@ -116,15 +129,31 @@ def _stated(
         return  # the study was run over fewer values than the text speaks of
 
 
-def _design_space(rows: Sequence[Row]) -> Iterator[Measured]:
-    """Utilisation of all systems."""
-    return design_space_ratios(
-        {
-            System(*(str(row[name]) for name in System._fields)): row["utilisation"]
-            for row in rows
-            if isinstance(row["utilisation"], float)
-        }
-    )
+def _design_space(rows: Sequence[Row]) -> Iterator[Published]:
+    """Ratios of utilisation, and of FLOP/s a dollar and a watt."""
+    yield from _stated(lambda given: design_space_ratios(_systems(given, "utilisation")), rows)
+    a_dollar, a_watt = (_systems(rows, f"flops_per_s_per_{one}") for one in ("usd", "w"))
+    there = _systems(rows, "utilisation")
+    ratios = {one.name: one for one in RATIOS}
+    for line in table("dataflow-efficiency"):
+        ratio = ratios[line["name"]]
+        if not all(ratio.sides(there)):
+            continue  # the study was run over fewer values than the text speaks of
+        # The book prices networks: their dollars compare networks, not chips.
+        dollars = {} if ratio.field == "accelerator" else a_dollar
+        for measure, values in (("a_dollar", dollars), ("a_watt", a_watt)):
+            name = f"{ratio.name}, FLOP/s {measure.replace('_', ' ')}"
+            found = ratio.of(values) if all(ratio.sides(values)) else None
+            yield Published(name, "DFModel, Sec. VI-C", line[measure], found, "ratio")
+
+
+def _systems(rows: Sequence[Row], name: str) -> dict[System, float]:
+    """An output of all systems that have it."""
+    return {
+        System(*(str(row[field]) for field in System._fields)): value
+        for row in rows
+        if isinstance(value := row.get(name), float)
+    }
 
 
 def _sram(rows: Sequence[Row]) -> Iterator[Measured]:
@@ -157,7 +186,7 @@ _FINDERS: Mapping[str, Callable[[Sequence[Row]], Iterator[Published]]] = {
         lambda case: (case.batch, case.domain),
     ),
     "gpu-generation": _gpu_generation,
-    "dataflow-design-space": partial(_stated, _design_space),
+    "dataflow-design-space": _design_space,
     "sram-vs-dram": partial(_stated, _sram),
     "radix-and-size": _radix_and_size,
 }

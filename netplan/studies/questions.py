@@ -3,7 +3,10 @@
 A study asks what the commands ask: ``search``, ``map``, ``compare`` or ``cost`` (one fabric a
 point). Its inputs are those of the question's class; names with a dot are catalog values
 or, under ``fixed.``, values that the plan search leaves no choice of. Outputs are keys of the
-answer's JSON, with dots; one that is a whole plan becomes a short label.
+answer's JSON, with dots; one that is a whole plan becomes a short label, a list of texts one text.
+
+A study that asks for no prices may have the bill of every point beside its answer: it is that of
+``cost``, with the inputs that both have.
 """
 
 import hashlib
@@ -29,7 +32,7 @@ from netplan.questions.map import Map
 from netplan.questions.question import Question, default_of, options_of
 from netplan.questions.search import Search
 from netplan.reports.quantities import Scalar
-from netplan.studies.definition import StudyDefinition
+from netplan.studies.definition import Ask, StudyDefinition
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
@@ -56,6 +59,9 @@ SHELVES: dict[str, Shelf[Any]] = {
 }
 """Shelf of each input that names a catalog file."""
 
+BILL: Ask = "cost"
+"""The question that gives the bill of a point."""
+
 LEFT_TO_THE_STUDY = {"catalog", "overrides", "fixed", FABRICS_INPUT, "top", "explain"}
 
 
@@ -70,7 +76,7 @@ class Asked(NamedTuple):
     part: str
 
 
-ASKED = {
+ASKED: Mapping[str, Asked] = {
     "search": Asked(Search, "asks for the fastest parallel plan.", "plans"),
     "compare": Asked(
         Compare,
@@ -162,6 +168,72 @@ def _kinds(ask: str) -> dict[str, str]:
     return {one.name: option.kind for one, option in options_of(ASKED[ask].question)}
 
 
+def questions_of(
+    spec: StudyDefinition, named: Mapping[str, set[Scalar]]
+) -> Iterator[tuple[Ask, dict[str, set[Scalar]]]]:
+    """The questions of a study, each with its own of some inputs and their values: the bill last.
+
+    Raises
+    ------
+    InputError
+        If the bill does not know a value.
+
+    Examples
+    --------
+    >>> from netplan.studies.definition import STUDIES
+    >>> point = {"gpus": {1024}, "link": {"pcie4"}, "dimensions": {"mesh-mesh"}}
+    >>> for ask, inputs in questions_of(STUDIES.load("dataflow-design-space"), point):
+    ...     print(ask, sorted(inputs))
+    map ['dimensions', 'gpus', 'link']
+    cost ['accelerator.network_bytes_per_s', 'fabric', 'gpus', 'hb_size']
+    """
+    if spec.bill is None:
+        yield spec.ask, dict(named)
+        return
+    mine, billed = _own(spec.ask, named), _own(BILL, named)
+    unknown = {name: values for name, values in named.items() if name not in billed}
+    yield spec.ask, unknown | mine
+    for name, table in spec.bill.items():
+        for value in named.get(name, set()) - {None}:
+            if value not in table:
+                raise InputError(
+                    f"the bill of {spec.name} does not know {name} {value}: take one of"
+                    f" {', '.join(table)}, or put it into the study file"
+                )
+            for key, one in table[str(value)].items():
+                billed.setdefault(key, set()).add(one)
+    yield BILL, billed
+
+
+def _own(ask: Ask, named: Mapping[str, set[Scalar]]) -> dict[str, set[Scalar]]:
+    """Inputs that a question has, with catalog values of its roles."""
+    known = {ONE_FABRIC, *ASKED[ask].question.__dataclass_fields__}
+    return {
+        name: values
+        for name, values in named.items()
+        if name.partition(".")[0].replace("-", "_") in known
+    }
+
+
+def point_answer(
+    spec: StudyDefinition, inputs: Mapping[str, Scalar], catalog: str | None = None
+) -> Json:
+    """Put the questions of a study at one point; its bill stands under ``bill``.
+
+    Raises
+    ------
+    NetplanError
+        If an input is not allowed, or nothing satisfies the question.
+    """
+    single = {name: {value} for name, value in inputs.items()}
+    (ask, own), *bill = (
+        (ask, {name: one for name, (one,) in found.items()})
+        for ask, found in questions_of(spec, single)
+    )
+    found = answer(ask, own, catalog)
+    return {**found, "bill": answer(BILL, bill[0][1], catalog)} if bill else found
+
+
 def answer(ask: str, inputs: Mapping[str, Scalar], catalog: str | None = None) -> Json:
     """Put one question; inputs that are None keep their default.
 
@@ -226,6 +298,8 @@ def output(found: Json, name: str) -> Scalar:
         return plan_label(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return "; ".join(value)
     raise InputError(f"output {name} is more than one value: name one of {', '.join(value)}")
 
 
@@ -244,9 +318,10 @@ def currency_of(spec: StudyDefinition, catalog: str | None = None, *, of_book: b
 
     Empty where they need none, or its points do not share one.
     """
-    if spec.ask != "cost" or {"currency", "prices"} & {*spec.axis_names}:
+    priced = spec.ask == BILL or spec.bill is not None
+    if not priced or {"currency", "prices"} & {*spec.axis_names}:
         return ""
-    asked = {**question_inputs(spec.ask, catalog), **spec.inputs}
+    asked = {**question_inputs(BILL, catalog), **spec.inputs}
     if asked["currency"] and not of_book:
         return str(asked["currency"])
     try:

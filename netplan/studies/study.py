@@ -16,7 +16,14 @@ from netplan.studies.definition import StudyDefinition
 from netplan.studies.expressions import parse_expression
 from netplan.studies.grid import Grid, make_grid
 from netplan.studies.points import Point
-from netplan.studies.questions import answer, catalog_sha256, check_inputs, check_values, output
+from netplan.studies.questions import (
+    catalog_sha256,
+    check_inputs,
+    check_values,
+    output,
+    point_answer,
+    questions_of,
+)
 
 
 class Study(Struct, frozen=True):
@@ -57,7 +64,7 @@ class Study(Struct, frozen=True):
         an answer, and its outputs are None. Anything else that fails raises.
         """
         try:
-            found = answer(self.spec.ask, point.inputs, self.catalog)
+            found = point_answer(self.spec, point.inputs, self.catalog)
         except InfeasibleError as error:
             return dict.fromkeys(self.spec.asked_names) | {STATUS: str(error).splitlines()[0]}
         outputs: dict[str, Scalar] = {}
@@ -93,14 +100,16 @@ def make_study(
     (30, 1)
     """
     changed = change(spec, changes or {})
-    check_inputs(changed.ask, iter({*changed.inputs, *changed.axis_names}))
     named: dict[str, set[Scalar]] = {name: {value} for name, value in changed.inputs.items()}
     for axis in changed.axes:
         for place, name in enumerate(axis.names):
             named[name] = {row[place] for row in axis.rows} | {axis.otherwise}
-    check_values(changed.ask, named)
+    asked = tuple(questions_of(changed, named))
+    for ask, inputs in asked:
+        check_inputs(ask, iter(inputs))
+        check_values(ask, inputs)
     grid = make_grid(changed.axes, changed.inputs, changed.conditions)
-    files = catalog_sha256(changed.ask, named, catalog)
+    files = "".join(catalog_sha256(ask, inputs, catalog) for ask, inputs in asked)
     digest = hashlib.sha256(f"{canonical(changed)}\n{files}".encode()).hexdigest()
     return Study(changed, grid, digest, catalog)
 

@@ -11,6 +11,7 @@ from netplan.published.dataflow_trends import (
     DIMENSIONS,
     LINKS,
     MEMORIES,
+    RATIOS,
     SHARES,
     STACKS,
     System,
@@ -79,8 +80,15 @@ def test_ratios_are_those_of_means() -> None:
     }
     for name, value in expected.items():
         assert found[name] == pytest.approx(value)
-    with pytest.raises(KeyError):
-        dict(design_space_ratios({one: 1.0 for one in values if one.link == "pcie4"}))
+    for missing in ("nvlink4", "hpl-5m"):
+        with pytest.raises(KeyError):
+            dict(design_space_ratios({one: 1.0 for one in values if missing not in one}))
+
+
+def test_efficiencies_have_their_ratio() -> None:
+    names = [one.name for one in RATIOS]
+    assert len(names) == len(set(names))
+    assert {row["name"] for row in published("dataflow-efficiency")} <= set(names)
 
 
 def test_trends_can_turn() -> None:

@@ -12,18 +12,19 @@ import pytest
 from msgspec import to_builtins
 
 import netplan
-from netplan.errors import InputError, NetplanError
+from netplan.errors import InputError, NetplanError, UnknownNameError
 from netplan.published.dataflow_trends import System, utilisation
 from netplan.published.rail_only_figures import CLUSTERS
 from netplan.records import RecordError
 from netplan.reports.charts import Chart
-from netplan.reports.sections import Table
+from netplan.reports.sections import Paragraph, Table
 from netplan.studies.answer import StudyAnswer, study_answer
 from netplan.studies.definition import STUDIES, StudyDefinition
 from netplan.studies.points import Outcome, Point
-from netplan.studies.questions import question_inputs
+from netplan.studies.questions import point_answer, question_inputs
 from netplan.studies.sessions import load_study, seconds_a_point, study
 from netplan.studies.study import make_study
+from netplan.workloads.technologies import LINKS
 
 RESULTS = Path(__file__).parents[2] / "reports" / "results"
 OF_PAPERS = (
@@ -95,7 +96,7 @@ def test_hb_size_against_the_specification(hb_size: StudyAnswer) -> None:
         "gpt-146b: gain from K = 8 to 256": 33.7,
         "gpt-146b: K = 256 behind ideal": 11.7,
     }
-    assert {name: round(value, 1) for name, value in got.items()} == wanted
+    assert {name: round(value or 0, 1) for name, value in got.items()} == wanted
     paper = {value.name: value.published for value in hb_size.published}
     assert paper["gpt-146b: gain from K = 1 to 8"] == "50.6"
 
@@ -111,9 +112,11 @@ def test_hb_size_has_curves_for_both_models_and_three_clusters(hb_size: StudyAns
 
 
 def test_batch_and_bandwidth_against_the_specification() -> None:
-    batch = {value.name: round(value.netplan, 1) for value in shipped("batch-size").published}
+    batch = {value.name: round(value.netplan or 0, 1) for value in shipped("batch-size").published}
     assert list(batch.values()) == [86.1, 97.1, 52.7, 82.0]
-    rates = {value.name: round(value.netplan, 1) for value in shipped("hb-bandwidth").published}
+    rates = {
+        value.name: round(value.netplan or 0, 1) for value in shipped("hb-bandwidth").published
+    }
     assert list(rates.values()) == [10.4, 35.6, 18.4, 8.8]
 
 
@@ -304,6 +307,86 @@ def test_design_space_has_every_system_and_its_time_by_part() -> None:
         heights = [one["x"] for one in chart.data]
         assert all(sum(bar) == pytest.approx(100) for bar in zip(*heights, strict=True))
         assert len(heights[0]) == 16  # type: ignore[arg-type]
+
+
+BILLS = {
+    "ring-ring": ("torus-2d", 1),
+    "ring-ring-ring": ("torus-3d", 1),
+    "mesh-mesh": ("dragonfly", 1),
+    "mesh-switch": ("dgx-1", 8),
+    "switch-switch": ("dgx-2", 16),
+}
+
+
+def test_design_space_has_the_bill_of_netplan_cost() -> None:
+    spec = STUDIES.load("dataflow-design-space")
+    for dimensions, (fabric, hb_size) in BILLS.items():
+        for link in ("pcie4", "nvlink4"):
+            rate = LINKS.load(link).bytes_per_s
+            point: dict[str, Any] = {
+                "model": "fft-1t",
+                "dimensions": dimensions,
+                "link": link,
+                "memory": "ddr4",
+            }
+            found = point_answer(spec, {**spec.inputs, **point, "accelerator": "sn30"})
+            (bill,) = netplan.cost(
+                gpus=1024,
+                radix=64,
+                ports="full",
+                prices="2026",
+                fabrics=(fabric,),
+                hb_size=hb_size,
+                accelerator="sn30",
+                overrides={"accelerator.network_bytes_per_s": str(rate)},
+            ).rows
+            assert found["bill"] == bill.to_dict()
+            alone = netplan.map(
+                **point,
+                accelerator="sn30",
+                gpus=1024,
+                mode="published-code",
+                compute_utilisation=0.9,
+            )
+            assert found["utilisation"] == alone.found.totals.utilisation
+
+
+def test_design_space_marks_what_has_no_price() -> None:
+    for row in shipped("dataflow-design-space").rows:
+        priced, power = row["bill.cost.base"], row["bill.power_w"]
+        work = 1024 * float(row["utilisation"] or 0) * float(row["chip.flops_per_s"] or 0)
+        assert "fibre cable" in str(row["bill.unpriced"])
+        assert ("Transceiver, multimode, 7200G" in str(row["bill.unpriced"])) == (priced is None)
+        assert (priced is None) == (power is None) == (row["link"] == "nvlink4")
+        if isinstance(priced, float) and isinstance(power, float):
+            watts = float(row["power_w"] or 0) + power
+            assert row["flops_per_s_per_usd"] == pytest.approx(work / priced)
+            assert row["flops_per_s_per_w"] == pytest.approx(work / watts)
+        else:
+            assert row["flops_per_s_per_usd"] is row["flops_per_s_per_w"] is None
+    printed = {one.name: one for one in shipped("dataflow-design-space").published}
+    lacking = printed["DLRM: NVLink over PCIe, FLOP/s a dollar"]
+    assert (lacking.published, lacking.netplan, lacking.gap) == ("4.31", None, None)
+    told = [
+        one for one in shipped("dataflow-design-space").sections() if isinstance(one, Paragraph)
+    ]
+    assert any("no values for gpt-1t, ddr4, nvlink4" in one.text for one in told)
+
+
+def test_a_bill_that_does_not_know_a_value_says_so() -> None:
+    with pytest.raises(InputError, match="does not know dimensions ring-mesh: take one of ring-r"):
+        load_study("dataflow-design-space", vary={"dimensions": "ring-mesh"})
+    with pytest.raises(UnknownNameError, match="unknown input of map 'price'"):
+        load_study("dataflow-design-space", vary={"price": "2026"})
+    spec = json.loads(json.dumps(to_builtins(STUDIES.load("dataflow-design-space"))))
+    spec["bill"]["colour"] = {}
+    with pytest.raises(RecordError, match="colour is no input of the study"):
+        StudyDefinition.read(spec)
+    changed = load_study(
+        "dataflow-design-space", vary={"prices": "rail-only-2023", "dimensions": "ring-ring"}
+    )
+    same = load_study("dataflow-design-space", vary={"dimensions": "ring-ring"})
+    assert changed.input_sha256 != same.input_sha256
 
 
 def test_bars_need_parts() -> None:
