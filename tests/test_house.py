@@ -15,12 +15,12 @@ PACKAGE = ROOT / "netplan"
 # A room imports only from rooms before it, and from itself.
 ROOMS = (
     *("version", "errors", "units", "arrays", "records", "files", "levels", "documents", "catalog"),
-    *("reports", "workloads", "topologies", "traffic", "costing", "performance"),
+    *("reports", "workloads", "topologies", "traffic", "costing", "performance", "simulation"),
     *("faults", "questions", "published", "studies", "cli", "__main__"),
 )
 MAX_MODULE_LINES, MAX_FUNCTION_LINES = 600, 40
 # What was there when the house was built fits in 38,000 lines; more scope raises this knowingly.
-MAX_PACKAGE_LINES = 51_800
+MAX_PACKAGE_LINES = 52_900
 
 
 def name_of(path: Path) -> str:

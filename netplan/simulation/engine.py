@@ -1,0 +1,204 @@
+"""The event engine: links that are booked, and work that goes on when what it waits for has ended.
+
+A message books all of its links when it is issued, and so its end is known at once:
+
+========  ==========================================================================================
+circuit   start = max(now, free of all its links); end = start + seconds; all links are free at end
+packets   every link is busy from max(now, its free) on for what it carries; end = the last of them,
+          and not before now + seconds
+========  ==========================================================================================
+
+There is no queue, no event for a link, and no deadlock. Events are the points where something new
+is issued; events of one moment keep the order in which they were scheduled, so that runs are equal
+bit for bit (PALM, Sec. IV-C, has an event for each request and release of a link).
+"""
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import Protocol
+
+from netplan.simulation.work import Branch, Burst, Work
+
+Mark = tuple[int, ...]
+
+
+class Actor(Protocol):
+    """Something that goes on at an event."""
+
+    def go_on(self) -> None:
+        """What happens then."""
+
+    def mark(self) -> Mark:
+        """Which of all actors this is, in numbers that tell states of a run apart."""
+
+
+class Tally:
+    """What links have been through so far: bookings, issued bursts, and waiting by link.
+
+    Bursts are counted by their identity, links by their number.
+    """
+
+    __slots__ = ("bookings", "issued", "waited_s")
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.bookings = 0
+        self.issued: dict[int, int] = {}
+        self.waited_s: dict[int, float] = {}
+
+    def copy(self) -> "Tally":
+        """The same, which stays as it is."""
+        found = Tally()
+        found.bookings = self.bookings
+        found.issued, found.waited_s = dict(self.issued), dict(self.waited_s)
+        return found
+
+    def since(self, before: "Tally") -> "Tally":
+        """What came to it after an earlier copy."""
+        more = Tally()
+        more.bookings = self.bookings - before.bookings
+        more.issued = {one: n - before.issued.get(one, 0) for one, n in self.issued.items()}
+        earlier_s = before.waited_s
+        more.waited_s = {link: s - earlier_s.get(link, 0.0) for link, s in self.waited_s.items()}
+        return more
+
+    def add(self, more: "Tally", times: int) -> None:
+        """Count the same again, so many times."""
+        self.bookings += times * more.bookings
+        for burst, count in more.issued.items():
+            self.issued[burst] = self.issued.get(burst, 0) + times * count
+        for link, waited_s in more.waited_s.items():
+            self.waited_s[link] = self.waited_s.get(link, 0.0) + times * waited_s
+
+
+class Engine:
+    """Links with the times at which they are free, and events in the order of their times.
+
+    Examples
+    --------
+    Two equal messages over one shared link end after one and after two times:
+
+    >>> from netplan.simulation.work import Message
+    >>> engine = Engine(links=1)
+    >>> engine.book(Burst((Message((0,), 2.0),))), engine.book(Burst((Message((0,), 2.0),)))
+    (2.0, 4.0)
+    """
+
+    def __init__(self, links: int) -> None:
+        """Begin at 0 s with links that are all free."""
+        self.now = 0.0
+        self.free = [0.0] * links
+        self.tally = Tally()
+        self.events = 0
+        self._heap: list[tuple[float, int, Actor]] = []
+
+    def at(self, time: float, actor: Actor) -> None:
+        """Let an actor go on at a time; who asked first comes first among equals."""
+        self.events += 1
+        heappush(self._heap, (time, self.events, actor))
+
+    def step(self) -> bool:
+        """Let the next actor go on; whether there was one."""
+        if not self._heap:
+            return False
+        self.now, _, actor = heappop(self._heap)
+        actor.go_on()
+        return True
+
+    def pending(self) -> list[tuple[float, Actor]]:
+        """Who goes on when, in order."""
+        return [(time, actor) for time, _, actor in sorted(self._heap, key=lambda one: one[:2])]
+
+    def book(self, burst: Burst) -> float:
+        """Issue a burst now; the end of its last message [s]."""
+        now, free, tally = self.now, self.free, self.tally
+        last = now
+        tally.bookings += len(burst.messages)
+        tally.issued[id(burst)] = tally.issued.get(id(burst), 0) + 1
+        for message in burst.messages:
+            if message.busy_s:
+                end = self._spread(message.links, message.busy_s, now + message.seconds)
+            else:
+                start, latest = now, -1
+                for link in message.links:
+                    if free[link] > start:
+                        start, latest = free[link], link
+                end = start + message.seconds
+                for link in message.links:
+                    free[link] = end
+                if latest >= 0:
+                    tally.waited_s[latest] = tally.waited_s.get(latest, 0.0) + start - now
+            if end > last:  # noqa: PLR1730 - a call of max costs as much as the booking
+                last = end
+        return last
+
+    def _spread(self, links: Sequence[int], busy_s: Sequence[float], alone: float) -> float:
+        """Book packets on links of several paths; their end [s]."""
+        now, free, end, latest = self.now, self.free, alone, -1
+        for link, busy in zip(links, busy_s, strict=True):
+            until = max(free[link], now) + busy
+            free[link] = until
+            if until > end:
+                end, latest = until, link
+        if latest >= 0:
+            waited_s = self.tally.waited_s
+            waited_s[latest] = waited_s.get(latest, 0.0) + end - alone
+        return end
+
+
+class Branching:
+    """A piece of work on its way; at its end ``after`` goes on, in the same moment."""
+
+    __slots__ = ("after", "engine", "next", "open", "work")
+
+    def __init__(self, engine: Engine, work: Work, after: Actor) -> None:
+        """Take the first operation next."""
+        self.engine, self.work, self.after = engine, work, after
+        self.next, self.open = 0, 0
+
+    def mark(self) -> Mark:
+        """The operation it is in, and whose."""
+        return (self.next, self.open, *self.after.mark())
+
+    def start(self) -> None:
+        """Start the next operation; behind the last one, let ``after`` go on."""
+        if self.next == len(self.work):
+            self.after.go_on()
+            return
+        operation = self.work[self.next]
+        self.next += 1
+        self.open = len(operation)
+        for at, branch in enumerate(operation):
+            Steps(self.engine, branch, self, at).go_on()
+
+    def go_on(self) -> None:
+        """One branch less; the last one ends the operation."""
+        self.open -= 1
+        if not self.open:
+            self.start()
+
+
+class Steps:
+    """A branch on its way: its phases one after the other, then ``after`` goes on."""
+
+    __slots__ = ("after", "at", "branch", "engine", "next")
+
+    def __init__(self, engine: Engine, branch: Branch, after: Actor, at: int = 0) -> None:
+        """Take the first phase next; ``at`` tells branches of one actor apart."""
+        self.engine, self.branch, self.after, self.at = engine, branch, after, at
+        self.next = 0
+
+    def mark(self) -> Mark:
+        """The phase it is in, and whose."""
+        return (self.at, self.next, *self.after.mark())
+
+    def go_on(self) -> None:
+        """Start the next phase; behind the last one, let ``after`` go on."""
+        engine, at = self.engine, self.next
+        if at == len(self.branch):
+            self.after.go_on()
+            return
+        self.next = at + 1
+        phase = self.branch[at]
+        end = engine.book(phase) if isinstance(phase, Burst) else engine.now + phase
+        engine.at(end, self if self.next < len(self.branch) else self.after)

@@ -1,0 +1,228 @@
+"""A whole iteration: pipelines on common links, steady state found and extrapolated.
+
+Once a run stands as it stood q microbatches ago (the same passes and transfers under way, the same
+links busy for as long), it repeats itself: only the number of microbatches is another, as the
+system is linear over (max, +). The rest is then counted instead of simulated, exactly: with m'
+microbatches simulated, m - m' a multiple of q, and P seconds for q microbatches,
+
+    T(m) = T(m') + (m - m') / q x P.
+
+The state is compared as a whole, since increments alone may repeat for long before a second, slower
+cycle makes itself felt. Where nothing repeats within S microbatches all of them are simulated.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from math import lcm
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Floats
+from netplan.simulation.engine import Engine, Tally
+from netplan.simulation.schedule import PipelineRun, Span
+from netplan.simulation.work import Pipeline
+
+SAME = 1e-11
+"""Times of two states are the same if they differ by less than this share of a period [1]."""
+
+
+class PipelineResult(Struct, frozen=True):
+    """What became of one pipeline.
+
+    Parameters
+    ----------
+    iteration_time_s
+        End of its last pass [s].
+    busy_s
+        Work of each stage, shape (stages,) [s].
+    microbatches, simulated
+        Microbatches of the iteration, and how many of them were simulated [1].
+    """
+
+    iteration_time_s: float
+    busy_s: Floats
+    microbatches: int
+    simulated: int
+
+
+class SimulationResult(Struct, frozen=True):
+    """What became of all pipelines, and what their links went through.
+
+    Parameters
+    ----------
+    pipelines
+        In the order given.
+    period
+        Microbatches after which the run repeats itself; None if all were simulated [1].
+    tally
+        Bookings, bursts issued and waiting, of all microbatches.
+    bookings, events
+        Those that were simulated [1].
+    spans
+        Passes in the order of their ends, where they were asked for.
+    """
+
+    pipelines: tuple[PipelineResult, ...]
+    period: int | None
+    tally: Tally
+    bookings: int
+    events: int
+    spans: tuple[Span, ...] = ()
+
+    @property
+    def iteration_time_s(self) -> float:
+        """End of the last pipeline [s]."""
+        return max(one.iteration_time_s for one in self.pipelines)
+
+
+class _State(Struct):
+    """A run at the moment in which a microbatch came through."""
+
+    now: float
+    through: tuple[int, ...]
+    marks: object
+    times: Floats
+    tally: Tally
+    busy_s: list[Floats]
+
+
+def simulate_pipelines(
+    pipelines: Sequence[Pipeline],
+    *,
+    links: int,
+    full: bool = False,
+    spans: bool = False,
+    tick: Callable[[int, int], None] | None = None,
+) -> SimulationResult:
+    """Simulate one iteration of pipelines that share links.
+
+    Parameters
+    ----------
+    pipelines
+        What runs; all begin at 0 s.
+    links
+        Links that their messages may name, 0 to links - 1 [1].
+    full
+        Simulate every microbatch.
+    spans
+        Keep every pass, for a timeline.
+    tick
+        Called with the microbatches of the first pipeline that are through, and all of them.
+
+    Examples
+    --------
+    Four stages that take 1 s forward and 2 s backward, eight microbatches: (m + S - 1) x 3 s.
+
+    >>> from netplan.simulation.work import Pass, delay
+    >>> stage = (Pass(delay(1.0)),) * 4, (Pass(delay(2.0)),) * 4
+    >>> chain = Pipeline(4, 8, *stage, send_forward=((),) * 3, send_backward=((),) * 3)
+    >>> simulate_pipelines([chain], links=0).iteration_time_s
+    33.0
+    """
+    engine = Engine(links)
+    kept: list[Span] | None = [] if spans else None
+    runs = [PipelineRun(engine, one, number, kept) for number, one in enumerate(pipelines)]
+    watch = _Watch(engine, runs, full=full, tick=tick)
+    for run in runs:
+        run.start()
+    watch.run()
+    bookings, events = engine.tally.bookings, engine.events
+    watch.extrapolate()
+    found = tuple(
+        PipelineResult(run.end_s, np.array(run.busy_s), run.pipeline.microbatches, run.microbatches)
+        for run in runs
+    )
+    return SimulationResult(found, watch.period, engine.tally, bookings, events, tuple(kept or ()))
+
+
+class _Watch:
+    """Lets an engine run, and looks whether the run repeats itself."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        runs: Sequence[PipelineRun],
+        *,
+        full: bool,
+        tick: Callable[[int, int], None] | None,
+    ) -> None:
+        self.engine, self.runs, self.tick = engine, runs, tick
+        self.period: int | None = None
+        self.skipped_periods = 0
+        self._before: _State | None = None
+        self._at: _State | None = None
+        self._looks = not full and self._can_repeat()
+        self._known: deque[_State] = deque(maxlen=max(run.pipeline.stages for run in runs))
+
+    def _can_repeat(self) -> bool:
+        """Whether all pipelines take as many microbatches, in the order in which they come."""
+        counts = {run.pipeline.microbatches for run in self.runs}
+        plain = all(run.pipeline.trains and run.pipeline.schedule != "gpipe" for run in self.runs)
+        return plain and len(counts) == 1
+
+    def run(self) -> None:
+        """Let everybody go on until nobody is left."""
+        engine, first = self.engine, self.runs[0]
+        through = 0
+        while engine.step():
+            if len(first.completions_s) == through:
+                continue
+            through = len(first.completions_s)
+            if self.tick is not None:
+                self.tick(through, first.microbatches)
+            if self._looks:
+                self._look()
+
+    def _look(self) -> None:
+        """Compare the state with those of the last microbatches; shorten the run if it repeats."""
+        state = self._state()
+        for back, known in enumerate(reversed(self._known), start=1):
+            steps = {now - then for now, then in zip(state.through, known.through, strict=True)}
+            if known.marks != state.marks or steps != {back}:
+                continue
+            period_s = state.now - known.now
+            if np.abs(known.times - state.times).max(initial=0.0) <= SAME * period_s:
+                self._looks = False
+                self._shorten(back, known, state)
+                return
+        self._known.append(state)
+
+    def _shorten(self, period: int, known: _State, state: _State) -> None:
+        """Leave out as many whole periods as nobody has begun."""
+        steps = [period]
+        steps += [run.pipeline.stages for run in self.runs if run.pipeline.chunks > 1]
+        whole = lcm(*steps)
+        begun = max(run.let_in for run in self.runs)
+        left = self.runs[0].microbatches - begun
+        periods = max(0, left // whole) * (whole // period)
+        if not periods:
+            return
+        self.period, self.skipped_periods = period, periods
+        self._before, self._at = known, state
+        for run in self.runs:
+            run.shorten(run.microbatches - periods * period)
+
+    def _state(self) -> _State:
+        """Everything that decides how the run goes on, times counted from now."""
+        engine = self.engine
+        pending = engine.pending()
+        marks = (tuple(actor.mark() for _, actor in pending), *(run.state() for run in self.runs))
+        busy = np.maximum(np.array(engine.free) - engine.now, 0.0)
+        began = [np.array(run.under_way_since()) for run in self.runs]
+        times = np.concatenate([[time for time, _ in pending], *began]) - engine.now
+        spent = [np.array(run.busy_s) for run in self.runs]
+        through = tuple(len(run.completions_s) for run in self.runs)
+        return _State(
+            engine.now, through, marks, np.concatenate([times, busy]), engine.tally.copy(), spent
+        )
+
+    def extrapolate(self) -> None:
+        """Count the periods that were left out."""
+        if self._before is None or self._at is None:
+            return
+        more, tally = self.skipped_periods, self.engine.tally
+        for run, was, then in zip(self.runs, self._before.busy_s, self._at.busy_s, strict=True):
+            run.end_s += more * (self._at.now - self._before.now)
+            run.busy_s = (np.array(run.busy_s) + more * (then - was)).tolist()
+        tally.add(self._at.tally.since(self._before.tally), more)

@@ -1,0 +1,270 @@
+"""Which pass a stage runs next: 1F1B, GPipe, interleaved 1F1B.
+
+A stage does one thing at a time, forward and backward passes each in a fixed order. It starts the
+next backward pass if that is ready, else the next forward pass if that is ready and there is room:
+
+===========  ===============================================================================
+1f1b         at most S - i microbatches in flight at stage i: forward begun, backward not yet
+gpipe        no limit; backward passes only after all forward passes of the stage
+interleaved  v virtual stages each; at most 2 (S - i) - 1 + (v - 1) S in flight. Microbatches go
+             in groups of S: all of a group through one virtual stage, then through the next
+             (arXiv:2104.04473, Sec. 2.2); backward passes the other way round. Once so many are in
+             flight, forward and backward passes take turns
+===========  ===============================================================================
+
+Sources: arXiv:1811.06965 (GPipe), arXiv:1806.03377 (1F1B), PALM Sec. IV-D.
+"""
+
+from msgspec import Struct
+
+from netplan.simulation.engine import Branching, Engine, Mark, Steps
+from netplan.simulation.work import Pipeline, Work
+
+FORWARD, BACKWARD, FINISH = range(3)
+
+
+class Span(Struct, frozen=True):
+    """One pass of a stage: which, when [s].
+
+    ``kind`` is forward (0), backward (1) or the end of the iteration (2); a virtual stage stands
+    on stage ``virtual`` mod S.
+    """
+
+    pipeline: int
+    stage: int
+    virtual: int
+    microbatch: int
+    kind: int
+    start_s: float
+    end_s: float
+
+
+class _Passing:
+    """One pass on its way through a stage."""
+
+    __slots__ = ("kind", "microbatch", "run", "start_s", "virtual")
+
+    def __init__(self, run: "PipelineRun", kind: int, virtual: int, microbatch: int) -> None:
+        self.run, self.kind, self.virtual, self.microbatch = run, kind, virtual, microbatch
+        self.start_s = run.engine.now
+
+    def mark(self) -> Mark:
+        run = self.run
+        return (run.number, self.kind, self.virtual, self.microbatch - len(run.completions_s))
+
+    def go_on(self) -> None:
+        """The pass has ended."""
+        self.run.passed(self)
+
+
+class _Sending:
+    """What one virtual stage sends another for a microbatch."""
+
+    __slots__ = ("kind", "microbatch", "run", "virtual")
+
+    def __init__(self, run: "PipelineRun", kind: int, virtual: int, microbatch: int) -> None:
+        self.run, self.kind, self.virtual, self.microbatch = run, kind, virtual, microbatch
+
+    def mark(self) -> Mark:
+        run = self.run
+        return (run.number, -1 - self.kind, self.virtual, self.microbatch - len(run.completions_s))
+
+    def go_on(self) -> None:
+        """It has arrived at a virtual stage."""
+        self.run.arrived(self.kind, self.virtual, self.microbatch)
+
+
+class _Order:
+    """Passes of one stage in one direction: which is next, and which are ready."""
+
+    __slots__ = ("ready", "run", "stage", "started", "turned")
+
+    def __init__(self, run: "PipelineRun", stage: int, *, turned: bool) -> None:
+        self.run, self.stage, self.turned = run, stage, turned
+        self.ready: set[tuple[int, int]] = set()
+        self.started = 0
+
+    def next(self) -> tuple[int, int] | None:
+        """Virtual stage and microbatch that are next in the order, if there are any."""
+        run = self.run
+        stages, chunks, total = run.pipeline.stages, run.pipeline.chunks, run.microbatches
+        if self.started == total * chunks:
+            return None
+        if chunks == 1:
+            return self.stage, self.started
+        group, inside = divmod(self.started, stages * chunks)
+        together = min(stages, total - group * stages)
+        chunk, microbatch = divmod(inside, together)
+        chunk = chunks - 1 - chunk if self.turned else chunk
+        return chunk * stages + self.stage, group * stages + microbatch
+
+    def take(self) -> tuple[int, int] | None:
+        """Start the next pass if it is ready."""
+        found = self.next()
+        if found is None or found not in self.ready:
+            return None
+        self.ready.remove(found)
+        self.started += 1
+        return found
+
+
+class PipelineRun:
+    """One pipeline on its way through an iteration."""
+
+    def __init__(
+        self, engine: Engine, pipeline: Pipeline, number: int, spans: list[Span] | None
+    ) -> None:
+        """Stand at the beginning; spans are collected where there is a list for them."""
+        self.engine, self.pipeline, self.number, self.spans = engine, pipeline, number, spans
+        self.microbatches = pipeline.microbatches
+        self.completions_s: list[float] = []
+        self.busy_s = [0.0] * pipeline.stages
+        self.end_s = 0.0
+        self.ends_s = [0.0] * pipeline.stages
+        self._began_s = [0.0] * pipeline.stages
+        self._working = [False] * pipeline.stages
+        self._orders = [
+            (_Order(self, stage, turned=False), _Order(self, stage, turned=True))
+            for stage in range(pipeline.stages)
+        ]
+        self._finished_stages = 0
+        self.let_in = 0
+        """Microbatches that have begun or may begin [1]."""
+
+    def start(self) -> None:
+        """Let the first microbatch in."""
+        self._let_in()
+        self._start_next(0)
+
+    def _let_in(self) -> None:
+        """The next microbatch stands before the first stage."""
+        if self.let_in < self.microbatches:
+            self._orders[0][FORWARD].ready.add((0, self.let_in))
+        self.let_in += 1
+
+    def _most_in_flight(self, stage: int) -> int:
+        """Passes through a stage that have begun forward and not yet backward, at most [1]."""
+        pipeline, every = self.pipeline, self.microbatches * self.pipeline.chunks
+        if pipeline.schedule == "gpipe" or not pipeline.trains:
+            return every
+        limit = pipeline.stages - stage
+        if pipeline.chunks > 1:
+            limit += limit - 1 + (pipeline.chunks - 1) * pipeline.stages
+        return min(limit, every)
+
+    def _next_pass(self, stage: int) -> tuple[int, tuple[int, int]] | None:
+        """Direction, virtual stage and microbatch of what a stage starts now, if anything."""
+        forward, backward = self._orders[stage]
+        limit, in_flight = self._most_in_flight(stage), forward.started - backward.started
+        all_begun = forward.started == self.microbatches * self.pipeline.chunks
+        eager = self.pipeline.schedule == "1f1b"
+        if eager or all_begun or in_flight == limit:
+            found = backward.take()
+            if found is not None:
+                return BACKWARD, found
+        found = forward.take() if in_flight < limit else None
+        return None if found is None else (FORWARD, found)
+
+    def _start_next(self, stage: int) -> None:
+        """Start what is next at a stage, if it is idle and anything is ready."""
+        if self._working[stage]:
+            return
+        found = self._next_pass(stage)
+        if found is None:
+            return
+        kind, (virtual, microbatch) = found
+        if kind == FORWARD and virtual == 0:
+            self._let_in()
+        passes = (self.pipeline.forward, self.pipeline.backward)[kind]
+        self._working[stage], self._began_s[stage] = True, self.engine.now
+        work = passes[virtual].of(microbatch, self.microbatches)
+        self._do(work, _Passing(self, kind, virtual, microbatch))
+
+    def _do(self, work: Work, passing: _Passing) -> None:
+        """Do the work of a pass; what is a mere delay is one event."""
+        engine = self.engine
+        if len(work) == 1 and len(work[0]) == 1:
+            Steps(engine, work[0][0], passing).go_on()
+        else:
+            Branching(engine, work, passing).start()
+
+    def passed(self, one: _Passing) -> None:
+        """A pass has ended: send what it made, and go on with the next."""
+        now, pipeline = self.engine.now, self.pipeline
+        stage = one.virtual % pipeline.stages
+        self.busy_s[stage] += now - one.start_s
+        if self.spans is not None:
+            span = (self.number, stage, one.virtual, one.microbatch, one.kind, one.start_s, now)
+            self.spans.append(Span(*span))
+        if one.kind == FINISH:
+            self.ends_s[stage] = self.end_s = now
+            return
+        self._working[stage] = False
+        self._hand_on(one)
+        self._start_next(stage)
+        self._end_of(stage)
+
+    def _hand_on(self, one: _Passing) -> None:
+        """What follows a pass: a transfer, the backward pass of the last virtual stage, the end."""
+        pipeline, virtual = self.pipeline, one.virtual
+        if one.kind == FORWARD and virtual + 1 < len(pipeline.forward):
+            branch, to = pipeline.send_forward[virtual], virtual + 1
+        elif one.kind == FORWARD and pipeline.trains:
+            self.arrived(BACKWARD, virtual, one.microbatch)
+            return
+        elif one.kind == BACKWARD and virtual:
+            branch, to = pipeline.send_backward[virtual - 1], virtual - 1
+        else:
+            self.completions_s.append(self.engine.now)
+            return
+        Steps(self.engine, branch, _Sending(self, one.kind, to, one.microbatch)).go_on()
+
+    def arrived(self, kind: int, virtual: int, microbatch: int) -> None:
+        """Something is ready at a virtual stage."""
+        stage = virtual % self.pipeline.stages
+        self._orders[stage][kind].ready.add((virtual, microbatch))
+        self._start_next(stage)
+
+    def _end_of(self, stage: int) -> None:
+        """Finish a stage that has nothing left to do, or all stages where they finish together."""
+        self.end_s = self.engine.now
+        self.ends_s[stage] = self.engine.now
+        wanted = self.microbatches * self.pipeline.chunks
+        order = self._orders[stage][BACKWARD if self.pipeline.trains else FORWARD]
+        if self._working[stage] or order.started < wanted or not self.pipeline.finish:
+            return
+        self._finished_stages += 1
+        if not self.pipeline.finish_together:
+            self._finish(stage)
+        elif self._finished_stages == self.pipeline.stages:
+            for each in range(self.pipeline.stages):
+                self._finish(each)
+
+    def _finish(self, stage: int) -> None:
+        """Synchronise gradients and optimise."""
+        self._do(self.pipeline.finish[stage], _Passing(self, FINISH, stage, 0))
+
+    def state(self) -> tuple[object, ...]:
+        """Where the run stands, counted from the microbatches that are through."""
+        through = len(self.completions_s)
+        return tuple(
+            (
+                self._working[stage],
+                *(order.started - through * self.pipeline.chunks for order in orders),
+                *(tuple(sorted((v, k - through) for v, k in order.ready)) for order in orders),
+            )
+            for stage, orders in enumerate(self._orders)
+        )
+
+    def under_way_since(self) -> list[float]:
+        """When the pass under way at each stage began; now where there is none [s]."""
+        now = self.engine.now
+        both = zip(self._working, self._began_s, strict=True)
+        return [began_s if working else now for working, began_s in both]
+
+    def shorten(self, microbatches: int) -> None:
+        """Let fewer microbatches in than asked for; those at work go on."""
+        self.microbatches = microbatches
+        self._orders[0][FORWARD].ready = {
+            one for one in self._orders[0][FORWARD].ready if one[1] < microbatches
+        }

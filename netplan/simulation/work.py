@@ -1,0 +1,216 @@
+"""What is simulated: work of stages as delays and messages, and what pipelines make of it.
+
+Closed forms say how long a thing takes alone; the simulator says how long it waits for others. Work
+is therefore given with the times it takes alone, and with the links it needs:
+
+=============  ====================================================================================
+`Message`      holds links while it passes: all of its path for its whole time (a circuit), or each
+               link for what it carries of packets spread over many paths
+`Burst`        messages issued at one moment, in their order, with a barrier behind the last
+phase          a delay in seconds, or a burst
+`Branch`       phases one after the other
+`Operation`    branches side by side; it ends with the last of them
+`Work`         operations one after the other: one pass of a microbatch through a stage
+=============  ====================================================================================
+
+Links are numbered by whoever makes the work; memory channels are links too. A `Pipeline` says which
+work its stages do for which microbatch, and what they send each other.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from netplan.errors import InputError
+
+ScheduleName = Literal["1f1b", "gpipe", "interleaved"]
+
+
+class Message(Struct, frozen=True):
+    """One message on its links.
+
+    Parameters
+    ----------
+    links
+        Links that it needs; each direction of a cable is a link of its own.
+    seconds
+        Time that it takes where nothing else is on its links [s].
+    busy_s
+        How long each link is busy with it, where its packets are spread over several paths; empty
+        for a circuit, which holds all links of its only path for the whole time [s].
+
+    Examples
+    --------
+    A gigabyte at 50 GB/s over one path, and over two of which each has half of it:
+
+    >>> Message((0, 1, 2), 0.02).busy_s
+    ()
+    >>> Message((0, 1, 2, 3), 0.02, (0.02, 0.01, 0.01, 0.02)).seconds
+    0.02
+    """
+
+    links: tuple[int, ...]
+    seconds: float
+    busy_s: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse times that belong to no link."""
+        if self.busy_s and len(self.busy_s) != len(self.links):
+            raise InputError(
+                f"a message on {len(self.links)} links has {len(self.busy_s)} times: give one each"
+            )
+
+    @property
+    def holds_s(self) -> tuple[float, ...]:
+        """How long each of its links is busy where nothing else is on them [s]."""
+        return self.busy_s or (self.seconds,) * len(self.links)
+
+
+class Burst(Struct, frozen=True):
+    """Messages issued at one moment, in this order; whoever waits for them waits for the last."""
+
+    messages: tuple[Message, ...]
+
+    @property
+    def links(self) -> frozenset[int]:
+        """All links that a message of it needs."""
+        return frozenset(link for one in self.messages for link in one.links)
+
+
+Phase = float | Burst
+Branch = tuple[Phase, ...]
+Operation = tuple[Branch, ...]
+Work = tuple[Operation, ...]
+
+
+def delay(seconds: float) -> Work:
+    """Work that needs no link.
+
+    >>> delay(0.5)
+    (((0.5,),),)
+    """
+    return (((float(seconds),),),) if seconds else ()
+
+
+def one_after_the_other(*phases: Phase) -> Work:
+    """Work of phases that follow each other, delays without an end left out.
+
+    >>> one_after_the_other(0.5, 0.0, 0.25)
+    (((0.75,),),)
+    """
+    branch: list[Phase] = []
+    for phase in phases:
+        if isinstance(phase, Burst):
+            branch.append(phase)
+        elif phase and branch and not isinstance(branch[-1], Burst):
+            branch[-1] += phase
+        elif phase:
+            branch.append(float(phase))
+    return ((tuple(branch),),) if branch else ()
+
+
+def bursts_of(work: Work) -> Iterator[Burst]:
+    """All bursts of a piece of work, in order."""
+    for operation in work:
+        for branch in operation:
+            yield from (phase for phase in branch if isinstance(phase, Burst))
+
+
+class Pass(Struct, frozen=True):
+    """The work of one stage for its microbatches, in one direction.
+
+    The first microbatch and the last one may differ from the others, as weights are gathered before
+    the one and gradients are summed up behind the other.
+
+    Examples
+    --------
+    >>> once = Pass(delay(1.0), last=delay(1.5))
+    >>> [once.of(microbatch, 3)[0][0][0] for microbatch in range(3)]
+    [1.0, 1.0, 1.5]
+    """
+
+    middle: Work
+    first: Work | None = None
+    last: Work | None = None
+    only: Work | None = None
+
+    def of(self, microbatch: int, microbatches: int) -> Work:
+        """Work for one microbatch of so many."""
+        if microbatches == 1 and self.only is not None:
+            return self.only
+        if microbatch == 0 and self.first is not None:
+            return self.first
+        if microbatch == microbatches - 1 and self.last is not None:
+            return self.last
+        return self.middle
+
+    @property
+    def every(self) -> tuple[Work, ...]:
+        """All work that there may be."""
+        given = (self.middle, self.first, self.last, self.only)
+        return tuple(work for work in given if work is not None)
+
+
+class Pipeline(Struct, frozen=True):
+    """One pipeline: what its stages do, and what they send each other.
+
+    Parameters
+    ----------
+    stages
+        Stages, each of which does one thing at a time, S [1].
+    microbatches
+        Microbatches of an iteration, m [1].
+    forward, backward
+        Work of every virtual stage, S x v of them; virtual stage j runs on stage j mod S.
+    send_forward, send_backward
+        Transfer behind each virtual stage but the last, from j to j + 1 and from j + 1 to j.
+    finish
+        What every stage does after its last backward pass: gradients, optimizer.
+    schedule
+        Order of the passes (`netplan.simulation.schedule`).
+    finish_together
+        Whether all stages wait with ``finish`` until the last of them is done.
+    trains
+        Whether there are backward passes; without them a microbatch ends with its last forward.
+    name
+        What the answer calls it.
+    """
+
+    stages: int
+    microbatches: int
+    forward: tuple[Pass, ...]
+    backward: tuple[Pass, ...]
+    send_forward: tuple[Branch, ...]
+    send_backward: tuple[Branch, ...]
+    finish: tuple[Work, ...] = ()
+    schedule: ScheduleName = "1f1b"
+    finish_together: bool = False
+    trains: bool = True
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse work for stages that do not exist."""
+        virtual, sent = len(self.forward), len(self.forward) - 1
+        given = (len(self.send_forward), len(self.send_backward))
+        wanted = (sent, sent if self.trains else 0)
+        if virtual % self.stages or (self.trains and len(self.backward) != virtual):
+            raise InputError(f"{self.stages} stages do not share {virtual} forward passes evenly")
+        if given != wanted:
+            raise InputError(f"{virtual} virtual stages have {wanted} transfers, got {given}")
+
+    @property
+    def chunks(self) -> int:
+        """Virtual stages of one stage, v [1]."""
+        return len(self.forward) // self.stages
+
+
+def bursts_of_pipeline(pipeline: Pipeline) -> Iterable[Burst]:
+    """All bursts that a pipeline may issue."""
+    for one in (*pipeline.forward, *pipeline.backward):
+        for work in one.every:
+            yield from bursts_of(work)
+    for branch in (*pipeline.send_forward, *pipeline.send_backward):
+        yield from (phase for phase in branch if isinstance(phase, Burst))
+    for work in pipeline.finish:
+        yield from bursts_of(work)
