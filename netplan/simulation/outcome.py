@@ -1,0 +1,140 @@
+"""What a simulated iteration says: its time, where the waiting is, and what no run can beat.
+
+Both modes of the simulator, netplan's own and the published one, answer in this form.
+"""
+
+from msgspec import Struct
+
+from netplan.simulation.schedule import Span
+
+
+class StageOutcome(Struct, frozen=True):
+    """Where the time of one pipeline stage goes; the four parts add up to the iteration [s].
+
+    Parameters
+    ----------
+    stage
+        Which, from 0 on.
+    compute_s
+        Operations on the GPU, memory traffic included.
+    communication_s
+        Collectives as long as they take alone, as far as nothing hides them.
+    waiting_s
+        Waiting for links that others use, inside its passes.
+    idle_s
+        No pass under way: the bubble, transfers, and waiting for other stages.
+    """
+
+    stage: int
+    compute_s: float
+    communication_s: float
+    waiting_s: float
+    idle_s: float
+
+
+class LinkOutcome(Struct, frozen=True):
+    """One direction of one link in an iteration.
+
+    Parameters
+    ----------
+    link
+        Which: link l of the graph from source to target, links + l back.
+    group, sender, receiver
+        Its group of links, and the nodes at its two ends.
+    busy_s
+        How long it carries something [s].
+    waited_s
+        How long messages waited for it, as the last of their links to be free [s].
+    utilisation
+        Busy time over the time of the iteration [1].
+    """
+
+    link: int
+    group: str
+    sender: str
+    receiver: str
+    busy_s: float
+    waited_s: float
+    utilisation: float
+
+
+class GroupOutcome(Struct, frozen=True):
+    """All links of one group (``hb``, ``host``, ``leaf-spine``, ...), directions apart.
+
+    Parameters
+    ----------
+    group
+        Its name.
+    directions, unused
+        Directions of its links, and those of them that carry nothing [1].
+    busy_s
+        Busy time of the busiest of them [s].
+    waited_s
+        Waiting for all of them together [s].
+    utilisation
+        Mean over all of them of busy time over the time of the iteration [1].
+    """
+
+    group: str
+    directions: int
+    unused: int
+    busy_s: float
+    waited_s: float
+    utilisation: float
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What became of a simulated iteration.
+
+    Parameters
+    ----------
+    iteration_time_s
+        Time of the iteration [s].
+    analytic_time_s
+        What the closed forms of the search say of the same plan; None where there are none [s].
+    lower_bound_s, binding
+        What no schedule beats: work of the busiest stage, or of the busiest link; and which [s].
+    sequences_per_s
+        Sequences trained in a second [1/s].
+    waiting_s
+        Waiting for links, of all stages together [s].
+    microbatches, microbatches_simulated
+        Microbatches of one replica, and how many of them were simulated one by one [1].
+    period
+        Microbatches after which the run repeats itself; None if all were simulated [1].
+    replicas, replicas_simulated
+        Data parallel replicas, and how many of them have events of their own [1].
+    bookings
+        Messages that were booked on links [1].
+    seconds
+        Time that the simulation took, by the clock on the wall [s].
+    stages
+        Every pipeline stage.
+    links
+        The busiest link directions, busiest first.
+    groups
+        Every group of links, in the order of the graph.
+    spans
+        Passes in the order of their ends, where they were asked for.
+    notes
+        What the reader should know, a sentence each.
+    """
+
+    iteration_time_s: float
+    analytic_time_s: float | None
+    lower_bound_s: float
+    binding: str
+    sequences_per_s: float
+    waiting_s: float
+    microbatches: int
+    microbatches_simulated: int
+    period: int | None
+    replicas: int
+    replicas_simulated: int
+    bookings: int
+    seconds: float
+    stages: tuple[StageOutcome, ...]
+    links: tuple[LinkOutcome, ...] = ()
+    groups: tuple[GroupOutcome, ...] = ()
+    spans: tuple[Span, ...] = ()
+    notes: tuple[str, ...] = ()
