@@ -18,16 +18,17 @@ Sources: arXiv:1811.06965 (GPipe), arXiv:1806.03377 (1F1B), PALM Sec. IV-D.
 from msgspec import Struct
 
 from netplan.simulation.engine import Branching, Engine, Mark, Steps
-from netplan.simulation.work import Pipeline, Work
+from netplan.simulation.work import Branch, Pipeline, Work, alone_s, branch_alone_s
 
-FORWARD, BACKWARD, FINISH = range(3)
+FORWARD, BACKWARD, FINISH, SEND_FORWARD, SEND_BACKWARD = range(5)
+"""Kinds of spans: passes, the end of the iteration, transfers to the next stage and back."""
 
 
 class Span(Struct, frozen=True):
-    """One pass of a stage: which, when [s].
+    """One pass of a stage, or what it sends another: which, when, how much longer than alone [s].
 
-    ``kind`` is forward (0), backward (1) or the end of the iteration (2); a virtual stage stands
-    on stage ``virtual`` mod S.
+    ``kind`` is one of the five above; a virtual stage stands on stage ``virtual`` mod S. Transfers
+    are those of the virtual stage that sends.
     """
 
     pipeline: int
@@ -37,16 +38,18 @@ class Span(Struct, frozen=True):
     kind: int
     start_s: float
     end_s: float
+    waited_s: float
 
 
 class _Passing:
     """One pass on its way through a stage."""
 
-    __slots__ = ("kind", "microbatch", "run", "start_s", "virtual")
+    __slots__ = ("kind", "microbatch", "run", "start_s", "virtual", "work")
 
     def __init__(self, run: "PipelineRun", kind: int, virtual: int, microbatch: int) -> None:
         self.run, self.kind, self.virtual, self.microbatch = run, kind, virtual, microbatch
         self.start_s = run.engine.now
+        self.work: Work = ()
 
     def mark(self) -> Mark:
         run = self.run
@@ -60,10 +63,12 @@ class _Passing:
 class _Sending:
     """What one virtual stage sends another for a microbatch."""
 
-    __slots__ = ("kind", "microbatch", "run", "virtual")
+    __slots__ = ("branch", "kind", "microbatch", "run", "start_s", "virtual")
 
     def __init__(self, run: "PipelineRun", kind: int, virtual: int, microbatch: int) -> None:
         self.run, self.kind, self.virtual, self.microbatch = run, kind, virtual, microbatch
+        self.start_s = run.engine.now
+        self.branch: Branch = ()
 
     def mark(self) -> Mark:
         run = self.run
@@ -71,6 +76,9 @@ class _Sending:
 
     def go_on(self) -> None:
         """It has arrived at a virtual stage."""
+        if self.branch and self.run.spans is not None:
+            sender = self.virtual + (-1 if self.kind == FORWARD else 1)
+            self.run.keep(self, SEND_FORWARD + self.kind, sender, branch_alone_s(self.branch))
         self.run.arrived(self.kind, self.virtual, self.microbatch)
 
 
@@ -122,6 +130,7 @@ class PipelineRun:
         self.end_s = 0.0
         self.ends_s = [0.0] * pipeline.stages
         self._began_s = [0.0] * pipeline.stages
+        self._known_s: dict[int, float] = {}
         self._working = [False] * pipeline.stages
         self._orders = [
             (_Order(self, stage, turned=False), _Order(self, stage, turned=True))
@@ -182,7 +191,7 @@ class PipelineRun:
 
     def _do(self, work: Work, passing: _Passing) -> None:
         """Do the work of a pass; what is a mere delay is one event."""
-        engine = self.engine
+        engine, passing.work = self.engine, work
         if len(work) == 1 and len(work[0]) == 1:
             Steps(engine, work[0][0], passing).go_on()
         else:
@@ -194,8 +203,7 @@ class PipelineRun:
         stage = one.virtual % pipeline.stages
         self.busy_s[stage] += now - one.start_s
         if self.spans is not None:
-            span = (self.number, stage, one.virtual, one.microbatch, one.kind, one.start_s, now)
-            self.spans.append(Span(*span))
+            self.keep(one, one.kind, one.virtual, self._alone_s(one.work))
         if one.kind == FINISH:
             self.ends_s[stage] = self.end_s = now
             return
@@ -203,6 +211,20 @@ class PipelineRun:
         self._hand_on(one)
         self._start_next(stage)
         self._end_of(stage)
+
+    def keep(self, one: "_Passing | _Sending", kind: int, virtual: int, alone_s: float) -> None:
+        """Note something that ends now, where spans are wanted."""
+        if self.spans is not None:
+            now, stage = self.engine.now, virtual % self.pipeline.stages
+            which = self.number, stage, virtual, one.microbatch, kind
+            waited_s = max(0.0, now - one.start_s - alone_s)
+            self.spans.append(Span(*which, one.start_s, now, waited_s))
+
+    def _alone_s(self, work: Work) -> float:
+        """How long the work of a pass takes alone, counted once [s]."""
+        if id(work) not in self._known_s:
+            self._known_s[id(work)] = alone_s(work)
+        return self._known_s[id(work)]
 
     def _hand_on(self, one: _Passing) -> None:
         """What follows a pass: a transfer, the backward pass of the last virtual stage, the end."""
@@ -217,7 +239,9 @@ class PipelineRun:
         else:
             self.completions_s.append(self.engine.now)
             return
-        Steps(self.engine, branch, _Sending(self, one.kind, to, one.microbatch)).go_on()
+        sending = _Sending(self, one.kind, to, one.microbatch)
+        sending.branch = branch
+        Steps(self.engine, branch, sending).go_on()
 
     def arrived(self, kind: int, virtual: int, microbatch: int) -> None:
         """Something is ready at a virtual stage."""

@@ -110,6 +110,24 @@ def one_after_the_other(*phases: Phase) -> Work:
     return ((tuple(branch),),) if branch else ()
 
 
+def alone_s(work: Work) -> float:
+    """How long a piece of work takes where nothing else is on its links [s].
+
+    >>> slow, fast = (Burst((Message((0,), seconds),)) for seconds in (2.0, 0.5))
+    >>> alone_s((((1.0, fast), (slow,)), ((0.25,),)))
+    2.25
+    """
+    return sum(max(map(branch_alone_s, operation)) for operation in work)
+
+
+def branch_alone_s(branch: Branch) -> float:
+    """The same of phases one after the other [s]."""
+    return sum(
+        max(one.seconds for one in phase.messages) if isinstance(phase, Burst) else phase
+        for phase in branch
+    )
+
+
 def bursts_of(work: Work) -> Iterator[Burst]:
     """All bursts of a piece of work, in order."""
     for operation in work:

@@ -1,9 +1,12 @@
 """Schedules against closed forms, extrapolated runs against full ones."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from netplan.simulation.run import simulate_pipelines
+from netplan.simulation.schedule import FORWARD, SEND_FORWARD
 from netplan.simulation.work import Burst, Message, Pass, Pipeline, delay
 
 from .random_pipelines import LINKS, random_pipeline
@@ -77,3 +80,28 @@ def test_inference_ends_with_the_last_forward_pass() -> None:
     stage = (Pass(delay(2.0)),) * 3
     pipeline = Pipeline(3, 10, stage, (), ((),) * 2, (), trains=False)
     assert simulate_pipelines([pipeline], links=0).iteration_time_s == (10 + 2) * 2.0
+
+
+def test_spans_say_what_waits() -> None:
+    """Two stages, three microbatches, a transfer of 5 s: the second waits 4 s, the third 8 s."""
+    slow = (Burst((Message((0,), 5.0),)),)
+    stage = (Pass(delay(1.0)),) * 2
+    pipeline = Pipeline(2, 3, stage, (), (slow,), (), schedule="gpipe", trains=False)
+    spans = simulate_pipelines([pipeline], links=1, spans=True).spans
+    sent = [(one.start_s, one.end_s, one.waited_s) for one in spans if one.kind == SEND_FORWARD]
+    assert sent == [(1.0, 6.0, 0.0), (2.0, 11.0, 4.0), (3.0, 16.0, 8.0)]
+    passes = [(one.stage, one.start_s, one.waited_s) for one in spans if one.kind == FORWARD]
+    assert sorted(passes) == [(0, 0, 0), (0, 1, 0), (0, 2, 0), (1, 6, 0), (1, 11, 0), (1, 16, 0)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_spans_fill_the_time_of_every_stage(seed: int) -> None:
+    """No two passes of a stage at once; together they are its busy time; waiting is part of it."""
+    pipeline = random_pipeline(seed)
+    found = simulate_pipelines([pipeline], links=LINKS, full=True, spans=True)
+    for stage, busy_s in enumerate(found.pipelines[0].busy_s):
+        mine = [one for one in found.spans if one.stage == stage and one.kind < SEND_FORWARD]
+        mine.sort(key=lambda one: one.start_s)
+        assert all(a.end_s <= b.start_s for a, b in pairwise(mine))
+        assert sum(one.end_s - one.start_s for one in mine) == pytest.approx(busy_s)
+        assert all(0 <= one.waited_s <= one.end_s - one.start_s for one in mine)
