@@ -143,40 +143,38 @@ def _all_to_all(title: str, model: str) -> Iterator[Ratio]:
     yield from _of_chips(title, model, (("TPU", "tpu-v4"), ("wafer", "wse-2")))
 
 
+def _of_memories(name: str, chips: Collection[str]) -> Ratio:
+    """The fast memory over the slow one, for some chips."""
+    among = ("accelerator", chips)
+    return Ratio(f"GPT 1T, {name}: HBM over DDR", "gpt-1t", "memory", ("hbm3",), ("ddr4",), among)
+
+
 RATIOS = (
     Ratio(
         "GPT 1T: dataflow over kernel by kernel",
-        *("gpt-1t", "accelerator"),
-        DATAFLOW,
-        KERNEL_BY_KERNEL,
+        model="gpt-1t",
+        field="accelerator",
+        first=DATAFLOW,
+        other=KERNEL_BY_KERNEL,
     ),
-    *(
-        Ratio(
-            f"GPT 1T, {name}: HBM over DDR",
-            *("gpt-1t", "memory"),
-            ("hbm3",),
-            ("ddr4",),
-            ("accelerator", chips),
-        )
-        for name, chips in (
-            ("kernel by kernel", KERNEL_BY_KERNEL),
-            ("dataflow", DATAFLOW),
-            ("wafer", WAFER),
-        )
-    ),
+    _of_memories("kernel by kernel", KERNEL_BY_KERNEL),
+    _of_memories("dataflow", DATAFLOW),
+    _of_memories("wafer", WAFER),
     Ratio(
         "GPT 1T, PCIe: dragonfly over the others",
-        *("gpt-1t", "dimensions"),
-        (DRAGONFLY,),
-        OTHER_NETWORKS,
-        ("link", ("pcie4",)),
+        model="gpt-1t",
+        field="dimensions",
+        first=(DRAGONFLY,),
+        other=OTHER_NETWORKS,
+        among=("link", ("pcie4",)),
     ),
     Ratio(
         "GPT 1T, wafer: NVLink over PCIe",
-        *("gpt-1t", "link"),
-        ("nvlink4",),
-        ("pcie4",),
-        ("accelerator", WAFER),
+        model="gpt-1t",
+        field="link",
+        first=("nvlink4",),
+        other=("pcie4",),
+        among=("accelerator", WAFER),
     ),
     *_of_chips("GPT 1T", "gpt-1t", [("wafer", "wse-2")]),
     *_all_to_all("DLRM", "dlrm-793b"),

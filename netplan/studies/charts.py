@@ -153,9 +153,9 @@ def study_charts(rows: Sequence[Row], reader: Reader) -> Iterator[Chart | Paragr
             text = f"The first {MAX_PANELS} drawings are shown; {more:,} more are not."
             yield Paragraph(text, "quiet", only="pages")
         empty = [one.heading for one in every[number - 1] if not one.shows(spec)]
-        if found and empty:
-            text = f"{spec.title}: no values for {'; '.join(empty)}."
-            yield Paragraph(text, "quiet", only="pages")
+        if empty:
+            of = f" for {'; '.join(empty)}" if any(empty) else ""
+            yield Paragraph(f"{spec.title}: no values{of}.", "quiet", only="pages")
 
 
 class Panel(Struct, frozen=True):

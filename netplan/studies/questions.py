@@ -23,11 +23,11 @@ from netplan.costing.lifetime import ECONOMICS_BOOKS
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
-from netplan.errors import InputError, NetplanError
+from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.setting import Fixed
 from netplan.questions.compare import Compare
-from netplan.questions.cost import Cost
+from netplan.questions.cost import Cost, Priced
 from netplan.questions.map import Map
 from netplan.questions.question import Question, default_of, options_of
 from netplan.questions.search import Search
@@ -220,6 +220,8 @@ def point_answer(
 ) -> Json:
     """Put the questions of a study at one point; its bill stands under ``bill``.
 
+    A network that cannot be built has an empty bill, with the reason under ``unpriced``.
+
     Raises
     ------
     NetplanError
@@ -231,7 +233,13 @@ def point_answer(
         for ask, found in questions_of(spec, single)
     )
     found = answer(ask, own, catalog)
-    return {**found, "bill": answer(BILL, bill[0][1], catalog)} if bill else found
+    for question, its in bill:
+        try:
+            found = {**found, "bill": answer(question, its, catalog)}
+        except InfeasibleError as error:
+            empty = Priced(str(its[ONE_FABRIC]), (), None).to_dict()
+            found = {**found, "bill": empty | {"unpriced": [str(error)]}}
+    return found
 
 
 def answer(ask: str, inputs: Mapping[str, Scalar], catalog: str | None = None) -> Json:

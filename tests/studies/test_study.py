@@ -21,7 +21,7 @@ from netplan.reports.sections import Paragraph, Table
 from netplan.studies.answer import StudyAnswer, study_answer
 from netplan.studies.definition import STUDIES, StudyDefinition
 from netplan.studies.points import Outcome, Point
-from netplan.studies.questions import point_answer, question_inputs
+from netplan.studies.questions import output, point_answer, question_inputs
 from netplan.studies.sessions import load_study, seconds_a_point, study
 from netplan.studies.study import make_study
 from netplan.workloads.technologies import LINKS
@@ -371,6 +371,15 @@ def test_design_space_marks_what_has_no_price() -> None:
         one for one in shipped("dataflow-design-space").sections() if isinstance(one, Paragraph)
     ]
     assert any("no values for gpt-1t, ddr4, nvlink4" in one.text for one in told)
+
+
+def test_a_point_without_a_bill_keeps_its_answer() -> None:
+    spec = STUDIES.load("dataflow-design-space")
+    point = {"model": "fft-1t", "dimensions": "mesh-mesh", "link": "pcie4", "memory": "ddr4"}
+    found = point_answer(spec, {**spec.inputs, **point, "accelerator": "sn30", "radix": 8})
+    assert found["utilisation"] > 0
+    assert found["bill"]["cost"] is None
+    assert "Cannot be built" in output(found, "bill.unpriced")
 
 
 def test_a_bill_that_does_not_know_a_value_says_so() -> None:
