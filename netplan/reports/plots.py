@@ -24,6 +24,7 @@ from netplan.reports.charts import GREY, Chart, Json, named_ticks
 from netplan.reports.charts import marks as drawn_marks
 from netplan.reports.escape import chart_label
 from netplan.reports.quantities import PREFIXED, Scalar, Words, shown
+from netplan.units import si
 
 Key = tuple[Scalar, ...]
 
@@ -438,10 +439,15 @@ def _cells(
     width = max((len(line) for line in grid), default=0)
     if width <= WRITTEN_COLUMNS and width * len(grid) <= WRITTEN_CELLS:
         trace["text"] = [
-            ["" if one is None else shown(float(f"{one:.3g}")) for one in line] for line in values
+            ["" if one is None else _short(one, words) for one in line] for line in values
         ]
         trace["texttemplate"] = "%{text}"
     return trace
+
+
+def _short(value: float, words: Words) -> str:
+    """A value with its prefix, if its unit takes one: the title of the colour bar has the unit."""
+    return si(value) if words.unit in PREFIXED else shown(float(f"{value:.3g}"))
 
 
 def _colour_bar(words: Words, found: Sequence[float], *, log: bool) -> Json:
@@ -459,10 +465,9 @@ def _colour_bar(words: Words, found: Sequence[float], *, log: bool) -> Json:
     }
     if log:
         ticks = log_ticks(min(found), max(found))
-        unit = words.unit if words.unit in PREFIXED else ""
         bar |= {
             "tickmode": "array",
             "tickvals": [log10(tick) for tick in ticks],
-            "ticktext": [chart_label(shown(tick, unit)) for tick in ticks],
+            "ticktext": [chart_label(_short(tick, words)) for tick in ticks],
         }
     return bar

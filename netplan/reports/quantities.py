@@ -242,8 +242,8 @@ WORDS = {
     "tokens": Words("training tokens"),
     "space.feasible": Words("feasible plans"),
     "space.enumerated": Words("enumerated plans"),
-    "flops_per_s_per_w": Words("FLOP/s a watt", "FLOP/s/W"),
-    "flops_per_s_per_usd": Words("FLOP/s a dollar", "FLOP/s/USD"),
+    "flops_per_s_per_w": Words("power efficiency", "FLOP/s/W"),
+    "flops_per_s_per_usd": Words("cost efficiency", "FLOP/s/USD"),
     "bill.power_w": Words("power of the network", "W"),
     "bill.unpriced": Words("without a price"),
 }

@@ -211,6 +211,18 @@ def test_heat_has_its_values_in_order_and_blank_cells() -> None:
     assert "HB domain: 8 GPUs" in chart["data"][0]["hovertext"][0][0]
 
 
+def test_cells_and_scale_of_heat_have_prefixes_and_the_title_the_unit() -> None:
+    def some(inputs: Inputs) -> Inputs:
+        return outputs(inputs) | {"memory_bytes": 1e6 * float(inputs["gpus"] or 0) ** 2}
+
+    axes = ({"input": "hb_size", "values": [8]}, {"input": "gpus", "values": [1000, 6000]})
+    (chart,) = drawn(answered({**HEAT, "z": "memory_bytes"}, axes=axes, evaluate=some))
+    assert chart["data"][0]["text"] == [["1 T"], ["36 T"]]
+    bar = chart["data"][0]["colorbar"]
+    assert bar["ticktext"] == ["1 T", "2 T", "5 T", "10 T", "20 T"]
+    assert bar["title"]["text"] == "memory, B"
+
+
 def test_point_without_answer_keeps_its_place_on_a_computed_axis() -> None:
     def none(inputs: Inputs) -> Inputs:
         if inputs["hb_size"] == 8:
