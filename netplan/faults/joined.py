@@ -106,20 +106,22 @@ def join_by_forests(ends: Ints, units: Floats, need: Floats) -> Ints:
     forests = np.ceil(need / step) if step else np.zeros(nodes)
     left = units // max(step, 1)
     low, high = ends
+    link = low * nodes + high
+    order = np.argsort(link)
     # Who needs more than the most forests is told by none: with no other, none is looked for.
     for number in range(1, int(forests[forests <= MAX_FORESTS].max(initial=0)) + 1):
         there = np.flatnonzero(left > 0)
         degree = np.bincount(ends[:, there].ravel(), minlength=nodes)
         # Nodes that have few links left keep them: trees turn at those that have many. Multiples of
         # the golden ratio, less whole numbers, tell equal links apart and spread over all numbers.
-        scarce = degree[ends[:, there]].min(axis=0)
+        scarce = np.minimum(degree[low[there]], degree[high[there]])
         weight = 1.0 + scarce.max(initial=0) - scarce + (there * GOLDEN) % 1
         graph = csr_array((weight, (low[there], high[there])), shape=(nodes, nodes))
         tree = minimum_spanning_tree(graph).tocoo()
         enough = forests == number
         found[enough] = number * nodes + connected_parts(nodes, tree.row, tree.col)[enough]
-        taken = np.isin(low * nodes + high, tree.row.astype(np.int64) * nodes + tree.col)
-        left = left - taken
+        taken = np.searchsorted(link, tree.row.astype(np.int64) * nodes + tree.col, sorter=order)
+        left[order[taken]] -= 1
     return np.unique(found, return_inverse=True)[1]
 
 

@@ -20,6 +20,7 @@ and Selman, arXiv:1307.5697.)
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from operator import itemgetter
 
 import numpy as np
@@ -61,23 +62,75 @@ def class_flows(before: FlowNetwork, after: FlowNetwork) -> tuple[PairClasses, I
     """Classes of all pairs, and the largest flow of each before and after, in units (2, classes).
 
     None where there are too many classes.
+
+    Examples
+    --------
+    Domain 3 has lost one of eight ports: 15 pairs have seven units left, the others eight.
+
+    >>> from netplan.faults.flows import reduced_graph
+    >>> from netplan.faults.scenario import parse_faults
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("rail-only"), Sizing(128, 16, 8, 450e9, 50e9))
+    >>> network = reduced_graph(graph)
+    >>> classes, units = class_flows(network.intact, network.left(parse_faults(["gpu-30"], graph)))
+    >>> int(classes.pairs.sum()), int(classes.pairs[units[1] < units[0]].sum()), units.min(axis=1)
+    (120, 15, array([8, 7]))
     """
-    found: list[tuple[int, BlockTree, Alike, Floats, PairClasses]] = []
-    for tree, units in _trees(before, after):
-        blocks = tree.alike(codes(*units.astype(np.int64)))
-        classes = form_classes(tree, blocks)
-        if classes is not None and len(classes.first) <= MAX_CLASSES:
-            found.append((len(classes.first), tree, blocks, units, classes))
-            if len(classes.first) <= FEW_CLASSES:
-                break
-    if not found:
+    intact = _intact_flows(before)
+    left = intact if after is before else ClassFlows.of(before, after)
+    if intact is None or left is None:
         return None
-    _, tree, blocks, units, classes = min(found, key=itemgetter(0))
-    small = SmallGraph.of(tree, blocks, units)
-    egress = np.rint(before.egress_bytes_per_s / before.reduced.unit_bytes_per_s)
-    most = np.minimum(egress[classes.first], egress[classes.second]).astype(np.int64)
-    pairs = zip(classes.first.tolist(), classes.second.tolist(), most.tolist(), strict=True)
-    return classes, np.array([small.flows(*pair) for pair in pairs], np.int64).reshape(-1, 2).T
+    had = intact.between(left.classes.first, left.classes.second)
+    return left.classes, np.stack((had, left.units))
+
+
+class ClassFlows(Struct, frozen=True, eq=False):
+    """Classes of all pairs of domains, and the largest flow of each.
+
+    Parameters
+    ----------
+    tree, blocks
+        Blocks of the fabric, and which of them are alike.
+    classes
+        Pairs that stand for all.
+    units
+        Largest flow of each, in units, shape (classes,).
+    """
+
+    tree: BlockTree
+    blocks: Alike
+    classes: PairClasses
+    units: Ints
+
+    @classmethod
+    def of(cls, before: FlowNetwork, after: FlowNetwork) -> "ClassFlows | None":
+        """Flows after a damage; pairs of a class had equally much before, too."""
+        found: list[tuple[int, BlockTree, Alike, Floats, PairClasses]] = []
+        for tree, units in _trees(before, after):
+            blocks = tree.alike(codes(*units.astype(np.int64)))
+            classes = form_classes(tree, blocks)
+            if classes is not None and len(classes.first) <= MAX_CLASSES:
+                found.append((len(classes.first), tree, blocks, units[1], classes))
+                if len(classes.first) <= FEW_CLASSES:
+                    break
+        if not found:
+            return None
+        _, tree, blocks, left, classes = min(found, key=itemgetter(0))
+        flows = SmallGraph.of(tree, blocks, left).flows(classes.first, classes.second)
+        return cls(tree, blocks, classes, flows)
+
+    def between(self, first: Ints, second: Ints) -> Ints:
+        """Largest flow between domains, in units, for each pair."""
+        own = class_codes(self.tree, self.blocks, self.classes.first, self.classes.second)
+        return self.units[np.searchsorted(own, class_codes(self.tree, self.blocks, first, second))]
+
+
+@lru_cache(maxsize=1)
+def _intact_flows(before: FlowNetwork) -> ClassFlows | None:
+    """Flows of an intact fabric, which all of its damages are put beside."""
+    return ClassFlows.of(before, before)
 
 
 def _trees(before: FlowNetwork, after: FlowNetwork) -> Iterator[tuple[BlockTree, Floats]]:
@@ -102,16 +155,25 @@ def _trees(before: FlowNetwork, after: FlowNetwork) -> Iterator[tuple[BlockTree,
 
 
 def form_classes(tree: BlockTree, blocks: Alike) -> PairClasses | None:
-    """Classes of all pairs of domains; None where too many domains stand for themselves."""
+    """Classes of all pairs of domains; None where too many domains stand for themselves.
+
+    Examples
+    --------
+    Eight domains under four leaves of one spine: 4 pairs share a leaf, 24 do not.
+
+    >>> domain, leaf = np.arange(8), 8 + np.arange(8) // 2
+    >>> ends = np.stack((np.append(domain, np.arange(8, 12)), np.append(leaf, np.full(4, 12))))
+    >>> tree = BlockTree.of(np.repeat([0, 1, 2], [8, 4, 1]), ends)
+    >>> form_classes(tree, tree.alike(np.zeros(12, int))).pairs.tolist()
+    [4, 24]
+    """
     ends = np.flatnonzero(blocks.itself[0])
     if len(ends) > MAX_ENDS:
         return None
     one, two = (ends[at] for at in np.triu_indices(len(ends), 1))
-    level = np.argmax(tree.block[:, one] == tree.block[:, two], axis=0)
-    orbit = np.stack([of[block] for of, block in zip(blocks.orbit, tree.block, strict=True)])
-    key = codes(level, orbit[level, one], *np.sort(orbit[0][np.stack((one, two))], axis=0))
-    chosen = np.unique(key, return_index=True)[1]
-    one, two, level = one[chosen], two[chosen], level[chosen]
+    chosen = np.unique(class_codes(tree, blocks, one, two), return_index=True)[1]
+    one, two = one[chosen], two[chosen]
+    level, orbit = _smallest_block(tree, one, two), _orbits(tree, blocks)
     sizes = [np.bincount(numbers) for numbers in blocks.orbit]
     size = np.stack([of[numbers] for of, numbers in zip(sizes, orbit, strict=True)])
     # Of `around` blocks like theirs, each has `inner` like the one that holds the first domain.
@@ -121,6 +183,25 @@ def form_classes(tree: BlockTree, blocks: Alike) -> PairClasses | None:
     both = orbit[level - 1, one] == orbit[level - 1, two]
     pairs = np.where(both, pairs // inner * (inner - 1), pairs)
     return PairClasses(one, two, np.where(orbit[0, one] == orbit[0, two], pairs // 2, pairs))
+
+
+def class_codes(tree: BlockTree, blocks: Alike, one: Ints, two: Ints) -> Ints:
+    """Numbers of pairs of domains, equal for those of one class, shape (pairs,)."""
+    level, orbit = _smallest_block(tree, one, two), _orbits(tree, blocks)
+    base, places = int(orbit.max(initial=0)) + 1, np.sort(orbit[0][np.stack((one, two))], axis=0)
+    code: Ints = ((level * base + orbit[level, one]) * base + places[0]) * base + places[1]
+    return code
+
+
+def _smallest_block(tree: BlockTree, one: Ints, two: Ints) -> Ints:
+    """Level of the smallest block that holds both domains, shape (pairs,)."""
+    level: Ints = np.argmax(tree.block[:, one] == tree.block[:, two], axis=0)
+    return level
+
+
+def _orbits(tree: BlockTree, blocks: Alike) -> Ints:
+    """Number of the block of each domain on every level, equal for like ones (levels, domains)."""
+    return np.stack([of[block] for of, block in zip(blocks.orbit, tree.block, strict=True)])
 
 
 class SmallGraph(Struct, frozen=True, eq=False):
@@ -135,7 +216,7 @@ class SmallGraph(Struct, frozen=True, eq=False):
     ends
         The two nodes that each link joins, the lower number first, shape (2, links).
     units
-        Capacity of each link before and after the damage, shape (2, links).
+        Capacity of each link, shape (links,).
     """
 
     node: Ints
@@ -145,46 +226,66 @@ class SmallGraph(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, tree: BlockTree, blocks: Alike, units: Floats) -> "SmallGraph":
-        """Put together what is alike, where links have some capacities, shape (2, links)."""
+        """Put together what is alike, where links have some capacities, shape (links,)."""
         weight = np.zeros(len(tree.tier), np.int64)
         for tier, stands_for in enumerate(blocks.stands_for[:-1]):
             own = tree.tier == tier
             weight[own] = stands_for[tree.home[own]]
         domains = tree.block.shape[1]
         weight[:domains] *= blocks.itself[0]
-        kept = np.all(weight[tree.ends] > 0, axis=0)
-        ends = tree.ends[:, kept]
-        units = units[:, kept] * weight[ends[0]]
-        colour = _colours(ends, units, weight, domains)
-        switches = np.unique(colour[domains:])
-        itself = np.flatnonzero(weight[:domains])
-        number = np.searchsorted(switches, colour)
-        number[:domains] = -1
-        number[itself] = len(switches) + np.arange(len(itself))
-        nodes = len(switches) + len(itself)
+        kept = np.flatnonzero(weight)
+        itself = int(np.searchsorted(kept, domains))
+        node = np.full(len(weight), -1)
+        node[kept] = np.arange(len(kept))
+        links = np.flatnonzero((node[tree.ends] >= 0).all(axis=0))
+        ends, units = node[tree.ends[:, links]], units[links] * weight[tree.ends[0, links]]
+        colour = _colours(ends, units, weight[kept], itself)
+        # Domains have the first colours, each its own; here they come last.
+        nodes = int(colour.max(initial=-1)) + 1
+        number = (colour - itself) % nodes
+        node[kept] = number
         ends = np.sort(number[ends], axis=0)
         apart = ends[0] != ends[1]
         key, place = np.unique(ends[0, apart] * nodes + ends[1, apart], return_inverse=True)
-        total = np.stack([sum_by(place, row, len(key)) for row in units[:, apart]])
-        return cls(number[:domains], len(switches), np.stack(np.divmod(key, nodes)), total)
+        total = sum_by(place, units[apart], len(key))
+        return cls(node[:domains], nodes - itself, np.stack(np.divmod(key, nodes)), total)
 
-    def flows(self, a: int, b: int, most: int) -> tuple[int, int]:
-        """Largest flows between two domains before (at most so much) and after, in units."""
-        pair = self.node[[a, b]]
-        used = (self.ends < self.switches) | (self.ends == pair[0]) | (self.ends == pair[1])
+    def flows(self, first: Ints, second: Ints) -> Ints:
+        """Largest flow between domains, in units, for each pair."""
+        one, other = self.node[first], self.node[second]
+        found = self._meeting(one, other)
+        for at in np.flatnonzero(found < 0).tolist():
+            found[at] = self._largest(int(one[at]), int(other[at]))
+        return found
+
+    def _meeting(self, one: Ints, other: Ints) -> Ints:
+        """Flow over the switches that two nodes have in common; -1 where more may flow.
+
+        Nothing is more if that fills all links of the narrower one.
+        """
+        low, high = self.ends
+        inner, direct = high < self.switches, low >= self.switches
+        reach = np.zeros((int(self.node.max()) + 1, self.switches))
+        reach[high[~inner & ~direct], low[~inner & ~direct]] = self.units[~inner & ~direct]
+        common = np.minimum(reach[one], reach[other]).sum(axis=1)
+        narrower = np.minimum(reach[one].sum(axis=1), reach[other].sum(axis=1))
+        neighbours = np.isin(one, self.ends[:, direct]) & np.isin(other, self.ends[:, direct])
+        return np.where((common == narrower) & ~neighbours, common, -1).astype(np.int64)
+
+    def _largest(self, one: int, other: int) -> int:
+        """Largest flow between two nodes, in units."""
+        used = (self.ends < self.switches) | (self.ends == one) | (self.ends == other)
         used = used[0] & used[1]
         source, sink = self.switches, self.switches + 1
         ends = self.ends[:, used]
-        ends = np.where(ends == pair[0], source, np.where(ends == pair[1], sink, ends))
-        before, after = self.units[:, used]
-        left = largest_units(ends, after, source, sink)
-        return left if left == most else largest_units(ends, before, source, sink), left
+        ends = np.where(ends == one, source, np.where(ends == other, sink, ends))
+        return largest_units(ends, self.units[used], source, sink)
 
 
 def _colours(ends: Ints, units: Floats, weight: Ints, domains: int) -> Ints:
     """Numbers of nodes, equal where they have equal links to equal nodes; domains are unequal."""
     tail, head = np.concatenate([ends, ends[::-1]], axis=1)
-    rates = np.tile(codes(*units.astype(np.int64)), 2)
+    rates = np.tile(codes(units.astype(np.int64)), 2)
     kinds = int(rates.max(initial=0)) + 1
     colour = codes(np.append(np.arange(domains), np.full(len(weight) - domains, domains)), weight)
     while True:

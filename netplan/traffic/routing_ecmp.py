@@ -181,7 +181,8 @@ class _Batch(Struct, frozen=True, eq=False):
         """
         words, forwards = int(self.slot.max()) // BITS + 1, -self.arcs.forwards.astype(np.int64)
         passing = [np.zeros((words, len(forwards)), np.int64)]
-        passing[0][self.slot // BITS, self.target] = np.int64(1) << self.slot % BITS
+        word, bit = in_words(self.slot)
+        passing[0][word, self.target] = bit
         seen, hops = passing[0].copy(), np.zeros(len(self.node), np.int64)
         left = np.arange(len(self.node))
         while len(left):
@@ -192,7 +193,7 @@ class _Batch(Struct, frozen=True, eq=False):
                     f" {self.target[left[0]]} through nodes that forward"
                 )
             seen |= fresh
-            found = has_bit(fresh, self.slot[left], self.node[left])
+            found = fresh[word[left], self.node[left]] & bit[left] != 0
             hops[left[found]] = len(passing)
             left = left[~found]
             passing.append(fresh & forwards)
@@ -213,7 +214,8 @@ class _Batch(Struct, frozen=True, eq=False):
     def downhill(self, passing: Ints, slot: Ints, node: AnyInts) -> tuple[Ints, Ints]:
         """Arcs to those who pass on, one hop nearer: which nodes they leave, and their place."""
         origin, arc = self.expand(node)
-        near = has_bit(passing, slot[origin], self.arcs.head[arc])
+        word, bit = in_words(slot)
+        near = np.flatnonzero(passing[word[origin], self.arcs.head[arc]] & bit[origin])
         return origin[near], arc[near]
 
     def pour(self) -> Iterator[tuple[Ints, Floats]]:
@@ -248,9 +250,10 @@ class _Batch(Struct, frozen=True, eq=False):
             node[moving] = self.arcs.head[taken]
 
 
-def has_bit(words: Ints, slot: Ints, node: AnyInts) -> Bools:
-    """Whether the bits of nodes at some slots are set; ``words`` is of shape (words, nodes)."""
-    return (words[slot // BITS, node] >> slot % BITS & 1).astype(bool)
+def in_words(slot: Ints) -> tuple[Ints, Ints]:
+    """The word of each slot, and its bit there."""
+    word, place = np.divmod(slot, BITS)
+    return word, np.int64(1) << place
 
 
 def _batches(
