@@ -52,7 +52,8 @@ class Fusion(Struct, frozen=True, eq=False, dict=True):
     members
         Kernels of each partition, in the order in which they run, shape (partitions, kernels).
     exact
-        Whether no convex partition is faster; else no cut of the orders that were tried is.
+        Whether no convex partition is faster; else no cut of the orders that were tried is, or
+        numbers of cycles were rounded up while looking for it.
     considered
         Sets of finished kernels that were looked at [1].
     """
@@ -88,9 +89,21 @@ class Fusion(Struct, frozen=True, eq=False, dict=True):
 
 
 def lower_bound_s(problem: FusionProblem) -> float:
-    """Time that no mapping undercuts: all computing on all tiles, collectives, or set-up alone [s].
+    """Time that no mapping undercuts: all computing on all tiles, or collectives, and set-up [s].
 
     Each kernel needs at least its cycles times tiles; those of all kernels share the chip.
+
+    Examples
+    --------
+    Kernels of 1 s and 2 s, and weights of 3 B at 1 B/s.
+
+    >>> from netplan.performance.partitions import ChipResources
+    >>> from netplan.workloads.kernel_graph import Kernel
+    >>> kernels = [Kernel("a", "gemm", 1, 1, 2, 4.0, 3.0), Kernel("b", "simd", 1, 1, 2)]
+    >>> graph, chip = KernelGraph.of(kernels, [("a", "b")]), ChipResources(0, 8.0, 1.0)
+    >>> problem = FusionProblem(graph, chip, None, np.array([1.0, 2.0]), np.zeros(2), 1)
+    >>> lower_bound_s(problem)
+    6.0
     """
     compute = float(problem.compute_s.sum())
     if problem.choices is not None:
@@ -104,7 +117,21 @@ def lower_bound_s(problem: FusionProblem) -> float:
 
 
 def kernel_by_kernel(problem: FusionProblem) -> Fusion:
-    """Every kernel alone, all edges through memory."""
+    """Every kernel alone, all edges through memory.
+
+    Examples
+    --------
+    The result of 4 B is written and read at 1 B/s, each longer than 1 s and 2 s of computing.
+
+    >>> from netplan.performance.partitions import ChipResources
+    >>> from netplan.workloads.kernel_graph import Kernel
+    >>> kernels = [Kernel("a", "gemm", 1, 1, 2, 4.0, 3.0), Kernel("b", "simd", 1, 1, 2)]
+    >>> graph, chip = KernelGraph.of(kernels, [("a", "b")]), ChipResources(0, 8.0, 1.0)
+    >>> problem = FusionProblem(graph, chip, None, np.array([1.0, 2.0]), np.zeros(2), 1)
+    >>> fusion = kernel_by_kernel(problem)
+    >>> fusion.times.time_s, fusion.interval_s
+    (array([4., 4.]), 11.0)
+    """
     return Fusion(problem, np.eye(problem.graph.count, dtype=bool), exact=True, considered=0)
 
 
@@ -122,15 +149,35 @@ def best_fusion(problem: FusionProblem, *, ideals: bool = True) -> Fusion:
     ------
     InputError
         If the chip has no SRAM to keep a result in.
+
+    Examples
+    --------
+    Together, two kernels keep their result of 4 B, which 1 B/s would bring to memory and back.
+
+    >>> from netplan.performance.partitions import ChipResources
+    >>> from netplan.workloads.kernel_graph import Kernel
+    >>> kernels = [Kernel("a", "gemm", 1, 1, 2, 4.0, 3.0), Kernel("b", "simd", 1, 1, 2)]
+    >>> graph, chip = KernelGraph.of(kernels, [("a", "b")]), ChipResources(0, 8.0, 1.0)
+    >>> problem = FusionProblem(graph, chip, None, np.array([1.0, 2.0]), np.zeros(2), 1)
+    >>> fusion = best_fusion(problem)
+    >>> len(fusion.members), fusion.interval_s, fusion.exact
+    (1, 6.0, True)
     """
     if not problem.chip.sram_bytes:
         raise InputError(
             "the chip has no sram_bytes, without which no result stays on it: give --execution"
             " kernel-by-kernel, or a chip with SRAM"
         )
-    found = finished_sets(problem.graph) if ideals else None
-    sets = found_on_orders(problem.graph) if found is None else found
-    return _shortest(problem, sets, exact=found is not None)
+    every = finished_sets(problem.graph) if ideals else None
+    sets = found_on_orders(problem.graph) if every is None else every
+    paths = shortest_paths(candidate_partitions(problem, sets), sets @ problem.network_s[:, None])
+    whole = problem.choices is None or len(problem.choices.cycles) <= MAX_CELLS // len(sets)
+    tried = [_path(sets, paths.before[:, 0])]
+    if not whole:  # cycles of candidates are rounded up, which may hide that none is worth it
+        tried.append(np.eye(problem.graph.count, dtype=bool))
+    exact = every is not None and whole
+    found = (Fusion(problem, one, exact=exact, considered=len(sets)) for one in tried)
+    return min(found, key=lambda fusion: fusion.interval_s)
 
 
 def found_on_orders(graph: KernelGraph) -> Bools:
@@ -322,13 +369,6 @@ class _Cycles(Struct, frozen=True, eq=False):
         return found
 
 
-def _shortest(problem: FusionProblem, sets: Bools, *, exact: bool) -> Fusion:
-    """The shortest path from nothing finished to all finished, a partition a step."""
-    paths = shortest_paths(candidate_partitions(problem, sets), sets @ problem.network_s[:, None])
-    members = _path(sets, paths.before[:, 0])
-    return Fusion(problem, members, exact=exact, considered=len(sets))
-
-
 class Paths(Struct, frozen=True, eq=False):
     """Shortest paths to every set of finished kernels, for many networks at once.
 
@@ -380,6 +420,16 @@ def given_partitions(problem: FusionProblem, partitions: Sequence[Sequence[str]]
     InputError
         If a kernel stands in none or in two of them, passes mix, an order cannot run, or a
         partition has no room on the chip: by how much.
+
+    Examples
+    --------
+    >>> from netplan.performance.partitions import ChipResources
+    >>> from netplan.workloads.kernel_graph import Kernel
+    >>> kernels = [Kernel("a", "gemm", 1, 1, 2, 4.0, 3.0), Kernel("b", "simd", 1, 1, 2)]
+    >>> graph, chip = KernelGraph.of(kernels, [("a", "b")]), ChipResources(0, 8.0, 1.0)
+    >>> problem = FusionProblem(graph, chip, None, np.array([1.0, 2.0]), np.zeros(2), 1)
+    >>> given_partitions(problem, [("a",), ("b",)]).interval_s
+    11.0
     """
     graph = problem.graph
     members = np.zeros((len(partitions), graph.count), bool)

@@ -184,7 +184,29 @@ class PartitionTimes(OverlappedTimes, frozen=True, eq=False):
 
 
 def partition_times(problem: FusionProblem, members: Bools) -> PartitionTimes:
-    """What partitions take, given which kernels each holds, shape (partitions, kernels)."""
+    """What partitions take and need.
+
+    Parameters
+    ----------
+    problem
+        The graph on its chip.
+    members
+        Kernels of each partition, shape (partitions, kernels).
+
+    Examples
+    --------
+    Two kernels at 1 B/s and their result of 4 B, which passes in two halves: together they move
+    nothing, and hold 2 x 2 B of it beside 3 B of weights.
+
+    >>> from netplan.workloads.kernel_graph import Kernel
+    >>> kernels = [Kernel("a", "gemm", 1, 1, 2, 4.0, 3.0), Kernel("b", "simd", 1, 1, 2)]
+    >>> graph = KernelGraph.of(kernels, [("a", "b")])
+    >>> chip, each_s = ChipResources(0, 8.0, 1.0), np.array([1.0, 2.0])
+    >>> problem = FusionProblem(graph, chip, None, each_s, np.zeros(2), sequence_tile=1)
+    >>> found = partition_times(problem, np.array([[True, True], [True, False]]))
+    >>> found.time_s, found.setup_s, found.sram_bytes, found.fits
+    (array([3., 4.]), array([3., 3.]), array([7., 7.]), array([ True,  True]))
+    """
     graph, chip = problem.graph, problem.chip
     inside = members[:, graph.source] & members[:, graph.target]
     edges = members @ problem.border_bytes - 2 * (inside @ graph.edge_bytes)
@@ -206,7 +228,13 @@ def partition_times(problem: FusionProblem, members: Bools) -> PartitionTimes:
 
 
 def memory_passes(weights: Floats, alone: Bools, sram_bytes: float) -> Floats:
-    """How often partitions read their edges: kernels alone once for each SRAM full of weights."""
+    """How often partitions read their edges: kernels alone once for each SRAM full of weights.
+
+    Examples
+    --------
+    >>> memory_passes(np.array([290.0, 90.0]), np.array([True, False]), 100.0)
+    array([3., 1.])
+    """
     if not sram_bytes:
         return np.ones(len(weights))
     return np.where(alone, np.maximum(np.ceil(weights / sram_bytes), 1.0), 1.0)

@@ -34,8 +34,11 @@ MAX_CHOICES = 1 << 23
 """Tiles that a graph's kernels need at each number of cycles, at most; beyond, cycles are rounded
 up by less than a thousandth [1]."""
 
+MAX_WHOLE = 1 << 14
+"""Tiles of a chip up to which every number of lanes and stages is a choice [1]."""
+
 MAX_QUOTIENTS = 1 << 10
-"""Numbers of lanes or stages of one kernel at most; beyond, ceilings are rounded up [1]."""
+"""Numbers of lanes or stages of one kernel on larger chips; beyond, ceilings are rounded up [1]."""
 
 
 class ComputeTiles(Struct, frozen=True):
@@ -137,10 +140,11 @@ def kernel_choices(kernel: Kernel, chip: ComputeTiles, tile_tokens: int) -> tupl
     else:
         along, inner = (tile_tokens, kernel.k) if kernel.kind == "gemm" else (kernel.n, tile_tokens)
         stages, columns = _quotients(-(-along // chip.stage_height), chip.tiles)
-        tiles = np.multiply.outer(lanes, stages).ravel()
-        cycles = np.multiply.outer(rows, columns * inner).ravel()
-    order = np.lexsort((cycles, tiles))[: len(tiles)]
-    order = order[tiles[order] <= chip.tiles]
+        enough = np.searchsorted(stages, chip.tiles // lanes, side="right")
+        lane = np.repeat(np.arange(len(lanes)), enough)
+        stage = np.arange(len(lane)) - np.repeat(np.cumsum(enough) - enough, enough)
+        tiles, cycles = lanes[lane] * stages[stage], rows[lane] * columns[stage] * inner
+    order = np.lexsort((cycles, tiles))
     best = np.minimum.accumulate(cycles[order])
     kept = order[np.diff(best, prepend=best[0] + 1) < 0]
     return tiles[kept], cycles[kept]
@@ -157,6 +161,8 @@ def _quotients(number: int, most: int) -> tuple[Ints, Ints]:
     ceilings = -(-number // parts)
     first = np.diff(ceilings, prepend=ceilings[0] + 1) < 0
     parts, ceilings = parts[first], ceilings[first]
+    if most <= MAX_WHOLE:
+        return parts, ceilings
     kept = len(parts) - 1 - thinned(ceilings[::-1], MAX_QUOTIENTS)[::-1]
     return parts[kept], ceilings[kept]
 
@@ -177,6 +183,19 @@ def tile_choices(graph: KernelGraph, chip: ComputeTiles, tile_tokens: int) -> Ti
     ------
     InputError
         If the tokens of a kernel are no whole number of sequence tiles.
+
+    Examples
+    --------
+    Two sequence tiles of 16 tokens, on four compute tiles of 16 x 16: the product may take 32 or 8
+    cycles of each, the residual sum 64, 32 or 16, and both together 32 on one tile and two.
+
+    >>> kernels = [Kernel("q", "gemm", 64, 8, 32), Kernel("add", "simd", 64, 1, 32)]
+    >>> graph = KernelGraph.of(kernels, [("q", "add")])
+    >>> found = tile_choices(graph, ComputeTiles(4, 16, 16, 1e9), 16)
+    >>> found.cycles.tolist()
+    [8, 16, 32, 64]
+    >>> np.where(found.fewest < NEVER, found.fewest, -1).tolist()
+    [[4, 2, 1, 1], [-1, 4, 2, 1]]
     """
     pieces = sequence_pieces(graph, tile_tokens)
     seen = [kernel_tokens(kernel) // pieces for kernel in graph.kernels]

@@ -363,25 +363,6 @@ def test_partitions_are_the_best_of_all_convex_ones() -> None:
     assert fused > 60
 
 
-@settings(deadline=None, max_examples=80)
-@given(
-    seed=st.integers(0, 10**6),
-    what=st.sampled_from(["tiles", "sram", "rate", "link"]),
-    factor=st.sampled_from([1.5, 2.0, 7.0]),
-)
-def test_more_of_a_chip_is_never_slower(seed: int, what: str, factor: float) -> None:
-    before = random_problem(seed)
-    had = {
-        "tiles": before.chip.tiles,
-        "sram": before.chip.sram_bytes,
-        "rate": before.chip.bytes_per_s,
-        "link": 10.0,
-    }
-    less = random_problem(seed, **{what: had[what]})
-    more = random_problem(seed, **{what: ceil(had[what] * factor)})
-    assert best_fusion(more).interval_s <= best_fusion(less).interval_s * (1 + 1e-12)
-
-
 def test_sharding_is_the_least_of_all() -> None:
     """60 random graphs, every combination of schemes."""
     for seed in range(60):
