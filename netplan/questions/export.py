@@ -18,7 +18,7 @@ from netplan.questions.question import (
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Heading, Section, Table, Verbatim, column
 from netplan.topologies.build import build_fabric
-from netplan.topologies.expand import expand
+from netplan.topologies.expand import expand, lacks_domains, with_domains
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.edge_list import (
     COLUMNS,
@@ -41,7 +41,8 @@ from netplan.topologies.formats.writers import (
 )
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.workloads.accelerators import ACCELERATORS
+from netplan.units import si
+from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -209,3 +210,25 @@ def read_graph(path: Path, *, hb_size: int | None = None) -> FabricGraph:
         endings = ", ".join(READERS)
         raise InputError(f"{path}: unknown kind of graph: name it with one of {endings}")
     return reader(path) if hb_size is None else reader(path, hb_size=hb_size)
+
+
+def with_own_domains(
+    graph: FabricGraph, path: Path, on: Accelerator
+) -> tuple[FabricGraph, tuple[str, ...]]:
+    """A graph that was read with the HB domains of an accelerator, if it has none; a note on them.
+
+    Parameters
+    ----------
+    graph, path
+        The graph, and its file.
+    on
+        Whose HB bandwidth the domains get.
+    """
+    if not lacks_domains(graph):
+        return graph, ()
+    said = (
+        f"{path} has no links inside HB domains: each of {graph.hb_size:,} GPUs, in the order of"
+        f" their names, has a switch at {si(on.hb_bytes_per_s, 'B/s')} a GPU, as {on.name} has it;"
+        " --accelerator gives others."
+    )
+    return with_domains(graph, on.hb_bytes_per_s), (said,)

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from netplan.errors import InputError
 from netplan.performance.iteration_model import CommunicationPart
-from netplan.questions.export import read_graph
+from netplan.questions.export import read_graph, with_own_domains
 from netplan.questions.inputs import CatalogReader, require_least
 from netplan.questions.question import asks, optional, shared
 from netplan.questions.training import PlacedRun, RunQuestion, scattering_note
@@ -30,7 +30,7 @@ from netplan.reports.sections import (
     column,
     columns,
 )
-from netplan.topologies.expand import expand, lacks_domains, with_domains
+from netplan.topologies.expand import expand
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.algorithms import Collective
@@ -289,16 +289,8 @@ class Loads(RunQuestion[LoadsAnswer]):
         if self.graph is None:
             spec = reader.load(FABRICS, self.fabric)
             return expand(spec, self.sized(on)), reader.replaced(), ()
-        found = read_graph(Path(self.graph), hb_size=self.hb_size)
-        notes: tuple[str, ...] = ()
-        if lacks_domains(found):
-            found = with_domains(found, on.hb_bytes_per_s)
-            said = (
-                f"{self.graph} has no links inside HB domains: each of {found.hb_size:,} GPUs, in"
-                f" the order of their names, has a switch at {si(on.hb_bytes_per_s, 'B/s')} a GPU,"
-                f" as {on.name} has it; --accelerator gives others."
-            )
-            notes = (said,)
+        path = Path(self.graph)
+        found, notes = with_own_domains(read_graph(path, hb_size=self.hb_size), path, on)
         return found, reader.replaced(), notes
 
 
