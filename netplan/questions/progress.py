@@ -30,3 +30,24 @@ def each(items: Collection[Item], name: Callable[[Item], str]) -> Iterator[Item]
             yield item
     finally:
         UnderWay.text = ""
+
+
+def share_done(name: str) -> Callable[[int, int], None]:
+    """What tells how much of something is done, from how many of how many, in tenths.
+
+    Examples
+    --------
+    >>> done = share_done("microbatches simulated")
+    >>> done(33, 100)
+    >>> UnderWay.text
+    '30 % of 100 microbatches simulated'
+    >>> done(100, 100)
+    >>> UnderWay.text
+    ''
+    """
+
+    def tell(done: int, of: int) -> None:
+        tenths = 10 * done // of
+        UnderWay.text = f"{10 * tenths} % of {of:,} {name}" if done < of else ""
+
+    return tell

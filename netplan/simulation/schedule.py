@@ -23,6 +23,9 @@ from netplan.simulation.work import Branch, Pipeline, Work, alone_s, branch_alon
 FORWARD, BACKWARD, FINISH, SEND_FORWARD, SEND_BACKWARD = range(5)
 """Kinds of spans: passes, the end of the iteration, transfers to the next stage and back."""
 
+SUM_ERROR = 1e-12
+"""Waiting below this share of the time that has passed is what sums of times are off by [1]."""
+
 
 class Span(Struct, frozen=True):
     """One pass of a stage, or what it sends another: which, when, how much longer than alone [s].
@@ -217,7 +220,9 @@ class PipelineRun:
         if self.spans is not None:
             now, stage = self.engine.now, virtual % self.pipeline.stages
             which = self.number, stage, virtual, one.microbatch, kind
-            waited_s = max(0.0, now - one.start_s - alone_s)
+            waited_s = now - one.start_s - alone_s
+            if waited_s < SUM_ERROR * now:
+                waited_s = 0.0
             self.spans.append(Span(*which, one.start_s, now, waited_s))
 
     def _alone_s(self, work: Work) -> float:

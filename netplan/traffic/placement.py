@@ -215,10 +215,10 @@ class Placement(Struct, frozen=True):
         last = len(names) - 1
         axes = [last - i for i in (*reversed(others), *reversed(chosen))]
         members = cluster.transpose(axes).reshape(-1, self.degree(*dimensions))
-        return _turned(members, self.splits(*dimensions)) if snake else members
+        return turned(members, self.splits(*dimensions)) if snake else members
 
 
-def _turned(members: Indices, splits: Sequence[int]) -> Indices:
+def turned(members: Indices, splits: Sequence[int]) -> Indices:
     """Reverse every second part of each level, from the second level outwards (a Gray code)."""
     turned = members.copy()
     inner = splits[0]
