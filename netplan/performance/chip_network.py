@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from netplan.errors import InputError
 from netplan.levels import Level
-from netplan.traffic.hierarchy import Group, group_time
+from netplan.traffic.hierarchy import Communication, Group, Network
 from netplan.traffic.published_topology import Dimension, collective_s, exchange_s
 from netplan.workloads.operations import CollectiveKind, Mode
 
@@ -80,7 +80,17 @@ class ChipNetwork(Struct, frozen=True):
         return self._physical_s("all_reduce", size_bytes, self._members(chips))
 
     def exchange_s(self, pair_bytes: float, chips: int) -> float:
-        """Time in which each of all chips sends so much to each other one [s]."""
+        """Time in which each of all chips sends so much to each other one [s].
+
+        Examples
+        --------
+        Eight chips of 8 B each. Pairs at 1 B/s, where half of it goes: 4 s. Four pairs on a ring
+        at 1 B/s, 32 B of hops over both directions of four links: 4 s.
+
+        >>> pairs, ring = Level("switch", 2, 1.0), Level("ring", 4, 1.0)
+        >>> ChipNetwork(1.0, (pairs, ring)).exchange_s(1.0, 8)
+        8.0
+        """
         if not pair_bytes or chips == 1:
             return 0.0
         if not self.levels:
@@ -145,7 +155,6 @@ class ChipNetwork(Struct, frozen=True):
     def _physical_s(self, kind: CollectiveKind, size_bytes: float, members: Sequence[int]) -> float:
         """Time by the levels of the fabric [s]."""
         counts = np.array(members)[:, None]
-        stride = np.concatenate([[1], np.cumprod(members)[:-1]])[:, None]
-        group = Group(counts, stride)
-        time = group_time(kind, self.levels, group, methods=[None] * len(members))
-        return float(time.seconds(size_bytes)[0])
+        group = Group(counts, np.ones_like(counts))  # next to each other at every level
+        network = Network(self.levels, Communication("hierarchical"))
+        return float(network.collective(kind, group).seconds(size_bytes)[0])

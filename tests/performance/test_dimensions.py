@@ -15,8 +15,13 @@ from netplan.performance.dimensions import (
     parallel_layouts,
     read_dimensions,
 )
+from netplan.questions.inputs import sizing_on
 from netplan.questions.map_answer import MapAnswer
+from netplan.topologies.build import build_fabric
+from netplan.topologies.specs import FABRICS
+from netplan.traffic.hierarchy import collective_s as time_on_levels
 from netplan.traffic.published_topology import Dimension, collective_s, exchange_s
+from netplan.workloads.accelerators import ACCELERATORS
 
 TORUS, CUBE = ("ring", "ring"), ("ring", "ring", "ring")
 
@@ -140,3 +145,19 @@ def test_power_counts_all_chips() -> None:
     data = ask(dimensions="ring-ring").to_dict()
     assert (data["chips"], data["power_w"]) == (64, 64 * 700)
     assert sum(data["breakdown_s"].values()) == pytest.approx(data["interval_s"])
+
+
+@pytest.mark.parametrize("fabric", ["torus-2d", "torus-3d", "dragonfly", "rail-only"])
+def test_groups_of_neighbours_take_what_their_levels_take(fabric: str) -> None:
+    """Of all chips, and of those inside: no group lies between the members of another one."""
+    sizing = sizing_on(ACCELERATORS.load("sn10"), gpus=1024, radix=64)
+    levels = build_fabric(FABRICS.load(fabric), sizing).levels
+    network = ChipNetwork(25e9, levels, fabric)
+    found = network.exchange_s(1e6, 1024)
+    whole = time_on_levels("all_to_all", levels, data_bytes=1024e6)
+    assert found == pytest.approx(whole, rel=1e-3)  # the ring takes each of its steps' latencies
+    for count in range(1, len(levels) + 1):
+        inside = levels[:count]
+        chips = prod(level.size for level in inside)
+        summed = time_on_levels("all_reduce", inside, data_bytes=1e9)
+        assert network.all_reduce_s(1e9, chips) == pytest.approx(summed)
