@@ -8,6 +8,7 @@ fabric, groups lie on its levels from the inside, and their times are those of t
 
 from collections.abc import Sequence
 from math import gcd, prod
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
@@ -17,6 +18,9 @@ from netplan.levels import Level
 from netplan.traffic.hierarchy import Communication, Group, Network
 from netplan.traffic.published_topology import Dimension, collective_s, exchange_s
 from netplan.workloads.operations import CollectiveKind, Mode
+
+GroupCollective = Literal["all_reduce", "all_gather", "broadcast"]
+"""Collectives of chips that share a kernel."""
 
 SIDES = 2
 """Sides of a grid [1]."""
@@ -52,8 +56,8 @@ class ChipNetwork(Struct, frozen=True):
         """Rate of the last link on a way to another pipeline stage [B/s]."""
         return self.levels[-1].link_bytes_per_s if self.levels else self.link_bytes_per_s
 
-    def all_reduce_s(self, size_bytes: float, chips: int) -> float:
-        """Time in which so many chips next to each other sum up a result [s].
+    def group_s(self, kind: GroupCollective, size_bytes: float, chips: int) -> float:
+        """Time of a collective of so many chips next to each other, by its full message [s].
 
         Raises
         ------
@@ -62,13 +66,13 @@ class ChipNetwork(Struct, frozen=True):
 
         Examples
         --------
-        >>> ChipNetwork(25e9).all_reduce_s(25e9, 8)
+        >>> ChipNetwork(25e9).group_s("all_reduce", 25e9, 8)
         0.875
         """
         if not size_bytes or chips == 1:
             return 0.0
         if not self.levels:
-            return collective_s("all_reduce", size_bytes, self._ring(chips))
+            return collective_s(kind, size_bytes, self._ring(chips))
         if self.mode == "published-code":
             level = next((one for one in self.levels if one.size == chips), None)
             if level is None:
@@ -76,8 +80,8 @@ class ChipNetwork(Struct, frozen=True):
                     f"--mode published-code puts a group of {chips} on one dimension of"
                     f" {self.fabric}, which has {self._sizes}: give --tensor one of them"
                 )
-            return collective_s("all_reduce", size_bytes, Dimension.of(level))
-        return self._physical_s("all_reduce", size_bytes, self._members(chips))
+            return collective_s(kind, size_bytes, Dimension.of(level))
+        return self._physical_s(kind, size_bytes, self._members(chips))
 
     def exchange_s(self, pair_bytes: float, chips: int) -> float:
         """Time in which each of all chips sends so much to each other one [s].

@@ -41,14 +41,12 @@ from netplan.workloads.families import (
 )
 from netplan.workloads.fourier_graph import fourier_graph
 from netplan.workloads.graph_model import GraphModel
+from netplan.workloads.graph_program import Layered
 from netplan.workloads.kernel_graph import Direction, Kernel, KernelGraph
 from netplan.workloads.models import Model
 from netplan.workloads.operations import ELEMENT_BYTES
 from netplan.workloads.recommendation_graph import recommendation_graph
 from netplan.workloads.transformer_graph import divides, layer_graph
-
-Layered = Model | GraphModel
-"""Models of layers that follow each other."""
 
 MAX_LAYERS_MAPPED = 512
 """Layers of a recommendation model at most, of three kernels each [1]."""
@@ -102,8 +100,11 @@ class ChipSystem(Struct, frozen=True):
 
         Gradients are summed once a batch, so a micro-batch has its share of them.
         """
-        group_s = self.network.all_reduce_s(kernel.all_reduce_bytes, self.tensor)
-        group_s += self.network.exchange_s(kernel.all_to_all_bytes, self.chips)
+        network, chips = self.network, self.tensor
+        group_s = network.group_s("all_reduce", kernel.all_reduce_bytes, chips)
+        group_s += network.group_s("all_gather", kernel.all_gather_bytes, chips)
+        group_s += network.group_s("broadcast", kernel.broadcast_bytes, chips)
+        group_s += network.exchange_s(kernel.all_to_all_bytes, self.chips)
         if self.data_level is None or kernel.kind != "update" or self.microbatches is None:
             return group_s
         gradient_bytes = ELEMENT_BYTES * kernel.m * kernel.n
@@ -215,7 +216,8 @@ def layer_on(
 ) -> Fusion:
     """One layer on the chips of a tensor group."""
     if isinstance(model, GraphModel):
-        graph = model.graph()
+        graph = model.graph(system.tensor)
+        system = replace(system, chips=system.tensor)  # who shares a graph exchanges its results
     else:
         graph = layer_graph(model, system.tensor, direction)
     return map_graph(graph, system.chip, system.collectives_s, options)
@@ -250,7 +252,7 @@ def _run_layers(
     parts, times = fusion.partitions_of(counted), fusion.times
     interval_s = sum((times.time_s + times.setup_s)[parts].tolist())
     if system.pipeline > 1:
-        hop_s = graph.kernels[0].output_bytes / system.network.outermost_bytes_per_s
+        hop_s = graph.handed_on_bytes / system.network.outermost_bytes_per_s
         interval_s = max(interval_s, hop_s)
     found = system.throughput(model.layers, interval_s, sum(graph.flops[counted].tolist()))
     totals = RunTotals(

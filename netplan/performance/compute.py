@@ -14,7 +14,6 @@ nothing else: it is computed once for each distinct combination.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -211,8 +210,8 @@ def layer_times(
     setting: Setting, sharding: Sharding, program: Program, groups: LayerGroups
 ) -> tuple[Timing, Timing]:
     """Forward and backward time of one layer: of its operations, or as its kernels are mapped."""
-    if setting.options.execution is not None:
-        return mapped_times(setting.options.execution, setting, sharding, groups)
+    if setting.execution is not None:
+        return mapped_times(setting.execution, setting, sharding, groups)
     forward = backward = Timing.none(len(groups.index))
     for operation in program.layer.operations:
         ahead, back = operation_times(operation, setting, groups)
@@ -220,18 +219,18 @@ def layer_times(
     return forward, backward
 
 
-def tensor_all_reduce(groups: LayerGroups) -> Callable[[Floats], Floats]:
-    """Time in which the tensor group of each sharding sums up a message."""
-    return partial(groups.seconds, "all_reduce", "tensor")
+def tensor_collective(groups: LayerGroups) -> Callable[[CollectiveKind, Floats], Floats]:
+    """Time of a collective of the tensor group of each sharding."""
+    return lambda kind, message: groups.seconds(kind, "tensor", message)
 
 
 def mapped_times(
     execution: "LayerExecution", setting: Setting, sharding: Sharding, groups: LayerGroups
 ) -> tuple[Timing, Timing]:
     """Forward and backward time of a layer whose kernels are mapped onto the chip."""
-    model, none = setting.transformer, np.zeros(len(groups.index))
-    sums_up = tensor_all_reduce(groups)
-    ahead, back = execution.times(model, setting.variant.recompute, sharding, sums_up)
+    model, none = setting.layered, np.zeros(len(groups.index))
+    collective_s = tensor_collective(groups)
+    ahead, back = execution.times(model, setting.variant.recompute, sharding, collective_s)
     return (
         Timing(ahead.compute_s, ahead.memory_s, ahead.network_s, none),
         Timing(back.compute_s, back.memory_s, back.network_s, none),

@@ -18,7 +18,7 @@ from netplan.performance.compute import (
     Timing,
     layer_times,
     operation_times,
-    tensor_all_reduce,
+    tensor_collective,
 )
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan
@@ -231,14 +231,14 @@ def plan_fusion(setting: Setting, levels: Sequence[Level], plan: Plan) -> "tuple
     InputError
         If the search did not map layers.
     """
-    if setting.options.execution is None:
+    if setting.execution is None:
         raise InputError("the search did not map layers: give it options with an execution")
     sharding, groups = _sharding_of(setting, levels, plan)
-    return setting.options.execution.fusion(
-        setting.transformer,
+    return setting.execution.fusion(
+        setting.layered,
         setting.variant.recompute,
         sharding,
-        tensor_all_reduce(groups),
+        tensor_collective(groups),
     )
 
 
@@ -264,7 +264,7 @@ def _operation_terms(setting: Setting, levels: tuple[Level, ...], plan: Plan) ->
         [(one.name, operation_times(one, setting, groups)) for one in operations if one is not None]
         for operations in (program.layer.operations, [program.first], [program.last])
     )
-    if setting.options.execution is not None:
+    if setting.execution is not None:
         layer = [("layer", layer_times(setting, sharding, program, groups))]
     # The stages run side by side: only the slowest counts; a single one has both ends.
     held = stage_layers(program.repetition.layers, plan.pipeline).tolist()

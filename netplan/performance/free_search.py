@@ -151,7 +151,7 @@ def _computing_s(setting: Setting, runs: Runs, alone: LayerTable) -> Floats:
     both = alone.forward + alone.backward
     whole = setting.assumptions.overlap.bubble == "layer"
     bubble_s = both.total_s if whole else both.compute_s
-    if setting.options.execution is not None and not whole:
+    if setting.execution is not None and not whole:
         # With communication other partitions may be the best, which compute less.
         bubble_s = np.zeros_like(bubble_s)
     layers = alone.repetition.fullest(runs.stages)
@@ -331,7 +331,7 @@ class Placed(Struct, frozen=True, eq=False):
         terms = IterationTerms.of(search.setting, search.unblocked, plans, self.table)
         # Other numbers of replicas may have faster collectives: those bound nothing.
         bound_s = terms.seconds(each, cells.row, each) - terms.data_s(each, cells.row, each)
-        layers = real(-(-search.setting.transformer.layers // plans.totals[PIPELINE]))
+        layers = real(-(-search.setting.layered.layers // plans.totals[PIPELINE]))
         return bound_s, layers * terms.layer_s[cells.row]
 
     def _with_more(

@@ -13,6 +13,8 @@ A pipeline runs at the pace of its slowest stage and of its slowest replica; whe
 l - n is (p - 1) n. An end with embedding or head may hold a layer less than the fullest stage
 (`netplan.workloads.program`), and paces only as far as it takes longer all the same.
 
+What only runs forward pays each transfer once.
+
 The iteration model says whether the bubble's L contains collectives and memory traffic, and whether
 h is the mean or the slowest transfer. Sources: arXiv:2410.00273, Sec. III, and arXiv:2307.12169,
 Eq. 2 to 7; interleaving as in Narayanan et al. (arXiv:2104.04473, Sec. 2.2).
@@ -51,7 +53,7 @@ class _ScheduleTerms(Struct, frozen=True, eq=False):
     bubble: Floats  # layers in it, (l - n) / v [1]
     transfers: Floats  # of the steady state, 2 m v [1]
     transfer_bytes: Floats  # of all of them [B]
-    fill_bytes: Floats  # of the two transfers that every hop of the bubble makes [B]
+    fill_bytes: Floats  # of the transfers that every hop of the bubble makes [B]
     microbatches: Floats  # m [1]
     forward_rest: Floats  # data parallel collectives behind the first one, r n - 1 [1]
     backward_rest: Floats
@@ -79,13 +81,14 @@ def _schedule_terms(space: PlanSpace, table: LayerTable) -> _ScheduleTerms:
     m, v = real(shape.microbatches), real(shape.interleave)
     runs = table.repetition.runs(stages=stages, microbatches=m, interleave=v)
     boundary = table.boundary_bytes[shape.sharding]
-    transfers = 2 * runs.transfers
+    ways = table.repetition.ways
+    transfers = ways * runs.transfers
     return _ScheduleTerms(
         passes=runs.layers,
         bubble=(table.repetition.layers - layers) / v,
         transfers=transfers,
         transfer_bytes=transfers * boundary,
-        fill_bytes=2 * boundary,
+        fill_bytes=ways * boundary,
         microbatches=runs.ends,
         forward_rest=runs.forward_weights * layers - 1,
         backward_rest=runs.backward_weights * layers - 1,
@@ -203,7 +206,7 @@ class IterationTerms(Struct, frozen=True, eq=False):
         total += terms.transfer_bytes[schedule] * placed.hop.s_per_byte[place]
         total += terms.transfers[schedule] * placed.hop.fixed_s[place]
         total += terms.fill_bytes[schedule] * placed.fill.s_per_byte[place]
-        total += (2 * placed.fill.fixed_s)[place]
+        total += (self.table.repetition.ways * placed.fill.fixed_s)[place]
         total += self.data_s(place, row, schedule)
         if self.table.has_ends:
             total += terms.microbatches[schedule] * self._ends(place, row).total_s
@@ -247,7 +250,8 @@ class IterationTerms(Struct, frozen=True, eq=False):
         transfers = terms.transfer_bytes[by] * hop.s_per_byte[at]
         transfers += terms.transfers[by] * hop.fixed_s[at]
         bubble = terms.bubble[by] * self.bubble_s[on]
-        bubble += terms.fill_bytes[by] * fill.s_per_byte[at] + 2 * fill.fixed_s[at]
+        ways = self.table.repetition.ways
+        bubble += terms.fill_bytes[by] * fill.s_per_byte[at] + ways * fill.fixed_s[at]
         parts = {
             "compute": of_layers(both.compute_s, ends.compute_s),
             "memory": of_layers(both.memory_s, ends.memory_s),

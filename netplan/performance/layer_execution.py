@@ -1,19 +1,21 @@
-"""The time of a transformer's layer as its kernels lie on a chip, for every sharding of a search.
+"""The time of a layer as its kernels lie on a chip, for every sharding of a search.
 
-One more way to get the seconds of a layer: the kernels of both passes and the weight updates
-(`netplan.workloads.transformer_graph`) are kept together in the partitions that take least
+One more way to get the seconds of a transformer's layer, and the only one of a graph of one's own:
+the kernels of both passes and the weight updates (`netplan.workloads.transformer_graph`,
+`netplan.workloads.graph_program`) are kept together in the partitions that take least
 (`netplan.performance.fusion`), or run one by one, with the best sequence tile. For b sequences in a
 microbatch, over the partitions of a pass,
 
-    seconds = b sum max(compute, memory, network) + weights / memory rate,
+    seconds = b sum (max(compute, memory, network) + rows / memory rate) + weights / memory rate,
 
-the all-reduces of the tensor group being those of the iteration model's network, b sequences at a
+the collectives of the tensor group being those of the iteration model's network, b sequences at a
 time. The parts of a pass are its computing; memory and set-up, as far as they take longer; and
 collectives, as far as they take longer still.
 
-Partitions are cuts of a few orders (`netplan.performance.fusion.found_on_orders`), within a few
-percent of the best of all convex ones: a search times some hundred shardings. Selective
-recomputation runs the scores of the attention once more, full recomputation the forward pass.
+Partitions of a transformer are cuts of a few orders (`netplan.performance.fusion.found_on_orders`),
+within a few percent of the best of all convex ones: a search times some hundred shardings. Those of
+a graph are the best of all, up to ``MAX_SETS`` sets of finished kernels. Selective recomputation
+runs the scores of the attention once more, full recomputation the forward pass.
 Memory, overlap and bubble are the iteration model's; efficiencies and latencies of its kernels do
 not count, for the chip's tiles do.
 """
@@ -32,6 +34,7 @@ from netplan.performance.fusion import (
     best_fusion,
     candidate_partitions,
     finished_in_order,
+    finished_sets,
     found_on_orders,
     shortest_paths,
 )
@@ -39,13 +42,17 @@ from netplan.performance.mapping import MappingOptions, kernel_problem, sequence
 from netplan.performance.partitions import FusionProblem
 from netplan.records import replace
 from netplan.workloads.accelerators import Accelerator, Execution
+from netplan.workloads.graph_program import Layered, graph_on, kernel_messages
 from netplan.workloads.kernel_graph import KernelGraph
 from netplan.workloads.models import Model
-from netplan.workloads.operations import Recompute, Sharding
+from netplan.workloads.operations import CollectiveKind, Recompute, Sharding
 from netplan.workloads.transformer_graph import layer_graph
 
-AllReduce = Callable[[Floats], Floats]
-"""Time in which the tensor group of each sharding sums up so much, shape (shardings,) [B] [s]."""
+CollectiveTime = Callable[[CollectiveKind, Floats], Floats]
+"""Time of a collective of the tensor group of each sharding, shape (shardings,) [B] [s]."""
+
+MAX_SETS = 256
+"""Sets of finished kernels of a graph up to which its partitions are the best of all [1]."""
 
 
 class PassTimes(Struct, frozen=True, eq=False):
@@ -85,37 +92,41 @@ class LayerExecution(Struct, frozen=True, eq=False):
             )
 
     def times(
-        self, model: Model, recompute: Recompute, sharding: Sharding, all_reduce_s: AllReduce
+        self, model: Layered, recompute: Recompute, sharding: Sharding, collective_s: CollectiveTime
     ) -> tuple[PassTimes, PassTimes]:
         """Forward and backward time of one microbatch, for many shardings at once."""
         found = np.zeros((2, len(PassTimes.__struct_fields__), len(sharding.tensor)))
         for tensor in np.unique(sharding.tensor).tolist():
             layers = layer_partitions(self, model, recompute, tensor)
             rows = np.flatnonzero(sharding.tensor == tensor)
-            network_s = layers.network_s(sharding.microbatch, all_reduce_s)[:, rows]
+            network_s = layers.network_s(sharding.microbatch, collective_s)[:, rows]
             cases, case = np.unique(network_s, axis=1, return_inverse=True)
             each = layers.best(cases).take(case.ravel())
             sequences = sharding.microbatch[rows].astype(np.float64)
             found[:, :, rows] = sequences * each.parts
-            found[:, 1, rows] += layers.setup_s[:, None]
+            found[:, 1, rows] += sequences * layers.read_s[:, None] + layers.setup_s[:, None]
         if recompute == "full":
             found[1] += found[0]
         return PassTimes(*found[0]), PassTimes(*found[1])
 
+    def exact_on(self, model: Layered, tensor: int) -> bool:
+        """Whether no other partitions of a layer on so many chips are faster."""
+        return layer_partitions(self, model, "none", tensor).exact
+
     def fusion(
-        self, model: Model, recompute: Recompute, sharding: Sharding, all_reduce_s: AllReduce
+        self, model: Layered, recompute: Recompute, sharding: Sharding, collective_s: CollectiveTime
     ) -> tuple[Fusion, float]:
         """The partitions of a single sharding, and the interval of the best convex ones [s]."""
         layers = layer_partitions(self, model, recompute, int(sharding.tensor[0]))
-        network_s = layers.network_s(sharding.microbatch, all_reduce_s)
+        network_s = layers.network_s(sharding.microbatch, collective_s)
         best = layers.best(network_s)
         problem = layers.problem(
             int(best.tile[0]), network_s=network_s[:, 0], micro_batch=int(sharding.microbatch[0])
         )
         members = layers.sets[best.ends[0][1:]] & ~layers.sets[best.ends[0][:-1]]
-        fusion = Fusion(problem, members, exact=False, considered=len(layers.sets))
+        fusion = Fusion(problem, members, exact=layers.exact, considered=len(layers.sets))
         every = fusion.interval_s
-        if self.execution == "fused":
+        if self.execution == "fused" and not layers.exact:
             every = min(every, best_fusion(problem).interval_s)
         return fusion, every
 
@@ -123,22 +134,28 @@ class LayerExecution(Struct, frozen=True, eq=False):
 # A search asks for the same layers many times.
 @lru_cache(maxsize=128)
 def layer_partitions(
-    how: LayerExecution, model: Model, recompute: Recompute, tensor: int
+    how: LayerExecution, model: Layered, recompute: Recompute, tensor: int
 ) -> "LayerPartitions":
     """The layer on one chip of so many."""
-    graph = layer_graph(model, tensor, "both", uneven=True, again=recompute == "selective")
+    if isinstance(model, Model):
+        graph = layer_graph(model, tensor, "both", uneven=True, again=recompute == "selective")
+        every = None
+    else:
+        graph = graph_on(model, tensor)
+        every = finished_sets(graph, MAX_SETS) if how.execution == "fused" else None
     options = MappingOptions(execution=how.execution)
     tiles = tuple(sequence_tiles(graph, how.chip, options))
     nothing = np.zeros(graph.count)
     problems = tuple(kernel_problem(graph, how.chip, nothing, options, tile) for tile in tiles)
     fused = how.execution == "fused"
-    sets = found_on_orders(graph) if fused else finished_in_order(graph)
+    sets = every
+    if sets is None:
+        sets = found_on_orders(graph) if fused else finished_in_order(graph)
     steps = tuple(Candidates.joined(candidate_partitions(problem, sets)) for problem in problems)
     if not fused:
         steps = tuple(one.take(np.flatnonzero(one.end == one.start + 1)) for one in steps)
-    loaded = problems[0].setup_s
-    setup_s = np.array([loaded[~graph.backward].sum(), loaded[graph.backward].sum()])
-    return LayerPartitions(graph, tiles, problems, steps, sets, setup_s)
+    exact = every is not None or not fused
+    return LayerPartitions(tensor, tiles, problems, steps, sets, exact)
 
 
 class FastestPartitions(Struct, frozen=True, eq=False):
@@ -169,32 +186,53 @@ class LayerPartitions(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
-    graph
-        Kernels of both passes.
+    tensor
+        Chips of the group [1].
     tiles
         Sequence tiles that are tried [tokens].
     problems, steps
-        What each of them makes of the graph, and the partitions that run.
+        What each of them makes of the kernels of both passes, and the partitions that run.
     sets
         Sets of finished kernels, shape (sets, kernels).
-    setup_s
-        Loading of the weights of each pass, once a microbatch, shape (passes,) [s].
+    exact
+        Whether no other partitions are faster.
     """
 
-    graph: KernelGraph
+    tensor: int
     tiles: tuple[int, ...]
     problems: tuple[FusionProblem, ...]
     steps: tuple[Candidates, ...]
     sets: Bools
-    setup_s: Floats
+    exact: bool
 
-    def network_s(self, microbatch: Ints, all_reduce_s: AllReduce) -> Floats:
+    @property
+    def graph(self) -> KernelGraph:
+        """Kernels of both passes."""
+        return self.problems[0].graph
+
+    @property
+    def setup_s(self) -> Floats:
+        """Loading of the weights of each pass, once a microbatch, shape (passes,) [s]."""
+        problem = self.problems[0]
+        return self._by_pass(problem.weights / problem.chip.bytes_per_s)
+
+    @property
+    def read_s(self) -> Floats:
+        """Reading of rows before each pass, once a sequence, shape (passes,) [s]."""
+        rate = self.problems[0].chip.bytes_per_s
+        return self._by_pass(self.graph.column("read_bytes") / rate)
+
+    def _by_pass(self, seconds: Floats) -> Floats:
+        late = self.graph.backward
+        return np.array([seconds[~late].sum(), seconds[late].sum()])
+
+    def network_s(self, microbatch: Ints, collective_s: CollectiveTime) -> Floats:
         """Collectives of each kernel for one sequence of a microbatch, (kernels, shardings) [s]."""
         sequences = microbatch.astype(np.float64)
         found = np.zeros((self.graph.count, len(sequences)))
-        sizes = self.graph.column("all_reduce_bytes")
-        for size in np.unique(sizes[sizes > 0]).tolist():
-            found[sizes == size] = all_reduce_s(sequences * size) / sequences
+        for kind, sizes in kernel_messages(self.graph, self.tensor).items():
+            for size in np.unique(sizes[sizes > 0]).tolist():
+                found[sizes == size] += collective_s(kind, sequences * size) / sequences
         return found
 
     def problem(self, tile: int, *, network_s: Floats, micro_batch: int) -> FusionProblem:

@@ -15,7 +15,8 @@ context GPUs share their weights and join the group (arXiv:2410.00273, Sec. III)
 
 Microbatches in flight, with p stages, m microbatches and v interleaved stages: min(p, m) under
 1F1B, at most p + (p - 1)/v of them interleaved (Korthikanti et al., arXiv:2205.05198, Sec. 4.3).
-Full recomputation stores the input of each layer and the activations of one.
+Full recomputation stores the input of each layer and the activations of one. What only runs forward
+stores those of one layer.
 
 Uneven stages: where the first stage holds a layer less than the fullest, the second is one of those
 and has one microbatch less in flight; the fuller of the two counts, and the last one with the head.
@@ -156,8 +157,11 @@ def _stage_memory(
     if setting.variant.recompute == "full":
         buffers = buffers + stored
         stored = table.boundary_bytes[row]
+    if not table.repetition.trains:
+        buffers, stored = buffers + stored, np.zeros_like(stored)
+    kept = table.stored_bytes[row] * held.layers
     return Memory(
-        weights=(sharded if zero == 3 else whole) + table.stored_bytes[row],  # noqa: PLR2004
+        weights=(sharded if zero == 3 else whole) + kept,  # noqa: PLR2004
         gradients=gradient * (sharded if zero >= 2 else whole),  # noqa: PLR2004
         optimizer=optimizer * (sharded if zero >= 1 else whole),
         activations=stored * held.layers * held.in_flight + held.end_activations,

@@ -306,7 +306,7 @@ def _no_plan(settings: Sequence[Setting], levels: Sequence[Level]) -> str:
     """Why no plan uses all GPUs: what their degrees must divide."""
     gpus = prod(level.size for level in levels)
     training = settings[0].training
-    fixed = settings[0].options.fixed.given
+    fixed = settings[0].given
     if fixed:
         given = ", ".join(f"{name} {value:,}" for name, value in fixed.items())
         return f"no plan of {training.model.name} on {gpus:,} GPUs has {given}: free one of them"

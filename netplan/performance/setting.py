@@ -12,7 +12,7 @@ from netplan.errors import InputError
 from netplan.performance.iteration_model import IterationModel
 from netplan.records import asdict
 from netplan.traffic.placement import Degrees, divisors
-from netplan.workloads.accelerators import Accelerator
+from netplan.workloads.accelerators import Accelerator, Execution
 from netplan.workloads.closed_forms import IterationFlops, iteration_flops
 from netplan.workloads.models import Model
 from netplan.workloads.operations import PLAIN, Mode, Sharding, Strategy, Variant
@@ -20,7 +20,9 @@ from netplan.workloads.program import Program, TrainingMethod, Zero, dealt, trai
 
 if TYPE_CHECKING:
     from netplan.performance.layer_execution import LayerExecution
-    from netplan.workloads.families import SpreadModel
+    from netplan.workloads.families import OtherModel, SpreadModel
+    from netplan.workloads.graph_model import GraphModel
+    from netplan.workloads.graph_program import Layered
 
 AnyStrategy = Literal["1d", "2d", "summa", "all"]
 LARGEST_BATCH = 10**9
@@ -33,7 +35,7 @@ class Training(Struct, frozen=True):
     Parameters
     ----------
     model
-        The transformer, or a model that lies on all GPUs alike.
+        A transformer, a graph of kernels, or a model that lies on all GPUs alike.
     batch
         Global batch, B [sequences, or what else the model takes].
     flops_per_s
@@ -46,6 +48,8 @@ class Training(Struct, frozen=True):
         Peak of the other units; needed by iteration models with detailed operations [FLOP/s].
     memory_bytes_per_s
         Bandwidth of the memory; needed likewise [B/s].
+    execution
+        How the kernels of a graph lie on the chip, if nothing else is asked for.
 
     Raises
     ------
@@ -54,13 +58,14 @@ class Training(Struct, frozen=True):
         missing.
     """
 
-    model: "Model | SpreadModel"
+    model: "Model | OtherModel"
     batch: int
     flops_per_s: float
     memory_bytes: float
     assumptions: IterationModel
     vector_flops_per_s: float | None = None
     memory_bytes_per_s: float | None = None
+    execution: Optional["LayerExecution"] = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be timed."""
@@ -82,17 +87,29 @@ class Training(Struct, frozen=True):
                 " memory bandwidth, got none: give both, or use ptd-p"
             )
 
+    @property
+    def mapped_as(self) -> Execution | None:
+        """How the kernels of a graph run on the chip; None of models without kernels."""
+        return self.execution.execution if self.execution else None
+
     @classmethod
     def on(
         cls,
         accelerator: Accelerator,
-        model: "Model | SpreadModel",
+        model: "Model | OtherModel",
         assumptions: IterationModel,
         *,
         batch: int | None = None,
         gpus: int = 1,
     ) -> "Training":
         """Training on an accelerator; the batch is the model's own, on so many GPUs, if absent."""
+        execution = None
+        if model.family == "graph":
+            from netplan.performance.layer_execution import (  # noqa: PLC0415 - seldom used
+                LayerExecution,
+            )
+
+            execution = LayerExecution(accelerator, accelerator.execution)
         return cls(
             model=model,
             batch=model.batch_on(gpus) if batch is None else batch,
@@ -101,6 +118,7 @@ class Training(Struct, frozen=True):
             assumptions=assumptions,
             vector_flops_per_s=accelerator.vector_flops_per_s,
             memory_bytes_per_s=accelerator.memory_bytes_per_s,
+            execution=execution,
         )
 
 
@@ -207,10 +225,32 @@ class Setting(Struct, frozen=True):
         return self.training.model
 
     @property
-    def spread_model(self) -> "SpreadModel | None":
-        """The model, where it lies on all GPUs alike; None for a transformer."""
+    def graph_model(self) -> "GraphModel | None":
+        """The model, where it is a graph of kernels."""
         model = self.training.model
-        return None if isinstance(model, Model) else model
+        return None if isinstance(model, Model) or model.family != "graph" else model
+
+    @property
+    def layered(self) -> "Layered":
+        """The model, where plans of layers that follow each other are meant.
+
+        Raises
+        ------
+        InputError
+            If it has none.
+        """
+        return self.graph_model or self.transformer
+
+    @property
+    def kv_heads(self) -> int | None:
+        """Heads of keys and values that are whole, if they are others than all heads [1]."""
+        return self.transformer.kv_heads if self.graph_model is None else None
+
+    @property
+    def spread_model(self) -> "SpreadModel | None":
+        """The model, where it lies on all GPUs alike; None where it has layers."""
+        model = self.training.model
+        return None if isinstance(model, Model) or model.family == "graph" else model
 
     @property
     def flops(self) -> IterationFlops:
@@ -228,8 +268,20 @@ class Setting(Struct, frozen=True):
 
     @property
     def variant(self) -> Variant:
-        """Recomputation, experts, embedding and head."""
-        return self.options.variant
+        """Recomputation, experts, embedding and head; a graph has what its file lists."""
+        return self.options.variant if self.graph_model is None else Variant(recompute="none")
+
+    @property
+    def execution(self) -> Optional["LayerExecution"]:
+        """How kernels lie on the chip, if they do."""
+        return self.options.execution or self.training.execution
+
+    @property
+    def given(self) -> dict[str, int]:
+        """Values that are fixed, by name: as asked for, and the chips for which a graph is cut."""
+        graph = self.graph_model
+        cut = {"tensor": graph.chips} if graph is not None and graph.chips > 1 else {}
+        return cut | self.options.fixed.given
 
     @property
     def zero_stage(self) -> Zero:
@@ -243,6 +295,10 @@ class Setting(Struct, frozen=True):
             from netplan.workloads.spread import spread_program  # noqa: PLC0415 - seldom used
 
             return spread_program(self.spread_model, sharding, self.zero_stage)
+        if self.graph_model is not None:
+            from netplan.workloads.graph_program import graph_program  # noqa: PLC0415 - seldom used
+
+            return graph_program(self.graph_model, sharding, self.zero_stage)
         method = TrainingMethod(
             strategy=self.strategy,
             counting=self.assumptions.compute.operations,

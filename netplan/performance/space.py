@@ -125,15 +125,19 @@ def degree_limits(setting: Setting, gpus: int) -> tuple[list[int], list[int]]:
 
     In the free space pipeline and data parallel degrees need not divide anything.
     """
+    limits, caps = [1] * 5, [gpus] * 5
+    limits[DATA] = setting.training.batch
+    limits[PIPELINE] = setting.layered.layers
+    if setting.free:
+        caps[PIPELINE] = setting.layered.layers
+    if setting.graph_model is not None:
+        limits[TENSOR] = _graph_limit(setting)
+        return limits, caps
     model, rules = setting.transformer, setting.assumptions.space
     cut = model.heads if rules.tensor == "heads" else model.sequence_length
-    tensor = gcd(cut, model.hidden_size)
     block = rules.smallest_block
-    limits, caps = [1] * 5, [gpus] * 5
-    limits[TENSOR] = tensor
+    limits[TENSOR] = gcd(cut, model.hidden_size)
     limits[EXPERT] = setting.variant.experts
-    limits[DATA] = setting.training.batch
-    limits[PIPELINE] = model.layers
     if setting.strategy == "1d":
         caps[TENSOR] = 3 * model.hidden_size // block
     else:
@@ -143,24 +147,30 @@ def degree_limits(setting: Setting, gpus: int) -> tuple[list[int], list[int]]:
         limits[CONTEXT] = model.hidden_size if setting.strategy == "summa" else tokens
         caps[CONTEXT] = model.sequence_length // block
         caps[TENSOR] = model.hidden_size // block
-    if setting.free:
-        caps[PIPELINE] = model.layers
     return limits, caps
+
+
+def _graph_limit(setting: Setting) -> int:
+    """What the chips that share a graph must divide; one chip needs no cut."""
+    from netplan.workloads.graph_program import most_chips  # noqa: PLC0415 - seldom used
+
+    alone = setting.given.get("tensor") == 1
+    return 1 if alone or setting.graph_model is None else most_chips(setting.graph_model)
 
 
 def placements_of(setting: Setting, sizes: Sequence[int]) -> Placements:
     """Placements that the rules allow on levels of these sizes."""
-    model, options = setting.transformer, setting.options
+    options, kv_heads = setting.options, setting.kv_heads
     found = all_placements(sizes, *degree_limits(setting, prod(sizes)))
     totals = found.totals
     keep = setting.training.batch % (totals[EXPERT] * totals[DATA]) == 0
     # Key heads are whole: several a GPU, or one that several GPUs hold.
-    kv_heads, tensor = model.kv_heads or model.heads, totals[TENSOR]
-    if model.kv_heads:
+    tensor = totals[TENSOR]
+    if kv_heads:
         keep &= (kv_heads % tensor == 0) | (tensor % kv_heads == 0)
     if options.expert_degree is not None:
         keep &= totals[EXPERT] == options.expert_degree
-    for name, value in options.fixed.given.items():
+    for name, value in setting.given.items():
         if name in DIMENSIONS:
             keep &= totals[DIMENSIONS.index(name)] == value
     return found if keep.all() else found.take(keep)
@@ -224,7 +234,9 @@ def sharding_blocks(
     setting: Setting, totals: Ints, sizes_at: Ints, sizes_of: Ints
 ) -> ShardingBlocks:
     """Every microbatch that some data degree leaves room for, with every number of panels."""
-    batch, length = setting.training.batch, setting.transformer.sequence_length
+    batch = setting.training.batch
+    # A graph says itself how it is cut; runs of it are whole.
+    length = setting.transformer.sequence_length if setting.graph_model is None else None
     microbatches, panels, counts = [], [], []
     replicas = totals[DATA] * totals[EXPERT]
     for number, at in enumerate(sizes_at):
@@ -233,7 +245,9 @@ def sharding_blocks(
         # The tokens of a microbatch divide by this; under SUMMA n1 cuts the embedding instead.
         unit = context if setting.strategy == "summa" else tensor * context
         choices = setting.microbatch_sizes
-        choices = choices[(choices <= largest) & (choices * length % unit == 0)]
+        choices = choices[choices <= largest]
+        if length is not None:
+            choices = choices[choices * length % unit == 0]
         pieces = _panels(setting, tensor, context)
         microbatches.append(np.repeat(choices, len(pieces)))
         panels.append(np.tile(pieces, len(choices)))
@@ -280,7 +294,7 @@ def _schedules(setting: Setting, totals: Ints, blocks: ShardingBlocks, sizes_of:
 
 def _interleaved(setting: Setting, totals: Ints, plain: Schedules) -> Schedules:
     """Every schedule with every number of interleaved stages that divides its layers."""
-    layers = setting.transformer.layers // totals[PIPELINE]
+    layers = setting.layered.layers // totals[PIPELINE]
     interleave, owner = all_divisors(layers[plain.totals])
     found = replace(plain.take(owner), interleave=interleave)
     if setting.interleave == "any":

@@ -12,7 +12,6 @@ from typing import Literal
 from netplan.costing.dfmodel import Units, die_power_w, published_amount
 from netplan.performance.chip_network import ChipNetwork
 from netplan.performance.fusion import kernel_by_kernel
-from netplan.performance.graph_sharding import best_sharding
 from netplan.performance.mapping import (
     MappingOptions,
     Pipeline,
@@ -28,6 +27,7 @@ from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.published_topology import Dimension
 from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.graph_sharding import best_sharding
 from netplan.workloads.models import MODELS
 from netplan.workloads.technologies import LINKS, MEMORIES
 from netplan.workloads.transformer_graph import layer_graph
@@ -96,7 +96,7 @@ def _base_s() -> float:
     fusion = map_graph(
         layer_graph(MODELS.load("gpt-175b"), 8),
         chip,
-        lambda kernel: ring.all_reduce_s(kernel.all_reduce_bytes, 8),
+        lambda kernel: ring.group_s("all_reduce", kernel.all_reduce_bytes, 8),
         options,
     )
     problem = replace(fusion.problem, weights_in_memory_term=True)

@@ -36,6 +36,7 @@ class LayerAnswer(Struct, frozen=True):
     sequence_tile: int = 0
     interval_s: float = 0.0
     convex_s: float = 0.0
+    exact: bool = False
 
     @classmethod
     def of(cls, found: SearchResult, what: str, chip: Accelerator) -> "LayerAnswer":
@@ -46,7 +47,8 @@ class LayerAnswer(Struct, frozen=True):
             return cls(layer_operations(setting, found.levels, best.plan))
         fusion, convex_s = plan_fusion(setting, found.levels, best.plan)
         rows = partition_rows(fusion, np.ones(fusion.graph.count, bool))
-        return cls((), rows, ChipRates.of(chip), fusion.sequence_tile, fusion.interval_s, convex_s)
+        tile, interval_s = fusion.sequence_tile, fusion.interval_s
+        return cls((), rows, ChipRates.of(chip), tile, interval_s, convex_s, fusion.exact)
 
     def to_dict(self) -> dict[str, Any]:
         """What the JSON of a search has of it."""
@@ -76,7 +78,7 @@ class LayerAnswer(Struct, frozen=True):
     @property
     def notes(self) -> tuple[str, ...]:
         """How near the partitions are to the best."""
-        if self.rates is None:
+        if self.rates is None or self.exact:
             return ()
         less = 100 * (1 - self.convex_s / self.interval_s)
         note = "A search cuts a layer along a few orders of its kernels; of all convex partitions"

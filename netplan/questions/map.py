@@ -242,7 +242,7 @@ map = asks(Map)  # noqa: A001 - the command's name
 
 
 FOR_FAMILIES: dict[str, tuple[str, ...]] = {
-    "tensor": ("transformer", "linpack"),
+    "tensor": ("transformer", "graph", "linpack"),
     "pipeline": ("transformer", "graph"),
     "data": ("transformer", "graph"),
     "direction": ("transformer",),

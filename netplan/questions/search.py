@@ -233,19 +233,12 @@ class Search(PlanQuestion[SearchAnswer]):
                 f"--execution {self.execution} maps the dense layer of strategy 1d, and {what} has"
                 " other kernels: leave one of them out"
             )
-        if self.explain == "mapping" and self.execution is None:
-            raise InputError(
-                "--explain mapping shows what --execution fused keeps together: give it"
-            )
-        if self.explain == "layer" and self.execution is not None:
-            raise InputError(
-                f"--explain layer shows operations as the iteration model times them, and"
-                f" --execution {self.execution} maps kernels: take --explain mapping"
-            )
 
     def ask(self) -> SearchAnswer:
         """Search the whole space."""
         case = self.case()
+        execution = self.execution or case.training.mapped_as
+        self._check_explained(execution)
         found = search_plans(
             case.training,
             case.fabric.levels,
@@ -259,18 +252,30 @@ class Search(PlanQuestion[SearchAnswer]):
         share = gpu_count(found.levels) / self.gpus
         best = (replace(one, mfu=share * one.mfu, hfu=share * one.hfu) for one in found.plans)
         return SearchAnswer(
-            inputs=self.inputs_of(case, found.settings[0]),
+            inputs=self.inputs_of(case, found.settings[0]) | {"execution": execution},
             found=replace(found, plans=tuple(best)[: self.top]),
             memory_bytes=case.training.memory_bytes,
             notes=(
                 *case.fabric.notes,
                 *plan_notes(found, self.gpus),
-                *((MAPPED[self.execution],) if self.execution else ()),
+                *((MAPPED[execution],) if execution else ()),
                 *(layer.notes if layer else ()),
             ),
             differences=_explained(found, self.explain) if self.explain else (),
             layer=layer,
         )
+
+    def _check_explained(self, execution: Execution | None) -> None:
+        """Refuse partitions of layers that are not mapped, and operations of those that are."""
+        if self.explain == "mapping" and execution is None:
+            raise InputError(
+                "--explain mapping shows what --execution fused keeps together: give it"
+            )
+        if self.explain == "layer" and execution is not None:
+            raise InputError(
+                f"--explain layer shows operations as the iteration model times them, and"
+                f" --execution {execution} maps kernels: take --explain mapping"
+            )
 
     def _layer(self, found: SearchResult, chip: Accelerator) -> "LayerAnswer | None":
         """The layer of the best plan, if it is asked for."""

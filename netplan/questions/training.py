@@ -49,7 +49,7 @@ from netplan.workloads.operations import Mode, Recompute, Variant
 from netplan.workloads.program import CollectiveUse, stage_layers
 
 if TYPE_CHECKING:
-    from netplan.workloads.families import OtherModel, SpreadModel
+    from netplan.workloads.families import OtherModel
 
 OF_TRANSFORMERS = (
     *("batch", "strategy", "mode", "recompute", "experts", "top_k", "expert_degree", "zero_stage"),
@@ -116,7 +116,7 @@ class TrainingQuestion(Question[AnswerT_co]):
         """What is trained on so many such GPUs."""
         return Training.on(on, *self.trained(reader), batch=self.batch, gpus=gpus)
 
-    def trained(self, reader: CatalogReader) -> "tuple[Model | SpreadModel, IterationModel]":
+    def trained(self, reader: CatalogReader) -> "tuple[Model | OtherModel, IterationModel]":
         """Files of the model and of the iteration model, whose plans divide only if asked to.
 
         Raises
@@ -127,7 +127,7 @@ class TrainingQuestion(Question[AnswerT_co]):
         """
         model = reader.load(WORKLOADS, self.model)
         if not isinstance(model, Model):
-            self._check_inputs_of(self._spread(model))
+            self._check_inputs_of(model)
         assumptions = reader.load(ITERATION_MODELS, self.iteration_model)
         if self.mode == "published-code" and assumptions.compute.operations == "counted":
             raise InputError(
@@ -139,18 +139,7 @@ class TrainingQuestion(Question[AnswerT_co]):
             assumptions = replace(assumptions, space=space)
         return model, assumptions
 
-    def _spread(self, model: "OtherModel") -> "SpreadModel":
-        """A model that lies on all GPUs alike; refuses one that does not."""
-        from netplan.workloads.families import SpreadModel
-
-        if not isinstance(model, SpreadModel):
-            raise InputError(
-                f"{model.name} is of family {model.family}, which netplan map takes and netplan"
-                f" {self.command} does not: take another model"
-            )
-        return model
-
-    def _check_inputs_of(self, model: "SpreadModel") -> None:
+    def _check_inputs_of(self, model: "OtherModel") -> None:
         """Refuse inputs that mean nothing for a model that is no transformer."""
         for one, option in options_of(type(self)):
             if one.name not in OF_TRANSFORMERS or one.name in model.takes:
@@ -205,14 +194,16 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
         variant = replace(whole.variant, embedding=self.embedding, lm_head=self.lm_head)
         return replace(whole, variant=variant, interleave=self.interleave)
 
-    def _check_inputs_of(self, model: "SpreadModel") -> None:
+    def _check_inputs_of(self, model: "OtherModel") -> None:
         """Refuse also degrees that such a model does not have."""
         super()._check_inputs_of(model)
         for name, value in (self.fixed or {}).items():
-            if name not in model.spread:
+            if name not in model.open_degrees:
+                *some, last = model.open_degrees
+                known = f"{', '.join(some)} and {last}" if some else last
                 raise InputError(
-                    f"--fix {name}={value}: {model.name} lies on all GPUs alike, so that"
-                    f" {' and '.join(model.spread)} is all there is to fix: leave it out"
+                    f"--fix {name}={value}: of a plan of {model.name}, of family {model.family},"
+                    f" {known} is all there is to fix: leave it out"
                 )
 
     def case(self) -> "TrainingCase":
@@ -270,7 +261,24 @@ def plan_notes(found: SearchResult, gpus: int) -> Iterator[str]:
         why = "no plan divides all" if exact else f"{gpus - used:,} are idle"
         yield f"The best plan uses {used:,} of {gpus:,} GPUs; {why}."
     yield from _pipeline_notes(setting, plan) if found.exchange is None else _spread_notes(found)
+    yield from _graph_notes(setting, plan)
     yield from scattering_note(setting, found.levels, found.best)
+
+
+def _graph_notes(setting: Setting, plan: Plan) -> Iterator[str]:
+    """How a graph of kernels is shared, and how sure its partitions are."""
+    model, execution = setting.graph_model, setting.execution
+    if model is None or execution is None:
+        return
+    if model.chips == 1 and plan.tensor > 1:
+        yield f"{plan.tensor:,} GPUs share every kernel, cut where they send the least."
+    if model.layers > 1:
+        yield "Stages of a pipeline hold whole layers; a graph is not cut inside."
+    if not execution.exact_on(model, plan.tensor):
+        yield (
+            "The graph has so many orders that a search cuts it along a few of them: netplan map"
+            " may find faster partitions."
+        )
 
 
 def _spread_notes(found: SearchResult) -> Iterator[str]:
@@ -294,7 +302,7 @@ def _spread_notes(found: SearchResult) -> Iterator[str]:
 
 def _pipeline_notes(setting: Setting, plan: Plan) -> Iterator[str]:
     """What is uneven about the stages and replicas of a transformer."""
-    layers = setting.transformer.layers
+    layers = setting.layered.layers
     if layers % plan.pipeline:
         held = stage_layers(layers, plan.pipeline)
         yield (

@@ -36,7 +36,7 @@ from netplan.workloads.closed_forms import layer_parameters
 from netplan.workloads.models import Model
 
 if TYPE_CHECKING:
-    from netplan.workloads.families import SpreadModel
+    from netplan.workloads.families import OtherModel
 
 Rule = Literal["near-fastest", "run-cost", "price", "fastest"]
 Lever = Literal["price", "bandwidth", "day_value"]
@@ -524,7 +524,7 @@ class VerdictQuestion(Question[AnswerT_co]):
     def terms(
         self,
         reader: CatalogReader,
-        run: "tuple[Model | SpreadModel, int]",
+        run: "tuple[Model | OtherModel, int]",
         prices: PriceBook,
         currency: str,
     ) -> "Terms | None":

@@ -55,8 +55,10 @@ def both_ways(matrix: TrafficMatrix) -> TrafficMatrix:
     return replace(combine([flows, back]), groups=matrix.groups)
 
 
-def chain_traffic(members: Indices, step_bytes: float, gpus: int, wraps: int = 0) -> TrafficMatrix:
-    """Activations forward and gradients back between neighbouring pipeline stages.
+def chain_traffic(
+    members: Indices, step_bytes: float, gpus: int, wraps: int = 0, *, back: bool = True
+) -> TrafficMatrix:
+    """Activations forward and gradients back, if any go, between neighbouring pipeline stages.
 
     With v interleaved stages on a GPU a microbatch runs v times through the chain. In between it
     returns v - 1 times from the last member to the first, the wrap-around edge (``wraps``). Members
@@ -77,7 +79,7 @@ def chain_traffic(members: Indices, step_bytes: float, gpus: int, wraps: int = 0
     return combine(
         flows_matrix(gpus, source=here, destination=there, flow_bytes=amount, kind="pipeline")
         for low, high, amount in edges
-        for here, there in ((low, high), (high, low))
+        for here, there in ((low, high), (high, low))[: 2 if back else 1]
     )
 
 

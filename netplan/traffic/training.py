@@ -171,6 +171,10 @@ def training_traffic(
     boundary = float(np.max(program.layer.boundary_bytes))
     chain = placement.groups("pipeline", snake=True)
     stage_bytes = most * boundary
-    between = chain_traffic(chain, stage_bytes, placement.gpus, wraps=interleave - 1)
+    between = chain_traffic(
+        *(chain, stage_bytes, placement.gpus),
+        wraps=interleave - 1,
+        back=program.repetition.trains,
+    )
     whole = combine([*parts, between.weighted(shares.microbatches)])
     return whole.relabelled(placement.gpu_of_rank, gpus)

@@ -39,6 +39,11 @@ class SpreadModel(Record, frozen=True, kw_only=True):
     spread: ClassVar[tuple[Literal["tensor", "context", "expert"], ...]]
     takes: ClassVar[tuple[str, ...]] = ()
 
+    @property
+    def open_degrees(self) -> tuple[str, ...]:
+        """What a search of its plans leaves open."""
+        return self.spread
+
     def batch_on(self, gpus: int) -> int:  # noqa: ARG002 - by family
         """Global batch of one iteration where none is asked for [samples, or transforms]."""
         return 1

@@ -3,18 +3,21 @@
     family: graph
     chips: 4            # that share every kernel: sizes are those on one of them
     layers: 12          # how often the graph runs, one after the other
+    batch: 64           # runs of all layers in one iteration
     kernels:
       - {name: up, kind: gemm, m: 4096, k: 1024, n: 2048, output_bytes: 16e6, weight_bytes: 8e6}
       - {name: down, kind: gemm, m: 1024, k: 4096, n: 2048, output_bytes: 4e6, weight_bytes: 8e6}
     edges:
       - [up, down]
 
-Kernels and their keys are those of `netplan.workloads.kernel_graph`.
+Kernels and their keys are those of `netplan.workloads.kernel_graph`. Without ``chips`` sizes are
+whole, and any number of chips may share the graph, cut at the least volume
+(`netplan.workloads.graph_sharding`).
 """
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -29,10 +32,14 @@ from netplan.records import (
     RecordError,
     asdict,
 )
+from netplan.workloads.graph_sharding import shared_graph
 from netplan.workloads.kernel_graph import Kernel, KernelGraph, KernelKind
 
 MAX_KERNELS = 2048
 """Kernels of a graph at most: their partitions grow with the square of it [1]."""
+
+MAX_CHIPS = 4096
+"""Chips that share a graph at most [1]."""
 
 MAX_EDGES = 16_384
 """Edges of a graph at most [1]."""
@@ -49,8 +56,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=40)]
 class GraphKernel(Entry, frozen=True, kw_only=True):
     """One kernel of a file, on one of the chips that share it.
 
-    ``k`` of a ``simd`` kernel is 1. ``all_to_all_bytes`` go from each of all chips to each other
-    one; see `netplan.workloads.kernel_graph.Kernel` for the other keys.
+    ``k`` of a ``simd`` kernel is 1; see `netplan.workloads.kernel_graph.Kernel` for the other keys.
     """
 
     name: Name
@@ -65,6 +71,8 @@ class GraphKernel(Entry, frozen=True, kw_only=True):
     outside_bytes: NonNegativeFloat = 0.0
     read_bytes: NonNegativeFloat = 0.0
     backward: bool = False
+    whole_rows: bool = False
+    added_elsewhere: bool = False
 
     @property
     def fault(self) -> tuple[str, str] | None:
@@ -82,13 +90,17 @@ class GraphKernel(Entry, frozen=True, kw_only=True):
 class GraphModel(Record, frozen=True, kw_only=True):
     """A kernel graph, as its file describes it.
 
-    ``chips`` share every kernel and sum up ``all_reduce_bytes``; ``layers`` copies of the graph run
-    one after the other; ``edges`` are pairs of names, the result's kernel first.
+    ``chips`` share every kernel and its collectives; ``layers`` copies of the graph run one after
+    the other, ``batch`` times in an iteration; ``edges`` are pairs of names, the result's kernel
+    first. ``takes`` are the inputs of training questions that mean something for it.
     """
 
+    takes: ClassVar[tuple[str, ...]] = ("batch", "zero_stage", "interleave", "execution")
+
     family: Literal["graph"]
-    chips: Annotated[int, Meta(gt=0, le=4096)] = 1
+    chips: Annotated[int, Meta(gt=0, le=MAX_CHIPS)] = 1
     layers: LayerCount = 1
+    batch: PositiveInt = 1
     kernels: Annotated[tuple[GraphKernel, ...], Meta(min_length=1, max_length=MAX_KERNELS)]
     edges: Annotated[tuple[tuple[str, str], ...], Meta(max_length=MAX_EDGES)] = ()
     notes: tuple[str, ...] = ()
@@ -106,9 +118,42 @@ class GraphModel(Record, frozen=True, kw_only=True):
             raise RecordError([Fault(("edges",), str(error))]) from None
         return model
 
-    def graph(self) -> KernelGraph:
-        """The kernels of one layer on one chip."""
-        return KernelGraph.of([Kernel(**asdict(one)) for one in self.kernels], self.edges)
+    def graph(self, chips: int | None = None) -> KernelGraph:
+        """The kernels of one layer on one of so many chips; as the file has them, if not said.
+
+        Raises
+        ------
+        InputError
+            If the file is for another number of chips, or cannot be shared out exactly.
+        """
+        if chips not in (None, self.chips) and self.chips > 1:
+            raise InputError(
+                f"{self.name} is cut for {self.chips} chips, not {chips}: leave chips out of its"
+                " file and give whole sizes, and netplan cuts it"
+            )
+        graph = KernelGraph.of([Kernel(**asdict(one)) for one in self.kernels], self.edges)
+        if chips is None or self.chips > 1:
+            return graph
+        return shared_graph(graph, chips, repeated=self.layers > 1)
+
+    @property
+    def open_degrees(self) -> tuple[str, ...]:
+        """What a search of its plans leaves open; tensor where the file has no chips."""
+        shared = () if self.chips > 1 else ("tensor",)
+        return (*shared, "data", "pipeline", "microbatch", "interleave")
+
+    @property
+    def trains(self) -> bool:
+        """Whether it has a backward pass or updates of weights, and so gradients."""
+        return any(one.backward or one.kind == "update" for one in self.kernels)
+
+    def batch_on(self, gpus: int) -> int:  # noqa: ARG002 - of other families it grows with them
+        """Runs of one iteration where none are asked for [1]."""
+        return self.batch
+
+    def flops(self, batch: int) -> float:
+        """Work of one iteration [FLOP]."""
+        return float(self.graph().flops.sum()) * self.chips * self.layers * batch
 
 
 def _faults_of_kernels(model: GraphModel) -> Iterator[Fault]:

@@ -41,10 +41,11 @@ class Kernel(Struct, frozen=True):
         Sizes of its product; k is 1 for ``simd`` [1].
     output_bytes, weight_bytes
         Its result, and the weights that it holds [B].
-    all_reduce_bytes
-        Size of its result that the chips of a tensor group sum up [B].
-    all_to_all_bytes, broadcast_bytes, point_to_point_bytes
-        What each chip sends to each other one, to all of a group, and to a neighbour [B].
+    all_reduce_bytes, all_gather_bytes, broadcast_bytes
+        What the chips of a tensor group sum up of its result, gather for it, and send to all of
+        them, whole sizes [B].
+    all_to_all_bytes
+        What each chip sends to each other one [B].
     outside_bytes
         What it reads and writes of the inputs and results of the whole graph [B].
     read_bytes
@@ -65,9 +66,9 @@ class Kernel(Struct, frozen=True):
     output_bytes: float = 0.0
     weight_bytes: float = 0.0
     all_reduce_bytes: float = 0.0
-    all_to_all_bytes: float = 0.0
+    all_gather_bytes: float = 0.0
     broadcast_bytes: float = 0.0
-    point_to_point_bytes: float = 0.0
+    all_to_all_bytes: float = 0.0
     outside_bytes: float = 0.0
     read_bytes: float = 0.0
     backward: bool = False
@@ -164,6 +165,21 @@ class KernelGraph(Struct, frozen=True, eq=False, dict=True):
     def backward(self) -> Bools:
         """Whether each kernel belongs to the backward pass, shape (kernels,)."""
         return np.array([kernel.backward for kernel in self.kernels], np.bool_)
+
+    @cached_property
+    def results(self) -> Ints:
+        """Kernels of each pass whose result no other one of it needs, by place; no updates."""
+        updates = self.kind == UPDATE
+        within = (self.backward[self.source] == self.backward[self.target]) & ~updates[self.target]
+        needed = np.bincount(self.source[within], minlength=self.count) > 0
+        return np.flatnonzero(~needed & ~updates)
+
+    @property
+    def handed_on_bytes(self) -> float:
+        """Results of the forward pass, or of the backward one alone, for the next layer [B]."""
+        ahead = self.results[~self.backward[self.results]]
+        chosen = ahead if len(ahead) else self.results
+        return float(self.column("output_bytes")[chosen].sum())
 
     @cached_property
     def depth(self) -> Ints:

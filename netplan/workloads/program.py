@@ -117,6 +117,9 @@ SYNCHRONISATION: dict[Zero, Synchronisation] = {
 }
 """By ZeRO stage (table of this module)."""
 
+NO_SYNCHRONISATION = Synchronisation((), ())
+"""What only runs forward has no gradients, and its weights stay as they are."""
+
 
 T = TypeVar("T", float, Floats)
 EQUAL_HEAD = 2
@@ -197,16 +200,24 @@ class Repetition(Struct, frozen=True):
         What is sharded over the data parallel GPUs.
     strategy
         How layers are cut: says who holds the same weights.
+    trains
+        Whether there is a backward pass, with gradients to sum up and to hand back.
     """
 
     layers: int
     zero_stage: Zero
     strategy: Strategy
+    trains: bool = True
 
     @property
     def synchronisation(self) -> Synchronisation:
         """Collectives over the weights of a stage."""
-        return SYNCHRONISATION[self.zero_stage]
+        return SYNCHRONISATION[self.zero_stage] if self.trains else NO_SYNCHRONISATION
+
+    @property
+    def ways(self) -> int:
+        """Ways between stages that every microbatch goes: there, and back [1]."""
+        return 2 if self.trains else 1
 
     @property
     def weight_group(self) -> tuple[str, ...]:

@@ -160,4 +160,4 @@ def test_groups_of_neighbours_take_what_their_levels_take(fabric: str) -> None:
         inside = levels[:count]
         chips = prod(level.size for level in inside)
         summed = time_on_levels("all_reduce", inside, data_bytes=1e9)
-        assert network.all_reduce_s(1e9, chips) == pytest.approx(summed)
+        assert network.group_s("all_reduce", 1e9, chips) == pytest.approx(summed)

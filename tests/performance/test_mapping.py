@@ -18,7 +18,6 @@ import netplan
 from netplan.errors import InfeasibleError, InputError
 from netplan.performance.chip_network import ChipNetwork
 from netplan.performance.fusion import best_fusion, kernel_by_kernel, lower_bound_s
-from netplan.performance.graph_sharding import STATES, best_sharding
 from netplan.performance.linpack import linpack_steps
 from netplan.performance.mapping import MappingOptions, map_graph
 from netplan.performance.partitions import ChipResources, FusionProblem, partition_times
@@ -26,6 +25,7 @@ from netplan.performance.tiles import ComputeTiles, kernel_choices, tile_choices
 from netplan.records import replace
 from netplan.traffic.published_topology import Dimension, exchange_s
 from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.graph_sharding import STATES, best_sharding
 from netplan.workloads.kernel_graph import Kernel, KernelGraph
 from netplan.workloads.models import MODELS, WORKLOADS
 from netplan.workloads.recommendation_graph import recommendation_graph
@@ -116,7 +116,9 @@ def problem(tensor: int, tile: int, direction: str = "forward", **facts: object)
         ChipResources(tiles.tiles, chip.sram_bytes, chip.memory_bytes_per_s),
         tile_choices(graph, tiles, tile),
         graph.flops / tiles.flops_per_s,
-        np.array([network.all_reduce_s(one.all_reduce_bytes, tensor) for one in graph.kernels]),
+        np.array(
+            [network.group_s("all_reduce", one.all_reduce_bytes, tensor) for one in graph.kernels]
+        ),
         tile,
         **facts,  # type: ignore[arg-type]
     )

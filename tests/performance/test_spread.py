@@ -19,7 +19,7 @@ from netplan.records import replace
 from netplan.traffic.patterns import Pattern
 from netplan.traffic.published_topology import Dimension
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.families import FourierModel, LinpackModel, RecommendationModel, SpreadModel
+from netplan.workloads.families import FourierModel, LinpackModel, OtherModel, RecommendationModel
 from netplan.workloads.fourier_graph import fourier_graph
 from netplan.workloads.models import WORKLOADS
 from netplan.workloads.operations import Sharding
@@ -38,7 +38,7 @@ ROWS, WEIGHTS = 857_088_000.0, 2.0 * 20 * 3375**2
 
 
 def searched(
-    model: SpreadModel = DLRM,
+    model: OtherModel = DLRM,
     levels: tuple[Level, ...] = DOMAINS,
     *,
     gpus: int = 128,
@@ -243,7 +243,7 @@ def test_more_is_never_slower(
     kind: LevelKind,
     rate: float,
     times: float,
-    model: SpreadModel,
+    model: OtherModel,
 ) -> None:
     levels = (Level("switch", inner, 900e9, 0, 2e-6), Level(kind, outer, rate, 0, 5e-6))
     faster = (levels[0], replace(levels[1], link_bytes_per_s=times * rate))

@@ -14,7 +14,7 @@ RUN: dict[str, Any] = {"model": "dlrm-793b", "gpus": 128, "radix": 64, "hb_size"
 ON: dict[str, Any] = RUN | {"accelerator": "h100-80gb"}
 
 
-@pytest.mark.parametrize("model", ["dlrm-793b", "dlrm-332b", "fft-1t", "hpl-16k"])
+@pytest.mark.parametrize("model", ["dlrm-793b", "dlrm-332b", "fft-1t", "hpl-16k", MIXER])
 def test_every_question_has_the_same_number(model: str) -> None:
     run = ON | {"model": model, "gpus": 256}
     time_s = netplan.search(**run, fabric="fat-tree").found.time_s
@@ -88,7 +88,9 @@ def test_a_study_varies_the_model() -> None:
         ({"model": "dlrm-12t"}, "80 GB there are: use more GPUs or a larger memory"),
         ({"model": "hpl-5m"}, "nearest needs 391 GB a GPU, 311 GB more than the 80 GB"),
         ({"model": "hpl-16k", "fixed": {"data": 2}}, "tensor and context is all there is to fix"),
-        ({"model": MIXER}, "which netplan map takes and netplan search does not"),
+        ({"model": MIXER, "recompute": "full"}, "--recompute full means nothing for mixer"),
+        ({"model": MIXER, "fixed": {"tensor": 2}}, "data, pipeline, microbatch and interleave is"),
+        ({"model": MIXER, "accelerator": "b200", "execution": "fused"}, "has no sram_bytes"),
     ],
 )
 def test_what_a_search_does_not_take(given: dict[str, Any], message: str) -> None:

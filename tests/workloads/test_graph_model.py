@@ -150,7 +150,6 @@ def test_too_many_kernels_are_refused(tmp_path: Path) -> None:
     ("model", "words"),
     [
         (str(MIXER), "--direction both"),
-        (str(MIXER), "--tensor 8"),
         ("dlrm-12t", "--gpus 128 --pipeline 4"),
         ("dlrm-12t", "--gpus 128 --tensor 4"),
         ("fft-1t", "--gpus 4096 --data 7"),

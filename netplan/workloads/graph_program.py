@@ -1,0 +1,206 @@
+"""Programs of a graph of one's own: its kernels as operations of a layer, shared by the plan.
+
+======================  ==========================================================================
+tensor                  chips that share every kernel: those of the file, or any number, cut at
+                        the least volume (`netplan.workloads.graph_sharding`)
+pipeline                stages of whole layers, as many copies of the graph as the file says; a
+                        graph is not cut inside
+data                    replicas of runs; the gradients of the weights are summed up as the ZeRO
+                        stage says, where the graph has a backward pass or updates
+context, expert         1: a graph knows no sequences and no experts
+======================  ==========================================================================
+
+A graph without a backward pass has no gradients, no optimizer and nothing to hand back between
+stages; of its results it holds those of one layer. One that trains holds the results that its
+backward kernels read, of every layer and micro-batch in flight. Backward kernels read the weights
+of the forward ones, which count once.
+
+How long a graph takes on a chip its mapping says (`netplan.performance.mapping`), not the roofline
+of each of these operations.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Bools, Floats, Ints
+from netplan.workloads.graph_model import GraphModel
+from netplan.workloads.graph_sharding import even_shares
+from netplan.workloads.kernel_graph import UPDATE, KernelGraph
+from netplan.workloads.models import Model
+from netplan.workloads.operations import (
+    ELEMENT_BYTES,
+    INPUT,
+    NO_WORK,
+    Collective,
+    CollectiveKind,
+    Layer,
+    Operation,
+    Sharding,
+    Tensor,
+    Work,
+)
+from netplan.workloads.program import Program, Repetition, Zero
+
+Layered = Model | GraphModel
+"""Models of layers that follow each other."""
+
+SENT: dict[str, CollectiveKind] = {
+    "all_reduce_bytes": "all_reduce",
+    "all_gather_bytes": "all_gather",
+    "broadcast_bytes": "broadcast",
+    "all_to_all_bytes": "all_to_all",
+}
+"""Collectives of kernels, by the column of their sizes."""
+
+
+def kernel_messages(graph: KernelGraph, chips: int) -> dict[CollectiveKind, Floats]:
+    """Full messages of the collectives of each kernel on so many chips, shape (kernels,) [B].
+
+    Examples
+    --------
+    >>> from netplan.workloads.kernel_graph import Kernel
+    >>> graph = KernelGraph.of([Kernel("turn", "simd", 8, 1, 4, all_to_all_bytes=2.0)], [])
+    >>> kernel_messages(graph, chips=4)["all_to_all"]
+    array([8.])
+    """
+    found = {kind: graph.column(column) for column, kind in SENT.items()}
+    found["all_to_all"] = chips * found["all_to_all"]
+    return found
+
+
+# A search asks for the same shares many times.
+@lru_cache(maxsize=256)
+def graph_on(model: GraphModel, chips: int) -> KernelGraph:
+    """The kernels of a layer on one of so many chips."""
+    return model.graph(chips)
+
+
+@lru_cache(maxsize=16)
+def most_chips(model: GraphModel) -> int:
+    """Chips that may share a graph: those of its file, or the divisors of this number [1]."""
+    if model.chips > 1:
+        return model.chips
+    return even_shares(model.graph(), repeated=model.layers > 1)
+
+
+def graph_program(model: GraphModel, sharding: Sharding, zero_stage: Zero = 1) -> Program:
+    """The program of one iteration, for many shardings at once.
+
+    Parameters
+    ----------
+    model
+        The graph.
+    sharding
+        Runs of a micro-batch, and the chips that share the graph, shape (shardings,).
+    zero_stage
+        What of the weights is sharded over the replicas.
+
+    Raises
+    ------
+    InputError
+        If the graph is cut for another number of chips, or cannot be cut exactly.
+
+    Examples
+    --------
+    >>> from netplan.workloads.models import WORKLOADS
+    >>> mixer = WORKLOADS.load("examples/mixer.yaml")
+    >>> program = graph_program(mixer, Sharding.of(2, tensor=4))
+    >>> for use in program.collectives(stages=6, microbatches=1):
+    ...     print(use.kind, use.collective, use.data_bytes, use.times)
+    tensor all_reduce 67108864.0 8.0
+    """
+    shares = _Shares.of(model, sharding)
+    graph, runs = shares.graph, shares.runs
+    late = graph.backward | (graph.kind == UPDATE)
+    weights, results = shares.sizes("weight_bytes"), runs * shares.sizes("output_bytes")
+    weights[~_holding(graph, late)] = 0.0
+    kept = _kept(graph, late) if model.trains else np.ones(graph.count, bool)
+    operations = []
+    for at, (kernel, work) in enumerate(zip(graph.kernels, shares.works(), strict=True)):
+        before = graph.source[graph.target == at].tolist()
+        operations.append(
+            Operation(
+                *(kernel.name, "mlp"),
+                weight_bytes=weights[at] if model.trains else 0.0,
+                activation_bytes=results[at] if kept[at] else 0.0,
+                forward=NO_WORK if late[at] else work,
+                backward=work if late[at] else NO_WORK,
+                result=Tensor(results[at] / ELEMENT_BYTES),
+                inputs=tuple(graph.names[one] for one in before) or (INPUT,),
+                stored_bytes=0.0 if model.trains else weights[at],
+            )
+        )
+    handed_on = np.array([one.handed_on_bytes for one in shares.graphs])[shares.case]
+    layer = Layer(tuple(operations), boundary_bytes=runs * handed_on)
+    repetition = Repetition(model.layers, zero_stage, "1d", trains=model.trains)
+    return Program(sharding, layer, None, None, repetition)
+
+
+class _Shares(Struct, frozen=True, eq=False):
+    """What one chip has of a graph, by the number of chips, and which number each sharding has."""
+
+    chips: tuple[int, ...]
+    graphs: tuple[KernelGraph, ...]
+    case: Ints
+    runs: Floats
+
+    @classmethod
+    def of(cls, model: GraphModel, sharding: Sharding) -> "_Shares":
+        """The shares of all shardings; where there are none, any share stands for them."""
+        distinct, case = np.unique(sharding.tensor, return_inverse=True)
+        chips = tuple(distinct.tolist()) or (model.chips,)
+        graphs = tuple(graph_on(model, each) for each in chips)
+        return cls(chips, graphs, case, sharding.microbatch.astype(np.float64))
+
+    @property
+    def graph(self) -> KernelGraph:
+        """One of them: kernels and edges are the same in all."""
+        return self.graphs[0]
+
+    def sizes(self, column: str) -> Floats:
+        """Of one run of each kernel, shape (kernels, shardings)."""
+        return np.stack([one.column(column) for one in self.graphs], axis=1)[:, self.case]
+
+    def works(self) -> Iterator[Work]:
+        """What each kernel does for a micro-batch."""
+        results = self.runs * self.sizes("output_bytes")
+        moved = self.sizes("weight_bytes") + results
+        moved += self.runs * (self.sizes("outside_bytes") + self.sizes("read_bytes"))
+        np.add.at(moved, self.graph.target, results[self.graph.source])
+        flops = self.runs * self.sizes("flops")
+        pairs = zip(self.graphs, self.chips, strict=True)
+        each = [kernel_messages(graph, chips) for graph, chips in pairs]
+        sent = {
+            kind: self.runs * np.stack([one[kind] for one in each], axis=1)[:, self.case]
+            for kind in SENT.values()
+        }
+        for at, kernel in enumerate(self.graph.kernels):
+            simd = kernel.kind == "simd"
+            yield Work(
+                tensor_flops=0.0 if simd else flops[at],
+                vector_flops=flops[at] if simd else 0.0,
+                moved_bytes=moved[at],
+                collectives=tuple(
+                    Collective(kind, messages[at], "tensor")
+                    for kind, messages in sent.items()
+                    if messages[at].any()
+                ),
+            )
+
+
+def _holding(graph: KernelGraph, late: Bools) -> Bools:
+    """Kernels whose weights count: the forward ones, or all where those have none."""
+    held = graph.column("weight_bytes") > 0
+    ahead: Bools = held & ~late
+    return ahead if ahead.any() else held
+
+
+def _kept(graph: KernelGraph, late: Bools) -> Bools:
+    """Forward kernels whose results the backward pass or an update reads."""
+    kept = np.zeros(graph.count, bool)
+    kept[graph.source[late[graph.target]]] = True
+    kept[late] = False
+    return kept
