@@ -136,7 +136,7 @@ def sequence_tiles(graph: KernelGraph, chip: Accelerator, options: MappingOption
     tokens = graph_tokens(graph)
     if options.sequence_tile is not None:
         return [options.sequence_tile]
-    if chip.tiles is None or (options.execution or chip.execution) == "kernel-by-kernel":
+    if (options.execution or chip.execution) == "kernel-by-kernel":
         return [tokens]
     every = tokens // divisors(gcd(*(kernel_tokens(kernel) for kernel in graph.kernels)))
     most = MAX_TILES_TRIED if graph.count <= MAX_ORDERED else FEW_TILES

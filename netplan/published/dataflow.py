@@ -179,8 +179,17 @@ def _guide() -> Iterator[Measured]:
     power = published_amount(chip.power_w, rate, torus, _units("energy"))
     yield "GPT 1T on 1,024 SN30: price, USD", price
     yield "GPT 1T on 1,024 SN30: power, W", power
-    # Every partition is bound by compute, at 0.9 of the peak.
-    yield "GPT 1T on 1,024 SN30: utilisation", 0.9 / (1 + (stages - 1) / batch)
+    found = ask_map(
+        model="gpt-1t",
+        accelerator="sn30",
+        tensor=8,
+        pipeline=stages,
+        batch=batch,
+        direction="both",
+        compute_utilisation=0.9,
+        mode="published-code",
+    ).found
+    yield "GPT 1T on 1,024 SN30: utilisation", found.totals.utilisation
 
 
 def _dies() -> Iterator[Measured]:

@@ -2,8 +2,9 @@
 
 n points lie as a square of sqrt(n) x sqrt(n): transform the columns, transpose, multiply by the
 twiddle factors, transform the rows, transpose. That are 5 n log2(n) FLOP in two equal kernels on
-the vector units, each of which reads and writes the chip's points, and after each of them an
-all-to-all of n word / chips^2 bytes a pair of chips.
+the vector units, each of which reads and writes the chip's points (a transpose needs all of them,
+so that nothing passes on in pieces), and after each of them an all-to-all of n word / chips^2 bytes
+a pair of chips.
 
 The published generator of DFModel (Ko et al., ACM TACO 2024, Sec. VI) is not stored anywhere: this
 is netplan's definition.
@@ -44,9 +45,8 @@ def fourier_graph(model: FourierModel, chips: int) -> KernelGraph:
     halves = [
         Kernel(
             *(name, "simd", round(flops / (side // chips)), 1, side // chips),
-            output_bytes=held,
             all_to_all_bytes=held / chips,
-            outside_bytes=held,  # in, or out
+            outside_bytes=2 * held,  # in and out
         )
         for name in ("columns", "rows")
     ]

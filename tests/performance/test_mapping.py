@@ -155,6 +155,33 @@ def test_speed_ups_of_table_vi() -> None:
     assert ups[0][0] / best == pytest.approx(1.412, abs=6e-4)
 
 
+@pytest.mark.parametrize("micro_batch", [1, 4])
+def test_the_user_guide_has_six_partitions_bound_by_compute(micro_batch: int) -> None:
+    """GPT 1T on 1,024 SN30 at 0.9 of the peak: 0.9 / (1 + 127 / n) of n micro-batches."""
+    found = netplan.map(
+        model="gpt-1t",
+        accelerator="sn30",
+        tensor=8,
+        pipeline=128,
+        batch=3072,
+        micro_batch=micro_batch,
+        direction="both",
+        compute_utilisation=0.9,
+        mode="published-code",
+    ).found
+    assert [row.binds for row in found.partitions] == ["compute"] * 6
+    expected = 0.9 / (1 + 127 / (3072 / micro_batch))
+    assert found.totals.utilisation == pytest.approx(expected, rel=1e-12)
+
+
+def test_halves_of_a_transform_pass_nothing_on_in_pieces() -> None:
+    """Each half reads and writes 8 x 2^40 / 1,024 bytes, whatever is kept on the chip."""
+    asked = partial(netplan.map, model="fft-1t", accelerator="sn30", gpus=1024)
+    for found in (asked(sequence_tile=1), asked(execution="kernel-by-kernel")):
+        moved = sum(row.memory_s for row in found.found.partitions)
+        assert moved * found.rates.memory_bytes_per_s == pytest.approx(4 * 8 * 2**30)
+
+
 def test_linpack_is_bound_by_its_broadcasts_as_in_the_published_log() -> None:
     [(_, value, tolerance)] = printed("iteration time")
     found = netplan.map(model="hpl-16k", accelerator="a100-80gb", gpus=8, overrides={
