@@ -57,10 +57,10 @@ from netplan.faults.scenario import read_scenario
 from netplan.performance.search import PlanSearch
 from netplan.questions.cost import Cost
 from netplan.questions.faults_answer import BesideRecord, FabricFaults, FaultsAnswer, ScenarioImpact
-from netplan.questions.inputs import CatalogReader, require_least
+from netplan.questions.inputs import CatalogReader
 from netplan.questions.pricing import SwitchQuestion, read_books
 from netplan.questions.progress import each
-from netplan.questions.question import asks, default_of, optional, several, shared
+from netplan.questions.question import asks, check_ranges, default_of, optional, several, shared
 from netplan.questions.training import TrainingQuestion
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
@@ -141,7 +141,9 @@ class Faults(TrainingQuestion[FaultsAnswer], SwitchQuestion[FaultsAnswer]):
     draws: int = optional(
         "Draws of random parts: the worst and the mean.", "whole", default=1, low=1, high=MAX_DRAWS
     )
-    fabrics: Sequence[str] = several("Only this fabric (repeatable).", flag="--fabric")
+    fabrics: Sequence[str] = several(
+        "Only this fabric (repeatable).", flag="--fabric", otherwise=" ".join(DEFAULT_FABRICS)
+    )
     failures: str = shared("Book of failure rates.")
     rates: Literal["low", "base", "high"] = optional(
         "Which end of the book's ranges.",
@@ -182,7 +184,7 @@ class Faults(TrainingQuestion[FaultsAnswer], SwitchQuestion[FaultsAnswer]):
     floor_plan: str | None = optional("Hall, to fail racks, rows, feeds and trays.")
     gpus_per_rack: int | None = optional("The same without a hall: racks and feeds.", "whole")
     switches_per_rack: int | None = optional(
-        "Beside the former.", "whole", otherwise="as many as on the bill"
+        "Beside the former.", "whole", low=1, otherwise="as many as on the bill"
     )
     optics_batch: float | None = optional("Of all modules in a batch, as 5%: batch=1.", "percent")
     groups: str | Path | None = optional("Your own risk groups (.csv or .yaml).", "path")
@@ -194,6 +196,8 @@ class Faults(TrainingQuestion[FaultsAnswer], SwitchQuestion[FaultsAnswer]):
         """Fail single parts, those asked for, and years of them, fabric by fabric."""
         self._check()
         shared = self._shared()
+        if self.fail:
+            self._check_fail(shared)
         told = each(shared.specs.items(), lambda item: item[1].name)
         rows = [fabric_faults(spec, name, self, shared) for name, spec in told]
         found = tuple(row for row in rows if isinstance(row, FabricFaults))
@@ -201,7 +205,7 @@ class Faults(TrainingQuestion[FaultsAnswer], SwitchQuestion[FaultsAnswer]):
         if not found:
             raise InputError(f"{refused[0][0]}: {refused[0][1]}")
         if self.fail and all(isinstance(row.scenario, str) for row in found):
-            raise InputError(f"--fail: {found[0].scenario}")
+            raise InputError(f"--fail on {found[0].name}: {found[0].scenario}")
         prices, sizing, search = shared.books.prices, shared.sizing, shared.search
         inputs = self.inputs(
             hb_size=sizing.hb_size,
@@ -260,22 +264,38 @@ class Faults(TrainingQuestion[FaultsAnswer], SwitchQuestion[FaultsAnswer]):
             found = (*found, read_risk_groups(Path(self.groups), Inventory(graph, found)))
         return found
 
+    def _check_fail(self, shared: Shared) -> None:
+        """Refuse failures that no fabric has, before any is worked out."""
+        why = ""
+        for spec in shared.specs.values():
+            try:
+                subject = _subject(spec, self, shared)
+            except NetplanError:
+                continue
+            inventory = _inventory(subject, self, shared)
+            try:
+                read_scenario(self.fail, inventory)
+            except NetplanError as error:
+                why = why or f"--fail on {spec.name}: {error}"
+            else:
+                return
+        if why:
+            raise InputError(why)
+
     def _check(self) -> None:
         """Refuse numbers that are out of range."""
         if self.floor_plan and self.gpus_per_rack is not None:
             raise InputError(
                 "--floor-plan and --gpus-per-rack both say where racks stand: give one"
             )
-        if self.years > MAX_YEARS:
-            raise InputError(f"--years {self.years:,} is out of range: give 1 to {MAX_YEARS:,}")
-        require_least("seed", self.seed)
-        if not 1 <= self.draws <= MAX_DRAWS:
-            raise InputError(f"--draws {self.draws:,} is out of range: give 1 to {MAX_DRAWS:,}")
-        if self.switches_per_rack is not None:
-            require_least("switches-per-rack", self.switches_per_rack, 1)
-            if self.gpus_per_rack is None:
-                raise InputError("--switches-per-rack without --gpus-per-rack: give both")
-        require_least("spare-domains", self.spare_domains)
+        check_ranges(self)
+        if not 0 < self.service_level < 1:
+            raise InputError(
+                f"--service-level {100 * self.service_level:g}% is out of range: give more than 0%"
+                " and less than 100%, which would need a spare for every part"
+            )
+        if self.switches_per_rack is not None and self.gpus_per_rack is None:
+            raise InputError("--switches-per-rack without --gpus-per-rack: give both")
 
     def _forecast(self) -> ForecastOptions:
         """What the years assume."""
@@ -325,14 +345,12 @@ def fabric_faults(
 ) -> FabricFaults | tuple[str, str]:
     """One fabric, asked for by a name, under failures; or its name and why it cannot be built."""
     try:
-        fabric = build_fabric(spec, shared.sizing)
-        wiring = bill_wiring(fabric, shared.books)
+        subject = _subject(spec, question, shared)
+        wiring = bill_wiring(subject.fabric, shared.books)
     except NetplanError as error:
         return spec.name, f"Cannot be built: {error}."
+    fabric = subject.fabric
     shared = replace(shared, book=shared.book.placed(fabric.sizing.hb_size))
-    # A fabric of several planes has the sizing of one plane; its graph splits ports by itself.
-    sizing = replace(shared.sizing, hb_size=fabric.sizing.hb_size)
-    subject = Subject(spec, sizing, fabric, shared.search, question.spare_domains)
     inventory = _inventory(subject, question, shared)
     singles, scenario = _failures(subject, inventory, question)
     # With forwarding one GPU has no port of its own.
@@ -358,6 +376,14 @@ def fabric_faults(
         network_cost_complete=whole,
         notes=tuple(_notes(subject, years, shared.book)),
     )
+
+
+def _subject(spec: FabricSpec, question: Faults, shared: Shared) -> Subject:
+    """A fabric to fail; errors if it cannot be built."""
+    fabric = build_fabric(spec, shared.sizing)
+    # A fabric of several planes has the sizing of one plane; its graph splits ports by itself.
+    sizing = replace(shared.sizing, hb_size=fabric.sizing.hb_size)
+    return Subject(spec, sizing, fabric, shared.search, question.spare_domains)
 
 
 def _inventory(subject: Subject, question: Faults, shared: Shared) -> Inventory:

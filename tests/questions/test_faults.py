@@ -508,8 +508,10 @@ def test_training_options_are_those_of_search() -> None:
         ({"fail": ["rack=1"]}, "nobody says where racks stand"),
         ({"draws": 0}, "--draws 0"),
         ({"spare_domains": -1}, "--spare-domains -1"),
-        ({"years": 0}, "0 years"),
-        ({"service_level": 1.0}, "service level of 1"),
+        ({"years": 0}, "--years 0 is out of range: give a number from 1 to 1,000,000"),
+        ({"service_level": 1.0}, "--service-level 100% is out of range: give more than 0%"),
+        ({"service_level": 0.0}, "--service-level 0% is out of range"),
+        ({"fail": ["leaf=1"], "fabrics": ("torus-3d",)}, "--fail on torus-3d: unknown kind"),
         ({"checkpoint_interval_minutes": 0.0}, "checkpoint interval of 0"),
         ({"spares": ["gpu"]}, "write a part and a number"),
         ({"spares": ["fan=2"]}, "unknown kind of spares 'fan'"),
@@ -525,6 +527,20 @@ def test_wrong_input(question: dict[str, object], message: str) -> None:
     with pytest.raises(NetplanError, match=message.replace("?", r"\?")) as caught:
         small(**question)
     assert "\n" not in str(caught.value)
+
+
+def test_what_no_fabric_has_is_refused_before_any_is_worked_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("netplan.questions.faults.fabric_faults", never)
+    with pytest.raises(NetplanError, match="--fail on rail-optimized: unknown kind of part 'laef'"):
+        small(fabrics=(), fail=["laef=1"])
+    # A fabric that has it is reached, however many before it have not.
+    with pytest.raises(AssertionError):
+        small(fabrics=("torus-3d", "dragonfly"), fail=["leaf=1"])
 
 
 def test_a_feed_that_feeds_nothing_stands_for_none() -> None:
