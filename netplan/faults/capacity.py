@@ -1,9 +1,9 @@
 """Bandwidth that is left between HB domains, next to that of the intact fabric.
 
 The bandwidth of a pair is a max-flow (`netplan.faults.flows`). Pairs that the damage leaves equal
-are one class (`netplan.faults.pair_classes`): with all classes computed, the worst and the mean are
-those of all pairs. Only on fabrics without such a symmetry, where classes are too many, are pairs
-chosen:
+are one class, and of many classes most are settled by bounds (`netplan.faults.pair_classes`): the
+worst and the mean are those of all pairs, and where bounds leave some open, lie in a proven
+interval. Only where too many domains are like no other are pairs chosen:
 
 *affected*  domains that lost GPUs or egress, those that lost most first: each with one domain that
             lost nothing, and the worst of them with each other; they show the worst
@@ -21,7 +21,7 @@ from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.faults.damage import Damage
 from netplan.faults.flows import FlowNetwork, reduced_graph
-from netplan.faults.pair_classes import PairClasses, class_flows
+from netplan.faults.pair_classes import PairClasses, PairFlows, class_flows
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.matrix import sum_by
 
@@ -37,9 +37,12 @@ class Remaining(Struct, frozen=True, eq=False):
     Parameters
     ----------
     first, second
-        The two domains of each pair computed, shape (pairs,).
+        The two domains of each pair, shape (pairs,).
     bytes_per_s, intact_bytes_per_s
-        Max-flow on what is left, and on the intact fabric [B/s], shape (pairs,).
+        Max-flow on what is left, and on the intact fabric, at the most [B/s], shape (pairs,).
+    least_share, share
+        What is left of each pair's bandwidth, at least and at the most [1], shape (pairs,); pairs
+        that never had any count as whole.
     pairs
         How many pairs each stands for [1], shape (pairs,); none if it was chosen for its loss.
     all_pairs
@@ -54,45 +57,53 @@ class Remaining(Struct, frozen=True, eq=False):
     second: Ints
     bytes_per_s: Floats
     intact_bytes_per_s: Floats
+    least_share: Floats
+    share: Floats
     pairs: Ints
     all_pairs: int
     domains_lost: int
     low: float = 0.0
 
     @property
-    def share(self) -> Floats:
-        """What is left of each pair's bandwidth [1]; pairs that never had any count as whole."""
-        had = self.intact_bytes_per_s > 0
-        intact = np.where(had, self.intact_bytes_per_s, 1.0)
-        left: Floats = np.where(had, self.bytes_per_s / intact, 1.0)
-        return left
+    def complete(self) -> bool:
+        """Whether no pair is left out."""
+        return int(self.pairs.sum()) == self.all_pairs
 
     @property
     def exact(self) -> bool:
         """Whether the worst and the mean are those of all pairs."""
-        return int(self.pairs.sum()) == self.all_pairs
+        return self.complete and bool(np.all(self.least_share == self.share))
 
     @property
     def worst_share(self) -> float | None:
-        """Smallest share over the pairs computed [1]; None without any pair."""
+        """Smallest share over the pairs computed, at the most [1]; None without any pair."""
         return float(self.share.min()) if len(self.share) else None
 
     @property
     def worst_low(self) -> float | None:
         """What the smallest share over all pairs is no less than [1]; None without any pair."""
-        worst = self.worst_share
-        return worst if worst is None or self.exact else min(worst, self.low)
+        if not len(self.share):
+            return None
+        least = float(self.least_share.min())
+        return least if self.complete else min(least, self.low)
 
     @property
     def mean_share(self) -> float | None:
-        """Mean share over all pairs, or over those drawn at random [1]; None without any pair."""
-        return float(np.average(self.share, weights=self.pairs)) if len(self.share) else None
+        """Mean share over all pairs, or over those drawn at random [1]; None without any pair.
+
+        The middle of its interval where not all are known.
+        """
+        if not len(self.share):
+            return None
+        return float(np.average((self.least_share + self.share) / 2, weights=self.pairs))
 
     @property
     def mean_half_width(self) -> float:
-        """Half width of the 95 % interval of the mean [1]; 0 where it is exact."""
+        """Half width of the interval of the mean [1], proven, or of 95 % if pairs were drawn."""
+        if self.complete:
+            return float(np.average((self.share - self.least_share) / 2, weights=self.pairs))
         drawn = self.share[self.pairs > 0]
-        return 0.0 if self.exact else float(1.96 * drawn.std() / np.sqrt(len(drawn)))
+        return float(1.96 * drawn.std() / np.sqrt(len(drawn)))
 
     @property
     def note(self) -> str:
@@ -100,16 +111,24 @@ class Remaining(Struct, frozen=True, eq=False):
         count = len(self.first)
         if not self.all_pairs:
             return "There are no two HB domains to send between."
-        if self.exact:
-            kinds = "1 class" if count == 1 else f"{count:,} classes"
-            found = "" if count == self.all_pairs else f", in {kinds} of equal damage and place"
-            return f"Exact: all {self.all_pairs:,} pairs of HB domains{found}."
+        if self.complete:
+            return self._of_all_pairs(count)
         drawn = int(np.count_nonzero(self.pairs))
         return (
             f"Of {self.all_pairs:,} pairs of HB domains {count:,} are computed:"
             f" {count - drawn:,} of domains that lost GPUs or ports, for the worst, and {drawn:,}"
             f" at random, for the mean (± {self.mean_half_width:.2%})."
         )
+
+    def _of_all_pairs(self, count: int) -> str:
+        """What is known where no pair is left out."""
+        kinds = "1 class" if count == 1 else f"{count:,} classes"
+        found = "" if count == self.all_pairs else f", in {kinds} of equal damage and place"
+        whole = f"all {self.all_pairs:,} pairs of HB domains{found}"
+        if self.exact:
+            return f"Exact: {whole}."
+        worst = "is exact" if self.worst_low == self.worst_share else "between bounds"
+        return f"Of {whole}: the worst {worst}, the mean within ± {self.mean_half_width:.2%}."
 
 
 def remaining_bandwidth(
@@ -156,19 +175,22 @@ def remaining_bandwidth(
     rng = np.random.default_rng(0) if rng is None else rng
     before = intact or reduced_graph(graph).intact
     after = before.reduced.left(damage)
-    found = class_flows(before, after)
-    classes, units = found or _one_by_one(before, after, max_pairs, rng)
+    all_classes = class_flows(before, after)
+    found = all_classes or _one_by_one(before, after, max_pairs, rng)
     alive = np.flatnonzero(~damage.node_down[: graph.gpus]) // graph.hb_size
-    intact_bytes_per_s, bytes_per_s = units * before.reduced.unit_bytes_per_s
+    intact_bytes_per_s, bytes_per_s = found.most * before.reduced.unit_bytes_per_s
+    least_share, share = found.shares()
     return Remaining(
-        first=classes.first,
-        second=classes.second,
+        first=found.classes.first,
+        second=found.classes.second,
         bytes_per_s=bytes_per_s,
         intact_bytes_per_s=intact_bytes_per_s,
-        pairs=classes.pairs,
+        least_share=least_share,
+        share=share,
+        pairs=found.classes.pairs,
         all_pairs=graph.domains * (graph.domains - 1) // 2,
         domains_lost=graph.domains - len(np.unique(alive)),
-        low=0.0 if found else _least_share(before, after),
+        low=0.0 if all_classes else _least_share(before, after),
     )
 
 
@@ -178,7 +200,7 @@ def _least_share(before: FlowNetwork, after: FlowNetwork) -> float:
     Of what domains lost for themselves alone, a pair has its own two at most.
     """
     intact = class_flows(before, before)
-    least = int(intact[1].min()) if intact else 0
+    least = int(intact.least[0].min()) if intact else 0
     if not least:
         return 0.0
     ends, domain = before.reduced.ends, before.reduced.domain
@@ -191,7 +213,7 @@ def _least_share(before: FlowNetwork, after: FlowNetwork) -> float:
 
 def _one_by_one(
     before: FlowNetwork, after: FlowNetwork, max_pairs: int, rng: np.random.Generator
-) -> tuple[PairClasses, Ints]:
+) -> PairFlows:
     """All pairs, or some chosen ones; and their flows before and after the damage, in units."""
     first, second = np.triu_indices(before.domains, 1)
     pairs = np.ones(len(first), np.int64)
@@ -200,7 +222,8 @@ def _one_by_one(
     ends = list(zip(first.tolist(), second.tolist(), strict=True))
     # The intact flows come first: what damage spares of them is not computed again.
     units = [[network.flow(a, b).units for a, b in ends] for network in (before, after)]
-    return PairClasses(first, second, pairs), np.array(units, np.int64)
+    flows = np.array(units, np.int64)
+    return PairFlows(PairClasses(first, second, pairs), flows, flows)
 
 
 def _choose(

@@ -5,7 +5,8 @@ for swaps of blocks that are alike (`netplan.faults.blocks`). Links are compared
 before and after the damage, so that all pairs of a class had equally much before it, too. One pair
 stands for its class; nothing is estimated. Where there is one tier of switches, or none, no block
 is like another: there switches are put together that no smallest cut parts
-(`netplan.faults.joined`).
+(`netplan.faults.joined`). Where classes are many, bounds that take one flow a domain settle most of
+them (`netplan.faults.spread`).
 
 The largest flow of a pair is found on a small graph. Of blocks that are alike two are kept, as a
 pair may need both, and all others stand together; then so do switches that have equal links to
@@ -29,17 +30,17 @@ from msgspec import Struct
 from netplan.arrays import Floats, Ints
 from netplan.faults.blocks import Alike, BlockTree, alike, codes
 from netplan.faults.flows import FlowNetwork
-from netplan.faults.max_flow import largest_units
+from netplan.faults.spread import PairGraph
 from netplan.traffic.matrix import sum_by
 
-MAX_ENDS = 512
+MAX_ENDS = 2048
 """Domains that stand for all others up to which their pairs are formed [1]."""
 
-MAX_CLASSES = 1000
-"""Classes up to which all are computed [1]."""
+MAX_FLOWS = 600
+"""Classes whose flows are computed at the most [1]."""
 
 FEW_CLASSES = 200
-"""Classes up to which no fewer are looked for [1]."""
+"""Classes up to which no fewer are looked for, and no bounds [1]."""
 
 
 class PairClasses(Struct, frozen=True, eq=False):
@@ -58,10 +59,38 @@ class PairClasses(Struct, frozen=True, eq=False):
     pairs: Ints
 
 
-def class_flows(before: FlowNetwork, after: FlowNetwork) -> tuple[PairClasses, Ints] | None:
-    """Classes of all pairs, and the largest flow of each before and after, in units (2, classes).
+class PairFlows(Struct, frozen=True, eq=False):
+    """Largest flows of pairs of domains before and after a damage.
 
-    None where there are too many classes.
+    Parameters
+    ----------
+    classes
+        Pairs, each of which stands for some.
+    least, most
+        What flows at least and at most before and after, in units, shape (2, classes); the same
+        where the flow is known.
+    """
+
+    classes: PairClasses
+    least: Ints
+    most: Ints
+
+    def shares(self) -> tuple[Floats, Floats]:
+        """What is left at least and at most [1]; of nothing, all is left, shape (classes,)."""
+        return _share(self.least[1], self.most[0]), _share(self.most[1], self.least[0])
+
+
+def _share(after: Ints, before: Ints) -> Floats:
+    """What is left of flows [1], at most 1."""
+    left = after / np.where(before > 0, before, 1)
+    share: Floats = np.where(before > 0, np.minimum(left, 1.0), 1.0)
+    return share
+
+
+def class_flows(before: FlowNetwork, after: FlowNetwork) -> PairFlows | None:
+    """Classes of all pairs, and the largest flow of each before and after the damage.
+
+    None where too many domains stand for themselves.
 
     Examples
     --------
@@ -74,16 +103,19 @@ def class_flows(before: FlowNetwork, after: FlowNetwork) -> tuple[PairClasses, I
     >>> from netplan.topologies.specs import FABRICS
     >>> graph = expand(FABRICS.load("rail-only"), Sizing(128, 16, 8, 450e9, 50e9))
     >>> network = reduced_graph(graph)
-    >>> classes, units = class_flows(network.intact, network.left(parse_faults(["gpu-30"], graph)))
-    >>> int(classes.pairs.sum()), int(classes.pairs[units[1] < units[0]].sum()), units.min(axis=1)
+    >>> flows = class_flows(network.intact, network.left(parse_faults(["gpu-30"], graph)))
+    >>> fewer = flows.most[1] < flows.least[0]
+    >>> pairs = flows.classes.pairs
+    >>> int(pairs.sum()), int(pairs[fewer].sum()), flows.least.min(axis=1)
     (120, 15, array([8, 7]))
     """
     intact = _intact_flows(before)
     left = intact if after is before else ClassFlows.of(before, after)
     if intact is None or left is None:
         return None
-    had = intact.between(left.classes.first, left.classes.second)
-    return left.classes, np.stack((had, left.units))
+    had = intact.between(left.classes)
+    left.settle(*had)
+    return PairFlows(left.classes, *np.stack((had, (left.least, left.most)), axis=1))
 
 
 class ClassFlows(Struct, frozen=True, eq=False):
@@ -95,42 +127,69 @@ class ClassFlows(Struct, frozen=True, eq=False):
         Blocks of the fabric, and which of them are alike.
     classes
         Pairs that stand for all.
-    units
-        Largest flow of each, in units, shape (classes,).
+    graph
+        The graph on which flows are found.
+    least, most
+        What flows at least and at most in each class, in units, shape (classes,).
     """
 
     tree: BlockTree
     blocks: Alike
     classes: PairClasses
-    units: Ints
+    graph: "SmallGraph"
+    least: Ints
+    most: Ints
 
     @classmethod
     def of(cls, before: FlowNetwork, after: FlowNetwork) -> "ClassFlows | None":
-        """Flows after a damage; pairs of a class had equally much before, too."""
+        """Bounds of flows after a damage; pairs of a class had equally much before, too."""
         found: list[tuple[int, BlockTree, Alike, Floats, PairClasses]] = []
         for tree, units in _trees(before, after):
             blocks = tree.alike(codes(*units.astype(np.int64)))
             classes = form_classes(tree, blocks)
-            if classes is not None and len(classes.first) <= MAX_CLASSES:
+            if classes is not None:
                 found.append((len(classes.first), tree, blocks, units[1], classes))
                 if len(classes.first) <= FEW_CLASSES:
                     break
         if not found:
             return None
-        _, tree, blocks, left, classes = min(found, key=itemgetter(0))
-        flows = SmallGraph.of(tree, blocks, left).flows(classes.first, classes.second)
-        return cls(tree, blocks, classes, flows)
+        count, tree, blocks, left, classes = min(found, key=itemgetter(0))
+        small = SmallGraph.of(tree, blocks, left)
+        bounds = small.graph.met if count <= FEW_CLASSES else small.graph.flows
+        least, most = bounds(small.node[classes.first], small.node[classes.second])
+        return cls(tree, blocks, classes, small, least, most)
 
-    def between(self, first: Ints, second: Ints) -> Ints:
-        """Largest flow between domains, in units, for each pair."""
+    def settle(self, had_least: Ints, had_most: Ints) -> None:
+        """Compute flows that bounds leave open: all, or of too many those that may be the worst.
+
+        The worst is that which has the smallest share left of what it had, in units.
+        """
+        low = _share(self.least, had_most)
+        worst = float(_share(self.most, had_least).min(initial=1.0))
+        left_open = np.flatnonzero(self.least < self.most)
+        every = len(left_open) <= MAX_FLOWS
+        for one in left_open[np.argsort(low[left_open], kind="stable")][:MAX_FLOWS].tolist():
+            if not every and low[one] >= worst:
+                break
+            pair = int(self.classes.first[one]), int(self.classes.second[one])
+            self.least[one] = self.most[one] = self.graph.flow(*pair)
+            worst = min(worst, float(_share(self.most[one], had_least[one])))
+
+    def between(self, classes: PairClasses) -> tuple[Ints, Ints]:
+        """What flows at least and at most between other pairs, in units."""
         own = class_codes(self.tree, self.blocks, self.classes.first, self.classes.second)
-        return self.units[np.searchsorted(own, class_codes(self.tree, self.blocks, first, second))]
+        asked = class_codes(self.tree, self.blocks, classes.first, classes.second)
+        place = np.searchsorted(own, asked)
+        return self.least[place], self.most[place]
 
 
 @lru_cache(maxsize=1)
 def _intact_flows(before: FlowNetwork) -> ClassFlows | None:
     """Flows of an intact fabric, which all of its damages are put beside."""
-    return ClassFlows.of(before, before)
+    intact = ClassFlows.of(before, before)
+    if intact is not None:
+        intact.settle(intact.most.copy(), intact.most.copy())
+    return intact
 
 
 def _trees(before: FlowNetwork, after: FlowNetwork) -> Iterator[tuple[BlockTree, Floats]]:
@@ -210,19 +269,13 @@ class SmallGraph(Struct, frozen=True, eq=False):
     Parameters
     ----------
     node
-        Node of each domain, -1 for those that others stand for, shape (domains,).
-    switches
-        Nodes that are no domains, which come first [1].
-    ends
-        The two nodes that each link joins, the lower number first, shape (2, links).
-    units
-        Capacity of each link, shape (links,).
+        Number of each domain in the graph, -1 for those that others stand for, shape (domains,).
+    graph
+        Switches and domains.
     """
 
     node: Ints
-    switches: int
-    ends: Ints
-    units: Floats
+    graph: PairGraph
 
     @classmethod
     def of(cls, tree: BlockTree, blocks: Alike, units: Floats) -> "SmallGraph":
@@ -243,43 +296,20 @@ class SmallGraph(Struct, frozen=True, eq=False):
         # Domains have the first colours, each its own; here they come last.
         nodes = int(colour.max(initial=-1)) + 1
         number = (colour - itself) % nodes
-        node[kept] = number
         ends = np.sort(number[ends], axis=0)
         apart = ends[0] != ends[1]
         key, place = np.unique(ends[0, apart] * nodes + ends[1, apart], return_inverse=True)
         total = sum_by(place, units[apart], len(key))
-        return cls(node[:domains], nodes - itself, np.stack(np.divmod(key, nodes)), total)
+        tiers = np.zeros(nodes, np.int64)
+        tiers[number] = tree.tier[kept]
+        graph = PairGraph(tiers[: nodes - itself], itself, np.stack(np.divmod(key, nodes)), total)
+        own = kept[:itself]
+        node[own] = number[:itself] - (nodes - itself)
+        return cls(node[:domains], graph)
 
-    def flows(self, first: Ints, second: Ints) -> Ints:
-        """Largest flow between domains, in units, for each pair."""
-        one, other = self.node[first], self.node[second]
-        found = self._meeting(one, other)
-        for at in np.flatnonzero(found < 0).tolist():
-            found[at] = self._largest(int(one[at]), int(other[at]))
-        return found
-
-    def _meeting(self, one: Ints, other: Ints) -> Ints:
-        """Flow over the switches that two nodes have in common; -1 where more may flow.
-
-        Nothing is more if that fills all links of the narrower one.
-        """
-        low, high = self.ends
-        inner, direct = high < self.switches, low >= self.switches
-        reach = np.zeros((int(self.node.max()) + 1, self.switches))
-        reach[high[~inner & ~direct], low[~inner & ~direct]] = self.units[~inner & ~direct]
-        common = np.minimum(reach[one], reach[other]).sum(axis=1)
-        narrower = np.minimum(reach[one].sum(axis=1), reach[other].sum(axis=1))
-        neighbours = np.isin(one, self.ends[:, direct]) & np.isin(other, self.ends[:, direct])
-        return np.where((common == narrower) & ~neighbours, common, -1).astype(np.int64)
-
-    def _largest(self, one: int, other: int) -> int:
-        """Largest flow between two nodes, in units."""
-        used = (self.ends < self.switches) | (self.ends == one) | (self.ends == other)
-        used = used[0] & used[1]
-        source, sink = self.switches, self.switches + 1
-        ends = self.ends[:, used]
-        ends = np.where(ends == one, source, np.where(ends == other, sink, ends))
-        return largest_units(ends, self.units[used], source, sink)
+    def flow(self, a: int, b: int) -> int:
+        """Largest flow between two domains, in units."""
+        return self.graph.flow(int(self.node[a]), int(self.node[b]))
 
 
 def _colours(ends: Ints, units: Floats, weight: Ints, domains: int) -> Ints:

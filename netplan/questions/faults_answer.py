@@ -578,6 +578,6 @@ LOADS_LEGEND = (
     ),
 )
 
-PAIRS_CHOSEN = "HB pair ≤: the worst of the pairs computed, which are not all."
+PAIRS_CHOSEN = "HB pair ≤: the worst of the pairs that are known, which are not all."
 PAIRS_MISSING = "HB pair -: no two HB domains are left to send between."
 PODS_MISSING = "pods -: the network has no tier above its leaves, or one HB domain holds all GPUs."

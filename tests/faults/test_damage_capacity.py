@@ -1,5 +1,6 @@
 """Bandwidth that remains between HB domains, against networkx on the damaged graph."""
 
+from importlib import import_module
 from itertools import combinations
 
 import numpy as np
@@ -197,8 +198,11 @@ def test_gpus_that_do_not_pass_traffic_on_keep_direct_links_to_themselves() -> N
         assert capacity(graph, whole, *pair) == (100e9 if 1 in pair else 50e9)
 
 
-def test_large_fabrics_without_symmetry_are_sampled_and_say_so() -> None:
+def test_large_fabrics_without_symmetry_are_sampled_and_say_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     # Domains of 72 GPUs under leaves of 32 have no pattern that repeats.
+    monkeypatch.setattr(import_module("netplan.faults.pair_classes"), "MAX_ENDS", 99)
     graph = fabric("nvl72", (8192, 64, 72))
     damage = parse_faults(["gpu-9", "gpu-117", "domain-100"], graph)
     left = remaining_bandwidth(graph, damage, max_pairs=40)
@@ -218,11 +222,14 @@ def test_large_fabrics_without_symmetry_are_sampled_and_say_so() -> None:
 
 def test_the_mean_is_that_of_the_drawn_pairs_and_the_worst_that_of_all() -> None:
     # Shares 2/4, 4/4, 3/4; the first was chosen for its loss: (1 + 3/4) / 2, and 1/2 at worst.
+    share = np.array([2, 4, 3]) / 4
     left = Remaining(
         first=np.array([0, 1, 2]),
         second=np.array([1, 2, 3]),
-        bytes_per_s=np.array([2.0, 4.0, 3.0]),
+        bytes_per_s=4 * share,
         intact_bytes_per_s=np.full(3, 4.0),
+        least_share=share,
+        share=share,
         pairs=np.array([0, 1, 1]),
         all_pairs=6,
         domains_lost=0,
@@ -233,6 +240,17 @@ def test_the_mean_is_that_of_the_drawn_pairs_and_the_worst_that_of_all() -> None
     # As classes of one, three and two pairs they are all six: (2 + 12 + 6) / 4 / 6.
     whole = replace(left, pairs=np.array([1, 3, 2]))
     assert (whole.exact, whole.mean_share, whole.mean_half_width) == (True, 20 / 24, 0)
+    # The second lies between 3/4 and 4/4: the mean of all within 3/24 of which half is either way.
+    known = replace(whole, least_share=np.array([2, 3, 3]) / 4)
+    assert (known.worst_low, known.worst_share, known.exact) == (0.5, 0.5, False)
+    assert (known.mean_share, known.mean_half_width) == (18.5 / 24, 1.5 / 24)
+    assert known.note == (
+        "Of all 6 pairs of HB domains, in 3 classes of equal damage and place: the worst is exact,"
+        " the mean within ± 6.25%."
+    )
+    low = replace(whole, least_share=np.array([1, 4, 3]) / 4)
+    assert (low.worst_low, low.worst_share) == (0.25, 0.5)
+    assert "the worst between bounds" in low.note
 
 
 def test_without_two_domains_there_is_no_share() -> None:

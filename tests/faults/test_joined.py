@@ -139,7 +139,7 @@ def test_what_is_not_computed_loses_no_more_than_all_that_is_lost(
     lost = damage_to(graph, links=range(graph.link_count - 1, graph.link_count - 600, -50))
     assert lost.link_down.sum() == 12
     exact = remaining_bandwidth(graph, lost)
-    monkeypatch.setattr(import_module("netplan.faults.pair_classes"), "MAX_CLASSES", 1)
+    monkeypatch.setattr(import_module("netplan.faults.pair_classes"), "MAX_ENDS", 2)
     left = remaining_bandwidth(graph, lost, max_pairs=30)
     assert not left.exact
     assert left.worst_low == pytest.approx(36 / 48)
@@ -149,7 +149,6 @@ def test_what_is_not_computed_loses_no_more_than_all_that_is_lost(
     assert 36 / 48 < exact.worst_share <= left.worst_share
     # One GPU of a switched fabric: no pair loses more than the port of its domain.
     rails = fabric("rail-only", (4096, 64, 8))
-    monkeypatch.setattr(import_module("netplan.faults.pair_classes"), "MAX_CLASSES", 2)
     left = remaining_bandwidth(rails, parse_faults(["gpu-9", "gpu-100"], rails))
     assert (left.exact, left.worst_low) == (False, 6 / 8)
 

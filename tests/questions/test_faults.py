@@ -75,12 +75,14 @@ def test_a_worst_pair_that_may_not_be_the_worst_is_marked(monkeypatch: pytest.Mo
     assert "87.50 %" in exact.text(120)
     assert "≤" not in exact.text(120)
     # Without classes, 24 of 780 pairs are chosen.
-    monkeypatch.setattr(import_module("netplan.faults.pair_classes"), "MAX_CLASSES", 0)
+    monkeypatch.setattr(import_module("netplan.faults.pair_classes"), "MAX_ENDS", 0)
     chosen = small(**question)
     impact = single(chosen.fabrics[0], "leaf")
     assert (impact.bandwidth_share, impact.bandwidth_share_low) == (7 / 8, 0)
     assert "≤ 87.50 %" in chosen.text(120)
-    assert "HB pair ≤: the worst of the pairs computed, which are not all." in chosen.text(120)
+    assert "HB pair ≤: the worst of the pairs that are known, which are not all." in chosen.text(
+        120
+    )
 
 
 def test_a_job_inside_one_domain_does_not_notice_its_network() -> None:
