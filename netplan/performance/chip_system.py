@@ -31,7 +31,7 @@ from netplan.performance.mapping import (
 )
 from netplan.records import replace
 from netplan.traffic.published_topology import Dimension, collective_s
-from netplan.units import si
+from netplan.units import counted, si
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.families import (
     FourierModel,
@@ -330,7 +330,7 @@ def _check_held(name: str, what: str, held: float, system: ChipSystem) -> None:
     room = system.room_bytes
     if held > room:
         raise InfeasibleError(
-            f"{name}: {what} are {si(held, 'B', 4)} on each of {system.chips:,} chips,"
-            f" {system.chip.name} has {si(room, 'B', 4)}: {held / room:.2f} times as much; give"
+            f"{name}: {what} are {si(held, 'B', 4)} on each of {counted(system.chips, 'chip')},"
+            f" {system.chip.name} has {si(room, 'B', 4)}: {held / room:,.2f} times as much; give"
             " more chips or a larger memory"
         )

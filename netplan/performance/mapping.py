@@ -221,7 +221,7 @@ class Throughput(Struct, frozen=True):
 def pipeline_throughput(
     interval_s: float, pipeline: Pipeline, *, flops: float = 0.0, peak_flops_per_s: float = 1.0
 ) -> Throughput:
-    """Throughput of a pipeline of layers.
+    """Throughput of a pipeline of layers; the stage with the most layers sets its pace.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def pipeline_throughput(
     """
     stages, waiting = pipeline.stages, pipeline.stages - 1
     fill = 1.0 if pipeline.microbatches is None else 1 + waiting / pipeline.microbatches
-    time_s = interval_s * pipeline.layers / stages * fill
+    time_s = interval_s * -(-pipeline.layers // stages) * fill
     work = flops * pipeline.layers / stages
     return Throughput(time_s, pipeline.replicas / time_s, work / (time_s * peak_flops_per_s))
 

@@ -2,8 +2,8 @@
 
 import dataclasses
 from dataclasses import dataclass
-from math import isinf
-from typing import ClassVar
+from math import inf, isinf
+from typing import ClassVar, get_args
 
 from netplan.errors import InputError
 from netplan.performance.chip_network import ChipNetwork
@@ -15,7 +15,8 @@ from netplan.questions.map_answer import ChipRates, MapAnswer, MapResult
 from netplan.questions.question import Question, asks, check_ranges, optional, shared
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
-from netplan.units import si
+from netplan.traffic.algorithms import check_choice
+from netplan.units import counted, si
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator, Execution
 from netplan.workloads.families import OtherModel
 from netplan.workloads.graph_model import GraphModel
@@ -116,9 +117,20 @@ class Map(Question[MapAnswer]):
     mode: Mode = shared("Corrected, or published-code.")
 
     def __post_init__(self) -> None:
-        """Refuse numbers out of range."""
+        """Refuse numbers out of range, unknown choices, and inputs that contradict each other."""
         super().__post_init__()
         check_ranges(self)
+        check_choice("mode", self.mode, get_args(Mode))
+        check_choice("direction", self.direction, DIRECTIONS)
+        if self.cut and self.execution == "kernel-by-kernel":
+            raise InputError(
+                "--cut keeps kernels together, --execution kernel-by-kernel none: leave one out"
+            )
+        if self.batch is not None and self.batch < self.data * self.micro_batch:
+            raise InputError(
+                f"--batch {self.batch:,} leaves some of {self.data:,} replicas without a"
+                f" micro-batch: give {self.data * self.micro_batch:,} or more"
+            )
 
     def ask(self) -> MapAnswer:
         """Map, and multiply to the cluster."""
@@ -139,7 +151,7 @@ class Map(Question[MapAnswer]):
             tensor=system.tensor,
             pipeline=system.pipeline,
             data=system.data,
-            execution=self.execution or chip.execution,
+            execution=self._options.execution or chip.execution,
             family=model.family,
             sequence_tile=found.sequence_tile,
             set=reader.replaced(),
@@ -148,9 +160,9 @@ class Map(Question[MapAnswer]):
 
     @property
     def _options(self) -> MappingOptions:
-        """How kernels are put on a chip."""
+        """How kernels are put on a chip; a cut keeps some together."""
         return MappingOptions(
-            self.execution,
+            "fused" if self.cut else self.execution,
             self.sequence_tile,
             self.micro_batch,
             self.cut or "",
@@ -183,12 +195,13 @@ class Map(Question[MapAnswer]):
         kinds = tuple(level.kind for level in system.network.levels)
         rate = system.network.link_bytes_per_s
         ways = parallel_layouts(kinds, system.chips, rate, layers=model.layers)
-        systems = (system.on(layout) for layout in ways)
+        most = inf if system.microbatches is None else system.microbatches
+        systems = (system.on(layout) for layout in ways if layout.data <= most)
         fastest = fastest_system(model, systems, self.direction, self._options)
         if fastest is None:
             raise InputError(
                 f"{model.name} lies on no dimensions {self.dimensions} of {system.chips:,} chips:"
-                " its layers and heads divide by none"
+                " its layers, heads and batch divide by none"
             )
         return fastest
 
@@ -208,10 +221,11 @@ class Map(Question[MapAnswer]):
 
     def _free_network(self, chip: Accelerator) -> ChipNetwork:
         """Dimensions of sizes nearest to equal."""
-        if self.fabric is not None or self.tensor is not None or self.gpus is None:
+        searched = self.tensor is None and self.pipeline == self.data == 1
+        if self.fabric is not None or not searched or self.gpus is None:
             raise InputError(
                 "--dimensions are the network of all --gpus chips, with degrees that are searched:"
-                " give --gpus, and neither --fabric nor --tensor"
+                " give --gpus, and neither --fabric nor --tensor, --pipeline or --data"
             )
         rate = chip.network_bytes_per_s
         levels = equal_levels(read_dimensions(self.dimensions or ""), self.gpus, rate)
@@ -227,6 +241,12 @@ class Map(Question[MapAnswer]):
             return (f"A grid of {rows.size} x {columns.size} chips, {len(steps):,} steps.",)
         if isinstance(model, Model | GraphModel):
             notes = [_room_note(run.totals.memory_bytes, model.layers, system)]
+            idle = (self.gpus or 0) - system.tensor * system.pipeline * system.data
+            if idle > 0:
+                stand = (
+                    f"{counted(idle, 'chip')} of {self.gpus:,} {'stands' if idle == 1 else 'stand'}"
+                )
+                notes.append(f"{stand} idle: utilisation is that of the others.")
             notes += [NO_OPTIMIZER] if isinstance(model, Model) else []
         else:
             exchanged = si(float(run.fusion.problem.network_s.sum()), "s")
@@ -245,13 +265,14 @@ FOR_FAMILIES: dict[str, tuple[str, ...]] = {
     "tensor": ("transformer", "graph", "linpack"),
     "pipeline": ("transformer", "graph"),
     "data": ("transformer", "graph"),
+    "batch": ("transformer", "graph"),
     "direction": ("transformer",),
     "execution": ("transformer", "graph", "recommendation", "fft"),
     "sequence_tile": ("transformer", "graph", "recommendation", "fft"),
     "micro_batch": ("transformer", "graph", "recommendation", "fft"),
     "cut": ("transformer", "graph", "recommendation", "fft"),
 }
-"""Inputs that mean something for some families only; studies give all of them one batch."""
+"""Inputs that mean something for some families only."""
 
 
 def check_inputs(asked: Map, model: Model | OtherModel) -> None:

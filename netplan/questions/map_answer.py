@@ -38,6 +38,9 @@ GRAPH_PX, ROOFLINE_PX = 520, 460
 SHOWN_STEPS = 12
 """Partitions that people see of a long run of them [1]."""
 
+LEAST_SHARE = 1e-9
+"""Share of the interval below which a rest is one of rounding [1]."""
+
 DEGREES = ("tensor", "pipeline", "data")
 STEP_KERNELS = ("FACT", "BCAST", "SWAP", "UPDATE")
 ROOFLINE_POINTS = 61
@@ -147,7 +150,15 @@ class MapAnswer(Answer):
         """The interval by what its partitions wait for, and set-up [s]."""
         rows = self.found.partitions
         waits = {one: sum(row.time_s for row in rows if row.binds == one) for one in BINDS}
+        waits["network"] += self.between_stages_s
         return waits | {"setup": self.found.totals.setup_s}
+
+    @property
+    def between_stages_s(self) -> float:
+        """What the interval is longer than its partitions: stages wait for a transfer [s]."""
+        totals, rows = self.found.totals, self.found.partitions
+        rest = totals.interval_s - sum(row.time_s + row.setup_s for row in rows)
+        return rest if rest > LEAST_SHARE * totals.interval_s else 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan map --format json``."""
@@ -192,11 +203,12 @@ class MapAnswer(Answer):
 
     def _heading(self) -> Heading:
         inputs = self.inputs
-        where = f"{inputs['accelerator']}, {inputs['execution']}"
-        steps = f"micro-batch {inputs['micro_batch']:,}"
-        steps += (
-            f", sequence tiles of {inputs['sequence_tile']:,}" if inputs["sequence_tile"] else ""
-        )
+        where = inputs["accelerator"]
+        where += "" if inputs["family"] == "linpack" else f", {inputs['execution']}"
+        family, tile = inputs["family"], inputs["sequence_tile"]
+        steps = [inputs["direction"]] * (family == "transformer")
+        steps += [f"micro-batch {inputs['micro_batch']:,}"] * (family != "linpack")
+        steps += [] if tile is None else [f"sequence tiles of {tile:,}"]
         degrees = (f"{name} {inputs[name]:,}" for name in DEGREES if inputs[name] > 1)
         chips = ", ".join(degrees) or "one chip"
         if inputs["family"] not in ("transformer", "graph"):
@@ -207,7 +219,7 @@ class MapAnswer(Answer):
         return Heading(
             f"{inputs['model']} on {where}",
             (
-                f"{chips}, {network}, {inputs['direction']}, {steps} ({inputs['mode']})",
+                f"{', '.join([chips, network, *steps])} ({inputs['mode']})",
                 *replaced_lines(inputs),
             ),
         )
@@ -221,10 +233,11 @@ class MapAnswer(Answer):
         bound = ""
         if totals.lower_bound_s:
             bound = f"; no mapping takes less than {si(totals.lower_bound_s, 's', 4)}"
+        percent = 100 * totals.utilisation
         return (
             f"{si(totals.interval_s, 's', 4)} in {number}{proven}{bound}."
             f" {totals.throughput_per_s:,.4g} {totals.unit}/s,"
-            f" {100 * totals.utilisation:.1f} % of the peak."
+            f" {percent:.{1 if percent >= 1 else 2}{'f' if percent >= 1 else 'g'}} % of the peak."
         )
 
     def _people(self, rows: "Sequence[tuple[int, PartitionRow]]") -> Table[Any]:
@@ -244,6 +257,8 @@ class MapAnswer(Answer):
         else:
             for at, one in enumerate(self.found.partitions, start=1):
                 yield f"{at}, by {one.binds}", one.time_s
+            if self.between_stages_s:
+                yield "between stages", self.between_stages_s
         yield "set-up", self.breakdown_s["setup"]
 
 

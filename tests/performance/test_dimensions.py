@@ -111,7 +111,7 @@ def test_the_layout_is_the_fastest_of_all(dimensions: str) -> None:
 
 
 def test_all_to_all_families_take_equal_sizes() -> None:
-    found = ask(model="fft-1t", dimensions="mesh-mesh", direction="forward", gpus=1024)
+    found = ask(model="fft-1t", dimensions="mesh-mesh", direction="forward", gpus=1024, batch=None)
     network = [Dimension("mesh", 32, 25e9)] * 2
     # 8 bytes x 2^40 points / 1,024^2 a pair, twice.
     exchange = 2 * exchange_s(8 * 2**20, network)

@@ -61,6 +61,75 @@ def test_a_kernel_alone_takes_the_longest_and_its_set_up() -> None:
     assert kernel["time_s"] == pytest.approx(part["time_s"] + setup)
 
 
+CONTRADICTIONS = {
+    ("--mode", "nope"): "unknown mode 'nope': use one of corrected, published-code",
+    ("--cut", "AddPrev..Add2", "--execution", "kernel-by-kernel"): "leave one out",
+    ("--data", "4", "--batch", "3"): "leaves some of 4 replicas without a micro-batch",
+    ("--micro-batch", "8", "--batch", "7"): "give 8 or more",
+}
+
+
+@pytest.mark.parametrize("words", CONTRADICTIONS, ids=" ".join)
+def test_contradictions_are_refused(words: tuple[str, ...]) -> None:
+    done = netplan("map", *LAYER, *words)
+    assert done.returncode == 2
+    assert CONTRADICTIONS[words] in done.stderr
+
+
+@pytest.mark.parametrize("words", [("--data", "8"), ("--pipeline", "2")])
+def test_free_dimensions_refuse_degrees(words: tuple[str, ...]) -> None:
+    free = ("--model", "gpt-22b", "--accelerator", "sn10", "--dimensions", "ring-ring")
+    done = netplan("map", *free, "--gpus", "64", *words)
+    assert done.returncode == 2
+    assert "neither --fabric nor --tensor, --pipeline or --data" in done.stderr
+
+
+def test_a_cut_keeps_kernels_together_on_any_chip() -> None:
+    words = ("--model", "gpt-175b", "--accelerator", "a100-80gb", "--sequence-tile", "32")
+    parts = "AddPrev,LN1,Q,K,V,QK..AV,Proj,Drop2..LN2,FFN0,GeLU,FFN1,Drop3..Add2"
+    found = mapped(*words, "--cut", parts)
+    assert found["inputs"]["execution"] == "fused"
+    assert not found["exact"]
+    assert len(found["partitions"]) == 12
+
+
+def test_uneven_stages_keep_the_pace_of_the_longest() -> None:
+    """48 layers on 7 stages: at most 7 of them; on 8 stages 6 each."""
+    one, seven, eight = (mapped(*LAYER, "--pipeline", str(stages)) for stages in (1, 7, 8))
+    assert one["time_per_sequence_s"] == pytest.approx(48 * one["interval_s"])
+    assert seven["time_per_sequence_s"] == pytest.approx(7 * one["interval_s"])
+    assert eight["time_per_sequence_s"] == pytest.approx(6 * one["interval_s"])
+    assert seven["utilisation"] == pytest.approx(one["utilisation"] * 48 / 49)
+
+
+def test_idle_chips_are_told() -> None:
+    idle = mapped(*LAYER, "--gpus", "7", "--data", "3")
+    assert "1 chip of 7 stands idle: utilisation is that of the others." in idle["notes"]
+    assert not any("idle" in note for note in mapped(*LAYER, "--gpus", "6", "--data", "3")["notes"])
+
+
+def test_waiting_for_the_next_stage_is_a_part_of_the_interval() -> None:
+    """A layer's output is 2 x 2048 x 6144 B; at 1 MB/s that is 25.2 s."""
+    slow = ("--set", "accelerator.hb_bytes_per_s=1e6")
+    found = mapped(
+        "--model", "gpt-22b", "--accelerator", "sn10", "--tensor", "1", "--pipeline", "2", *slow
+    )
+    assert found["interval_s"] == pytest.approx(2 * 2048 * 6144 / 1e6)
+    assert sum(found["breakdown_s"].values()) == pytest.approx(found["interval_s"])
+    assert found["breakdown_s"]["network"] > 0.9 * found["interval_s"]
+
+
+def test_headings_name_what_has_a_meaning() -> None:
+    solved = netplan("map", "--model", "hpl-16k", "--accelerator", "sn10", "--gpus", "8").stdout
+    assert solved.startswith(
+        "hpl-16k on sn10\n8 chips, a ring of the chip's own links (corrected)\n"
+    )
+    spread = ("--model", "dlrm-332b", "--accelerator", "a100-40gb", "--gpus", "128")
+    assert "forward" not in netplan("map", *spread).stdout.split("\n\n")[0]
+    small = netplan("map", "--model", "fft-1t", "--accelerator", "h100-80gb", "--gpus", "2048")
+    assert " 0.0 % of the peak" not in small.stdout
+
+
 def test_thousands_of_steps_make_a_small_page() -> None:
     words = ("--model", "hpl-5m", "--accelerator", "tpu-v4", "--gpus", "100", "--format", "html")
     done = netplan("map", *words, "--set", "accelerator.memory_bytes=1e12")
