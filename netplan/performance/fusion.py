@@ -172,7 +172,7 @@ def best_fusion(problem: FusionProblem, *, ideals: bool = True) -> Fusion:
     sets = found_on_orders(problem.graph) if every is None else every
     paths = shortest_paths(candidate_partitions(problem, sets), sets @ problem.network_s[:, None])
     whole = problem.choices is None or len(problem.choices.cycles) <= MAX_CELLS // len(sets)
-    tried = [_path(sets, paths.before[:, 0])]
+    tried = [partitions_between(sets, path_sets(paths.before[:, 0]))]
     if not whole:  # cycles of candidates are rounded up, which may hide that none is worth it
         tried.append(np.eye(problem.graph.count, dtype=bool))
     exact = every is not None and whole
@@ -403,13 +403,28 @@ def shortest_paths(steps: Iterable[Candidates], network_s: Floats) -> Paths:
     return Paths(best_s, before)
 
 
-def _path(sets: Bools, before: Ints) -> Bools:
-    """Partitions along the shortest path."""
-    at, steps = len(sets) - 1, []
-    while at:
-        steps.append(sets[at] & ~sets[before[at]])
-        at = int(before[at])
-    return np.stack(steps[::-1])
+def path_sets(before: Ints) -> Ints:
+    """Places of the sets along the shortest path, from nothing finished to all.
+
+    Parameters
+    ----------
+    before
+        The set before each, of one network, shape (sets,) [1].
+
+    Examples
+    --------
+    >>> path_sets(np.array([0, 0, 0, 1]))
+    array([0, 1, 3])
+    """
+    path = [len(before) - 1]
+    while path[-1]:
+        path.append(int(before[path[-1]]))
+    return np.array(path[::-1])
+
+
+def partitions_between(sets: Bools, path: Ints) -> Bools:
+    """Partitions that lead from each set of a path to the next, shape (partitions, kernels)."""
+    return sets[path[1:]] & ~sets[path[:-1]]
 
 
 def given_partitions(problem: FusionProblem, partitions: Sequence[Sequence[str]]) -> Fusion:

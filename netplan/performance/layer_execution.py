@@ -36,6 +36,8 @@ from netplan.performance.fusion import (
     finished_in_order,
     finished_sets,
     found_on_orders,
+    partitions_between,
+    path_sets,
     shortest_paths,
 )
 from netplan.performance.mapping import MappingOptions, kernel_problem, sequence_tiles
@@ -101,9 +103,9 @@ class LayerExecution(Struct, frozen=True, eq=False):
             rows = np.flatnonzero(sharding.tensor == tensor)
             network_s = layers.network_s(sharding.microbatch, collective_s)[:, rows]
             cases, case = np.unique(network_s, axis=1, return_inverse=True)
-            each = layers.best(cases).take(case.ravel())
+            parts = layers.best(cases).parts[:, :, case.ravel()]
             sequences = sharding.microbatch[rows].astype(np.float64)
-            found[:, :, rows] = sequences * each.parts
+            found[:, :, rows] = sequences * parts
             found[:, 1, rows] += sequences * layers.read_s[:, None] + layers.setup_s[:, None]
         if recompute == "full":
             found[1] += found[0]
@@ -123,7 +125,7 @@ class LayerExecution(Struct, frozen=True, eq=False):
         problem = layers.problem(
             int(best.tile[0]), network_s=network_s[:, 0], micro_batch=int(sharding.microbatch[0])
         )
-        members = layers.sets[best.ends[0][1:]] & ~layers.sets[best.ends[0][:-1]]
+        members = partitions_between(layers.sets, best.paths[0])
         fusion = Fusion(problem, members, exact=layers.exact, considered=len(layers.sets))
         every = fusion.interval_s
         if self.execution == "fused" and not layers.exact:
@@ -168,17 +170,13 @@ class FastestPartitions(Struct, frozen=True, eq=False):
         (passes, parts, networks) [s].
     tile
         Which sequence tile is the best, shape (networks,) [1].
-    ends
-        Sets of finished kernels between the partitions of each network, the first one empty.
+    paths
+        Sets of finished kernels from partition to partition, of each network, by place [1].
     """
 
     parts: Floats
     tile: Ints
-    ends: tuple[Ints, ...]
-
-    def take(self, index: Ints) -> "FastestPartitions":
-        """Networks by place."""
-        return FastestPartitions(self.parts[:, :, index], self.tile[index], self.ends)
+    paths: tuple[Ints, ...]
 
 
 class LayerPartitions(Struct, frozen=True, eq=False):
@@ -242,22 +240,20 @@ class LayerPartitions(Struct, frozen=True, eq=False):
     def best(self, network_s: Floats) -> FastestPartitions:
         """The best partitions for networks, given times of the kernels, (kernels, networks)."""
         sent = self.sets @ network_s
-        paths = [shortest_paths([steps], sent) for steps in self.steps]
-        tile = np.stack([path.seconds[-1] for path in paths]).argmin(axis=0)
+        found = [shortest_paths([steps], sent) for steps in self.steps]
+        tile = np.stack([one.seconds[-1] for one in found]).argmin(axis=0)
         parts = np.zeros((2, 3, network_s.shape[1]))
-        ends: list[Ints] = []
+        paths: list[Ints] = []
         late = (self.sets @ self.graph.backward).astype(bool)
         for network, best in enumerate(tile.tolist()):
-            steps, place = self.steps[best], [len(self.sets) - 1]
-            while place[-1]:
-                place.append(int(paths[best].before[place[-1], network]))
-            end = np.array(place[::-1])
-            at = steps.places(end[:-1], end[1:])
+            steps, path = self.steps[best], path_sets(found[best].before[:, network])
+            start, end = path[:-1], path[1:]
+            at = steps.places(start, end)
             compute_s, memory_s = steps.compute_s[at], steps.memory_s[at]
             busy_s = np.maximum(compute_s, memory_s)
-            exposed_s = np.maximum(sent[end[1:], network] - sent[end[:-1], network] - busy_s, 0.0)
+            exposed_s = np.maximum(sent[end, network] - sent[start, network] - busy_s, 0.0)
             each = np.stack([compute_s, busy_s - compute_s, exposed_s])
             for which in range(2):
-                parts[which, :, network] = each[:, late[end[1:]] == bool(which)].sum(axis=1)
-            ends.append(end)
-        return FastestPartitions(parts, tile, tuple(ends))
+                parts[which, :, network] = each[:, late[end] == bool(which)].sum(axis=1)
+            paths.append(path)
+        return FastestPartitions(parts, tile, tuple(paths))
