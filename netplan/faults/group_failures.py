@@ -124,17 +124,19 @@ def group_failures(
     found = []
     for kind in groups:
         row = rows.get(GROUP_UNITS.get(kind.kind, "group"))
-        if row is None:
+        held = kind.held()
+        if row is None or not len(held):
             continue
-        total = row.rate_per_year.at(end) * len(kind)
-        rates = weighted_rates(total, np.ones(len(kind)) if kind.weight is None else kind.weight)
+        total, weight = row.rate_per_year.at(end) * len(held), np.zeros(len(kind))
+        weight[held] = 1.0 if kind.weight is None else kind.weight[held]
+        rates = weighted_rates(total, weight)
         name = row.cause if kind.kind in GROUP_UNITS else f"{row.cause}: {kind.kind}"
         hits = group_hits(graph, kind)
         # A failure that the book says to stop no job takes no domain from it either.
         plain = Cause(name, 0.0, 1, repair_h=book.repair_h(row.kind).at(end))
         causes = _causes(graph, kind, hits, rates * row.interrupts, plain, effects_of)
         cut_off = float((rates * hits.cut_off).sum())
-        found.append(GroupFailures(row, name, len(kind), total, causes, cut_off))
+        found.append(GroupFailures(row, name, len(held), total, causes, cut_off))
     return tuple(found)
 
 

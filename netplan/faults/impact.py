@@ -370,15 +370,12 @@ def single_parts(inventory: Inventory) -> list[Parts]:
 
     Parts of a kind are alike but for those at the edge of a fabric that does not fill its switches,
     and those where pipelines begin, which is where halves and quarters do: one in between stands
-    for most. A group that holds nothing of this fabric, such as a hall's second feed, stands for
-    none.
+    for most.
     """
-    kinds = [kind for kind in inventory.kinds.values() if kind.name not in SKIPPED | BIG_GROUPS]
-    numbers = [kind.groups.held() if kind.groups else kind.numbers for kind in kinds]
     return [
-        Parts(kind, one_for_all(those))
-        for kind, those in zip(kinds, numbers, strict=True)
-        if len(those)
+        Parts(kind, one_for_all(kind.numbers))
+        for kind in inventory.kinds.values()
+        if kind.name not in SKIPPED | BIG_GROUPS
     ]
 
 

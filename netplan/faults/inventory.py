@@ -113,7 +113,7 @@ class Inventory(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def kinds(self) -> dict[str, PartKind]:
-        """Kinds of which there are any, by name."""
+        """Kinds of which there are any, by name; groups that hold nothing here are no parts."""
         graph = self.graph
         found = [*_node_and_link_kinds(graph)]
         all_groups = {"domain": domain_groups(graph), **switch_groups(graph)}
@@ -121,8 +121,7 @@ class Inventory(Struct, frozen=True, eq=False, dict=True):
             all_groups["rail"] = rail_groups(graph)
         all_groups |= {groups.kind: groups for groups in self.groups}
         found += [
-            PartKind(kind, "group", np.arange(len(groups)), groups)
-            for kind, groups in all_groups.items()
+            PartKind(kind, "group", groups.held(), groups) for kind, groups in all_groups.items()
         ]
         return {kind.name: kind for kind in found if len(kind.numbers)}
 

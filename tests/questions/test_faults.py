@@ -550,6 +550,14 @@ def test_a_feed_that_feeds_nothing_stands_for_none() -> None:
     answer = faults(**(SMALL | hall | {"timing": False, "years": 1}))  # type: ignore[arg-type]
     # One row of the hall holds all racks, on one of its two feeds.
     assert single(answer.fabrics[0], "feed").gpus_down == 1024
+    # So one feed is counted, fails in the years, and is there to be drawn.
+    counted = {one.kind: one.parts for one in answer.fabrics[0].singles}
+    assert (counted["feed"], counted["tray"]) == (1, 1)
+    assert "1 of 'Power feed' fail as a whole" in " ".join(answer.fabrics[0].notes)
+    with pytest.raises(NetplanError, match="the fabric has 1 of kind feed, give 0 to 1"):
+        faults(**(SMALL | hall | {"timing": False, "fail": ["feed=2"]}))  # type: ignore[arg-type]
+    empty = faults(**(SMALL | hall | {"timing": False, "years": 1, "fail": ["feed-B"]}))  # type: ignore[arg-type]
+    assert scenario(empty.fabrics[0]).impact.gpus_down == 0
 
 
 def test_the_report_has_a_section_on_failures() -> None:
