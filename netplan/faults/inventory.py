@@ -47,7 +47,7 @@ from netplan.faults.groups import (
 )
 from netplan.faults.link_names import BETWEEN, device_port, plain_link
 from netplan.topologies.assembly import StructuralNames
-from netplan.topologies.graph import GPU, HB_SWITCH, MANAGER, NODE_KINDS, SWITCH, FabricGraph
+from netplan.topologies.graph import GPU, HB_SWITCH, MANAGER, MEMORY, NODE_KINDS, SWITCH, FabricGraph
 from netplan.traffic.routing import HB_GROUP
 
 Space = Literal["node", "link", "end", "group"]
@@ -189,6 +189,7 @@ def _node_and_link_kinds(graph: FabricGraph) -> Sequence[PartKind]:
         *(nodes(name, SWITCH, tier) for tier, name in tier_names.items()),
         nodes("hb-switch", HB_SWITCH),
         nodes("manager", MANAGER),
+        nodes("memory", MEMORY),
     ]
 
 

@@ -114,7 +114,7 @@ def _leaf_of(spec: FabricSpec, fabric: Fabric, gpu: Ints) -> Ints:
             return gpu // dragonfly_shape(spec, sizing).hosts_per_switch
         case "bcube":
             return gpu // bcube_ports(spec, sizing)
-        case "torus" | "product":
+        case "torus" | "product" | "tiles":
             return gpu  # no switches: never asked
 
 

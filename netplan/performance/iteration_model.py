@@ -3,12 +3,15 @@
 *Compute* turns operations into seconds, *communication* turns messages on levels into seconds,
 *overlap* says what runs at the same time and what is stored. The presets ``ptd-p`` (rail-only
 paper) and ``4d`` (foundation-models paper) are two such files of one evaluator; a file may combine
-the parts in any other way.
+the parts in any other way. Models that have no closed forms, but are simulated only, say so by
+their ``family`` (`netplan.simulation.palm_model`).
 """
 
 from typing import Literal
 
 from netplan.catalog import Record, Shelf
+from netplan.documents import Document
+from netplan.errors import CatalogError
 from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveInt, PositiveShare
 from netplan.traffic.hierarchy import Communication, Schedule
 from netplan.workloads.program import Counting, Zero
@@ -95,4 +98,29 @@ class IterationModel(Record, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-ITERATION_MODELS = Shelf("iteration-model", "traffic/iteration-models", IterationModel)
+SIMULATED = ("palm",)
+"""Families of iteration models that only the simulator runs."""
+
+
+class IterationModelShelf(Shelf[IterationModel], frozen=True):
+    """Iteration models that a search evaluates, beside which simulated ones stand."""
+
+    def schema_of(self, document: Document) -> type[IterationModel]:
+        """Type of the record in a file.
+
+        Raises
+        ------
+        CatalogError
+            If only the simulator runs it.
+        """
+        if document.data.get("family") in SIMULATED:
+            raise CatalogError(
+                f"{document.path}:{document.line(['family'])}: an iteration model of family"
+                f" {document.data['family']} has no closed forms: only netplan simulate takes it"
+            )
+        return self.schema
+
+
+ITERATION_MODELS = IterationModelShelf(
+    "iteration-model", "traffic/iteration-models", IterationModel
+)

@@ -16,12 +16,12 @@ from netplan.costing.switches import SWITCHES
 from netplan.documents import read_yaml
 from netplan.errors import InputError
 from netplan.faults.rates import FAILURE_BOOKS
-from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.questions.library import REPORTS
 from netplan.questions.question import Question, absent, optional, several
 from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
+from netplan.simulation.palm_model import ANY_ITERATION_MODEL
 from netplan.topologies.designs import DESIGNS
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
@@ -31,7 +31,7 @@ from netplan.workloads.models import WORKLOADS
 from netplan.workloads.technologies import LINKS, MEMORIES
 
 ORDER: tuple[Shelf[Any], ...] = (
-    *(WORKLOADS, ACCELERATORS, MEMORIES, LINKS, ITERATION_MODELS),
+    *(WORKLOADS, ACCELERATORS, MEMORIES, LINKS, ANY_ITERATION_MODEL),
     *(FABRICS, DESIGNS, FLOOR_PLANS, SITE_NETWORKS, SWITCHES),
     *(CABLING_BOOKS, PRICE_BOOKS, POWER_BOOKS, ECONOMICS_BOOKS, FAILURE_BOOKS, REPORTS),
 )

@@ -9,6 +9,7 @@ from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.product import build_product, product_ports
 from netplan.topologies.specs import OVERSUBSCRIBED, SWITCHLESS, FabricSpec
 from netplan.topologies.switched import build_clos, build_rail_only, build_scalable_units
+from netplan.topologies.tiles import build_tiles
 from netplan.topologies.torus import build_torus, torus_ports
 from netplan.units import gbps
 
@@ -20,6 +21,7 @@ BUILDERS: dict[str, Callable[[FabricSpec, Sizing], Fabric]] = {
     "product": build_product,
     "dragonfly": build_dragonfly,
     "bcube": build_bcube,
+    "tiles": build_tiles,
 }
 
 

@@ -40,6 +40,7 @@ from netplan.topologies.graph import (
     HB_SWITCH,
     LENGTH_CLASSES,
     MANAGER,
+    MEMORY,
     SWITCH,
     FabricGraph,
     network_only,
@@ -52,7 +53,13 @@ PLAN_COLUMNS = (
     *("gbps", "medium", "length_class", "length_m", "group"),
 )
 
-ROLES = {GPU: "gpu", SWITCH: "switch", MANAGER: "manager", HB_SWITCH: "hb-switch"}
+ROLES = {
+    GPU: "gpu",
+    SWITCH: "switch",
+    MANAGER: "manager",
+    HB_SWITCH: "hb-switch",
+    MEMORY: "memory",
+}
 HOST = "host"
 MEDIA = {"optical": "fibre", "copper": "copper"}
 

@@ -21,6 +21,7 @@ from netplan.topologies.graph import GPU, HB_SWITCH, INSIDE, MAX_LINKS, FabricGr
 from netplan.topologies.product import direct_links, wire_product
 from netplan.topologies.specs import FabricSpec
 from netplan.topologies.switched import wire_any_to_any, wire_rail_only
+from netplan.topologies.tiles import wire_tiles
 from netplan.topologies.torus import wire_torus
 
 HYBRID_CUBE_MESH = (
@@ -136,6 +137,8 @@ def _wire_network(spec: FabricSpec, fabric: Fabric, first: int) -> Wired:
             return wire_dragonfly(spec, fabric, first, port)
         case "bcube":
             return wire_bcube(spec, fabric, first, port)
+        case "tiles":
+            return wire_tiles(spec, fabric, first)
 
 
 def lacks_domains(graph: FabricGraph) -> bool:

@@ -8,13 +8,16 @@ from msgspec import Meta
 from netplan.catalog import Record, Shelf
 from netplan.records import Entry, NonNegativeInt, PositiveFloat, PositiveInt
 
-Family = Literal["clos", "rail-only", "scalable-units", "torus", "product", "dragonfly", "bcube"]
+Family = Literal[
+    "clos", "rail-only", "scalable-units", "torus", "product", "dragonfly", "bcube", "tiles"
+]
 Medium = Literal["optical", "copper"]
 Arrangement = Literal["absolute", "relative", "circulant"]
 HYBRID_SIZE, HYBRID_LINKS_PER_GPU = 8, 6
+MESH_AXES = 2
 OVERSUBSCRIBED = ("clos", "rail-only")
 """Families whose leaves may have more ports down than up."""
-SWITCHLESS = ("torus", "product")
+SWITCHLESS = ("torus", "product", "tiles")
 """Families whose links lead from GPU to GPU."""
 
 
@@ -26,6 +29,29 @@ class Axis(Entry, frozen=True, kw_only=True):
 
     kind: Literal["ring", "mesh"]
     size: PositiveInt | None = None
+
+
+class Tile(Entry, frozen=True, kw_only=True):
+    """One tile of a mesh of cores, and the memory that its cores share.
+
+    ``cores`` are its columns and rows, ``link_bytes_per_s`` the rate of a link inside it, one
+    direction [B/s]. ``channels`` lead to memory: each stands at the core in a column and a row of
+    the tile, and carries ``channel_bytes_per_s``, reading and writing together [B/s].
+    """
+
+    cores: tuple[PositiveInt, PositiveInt]
+    link_bytes_per_s: PositiveFloat
+    channels: tuple[tuple[NonNegativeInt, NonNegativeInt], ...] = ()
+    channel_bytes_per_s: PositiveFloat | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse channels outside the tile, or without a rate."""
+        outside = [one for one in self.channels if not all(map(int.__lt__, one, self.cores))]
+        if outside:
+            wide, high = self.cores
+            raise ValueError(f"channels: no core {list(outside[0])} in a tile of {wide} x {high}")
+        if self.channels and self.channel_bytes_per_s is None:
+            raise ValueError("channels need channel_bytes_per_s, the rate of one")
 
 
 class FabricSpec(Record, frozen=True, kw_only=True):
@@ -66,6 +92,9 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     # product
     axes: tuple[Axis, ...] = ()
 
+    # tiles; sizes are columns and rows of tiles
+    tile: Tile | None = None
+
     # dragonfly; all absent: balanced for the radix (a = 2p = 2h)
     hosts_per_switch: PositiveInt | None = None
     switches_per_group: PositiveInt | None = None
@@ -96,6 +125,10 @@ class FabricSpec(Record, frozen=True, kw_only=True):
             raise ValueError("planes are whole Clos networks: they need family: clos")
         if (self.family == "product") != bool(self.axes):
             raise ValueError("family: product needs axes, and axes need family: product")
+        if (self.family == "tiles") != (self.tile is not None):
+            raise ValueError("family: tiles needs a tile, and a tile needs family: tiles")
+        if self.family == "tiles" and (self.hb_size != 1 or len(self.sizes or (1, 1)) != MESH_AXES):
+            raise ValueError("family: tiles needs hb_size: 1, and two sizes if any")
         if sum(axis.size is None for axis in self.axes) > 1:
             raise ValueError("axes: at most one takes the size that the others leave, got more")
         shape = (self.hosts_per_switch, self.switches_per_group, self.global_links_per_switch)
@@ -118,7 +151,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     @property
     def only_named(self) -> bool:
         """Whether sets of all fabrics leave it out: it stands in only where it is named."""
-        return not self.even_pods or self.family == "product"
+        return not self.even_pods or self.family in ("product", "tiles")
 
     def built_with(self, accelerator: str) -> tuple[str, ...]:
         """Accelerators of a product, where this is none of them: nothing recommends it then."""

@@ -61,7 +61,7 @@ def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
 
 def torus_shape(spec: FabricSpec, sizing: Sizing) -> tuple[int, ...]:
     """Sizes along each axis: the spec's own, if they hold the HB domains, or nearest to a cube."""
-    sizes = spec.sizes or _torus_sizes(sizing.domains, spec.dimensions)
+    sizes = spec.sizes or near_cube(sizing.domains, spec.dimensions)
     if prod(sizes) != sizing.domains:
         shape = " x ".join(str(size) for size in sizes)
         raise InputError(
@@ -81,13 +81,19 @@ def _ports(sizes: tuple[int, ...]) -> int:
 
 
 @cache
-def _torus_sizes(positions: int, dimensions: int) -> tuple[int, ...]:
-    """Sizes of the torus nearest to a cube with exactly this many positions, largest first."""
+def near_cube(positions: int, dimensions: int) -> tuple[int, ...]:
+    """Sizes of the grid nearest to a cube with exactly this many positions, largest first.
+
+    Examples
+    --------
+    >>> near_cube(20, 2), near_cube(64, 3)
+    ((5, 4), (4, 4, 4))
+    """
     if dimensions == 1:
         return (positions,)
     # The smallest side is at most the root.
     shapes = (
-        (*_torus_sizes(positions // side, dimensions - 1), side)
+        (*near_cube(positions // side, dimensions - 1), side)
         for side in range(round(positions ** (1 / dimensions)) + 1, 0, -1)
         if positions % side == 0
     )

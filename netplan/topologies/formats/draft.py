@@ -21,6 +21,8 @@ from netplan.topologies.graph import (
     HB_SWITCH,
     LENGTH_CLASSES,
     MANAGER,
+    MEMORY,
+    MEMORY_GROUP,
     NODE_KINDS,
     SWITCH,
     FabricGraph,
@@ -211,7 +213,7 @@ def _check_connected(
 def _tiers(draft: Draft, names: list[str], kind: Codes, ends: tuple[Indices, Indices]) -> Codes:
     """Tier of every node: as given, else its distance from the GPUs."""
     tier = np.full(len(names), UNKNOWN_TIER, np.int8)
-    tier[(kind == GPU) | (kind == MANAGER)] = 0
+    tier[(kind == GPU) | (kind == MANAGER) | (kind == MEMORY)] = 0
     source, target = np.concatenate(ends), np.concatenate(ends[::-1])
     # Managers and HB switches lend no height to the switches beside them.
     upward = ((kind == GPU) | (kind == SWITCH))[source] & (kind == SWITCH)[target]
@@ -265,6 +267,8 @@ def _group(kinds: set[int], low: int, high: int) -> str:
         return "hb"
     if kinds == {GPU}:
         return "direct"
+    if MEMORY in kinds:
+        return MEMORY_GROUP
     if GPU in kinds or MANAGER in kinds:
         return "host"
     if low == high:

@@ -22,6 +22,7 @@ from netplan.levels import LINKS_PER_STEP, Level
 from netplan.topologies.graph import (
     HB_SWITCH,
     MANAGER,
+    MEMORY,
     NODE_KINDS,
     SWITCH,
     FabricGraph,
@@ -160,12 +161,14 @@ def simai_lines(
     Nodes keep their numbers: GPUs, then HB switches, then network switches. The defaults of the
     latencies, those of a link inside and outside HB domains [s], are those of SimAI's own topology
     generator. Some versions read a seventh field of the first line, the GPUs a node, or HB switches
-    and network switches on a line each. Management hosts are refused: SimAI would take them for
-    GPUs.
+    and network switches on a line each. Management hosts and memories are refused: SimAI would take
+    them for GPUs.
     """
     kinds = graph.node_kind
     if np.any(kinds == MANAGER):
         raise InputError(f"{graph.name}: SimAI has no management hosts: set management_links to 0")
+    if np.any(kinds == MEMORY):
+        raise InputError(f"{graph.name}: SimAI has no memories: leave channels out of the file")
     hb_switches, switches = (np.flatnonzero(kinds == kind).tolist() for kind in (HB_SWITCH, SWITCH))
     head = [graph.node_count, graph.hb_size, len(hb_switches), len(switches), graph.link_count]
     seventh = [graph.hb_size] if gpus_per_node_field else []

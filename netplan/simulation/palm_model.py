@@ -1,0 +1,77 @@
+"""The iteration model ``palm``: the rules of the published PALM code, as a catalog file.
+
+It has parts of its own, as its operations wait for shared links and no closed form times them.
+"""
+
+from typing import Any, Literal
+
+from netplan.catalog import Record, Shelf
+from netplan.documents import Document
+from netplan.performance.iteration_model import SIMULATED, IterationModel
+from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveInt, PositiveShare
+
+
+class MemoryPart(Entry, frozen=True, kw_only=True):
+    """How long accesses to memory take.
+
+    ``stationary_factor`` is the share of traffic that remains where weights or activations stay on
+    the chip, for each fill of the SRAM; left out, it is that of GPUs or of tiles.
+    """
+
+    access_latency_s: NonNegativeFloat
+    gpu_stationary_factor: PositiveFloat
+    tile_stationary_factor: PositiveFloat
+    stationary_factor: PositiveFloat | None = None
+
+
+class PalmCommunicationPart(Entry, frozen=True, kw_only=True):
+    """How long messages take.
+
+    Rings of GPUs reach a share of the rate inside a node and between nodes. On tiles ``borders``
+    says which of them slow a path down: those it crosses in ``x`` only, or ``all``.
+    """
+
+    hb_efficiency: PositiveShare
+    network_efficiency: PositiveShare
+    borders: Literal["x", "all"]
+
+
+class PipelinePart(Entry, frozen=True, kw_only=True):
+    """How many microbatches are simulated before the slowest stage's time is added for each."""
+
+    simulated_microbatches: PositiveInt
+
+
+class UnitsPart(Entry, frozen=True, kw_only=True):
+    """Bytes of what the file of an accelerator or fabric calls a megabyte."""
+
+    megabyte_bytes: PositiveFloat
+
+
+class PalmModel(Record, frozen=True, kw_only=True):
+    """The iteration model of PALM, as its catalog file describes it."""
+
+    family: Literal["palm"]
+    memory: MemoryPart
+    communication: PalmCommunicationPart
+    pipeline: PipelinePart
+    units: UnitsPart
+    notes: tuple[str, ...] = ()
+
+    @property
+    def unit(self) -> float:
+        """Bytes that count as one byte of a rate or capacity [1]."""
+        return self.units.megabyte_bytes / 1e6
+
+
+class AnyIterationModelShelf(Shelf[Any], frozen=True):
+    """Iteration models of every family."""
+
+    def schema_of(self, document: Document) -> type[Any]:
+        """Type of the record in a file."""
+        return PalmModel if document.data.get("family") in SIMULATED else IterationModel
+
+
+ANY_ITERATION_MODEL = AnyIterationModelShelf(
+    "iteration-model", "traffic/iteration-models", IterationModel
+)

@@ -1,0 +1,230 @@
+"""Tiled accelerators: a mesh of cores in tiles, slower across the borders, with memory at channels.
+
+X x Y cores in one mesh; GPU g (a core here) stands at column g mod X, row g div X. Tiles of a x b
+cores cover the mesh. A link inside a tile has one rate, one across a border another. Memory lies
+outside: every tile has channels, each at one of its cores, and a core uses the nearest one. A
+channel is a node with one link, which all cores that use it share.
+
+Lines are named as the open rings of a torus (`netplan.topologies.torus`), so that the routing by
+dimension order knows them. Source: PALM (Fang et al.), Table VI and Sec. IV-C. Left out: cores
+that do not fill the tiles.
+"""
+
+from collections.abc import Iterator
+from math import prod
+from typing import Literal
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Ints
+from netplan.errors import InputError
+from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
+from netplan.topologies.fabric import MIN_GPUS, Fabric, LinkGroup, Sizing
+from netplan.topologies.graph import INSIDE, MEMORY, MEMORY_GROUP
+from netplan.topologies.specs import MESH_AXES, FabricSpec, Tile
+from netplan.topologies.torus import near_cube
+from netplan.units import gbps
+
+TileOrder = Literal["snake", "line"]
+MEMORY_PORT = 4
+
+
+class Mesh(Struct, frozen=True):
+    """Where the cores, tiles and channels of a tiled accelerator stand.
+
+    Parameters
+    ----------
+    tiles, cores
+        Columns and rows of tiles, and of cores in a tile [1].
+    channels
+        Column and row, in every tile, of the cores with a memory channel.
+
+    Examples
+    --------
+    >>> mesh = Mesh((5, 4), (4, 4), ((0, 1), (3, 1), (0, 2), (3, 2)))
+    >>> mesh.columns, mesh.rows, mesh.place(21)
+    (20, 16, (1, 1))
+    """
+
+    tiles: tuple[int, int]
+    cores: tuple[int, int]
+    channels: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def columns(self) -> int:
+        """Cores beside each other, X [1]."""
+        return self.tiles[0] * self.cores[0]
+
+    @property
+    def rows(self) -> int:
+        """Cores above each other, Y [1]."""
+        return self.tiles[1] * self.cores[1]
+
+    def place(self, gpu: int) -> tuple[int, int]:
+        """Column and row of a core."""
+        row, column = divmod(gpu, self.columns)
+        return column, row
+
+    def channel_of(self, gpu: int) -> tuple[int, int]:
+        """The nearest channel of the tile of a core, and the core where it is.
+
+        Channels are numbered as their nodes are: row of tiles, tile, channel.
+
+        Examples
+        --------
+        Core 2 of the first row goes one core on and one down.
+
+        >>> Mesh((5, 4), (4, 4), ((0, 1), (3, 1), (0, 2), (3, 2))).channel_of(2)
+        (1, 23)
+        """
+        column, row = self.place(gpu)
+        (tile_x, x), (tile_y, y) = divmod(column, self.cores[0]), divmod(row, self.cores[1])
+        steps = [abs(at_x - x) + abs(at_y - y) for at_x, at_y in self.channels]
+        nearest = steps.index(min(steps))
+        at_x, at_y = self.channels[nearest]
+        core = (tile_y * self.cores[1] + at_y) * self.columns + tile_x * self.cores[0] + at_x
+        return (tile_y * self.tiles[0] + tile_x) * len(self.channels) + nearest, core
+
+    def order(self, order: TileOrder) -> Ints:
+        """Cores in the order in which a run fills them, shape (cores,).
+
+        ``line``  column by column.
+        ``snake`` tile by tile, columns of tiles upwards and downwards in turn, the rows of their
+        cores likewise, and cores from left to right and back in turn; the last row of a column of
+        tiles runs to the right, where the next one begins (PALM, Fig. 8, as its code has it).
+
+        Examples
+        --------
+        >>> Mesh((2, 1), (2, 2)).order("snake"), Mesh((2, 1), (2, 2)).order("line")
+        (array([0, 1, 4, 5, 6, 7, 2, 3]), array([0, 4, 1, 5, 2, 6, 3, 7]))
+        """
+        if order == "line":
+            return np.arange(self.columns * self.rows).reshape(self.rows, self.columns).T.ravel()
+        return np.fromiter(self._snake(), np.int64, self.columns * self.rows)
+
+    def _snake(self) -> Iterator[int]:
+        """Cores along the snake."""
+        wide = self.cores[0]
+        for tile_x in range(self.tiles[0]):
+            rows = range(self.rows)
+            for count, row in enumerate(reversed(rows) if tile_x % 2 else rows):
+                columns = range(tile_x * wide, (tile_x + 1) * wide)
+                back = count % 2 and count + 1 < self.rows
+                for column in reversed(columns) if back else columns:
+                    yield row * self.columns + column
+
+
+def mesh_of(spec: FabricSpec, gpus: int) -> Mesh:
+    """The mesh that so many cores make: the spec's own tiles, or as square as they can be.
+
+    Raises
+    ------
+    InputError
+        If the cores do not fill the tiles.
+
+    Examples
+    --------
+    >>> from netplan.topologies.specs import FABRICS
+    >>> mesh_of(FABRICS.load("palm-wafer"), 320).tiles
+    (5, 4)
+    """
+    tile = _tile(spec)
+    wide, high = tile.cores
+    each, whole = wide * high, gpus // (wide * high)
+    tiles = spec.sizes or near_cube(max(1, whole), MESH_AXES)
+    if gpus != prod(tiles) * each:
+        near = [prod(tiles)] if spec.sizes else [whole, whole + 1]
+        sizes = " or ".join(f"{one * each:,}" for one in near if one * each >= MIN_GPUS)
+        raise InputError(
+            f"{spec.name} has tiles of {wide} x {high} cores, and {gpus:,} GPUs, its cores, do not"
+            f" fill them: take {sizes}, or change sizes in the fabric file"
+        )
+    return Mesh((tiles[0], tiles[1]), tile.cores, tile.channels)
+
+
+def _tile(spec: FabricSpec) -> Tile:
+    """The tile that a spec of this family has."""
+    if spec.tile is None:
+        raise InputError(f"{spec.name} has no tiles: take a fabric of family tiles")
+    return spec.tile
+
+
+class _Lines(Struct, frozen=True, eq=False):
+    """Links along one axis that have one rate: their name, and the cores at their ends."""
+
+    name: str
+    source: Ints
+    target: Ints
+    bytes_per_s: float
+
+
+def _lines(mesh: Mesh, tile: Tile, border_bytes_per_s: float) -> Iterator[_Lines]:
+    """Links along rows, then along columns; inside tiles, then across borders."""
+    core = np.arange(mesh.columns * mesh.rows)
+    for axis, size in enumerate((mesh.columns, mesh.rows)):
+        stride = mesh.columns if axis else 1
+        place = core // stride % size
+        begins, crosses = place < size - 1, place % tile.cores[axis] == tile.cores[axis] - 1
+        rates = {"tile": (~crosses, tile.link_bytes_per_s), "border": (crosses, border_bytes_per_s)}
+        for where, (chosen, rate) in rates.items():
+            source = core[begins & chosen]
+            if len(source):
+                yield _Lines(f"ring {axis + 1} {where}", source, source + stride, rate)
+
+
+def build_tiles(spec: FabricSpec, sizing: Sizing) -> Fabric:
+    """Mesh of tiles; its open lines are no levels, so that only the simulator times it."""
+    mesh, tile = mesh_of(spec, sizing.gpus), _tile(spec)
+    lines = list(_lines(mesh, tile, sizing.network_bytes_per_s))
+    counts = [(one.name, len(one.source)) for one in lines]
+    channels = len(mesh.channels) * prod(mesh.tiles)
+    counts += [(MEMORY_GROUP, channels)] if channels else []
+    inside, across = gbps(tile.link_bytes_per_s), sizing.speed_gbps
+    return Fabric(
+        name=spec.name,
+        title=spec.title,
+        sizing=sizing,
+        tiers=(),
+        links=tuple(LinkGroup(name, links, links, "copper") for name, links in counts),
+        nic_ports=2 * sum(len(one.source) for one in lines) + channels,
+        levels=(),
+        network="direct",
+        notes=(
+            *spec.notes,
+            f"{mesh.tiles[0]} x {mesh.tiles[1]} tiles of {tile.cores[0]} x {tile.cores[1]} cores:"
+            f" links of {inside:,.4g} Gb/s inside a tile, {across:,.4g} Gb/s across borders.",
+            "Open lines are no levels of bandwidth, so no iteration time is given: simulate it.",
+        ),
+    )
+
+
+def wire_tiles(spec: FabricSpec, fabric: Fabric, first: int) -> Wired:
+    """Wire all lines, then the channels, whose memories are numbered from ``first`` on.
+
+    The ports of a core: right, left, up, down, memory.
+    """
+    mesh, tile = mesh_of(spec, fabric.sizing.gpus), _tile(spec)
+    links = []
+    for one in _lines(mesh, tile, fabric.sizing.network_bytes_per_s):
+        port = np.full_like(one.source, 0 if one.name.startswith("ring 1") else 2)
+        rate = one.bytes_per_s
+        links.append(Links(one.name, one.source, one.target, port, port + 1, rate, INSIDE))
+    if tile.channel_bytes_per_s is None or not mesh.channels:
+        return Wired(links=tuple(links))
+    shape = (mesh.tiles[1], mesh.tiles[0], len(mesh.channels))
+    rows, columns, channels = np.indices(shape).reshape(3, -1)
+    at = np.array(mesh.channels)[channels]
+    core = columns * tile.cores[0] + at[:, 0]
+    core += mesh.columns * (rows * tile.cores[1] + at[:, 1])
+    memory = first + np.arange(len(core))
+    ports = np.full_like(core, MEMORY_PORT), np.zeros_like(core)
+    rate = tile.channel_bytes_per_s
+    links.append(Links(MEMORY_GROUP, core, memory, *ports, rate, INSIDE))
+    names = NameBlock("row-{}/tile-{}/memory-{}", shape)
+    return Wired((Nodes(MEMORY, 0, names),), tuple(links))
+
+
+def tile_order(spec: FabricSpec, gpus: int, order: TileOrder) -> Ints:
+    """GPU at every place of a run that fills the mesh in an order, shape (gpus,)."""
+    return mesh_of(spec, gpus).order(order)
