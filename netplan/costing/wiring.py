@@ -154,6 +154,8 @@ def group_ends(fabric: Fabric, hardware: Hardware) -> Iterator[tuple[LinkGroup, 
     tiers = [tier.name for tier in fabric.tiers]
     for group in fabric.links:
         kind = _link_kind(group.name)
+        if group.medium == "on-chip":
+            continue  # nobody buys it
         if kind == "ring" and hardware.circuits is not None and group.medium == "optical":
             # A link between cubes becomes two fibres, one from each face to the circuit switch.
             yield replace(group, links=2 * group.links), (CARD, CIRCUITS)

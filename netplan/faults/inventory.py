@@ -47,7 +47,15 @@ from netplan.faults.groups import (
 )
 from netplan.faults.link_names import BETWEEN, device_port, plain_link
 from netplan.topologies.assembly import StructuralNames
-from netplan.topologies.graph import GPU, HB_SWITCH, MANAGER, MEMORY, NODE_KINDS, SWITCH, FabricGraph
+from netplan.topologies.graph import (
+    GPU,
+    HB_SWITCH,
+    MANAGER,
+    MEMORY,
+    NODE_KINDS,
+    SWITCH,
+    FabricGraph,
+)
 from netplan.traffic.routing import HB_GROUP
 
 Space = Literal["node", "link", "end", "group"]

@@ -3,9 +3,12 @@
 Both modes of the simulator, netplan's own and the published one, answer in this form.
 """
 
+import numpy as np
 from msgspec import Struct
 
+from netplan.arrays import Floats
 from netplan.simulation.schedule import Span
+from netplan.topologies.graph import FabricGraph
 
 
 class StageOutcome(Struct, frozen=True):
@@ -138,3 +141,53 @@ class Outcome(Struct, frozen=True, kw_only=True):
     groups: tuple[GroupOutcome, ...] = ()
     spans: tuple[Span, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+def busiest_links(
+    graph: FabricGraph, busy_s: Floats, waited_s: Floats, time_s: float, count: int
+) -> tuple[LinkOutcome, ...]:
+    """Directions of links that are busiest, busiest first; those that carry nothing are left out.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+    busy_s, waited_s
+        Busy time and waiting of each direction, shape (2 x links,) [s].
+    time_s
+        Time of the iteration [s].
+    count
+        How many, at most [1].
+    """
+    chosen = np.argsort(-busy_s, kind="stable")[:count]
+    ends = np.stack((graph.source, graph.target))
+    found = []
+    for code in chosen[busy_s[chosen] > 0].tolist():
+        direction, link = divmod(code, graph.link_count)
+        sender, receiver = (graph.node_name(int(end)) for end in np.roll(ends[:, link], direction))
+        group = graph.group_names[graph.group[link]]
+        amounts = float(busy_s[code]), float(waited_s[code]), float(busy_s[code] / time_s)
+        found.append(LinkOutcome(code, group, sender, receiver, *amounts))
+    return tuple(found)
+
+
+def link_groups(
+    graph: FabricGraph, busy_s: Floats, waited_s: Floats, time_s: float
+) -> tuple[GroupOutcome, ...]:
+    """Every group of links; parameters as of `busiest_links`."""
+    found = []
+    for name in graph.links_per_group():
+        links = graph.links_of(name)
+        codes = np.concatenate((links, links + graph.link_count))
+        busy = busy_s[codes]
+        found.append(
+            GroupOutcome(
+                group=name,
+                directions=len(codes),
+                unused=int(np.count_nonzero(busy == 0)),
+                busy_s=float(busy.max()),
+                waited_s=float(waited_s[codes].sum()),
+                utilisation=float(busy.mean() / time_s),
+            )
+        )
+    return tuple(found)

@@ -24,7 +24,6 @@ from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InfeasibleError, InputError, NetplanError
-from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.setting import Fixed
 from netplan.questions.compare import Compare
 from netplan.questions.cost import Cost, Priced
@@ -32,6 +31,7 @@ from netplan.questions.map import Map
 from netplan.questions.question import Question, default_of, options_of
 from netplan.questions.search import Search
 from netplan.reports.quantities import Scalar
+from netplan.simulation.palm_model import ANY_ITERATION_MODEL
 from netplan.studies.definition import Ask, StudyDefinition
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.specs import FABRICS
@@ -48,7 +48,7 @@ SHELVES: dict[str, Shelf[Any]] = {
     "memory": MEMORIES,
     "link": LINKS,
     "fabric": FABRICS,
-    "iteration_model": ITERATION_MODELS,
+    "iteration_model": ANY_ITERATION_MODEL,
     "prices": PRICE_BOOKS,
     "power": POWER_BOOKS,
     "cabling": CABLING_BOOKS,

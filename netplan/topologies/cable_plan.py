@@ -61,7 +61,7 @@ ROLES = {
     MEMORY: "memory",
 }
 HOST = "host"
-MEDIA = {"optical": "fibre", "copper": "copper"}
+MEDIA = {"optical": "fibre", "copper": "copper", "on-chip": ""}
 
 
 class Device(Struct, frozen=True):

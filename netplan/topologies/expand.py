@@ -121,7 +121,7 @@ def expand(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
     return assemble(spec.name, sizing.gpus, sizing.hb_size, (gpus, domains, network))
 
 
-def _wire_network(spec: FabricSpec, fabric: Fabric, first: int) -> Wired:
+def _wire_network(spec: FabricSpec, fabric: Fabric, first: int) -> Wired:  # noqa: PLR0911 - by family
     """Wire what joins the HB domains; its switches are numbered from ``first`` on."""
     port = spec.hb_ports(fabric.sizing.hb_size)
     match spec.family:

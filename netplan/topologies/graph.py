@@ -1,13 +1,14 @@
 """The third face of a fabric: every node, port and link, as arrays.
 
 A node is a GPU, a switch inside an HB domain, a network switch, a management host, or a memory that
-GPUs share; a link joins two ports at full rate in both directions. Nothing here is a Python object per node or link, so
-that a fabric of a million GPUs fits in some hundred megabytes. Names are made when asked for.
+GPUs share; a link joins two ports at full rate in both directions. Nothing here is a Python object
+per node or link, so that a fabric of a million GPUs fits in some hundred megabytes. Names are made
+when asked for.
 
 Nodes are numbered GPUs first: GPU g is rank g % K of HB domain g // K. Then come the HB switches,
-then the network switches from the lowest tier up, then management hosts and memories. Links of one group stand
-together. A link's source is the end nearer to the GPUs; between equals, the lower number; along a
-ring, the member whose next neighbour is the target.
+then the network switches from the lowest tier up, then management hosts and memories. Links of one
+group stand together. A link's source is the end nearer to the GPUs; between equals, the lower
+number; along a ring, the member whose next neighbour is the target.
 """
 
 from collections import Counter
@@ -86,8 +87,8 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
     gpus, hb_size
         GPUs, which are the nodes 0 to gpus - 1, and GPUs per HB domain, K [1].
     node_kind, node_tier
-        Code into ``NODE_KINDS``; tier (0 GPU, management host or memory, -1 HB switch, 1 leaf, 2 spine …),
-        shape (nodes,).
+        Code into ``NODE_KINDS``; tier (0 GPU, management host or memory, -1 HB switch, 1 leaf,
+        2 spine …), shape (nodes,).
     names
         Name of every node, shape (nodes,); made on demand where the names follow a pattern.
     source, target

@@ -11,7 +11,8 @@ from netplan.records import Entry, NonNegativeInt, PositiveFloat, PositiveInt
 Family = Literal[
     "clos", "rail-only", "scalable-units", "torus", "product", "dragonfly", "bcube", "tiles"
 ]
-Medium = Literal["optical", "copper"]
+Medium = Literal["optical", "copper", "on-chip"]
+"""What links are made of; those of a chip come with it."""
 Arrangement = Literal["absolute", "relative", "circulant"]
 HYBRID_SIZE, HYBRID_LINKS_PER_GPU = 8, 6
 MESH_AXES = 2

@@ -28,6 +28,8 @@ from netplan.units import gbps
 
 TileOrder = Literal["snake", "line"]
 MEMORY_PORT = 4
+ACROSS_Y = "ring 2 border"
+"""Group of the links along columns that cross a border."""
 
 
 class Mesh(Struct, frozen=True):
@@ -85,6 +87,19 @@ class Mesh(Struct, frozen=True):
         at_x, at_y = self.channels[nearest]
         core = (tile_y * self.cores[1] + at_y) * self.columns + tile_x * self.cores[0] + at_x
         return (tile_y * self.tiles[0] + tile_x) * len(self.channels) + nearest, core
+
+    def path(self, sender: int, receiver: int) -> list[int]:
+        """Cores from one to another by dimension order: along the row first, both ends included.
+
+        Examples
+        --------
+        >>> Mesh((2, 1), (2, 2)).path(5, 2)
+        [5, 6, 2]
+        """
+        (column, row), (to_column, to_row) = self.place(sender), self.place(receiver)
+        x, y = (1 if to_column > column else -1), (1 if to_row > row else -1)
+        along = [row * self.columns + at for at in range(column, to_column, x)]
+        return along + [at * self.columns + to_column for at in range(row, to_row + y, y)]
 
     def order(self, order: TileOrder) -> Ints:
         """Cores in the order in which a run fills them, shape (cores,).
@@ -180,20 +195,20 @@ def build_tiles(spec: FabricSpec, sizing: Sizing) -> Fabric:
     counts = [(one.name, len(one.source)) for one in lines]
     channels = len(mesh.channels) * prod(mesh.tiles)
     counts += [(MEMORY_GROUP, channels)] if channels else []
-    inside, across = gbps(tile.link_bytes_per_s), sizing.speed_gbps
+    shape = f"{mesh.tiles[0]} x {mesh.tiles[1]} tiles of {tile.cores[0]} x {tile.cores[1]} cores"
+    rates = f"{gbps(tile.link_bytes_per_s):,.4g} Gb/s inside a tile, {sizing.speed_gbps:,.4g} Gb/s"
     return Fabric(
         name=spec.name,
         title=spec.title,
         sizing=sizing,
         tiers=(),
-        links=tuple(LinkGroup(name, links, links, "copper") for name, links in counts),
-        nic_ports=2 * sum(len(one.source) for one in lines) + channels,
+        links=tuple(LinkGroup(name, links, links, "on-chip") for name, links in counts),
+        nic_ports=0,
         levels=(),
         network="direct",
         notes=(
             *spec.notes,
-            f"{mesh.tiles[0]} x {mesh.tiles[1]} tiles of {tile.cores[0]} x {tile.cores[1]} cores:"
-            f" links of {inside:,.4g} Gb/s inside a tile, {across:,.4g} Gb/s across borders.",
+            f"{shape}: links of {rates} across borders.",
             "Open lines are no levels of bandwidth, so no iteration time is given: simulate it.",
         ),
     )

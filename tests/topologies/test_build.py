@@ -12,7 +12,7 @@ from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
 
-FEW_SIZES = ("bcube", "product")
+FEW_SIZES = ("bcube", "product", "tiles")
 NAMES = tuple(name for name in FABRICS.paths() if FABRICS.load(name).family not in FEW_SIZES)
 
 

@@ -15,7 +15,7 @@ from netplan.topologies.dragonfly import _balanced_shape, _sized_shape
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS
-from netplan.topologies.torus import _torus_sizes
+from netplan.topologies.torus import near_cube
 
 
 def sizing(gpus: int, radix: int = 64, hb_size: int = 1) -> Sizing:
@@ -23,14 +23,14 @@ def sizing(gpus: int, radix: int = 64, hb_size: int = 1) -> Sizing:
 
 
 @given(st.integers(1, 3000), st.integers(1, 3))
-def test_torus_sizes_have_the_smallest_sum(positions: int, dimensions: int) -> None:
+def testnear_cube_have_the_smallest_sum(positions: int, dimensions: int) -> None:
     divisors = [d for d in range(1, positions + 1) if positions % d == 0]
     brute = min(
         sum(sizes) + positions // prod(sizes)
         for sizes in product(divisors, repeat=dimensions - 1)
         if positions % prod(sizes) == 0
     )
-    found = _torus_sizes(positions, dimensions)
+    found = near_cube(positions, dimensions)
     assert prod(found) == positions
     assert sum(found) == brute
 

@@ -1,0 +1,410 @@
+"""The published mode: one iteration by the rules of the PALM code, event by event.
+
+Layers go to stages as their running sum passes layers / stages. A stage's place in the order of
+GPUs is that of its first rank: tensor ranks follow each other, replicas come next, then stages.
+Passes and transfers run as in `netplan.simulation.schedule`; then every stage sums up gradients and
+steps the optimizer layer by layer, all stages at once. At most 6 microbatches are simulated, and
+with F_i and B_i the mean passes of stage i among them,
+
+    T(m) = T(6) + (m - 6) x max_i (F_i + B_i)        (off by up to 1.7 % of a full run).
+
+Source: Fang et al., PALM (arXiv:2406.03868), and its code (github.com/fangjh21/PALM).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
+from typing import Literal
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Floats, Ints
+from netplan.errors import InputError
+from netplan.simulation.outcome import (
+    LinkOutcome,
+    Outcome,
+    StageOutcome,
+    busiest_links,
+    link_groups,
+)
+from netplan.simulation.palm_model import PalmModel
+from netplan.simulation.palm_network import GpuNetwork, PalmNetwork, TileNetwork
+from netplan.simulation.palm_operation import (
+    LayerOperation,
+    PalmRecompute,
+    Sharing,
+    layer_operation,
+)
+from netplan.simulation.run import SimulationResult, simulate_pipelines
+from netplan.simulation.schedule import BACKWARD, FINISH, FORWARD
+from netplan.simulation.work import (
+    Branch,
+    Burst,
+    Pass,
+    Pipeline,
+    Work,
+    alone_s,
+    branch_alone_s,
+    bursts_of,
+)
+from netplan.topologies.fabric import Fabric
+from netplan.topologies.graph import FabricGraph
+from netplan.topologies.specs import FabricSpec
+from netplan.topologies.tiles import tile_order
+from netplan.units import si
+from netplan.workloads.accelerators import Accelerator
+from netplan.workloads.models import Model
+
+PalmSchedule = Literal["1f1b", "gpipe"]
+
+
+class PalmRun(Struct, frozen=True, kw_only=True, eq=False):
+    """One training run of the published mode.
+
+    Parameters
+    ----------
+    model, batch
+        What is trained, and sequences of an iteration.
+    on, rules, spec, fabric
+        The GPU (a core, on tiles), the iteration model, and the fabric.
+    tensor, data, pipeline
+        Degrees [1].
+    microbatch
+        Sequences of a microbatch, of all replicas together; None is batch / pipeline, rounded down.
+    recompute
+        Whether backward passes compute the forward pass again.
+    schedule
+        Order of the passes.
+    gpus
+        GPU at each place of the run, shape (places,); None is the snake on tiles, the order of the
+        GPUs elsewhere.
+
+    Raises
+    ------
+    InputError
+        If the degrees do not fit the GPUs, the layers or the batch.
+    """
+
+    model: Model
+    batch: int
+    on: Accelerator
+    rules: PalmModel
+    spec: FabricSpec
+    fabric: Fabric
+    tensor: int
+    data: int
+    pipeline: int
+    microbatch: int | None = None
+    recompute: PalmRecompute = "full"
+    schedule: PalmSchedule = "1f1b"
+    gpus: Ints | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot run."""
+        used, gpus = self.tensor * self.data * self.pipeline, self.fabric.sizing.gpus
+        degrees = f"tensor {self.tensor} x data {self.data} x pipeline {self.pipeline}"
+        if min(self.tensor, self.data, self.pipeline, self.microbatch or 1) < 1:
+            raise InputError(f"{degrees}: degrees and microbatches are at least 1")
+        if used > gpus:
+            raise InputError(
+                f"{degrees} need {used:,} GPUs, got {gpus:,}: fix smaller degrees, or give more"
+            )
+        if self.pipeline > self.model.layers:
+            raise InputError(
+                f"{self.model.name} has {self.model.layers} layers, too few for {self.pipeline}"
+                " stages: fix a smaller pipeline"
+            )
+        if not self.sequences:
+            raise InputError(
+                f"a batch of {self.batch:,} has no sequence for each of {self.pipeline} stages:"
+                " raise the batch, or fix microbatch=1"
+            )
+
+    @property
+    def sequences(self) -> int:
+        """Sequences of a microbatch, of all replicas together [1]."""
+        return self.microbatch or self.batch // self.pipeline
+
+    @property
+    def microbatches(self) -> int:
+        """Microbatches of an iteration [1]."""
+        return -(-self.batch // self.sequences)
+
+    @property
+    def stationary_factor(self) -> float:
+        """Share of memory traffic where something stays on the chip: given, or the fabric's [1]."""
+        memory = self.rules.memory
+        own = memory.gpu_stationary_factor if self.spec.tile is None else None
+        return memory.stationary_factor or own or memory.tile_stationary_factor
+
+    def layers(self) -> list[int]:
+        """Layers of each stage: one goes on to the next where the sum would pass its share.
+
+        Examples
+        --------
+        Five layers on two stages: the third would pass 2.5.
+
+        >>> [(stage + 1) * 5 // 2 - stage * 5 // 2 for stage in range(2)]
+        [2, 3]
+        """
+        layers, stages = self.model.layers, self.pipeline
+        return [(one + 1) * layers // stages - one * layers // stages for one in range(stages)]
+
+
+def simulate_palm(
+    run: PalmRun,
+    graph: FabricGraph,
+    *,
+    contention: bool = True,
+    full: bool = False,
+    hot: int = 5,
+    tick: Callable[[int, int], None] | None = None,
+) -> Outcome:
+    """Simulate one iteration by the published rules.
+
+    Parameters
+    ----------
+    run
+        What runs, where.
+    graph
+        The fabric's graph, whose links messages hold on tiles.
+    contention
+        Whether messages and accesses wait for each other.
+    full
+        Simulate every microbatch.
+    hot
+        Directions of links that the answer has, the busiest first [1].
+    tick
+        Called with the microbatches that are through, and all of them.
+
+    Examples
+    --------
+    The published code trains 8.4373 sequences of T-18B a second on the wafer.
+
+    >>> from netplan.simulation.palm_model import ANY_ITERATION_MODEL
+    >>> from netplan.topologies.build import build_fabric
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> from netplan.workloads.accelerators import ACCELERATORS
+    >>> from netplan.workloads.models import MODELS
+    >>> model, spec = MODELS.load("t-18b"), FABRICS.load("palm-wafer")
+    >>> sizing = Sizing(320, 64, 1, 1024e9, 256e9)
+    >>> run = PalmRun(
+    ...     model=model, batch=model.batch, on=ACCELERATORS.load("palm-wafer-core"), spec=spec,
+    ...     rules=ANY_ITERATION_MODEL.load("palm"), fabric=build_fabric(spec, sizing),
+    ...     tensor=8, data=2, pipeline=20,
+    ... )
+    >>> round(simulate_palm(run, expand(spec, sizing)).sequences_per_s, 4)
+    8.4373
+    """
+    began = perf_counter()
+    stages = _stages(run, graph, contention=contention)
+    simulated = run.microbatches
+    if not full:
+        simulated = min(simulated, run.rules.pipeline.simulated_microbatches)
+    found = simulate_pipelines(
+        [stages.pipeline(simulated, run.schedule)],
+        links=2 * graph.link_count,
+        full=True,
+        spans=True,
+        tick=tick,
+    )
+    return _Account(run, graph, stages, found, simulated).outcome(hot, perf_counter() - began)
+
+
+class _Stage(Struct, frozen=True):
+    """The work of one stage: forward, backward, finish; and what of it no collective takes [s]."""
+
+    works: tuple[Work, ...]
+    compute_s: tuple[float, ...]
+
+
+class _Stages(Struct, frozen=True):
+    """All stages and what goes between them."""
+
+    each: tuple[_Stage, ...]
+    onward: tuple[Branch, ...]
+    back: tuple[Branch, ...]
+
+    def pipeline(self, microbatches: int, schedule: PalmSchedule) -> Pipeline:
+        """As the simulator takes it."""
+        return Pipeline(
+            len(self.each),
+            microbatches,
+            tuple(Pass(one.works[FORWARD]) for one in self.each),
+            tuple(Pass(one.works[BACKWARD]) for one in self.each),
+            self.onward,
+            self.back,
+            finish=tuple(one.works[FINISH] for one in self.each),
+            finish_together=True,
+            schedule=schedule,
+        )
+
+
+def _stages(run: PalmRun, graph: FabricGraph, *, contention: bool) -> _Stages:
+    """What every stage does and sends."""
+    network: PalmNetwork = GpuNetwork(run.rules, run.on, run.fabric)
+    order = np.arange(graph.gpus)
+    if run.spec.tile is not None:
+        network = TileNetwork(run.rules, run.on, run.spec, graph, contention=contention)
+        order = tile_order(run.spec, graph.gpus, "snake")
+    places = (order if run.gpus is None else run.gpus).tolist()
+    each = run.tensor * run.data
+    held = [places[stage * each : (stage + 1) * each] for stage in range(run.pipeline)]
+    sent = _layer(run, layers=1).input_bytes
+    pairs = [(held[stage], held[stage + 1]) for stage in range(run.pipeline - 1)]
+    return _Stages(
+        tuple(_stage(run, network, *one) for one in zip(held, run.layers(), strict=True)),
+        tuple(network.transfer(here, there, sent) for here, there in pairs),
+        tuple(network.transfer(there, here, sent) for here, there in pairs),
+    )
+
+
+def _layer(run: PalmRun, layers: int) -> LayerOperation:
+    """One layer of a stage with so many."""
+    return layer_operation(
+        run.model,
+        Sharing(run.sequences, run.data, run.tensor),
+        layers=layers,
+        sram_bytes=run.on.sram_bytes * run.rules.unit,
+        stationary_factor=run.stationary_factor,
+    )
+
+
+def _stage(run: PalmRun, network: PalmNetwork, members: list[int], layers: int) -> _Stage:
+    """What the GPUs of one stage do."""
+    layer, tensor = _layer(run, layers), run.tensor
+    ranks = [members[first : first + tensor] for first in range(0, len(members), tensor)]
+    replicas = [members[rank::tensor] for rank in range(tensor)]
+    summed = network.all_reduce(ranks, layer.input_bytes)
+    gradients = network.all_reduce(replicas, layer.gradient_bytes)
+    forward_s = layer.flops / run.on.tensor_flops_per_s
+    backward_s = forward_s * (3 if run.recompute == "full" else 2)
+    works, computes_s = [], []
+    for compute_s, collective, access in (
+        (forward_s, summed, layer.forward),
+        (backward_s, summed, layer.backward),
+        (0.0, gradients, layer.update),
+    ):
+        accesses = network.access(members, access)
+        works.append((network.operation(compute_s, collective, accesses),) * layers)
+        computes_s.append(layers * max(compute_s, branch_alone_s(accesses)))
+    return _Stage(tuple(works), tuple(computes_s))
+
+
+class _Account(Struct, frozen=True):
+    """What a simulated iteration comes to, microbatches beyond those simulated included."""
+
+    run: PalmRun
+    graph: FabricGraph
+    stages: _Stages
+    found: SimulationResult
+    simulated: int
+
+    def outcome(self, hot: int, seconds: float) -> Outcome:
+        """The answer."""
+        run, graph, passes_s = self.run, self.graph, self._passes_s()
+        slot_s = float((passes_s[FORWARD] + passes_s[BACKWARD]).max())
+        time_s = self.found.iteration_time_s + (run.microbatches - self.simulated) * slot_s
+        each, links_s = self._stage_outcomes(passes_s, time_s), self._links_s()
+        links = busiest_links(graph, *links_s, time_s, max(1, hot))
+        bound_s, binding = _bound(each, links)
+        return Outcome(
+            iteration_time_s=time_s,
+            analytic_time_s=None,
+            lower_bound_s=bound_s,
+            binding=binding,
+            sequences_per_s=run.microbatches * run.sequences / time_s,
+            waiting_s=sum(one.waiting_s for one in each),
+            microbatches=run.microbatches,
+            microbatches_simulated=self.simulated,
+            period=None,
+            replicas=run.data,
+            replicas_simulated=run.data,
+            bookings=self.found.bookings,
+            seconds=seconds,
+            stages=each,
+            links=links[:hot],
+            groups=link_groups(graph, *links_s, time_s),
+            spans=self.found.spans,
+            notes=tuple(self._notes(slot_s)),
+        )
+
+    @property
+    def repeats(self) -> tuple[int, int, int]:
+        """How often a stage runs each kind of its work [1]."""
+        return self.run.microbatches, self.run.microbatches, 1
+
+    def _passes_s(self) -> Floats:
+        """Mean length of each kind of pass on each stage, shape (3, stages) [s]."""
+        total_s, count = np.zeros((2, 3, self.run.pipeline))
+        for span in self.found.spans:
+            if span.kind <= FINISH:
+                total_s[span.kind, span.stage] += span.end_s - span.start_s
+                count[span.kind, span.stage] += 1
+        return total_s / count
+
+    def _stage_outcomes(self, passes_s: Floats, time_s: float) -> tuple[StageOutcome, ...]:
+        """Where the time of every stage goes."""
+        repeats, found = np.array(self.repeats), []
+        for stage, one in enumerate(self.stages.each):
+            compute_s, unshared_s = repeats @ one.compute_s, repeats @ [*map(alone_s, one.works)]
+            busy_s = max(unshared_s, repeats @ passes_s[:, stage])
+            parts_s = compute_s, unshared_s - compute_s, busy_s - unshared_s, time_s - busy_s
+            found.append(StageOutcome(stage, *map(float, parts_s)))
+        return tuple(found)
+
+    def _links_s(self) -> tuple[Floats, Floats]:
+        """How long each direction of each link is busy and waited for, shape (2 x links,) [s].
+
+        Waiting is that of the microbatches simulated, taken as many times as there are others.
+        """
+        count = 2 * self.graph.link_count
+        busy_s, waited_s, tally = np.zeros(count), np.zeros(count), self.found.tally
+        issued: Counter[int] = Counter()
+        bursts: dict[int, Burst] = {}
+        for work, times in self._all_work():
+            for burst in bursts_of(work):
+                issued[id(burst)] += times
+                bursts[id(burst)] = burst
+        for key, burst in bursts.items():
+            for message in burst.messages:
+                busy_s[list(message.links)] += issued[key] * message.seconds
+        waited_s[list(tally.waited_s)] = list(tally.waited_s.values())
+        return busy_s, waited_s * (self.run.microbatches / self.simulated)
+
+    def _all_work(self) -> Iterator[tuple[Work, int]]:
+        """All work of the iteration, and how often it is done."""
+        for one in self.stages.each:
+            yield from zip(one.works, self.repeats, strict=True)
+        for branch in (*self.stages.onward, *self.stages.back):
+            yield ((branch,),), self.run.microbatches
+
+    def _notes(self, slot_s: float) -> Iterator[str]:
+        """What the reader should know."""
+        run, missing = self.run, self.run.microbatches - self.simulated
+        used, gpus = run.tensor * run.data * run.pipeline, self.graph.gpus
+        if missing:
+            yield (
+                f"By the published rule each of the {missing:,} microbatches beyond"
+                f" {self.simulated} takes what the slowest stage does, {si(slot_s, 's', 4)};"
+                " --full simulates all."
+            )
+        if used < gpus:
+            yield f"{gpus - used:,} of {gpus:,} GPUs are idle."
+        trained = run.microbatches * run.sequences
+        if trained > run.batch:
+            yield (
+                f"{run.microbatches:,} microbatches of {run.sequences:,} make {trained:,}"
+                f" sequences, more than the batch of {run.batch:,}; all of them count."
+            )
+
+
+def _bound(each: Sequence[StageOutcome], links: Sequence[LinkOutcome]) -> tuple[float, str]:
+    """What no schedule beats [s], and which stage or link sets it."""
+    slowest = max(each, key=lambda one: one.compute_s)
+    if links and links[0].busy_s > slowest.compute_s:
+        return links[0].busy_s, f"link {links[0].sender} -> {links[0].receiver}"
+    return slowest.compute_s, f"computation of stage {slowest.stage}"
