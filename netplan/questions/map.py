@@ -143,7 +143,7 @@ class Map(Question[MapAnswer]):
             self.compute_utilisation,
         )
         check_inputs(self, model)
-        system = self._laid_out(self._system(model, chip, self._network(reader, chip)), model)
+        system = self._system(model, chip, self._network(reader, chip))
         run = run_model(model, system, self.direction, self._options)
         rates = ChipRates.of(chip, system.network.innermost_bytes_per_s)
         found = MapResult.of(run, self._notes(model, system, run), rates)
@@ -173,25 +173,26 @@ class Map(Question[MapAnswer]):
     def _system(
         self, model: Model | OtherModel, chip: Accelerator, network: ChipNetwork
     ) -> ChipSystem:
-        """The chips, and how many of them share a layer."""
+        """The chips and their degrees: as asked for, or the fastest on free dimensions."""
         tensor = self.tensor or _usual_tensor(model)
         if self.gpus is None and not isinstance(model, Model | GraphModel):
             raise InputError(f"--model {self.model} lies on all chips: say how many with --gpus")
         microbatches = self.batch / self.micro_batch if self.batch else None
-        return ChipSystem(
+        system = ChipSystem(
             *(chip, network, self.gpus or tensor, tensor, self.pipeline, self.data, microbatches)
         )
+        if self.dimensions is not None and isinstance(model, Model):
+            return self._laid_out(system, model)
+        used = tensor * self.pipeline * self.data
+        if self.gpus is not None and used > self.gpus:
+            raise InputError(
+                f"tensor {tensor} x pipeline {self.pipeline} x data {self.data} are {used:,}"
+                f" chips, --gpus has {self.gpus:,}"
+            )
+        return system
 
-    def _laid_out(self, system: ChipSystem, model: Model | OtherModel) -> ChipSystem:
-        """The system with the fastest layout of a transformer, where dimensions are free."""
-        if self.dimensions is None or not isinstance(model, Model):
-            used = system.tensor * system.pipeline * system.data
-            if self.gpus is not None and used > self.gpus:
-                raise InputError(
-                    f"tensor {system.tensor} x pipeline {system.pipeline} x data {system.data} are"
-                    f" {used:,} chips, --gpus has {self.gpus:,}"
-                )
-            return system
+    def _laid_out(self, system: ChipSystem, model: Model) -> ChipSystem:
+        """The system with the fastest layout of a transformer on its dimensions."""
         kinds = tuple(level.kind for level in system.network.levels)
         rate = system.network.link_bytes_per_s
         ways = parallel_layouts(kinds, system.chips, rate, layers=model.layers)
