@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Ints
 from netplan.performance.chip_system import RunTotals, SystemRun
-from netplan.performance.fusion import Fusion
+from netplan.performance.fusion import Fusion, kernel_by_kernel
 from netplan.performance.linpack import LinpackSteps
 from netplan.performance.partitions import BINDS
 from netplan.questions.inputs import replaced_lines
@@ -185,7 +186,7 @@ class MapAnswer(Answer):
         yield Paragraph(self._verdict(), "strong")
         if self.found.graph is not None:
             yield _graph_chart(self.found.graph, self.found.kernels, self.found.partitions)
-            yield _roofline(self.found.kernels, self.rates)
+            yield _roofline(self.found, self.rates)
         rows = list(enumerate(self.found.partitions, start=1))
         yield Table("partitions", partition_columns(self.rates), rows, only="programs")
         yield self._people(rows)
@@ -405,8 +406,9 @@ def _graph_chart(
     return Chart("graph", "Kernels, a colour a partition", GRAPH_PX, tuple(data), layout)
 
 
-def _roofline(kernels: Sequence[KernelRow], rates: ChipRates) -> Chart:
-    """Every kernel under the roofs of compute, memory and links (DFModel, Fig. 18)."""
+def _roofline(found: MapResult, rates: ChipRates) -> Chart:
+    """Mappings and kernels under the roofs of compute, memory and links (DFModel, Fig. 18)."""
+    kernels = found.kernels
     intensity = np.logspace(LOWEST, HIGHEST, ROOFLINE_POINTS)
     data: list[Json] = []
     roofs = [("memory", rates.memory_bytes_per_s), ("link", rates.link_bytes_per_s)]
@@ -432,10 +434,41 @@ def _roofline(kernels: Sequence[KernelRow], rates: ChipRates) -> Chart:
             marks("scatter", at, reached, boxes, mode="markers", name=f"kernels, over {name} bytes",
                   marker={"size": 9, "color": colour})
         )  # fmt: skip
+    if found.fusion is not None:
+        data.append(_mapping_marks("this mapping", found.fusion, rates, "diamond"))
+        alone = kernel_by_kernel(found.fusion.problem)
+        if len(alone.members) > len(found.fusion.members) and isfinite(alone.interval_s):
+            data.append(_mapping_marks("kernel by kernel", alone, rates, "square"))
+    scale = {"type": "log", "exponentformat": "SI", "dtick": 1}
     layout: Json = {
-        "xaxis": {"title": {"text": "FLOP/B"}, "type": "log"},
-        "yaxis": {"title": {"text": "FLOP/s"}, "type": "log"},
+        "xaxis": {"title": {"text": "FLOP/B"}, **scale},
+        "yaxis": {"title": {"text": "FLOP/s"}, **scale},
         "showlegend": True,
     }
-    label = "Roofs of the chip, and what each kernel reaches alone"
+    label = "Roofs of the chip, and what mappings and kernels reach"
     return Chart("roofline", label, ROOFLINE_PX, tuple(data), layout)
+
+
+def _mapping_marks(name: str, fusion: Fusion, rates: ChipRates, symbol: str) -> Json:
+    """All kernels together: one rate, over what goes through memory and over the links."""
+    times, work = fusion.times, float(fusion.graph.flops.sum())
+    moved_bytes = {
+        "memory": rates.memory_bytes_per_s * float((times.memory_s + times.setup_s).sum()),
+        "link": rates.link_bytes_per_s * float(times.network_s.sum()),
+    }
+    reached = work / fusion.interval_s
+    points = {over: work / moved for over, moved in moved_bytes.items() if moved > 0}
+    boxes = [
+        hover(name, f"{si(reached, 'FLOP/s', 3)} reached", f"{si(at, 'FLOP', 3)} a {over} byte")
+        for over, at in points.items()
+    ]
+    return marks(
+        "scatter",
+        points.values(),
+        [reached] * len(points),
+        boxes,
+        mode="lines+markers",
+        name=f"{name}: {si(reached, 'FLOP/s')}",
+        line={"color": COLOURS[2], "width": 1, "dash": "dot"},
+        marker={"size": 13, "symbol": symbol, "color": COLOURS[: len(points)]},
+    )

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from netplan.questions.map import map as map_question
 from tests.cli.command import netplan
 
 LAYER = ("--model", "gpt-22b", "--accelerator", "sn10", "--tensor", "2", "--sequence-tile", "64")
@@ -59,6 +60,31 @@ def test_a_kernel_alone_takes_the_longest_and_its_set_up() -> None:
     setup = 2 * 3072 * 6144 / 4 / 100e9
     assert part["setup_s"] == pytest.approx(setup)
     assert kernel["time_s"] == pytest.approx(part["time_s"] + setup)
+
+
+def test_mappings_stand_under_their_roofs() -> None:
+    """One rate over two intensities; what waits for memory touches the roof of memory."""
+    answer = map_question(model="gpt-175b", accelerator="sn10", tensor=8, sequence_tile=32)
+    [chart] = [one for one in answer.sections() if getattr(one, "key", "") == "roofline"]
+    marks = {str(one["name"]).partition(":")[0]: one for one in chart.data}  # type: ignore[union-attr]
+    rates = answer.rates
+    for name in ("this mapping", "kernel by kernel"):
+        (over_memory, over_links), (reached, same) = marks[name]["x"], marks[name]["y"]  # type: ignore[misc]
+        assert reached == same <= rates.flops_per_s
+        assert reached <= over_memory * rates.memory_bytes_per_s * (1 + 1e-9)
+        assert reached <= over_links * rates.link_bytes_per_s * (1 + 1e-9)
+    totals = answer.found.totals
+    reached = marks["this mapping"]["y"][0]  # type: ignore[index]
+    assert reached == pytest.approx(totals.utilisation * rates.flops_per_s)
+    alone = map_question(
+        model="gpt-175b",
+        accelerator="sn10",
+        tensor=8,
+        sequence_tile=32,
+        execution="kernel-by-kernel",
+    )
+    reached = marks["kernel by kernel"]["y"][0]  # type: ignore[index]
+    assert reached == pytest.approx(alone.found.totals.utilisation * rates.flops_per_s)
 
 
 CONTRADICTIONS = {
