@@ -253,7 +253,8 @@ class Map(Question[MapAnswer]):
             exchanged = si(float(run.fusion.problem.network_s.sum()), "s")
             notes = [f"Exchanges are {exchanged} of the interval, if nothing hides them."]
         if not self.cut and not run.fusion.exact:
-            notes.append("Cuts of a few orders were tried: the interval is an upper bound.")
+            which = "With --dimensions only cuts" if self.dimensions else "Cuts"
+            notes.append(f"{which} of a few orders were tried: the interval is an upper bound.")
         if run.fusion.problem.choices is None:
             notes.append("The chip's file has no compute tiles: kernels take a share of its peak.")
         return tuple(notes)

@@ -48,12 +48,8 @@ PARTS = {
 LAYERS = ("mapping", "layer")
 """Explanations of the best plan's layer alone."""
 
-MAPPED = {
-    "fused": "A layer takes as long as its kernels kept together on the chip (netplan map), by the"
-    " chip's compute tiles; memory, overlap and bubble are the iteration model's.",
-    "kernel-by-kernel": "A layer takes as long as its kernels one by one on the chip (netplan map),"
-    " by the chip's compute tiles; memory, overlap and bubble are the iteration model's.",
-}
+RUN: dict[Execution, str] = {"fused": "kept together", "kernel-by-kernel": "one by one"}
+"""How kernels run, in words."""
 
 Ranked = tuple[int, PlanTime]
 
@@ -258,7 +254,7 @@ class Search(PlanQuestion[SearchAnswer]):
             notes=(
                 *case.fabric.notes,
                 *plan_notes(found, self.gpus),
-                *((MAPPED[execution],) if execution else ()),
+                *((_mapped_note(execution, case.on),) if execution else ()),
                 *(layer.notes if layer else ()),
             ),
             differences=_explained(found, self.explain) if self.explain else (),
@@ -296,6 +292,17 @@ class Search(PlanQuestion[SearchAnswer]):
 
 
 search = asks(Search)
+
+
+def _mapped_note(execution: Execution, chip: Accelerator) -> str:
+    """How long a layer takes whose kernels are mapped, and what of it the chip's file lacks."""
+    by = "by the chip's compute tiles"
+    if chip.tiles is None:
+        by = "by a share of the peak, as the chip's file has no compute tiles"
+    return (
+        f"A layer takes as long as its kernels {RUN[execution]} on the chip (netplan map), {by};"
+        " memory, overlap and bubble are the iteration model's."
+    )
 
 
 def _ranks(text: str) -> tuple[int, ...]:

@@ -170,6 +170,31 @@ def test_as_many_layers_as_nobody_has_are_refused() -> None:
     assert "at most 512" in done.stderr
 
 
+def told(*words: str) -> str:
+    """All notes of an answer."""
+    return " ".join(mapped(*words)["notes"])
+
+
+def test_without_tile_data_kernels_take_a_share_and_the_answer_says_so() -> None:
+    share = "no compute tiles: kernels take a share of its peak"
+    assert share in told("--model", "gpt-22b", "--accelerator", "wse-2", "--tensor", "2")
+    assert "tiles" not in told(*LAYER)
+    words = ("--gpus", "64", "--model", "gpt-22b", "--execution", "fused", "--accelerator")
+    searched = {name: netplan("search", *words, name).stdout for name in ("wse-2", "sn10")}
+    searched = {name: text.replace("\n", " ") for name, text in searched.items()}
+    assert "by a share of the peak, as the chip's file has no compute tiles;" in searched["wse-2"]
+    assert "by the chip's compute tiles;" in searched["sn10"]
+
+
+def test_cuts_of_free_dimensions_are_no_optimum_and_the_answer_says_so() -> None:
+    layer = ("--model", "gpt-22b", "--accelerator", "sn10")
+    found = mapped(*layer, "--gpus", "8", "--dimensions", "ring-ring")
+    assert not found["exact"]
+    assert "With --dimensions only cuts of a few orders were tried" in " ".join(found["notes"])
+    assert mapped(*layer)["exact"]
+    assert "orders" not in told(*layer)
+
+
 @settings(max_examples=12, deadline=None)
 @given(
     key=st.sampled_from(sorted(CHIP)),

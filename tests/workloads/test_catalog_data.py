@@ -37,6 +37,13 @@ FILES = (*WORKLOADS.paths().values(), *ACCELERATORS.paths().values())
 README = (shipped_root() / "traffic" / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("name", ["sn10", "sn30", "sn40l"])
+def test_ports_that_no_data_sheet_has_are_marked(name: str) -> None:
+    chip = ACCELERATORS.load(name)
+    assert chip.chip_ports
+    assert chip.sources["chip_ports"].startswith("assumed, ")
+
+
 def gpt_parameters(model: Model) -> int:
     """Attention 4 h^2 and feed-forward 8 h^2 a layer, 13 h of biases and norms, embeddings.
 
