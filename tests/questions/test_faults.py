@@ -20,6 +20,7 @@ from netplan.questions.optimize import optimize
 from netplan.questions.procurement import procurement
 from netplan.questions.search import search
 from netplan.reports.charts import Chart
+from netplan.reports.quantities import nomenclature
 
 BOOKS = {"iteration_model": "ptd-p", "prices": "2026"}
 SMALL = {"gpus": 1024, "radix": 64, "hb_size": 8, "model": "gpt-22b", "batch": 1024, "years": 50}
@@ -467,6 +468,26 @@ def test_forms() -> None:
     page = answer.html()
     assert 'id="chart-survival"' in page
     assert "Interruptions of a year by cause" in page
+
+
+def test_every_number_of_the_json_has_a_name_and_a_meaning() -> None:
+    answer = small(fail=["leaf=1", "links=10"], draws=2, spare_domains=1, timing=True)
+    named, missing = nomenclature(), set()
+
+    def look(value: object, *path: str) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                look(inner, *path, key)
+        elif isinstance(value, list):
+            for inner in value:
+                look(inner, *path)
+        elif not {path[-1], ".".join(path[-2:])} & named.keys():
+            missing.add(".".join(path))
+
+    for fabric in json.loads(answer.json())["fabrics"]:
+        look(fabric)
+    assert not missing
+    assert "record" in named
 
 
 def test_defaults_are_those_of_compare_and_the_heading_names_them() -> None:
