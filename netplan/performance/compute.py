@@ -110,13 +110,14 @@ class LayerGroups(Struct, frozen=True, eq=False):
         return self.known[key].seconds(message)
 
 
-def _work_time(work: Work, setting: Setting, groups: LayerGroups, slowdown: float = 1.0) -> Timing:
-    """Time of one direction of one operation, its FLOPs taking ``slowdown`` times as long."""
-    if work is NO_WORK:
-        return Timing.none(len(groups.index))
+def roofline(work: Work, setting: Setting, slowdown: float = 1.0) -> tuple[Amount, Amount]:
+    """Time of FLOPs and kernel latency, and of memory traffic as far as that takes longer [s].
+
+    FLOPs take ``slowdown`` times as long. Of the shape of the amounts.
+    """
     part, training = setting.assumptions.compute, setting.training
-    zero = np.zeros(len(groups.index))
-    compute_s, memory_s = zero + part.kernel_latency_s, zero
+    compute_s: Amount = part.kernel_latency_s
+    memory_s: Amount = 0.0
     if not _is_none(work.tensor_flops):
         tensor_s = work.tensor_flops / (part.tensor_efficiency * training.flops_per_s)
         compute_s = compute_s + slowdown * tensor_s
@@ -125,7 +126,15 @@ def _work_time(work: Work, setting: Setting, groups: LayerGroups, slowdown: floa
             vector_s = work.vector_flops / (part.vector_efficiency * training.vector_flops_per_s)
             compute_s = compute_s + slowdown * vector_s
         memory_s = np.maximum(work.moved_bytes / training.memory_bytes_per_s - compute_s, 0)
+    return compute_s, memory_s
 
+
+def _work_time(work: Work, setting: Setting, groups: LayerGroups, slowdown: float = 1.0) -> Timing:
+    """Time of one direction of one operation, its FLOPs taking ``slowdown`` times as long."""
+    if work is NO_WORK:
+        return Timing.none(len(groups.index))
+    zero = np.zeros(len(groups.index))
+    compute_s, memory_s = (zero + part for part in roofline(work, setting, slowdown))
     if not work.collectives:
         return Timing(compute_s, memory_s, zero, zero)
     panels = 1.0 if work.panels is None else work.panels
@@ -146,12 +155,17 @@ def _is_none(amount: Amount) -> bool:
     return isinstance(amount, float) and amount == 0
 
 
+def slowdown_of(operation: Operation, setting: Setting) -> float:
+    """How many times longer than the efficiencies say the FLOPs of an operation take [1]."""
+    slow = operation.module == "attention"
+    return setting.assumptions.compute.attention_slowdown if slow else 1.0
+
+
 def operation_times(
     operation: Operation, setting: Setting, groups: LayerGroups
 ) -> tuple[Timing, Timing]:
     """Forward and backward time of one operation, with what is computed again."""
-    slow = operation.module == "attention"
-    slowdown = setting.assumptions.compute.attention_slowdown if slow else 1.0
+    slowdown = slowdown_of(operation, setting)
     forward = _work_time(operation.forward, setting, groups, slowdown)
     backward = _work_time(operation.backward, setting, groups, slowdown)
     if operation.recomputed:

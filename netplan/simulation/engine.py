@@ -200,5 +200,8 @@ class Steps:
             return
         self.next = at + 1
         phase = self.branch[at]
+        if isinstance(phase, tuple):
+            Branching(engine, phase, self).start()
+            return
         end = engine.book(phase) if isinstance(phase, Burst) else engine.now + phase
         engine.at(end, self if self.next < len(self.branch) else self.after)

@@ -20,8 +20,9 @@ from msgspec import Struct
 from netplan.simulation.engine import Branching, Engine, Mark, Steps
 from netplan.simulation.work import Branch, Pipeline, Work, alone_s, branch_alone_s
 
-FORWARD, BACKWARD, FINISH, SEND_FORWARD, SEND_BACKWARD = range(5)
-"""Kinds of spans: passes, the end of the iteration, transfers to the next stage and back."""
+FORWARD, BACKWARD, FINISH, SEND_FORWARD, SEND_BACKWARD, BEGIN = range(6)
+"""Kinds of spans: passes, the end of the iteration, transfers to the next stage and back, and what
+comes before the first pass."""
 
 SUM_ERROR = 1e-12
 """Waiting below this share of the time that has passed is what sums of times are off by [1]."""
@@ -30,7 +31,7 @@ SUM_ERROR = 1e-12
 class Span(Struct, frozen=True):
     """One pass of a stage, or what it sends another: which, when, how much longer than alone [s].
 
-    ``kind`` is one of the five above; a virtual stage stands on stage ``virtual`` mod S. Transfers
+    ``kind`` is one of the six above; a virtual stage stands on stage ``virtual`` mod S. Transfers
     are those of the virtual stage that sends.
     """
 
@@ -144,8 +145,12 @@ class PipelineRun:
         """Microbatches that have begun or may begin [1]."""
 
     def start(self) -> None:
-        """Let the first microbatch in."""
+        """Let the first microbatch in, and all stages begin."""
         self._let_in()
+        for stage, work in enumerate(self.pipeline.begin):
+            if work:
+                self._working[stage], self._began_s[stage] = True, self.engine.now
+                self._do(work, _Passing(self, BEGIN, stage, 0))
         self._start_next(0)
 
     def _let_in(self) -> None:
@@ -211,7 +216,8 @@ class PipelineRun:
             self.ends_s[stage] = self.end_s = now
             return
         self._working[stage] = False
-        self._hand_on(one)
+        if one.kind != BEGIN:
+            self._hand_on(one)
         self._start_next(stage)
         self._end_of(stage)
 

@@ -7,7 +7,7 @@ is therefore given with the times it takes alone, and with the links it needs:
 `Message`      holds links while it passes: all of its path for its whole time (a circuit), or each
                link for what it carries of packets spread over many paths
 `Burst`        messages issued at one moment, in their order, with a barrier behind the last
-phase          a delay in seconds, or a burst
+phase          a delay in seconds, a burst, or work that has to be done in between
 `Branch`       phases one after the other
 `Operation`    branches side by side; it ends with the last of them
 `Work`         operations one after the other: one pass of a microbatch through a stage
@@ -17,12 +17,15 @@ Links are numbered by whoever makes the work; memory channels are links too. A `
 work its stages do for which microbatch, and what they send each other.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 from netplan.errors import InputError
+
+ENDS = 2
+"""Microbatches that may differ from the others, the first and the last [1]."""
 
 ScheduleName = Literal["1f1b", "gpipe", "interleaved"]
 
@@ -78,10 +81,10 @@ class Burst(Struct, frozen=True):
         return frozenset(link for one in self.messages for link in one.links)
 
 
-Phase = float | Burst
-Branch = tuple[Phase, ...]
-Operation = tuple[Branch, ...]
-Work = tuple[Operation, ...]
+Phase: TypeAlias = "float | Burst | Work"
+Branch: TypeAlias = tuple[Phase, ...]
+Operation: TypeAlias = tuple[Branch, ...]
+Work: TypeAlias = tuple[Operation, ...]
 
 
 def delay(seconds: float) -> Work:
@@ -94,45 +97,115 @@ def delay(seconds: float) -> Work:
 
 
 def one_after_the_other(*phases: Phase) -> Work:
-    """Work of phases that follow each other, delays without an end left out.
+    """Work of phases that follow each other, as few of them as it takes.
 
     >>> one_after_the_other(0.5, 0.0, 0.25)
     (((0.75,),),)
     """
+    branch = joined(phases)
+    return ((branch,),) if branch else ()
+
+
+def joined(phases: Iterable[Phase]) -> Branch:
+    """Phases that follow each other: delays added up, nothing that takes no time, work unpacked.
+
+    >>> joined((0.5, delay(0.25), 0.0, (((1.0,), (2.0,)),)))
+    (0.75, (((1.0,), (2.0,)),))
+    """
     branch: list[Phase] = []
-    for phase in phases:
-        if isinstance(phase, Burst):
-            branch.append(phase)
-        elif phase and branch and not isinstance(branch[-1], Burst):
+    for phase in _unpacked(phases):
+        if isinstance(phase, float) and branch and isinstance(branch[-1], float):
             branch[-1] += phase
         elif phase:
-            branch.append(float(phase))
-    return ((tuple(branch),),) if branch else ()
+            branch.append(phase)
+    return tuple(branch)
 
 
-def alone_s(work: Work) -> float:
+def _unpacked(phases: Iterable[Phase]) -> Iterator[Phase]:
+    """Phases, and those of work in which nothing goes on side by side."""
+    for phase in phases:
+        if not isinstance(phase, tuple):
+            yield phase
+            continue
+        for operation in phase:
+            if len(operation) == 1:
+                yield from _unpacked(operation[0])
+            else:
+                yield (operation,)
+
+
+def alone_s(work: Work, *, messages: bool = True) -> float:
     """How long a piece of work takes where nothing else is on its links [s].
+
+    Without ``messages`` these take no time.
 
     >>> slow, fast = (Burst((Message((0,), seconds),)) for seconds in (2.0, 0.5))
     >>> alone_s((((1.0, fast), (slow,)), ((0.25,),)))
     2.25
     """
-    return sum(max(map(branch_alone_s, operation)) for operation in work)
-
-
-def branch_alone_s(branch: Branch) -> float:
-    """The same of phases one after the other [s]."""
     return sum(
-        max(one.seconds for one in phase.messages) if isinstance(phase, Burst) else phase
-        for phase in branch
+        max(branch_alone_s(branch, messages=messages) for branch in operation) for operation in work
     )
+
+
+def branch_alone_s(branch: Branch, *, messages: bool = True) -> float:
+    """The same of phases one after the other [s]."""
+    total = 0.0
+    for phase in branch:
+        if isinstance(phase, Burst):
+            total += max(one.seconds for one in phase.messages) if messages else 0.0
+        elif isinstance(phase, tuple):
+            total += alone_s(phase, messages=messages)
+        else:
+            total += phase
+    return total
 
 
 def bursts_of(work: Work) -> Iterator[Burst]:
     """All bursts of a piece of work, in order."""
     for operation in work:
         for branch in operation:
-            yield from (phase for phase in branch if isinstance(phase, Burst))
+            yield from bursts_of_branch(branch)
+
+
+def bursts_of_branch(branch: Branch) -> Iterator[Burst]:
+    """All bursts of phases one after the other, in order."""
+    for phase in branch:
+        if isinstance(phase, Burst):
+            yield phase
+        elif isinstance(phase, tuple):
+            yield from bursts_of(phase)
+
+
+def mapped(work: Work, change: Callable[[Phase], Phase]) -> Work:
+    """The same work with every delay and burst changed, and joined as far as it goes.
+
+    >>> no_links = lambda phase: phase if isinstance(phase, float) else 1.0
+    >>> mapped((((0.5, Burst((Message((0,), 1.0),))), (2.0,)), ((0.25,),)), no_links)
+    (((2.25,),),)
+    """
+    operations = (
+        tuple(filter(None, (mapped_branch(branch, change) for branch in operation)))
+        for operation in work
+    )
+    return one_after_the_other(*(plain((one,)) for one in operations if one))
+
+
+def mapped_branch(branch: Branch, change: Callable[[Phase], Phase]) -> Branch:
+    """The same of phases one after the other."""
+    return joined(
+        plain(mapped(phase, change)) if isinstance(phase, tuple) else change(phase)
+        for phase in branch
+    )
+
+
+def plain(work: Work) -> Phase:
+    """Work as one phase, a delay where it needs no link.
+
+    >>> plain((((1.0,), (2.0,)), ((0.5,),)))
+    2.5
+    """
+    return work if next(bursts_of(work), None) else alone_s(work)
 
 
 class Pass(Struct, frozen=True):
@@ -163,11 +236,12 @@ class Pass(Struct, frozen=True):
             return self.last
         return self.middle
 
-    @property
-    def every(self) -> tuple[Work, ...]:
-        """All work that there may be."""
-        given = (self.middle, self.first, self.last, self.only)
-        return tuple(work for work in given if work is not None)
+    def counted(self, microbatches: int) -> Iterator[tuple[Work, int]]:
+        """All work for so many microbatches, and how often it is done."""
+        yield self.of(0, microbatches), 1
+        if microbatches > 1:
+            yield self.of(microbatches - 1, microbatches), 1
+            yield self.middle, microbatches - ENDS
 
 
 class Pipeline(Struct, frozen=True):
@@ -183,6 +257,8 @@ class Pipeline(Struct, frozen=True):
         Work of every virtual stage, S x v of them; virtual stage j runs on stage j mod S.
     send_forward, send_backward
         Transfer behind each virtual stage but the last, from j to j + 1 and from j + 1 to j.
+    begin
+        What every stage does before its first pass, such as gathering weights.
     finish
         What every stage does after its last backward pass: gradients, optimizer.
     schedule
@@ -201,6 +277,7 @@ class Pipeline(Struct, frozen=True):
     backward: tuple[Pass, ...]
     send_forward: tuple[Branch, ...]
     send_backward: tuple[Branch, ...]
+    begin: tuple[Work, ...] = ()
     finish: tuple[Work, ...] = ()
     schedule: ScheduleName = "1f1b"
     finish_together: bool = False
@@ -221,14 +298,3 @@ class Pipeline(Struct, frozen=True):
     def chunks(self) -> int:
         """Virtual stages of one stage, v [1]."""
         return len(self.forward) // self.stages
-
-
-def bursts_of_pipeline(pipeline: Pipeline) -> Iterable[Burst]:
-    """All bursts that a pipeline may issue."""
-    for one in (*pipeline.forward, *pipeline.backward):
-        for work in one.every:
-            yield from bursts_of(work)
-    for branch in (*pipeline.send_forward, *pipeline.send_backward):
-        yield from (phase for phase in branch if isinstance(phase, Burst))
-    for work in pipeline.finish:
-        yield from bursts_of(work)

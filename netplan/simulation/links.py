@@ -1,0 +1,221 @@
+"""What flows ask of the links of a fabric: how long a byte of them keeps each link busy.
+
+Flows go where `netplan.traffic` sends them: the pairs of a collective by its pattern, the paths by
+the routing of the fabric. Packets keep a link busy for what it carries of them, over its rate. With
+hashed routing every pair of GPUs keeps the path that it has drawn for the whole iteration.
+"""
+
+from functools import cached_property
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Bools, Floats, Indices, Ints
+from netplan.errors import InputError
+from netplan.simulation.program_work import Flows
+from netplan.topologies.graph import FabricGraph
+from netplan.traffic.matrix import TrafficMatrix, combine, flows_matrix
+from netplan.traffic.patterns import Pattern, both_ways
+from netplan.traffic.placement import Placement
+from netplan.traffic.routing import HB_GROUP, Routing, link_loads
+from netplan.traffic.routing_torus import RING
+from netplan.traffic.training import use_traffic
+from netplan.workloads.operations import CollectiveKind
+from netplan.workloads.program import CollectiveUse
+
+MANTISSA = float(1 << 40)
+"""Times of links are rounded to as many parts of themselves, so that equal links are equal [1]."""
+
+
+class Wiring(Struct, frozen=True, eq=False):
+    """A fabric's links, and how messages take them.
+
+    Parameters
+    ----------
+    graph
+        Every link.
+    placement
+        Groups of ranks.
+    gpu_of_rank
+        Which GPU each rank is, shape (ranks,).
+    algorithm
+        Which pairs of a group talk.
+    routing, seed
+        How messages find their way; seed of hashed paths.
+    rates
+        Share of its rate that each link has, shape (links,); None where all have all of it [1].
+    efficiency
+        Share of the rate that messages get [1].
+    two_way_rings
+        Whether collectives send half of their bytes the other way round, as on tori.
+    in_phases
+        Whether collectives use one level after the other; else all at once.
+
+    Raises
+    ------
+    InputError
+        If the rates are not one for each link, or no shares.
+    """
+
+    graph: FabricGraph
+    placement: Placement
+    gpu_of_rank: Indices
+    algorithm: Pattern = "hierarchical"
+    routing: Routing = "auto"
+    seed: int = 0
+    rates: Floats | None = None
+    efficiency: float = 1.0
+    two_way_rings: bool = False
+    in_phases: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse rates of other links."""
+        if self.rates is None:
+            return
+        if self.rates.shape != (self.graph.link_count,):
+            raise InputError(
+                f"rates are given for {self.rates.size:,} links, {self.graph.name} has"
+                f" {self.graph.link_count:,}: give one each"
+            )
+        bad = np.flatnonzero(~((self.rates >= 0) & (self.rates < np.inf)))
+        if len(bad):
+            raise InputError(
+                f"link {bad[0]} has {self.rates[bad[0]]:g} of its rate: give at least 0, 1 for all"
+            )
+
+
+class LinkTimes(Struct, frozen=True, eq=False):
+    """How long one byte of some flows keeps the links busy that it takes.
+
+    Parameters
+    ----------
+    links
+        Codes: link l from source to target, links + l back, rising, shape (used,).
+    seconds_per_byte
+        Busy time of each of them [s/B], shape (used,).
+    delayed_s_per_byte
+        What degraded links add to the time that the flows take alone [s/B].
+    """
+
+    links: Ints
+    seconds_per_byte: Floats
+    delayed_s_per_byte: float = 0.0
+
+
+class LinkBook:
+    """Looks up what flows ask of the links."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        """Nothing is routed yet."""
+        self.wiring = wiring
+        self._matrices: dict[tuple[tuple[str, ...], bool], TrafficMatrix] = {}
+
+    def times(self, flows: Flows) -> LinkTimes:
+        """What one byte of some flows does to links.
+
+        Raises
+        ------
+        InputError
+            If a path is missing, or a link that is needed has no rate.
+        """
+        wiring = self.wiring
+        rng = np.random.default_rng(wiring.seed) if wiring.routing == "hashed" else None
+        loads = link_loads(wiring.graph, self._traffic(flows), routing=wiring.routing, rng=rng)
+        whole = loads.link_s / wiring.efficiency
+        codes = np.flatnonzero(whole)
+        if wiring.rates is None:
+            return LinkTimes(codes, _rounded(whole.ravel()[codes]))
+        self._check_alive(whole)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slow = np.where(whole > 0, whole / wiring.rates, 0.0)
+        delayed = self._delay(whole, slow)
+        return LinkTimes(codes, _rounded(slow.ravel()[codes]), delayed)
+
+    def _check_alive(self, times: Floats) -> None:
+        """Refuse links without any rate where something needs them."""
+        rates, graph = self.wiring.rates, self.wiring.graph
+        dead = np.flatnonzero(times.any(axis=0) & (rates == 0))
+        if len(dead):
+            first, second = (
+                graph.node_name(int(end[dead[0]])) for end in (graph.source, graph.target)
+            )
+            raise InputError(
+                f"link {dead[0]} from {first} to {second} has no rate left, and routes stay as they"
+                " are: give it a share above 0, or ask netplan faults"
+            )
+
+    def _delay(self, whole: Floats, slow: Floats) -> float:
+        """What degraded links add to the flows [s/B]: each phase takes as long as its busiest."""
+        found = 0.0
+        for phase in self._phases:
+            found += float(slow[:, phase].max(initial=0.0) - whole[:, phase].max(initial=0.0))
+        return max(0.0, found)
+
+    @cached_property
+    def _phases(self) -> list[Bools]:
+        """Links of each phase of a collective: HB domains, each axis of a torus, the network."""
+        graph = self.wiring.graph
+        apart = [
+            code
+            for code, name in enumerate(graph.group_names)
+            if self.wiring.in_phases and (name == HB_GROUP or name.startswith(RING))
+        ]
+        phases: list[Bools] = [graph.group == code for code in apart]
+        return [*phases, ~np.isin(graph.group, apart)]
+
+    def _traffic(self, flows: Flows) -> TrafficMatrix:
+        """One byte a message: of all groups of the stage, or of all ranks that hand on."""
+        gpus = self.wiring.graph.gpus
+        if not flows.dimensions:
+            chain = self._gpus_of_chains
+            if flows.replica is not None:
+                chain = chain[self._replica_of_gpu[chain[:, 0]] == flows.replica]
+            ends = {"source": chain[:, flows.stage], "destination": chain[:, flows.to]}
+            return flows_matrix(gpus, **ends, flow_bytes=1.0, kind="pipeline")
+        whole = self._collective(flows)
+        share = np.zeros(gpus)
+        share[self._gpus_of_chains[:, flows.stage]] = 1.0
+        if flows.replica is not None:
+            share *= self._replica_of_gpu == flows.replica
+        return whole.weighted(share)
+
+    def _collective(self, flows: Flows) -> TrafficMatrix:
+        """One byte of a collective in all groups; of single replicas, pair by pair."""
+        key = flows.dimensions, flows.to_all
+        if key not in self._matrices:
+            kind: CollectiveKind = "all_to_all" if flows.to_all else "all_gather"
+            use = CollectiveUse("data", kind, flows.dimensions, 1.0, 1.0)
+            wiring = self.wiring
+            ranks = Placement(wiring.placement.levels)
+            among = use_traffic(use, ranks, wiring.algorithm, gpus=ranks.gpus)
+            found = among.relabelled(wiring.gpu_of_rank, wiring.graph.gpus)
+            found = both_ways(found) if wiring.two_way_rings else found
+            self._matrices[key] = found if flows.replica is None else combine([found.listed()])
+        return self._matrices[key]
+
+    @cached_property
+    def _gpus_of_chains(self) -> Indices:
+        """GPU of each stage of each pipeline, shape (pipelines, stages)."""
+        chains: Indices = self.wiring.gpu_of_rank[
+            self.wiring.placement.groups("pipeline", snake=True)
+        ]
+        return chains
+
+    @cached_property
+    def _replica_of_gpu(self) -> Ints:
+        """Data parallel replica of each GPU; -1 of idle ones, shape (gpus,)."""
+        found = np.full(self.wiring.graph.gpus, -1, np.int64)
+        ranks = self.wiring.placement.groups("data")
+        found[self.wiring.gpu_of_rank[ranks]] = np.arange(ranks.shape[1])
+        return found
+
+
+def _rounded(times: Floats) -> Floats:
+    """Times to 40 bits, which links that carry the same share.
+
+    >>> bool(_rounded(np.array([0.1 + 0.2]))[0] == _rounded(np.array([0.3]))[0])
+    True
+    """
+    mantissa, exponent = np.frexp(times)
+    rounded: Floats = np.ldexp(np.round(mantissa * MANTISSA) / MANTISSA, exponent)
+    return rounded

@@ -1,0 +1,436 @@
+"""The work of one iteration of a plan: its program, cut into passes of pipeline stages.
+
+Operations, collectives and their times are those of `netplan.performance`; here they are put into
+the order in which a stage does them. With n layers on a stage, v interleaved parts and m
+microbatches:
+
+============  ====================================================================================
+forward       each layer: operations one after the other, each with its collectives behind it;
+              embedding before the first one, head behind the last one
+backward      the same the other way round, after what is computed again
+transfers     what one GPU holds of a layer's result goes to the next stage, or back
+weights       collectives over data parallel GPUs (`netplan.workloads.program`). Overlapped, they
+              stand beside another layer's pass: weights of the next layer are gathered, gradients
+              of the layer before are summed up; only the first gather (``begin``) and the last sum
+              (``finish``) are exposed. Otherwise those that are repeated stand before or behind
+              the layers of each microbatch, and those that are not in ``finish``
+============  ====================================================================================
+
+So a single stage takes exactly what `netplan.performance.iteration` says, exposed collectives
+``x + (r n - 1) max(x - t, 0)`` included. SUMMA panels stand beside their product, but for one.
+
+Messages name *flows* here, not links: who sends to whom (`Flows`), how many bytes
+(``Message.busy_s``), and how long that takes alone.
+"""
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Amount
+from netplan.errors import InputError
+from netplan.levels import Level
+from netplan.performance.compute import LayerGroups, roofline, slowdown_of
+from netplan.performance.plan import Plan
+from netplan.performance.setting import Setting
+from netplan.simulation.work import (
+    Branch,
+    Burst,
+    Message,
+    Pass,
+    Phase,
+    Pipeline,
+    ScheduleName,
+    Work,
+    joined,
+    one_after_the_other,
+)
+from netplan.traffic.hierarchy import Group, Network, group_of
+from netplan.traffic.placement import DIMENSIONS, Placement, Placements
+from netplan.workloads.operations import NO_WORK, CollectiveKind, Operation
+from netplan.workloads.operations import Work as OperationWork
+from netplan.workloads.program import Program, stage_layers
+
+
+class Flows(Struct, frozen=True):
+    """Who sends to whom at one moment.
+
+    Parameters
+    ----------
+    stage
+        Pipeline stage that sends.
+    to
+        Stage that receives; the same one in a collective.
+    dimensions
+        Dimensions in which the members of one group of a collective differ.
+    to_all
+        Whether it is an all_to_all; all other collectives send alike.
+    replica
+        Data parallel replica that sends; None for all of them at once.
+    """
+
+    stage: int
+    to: int
+    dimensions: tuple[str, ...] = ()
+    to_all: bool = False
+    replica: int | None = None
+
+
+class Use(Struct):
+    """What uses some flows: threads of stages, and how fast.
+
+    Messages of one thread of a stage follow each other: those in its passes (0), and those beside
+    its layers (1). Transfers belong to no thread.
+
+    Parameters
+    ----------
+    number
+        Number of these flows.
+    threads
+        Those that issue such messages; what comes before and after all passes is in neither.
+    seconds_per_byte
+        Of the fastest of these messages [s/B].
+    """
+
+    number: int
+    threads: set[int]
+    seconds_per_byte: float
+
+
+Book = dict[Flows, Use]
+
+
+class PlanWork(Struct, frozen=True):
+    """Pipelines whose messages name flows, and who uses each of these.
+
+    Flows are numbered in the order of ``book``.
+    """
+
+    pipelines: tuple[Pipeline, ...]
+    book: Book
+
+
+def plan_work(
+    setting: Setting,
+    plan: Plan,
+    levels: Sequence[Level],
+    *,
+    schedule: ScheduleName | None = None,
+    each_replica: bool = False,
+) -> PlanWork:
+    """The work of one iteration.
+
+    Parameters
+    ----------
+    setting, plan, levels
+        What is trained by which plan, and the levels of the fabric that say how long messages take.
+    schedule
+        Order of the passes; None takes that of the plan.
+    each_replica
+        Whether every data parallel replica is a pipeline of its own; else one carries the messages
+        of all.
+
+    Raises
+    ------
+    InputError
+        If the plan cannot run in such a schedule, or the layer runs as kernels mapped to a chip.
+    """
+    if setting.options.execution is not None:
+        raise InputError(
+            "layers whose kernels are mapped to the chip cannot be simulated: leave the execution"
+            " out, so that their operations run one by one"
+        )
+    if schedule is None:
+        schedule = "interleaved" if plan.interleave > 1 else "1f1b"
+    if schedule == "interleaved" and plan.interleave == 1:
+        raise InputError(
+            "an interleaved schedule needs several stages a GPU, and the plan has 1: take 1f1b, or"
+            " fix interleave to 2 or more"
+        )
+    chunks = plan.interleave if schedule == "interleaved" else 1
+    runs = setting.microbatches(plan.microbatch, plan.placement.totals).tolist()
+    book: Book = {}
+    if not each_replica:
+        whole = _Maker(setting, plan, levels, chunks, book, None)
+        return PlanWork((whole.pipeline(schedule, plan.microbatches),), book)
+    pipelines = tuple(
+        _Maker(setting, plan, levels, chunks, book, replica).pipeline(schedule, microbatches)
+        for replica, microbatches in enumerate(runs)
+    )
+    return PlanWork(pipelines, book)
+
+
+def stage_level(placement: Placement, stage: int, to: int) -> int:
+    """Outermost level that what one stage sends another crosses.
+
+    Examples
+    --------
+    >>> from netplan.traffic.placement import Degrees
+    >>> placement = Placement((Degrees(tensor=4, pipeline=2), Degrees(pipeline=2)))
+    >>> [stage_level(placement, stage, stage + 1) for stage in range(3)]
+    [0, 1, 0]
+    """
+    ends = placement.groups("pipeline", snake=True)[0, [stage, to]]
+    found = 0
+    for level, degrees in enumerate(placement.levels):
+        first, last = ends % prod(degrees)
+        found = level if first != last else found
+        ends = ends // prod(degrees)
+    return found
+
+
+class _Maker:
+    """Makes the work of one pipeline."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        plan: Plan,
+        levels: Sequence[Level],
+        chunks: int,
+        book: Book,
+        replica: int | None,
+    ) -> None:
+        self.setting, self.plan, self.chunks, self.book = setting, plan, chunks, book
+        self.replica = replica
+        used = setting.assumptions.communication.used
+        self.network = Network(tuple(levels), used, setting.mode)
+        self.placements = Placements.of(plan.placement)
+        self.groups = LayerGroups.of(self.network, self.placements, np.zeros(1, np.int64))
+        self.program: Program = setting.program(plan.sharding)
+        self.stages = plan.pipeline
+        self.held = stage_layers(self.program.repetition.layers, self.stages)
+        if self.held.max() % chunks:
+            raise InputError(
+                f"{self.held.max()} layers of a stage do not split into {chunks} interleaved parts:"
+                " change the pipeline degree"
+            )
+        self.overlaps = setting.assumptions.overlap.data == "overlapped"
+        self._known: dict[tuple[int, str, bool], Branch] = {}
+
+    def pipeline(self, schedule: ScheduleName, microbatches: int) -> Pipeline:
+        """The whole of it."""
+        virtual = range(self.stages * self.chunks)
+        weights = [_Weights(self, stage) for stage in range(self.stages)]
+        return Pipeline(
+            self.stages,
+            microbatches,
+            tuple(self._passes(weights, at, ahead=True) for at in virtual),
+            tuple(self._passes(weights, at, ahead=False) for at in virtual),
+            tuple(self._transfer(at, at + 1) for at in virtual[:-1]),
+            tuple(self._transfer(at + 1, at) for at in virtual[:-1]),
+            begin=tuple(one.begin() for one in weights),
+            finish=tuple(one.finish() for one in weights),
+            schedule=schedule,
+            finish_together=True,
+            name="" if self.replica is None else f"replica {self.replica}",
+        )
+
+    def message(self, flows: Flows, seconds: float, sent_bytes: float, thread: int | None) -> Phase:
+        """One message, or a delay where nothing is sent; notes who uses the flows."""
+        members = self.plan.placement.degree(*flows.dimensions) if flows.dimensions else 2
+        if members == 1 or not sent_bytes:
+            return seconds
+        pace = seconds / sent_bytes
+        use = self.book.setdefault(flows, Use(len(self.book), set(), pace))
+        use.seconds_per_byte = min(pace, use.seconds_per_byte)
+        if thread is not None:
+            use.threads.add(thread)
+        return Burst((Message((use.number,), seconds, (sent_bytes,)),))
+
+    def _transfer(self, at: int, to: int) -> Branch:
+        """What one virtual stage sends to another."""
+        stage, next_stage = at % self.stages, to % self.stages
+        if stage == next_stage:
+            return ()
+        sent_bytes = _number(self.program.layer.boundary_bytes)
+        level = self.network.levels[stage_level(self.plan.placement, stage, next_stage)]
+        share = self.network.communication.bandwidth_efficiency
+        seconds = sent_bytes / (share * level.link_bytes_per_s) + level.step_s
+        flows = Flows(stage, next_stage, replica=self.replica)
+        return (self.message(flows, seconds, sent_bytes, None),)
+
+    def _passes(self, weights: "Sequence[_Weights]", virtual: int, *, ahead: bool) -> Pass:
+        """Passes of a virtual stage through its layers in one direction."""
+        stage, chunk = virtual % self.stages, virtual // self.stages
+        whole = int(self.held.max()) // self.chunks
+        missing = int(self.held.max() - self.held[stage])
+        # The first stage has the embedding before its first layers, the last one a head.
+        short = chunk == (0 if stage == 0 and self.stages > 1 else self.chunks - 1)
+        layers = whole - missing if short else whole
+        ends = self._ends(virtual, ahead=ahead)
+        return weights[stage].passes(self.layer(stage, ahead=ahead), layers, ends, chunk, ahead)
+
+    def layer(self, stage: int, *, ahead: bool) -> Branch:
+        """One pass through one layer."""
+        key = stage, "layer", ahead
+        if key not in self._known:
+            operations = self.program.layer.operations
+            order = operations if ahead else operations[::-1]
+            parts = [self._operation(one, stage, ahead=ahead) for one in order]
+            self._known[key] = joined(phase for part in parts for phase in part)
+        return self._known[key]
+
+    def _ends(self, virtual: int, *, ahead: bool) -> tuple[Branch, Branch]:
+        """What embedding and head do before and behind the layers of a virtual stage."""
+        first, last, stage = self.program.first, self.program.last, virtual % self.stages
+        is_last = virtual == self.stages * self.chunks - 1
+        before = self._operation(first, stage, ahead=ahead) if first and virtual == 0 else ()
+        behind = self._operation(last, stage, ahead=ahead) if last and is_last else ()
+        return (before, behind) if ahead else (behind, before)
+
+    def _operation(self, operation: Operation, stage: int, *, ahead: bool) -> Branch:
+        """One operation in one direction, what is computed again first."""
+        works = (operation.forward,) if ahead else operation.backward_works[::-1]
+        slowdown = slowdown_of(operation, self.setting)
+        return joined(phase for work in works for phase in self._work(work, stage, slowdown))
+
+    def _work(self, work: OperationWork, stage: int, slowdown: float) -> Branch:
+        """Compute and memory, then collectives; panels but one beside the product."""
+        if work is NO_WORK:
+            return ()
+        compute_s, memory_s = roofline(work, self.setting, slowdown)
+        busy_s = _total(compute_s) + _total(memory_s)
+        panels = 1.0 if work.panels is None else _number(work.panels)
+        one_panel: list[Phase] = []
+        others: list[Phase] = []
+        for one in work.collectives:
+            amount = one.message_bytes / panels
+            seconds = _total(self.groups.seconds(one.kind, one.group, amount))
+            flows, factor = self.collective(stage, one.kind, (one.group,))
+            sent = factor * _total(amount)
+            one_panel.append(self.message(flows, seconds, sent, 0))
+            if work.panels is not None:
+                more = panels * seconds
+                others.append(self.message(flows, more, (panels - 1) * sent, 1))
+        if work.panels is None:
+            return joined((busy_s, *one_panel))
+        return joined((*one_panel, (((busy_s,), tuple(others)),)))
+
+    def collective(
+        self, stage: int, kind: CollectiveKind, dimensions: tuple[str, ...]
+    ) -> tuple[Flows, float]:
+        """Flows of a collective, and how often they carry its message: an all_reduce twice."""
+        to_all = kind == "all_to_all"
+        flows = Flows(stage, stage, dimensions, to_all, self.replica)
+        return flows, 2.0 if kind == "all_reduce" else 1.0
+
+
+class _Weights:
+    """Collectives over the weights of one stage: which, and where they stand."""
+
+    def __init__(self, maker: _Maker, stage: int) -> None:
+        self.maker, self.stage = maker, stage
+        self.rule = maker.program.repetition.synchronisation
+        self.held = int(maker.held[stage])
+
+    def _collectives(
+        self, names: Sequence[CollectiveKind], layers: float, thread: int | None
+    ) -> Branch:
+        """Those of so many layers: of all weights but those of experts, then of these."""
+        program = self.maker.program
+        parts = (
+            (program.repetition.weight_group, program.weight_bytes(experts=False)),
+            (program.repetition.expert_group, program.weight_bytes(experts=True)),
+        )
+        return joined(
+            phase
+            for name in names
+            for group, held_bytes in parts
+            for phase in self._collective(name, group, layers * _number(held_bytes), thread)
+        )
+
+    def _collective(
+        self, name: CollectiveKind, group: tuple[str, ...], sent_bytes: float, thread: int | None
+    ) -> Branch:
+        """One collective; an all_reduce is a reduce_scatter and an all_gather."""
+        if name == "all_reduce":
+            both: tuple[CollectiveKind, ...] = ("reduce_scatter", "all_gather")
+            return joined(
+                p for one in both for p in self._collective(one, group, sent_bytes, thread)
+            )
+        if not sent_bytes:
+            return ()
+        maker = self.maker
+        members = group_of(maker.placements, *(DIMENSIONS.index(one) for one in group), whole=True)
+        seconds = _seconds(maker.network, name, members, sent_bytes)
+        flows, _ = maker.collective(self.stage, name, group)
+        return (maker.message(flows, seconds, sent_bytes, thread),)
+
+    def _of_one_layer(self, *, ahead: bool, thread: int | None) -> Branch:
+        names = self.rule.forward if ahead else self.rule.backward
+        return self._collectives(names, 1.0, thread) if self.held else ()
+
+    def begin(self) -> Work:
+        """The first gather, where the others hide."""
+        if not self.maker.overlaps:
+            return ()
+        return one_after_the_other(*self._of_one_layer(ahead=True, thread=None))
+
+    def finish(self) -> Work:
+        """The last sums, where the others hide; else all that is not repeated. Weights of ends."""
+        rule, thread = self.rule, None
+        if self.maker.overlaps:
+            phases = self._of_one_layer(ahead=False, thread=thread)
+        else:
+            once = () if rule.backward_repeats else rule.backward
+            more = () if rule.forward_repeats else rule.forward
+            phases = self._collectives((*once, *more), float(self.held), thread)
+        program = self.maker.program
+        first = program.first if self.stage == 0 else None
+        last = program.last if self.stage == self.maker.stages - 1 else None
+        held_bytes = sum(_number(one.weight_bytes) for one in (first, last) if one is not None)
+        group = program.repetition.weight_group
+        return one_after_the_other(
+            *phases, *self._collective("all_reduce", group, held_bytes, thread)
+        )
+
+    def passes(
+        self,
+        layer: Branch,
+        layers: int,
+        ends: tuple[Branch, Branch],
+        chunk: int,
+        ahead: bool,  # noqa: FBT001 - direction
+    ) -> Pass:
+        """Passes of all microbatches through some layers of the stage."""
+        repeats = self.rule.forward_repeats if ahead else self.rule.backward_repeats
+        if not self.maker.overlaps:
+            names = (self.rule.forward if ahead else self.rule.backward) if repeats else ()
+            exposed = self._collectives(names, float(layers), 0)
+            before, behind = (exposed, ()) if ahead else ((), exposed)
+            return Pass(one_after_the_other(*before, *ends[0], *layer * layers, *ends[1], *behind))
+        beside = self._of_one_layer(ahead=ahead, thread=1)
+        inner = chunk < self.maker.chunks - 1  # another part comes next, or came before
+
+        def work(*, all_of_them: bool, some: bool) -> Work:
+            hidden = (layers if all_of_them else layers - 1) if some else 0
+            alone = layer * (layers - hidden)
+            together: Branch = (((layer, beside),),) * hidden if beside else layer * hidden
+            order = (*together, *alone) if ahead else (*alone, *together)
+            return one_after_the_other(*ends[0], *order, *ends[1])
+
+        middle = work(all_of_them=True, some=repeats)
+        # Forward the last layer of all has none to gather for, backward the first none behind it.
+        edge = work(all_of_them=inner, some=bool(layers))
+        other = work(all_of_them=True, some=repeats)
+        if ahead == repeats:
+            return Pass(middle, first=other, last=edge, only=edge)
+        return Pass(middle, first=edge, last=other, only=edge)
+
+
+def _seconds(network: Network, name: CollectiveKind, members: Group, sent_bytes: float) -> float:
+    return _number(network.collective(name, members).seconds(sent_bytes))
+
+
+def _number(amount: Amount) -> float:
+    """The amount of the only sharding."""
+    return float(np.asarray(amount, dtype=np.float64).reshape(-1)[0])
+
+
+def _total(amount: Amount) -> float:
+    """Sum over the steps of an amount, of the only sharding."""
+    values = np.asarray(amount, dtype=np.float64)
+    return float(values.sum() if values.ndim > 1 else values.reshape(-1)[0])

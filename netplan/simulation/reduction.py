@@ -1,0 +1,200 @@
+"""Links that never decide when a message ends, left out before anything is simulated.
+
+A fabric has many links, of which most are alike, or never the last to be free:
+
+===========  =======================================================================================
+in sequence  used by one thread of one stage, whose messages follow each other, for no longer than
+             each takes alone: free when the next one comes
+alike        as another one: busy with the same messages for as long; one stands for all
+dominated    by another one that all its messages need too, no shorter: free no later than that
+===========  =======================================================================================
+
+Since packets end with the last of their links, and never before the time that they take alone, all
+times stay what they are, exactly. A message without links left is a delay.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Bools, Floats, Ints
+from netplan.simulation.links import LinkTimes
+
+NO_THREAD = -1
+"""Of messages that belong to no stage's passes."""
+
+BOTH_THREADS = 0b11
+"""Bits of the threads of a stage: its passes, and what goes on beside them."""
+
+CLOSE = 1 + 1e-12
+"""Times that differ by less are the same: both come from the same rates [1]."""
+
+MOST_SETS = 2000
+"""Sets of flows up to which links of different ones are compared [1]."""
+
+
+class Owner(Struct, frozen=True):
+    """Who issues messages of some flows.
+
+    Parameters
+    ----------
+    stage
+        Number of the only stage that does so within its passes, else `NO_THREAD`.
+    threads
+        Bits of its threads; none for what comes before or behind all passes.
+    seconds_per_byte
+        What the fastest of these messages takes alone [s/B].
+    """
+
+    stage: int
+    threads: int
+    seconds_per_byte: float
+
+
+class Reduced(Struct, frozen=True, eq=False):
+    """Links that may make messages wait.
+
+    Parameters
+    ----------
+    links
+        Codes of the links kept, each for all that are alike, shape (kept,).
+    times
+        Of each of the flows: links, counted among those kept, and their time for a byte [s/B].
+    """
+
+    links: Ints
+    times: tuple[tuple[tuple[int, ...], tuple[float, ...]], ...]
+
+
+def reduce_links(columns: Sequence[LinkTimes], owners: Sequence[Owner]) -> Reduced:
+    """Keep the links that may make messages of some flows wait.
+
+    Parameters
+    ----------
+    columns, owners
+        What each of the flows does to links, and who issues it.
+
+    Examples
+    --------
+    Two transfers meet on link 5. What they have alone, 2 and 7, is no slower, and link 5 decides.
+
+    >>> one = LinkTimes(np.array([2, 5]), np.array([1.0, 1.0]))
+    >>> two = LinkTimes(np.array([5, 7]), np.array([1.0, 1.0]))
+    >>> found = reduce_links([one, two], [Owner(NO_THREAD, 0, 1.0)] * 2)
+    >>> found.links, found.times
+    (array([5]), (((0,), (1.0,)), ((0,), (1.0,))))
+    """
+    rows = _Rows.of(columns)
+    rows = rows.take(np.flatnonzero(~_in_sequence(rows, owners)))
+    rows = rows.take(np.array(sorted(_undominated(rows)), np.int64))
+    times: list[tuple[list[int], list[float]]] = [([], []) for _ in columns]
+    for number in range(len(rows.link)):
+        for flow, seconds in zip(*(part.tolist() for part in rows.row(number)), strict=True):
+            times[flow][0].append(number)
+            times[flow][1].append(seconds)
+    return Reduced(rows.link, tuple((tuple(links), tuple(busy)) for links, busy in times))
+
+
+class _Rows(Struct, frozen=True, eq=False):
+    """A row for each link: the flows that need it, in order, and for how long a byte [s/B]."""
+
+    link: Ints
+    start: Ints
+    flow: Ints
+    seconds: Floats
+
+    @classmethod
+    def of(cls, columns: Sequence[LinkTimes]) -> "_Rows":
+        """Turn columns, one for each of the flows, into rows."""
+        sizes = [len(one.links) for one in columns]
+        link = np.concatenate([np.empty(0, np.int64), *(one.links for one in columns)])
+        seconds = np.concatenate([np.empty(0), *(one.seconds_per_byte for one in columns)])
+        order = np.argsort(link, kind="stable")
+        found, counts = np.unique(link, return_counts=True)
+        start = np.concatenate([[0], np.cumsum(counts)])
+        return cls(found, start, np.repeat(np.arange(len(sizes)), sizes)[order], seconds[order])
+
+    def row(self, number: int) -> tuple[Ints, Floats]:
+        """Flows and times of one link."""
+        part = slice(self.start[number], self.start[number + 1])
+        return self.flow[part], self.seconds[part]
+
+    def take(self, rows: Ints) -> "_Rows":
+        """Some of the links, in rising order."""
+        counts = np.diff(self.start)
+        chosen = np.zeros(len(counts), bool)
+        chosen[rows] = True
+        entries = np.repeat(chosen, counts)
+        start = np.concatenate([[0], np.cumsum(counts[chosen])])
+        return _Rows(self.link[chosen], start, self.flow[entries], self.seconds[entries])
+
+
+def _in_sequence(rows: _Rows, owners: Sequence[Owner]) -> Bools:
+    """Whether one thread of one stage is all that uses a link, and never for long, (links,)."""
+    if not len(rows.link):
+        return np.empty(0, np.bool_)
+    stage, threads, pace = (
+        np.array([getattr(one, name) for one in owners])[rows.flow]
+        for name in ("stage", "threads", "seconds_per_byte")
+    )
+    first = rows.start[:-1]
+    lowest, highest = np.minimum.reduceat(stage, first), np.maximum.reduceat(stage, first)
+    both = np.bitwise_or.reduceat(threads, first)
+    fits = np.logical_and.reduceat(rows.seconds <= pace * CLOSE, first)
+    found: Bools = (lowest == highest) & (lowest != NO_THREAD) & (both != BOTH_THREADS) & fits
+    return found
+
+
+def _undominated(rows: _Rows) -> list[int]:
+    """Links of which none is slower for all that need them; one of those that are alike."""
+    seen: dict[bytes, int] = {}
+    sets: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for number in range(len(rows.link)):
+        flows, seconds = rows.row(number)
+        if seen.setdefault(flows.tobytes() + seconds.tobytes(), number) == number:
+            sets[tuple(flows.tolist())].append(number)
+    best = {
+        flows: _slowest(numbers, np.array([rows.row(one)[1] for one in numbers]))
+        for flows, numbers in sets.items()
+    }
+    if len(best) <= MOST_SETS:
+        best = _beside_larger(rows, best)
+    return [number for numbers in best.values() for number in numbers]
+
+
+def _slowest(numbers: list[int], seconds: Floats) -> list[int]:
+    """Those of links with the same flows that no other one is slower than for all of them."""
+    order = np.argsort(-seconds.sum(axis=1), kind="stable")
+    kept: list[int] = []
+    for at in order.tolist():
+        if not kept or not np.any(np.all(seconds[kept] >= seconds[at], axis=1)):
+            kept.append(at)
+    return [numbers[at] for at in kept]
+
+
+def _beside_larger(
+    rows: _Rows, best: dict[tuple[int, ...], list[int]]
+) -> dict[tuple[int, ...], list[int]]:
+    """Leave out links that are no slower than one that more flows need."""
+    having: dict[int, set[tuple[int, ...]]] = defaultdict(set)
+    for flows in best:
+        for flow in flows:
+            having[flow].add(flows)
+    found = {}
+    for flows, numbers in best.items():
+        others = set.intersection(*(having[flow] for flow in flows)) - {flows}
+        slower = [_of_flows(rows, flows, number) for other in others for number in best[other]]
+        left = numbers
+        if slower:
+            table = np.array(slower)
+            left = [n for n in numbers if not np.any(np.all(table >= rows.row(n)[1], axis=1))]
+        found[flows] = left
+    return found
+
+
+def _of_flows(rows: _Rows, flows: Iterable[int], number: int) -> Floats:
+    """Times of a link for some of its flows."""
+    have, seconds = rows.row(number)
+    return seconds[np.searchsorted(have, np.array(flows))]
