@@ -100,7 +100,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     sequences_per_s
         Sequences trained in a second [1/s].
     waiting_s
-        Waiting for links, of all stages together [s].
+        Waiting of messages for links, all together, hidden or not [s].
     microbatches, microbatches_simulated
         Microbatches of one replica, and how many of them were simulated one by one [1].
     period

@@ -12,12 +12,15 @@ transfers     what one GPU holds of a layer's result goes to the next stage, or 
 weights       collectives over data parallel GPUs (`netplan.workloads.program`). Overlapped, they
               stand beside another layer's pass: weights of the next layer are gathered, gradients
               of the layer before are summed up; only the first gather (``begin``) and the last sum
-              (``finish``) are exposed. Otherwise those that are repeated stand before or behind
-              the layers of each microbatch, and those that are not in ``finish``
+              (``finish``) are exposed. Stages behind the first one wait for it before their first
+              pass and after their last one: what is gathered or summed up once an iteration
+              has all that time. Where nothing overlaps, what is repeated stands before or behind
+              the layers of each microbatch, the rest in ``finish``
 ============  ====================================================================================
 
-So a single stage takes exactly what `netplan.performance.iteration` says, exposed collectives
-``x + (r n - 1) max(x - t, 0)`` included. SUMMA panels stand beside their product, but for one.
+So a single stage, and equal stages with free transfers, take exactly what
+`netplan.performance.iteration` says, exposed collectives ``x + (r n - 1) max(x - t, 0)`` included.
+SUMMA panels stand beside their product, but for one.
 
 Messages name *flows* here, not links: who sends to whom (`Flows`), how many bytes
 (``Message.busy_s``), and how long that takes alone.
@@ -224,7 +227,6 @@ class _Maker:
             begin=tuple(one.begin() for one in weights),
             finish=tuple(one.finish() for one in weights),
             schedule=schedule,
-            finish_together=True,
             name="" if self.replica is None else f"replica {self.replica}",
         )
 
@@ -363,17 +365,29 @@ class _Weights:
         names = self.rule.forward if ahead else self.rule.backward
         return self._collectives(names, 1.0, thread) if self.held else ()
 
+    def _repeats(self, *, ahead: bool) -> bool:
+        return self.rule.forward_repeats if ahead else self.rule.backward_repeats
+
+    def _waits(self, *, ahead: bool) -> bool:
+        """Whether the stage has time for collectives while it waits for the first one."""
+        return self.stage > 0 and not self._repeats(ahead=ahead)
+
+    def _exposed(self, *, ahead: bool) -> Branch:
+        """What overlaps with no pass of its stage, where data collectives overlap."""
+        maker = self.maker
+        part = max(0, self.held - int(maker.held.max()) // maker.chunks * (maker.chunks - 1))
+        layers = part if self._waits(ahead=ahead) else 1
+        return self._of_one_layer(ahead=ahead, thread=None) * layers
+
     def begin(self) -> Work:
-        """The first gather, where the others hide."""
-        if not self.maker.overlaps:
-            return ()
-        return one_after_the_other(*self._of_one_layer(ahead=True, thread=None))
+        """The first gather where the others hide, else all of them."""
+        return one_after_the_other(*self._exposed(ahead=True)) if self.maker.overlaps else ()
 
     def finish(self) -> Work:
         """The last sums, where the others hide; else all that is not repeated. Weights of ends."""
         rule, thread = self.rule, None
         if self.maker.overlaps:
-            phases = self._of_one_layer(ahead=False, thread=thread)
+            phases = self._exposed(ahead=False)
         else:
             once = () if rule.backward_repeats else rule.backward
             more = () if rule.forward_repeats else rule.forward
@@ -396,29 +410,27 @@ class _Weights:
         ahead: bool,  # noqa: FBT001 - direction
     ) -> Pass:
         """Passes of all microbatches through some layers of the stage."""
-        repeats = self.rule.forward_repeats if ahead else self.rule.backward_repeats
+        repeats = self._repeats(ahead=ahead)
         if not self.maker.overlaps:
             names = (self.rule.forward if ahead else self.rule.backward) if repeats else ()
             exposed = self._collectives(names, float(layers), 0)
             before, behind = (exposed, ()) if ahead else ((), exposed)
             return Pass(one_after_the_other(*before, *ends[0], *layer * layers, *ends[1], *behind))
         beside = self._of_one_layer(ahead=ahead, thread=1)
-        inner = chunk < self.maker.chunks - 1  # another part comes next, or came before
 
-        def work(*, all_of_them: bool, some: bool) -> Work:
-            hidden = (layers if all_of_them else layers - 1) if some else 0
+        def work(hidden: int) -> Work:
             alone = layer * (layers - hidden)
             together: Branch = (((layer, beside),),) * hidden if beside else layer * hidden
             order = (*together, *alone) if ahead else (*alone, *together)
             return one_after_the_other(*ends[0], *order, *ends[1])
 
-        middle = work(all_of_them=True, some=repeats)
         # Forward the last layer of all has none to gather for, backward the first none behind it.
-        edge = work(all_of_them=inner, some=bool(layers))
-        other = work(all_of_them=True, some=repeats)
+        left = 0 if self._waits(ahead=ahead) else max(0, layers - 1)
+        edge = work(left if chunk == self.maker.chunks - 1 else layers)
+        middle = work(layers if repeats else 0)
         if ahead == repeats:
-            return Pass(middle, first=other, last=edge, only=edge)
-        return Pass(middle, first=edge, last=other, only=edge)
+            return Pass(middle, last=edge, only=edge)
+        return Pass(middle, first=edge, only=edge)
 
 
 def _seconds(network: Network, name: CollectiveKind, members: Group, sent_bytes: float) -> float:

@@ -1,0 +1,308 @@
+"""Simulated iterations against the closed forms of the search, and against themselves."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netplan.errors import InputError
+from netplan.records import replace
+from netplan.simulation import laying
+from netplan.simulation.links import LinkTimes
+from netplan.simulation.outcome import Outcome
+from netplan.simulation.program_work import plan_work
+from netplan.simulation.reduction import Reduced
+from netplan.simulation.run import simulate_pipelines
+from netplan.simulation.training import Conditions, simulate_training
+from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
+from netplan.traffic.patterns import both_ways
+from netplan.traffic.routing import link_loads
+
+from .placed import Case, placed, simulated
+
+ALONE = Conditions(contention=False)
+ONE_STAGE: list[Case] = [
+    {"fixed": {"pipeline": 1}},
+    {"fixed": {"pipeline": 1}, "zero_stage": 0},
+    {"fixed": {"pipeline": 1, "tensor": 4, "microbatch": 1}, "zero_stage": 2},
+    {"fixed": {"pipeline": 1, "tensor": 4, "microbatch": 1}, "zero_stage": 3},
+    {"fixed": {"pipeline": 1}, "recompute": "full"},
+    {"fixed": {"pipeline": 1}, "embedding": True, "lm_head": True},
+    {"fixed": {"pipeline": 1, "context": 4}, "strategy": "2d"},
+    {"fixed": {"pipeline": 1, "tensor": 4, "context": 2}, "strategy": "summa"},
+    {"fixed": {"pipeline": 1, "expert": 8}, "experts": 8, "top_k": 2},
+    {"fixed": {"pipeline": 1, "tensor": 8}, "iteration_model": "ptd-p"},
+    {"fixed": {"pipeline": 1, "tensor": 8}, "iteration_model": "ptd-p", "zero_stage": 3},
+    {"model": "dlrm-793b", "batch": None},
+    {"model": "fft-1t", "batch": None, "gpus": 256, "radix": 64},
+    {"model": "hpl-5m", "batch": None, "gpus": 1024, "radix": 64},
+]
+STAGES: list[Case] = [
+    {"fixed": {"pipeline": 4}},
+    {"fixed": {"pipeline": 4}, "zero_stage": 0},
+    {"fixed": {"pipeline": 16}},
+    {"fixed": {"pipeline": 4, "tensor": 4, "context": 2}, "strategy": "summa"},
+    {"fixed": {"pipeline": 2, "expert": 4}, "experts": 8, "top_k": 2},
+]
+OTHERS: list[Case] = [
+    {"fixed": {"pipeline": 3}},
+    {"fixed": {"pipeline": 7}, "gpus": 72},
+    {"fixed": {"pipeline": 4, "data": 3}, "batch": 100},
+    {"fixed": {"pipeline": 4, "tensor": 2}, "zero_stage": 3},
+    {"fixed": {"pipeline": 4}, "iteration_model": "ptd-p"},
+    {"fixed": {"pipeline": 8, "interleave": 2}, "interleave": "any", "iteration_model": "ptd-p"},
+    {"fixed": {"pipeline": 4, "interleave": 5}, "interleave": "any"},
+]
+FABRICS = ("fat-tree", "rail-only", "torus-2d", "torus-3d", "dragonfly", "nvl72", "bcube", "dgx-1")
+
+
+def name_of(case: Case) -> str:
+    """A case in short."""
+    return ",".join(f"{name}={value}" for name, value in case.items())
+
+
+@pytest.mark.parametrize("case", ONE_STAGE, ids=name_of)
+def test_one_stage_takes_what_the_search_says(case: Case) -> None:
+    run, _ = placed(**case)
+    found = simulated(ALONE, **case)
+    parts = run.timed.breakdown_s
+    # Eq. 6 charges a transfer where there is none.
+    expected = run.timed.iteration_time_s - parts["pipeline_comm"]
+    assert found.iteration_time_s == pytest.approx(expected, rel=1e-9)
+    (stage,) = found.stages
+    assert stage.waiting_s == stage.idle_s == 0
+    if run.setting.assumptions.overlap.data == "exposed":
+        assert stage.compute_s == pytest.approx(parts["compute"] + parts["memory"], rel=1e-9)
+        assert stage.communication_s == pytest.approx(
+            parts["tensor_comm"] + parts["data_comm"], rel=1e-9
+        )
+
+
+@pytest.mark.parametrize("case", STAGES, ids=name_of)
+def test_equal_stages_with_free_transfers_take_what_the_search_says(
+    case: Case,
+) -> None:
+    """Equation 1, and what is exposed of the data parallel collectives."""
+    run, _ = placed(**case)
+    plan, parts = run.timed.plan, run.timed.breakdown_s
+    (pipeline,) = plan_work(run.setting, plan, run.fabric.levels).pipelines
+    free = ((),) * (plan.pipeline - 1)
+    laid = laying._changed(pipeline, _without_links)
+    found = simulate_pipelines([replace(laid, send_forward=free, send_backward=free)], links=0)
+    # 2 m v h of the steady state, and 2 (p - 1) h of the bubble, with the mean h.
+    runs = plan.microbatches * plan.interleave
+    hops = parts["pipeline_comm"] * (1 + (plan.pipeline - 1) / runs)
+    expected = run.timed.iteration_time_s - hops
+    assert found.iteration_time_s == pytest.approx(expected, rel=1e-9)
+
+
+def _without_links(phase: object) -> float:
+    """A phase as long as it takes alone."""
+    return phase if isinstance(phase, float) else phase.messages[0].seconds  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("case", [*ONE_STAGE[1:4], *STAGES, *OTHERS], ids=name_of)
+def test_links_are_as_busy_as_their_loads(case: Case) -> None:
+    """Bytes of all messages together are those of the traffic matrix, where replicas are equal."""
+    run, graph = placed(**case)
+    found = simulated(Conditions(hot=1), **case)
+    loads = link_loads(graph, run.matrix())
+    share = run.setting.assumptions.communication.bandwidth_efficiency
+    assert found.iteration_time_s >= loads.busiest_s
+    assert found.lower_bound_s >= loads.busiest_s
+    runs = run.setting.microbatches(run.timed.plan.microbatch, run.placement.totals)
+    if runs.min() == runs.max():
+        assert found.links[0].busy_s * share == pytest.approx(loads.busiest_s, rel=1e-9)
+
+
+def check(found: Outcome) -> None:
+    """What holds of every outcome."""
+    assert found.iteration_time_s >= found.lower_bound_s * (1 - 1e-12)
+    for stage in found.stages:
+        parts = stage.compute_s, stage.communication_s, stage.waiting_s, stage.idle_s
+        assert min(parts) >= 0
+        assert sum(parts) == pytest.approx(found.iteration_time_s, rel=1e-9)
+
+
+@given(
+    st.sampled_from(FABRICS),
+    st.sampled_from([*ONE_STAGE[:11], *STAGES, *OTHERS]),
+    st.sampled_from(["hierarchical", "ring", "direct"]),
+    st.sampled_from([None, "gpipe", "1f1b"]),
+)
+@settings(max_examples=30)
+def test_contention_costs_time(
+    fabric: str, case: Case, algorithm: str, schedule: str | None
+) -> None:
+    # Not all fabrics hold every number of GPUs.
+    given_: Case = {**case, "fabric": "fat-tree" if "gpus" in case else fabric}
+    conditions = Conditions(algorithm=algorithm, schedule=schedule)  # type: ignore[arg-type]
+    with_it = simulated(conditions, **given_)
+    without = simulated(replace(conditions, contention=False), **given_)
+    full = simulated(replace(conditions, full=True), **given_)
+    assert without.iteration_time_s <= with_it.iteration_time_s
+    assert full.iteration_time_s == pytest.approx(with_it.iteration_time_s, rel=1e-9)
+    assert full.waiting_s == pytest.approx(with_it.waiting_s, rel=1e-6, abs=1e-9)
+    check(with_it)
+    check(without)
+
+
+@pytest.mark.parametrize("case", [*ONE_STAGE[2:4], *STAGES, *OTHERS[2:]], ids=name_of)
+@pytest.mark.parametrize("fabric", ["fat-tree", "torus-3d", "dragonfly"])
+def test_links_left_out_change_nothing(
+    case: Case, fabric: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = simulated(**case, fabric=fabric)
+    monkeypatch.setattr(laying, "reduce_links", _all_links)
+    assert simulated(**case, fabric=fabric).iteration_time_s == short.iteration_time_s
+
+
+def _all_links(columns: list[LinkTimes], owners: object) -> Reduced:  # noqa: ARG001
+    """Keep every link."""
+    links = np.unique(np.concatenate([one.links for one in columns]))
+    times = tuple(
+        (
+            tuple(np.searchsorted(links, one.links).tolist()),
+            tuple(one.seconds_per_byte.tolist()),
+        )
+        for one in columns
+    )
+    return Reduced(links, times)
+
+
+@pytest.mark.parametrize("fabric", ["fat-tree", "rail-only", "nvl72"])
+@pytest.mark.parametrize("case", [*STAGES[:3], STAGES[4], OTHERS[4]], ids=name_of)
+def test_one_replica_stands_for_all(fabric: str, case: Case) -> None:
+    """Where replicas meet in data collectives alone; rings hand on from one to the next."""
+    each = Conditions(algorithm="ring", each_replica=True)
+    alone = simulated(replace(each, each_replica=False), **case, fabric=fabric)
+    found = simulated(each, **case, fabric=fabric)
+    assert found.replicas_simulated == found.replicas
+    assert alone.replicas_simulated == 1
+    assert found.iteration_time_s == pytest.approx(alone.iteration_time_s, rel=1e-12)
+
+
+def test_a_link_at_half_rate_takes_twice_as_long() -> None:
+    case: Case = {"fixed": {"pipeline": 4, "tensor": 4}, "fabric": "rail-only"}
+    _, graph = placed(**case)
+    whole = simulated(Conditions(hot=2 * graph.link_count), **case)
+    slow = int(graph.links_of("host")[3])
+    rates = np.ones(graph.link_count)
+    rates[slow] = 0.5
+    found = simulated(Conditions(hot=2 * graph.link_count, rates=rates), **case)
+    before = {one.link: one.busy_s for one in whole.links}
+    after = {one.link: one.busy_s for one in found.links}
+    assert before.keys() == after.keys()
+    for link, busy_s in before.items():
+        factor = 2 if link % graph.link_count == slow else 1
+        assert after[link] == pytest.approx(factor * busy_s, rel=1e-9)
+    assert found.iteration_time_s > whole.iteration_time_s
+    same = Conditions(rates=np.ones(graph.link_count))
+    assert simulated(same, **case).iteration_time_s == whole.iteration_time_s
+
+
+@given(st.integers(0, 127), st.sampled_from([0.1, 0.5, 0.9]), st.sampled_from(FABRICS[:3]))
+@settings(max_examples=15)
+def test_a_slower_link_is_never_faster(link: int, share: float, fabric: str) -> None:
+    case: Case = {"fixed": {"pipeline": 4, "tensor": 4}, "fabric": fabric}
+    _, graph = placed(**case)
+    rates = np.ones(graph.link_count)
+    rates[link] = share
+    slower = simulated(Conditions(rates=rates), **case)
+    assert slower.iteration_time_s >= simulated(**case).iteration_time_s
+
+
+def test_an_all_to_all_on_a_blocking_tree_takes_what_its_links_take() -> None:
+    case: Case = {
+        "model": "dlrm-793b",
+        "batch": None,
+        "gpus": 512,
+        "hb_size": 8,
+        "radix": 32,
+        "oversubscription": 2.0,
+    }
+    run, graph = placed(**case)
+    found = simulated(**case)
+    expert = run.matrix().of_kind("expert")
+    (by_link,) = {link_loads(graph, expert).busiest_s}
+    share = run.setting.assumptions.communication.bandwidth_efficiency
+    exchange = run.timed.breakdown_s["expert_comm"]
+    compute = found.stages[0].compute_s
+    took = found.iteration_time_s - compute - run.timed.breakdown_s["data_comm"]
+    assert took == pytest.approx(by_link / share, rel=0.01)
+    assert took >= exchange * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "case", "message"),
+    [
+        (Conditions(rates=np.ones(3)), {}, "rates are given for 3 links"),
+        (Conditions(schedule="interleaved"), STAGES[0], "fix interleave"),
+        (Conditions(routing="valiant"), STAGES[0], "no dragonfly"),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused(
+    conditions: Conditions, case: Case, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        simulated(conditions, **case)
+
+
+def test_a_dead_link_that_is_needed_is_refused() -> None:
+    _, graph = placed(**STAGES[0])
+    rates = np.ones(graph.link_count)
+    rates[graph.links_of("host")] = 0
+    with pytest.raises(InputError, match="has no rate left"):
+        simulated(Conditions(rates=rates), **STAGES[0])
+
+
+def test_hashed_paths_are_those_of_the_seed() -> None:
+    case = {**STAGES[0], "gpus": 128, "radix": 8}
+    times = [
+        simulated(Conditions(routing="hashed", seed=seed), **case).iteration_time_s
+        for seed in (0, 0, 1, 2, 3)
+    ]
+    assert times[0] == times[1]
+    assert len(set(times)) > 1
+    assert min(times) >= simulated(**case).iteration_time_s
+
+
+def test_gpus_may_stand_elsewhere() -> None:
+    """In reverse order everything is as before; scattered over the leaves it is not faster."""
+    case = {**STAGES[0], "radix": 8}
+    _, graph = placed(**case)
+    reverse = np.arange(graph.gpus)[::-1]
+    before = simulated(**case).iteration_time_s
+    assert simulated(Conditions(gpus=reverse), **case).iteration_time_s == before
+
+
+def _as_wired(matrix: TrafficMatrix) -> TrafficMatrix:
+    parts = {kind: matrix.of_kind(kind) for kind in KINDS}
+    return combine([one if kind == "pipeline" else both_ways(one) for kind, one in parts.items()])
+
+
+@pytest.mark.parametrize("fabric", ["torus-2d", "torus-3d"])
+def test_rings_carry_half_of_a_collective_each_way(fabric: str) -> None:
+    case = {**STAGES[0], "fabric": fabric}
+    run, graph = placed(**case)
+    share = run.setting.assumptions.communication.bandwidth_efficiency
+    busiest_s = link_loads(graph, _as_wired(run.matrix())).busiest_s
+    assert simulated(**case).links[0].busy_s * share == pytest.approx(busiest_s, rel=1e-9)
+
+
+def test_spans_and_progress() -> None:
+    run, graph = placed(**STAGES[0])
+    seen: list[tuple[int, int]] = []
+    found = simulate_training(
+        run.setting,
+        run.timed,
+        run.fabric,
+        graph,
+        Conditions(spans=True, full=True),
+        tick=lambda done, of: seen.append((done, of)),
+    )
+    plan = run.timed.plan
+    assert seen[-1] == (plan.microbatches, plan.microbatches)
+    passes = [span for span in found.spans if span.kind in (0, 1)]
+    assert len(passes) == 2 * plan.pipeline * plan.microbatches
+    assert max(span.end_s for span in found.spans) == found.iteration_time_s
