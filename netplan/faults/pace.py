@@ -1,8 +1,8 @@
 """Pace of a damaged network: how much longer its traffic takes over cuts.
 
 The intact fabric falls into *blocks*: HB domains; leaves and pods with what hangs below them;
-routers and groups of a dragonfly; lines, slabs and halves of a torus. What the job's own traffic
-sends out of a block needs at least
+routers and groups of a dragonfly; lines and slabs of a torus, and runs of slabs wherever they begin
+(`netplan.faults.slabs`). What the job's own traffic sends out of a block needs at least
 
     time = bytes that leave or enter it / capacity of the live links out of it,
 
@@ -41,14 +41,13 @@ from numpy.typing import NDArray
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.faults.damage import Damage, Effects, network_links
+from netplan.faults.slabs import Slabs
 from netplan.records import replace
 from netplan.topologies.graph import SWITCH, FabricGraph, connected_parts
 from netplan.traffic.demand import Leg, check_demand, split_demand
 from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups, no_traffic, sum_by
 from netplan.traffic.routing import HB_GROUP, has_domains, joins_all
 from netplan.traffic.routing_torus import RING
-
-HALVES = 2
 
 
 class Partition(Struct, frozen=True, eq=False):
@@ -121,12 +120,21 @@ def partitions(graph: FabricGraph) -> tuple[Partition, ...]:
     domain = np.full(graph.node_count, graph.domains)
     domain[: graph.gpus] = np.arange(graph.gpus) // graph.hb_size
     # Several groups of links may leave the same blocks; one that holds all GPUs is none.
-    labels = {one.tobytes(): one for one in _labels(graph) if one[: graph.gpus].any()}
+    labels = {one.tobytes(): one for one, _ in _labels(graph) if one[: graph.gpus].any()}
     return tuple(Partition.of(graph, label) for label in (domain, *labels.values()))
 
 
-def _labels(graph: FabricGraph) -> Iterator[Ints]:
-    """Numbers of blocks: what hangs together over some groups of links, and with HB domains."""
+def slabs_of(graph: FabricGraph) -> tuple[Slabs, ...]:
+    """Slabs of whole HB domains along each ring of a fabric."""
+    labels = [one for one, across in _labels(graph) if across and one[: graph.gpus].any()]
+    return tuple(Slabs.of(graph, label) for label in labels)
+
+
+def _labels(graph: FabricGraph) -> Iterator[tuple[Ints, bool]]:
+    """Numbers of blocks: what hangs together over some groups of links, and with HB domains.
+
+    And whether they are slabs of whole domains across a ring.
+    """
     inside = ~network_links(graph)
     names = [name for name in graph.group_names if name != HB_GROUP]
     group_of_link = [0 if name == HB_GROUP else names.index(name) for name in graph.group_names]
@@ -143,12 +151,10 @@ def _labels(graph: FabricGraph) -> Iterator[Ints]:
     axis_of_link = axis[np.array(group_of_link)][graph.group] if names else inside
     for subset in subsets:
         kept = ~inside & np.isin(axis_of_link, subset)
+        across = bool(rings) and len(subset) == len(axes) - 1
         for links in (kept, kept | inside) if inside.any() else (kept,):
             label = connected_parts(graph.node_count, graph.source[links], graph.target[links])
-            yield label
-        if rings and len(subset) == len(axes) - 1:
-            slabs = int(label.max()) + 1
-            yield label * HALVES // slabs
+            yield label, across and bool(np.all(links[inside]))
 
 
 def pods_of(graph: FabricGraph) -> Partition | None:
@@ -220,8 +226,10 @@ class Cuts(Struct, frozen=True, eq=False):
         The fabric.
     domains, others
         HB domains as blocks, besides them all switches as one; and all other partitions.
-    domain_bytes, other_bytes
-        Bytes over the border of each block [B], shape (blocks,).
+    runs
+        Slabs along each ring, of which runs are blocks.
+    domain_bytes, other_bytes, run_bytes
+        Bytes over the border of each block [B], shape (blocks,), or (lengths, slabs).
     intact_s
         Time of the worst block, a GPU's ports among them [s]; 0 without traffic.
     """
@@ -229,8 +237,10 @@ class Cuts(Struct, frozen=True, eq=False):
     graph: FabricGraph
     domains: Partition
     others: tuple[Partition, ...]
+    runs: tuple[Slabs, ...]
     domain_bytes: Floats
     other_bytes: tuple[Floats, ...]
+    run_bytes: tuple[Floats, ...]
     intact_s: float
 
     @classmethod
@@ -253,13 +263,16 @@ class Cuts(Struct, frozen=True, eq=False):
         """
         live = network_links(graph)
         domains, *others = partitions(graph)
+        runs = slabs_of(graph)
         of_domain = domains.crossing(leg, graph.gpus)
         of_others = tuple(one.crossing(leg, graph.gpus) for one in others)
+        of_runs = tuple(one.crossing(leg, graph.gpus) for one in runs)
         times = [np.maximum(*leg.ends(graph.gpus)) / _positive(gpu_bytes_per_s(graph, live))]
-        for one, amount in zip((domains, *others), (of_domain, *of_others), strict=True):
+        blocks: tuple[Partition | Slabs, ...] = (domains, *others, *runs)
+        for one, amount in zip(blocks, (of_domain, *of_others, *of_runs), strict=True):
             times.append(amount / _positive(one.capacity(graph, live)))
         worst = max(float(each[np.isfinite(each)].max(initial=0.0)) for each in times)
-        return cls(graph, domains, tuple(others), of_domain, of_others, worst)
+        return cls(graph, domains, tuple(others), runs, of_domain, of_others, of_runs, worst)
 
     def time_s(self, damage: Damage) -> float:
         """Time over the narrowest cut after a failure [s], which no routing beats.
@@ -269,8 +282,9 @@ class Cuts(Struct, frozen=True, eq=False):
         """
         live = network_links(self.graph) & ~damage.links_out(self.graph)
         worst = 0.0
-        blocks = (self.domains, *self.others), (self.domain_bytes, *self.other_bytes)
-        for one, amount in zip(*blocks, strict=True):
+        blocks: tuple[Partition | Slabs, ...] = (self.domains, *self.others, *self.runs)
+        amounts = (self.domain_bytes, *self.other_bytes, *self.run_bytes)
+        for one, amount in zip(blocks, amounts, strict=True):
             crossed = one.whole & (amount > 0)
             with np.errstate(divide="ignore"):
                 times = amount[crossed] / one.capacity(self.graph, live)[crossed]
@@ -296,6 +310,9 @@ class Cuts(Struct, frozen=True, eq=False):
             of_gpu = one.label[: graph.gpus]
             in_part = np.minimum(in_part, np.where(one.whole, 1.0, pace)[of_gpu])
             whole = np.minimum(whole, np.where(one.whole, pace, 1.0)[of_gpu[first]])
+        for runs, amount in zip(self.runs, self.run_bytes, strict=True):
+            worst = runs.worst(self._pace(runs.capacity(graph, live), amount))
+            whole = np.minimum(whole, worst[runs.label[first]])
         rate = gpu_bytes_per_s(graph, live)
         rate[effects.cut_off] = 0.0
         down = np.zeros(graph.gpus, bool)

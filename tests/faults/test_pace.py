@@ -1,6 +1,7 @@
 """Pace by cuts: by hand, against linear programs, and what further failures may never do."""
 
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -177,6 +178,63 @@ def test_a_thin_rail_is_as_bad_as_a_lost_one_at_the_most() -> None:
     expected = [max(min(1.0, 31 / (8 * 24 / left)), 7 / 8) for left in range(8, 0, -1)]
     assert found == pytest.approx([*expected, 7 / 8])
     assert found[1] == 1 > found[2]
+
+
+def ring_cut_s(graph: FabricGraph, sizes: tuple[int, ...], damage: Damage, leg: Leg) -> float:
+    """Longest time over a cut across the rings of one axis, at any two positions [s]."""
+    live = network_links(graph) & ~damage.links_out(graph)
+    flows, worst = leg.listed(), 0.0
+    ends = np.stack((graph.source[live], graph.target[live])) // graph.hb_size
+    domains = np.stack((flows.source, flows.destination)).astype(np.int64) // graph.hb_size
+    for axis, size in enumerate(sizes):
+        step = int(np.prod(sizes[:axis]))
+        for begin, length in product(range(size), range(1, size)):
+            tail, head = (ends // step - begin) % size < length
+            source, target = (domains // step - begin) % size < length
+            capacity = graph.bytes_per_s[live][tail != head].sum()
+            amount = flows.flow_bytes[source & ~target].sum()
+            worst = max(worst, amount / capacity if capacity else np.inf if amount else 0.0)
+    return worst
+
+
+@pytest.mark.parametrize("sizes", [(6, 4), (5, 3), (2, 8), (4, 3, 2)], ids=str)
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 10_000), count=st.integers(0, 12), even=st.booleans())
+def test_rings_are_cut_wherever_damage_makes_it_worst(
+    sizes: tuple[int, ...], seed: int, count: int, *, even: bool
+) -> None:
+    graph = fabric(
+        f"torus-{len(sizes)}d", (2 * int(np.prod(sizes)), 8, 2), sizes=sizes, hb_rate=450e9
+    )
+    rng = np.random.default_rng(seed)
+    leg = uniform(graph) if even else random_leg(graph, rng)
+    cuts = Cuts.of(graph, leg)
+    links = rng.choice(np.flatnonzero(network_links(graph)), count, replace=False)
+    damage = damage_to(graph, links=links)
+    expected = ring_cut_s(graph, sizes, damage, leg)
+    assert cuts.time_s(damage) >= expected * (1 - 1e-9)
+    assert cuts.intact_s >= ring_cut_s(graph, sizes, no_damage(graph), leg) * (1 - 1e-9)
+    found = cuts.paces(damage, find_effects(graph, damage), np.ones(graph.gpus))
+    assert found.share * expected <= cuts.intact_s * (1 + 1e-9)
+    # Runs alone are no more than these cuts.
+    live = network_links(graph) & ~damage.links_out(graph)
+    for runs, amount in zip(cuts.runs, cuts.run_bytes, strict=True):
+        capacity = runs.capacity(graph, live)
+        assert np.all(amount <= expected * capacity * (1 + 1e-9)) or expected == np.inf
+
+
+def test_links_lost_away_from_the_middle_slow_as_those_in_the_middle() -> None:
+    """Two slabs of an 8 x 4 torus lose three of four links to the next one, at any position."""
+    graph = fabric("torus-2d", (32, 8, 1), sizes=(8, 4))
+    ends = np.sort(np.stack((graph.source, graph.target)), axis=0).T.tolist()
+    found = set()
+    for position in range(8):
+        x, y = np.meshgrid([position, (position + 4) % 8], np.arange(3))
+        pairs = np.sort(np.stack((x + 8 * y, (x + 1) % 8 + 8 * y)), axis=0).reshape(2, -1).T
+        damage = damage_to(graph, links=[ends.index(pair) for pair in pairs.tolist()])
+        found.add(round(paces(graph, damage, uniform(graph)).share, 12))
+    # A half sends 16 x 16 over 2 of 8 links, an intact one over 8; a node 31 over four.
+    assert found == {0.25}
 
 
 @cache
