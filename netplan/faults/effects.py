@@ -161,6 +161,25 @@ def effect_of(impact: Impact, slowness: Slowness) -> Effect:
     """Effect of a failure from its impact on a job without idle domains.
 
     Beside the domains that are missing, what the network has lost counts.
+
+    Examples
+    --------
+    A leaf of a rail cuts off a GPU of each of eight domains, which all train on; a failed GPU takes
+    its domain from the job.
+
+    >>> from netplan.faults.impact import impact_of
+    >>> from netplan.faults.scenario import parse_faults
+    >>> from netplan.topologies.build import build_fabric
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> spec, sizing = FABRICS.load("rail-only"), Sizing(64, 8, 8, 450e9, 50e9)
+    >>> subject = Subject(spec, sizing, build_fabric(spec, sizing), None)
+    >>> for part in ("rail-0/leaf-0", "gpu-5"):
+    ...     impact = impact_of(subject, parse_faults([part], subject.graph))
+    ...     found = effect_of(impact, searched(subject))
+    ...     print(found.domains, found.all_gpus)
+    8 True
+    1 False
     """
     slower = max(impact.slowdown or 0.0, 0.0)
     if impact.way == "all GPUs":
@@ -201,6 +220,27 @@ def effects_of(
         One failure of each kind of part, of a job without idle domains.
     slowness
         How slow the job is without some domains.
+
+    Examples
+    --------
+    A failed GPU takes its domain from the job, a failed port takes none.
+
+    >>> from netplan.faults.impact import impact_of, single_failures, single_parts
+    >>> from netplan.faults.inventory import Inventory
+    >>> from netplan.topologies.build import build_fabric
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> spec, sizing = FABRICS.load("rail-only"), Sizing(64, 8, 8, 450e9, 50e9)
+    >>> subject = Subject(spec, sizing, build_fabric(spec, sizing), None)
+    >>> inventory = Inventory(subject.graph)
+    >>> impacts = ((one, impact_of(subject, inventory.damage([one])))
+    ...            for one in single_parts(inventory))
+    >>> found = effects_of(subject.fabric, unit_counts(subject.fabric),
+    ...                    singles=tuple(single_failures(inventory, impacts)),
+    ...                    slowness=searched(subject))
+    >>> [(parts, effect.domains, effect.all_gpus)
+    ...  for unit in ("gpu", "nic_port") for parts, effect in found.of_units[unit]]
+    [(64, 1, False), (64, 1, True)]
     """
     found = {one.kind: (one.parts, effect_of(one.impact, slowness)) for one in singles}
     kinds = kinds_of_units(fabric, found)

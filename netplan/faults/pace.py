@@ -438,6 +438,19 @@ def network_leg(graph: FabricGraph, matrix: TrafficMatrix, *, forwarding: bool =
     ------
     InputError
         If the traffic is for another number of GPUs, or too large where it must be listed.
+
+    Examples
+    --------
+    GPU 0 sends to GPU 5, which is on rail 1: over its domain to GPU 1 and then along the rail.
+
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> from netplan.traffic.matrix import flows_matrix
+    >>> graph = expand(FABRICS.load("rail-only"), Sizing(64, 8, 4, 450e9, 50e9))
+    >>> leg = network_leg(graph, flows_matrix(64, source=[0], destination=[5], flow_bytes=[1.0]))
+    >>> leg.source.tolist(), leg.destination.tolist()
+    ([1], [5])
     """
     check_demand(matrix, graph.gpus)
     domains = has_domains(graph)

@@ -89,6 +89,22 @@ def idle_price(subject: Subject, books: BillBooks, domains: int) -> IdlePrice:
         Prices and parts.
     domains
         Idle HB domains [1].
+
+    Examples
+    --------
+    Two idle domains are 16 of 1,024 GPUs of the present network; a larger one costs its next step.
+
+    >>> from netplan.costing.cabling import CABLING_BOOKS
+    >>> from netplan.costing.power import POWER_BOOKS
+    >>> from netplan.costing.prices import PRICE_BOOKS
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> spec, sizing = FABRICS.load("rail-only"), Sizing(1024, 64, 8, 450e9, 50e9)
+    >>> books = BillBooks(PRICE_BOOKS.load("rail-only-2023"), POWER_BOOKS.load("2026"),
+    ...                   CABLING_BOOKS.load("2026"))
+    >>> subject = Subject(spec, sizing, build_fabric(spec, sizing), None)
+    >>> idle_price(subject, books, 2)
+    IdlePrice(present=59840.0, larger=819808.0, complete=False)
     """
     if not domains:
         return IdlePrice(None, None, complete=True)
