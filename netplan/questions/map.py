@@ -306,8 +306,10 @@ def _room_note(needed: float, layers: int, system: ChipSystem) -> str:
     if needed <= room:
         there = "; its room is left open" if isinf(room) else f" of its {si(room, 'B')}"
         return f"A chip holds {si(needed, 'B')}{there}."
-    stages = min(layers, -(-needed // room))
+    fitting = int(room * layers / needed)  # whole layers of a stage
+    more = f"no pipeline has room, one layer needs {si(needed / layers, 'B')}"
+    if fitting:
+        more = f"at least {-(-layers // fitting):,} pipeline stages"
     return (
-        f"All layers need {si(needed, 'B')} a chip, {system.chip.name} has {si(room, 'B')}: at"
-        f" least {stages:,.0f} pipeline stages."
+        f"All layers need {si(needed, 'B')} a chip, {system.chip.name} has {si(room, 'B')}: {more}."
     )

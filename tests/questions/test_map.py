@@ -134,6 +134,17 @@ def test_idle_chips_are_told() -> None:
     assert not any("idle" in note for note in mapped(*LAYER, "--gpus", "6", "--data", "3")["notes"])
 
 
+def test_stages_have_room_or_none_has() -> None:
+    """48 layers; what they hold on a chip with a memory for six of them, and for half of one."""
+    held = mapped(*LAYER)["memory_bytes"]
+    for share, told in (
+        (6.9, "at least 8 pipeline stages"),  # seven would have seven layers
+        (0.5, "no pipeline has room, one layer"),
+    ):
+        notes = mapped(*LAYER, "--set", f"accelerator.memory_bytes={held / 48 * share}")["notes"]
+        assert any(told in note for note in notes)
+
+
 def test_waiting_for_the_next_stage_is_a_part_of_the_interval() -> None:
     """A layer's output is 2 x 2048 x 6144 B; at 1 MB/s that is 25.2 s."""
     slow = ("--set", "accelerator.hb_bytes_per_s=1e6")
