@@ -39,6 +39,10 @@ class Library(Struct, frozen=True):
         """The first record of a type."""
         return self.all(schema)[0]
 
+    def of_role(self, role: str) -> Any:  # noqa: ANN401 - one of several types, by its family
+        """The record of a role that a question has once."""
+        return next(record for known, record in self.records if known == role)
+
     def only(self, overrides: Mapping[str, str], roles: frozenset[str]) -> dict[str, str]:
         """The replaced values that belong to files of these roles, by role or by name."""
         known = {role for role, _ in self.records if role in roles}

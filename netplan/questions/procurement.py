@@ -41,7 +41,7 @@ from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.models import MODELS, Model
+from netplan.workloads.models import WORKLOADS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,7 @@ class Report(
             # Spares, years and halls are other questions there, which nobody has asked here.
             apart, only = ("spares", "years", "floor_plan"), library.only(texts, FAULT_ROLES)
             broken = asked.part(Faults, apart=apart, overrides=only).ask()
-        run = (library.one(Model), compared.inputs["batch"])
+        run = (library.of_role(WORKLOADS.role), compared.inputs["batch"])
         read = CatalogReader(self.catalog, library.only(texts, ECONOMICS_ROLES))
         terms = asked.terms(read, run, library.one(PriceBook), priced.currency)
         return Procurement(
@@ -134,7 +134,7 @@ class Report(
             (FLOOR_PLANS, self.floor_plan or None),
         )
         yield from ((SITE_NETWORKS, name) for name in self.networks)
-        yield from ((MODELS, self.model), (ITERATION_MODELS, self.iteration_model))
+        yield from ((WORKLOADS, self.model), (ITERATION_MODELS, self.iteration_model))
 
 
 procurement = asks(Report)

@@ -8,7 +8,6 @@ from math import ceil
 from typing import Any
 
 from markupsafe import Markup
-from msgspec import Struct
 
 from netplan.costing.cabling import CablingBook
 from netplan.costing.fabric_bill import FabricBill
@@ -16,9 +15,8 @@ from netplan.costing.lifetime import EconomicsBook
 from netplan.costing.materials import CABLE_PARTS
 from netplan.costing.prices import PriceBook
 from netplan.costing.pricing import books_in_use
-from netplan.costing.ranges import Range
 from netplan.errors import CatalogError
-from netplan.questions.compare import PETA, Comparison
+from netplan.questions.compare import Comparison
 from netplan.questions.cost import (
     BOTH_ENDS,
     CostAnswer,
@@ -39,6 +37,7 @@ from netplan.questions.procurement_charts import (
     speed_chart,
 )
 from netplan.questions.recommendation import Recommendation, recommend
+from netplan.questions.training_runs import TrainingRun, training_runs
 from netplan.questions.verdict import Terms, run_tokens
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer
@@ -64,22 +63,10 @@ from netplan.reports.sections import (
     columns,
 )
 from netplan.topologies.drawing import fabric_drawing, rack_drawing
-from netplan.units import DAY_S, YEAR_S
 from netplan.version import __version__
-from netplan.workloads.models import Model
+from netplan.workloads.models import WORKLOADS, Model
 
 KILO = 1e3
-
-
-class TrainingRun(Struct, frozen=True):
-    """One training run on one fabric, and what the network costs in that time."""
-
-    fabric: str
-    iterations: int
-    days: float
-    cost: Range
-    price_per_pflops: Range
-    """Price of the network per useful 10^15 FLOP/s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,37 +86,25 @@ class Procurement(Answer):
     terms: Terms | None = None
 
     @property
-    def run_tokens(self) -> tuple[float, str]:
-        """Tokens of one training run [1], and where the number comes from.
+    def run_tokens(self) -> tuple[float, str] | None:
+        """Tokens of one training run [1], and where the number comes from, if the model has any.
 
         Raises
         ------
         InputError
             If the number asked for is not positive.
         """
-        return run_tokens(self.library.one(Model), self.tokens)
+        model = self.library.of_role(WORKLOADS.role)
+        return run_tokens(model, self.tokens) if isinstance(model, Model) else None
 
     @property
     def runs(self) -> tuple[TrainingRun, ...]:
-        """One training run on every fabric that has a price and an iteration time.
-
-        A run of D tokens takes D / (batch x sequence length) iterations. It costs its share of the
-        network's yearly cost; interruptions are not counted.
-        """
-        a_step = self.comparison.inputs["batch"] * self.library.one(Model).sequence_length
-        iterations = ceil(self.run_tokens[0] / a_step)
-        useful = {row.name: row.effective_flops_per_s for row in self.comparison.rows}
-        return tuple(
-            TrainingRun(
-                bill.name,
-                iterations,
-                days=iterations * self.times_s[bill.name] / DAY_S,
-                cost=(iterations * self.times_s[bill.name] / YEAR_S) * bill.life.per_year,
-                price_per_pflops=(PETA / flops_per_s) * bill.capital,
-            )
-            for bill in self.cost.bills
-            if bill.cost and (flops_per_s := useful[bill.name])
-        )
+        """One training run on every fabric that has a price and an iteration time."""
+        iterations = None
+        if self.run_tokens is not None:
+            a_step = self.comparison.inputs["batch"] * self.library.one(Model).sequence_length
+            iterations = ceil(self.run_tokens[0] / a_step)
+        return training_runs(self.cost, self.comparison, iterations)
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -138,7 +113,7 @@ class Procurement(Answer):
             "report": self.definition.name,
             **self.comparison.inputs,
             **self.cost.inputs,
-            "tokens": self.run_tokens[0],
+            "tokens": self.run_tokens[0] if self.run_tokens else None,
             "set": dict(self.library.replaced),
         }
 
@@ -348,7 +323,7 @@ def _running(answer: Procurement) -> Iterator[Section]:
 
 def _training_run(answer: Procurement) -> Iterator[Section]:
     """What the network costs one training run, and a useful PFLOP/s; nothing without timing."""
-    unit, (tokens, whose) = answer.cost.currency, answer.run_tokens
+    unit, tokens = answer.cost.currency, answer.run_tokens
     bills = {bill.name: bill for bill in answer.cost.bills}
 
     def lacking(run: TrainingRun) -> tuple[str, str]:
@@ -357,26 +332,31 @@ def _training_run(answer: Procurement) -> Iterator[Section]:
     whole, useful = Scale(1.0, unit, 0), f"{unit} per useful PFLOP/s"
     run_cost = _told(f"network, {unit} a run", "run_cost", "cost.base", form="count")
     each = _told(useful, "cost_per_effective_pflops", "price_per_pflops.base", form="count")
-    columns: list[Column[TrainingRun]] = [
-        column("fabric"),
+    of_run: list[Column[TrainingRun]] = [
         _told("iterations", form="count"),
         _told("days", form="fixed", digits=1),
         replace(run_cost, mark=lacking),
         _range("cost", whole, lambda run: no_high(bills[run.fabric])),
+    ]
+    columns: list[Column[TrainingRun]] = [
+        column("fabric"),
+        *(of_run if tokens else ()),
         replace(each, mark=lacking),
         _range("price_per_pflops", whole, lambda run: no_high(bills[run.fabric])),
     ]
-    billions = float(f"{tokens / 1e9:.3g}")
-    said = (
-        f"{answer.inputs['model']} on {billions:,g} billion tokens ({whose}), without"
-        " interruptions; the network's annuity and energy in that time."
-    )
+    said = f"{answer.inputs['model']} has no tokens, and so no run of known length."
+    if tokens:
+        billions = float(f"{tokens[0] / 1e9:.3g}")
+        said = (
+            f"{answer.inputs['model']} on {billions:,g} billion tokens ({tokens[1]}), without"
+            " interruptions; the network's annuity and energy in that time."
+        )
     chosen = answer.chosen.name
     yield Table(
         "training run",
         columns,
         answer.runs,
-        title="One training run",
+        title="One training run" if tokens else "Useful work",
         legend=(said,),
         chosen=lambda run: run.fabric == chosen,
     )

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from netplan.questions.procurement_answer import Procurement
 from netplan.reports.charts import Chart
 from netplan.reports.sections import Table
 
+MIXER = str(Path(__file__).parents[2] / "examples" / "mixer.yaml")
 PAIR = ("rail-optimized", "rail-only")
 
 
@@ -146,6 +148,7 @@ def test_cost_of_a_training_run_by_hand() -> None:
     seconds = 53_645 * answer.times_s["rail-only"]
     assert run.days == pytest.approx(seconds / 86_400)
     per_year = answer.cost.bills[0].life.per_year.base
+    assert run.cost is not None
     assert run.cost.base == pytest.approx(per_year * seconds / (365 * 86_400))
     assert "One training run" in answer.html()
     assert answer.to_dict()["training_runs"][0]["iterations"] == 53_645
@@ -155,6 +158,27 @@ def test_cost_of_a_training_run_by_hand() -> None:
     assert run.price_per_pflops.base == pytest.approx(
         answer.chosen.capital.base / (row.best.mfu * 32_768 * 0.9894)
     )
+
+
+@pytest.mark.parametrize("model", ["dlrm-793b", "hpl-16k", "fft-1t", MIXER])
+def test_other_families_have_no_run_of_known_length_and_a_price_of_useful_work(model: str) -> None:
+    ask: dict[str, Any] = {"gpus": 256, "radix": 64, "hb_size": 8, "accelerator": "h100-80gb"}
+    ask |= {"model": model, "fabrics": PAIR}
+    answer = procurement(**ask)
+    compared = compare(**ask, prices="2026")
+    assert answer.to_dict()["comparison"] == compared.to_dict()
+    assert answer.inputs["tokens"] is None
+    run, row = answer.runs[0], compared.rows[0]
+    assert (run.fabric, run.iterations, run.days, run.cost) == (row.name, None, None, None)
+    assert row.effective_flops_per_s is not None
+    base = answer.cost.bills[0].capital.base
+    assert run.price_per_pflops.base == pytest.approx(base * 1e15 / row.effective_flops_per_s)
+    page = answer.html()
+    assert "has no tokens, and so no run of known length." in page
+    assert "One training run" not in page
+    for more in ({"tokens": 1e9}, {"rule": "run-cost"}):
+        with pytest.raises(InputError, match="has no tokens"):
+            procurement(**ask, **more)
 
 
 def test_tokens_are_asked_published_or_twenty_a_parameter() -> None:
