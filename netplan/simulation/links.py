@@ -17,7 +17,7 @@ from netplan.topologies.graph import FabricGraph
 from netplan.traffic.matrix import TrafficMatrix, combine, flows_matrix
 from netplan.traffic.patterns import Pattern, both_ways
 from netplan.traffic.placement import Placement
-from netplan.traffic.routing import HB_GROUP, Routing, link_loads
+from netplan.traffic.routing import HB_GROUP, Router, Routing
 from netplan.traffic.routing_torus import RING
 from netplan.traffic.training import use_traffic
 from netplan.workloads.operations import CollectiveKind
@@ -108,6 +108,7 @@ class LinkBook:
     def __init__(self, wiring: Wiring) -> None:
         """Nothing is routed yet."""
         self.wiring = wiring
+        self._router = Router(wiring.graph, wiring.routing)
         self._matrices: dict[tuple[tuple[str, ...], bool], TrafficMatrix] = {}
 
     def times(self, flows: Flows) -> LinkTimes:
@@ -120,7 +121,7 @@ class LinkBook:
         """
         wiring = self.wiring
         rng = np.random.default_rng(wiring.seed) if wiring.routing == "hashed" else None
-        loads = link_loads(wiring.graph, self._traffic(flows), routing=wiring.routing, rng=rng)
+        loads = self._router.loads(self._traffic(flows), rng)
         whole = loads.link_s / wiring.efficiency
         codes = np.flatnonzero(whole)
         if wiring.rates is None:

@@ -14,9 +14,11 @@ routing between switches (or along the rings of a torus):
 ====================  ===========================================================================
 """
 
+from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
@@ -25,9 +27,9 @@ from netplan.traffic.algorithms import check_choice
 from netplan.traffic.demand import Leg, check_demand, split_demand
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix
-from netplan.traffic.routing_clos import clos_loads, tree_of_graph
+from netplan.traffic.routing_clos import ClosTree, clos_loads, tree_of_graph
 from netplan.traffic.routing_dragonfly import GLOBAL, HOST, LOCAL, dragonfly_loads, dragonfly_map
-from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
+from netplan.traffic.routing_ecmp import Arcs, ecmp_loads, make_arcs
 from netplan.traffic.routing_torus import RING, torus_loads
 
 HB_GROUP = "hb"
@@ -37,28 +39,6 @@ MESH = "mesh "
 def has_domains(graph: FabricGraph) -> bool:
     """Whether the graph has links inside HB domains."""
     return HB_GROUP in graph.group_names
-
-
-def _domain_loads(graph: FabricGraph, leg: Leg, rng: np.random.Generator | None = None) -> Floats:
-    """Load of the links inside HB domains [B], shape (2, links); all others are 0."""
-    loads = np.zeros((2, graph.link_count))
-    links = graph.links_of(HB_GROUP)
-    if rng is None and _is_star(graph, links):
-        gpu = graph.source[links]
-        share = np.bincount(gpu, minlength=graph.gpus)
-        for row, amount in enumerate(leg.ends(graph.gpus)):
-            loads[row, links] = amount[gpu] / share[gpu]
-        return loads
-    return _ecmp(graph, links, leg, np.ones(graph.node_count, bool), rng)
-
-
-def _ecmp(
-    graph: FabricGraph, links: Ints, leg: Leg, forwards: Bools, rng: np.random.Generator | None
-) -> Floats:
-    """Load of some links under ECMP [B], shape (2, links); all others are 0."""
-    arcs, flows = make_arcs(graph.source, graph.target, forwards, links), leg.listed()
-    routed = ecmp_loads(arcs, flows.source, flows.destination, flows.flow_bytes, rng)
-    return routed.reshape(2, -1)
 
 
 def _is_star(graph: FabricGraph, links: np.ndarray) -> bool:
@@ -122,48 +102,111 @@ def link_loads(
     >>> [(group.group, group.directions - group.unused) for group in loads.by_group()]
     [('hb', 2), ('host', 2), ('leaf-spine', 0)]
     """
-    check_demand(demand, graph.gpus)
-    check_choice("routing", routing, get_args(Routing))
-    outside = np.ones(graph.link_count, bool)
-    outside[graph.links_of(HB_GROUP)] = False
-    links = np.flatnonzero(outside)
-    if forwarding is None:
-        forwarding = has_domains(graph) and not joins_all(graph, links)
-    legs = split_demand(demand, graph.hb_size if has_domains(graph) else 1, forwarding=forwarding)
-    if routing == "auto":
-        routing = _own_routing(graph)
-    rng = (rng or np.random.default_rng(0)) if routing == "hashed" else None
-    loads = np.zeros((2, graph.link_count))
-    if has_domains(graph):
-        loads += _domain_loads(graph, legs.inside, rng)
-    if len(links):
-        loads += _network_loads(graph, links, legs.network, routing, rng)
-    return LinkLoads(graph, loads)
+    return Router(graph, routing, forwarding).loads(demand, rng)
 
 
-def _network_loads(
-    graph: FabricGraph,
-    links: Ints,
-    leg: Leg,
-    routing: Routing,
-    rng: np.random.Generator | None,
-) -> Floats:
-    """Load of the network links [B], shape (2, links)."""
-    if routing in ("dimension-order", "minimal-adaptive"):
-        return torus_loads(graph, leg, adaptive=routing == "minimal-adaptive")
-    if routing in ("minimal", "valiant"):
-        if not {LOCAL, GLOBAL} & set(graph.group_names):
-            raise InputError(f"{graph.name} is no dragonfly: take routing 'ecmp' or 'auto'")
-        dragonfly = dragonfly_map(graph)
-        loads = dragonfly_loads(dragonfly, leg, graph.link_count, routing)
-        hosts = graph.links_of(HOST)
+class Router(Struct, frozen=True, eq=False, dict=True):
+    """Routing on one graph, for many demands: what it takes from the graph is worked out once.
+
+    Parameters
+    ----------
+    graph, routing, forwarding
+        As in :func:`link_loads`, errors too.
+    """
+
+    graph: FabricGraph
+    routing: Routing = "auto"
+    forwarding: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a routing that does not exist."""
+        check_choice("routing", self.routing, get_args(Routing))
+
+    def loads(self, demand: TrafficMatrix, rng: np.random.Generator | None = None) -> LinkLoads:
+        """Bytes on every link; ``rng`` is for ``hashed``, with seed 0 if absent."""
+        graph = self.graph
+        check_demand(demand, graph.gpus)
+        domains = has_domains(graph)
+        size = graph.hb_size if domains else 1
+        legs = split_demand(demand, size, forwarding=self._forwards_between_rails)
+        rng = (rng or np.random.default_rng(0)) if self.routing == "hashed" else None
+        loads = np.zeros((2, graph.link_count))
+        if domains:
+            loads += self._domain_loads(legs.inside, rng)
+        if len(self._network):
+            loads += self._network_loads(legs.network, rng)
+        return LinkLoads(graph, loads)
+
+    def _domain_loads(self, leg: Leg, rng: np.random.Generator | None) -> Floats:
+        """Load of the links inside HB domains [B], shape (2, links); all others are 0."""
+        graph = self.graph
+        if rng is not None or not self._has_stars:
+            return _along(self._domain_arcs, leg, rng)
+        loads = np.zeros((2, graph.link_count))
+        links = graph.links_of(HB_GROUP)
+        gpu = graph.source[links]
+        share = np.bincount(gpu, minlength=graph.gpus)
         for row, amount in enumerate(leg.ends(graph.gpus)):
-            loads[row, hosts] = amount[graph.source[hosts]]
+            loads[row, links] = amount[gpu] / share[gpu]
         return loads
-    tree = tree_of_graph(graph, links) if rng is None else None
-    if tree is not None:
-        return clos_loads(tree, leg, graph.link_count)
-    return _ecmp(graph, links, leg, forwarding_nodes(graph, links), rng)
+
+    def _network_loads(self, leg: Leg, rng: np.random.Generator | None) -> Floats:
+        """Load of the network links [B], shape (2, links)."""
+        graph = self.graph
+        routing = _own_routing(graph) if self.routing == "auto" else self.routing
+        if routing in ("dimension-order", "minimal-adaptive"):
+            return torus_loads(graph, leg, adaptive=routing == "minimal-adaptive")
+        if routing in ("minimal", "valiant"):
+            if not {LOCAL, GLOBAL} & set(graph.group_names):
+                raise InputError(f"{graph.name} is no dragonfly: take routing 'ecmp' or 'auto'")
+            dragonfly = dragonfly_map(graph)
+            loads = dragonfly_loads(dragonfly, leg, graph.link_count, routing)
+            hosts = graph.links_of(HOST)
+            for row, amount in enumerate(leg.ends(graph.gpus)):
+                loads[row, hosts] = amount[graph.source[hosts]]
+            return loads
+        if rng is None and self._tree is not None:
+            return clos_loads(self._tree, leg, graph.link_count)
+        return _along(self._network_arcs, leg, rng)
+
+    @cached_property
+    def _network(self) -> Ints:
+        """Links that are in no HB domain."""
+        outside = np.ones(self.graph.link_count, bool)
+        outside[self.graph.links_of(HB_GROUP)] = False
+        return np.flatnonzero(outside)
+
+    @cached_property
+    def _forwards_between_rails(self) -> bool:
+        """Whether HB domains do what the network alone does not: join all GPUs."""
+        if self.forwarding is not None:
+            return self.forwarding
+        return has_domains(self.graph) and not joins_all(self.graph, self._network)
+
+    @cached_property
+    def _has_stars(self) -> bool:
+        return _is_star(self.graph, self.graph.links_of(HB_GROUP))
+
+    @cached_property
+    def _tree(self) -> ClosTree | None:
+        return tree_of_graph(self.graph, self._network)
+
+    @cached_property
+    def _domain_arcs(self) -> Arcs:
+        links, forwards = self.graph.links_of(HB_GROUP), np.ones(self.graph.node_count, bool)
+        return make_arcs(self.graph.source, self.graph.target, forwards, links)
+
+    @cached_property
+    def _network_arcs(self) -> Arcs:
+        forwards = forwarding_nodes(self.graph, self._network)
+        return make_arcs(self.graph.source, self.graph.target, forwards, self._network)
+
+
+def _along(arcs: Arcs, leg: Leg, rng: np.random.Generator | None) -> Floats:
+    """Load of some links under ECMP [B], shape (2, links); all others are 0."""
+    flows = leg.listed()
+    routed = ecmp_loads(arcs, flows.source, flows.destination, flows.flow_bytes, rng)
+    return routed.reshape(2, -1)
 
 
 def _own_routing(graph: FabricGraph) -> Routing:
