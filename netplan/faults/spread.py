@@ -251,17 +251,15 @@ class _Part(PairGraph, frozen=True, eq=False, dict=True):
         units = np.floor(units.clip(max=self.widest) * steps).astype(np.int32)
         some = units > 0
         ways = csr_array((units[some], ends[:, some]), shape=(last + 1, last + 1))
+        ways.sort_indices()  # once, not for every flow
         sent, short = np.zeros(len(those)), np.zeros(size, bool)
         enough = np.minimum(self.egress[those], taken.sum()) - self.step / 2
         for number, domain in enumerate((size + those).tolist()):
-            seen = breadth_first_order(ways, domain, return_predecessors=False)
-            near = ways[seen][:, seen]
-            sink = np.flatnonzero(seen == last)
-            found = maximum_flow(near, 0, int(sink[0])) if len(sink) else None
-            sent[number] = found.flow_value / steps if found else 0.0
-            if found and sent[number] < enough[number]:
-                left = near - found.flow
+            found = maximum_flow(ways, domain, last)
+            sent[number] = found.flow_value / steps
+            if 0 < sent[number] < enough[number]:
+                left = ways - found.flow
                 left.eliminate_zeros()
-                around = seen[breadth_first_order(left, 0, return_predecessors=False)]
+                around = breadth_first_order(left, domain, return_predecessors=False)
                 short[around[around < size]] = True
         return sent, short
