@@ -149,11 +149,7 @@ def _without_communication(setting: Setting, cuts: Cuts) -> LayerTable:
 def _computing_s(setting: Setting, runs: Runs, alone: LayerTable) -> Floats:
     """What schedules take at least: layers and bubble without any communication [s]."""
     both = alone.forward + alone.backward
-    whole = setting.assumptions.overlap.bubble == "layer"
-    bubble_s = both.total_s if whole else both.compute_s
-    if setting.execution is not None and not whole:
-        # With communication other partitions may be the best, which compute less.
-        bubble_s = np.zeros_like(bubble_s)
+    bubble_s = both.total_s if setting.whole_bubble else both.compute_s
     layers = alone.repetition.fullest(runs.stages)
     rest = (alone.repetition.layers - layers) / real(runs.interleave)
     steady = real(runs.microbatches) * layers * both.total_s[runs.sharding]

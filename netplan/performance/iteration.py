@@ -186,14 +186,13 @@ class IterationTerms(Struct, frozen=True, eq=False):
     ) -> "IterationTerms":
         """Compute every term once for each of the things that it depends on."""
         both = table.forward + table.backward
-        whole = setting.assumptions.overlap.bubble == "layer"
         return cls(
             setting=setting,
             table=table,
             schedule=_schedule_terms(space, table),
             placement=_placement_terms(setting, network, space, table),
             layer_s=both.total_s,
-            bubble_s=both.total_s if whole else both.compute_s,
+            bubble_s=both.total_s if setting.whole_bubble else both.compute_s,
             forward_s=table.forward.total_s,
             backward_s=table.backward.total_s,
         )

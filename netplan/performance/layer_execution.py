@@ -16,8 +16,8 @@ Partitions of a transformer are cuts of a few orders (`netplan.performance.fusio
 within a few percent of the best of all convex ones: a search times some hundred shardings. Those of
 a graph are the best of all, up to ``MAX_SETS`` sets of finished kernels. Selective recomputation
 runs the scores of the attention once more, full recomputation the forward pass.
-Memory, overlap and bubble are the iteration model's; efficiencies and latencies of its kernels do
-not count, for the chip's tiles do.
+Memory and overlap are the iteration model's, and the bubble holds whole layers, as DFModel counts
+it; efficiencies and latencies of its kernels do not count, for the chip's tiles do.
 """
 
 from collections.abc import Callable

@@ -277,6 +277,14 @@ class Setting(Struct, frozen=True):
         return self.options.execution or self.training.execution
 
     @property
+    def whole_bubble(self) -> bool:
+        """Whether pipelines wait for whole layers, as they do for kernels that are mapped.
+
+        Partitions compute, move and send at the same time, so that none of it is the bubble alone.
+        """
+        return self.execution is not None or self.assumptions.overlap.bubble == "layer"
+
+    @property
     def given(self) -> dict[str, int]:
         """Values that are fixed, by name: as asked for, and the chips for which a graph is cut."""
         graph = self.graph_model

@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 import netplan
 from netplan.errors import InputError
@@ -17,6 +19,8 @@ from netplan.workloads.operations import ELEMENT_BYTES, Recompute, Sharding
 from netplan.workloads.transformer_graph import layer_graph
 from tests.cli.command import netplan as command
 
+CHIP = {"tiles": 640, "sram_bytes": 335544320.0, "memory_bytes_per_s": 100e9,
+        "hb_bytes_per_s": 25e9, "network_bytes_per_s": 25e9}  # fmt: skip
 SN10: dict[str, Any] = {"accelerator": "sn10", "model": "gpt-175b", "gpus": 256, "top": 8}
 
 
@@ -62,6 +66,40 @@ def test_a_layer_takes_what_its_partitions_take(recompute: Recompute) -> None:
     assert every <= fusion.interval_s * (1 + 1e-12)
     again = {"QK_r", "Softmax_r", "Drop1_r"} & set(graph.names)
     assert len(again) == (3 if recompute == "selective" else 0)
+
+
+@settings(deadline=None, max_examples=8)
+@given(
+    shares=st.tuples(*[st.floats(-1.5, 1.5)] * len(CHIP)),
+    key=st.sampled_from(sorted(CHIP)),
+    factor=st.sampled_from([1.1, 3.0]),
+    batch=st.sampled_from([1, 4, 64]),
+    iteration_model=st.sampled_from(["4d", "ptd-p"]),
+)
+@example((0.71, -1.03, 1.46, -1.45, 1.14), "sram_bytes", 1.1, 4, "ptd-p")
+def test_more_of_a_chip_is_never_slower(
+    shares: tuple[float, ...], key: str, factor: float, batch: int, iteration_model: str
+) -> None:
+    """Nor are kernels kept together slower than one by one, however long pipelines wait."""
+    had = {name: CHIP[name] * 10**share for name, share in zip(CHIP, shares, strict=True)}
+
+    def time_s(execution: Execution, **more: float) -> float:
+        values = {name: max(value * more.get(name, 1), 1) for name, value in had.items()}
+        values["tiles"] = int(values["tiles"])
+        return netplan.search(
+            model="gpt-22b",
+            accelerator="sn10",
+            gpus=64,
+            fixed={"tensor": 4, "pipeline": 16, "microbatch": 1},
+            batch=batch,
+            execution=execution,
+            iteration_model=iteration_model,
+            overrides={f"accelerator.{name}": repr(value) for name, value in values.items()},
+        ).found.time_s
+
+    fused_s = time_s("fused")
+    assert fused_s <= time_s("kernel-by-kernel") * (1 + 1e-12)
+    assert time_s("fused", **{key: factor}) <= fused_s * (1 + 1e-12)
 
 
 def test_kernels_one_by_one_take_what_the_map_of_a_log_says() -> None:
