@@ -132,7 +132,7 @@ def test_an_unexpected_failure_is_told_as_such_with_its_inputs(
         return known(ask, inputs, catalog)
 
     known = questions.answer
-    monkeypatch.setattr("netplan.studies.study.answer", answer)
+    monkeypatch.setattr("netplan.studies.questions.answer", answer)
     (tmp_path / "mine.yaml").write_text(MINE, encoding="utf-8")
     done = netplan("study", "run", "mine.yaml", cwd=tmp_path)
     said = "1 of 3 points failed unexpectedly, by a defect of netplan and not by their inputs: "
