@@ -22,6 +22,7 @@ _HOMES = {
     "optimize": "netplan.questions.optimize",
     "procurement": "netplan.questions.procurement",
     "search": "netplan.questions.search",
+    "simulate": "netplan.questions.simulate",
     "study": "netplan.studies.sessions",
     "traffic": "netplan.questions.traffic",
     "training_traffic": "netplan.questions.traffic",
@@ -41,6 +42,7 @@ __all__ = [
     "optimize",
     "procurement",
     "search",
+    "simulate",
     "study",
     "traffic",
     "training_traffic",
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from netplan.questions.optimize import optimize
     from netplan.questions.procurement import procurement
     from netplan.questions.search import search
+    from netplan.questions.simulate import simulate
     from netplan.questions.traffic import traffic, training_traffic
     from netplan.studies.sessions import study
 

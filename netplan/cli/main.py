@@ -21,6 +21,7 @@ COMMANDS = {
     "cost": "Bill of materials with its price range, what drives it, energy and yearly cost.",
     "traffic": "Who sends how much to whom in one training iteration.",
     "loads": "What every link carries, the hottest links, the bound of every collective.",
+    "simulate": "One iteration event by event: what waits where on links that are shared.",
     "cables": "The cable plan, port to port; plan against as built.",
     "audit": "What does not add up in somebody's bill or topology.",
     "export": "A fabric as a graph for other tools: GraphML, DOT, ASTRA-sim, SimAI, Slurm, ...",

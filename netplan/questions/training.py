@@ -1,6 +1,6 @@
 """Training runs: their inputs, and the run of the best plan, placed on a fabric."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal
@@ -141,17 +141,20 @@ class TrainingQuestion(Question[AnswerT_co]):
 
     def _check_inputs_of(self, model: "OtherModel") -> None:
         """Refuse inputs that mean nothing for a model that is no transformer."""
+        self.refuse(
+            set(OF_TRANSFORMERS) - set(model.takes), f"{model.name}, of family {model.family}"
+        )
+
+    def refuse(self, names: Collection[str], who: str) -> None:
+        """Refuse inputs that are not at their defaults, since they mean nothing for someone."""
         for one, option in options_of(type(self)):
-            if one.name not in OF_TRANSFORMERS or one.name in model.takes:
+            if one.name not in names:
                 continue
             given, shared_ = getattr(self, one.name), option.shared
             usual = default_of(self.command, one.name, self.catalog) if shared_ else one.default
             if given != usual:
                 flag = option.flag or "--" + one.name.replace("_", "-")
-                raise InputError(
-                    f"{flag} {given} means nothing for {model.name}, of family {model.family}:"
-                    " leave it out"
-                )
+                raise InputError(f"{flag} {given} means nothing for {who}: leave it out")
 
     def search(self, training: Training) -> PlanSearch:
         """The search for the best plan of a training run."""

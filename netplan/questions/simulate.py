@@ -1,0 +1,330 @@
+"""One training iteration, event by event, on links that all of it shares."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, get_args
+
+import numpy as np
+
+from netplan.arrays import Floats, Ints
+from netplan.errors import InputError
+from netplan.faults.inventory import Inventory, PartNames
+from netplan.performance.plan import Plan
+from netplan.questions.export import read_graph, with_own_domains
+from netplan.questions.inputs import CatalogReader, require_least
+from netplan.questions.progress import share_done
+from netplan.questions.question import asks, optional, several, shared
+from netplan.questions.simulate_answer import SimulateAnswer
+from netplan.questions.training import PlacedRun, RunQuestion
+from netplan.records import replace
+from netplan.reports.sections import Heading
+from netplan.simulation.palm import PalmRun, simulate_palm
+from netplan.simulation.palm_model import ANY_ITERATION_MODEL, PalmModel
+from netplan.simulation.ranks import read_ranks, snake
+from netplan.simulation.training import Conditions, simulate_training
+from netplan.simulation.work import ScheduleName
+from netplan.topologies.build import build_fabric
+from netplan.topologies.expand import expand
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.graph import FabricGraph
+from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.topologies.tiles import tile_order
+from netplan.traffic.placement import Degrees, Placement
+from netplan.traffic.routing import Routing
+from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.models import MODELS
+
+PUBLISHED = "palm"
+"""Iteration model of the published mode."""
+
+PUBLISHED_DEGREES = {"tensor", "data", "pipeline", "microbatch"}
+NOT_PUBLISHED = (
+    *("strategy", "experts", "top_k", "expert_degree", "zero_stage", "embedding", "lm_head"),
+    *("interleave", "algorithm", "routing", "seed", "slow", "graph"),
+)
+"""Inputs that mean nothing in the published mode."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulate(RunQuestion[SimulateAnswer]):
+    """Simulate one iteration event by event on the fabric's own links: what waits for what.
+
+    The plan is the best that search finds, or what --fix leaves of it. Closed forms say how long
+    compute, collectives and transfers take alone; here they book links, so that what shares a link
+    waits. --mode published-code repeats the PALM simulator (iteration model palm, fabrics palm-gpu
+    and palm-wafer).
+
+    Raises
+    ------
+    NetplanError
+        If an input is not allowed, or there is no plan.
+
+    Examples
+    --------
+    >>> answer = simulate(gpus=64, model="gpt-22b", batch=64, hb_size=8, fixed={"pipeline": 4})
+    >>> answer.found.iteration_time_s >= answer.found.lower_bound_s
+    True
+    """
+
+    command: ClassVar[str] = "simulate"
+    examples: ClassVar[tuple[str, ...]] = (
+        "netplan simulate --gpus 1024 --accelerator h100-80gb --hb-size 8 --model gpt-146b",
+        "netplan simulate --gpus 1024 --hb-size 8 --routing hashed --seed 7 --timeline run.html",
+        "netplan simulate --gpus 1024 --hb-size 8 --slow leaf-spine=0.5 --trace run.json",
+    )
+
+    schedule: ScheduleName | None = optional(
+        "Order of the passes.",
+        "choice",
+        choices=get_args(ScheduleName),
+        otherwise="1f1b; interleaved where the plan has several stages a GPU",
+    )
+    placement: str | None = optional(
+        "GPUs of the ranks: line (in order), snake (rows of rings turn back), or a file.",
+        metavar="line|snake|FILE",
+        otherwise="line; snake on a wafer",
+    )
+    routing: Routing = shared(
+        "How messages find their way; auto is the fabric's own.",
+        "choice",
+        choices=get_args(Routing),
+    )
+    seed: int = optional("Seed of hashed routing.", "whole", default=0, high=2**64)
+    contention: bool = optional(
+        "Nothing waits for a link.", "flag", default=True, flag="--no-contention"
+    )
+    full: bool = optional(
+        "Simulate every microbatch, even where the run repeats itself.", "flag", default=False
+    )
+    slow: tuple[str, ...] = several(
+        "Share of its rate that a link, or a group of links, has left, such as leaf-spine=0.5"
+        " (repeatable).",
+        flag="--slow",
+        metavar="LINK=SHARE",
+    )
+    graph: str | Path | None = optional(
+        "Links of this graph (.graphml, .csv, .topo, .ibnetdiscover), not the fabric's.", "path"
+    )
+    hot: int = shared("Busiest links to name.", "whole", low=0)
+
+    def __post_init__(self) -> None:
+        """Take what the published mode has where nothing else is asked for."""
+        if self.mode == "published-code":
+            self._otherwise("iteration_model", PUBLISHED)
+        if self.iteration_model == PUBLISHED:
+            self._otherwise("recompute", "full")
+        super().__post_init__()
+
+    def _otherwise(self, name: str, value: str) -> None:
+        """Another default than that of other questions."""
+        if getattr(self, name) is None:
+            object.__setattr__(self, name, value)
+
+    def ask(self) -> SimulateAnswer:
+        """Place the run, and let it go."""
+        require_least("hot", self.hot)
+        require_least("seed", self.seed)
+        reader = CatalogReader(self.catalog, self.overrides)
+        rules = reader.load(ANY_ITERATION_MODEL, self.iteration_model)
+        if not isinstance(rules, PalmModel):
+            return self._corrected()
+        return self._published_answer(self._published(reader, rules), reader.replaced())
+
+    def _corrected(self) -> SimulateAnswer:
+        """Simulate the plan that search finds."""
+        run = self.place()
+        graph, notes = self._graph(run.spec, run.fabric.sizing)
+        schedule, gpus = self._schedule(run), self._gpus(run, graph)
+        conditions = replace(self._conditions(graph), schedule=schedule, gpus=gpus)
+        tick = share_done("microbatches simulated")
+        found = simulate_training(run.setting, run.timed, run.fabric, graph, conditions, tick=tick)
+        heading = run.heading("Simulation")
+        how = f"schedule {schedule}, routing {self.routing}"
+        return SimulateAnswer(
+            inputs=run.inputs | {"schedule": schedule, "graph": self.graph and str(self.graph)},
+            heading=replace(heading, lines=(*heading.lines, how)),
+            found=found,
+            plan=run.timed.plan,
+            notes=(*run.fabric.notes, *notes, *found.notes),
+        )
+
+    def _conditions(self, graph: FabricGraph) -> Conditions:
+        """How anything is simulated."""
+        return Conditions(
+            algorithm=self.algorithm,
+            schedule=self.schedule,
+            routing=self.routing,
+            seed=self.seed,
+            contention=self.contention,
+            rates=self._rates(graph),
+            full=self.full,
+            spans=True,
+            hot=self.hot,
+        )
+
+    def _published(self, reader: CatalogReader, rules: PalmModel) -> PalmRun:
+        """The run of the published mode, with the degrees that are given."""
+        self.refuse(NOT_PUBLISHED, f"iteration model {rules.name}")
+        if self.recompute == "selective" or self.schedule == "interleaved":
+            raise InputError(
+                f"iteration model {rules.name} knows --recompute none and full, --schedule 1f1b and"
+                " gpipe: give one of them"
+            )
+        fixed = self.options().fixed
+        if unknown := set(fixed.given) - PUBLISHED_DEGREES:
+            raise InputError(
+                f"--fix {min(unknown)}: iteration model {rules.name} has"
+                f" {', '.join(sorted(PUBLISHED_DEGREES))}"
+            )
+        on, spec = reader.load(ACCELERATORS, self.accelerator), reader.load(FABRICS, self.fabric)
+        model = reader.load(MODELS, self.model)
+        fabric = build_fabric(spec, self.sized(on))
+        tensor, pipeline = fixed.tensor or 1, fixed.pipeline or 1
+        data = fixed.data or max(1, self.gpus // (tensor * pipeline))
+        return PalmRun(
+            model=model,
+            batch=model.batch_on(self.gpus) if self.batch is None else self.batch,
+            on=on,
+            rules=rules,
+            spec=spec,
+            fabric=fabric,
+            tensor=tensor,
+            data=data,
+            pipeline=pipeline,
+            microbatch=fixed.microbatch,
+            recompute=self.recompute,
+            schedule=self.schedule or "1f1b",
+            gpus=self._places(spec, fabric.sizing.gpus, tensor * data * pipeline),
+        )
+
+    def _published_answer(self, run: PalmRun, replaced: dict[str, object]) -> SimulateAnswer:
+        """Simulate by the rules of the published code."""
+        graph = expand(run.spec, run.fabric.sizing)
+        placement = Placement((Degrees(run.tensor, data=run.data, pipeline=run.pipeline),))
+        plan = Plan(placement, run.sequences, run.microbatches)
+        found = simulate_palm(
+            run,
+            graph,
+            contention=self.contention,
+            full=self.full,
+            hot=self.hot,
+            tick=share_done("microbatches simulated"),
+        )
+        inputs = self.inputs(
+            hb_size=graph.hb_size, batch=run.batch, schedule=run.schedule, set=replaced
+        )
+        batches = f"{run.microbatches:,} microbatches of {run.sequences:,} sequences"
+        heading = Heading(
+            f"Simulation of {run.model.name}, batch {run.batch:,}, on {self.gpus:,} {run.on.name}",
+            (
+                f"fabric {run.spec.name}; iteration model {run.rules.name}",
+                f"plan as given: {plan.shape} (TPxPPxDP), {batches}",
+                f"schedule {run.schedule}, recomputation {run.recompute}",
+            ),
+        )
+        notes = (*run.fabric.notes, *found.notes)
+        return SimulateAnswer(inputs, heading, found, plan, notes=notes)
+
+    def _places(self, spec: FabricSpec, gpus: int, used: int) -> Ints | None:
+        """GPU at each place of a run of the published mode; None for its own order."""
+        asked = self.placement
+        if asked is None or (asked == "line" and spec.tile is None):
+            return None
+        if asked in ("line", "snake"):
+            if spec.tile is None:
+                raise InputError(f"--placement {asked} is for tiles, and {spec.name} has none")
+            return tile_order(spec, gpus, "line" if asked == "line" else "snake")
+        return read_ranks(Path(asked), used, gpus)
+
+    def _schedule(self, run: PlacedRun) -> ScheduleName:
+        """The schedule that is asked for, or that of the plan."""
+        stages = run.timed.plan.interleave
+        own: ScheduleName = "interleaved" if stages > 1 else "1f1b"
+        asked = self.schedule or own
+        if (asked == "interleaved") != (stages > 1):
+            advice = "--fix interleave=1" if stages > 1 else "--fix interleave=2"
+            raise InputError(
+                f"--schedule {asked} does not run a plan of {stages} stage{'s' * (stages > 1)} a"
+                f" GPU: leave it out, or give {advice}"
+            )
+        return asked
+
+    def _graph(self, spec: FabricSpec, sizing: Sizing) -> tuple[FabricGraph, tuple[str, ...]]:
+        """The fabric's own graph, or that of a file, and what was added to it."""
+        if self.graph is None:
+            return expand(spec, sizing), ()
+        path = Path(self.graph)
+        read = read_graph(path, hb_size=sizing.hb_size)
+        if read.gpus < sizing.gpus:
+            raise InputError(f"--graph {path} has {read.gpus:,} GPUs, --gpus {sizing.gpus:,}")
+        on = CatalogReader(self.catalog, self.overrides).load(ACCELERATORS, self.accelerator)
+        return with_own_domains(read, path, on)
+
+    def _gpus(self, run: PlacedRun, graph: FabricGraph) -> Ints | None:
+        """GPU of the graph at which each GPU of the run stands; None if they are the same."""
+        asked = self.placement or "line"
+        if asked == "line":
+            return None
+        sizing, levels = run.fabric.sizing, run.fabric.levels[1:]
+        if asked == "snake":
+            if any(level.kind == "switch" for level in levels):
+                raise InputError(
+                    f"--placement snake is for rings and meshes, and {run.spec.name} has switches:"
+                    " leave it out, or give a file"
+                )
+            order = snake([level.size for level in levels])
+            places = order[:, None] * sizing.hb_size + np.arange(sizing.hb_size)
+            return places.ravel()
+        ranks = run.placement.gpu_of_rank
+        named = read_ranks(Path(asked), len(ranks), graph.gpus)
+        found = np.full(sizing.gpus, -1, np.int64)
+        found[ranks] = named
+        idle = np.setdiff1d(np.arange(graph.gpus), named)
+        found[found < 0] = idle[: np.count_nonzero(found < 0)]
+        return found
+
+    def _rates(self, graph: FabricGraph) -> Floats | None:
+        """Share of its rate that each link has, shape (links,); None if all have all of it."""
+        if not self.slow:
+            return None
+        inventory = Inventory(graph)
+        names, shares = PartNames(inventory), np.ones(graph.link_count)
+        for text in self.slow:
+            name, equals, number = text.rpartition("=")
+            share = _share(number)
+            if not equals or share is None:
+                raise InputError(
+                    f"--slow {text!r:.60}: write LINK=SHARE, above 0 and at most 1, such as"
+                    " gpu-5--leaf-0=0.5 or leaf-spine=0.5"
+                )
+            shares[_links(name.strip(), inventory, names)] *= share
+        return shares
+
+
+simulate = asks(Simulate)
+
+
+def _share(text: str) -> float | None:
+    """A share above 0 and at most 1; None if it is something else."""
+    try:
+        share = float(text)
+    except ValueError:
+        return None
+    return share if 0 < share <= 1 else None
+
+
+def _links(name: str, inventory: Inventory, names: PartNames) -> Ints:
+    """Links of a group, or of a name as exports write it."""
+    kind = inventory.kinds.get(name)
+    if kind is not None and kind.space == "link":
+        return kind.numbers
+    parts = names.find(name)
+    if parts.kind.space == "end":
+        return parts.numbers // 2
+    if parts.kind.space != "link":
+        groups = ", ".join(one for one, kind in inventory.kinds.items() if kind.space == "link")
+        raise InputError(
+            f"--slow {name[:60]!r} is a {parts.kind.name}: name a link, such as"
+            f" gpu-0--rail-0/leaf-0, or a group of them: {groups}"
+        )
+    return parts.numbers

@@ -1,0 +1,207 @@
+"""A simulated iteration over time: a Gantt chart of its stages, and a trace for other viewers.
+
+Both show what was simulated. Where a run repeats itself the microbatches that were counted instead
+are left out of the middle, and both say so.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from netplan.reports.charts import Chart, Json, hover, marks, named_ticks
+from netplan.reports.escape import chart_label
+from netplan.simulation.outcome import Outcome
+from netplan.simulation.schedule import (
+    BACKWARD,
+    BEGIN,
+    FINISH,
+    FORWARD,
+    SEND_BACKWARD,
+    SEND_FORWARD,
+    Span,
+)
+from netplan.units import si
+
+PASSES = {
+    BEGIN: "weights gathered",
+    FORWARD: "forward",
+    BACKWARD: "backward",
+    FINISH: "gradients, optimizer",
+}
+SENT = {SEND_FORWARD: "transfer to the next stage", SEND_BACKWARD: "transfer back"}
+TRANSFER, WAITING = "transfer", "waiting for links"
+COLOURS = {
+    PASSES[BEGIN]: ("#c2a02f", "#c2a02f"),
+    PASSES[FORWARD]: ("#3b74c9", "#6d9bdd"),
+    PASSES[BACKWARD]: ("#2e9e74", "#5fbf9b"),
+    PASSES[FINISH]: ("#b0569c", "#b0569c"),
+    TRANSFER: ("#8a94a3", "#8a94a3"),
+    WAITING: ("#d9782d", "#d9782d"),
+}
+"""Of microbatches of even and of odd numbers, so that neighbours can be told apart."""
+MAX_BARS = 6_000
+"""Bars that a browser draws without delay [1]."""
+
+ROW_PX, LEAST_PX, MOST_PX, MARGIN_PX = 26, 280, 760, 110
+PASS_HEIGHT, SENT_HEIGHT, SENT_BELOW = 0.62, 0.14, 0.41
+MOST_TICKS = 16
+US_PER_S = 1e6
+
+
+def what(span: Span, stages: int) -> str:
+    """A span in words.
+
+    Examples
+    --------
+    >>> what(Span(0, 1, 5, 2, FORWARD, 0.0, 1.0, 0.0), stages=4)
+    'forward, microbatch 2, chunk 1'
+    """
+    name = SENT.get(span.kind) or PASSES[span.kind]
+    if span.kind in (BEGIN, FINISH):
+        return name
+    chunk = f", chunk {span.virtual // stages}" if span.virtual >= stages else ""
+    return f"{name}, microbatch {span.microbatch}{chunk}"
+
+
+def gantt(found: Outcome, names: Sequence[str] = ()) -> Chart:
+    """Stages by time: passes and transfers as bars, and of each the part that waits for links.
+
+    Parameters
+    ----------
+    found
+        The simulated iteration, with its spans.
+    names
+        Names of the pipelines, where there are several.
+    """
+    spans, said = _drawn(found)
+    rows = sorted({(one.pipeline, one.stage) for one in found.spans})
+    row_of = {row: at for at, row in enumerate(rows)}
+    labels = [_label(row, names) for row in rows]
+    bars: dict[str, list[tuple[Span, float, float, float]]] = {}
+    for one in spans:
+        alone = one.end_s - one.waited_s
+        row = row_of[one.pipeline, one.stage]
+        sent = one.kind in SENT
+        name = TRANSFER if sent else PASSES[one.kind]
+        place = row + SENT_BELOW if sent else row
+        bars.setdefault(name, []).append((one, place, one.start_s, alone - one.start_s))
+        if one.waited_s:
+            bars.setdefault(WAITING, []).append((one, place, alone, one.waited_s))
+    last = dict(rows)  # the last stage of each pipeline
+    data = [_series(name, bars[name], last) for name in COLOURS if name in bars]
+    step = -(-len(rows) // MOST_TICKS)
+    ticks = {**named_ticks(labels[::step]), "tickvals": list(range(0, len(rows), step))}
+    layout: Json = {
+        "barmode": "overlay",
+        "bargap": 0,
+        "xaxis": {"title": {"text": "time, s"}, "showgrid": True, "rangemode": "tozero"},
+        "yaxis": {**ticks, "range": [len(rows) - 0.4, -0.6]},
+        "showlegend": True,
+    }
+    height = min(MOST_PX, max(LEAST_PX, ROW_PX * len(rows) + MARGIN_PX))
+    return Chart("timeline", "Stages by time", height, tuple(data), layout, said, zoom=True)
+
+
+def _label(row: tuple[int, int], names: Sequence[str]) -> str:
+    """Name of a stage, and of its pipeline where there are several."""
+    pipeline, stage = row
+    return chart_label(f"{names[pipeline]} {stage}" if len(names) > 1 else f"stage {stage}", 18)
+
+
+def _series(
+    name: str, bars: Sequence[tuple[Span, float, float, float]], last: Mapping[int, int]
+) -> Json:
+    """Bars of one kind, each from its begin on for its time."""
+    boxes = [
+        hover(
+            f"stage {one.stage}: {what(one, last[one.pipeline] + 1)}",
+            f"{si(one.start_s, 's', 5)} to {si(one.end_s, 's', 5)}:"
+            f" {si(one.end_s - one.start_s, 's', 4)}",
+            *([f"of these {si(one.waited_s, 's', 3)} waiting for links"] if one.waited_s else []),
+        )
+        for one, _, _, _ in bars
+    ]
+    heights = [SENT_HEIGHT if one.kind in SENT else PASS_HEIGHT for one, _, _, _ in bars]
+    return marks(
+        "bar",
+        [long for _, _, _, long in bars],
+        [place for _, place, _, _ in bars],
+        boxes,
+        base=[begin for _, _, begin, _ in bars],
+        width=heights,
+        orientation="h",
+        name=name,
+        marker={"color": [COLOURS[name][one.microbatch % 2] for one, *_ in bars]},
+    )
+
+
+def _drawn(found: Outcome) -> tuple[list[Span], tuple[str, ...]]:
+    """Spans that the chart has room for, the first and the last ones, and what it leaves out."""
+    said = list(left_out(found))
+    spans = [one for one in found.spans if one.end_s > one.start_s]
+    if len(spans) > MAX_BARS:
+        spans = [one for one in spans if one.kind not in SENT]
+        said.append("Transfers are not drawn.")
+    if len(spans) > MAX_BARS:
+        in_order = sorted(spans, key=lambda one: one.start_s)
+        half = MAX_BARS // 2
+        spans = [*in_order[:half], *in_order[-half:]]
+        said.append(f"Of {len(in_order):,} passes the first and the last {half:,} are drawn.")
+    return spans, tuple(said)
+
+
+def left_out(found: Outcome) -> Iterator[str]:
+    """What was counted instead of simulated, in words."""
+    counted = found.microbatches - found.microbatches_simulated
+    if counted and found.spans:
+        end_s = max(one.end_s for one in found.spans)
+        yield (
+            f"Shown are the {found.microbatches_simulated:,} microbatches that were simulated,"
+            f" {si(end_s, 's', 4)}; the other {counted:,} repeat what is in the middle, for"
+            f" {si(found.iteration_time_s - end_s, 's', 4)} more."
+        )
+
+
+def trace(found: Outcome, title: str, names: Sequence[str] = ()) -> dict[str, Any]:
+    """The iteration in the Trace Event Format, which Perfetto and chrome://tracing open.
+
+    A pipeline is a process, a stage a thread. Passes are complete events; transfers, several of
+    which may be under way at once, are pairs of asynchronous ones. Times are in microseconds.
+    """
+    events: list[dict[str, Any]] = []
+    rows = sorted({(one.pipeline, one.stage) for one in found.spans})
+    for pipeline, stage in rows:
+        name = names[pipeline] if names else "pipeline"
+        if not stage:
+            events.append(_named("process_name", pipeline, 0, name))
+        events.append(_named("thread_name", pipeline, stage, f"stage {stage}"))
+    last = dict(rows)  # the last stage of each pipeline
+    for number, one in enumerate(sorted(found.spans, key=lambda one: (one.start_s, one.end_s))):
+        event: dict[str, Any] = {
+            "name": what(one, last[one.pipeline] + 1),
+            "cat": "transfer" if one.kind in SENT else PASSES[one.kind],
+            "pid": one.pipeline,
+            "tid": one.stage,
+            "ts": US_PER_S * one.start_s,
+        }
+        args = {"microbatch": one.microbatch, "waited_us": US_PER_S * one.waited_s}
+        if one.kind in SENT:
+            end = {**event, "ph": "e", "id": number, "ts": US_PER_S * one.end_s}
+            events += [{**event, "ph": "b", "id": number, "args": args}, end]
+        else:
+            length = US_PER_S * (one.end_s - one.start_s)
+            events.append({**event, "ph": "X", "dur": length, "args": args})
+    return {
+        "traceEvents": events,
+        "displayTimeUnit": "ms",
+        "otherData": {
+            "title": title,
+            "microbatches": found.microbatches,
+            "microbatches_simulated": found.microbatches_simulated,
+            "note": " ".join(left_out(found)),
+        },
+    }
+
+
+def _named(what_: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+    """An event that names a process or a thread."""
+    return {"ph": "M", "name": what_, "pid": pid, "tid": tid, "args": {"name": name}}

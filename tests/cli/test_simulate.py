@@ -1,0 +1,190 @@
+"""netplan simulate on the command line: golden tables, JSON, files beside it, refusals."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netplan.questions.progress import UnderWay
+from tests.cli.command import netplan, refused, replaced
+from tests.cli.test_compare import golden
+from tests.cli.test_readme import TIMING
+
+SMALL = ("--gpus", "64", "--radix", "16", "--hb-size", "8", "--model", "gpt-22b", "--batch", "64",
+         "--fix", "pipeline=4", "--fix", "tensor=4", "--fix", "microbatch=1")  # fmt: skip
+PUBLISHED = ("--mode", "published-code", "--gpus", "320", "--fabric", "palm-wafer",
+             "--accelerator", "palm-wafer-core", "--model", "t-18b", "--fix", "tensor=8",
+             "--fix", "data=2", "--fix", "pipeline=20")  # fmt: skip
+
+
+def simulated(*words: str) -> dict[str, Any]:
+    """The answer as JSON."""
+    done = netplan("simulate", *words, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+def test_table(columns: int) -> None:
+    words = (*SMALL, "--fabric", "fat-tree", "--routing", "hashed", "--seed", "3")
+    done = netplan("simulate", *words, columns=columns)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert max(map(len, done.stdout.splitlines())) <= columns
+    golden(f"simulate-{columns}.txt", TIMING.sub("...)", done.stdout))
+
+
+def test_published_table() -> None:
+    done = netplan("simulate", *PUBLISHED, columns=80)
+    golden("simulate-published.txt", TIMING.sub("...)", done.stdout))
+    assert "8.437 sequences/s" in done.stdout
+
+
+def test_json_has_what_the_design_names_and_the_same_bytes_but_for_the_clock() -> None:
+    first, again = (netplan("simulate", *SMALL, "--format", "json").stdout for _ in range(2))
+    clock = re.compile(r'"seconds": [\d.e-]+')
+    assert clock.sub("", first) == clock.sub("", again)
+    found = json.loads(first)
+    assert {
+        "iteration_time_s", "analytic_time_s", "lower_bound_s", "sequences_per_s", "waiting_s",
+        "utilisation", "links", "microbatches", "microbatches_simulated", "period", "replicas",
+        "replicas_simulated", "bookings", "seconds", "stages", "groups", "plan",
+    } < set(found)  # fmt: skip
+    assert found["plan"]["pipeline"] == len(found["stages"]) == len(found["utilisation"]) == 4
+    assert found["sequences_per_s"] == pytest.approx(64 / found["iteration_time_s"])
+    assert found["lower_bound_s"] <= found["iteration_time_s"]
+    for share, stage in zip(found["utilisation"], found["stages"], strict=True):
+        assert share == pytest.approx(stage["compute_s"] / found["iteration_time_s"])
+    assert [one["group"] for one in found["groups"]] == ["hb", "host", "leaf-spine"]
+    assert len(found["links"]) == 5
+
+
+def test_parts_of_a_stage_add_up() -> None:
+    found = simulated(*SMALL, "--fabric", "fat-tree", "--routing", "hashed")
+    for stage in found["stages"]:
+        parts = ("compute_s", "communication_s", "waiting_s", "idle_s")
+        assert sum(stage[one] for one in parts) == pytest.approx(found["iteration_time_s"])
+
+
+def test_a_full_run_and_one_that_is_counted_on_agree() -> None:
+    words = replaced(SMALL, ("--batch", "1024"))
+    short, full = (simulated(*words, *more) for more in ((), ("--full",)))
+    assert short["microbatches_simulated"] < full["microbatches_simulated"] == 1024 / 4
+    assert short["iteration_time_s"] == pytest.approx(full["iteration_time_s"], rel=1e-9)
+
+
+def test_slow_links_cost_time_and_contention_none_less() -> None:
+    words = (*SMALL, "--fabric", "fat-tree", "--routing", "hashed")
+    times = [
+        simulated(*words, *more)["iteration_time_s"]
+        for more in (("--no-contention",), (), ("--slow", "leaf-spine=0.25"))
+    ]
+    assert times[0] < times[1] < times[2]
+    # One link of many: no more than all of them.
+    one = simulated(*words, "--slow", "leaf-0--spine-0=0.25")["iteration_time_s"]
+    assert times[1] <= one <= times[2]
+
+
+def test_a_placement_in_order_changes_nothing_and_another_one_does(tmp_path: Path) -> None:
+    in_order, turned = tmp_path / "order.txt", tmp_path / "turned.txt"
+    in_order.write_text("0-63\n", encoding="utf-8")
+    # Ranks that talk most lie in eight HB domains.
+    turned.write_text(" ".join(str(8 * (r % 8) + r // 8) for r in range(64)), encoding="utf-8")
+    plain = simulated(*SMALL)
+    same = simulated(*SMALL, "--placement", str(in_order))
+    assert same["iteration_time_s"] == plain["iteration_time_s"]
+    worse = simulated(*SMALL, "--placement", str(turned))
+    assert worse["iteration_time_s"] > plain["iteration_time_s"]
+
+
+def test_a_snake_on_a_torus_leaves_work_and_bytes_as_they_are() -> None:
+    torus = ("--gpus", "64", "--fabric", "torus-2d", "--hb-size", "1", "--model", "gpt-22b",
+             "--batch", "64", "--fix", "pipeline=8")  # fmt: skip
+    line, snake = (simulated(*torus, "--placement", one) for one in ("line", "snake"))
+    parts = [[stage["compute_s"] for stage in one["stages"]] for one in (line, snake)]
+    assert parts[0] == parts[1]
+    assert line["bookings"] > 0
+
+
+def test_a_graph_of_ones_own_gives_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "fabric.graphml"
+    words = ("--gpus", "64", "--radix", "16", "--hb-size", "8", "--fabric", "rail-optimized")
+    assert netplan("export", *words, "--to", "graphml", "-o", str(path)).returncode == 0
+    own = simulated(*SMALL, "--graph", str(path))
+    assert own["iteration_time_s"] == pytest.approx(simulated(*SMALL)["iteration_time_s"])
+
+
+def test_files_beside_the_answer(tmp_path: Path) -> None:
+    page, trace = tmp_path / "run.html", tmp_path / "run.json"
+    done = netplan("simulate", *SMALL, "--timeline", str(page), "--trace", str(trace))
+    assert done.returncode == 0
+    assert "an iteration" in done.stdout
+    text = page.read_text(encoding="utf-8")
+    assert 'id="chart-timeline"' in text
+    assert "http-equiv" in text
+    assert "http://" not in text.partition("<script>")[0].replace("http-equiv", "")
+    events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
+    assert {one["ph"] for one in events} == {"M", "X", "b", "e"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run.html", "run.json"]
+
+
+def test_published_options_change_the_published_run() -> None:
+    """Golden values of the published code for T-18B on the wafer and 256 GPUs."""
+    gpus = ("--mode", "published-code", "--gpus", "256", "--fabric", "palm-gpu",
+            "--accelerator", "palm-a100", "--model", "t-18b", "--fix", "tensor=8",
+            "--fix", "data=32", "--fix", "pipeline=1")  # fmt: skip
+    assert simulated(*gpus)["sequences_per_s"] == pytest.approx(139.920, rel=1e-4)
+    found = simulated(*PUBLISHED)
+    assert found["inputs"]["iteration_model"] == "palm"
+    assert found["inputs"]["recompute"] == "full"
+    assert (found["microbatches"], found["microbatches_simulated"]) == (21, 6)
+    assert simulated(*PUBLISHED, "--full")["microbatches_simulated"] == 21
+    line = simulated(*PUBLISHED, "--placement", "line")
+    assert line["iteration_time_s"] != found["iteration_time_s"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--slow", "gpu-0"), "write LINK=SHARE"),
+        (("--slow", "leaf-spine=0"), "write LINK=SHARE"),
+        (("--slow", "leaf-spine=2"), "write LINK=SHARE"),
+        (("--slow", "gpu-0=0.5"), "is a gpu: name a link"),
+        (("--slow", "gpu-0--rail-3/leaf-0=0.5"), "no link joins gpu-0"),
+        (("--slow", "nonsense=0.5"), "unknown part 'nonsense'"),
+        (("--placement", "ranks.txt"), "cannot be read: No such file"),
+        (("--placement", "snake"), "is for rings and meshes"),
+        (("--graph", "fabric.graphml"), "cannot be read: No such file"),
+        (("--schedule", "interleaved"), "give --fix interleave=2"),
+        (("--schedule", "round"), "round"),
+        (("--hot", "-1"), "--hot -1"),
+        (("--timeline", "/nowhere/run.html"), "cannot be written"),
+        (("--timeline", "a.html", "--trace", "a.html"), "are both a.html"),
+    ],
+)
+def test_one_line_says_what_is_wrong(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    line = refused("simulate", *SMALL, *words, cwd=tmp_path)
+    assert said in line
+    assert line.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--slow", "memory=0.5"), "--slow ('memory=0.5',) means nothing"),
+        (("--routing", "hashed"), "--routing hashed means nothing"),
+        (("--schedule", "interleaved"), "--schedule 1f1b and gpipe"),
+        (("--recompute", "selective"), "--recompute none and full"),
+        (("--fix", "interleave=2"), "--fix interleave"),
+    ],
+)
+def test_the_published_mode_says_what_it_does_not_have(words: tuple[str, ...], said: str) -> None:
+    assert said in refused("simulate", *PUBLISHED, *words)
+
+
+def test_nothing_is_under_way_when_all_is_done() -> None:
+    simulated(*SMALL)
+    assert UnderWay.text == ""
