@@ -36,7 +36,7 @@ from netplan.traffic.matrix import sum_by
 MAX_ENDS = 2048
 """Domains that stand for all others up to which their pairs are formed [1]."""
 
-MAX_FLOWS = 600
+MAX_FLOWS = 300
 """Classes whose flows are computed at the most [1]."""
 
 FEW_CLASSES = 200

@@ -218,7 +218,7 @@ def test_bounds_hold_every_pair_and_flows_settle_the_rest(
     pairs = {pair: at for at, pair in enumerate(combinations(range(graph.domains), 2))}
     settled = total = 0
     for damage, share in failures_and_shares(name):
-        for flows in (0, 2, 600):
+        for flows in (0, 2, 500):
             monkeypatch.setattr(PAIR_CLASSES, "MAX_FLOWS", flows)
             PAIR_CLASSES._intact_flows.cache_clear()
             left = remaining_bandwidth(graph, damage, intact=intact(name))
