@@ -1,6 +1,6 @@
 """What a map question answers: partitions, kernels, and pictures of both."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Ints
+from netplan.arrays import Bools, Floats, Ints
 from netplan.performance.chip_system import RunTotals, SystemRun
 from netplan.performance.fusion import Fusion, kernel_by_kernel
 from netplan.performance.linpack import LinpackSteps
@@ -16,8 +16,9 @@ from netplan.performance.partitions import BINDS
 from netplan.questions.inputs import replaced_lines
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.charts import Chart, Json, hover, marks
+from netplan.reports.charts import GREY, Chart, Json, hover, marks
 from netplan.reports.escape import chart_label
+from netplan.reports.layered_drawing import layered_drawing
 from netplan.reports.quantities import quantity
 from netplan.reports.sections import (
     Bars,
@@ -35,7 +36,10 @@ from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.kernel_graph import KernelGraph
 
 COLOURS = ("#3b74c9", "#d9782d", "#2e9e74", "#b0569c", "#c2a02f", "#8a94a3", "#c0504d", "#4bacc6")
-GRAPH_PX, ROOFLINE_PX = 520, 460
+ROOFLINE_PX, LEGEND_PX, LAYER_PX, MAX_GRAPH_PX = 460, 110, 34, 2_400
+LABEL_SPACE, LEAST_COLUMNS = 0.9, 4
+"""Room right of the last column for its labels, and columns that a drawing spans [columns]."""
+
 SHOWN_STEPS = 12
 """Partitions that people see of a long run of them [1]."""
 
@@ -349,38 +353,42 @@ def kernel_rows(fusion: Fusion, chosen: Bools) -> tuple[KernelRow, ...]:
     )
 
 
-def _places(graph: KernelGraph) -> tuple[Ints, Ints]:
-    """Where kernels stand: by depth from the left, the backward pass below the forward one."""
-    across = graph.depth.copy()
-    down = np.zeros(graph.count, np.int64)
-    base = 0
-    for mine in (~graph.backward, graph.backward):
-        if not mine.any():
-            continue
-        across[mine] -= across[mine].min()
-        used: dict[int, int] = {}
-        for at in np.flatnonzero(mine).tolist():
-            down[at] = base + used.get(int(across[at]), 0)
-            used[int(across[at])] = used.get(int(across[at]), 0) + 1
-        base = int(down.max()) + 2
-    return across, down
+def _layers(graph: KernelGraph) -> Ints:
+    """Layer of each kernel, from the top: its depth, the backward pass below the forward one."""
+    layer, late = graph.depth.copy(), graph.backward
+    if late.any() and not late.all():
+        within = (late[graph.source] == late[graph.target]).nonzero()[0]
+        alone = KernelGraph(graph.kernels, graph.source[within], graph.target[within]).depth
+        layer = alone + np.where(late, alone[~late].max() + 1, 0)
+    return layer
+
+
+def _drawn(graph: KernelGraph) -> tuple[Ints, Floats, float, tuple[Json, Json]]:
+    """Layer and place of each kernel, the width, and lines: within a pass, and between passes."""
+    layer, late = _layers(graph), graph.backward
+    crossing = late[graph.source] != late[graph.target]
+    passes = []
+    for one in (False, True):
+        mine, inside = late == one, ~crossing & (late[graph.source] == one)
+        place = np.cumsum(mine) - 1
+        ends = place[graph.source[inside]], place[graph.target[inside]]
+        passes.append(layered_drawing(layer[mine], *ends))
+    wide = max(one.width for one in passes)
+    forward, backward = (one.moved((wide - one.width) / 2) for one in passes)
+    across = np.zeros(graph.count)
+    across[~late], across[late] = forward.across, backward.across
+    pairs = zip(graph.source[crossing].tolist(), graph.target[crossing].tolist(), strict=True)
+    joined = [[(float(across[at]), int(layer[at])) for at in pair] for pair in pairs]
+    lines = _lines((*forward.edges, *backward.edges), "solid"), _lines(joined, "dot")
+    return layer, across, wide, lines
 
 
 def _graph_chart(
     graph: KernelGraph, kernels: Sequence[KernelRow], partitions: Sequence[PartitionRow]
 ) -> Chart:
-    """The graph, one colour a partition."""
-    across, down = _places(graph)
-    x: list[float | None] = []
-    y: list[float | None] = []
-    for source, target in zip(graph.source.tolist(), graph.target.tolist(), strict=True):
-        x += [float(across[source]), float(across[target]), None]
-        y += [-float(down[source]), -float(down[target]), None]
-    grey: Json = {"color": "#c3cad4", "width": 1}
-    data: list[Json] = [
-        {"type": "scatter", "mode": "lines", "x": x, "y": y, "line": grey, "hoverinfo": "skip",
-         "showlegend": False}
-    ]  # fmt: skip
+    """The graph from top to bottom, one colour a partition; passes are joined by dotted lines."""
+    layer, across, wide, lines = _drawn(graph)
+    data = list(lines)
     for number, part in enumerate(partitions, start=1):
         mine = [at for at, one in enumerate(kernels) if one.partition == number]
         boxes = [
@@ -392,18 +400,38 @@ def _graph_chart(
             marks(
                 "scatter",
                 [float(across[at]) for at in mine],
-                [-float(down[at]) for at in mine],
+                [-float(layer[at]) for at in mine],
                 boxes,
                 mode="markers+text",
                 name=f"{number}: {si(part.time_s, 's', 3)}, {part.binds}",
                 text=[chart_label(kernels[at].name, 12) for at in mine],
-                textposition="top center",
-                marker={"size": 16, "color": COLOURS[(number - 1) % len(COLOURS)]},
+                textposition="middle right",
+                marker={"size": 14, "color": COLOURS[(number - 1) % len(COLOURS)]},
             )
         )
-    blank: Json = {"visible": False}
-    layout: Json = {"xaxis": blank, "yaxis": blank, "showlegend": True}
-    return Chart("graph", "Kernels, a colour a partition", GRAPH_PX, tuple(data), layout)
+    rows = int(layer.max(initial=0))
+    free = max(LEAST_COLUMNS - wide, 0.0) / 2
+    # Labels stand right of their marks.
+    sides = [-LABEL_SPACE / 4 - free, wide + LABEL_SPACE + free]
+    layout: Json = {
+        "xaxis": {"visible": False, "range": sides, "fixedrange": True},
+        "yaxis": {"visible": False, "range": [-rows - 0.7, 0.7], "fixedrange": True},
+        "showlegend": True,
+    }
+    height = min(LEGEND_PX + LAYER_PX * (rows + 1), MAX_GRAPH_PX)
+    return Chart("graph", "Kernels, a colour a partition", height, tuple(data), layout)
+
+
+def _lines(ways: Iterable[Sequence[tuple[float, int]]], dash: str) -> Json:
+    """Edges as one series of lines."""
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for way in ways:
+        x += [*(across for across, _ in way), None]
+        y += [*(-float(layer) for _, layer in way), None]
+    line: Json = {"color": GREY, "width": 1, "dash": dash}
+    return {"type": "scatter", "mode": "lines", "x": x, "y": y, "line": line, "hoverinfo": "skip",
+            "showlegend": False}  # fmt: skip
 
 
 def _roofline(found: MapResult, rates: ChipRates) -> Chart:

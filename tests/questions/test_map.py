@@ -1,13 +1,17 @@
 """The answer of netplan map: what it lists, how large it may be, what never makes it slower."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import netplan as toolkit
 from netplan.questions.map import map as map_question
+from netplan.reports.charts import Chart
+from netplan.workloads.kernel_graph import Direction
 from tests.cli.command import netplan
 
 LAYER = ("--model", "gpt-22b", "--accelerator", "sn10", "--tensor", "2", "--sequence-tile", "64")
@@ -232,3 +236,24 @@ def test_more_of_a_chip_is_never_slower(
         assert fused <= single * (1 + 1e-9)
         found.append(fused)
     assert found[1] <= found[0] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("direction", ["forward", "both"])
+def test_kernels_of_the_picture_stand_apart_and_edges_lead_down(direction: Direction) -> None:
+    answer = toolkit.map(
+        model="gpt-22b", accelerator="sn10", tensor=2, sequence_tile=64, direction=direction
+    )
+    (chart,) = [one for one in answer.sections() if isinstance(one, Chart) and one.key == "graph"]
+    within, between, *partitions = chart.data
+    places: dict[str, tuple[float, float]] = {}
+    for one in partitions:
+        places |= dict(zip(one["text"], zip(one["x"], one["y"], strict=True), strict=True))  # type: ignore[call-overload]
+    assert len(places) == (41 if direction == "both" else 18)
+    assert len(set(places.values())) == len(places)
+    assert len({places[name][1] for name in "QKV"}) == 1
+    assert max(x for x, _ in places.values()) < 6
+    for lines in (within, between):
+        y = lines["y"]
+        assert isinstance(y, list)
+        assert all(b < a for a, b in pairwise(y) if None not in (a, b))
+    assert bool(between["x"]) == (direction == "both")
