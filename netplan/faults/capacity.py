@@ -23,7 +23,6 @@ from netplan.faults.damage import Damage
 from netplan.faults.flows import FlowNetwork, reduced_graph
 from netplan.faults.pair_classes import PairClasses, PairFlows, class_flows
 from netplan.topologies.graph import FabricGraph
-from netplan.traffic.matrix import sum_by
 
 MAX_PAIRS = 24
 """Pairs computed where they must be chosen, unless more are asked for [1]."""
@@ -203,11 +202,8 @@ def _least_share(before: FlowNetwork, after: FlowNetwork) -> float:
     least = int(intact.least[0].min()) if intact else 0
     if not least:
         return 0.0
-    ends, domain = before.reduced.ends, before.reduced.domain
-    own = np.where(before.transit > 0, 0.0, before.ending - after.ending)
-    at = domain[ends].max(axis=0)
-    alone = np.sort(sum_by(at[own > 0], own[own > 0], before.domains))
-    lost = float((before.transit - after.transit).sum() + alone[-2:].sum())
+    shared, alone = after.lost
+    lost = shared + int(np.sort(alone)[-2:].sum())
     return max(0.0, 1 - lost / least)
 
 

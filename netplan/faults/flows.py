@@ -199,6 +199,24 @@ class FlowNetwork(Struct, frozen=True, eq=False, dict=True):
         return units * self.reduced.unit_bytes_per_s
 
     @cached_property
+    def lost(self) -> tuple[int, Ints]:
+        """Capacity that all have lost, and that each domain has for itself alone, in units."""
+        reduced, intact = self.reduced, self.reduced.intact
+        own = np.where(intact.transit > 0, 0.0, intact.ending - self.ending)
+        at = reduced.domain[reduced.ends].max(axis=0)
+        alone = sum_by(at[own > 0], own[own > 0], self.domains)
+        return int((intact.transit - self.transit).sum()), alone.astype(np.int64)
+
+    def lost_units(self, a: Ints, b: Ints) -> Ints:
+        """What a flow between two domains has lost of the intact one at the most, in units.
+
+        A smallest cut loses no more than all that is gone, and of what domains lost for themselves
+        alone a pair has its own two.
+        """
+        shared, alone = self.lost
+        return shared + alone[a] + alone[b]
+
+    @cached_property
     def found(self) -> dict[tuple[int, int], Flow]:
         """Max-flows found so far."""
         return {}

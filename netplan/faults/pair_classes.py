@@ -110,7 +110,7 @@ def class_flows(before: FlowNetwork, after: FlowNetwork) -> PairFlows | None:
     (120, 15, array([8, 7]))
     """
     intact = _intact_flows(before)
-    left = intact if after is before else ClassFlows.of(before, after)
+    left = intact if after is before else ClassFlows.of(before, after, intact)
     if intact is None or left is None:
         return None
     had = intact.between(left.classes)
@@ -141,7 +141,9 @@ class ClassFlows(Struct, frozen=True, eq=False):
     most: Ints
 
     @classmethod
-    def of(cls, before: FlowNetwork, after: FlowNetwork) -> "ClassFlows | None":
+    def of(
+        cls, before: FlowNetwork, after: FlowNetwork, intact: "ClassFlows | None" = None
+    ) -> "ClassFlows | None":
         """Bounds of flows after a damage; pairs of a class had equally much before, too."""
         found: list[tuple[int, BlockTree, Alike, Floats, PairClasses]] = []
         for tree, units in _trees(before, after):
@@ -155,8 +157,14 @@ class ClassFlows(Struct, frozen=True, eq=False):
             return None
         count, tree, blocks, left, classes = min(found, key=itemgetter(0))
         small = SmallGraph.of(tree, blocks, left)
-        bounds = small.graph.met if count <= FEW_CLASSES else small.graph.flows
-        least, most = bounds(small.node[classes.first], small.node[classes.second])
+        pairs = small.node[classes.first], small.node[classes.second]
+        least, most = small.graph.met(*pairs)
+        if intact is not None:
+            lost = after.lost_units(classes.first, classes.second)
+            least = np.maximum(least, intact.between(classes)[0] - lost)
+        if count > FEW_CLASSES and not np.array_equal(least, most):
+            bounds = small.graph.flows(*pairs)
+            least, most = np.maximum(least, bounds[0]), np.minimum(most, bounds[1])
         return cls(tree, blocks, classes, small, least, most)
 
     def settle(self, had_least: Ints, had_most: Ints) -> None:

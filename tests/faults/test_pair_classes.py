@@ -209,6 +209,19 @@ def failures_and_shares(name: str) -> list[tuple[Damage, Floats]]:
 
 
 @pytest.mark.parametrize("name", SIZES)
+def test_no_pair_loses_more_than_all_that_is_lost(name: str) -> None:
+    network = intact(name)
+    a, b = np.triu_indices(network.domains, 1)
+    for damage, shares in failures_and_shares(name):
+        gone = (1 - shares) * intact_flows(name) * 1e9 / 8 / network.reduced.unit_bytes_per_s
+        assert np.all(gone <= network.reduced.left(damage).lost_units(a, b) + 1e-6)
+    # A port is lost by its own domain alone, but where GPUs pass traffic on.
+    port = network.reduced.left(parse_faults(["gpu-0:1"], network.reduced.graph))
+    hurt = (a == 0) | (b == 0) | (name in PASSING)
+    assert np.array_equal(port.lost_units(a, b) > 0, hurt)
+
+
+@pytest.mark.parametrize("name", SIZES)
 def test_bounds_hold_every_pair_and_flows_settle_the_rest(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
