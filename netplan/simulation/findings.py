@@ -72,7 +72,7 @@ class Findings:
         graph: FabricGraph,
     ) -> None:
         self.timed, self.work, self.laid = timed, work, laid
-        self.result, self.graph = result, graph
+        self.columns, self.result, self.graph = columns, result, graph
         self.busy_s = np.zeros(2 * graph.link_count)
         self.waited_s = np.zeros(2 * graph.link_count)
         for number, sent_bytes in _sent_bytes(work.pipelines).items() if columns else ():
@@ -162,8 +162,10 @@ class Findings:
         )
 
     def groups(self) -> Iterator[GroupOutcome]:
-        """All links by group, in the order of the graph."""
+        """All links by group, in the order of the graph; none where they do not count."""
         graph = self.graph
+        if not self.columns:
+            return
         for code, name in enumerate(graph.group_names):
             chosen = np.tile(graph.group == code, 2)
             if not chosen.any():

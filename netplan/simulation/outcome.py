@@ -116,7 +116,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     links
         The busiest link directions, busiest first.
     groups
-        Every group of links, in the order of the graph.
+        Every group of links, in the order of the graph; none without contention.
     spans
         Passes in the order of their ends, where they were asked for.
     notes

@@ -1,0 +1,85 @@
+"""Speed of simulated iterations, and how it grows with GPUs, stages and microbatches.
+
+Run with ``pytest -n 0 tests/benchmarks/test_simulation_speed.py --benchmark-only``. Plan and graph
+are made before; the floor of a simulation is a heap that holds as many events.
+"""
+
+import tracemalloc
+from heapq import heappop, heappush
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from netplan.questions.loads import Loads
+from netplan.questions.training import PlacedRun
+from netplan.simulation.outcome import Outcome
+from netplan.simulation.training import PLAIN, Conditions, simulate_training
+from netplan.topologies.expand import expand
+from netplan.topologies.graph import FabricGraph
+
+
+def placed(gpus: int, **inputs: object) -> tuple[PlacedRun, FabricGraph]:
+    """A run on rails of switches of 128 ports, 64 stages unless said otherwise."""
+    given = {"gpus": gpus, "radix": 128, "fabric": "rail-only", "fixed": {"pipeline": 64}}
+    run = Loads(**(given | inputs)).place()  # type: ignore[arg-type]
+    return run, expand(run.spec, run.fabric.sizing)
+
+
+def measured(
+    benchmark: BenchmarkFixture,
+    case: tuple[PlacedRun, FabricGraph],
+    conditions: Conditions = PLAIN,
+) -> Outcome:
+    """Simulate it, and note what it took."""
+    run, graph = case
+
+    def simulate() -> Outcome:
+        return simulate_training(run.setting, run.timed, run.fabric, graph, conditions)
+
+    tracemalloc.start()
+    found = simulate()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    benchmark.extra_info.update(
+        bookings=found.bookings,
+        simulated=f"{found.microbatches_simulated} of {found.microbatches}",
+        peak_mb=round(peak / 1e6),
+    )
+    again: Outcome = benchmark.pedantic(simulate, rounds=3)
+    return again
+
+
+@pytest.mark.parametrize("fabric", ["rail-only", "fat-tree"])
+@pytest.mark.parametrize("gpus", [8192, 16384, 32768])
+def test_growth_with_gpus(benchmark: BenchmarkFixture, gpus: int, fabric: str) -> None:
+    """32,768 GPUs and 64 stages are to take at most 10 s and 2 GiB."""
+    found = measured(benchmark, placed(gpus, fabric=fabric))
+    assert found.seconds < 10
+    assert benchmark.extra_info["peak_mb"] < 2048
+
+
+@pytest.mark.parametrize("stages", [8, 32, 128])
+def test_growth_with_stages(benchmark: BenchmarkFixture, stages: int) -> None:
+    measured(benchmark, placed(8192, fixed={"pipeline": stages}))
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("batch", [1024, 4096, 16384])
+def test_growth_with_microbatches(benchmark: BenchmarkFixture, batch: int, full: bool) -> None:  # noqa: FBT001
+    """A run that repeats itself takes no longer for more of them."""
+    case = placed(8192, fixed={"pipeline": 32, "microbatch": 1, "data": 16}, batch=batch)
+    measured(benchmark, case, Conditions(full=full))
+
+
+@pytest.mark.parametrize("events", [100_000])
+def test_floor_of_events(benchmark: BenchmarkFixture, events: int) -> None:
+    """Push and pop alone."""
+
+    def floor() -> None:
+        heap: list[tuple[float, int]] = []
+        for number in range(events):
+            heappush(heap, (number % 97 / 97, number))
+            if number > 200:
+                heappop(heap)
+
+    benchmark.pedantic(floor, rounds=3)
