@@ -307,6 +307,12 @@ def _no_plan(settings: Sequence[Setting], levels: Sequence[Level]) -> str:
     gpus = prod(level.size for level in levels)
     training = settings[0].training
     fixed = settings[0].given
+    graph = settings[0].graph_model
+    if graph is not None and graph.chips > gpus:
+        return (
+            f"{graph.name} is cut for {graph.chips:,} chips, and there are {gpus:,}: give more GPUs"
+            " or another file"
+        )
     if fixed:
         given = ", ".join(f"{name} {value:,}" for name, value in fixed.items())
         return f"no plan of {training.model.name} on {gpus:,} GPUs has {given}: free one of them"

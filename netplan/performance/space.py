@@ -152,10 +152,14 @@ def degree_limits(setting: Setting, gpus: int) -> tuple[list[int], list[int]]:
 
 def _graph_limit(setting: Setting) -> int:
     """What the chips that share a graph must divide; one chip needs no cut."""
-    from netplan.workloads.graph_program import most_chips  # noqa: PLC0415 - seldom used
+    from netplan.workloads.graph_program import graph_on, most_chips  # noqa: PLC0415 - seldom used
 
-    alone = setting.given.get("tensor") == 1
-    return 1 if alone or setting.graph_model is None else most_chips(setting.graph_model)
+    model, given = setting.graph_model, setting.given.get("tensor")
+    if model is None or given == 1 == model.chips:
+        return 1
+    if given is not None:
+        graph_on(model, given)  # refuses another number than that for which it is cut
+    return most_chips(model)
 
 
 def placements_of(setting: Setting, sizes: Sequence[int]) -> Placements:

@@ -37,7 +37,7 @@ from netplan.workloads.kernel_graph import KernelGraph
 
 COLOURS = ("#3b74c9", "#d9782d", "#2e9e74", "#b0569c", "#c2a02f", "#8a94a3", "#c0504d", "#4bacc6")
 ROOFLINE_PX, LEGEND_PX, LAYER_PX, MAX_GRAPH_PX = 460, 110, 34, 2_400
-LABEL_SPACE, LEAST_COLUMNS = 0.9, 4
+LABEL_SPACE, LEAST_COLUMNS = 1.2, 4
 """Room right of the last column for its labels, and columns that a drawing spans [columns]."""
 
 SHOWN_STEPS = 12

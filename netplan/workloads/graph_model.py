@@ -138,9 +138,8 @@ class GraphModel(Record, frozen=True, kw_only=True):
 
     @property
     def open_degrees(self) -> tuple[str, ...]:
-        """What a search of its plans leaves open; tensor where the file has no chips."""
-        shared = () if self.chips > 1 else ("tensor",)
-        return (*shared, "data", "pipeline", "microbatch", "interleave")
+        """What a search of its plans leaves open."""
+        return "tensor", "data", "pipeline", "microbatch", "interleave"
 
     @property
     def trains(self) -> bool:

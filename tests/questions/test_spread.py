@@ -89,7 +89,12 @@ def test_a_study_varies_the_model() -> None:
         ({"model": "hpl-5m"}, "nearest needs 391 GB a GPU, 311 GB more than the 80 GB"),
         ({"model": "hpl-16k", "fixed": {"data": 2}}, "tensor and context is all there is to fix"),
         ({"model": MIXER, "recompute": "full"}, "--recompute full means nothing for mixer"),
-        ({"model": MIXER, "fixed": {"tensor": 2}}, "data, pipeline, microbatch and interleave is"),
+        (
+            {"model": MIXER, "fixed": {"tensor": 2}},
+            "mixer is cut for 4 chips, not 2: leave chips out",
+        ),
+        ({"model": MIXER, "fixed": {"expert": 2}}, "microbatch and interleave is all there is"),
+        ({"model": MIXER, "overrides": {"model.chips": "512"}}, "cut for 512 chips, and there are"),
         ({"model": MIXER, "accelerator": "b200", "execution": "fused"}, "has no sram_bytes"),
     ],
 )
