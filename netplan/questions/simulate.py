@@ -12,16 +12,17 @@ from netplan.faults.inventory import Inventory, PartNames
 from netplan.performance.plan import Plan
 from netplan.questions.export import read_graph, with_own_domains
 from netplan.questions.inputs import CatalogReader, require_least
-from netplan.questions.progress import share_done
+from netplan.questions.jobs_file import PlacedJob, read_jobs
+from netplan.questions.progress import each, share_done
 from netplan.questions.question import asks, optional, several, shared
-from netplan.questions.simulate_answer import SimulateAnswer
+from netplan.questions.simulate_answer import JobRow, SimulateAnswer
 from netplan.questions.training import PlacedRun, RunQuestion
 from netplan.records import replace
 from netplan.reports.sections import Heading
 from netplan.simulation.palm import PalmRun, simulate_palm
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL, PalmModel
 from netplan.simulation.ranks import read_ranks, snake
-from netplan.simulation.training import Conditions, simulate_training
+from netplan.simulation.training import Conditions, Job, simulate_jobs, simulate_training
 from netplan.simulation.work import ScheduleName
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
@@ -31,6 +32,7 @@ from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.topologies.tiles import tile_order
 from netplan.traffic.placement import Degrees, Placement
 from netplan.traffic.routing import Routing
+from netplan.units import counted
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
 
@@ -40,9 +42,12 @@ PUBLISHED = "palm"
 PUBLISHED_DEGREES = {"tensor", "data", "pipeline", "microbatch"}
 NOT_PUBLISHED = (
     *("strategy", "experts", "top_k", "expert_degree", "zero_stage", "embedding", "lm_head"),
-    *("interleave", "algorithm", "routing", "seed", "slow", "graph"),
+    *("interleave", "algorithm", "routing", "seed", "slow", "graph", "jobs"),
 )
 """Inputs that mean nothing in the published mode."""
+
+SAID_OF_EACH_JOB = ("model", "batch", "fixed", "placement")
+ONCE = "Every job runs one iteration; all begin at the same moment."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +76,7 @@ class Simulate(RunQuestion[SimulateAnswer]):
         "netplan simulate --gpus 1024 --accelerator h100-80gb --hb-size 8 --model gpt-146b",
         "netplan simulate --gpus 1024 --hb-size 8 --routing hashed --seed 7 --timeline run.html",
         "netplan simulate --gpus 1024 --hb-size 8 --slow leaf-spine=0.5 --trace run.json",
+        "netplan simulate --gpus 1024 --hb-size 8 --jobs jobs.yaml",
     )
 
     schedule: ScheduleName | None = optional(
@@ -105,6 +111,9 @@ class Simulate(RunQuestion[SimulateAnswer]):
     graph: str | Path | None = optional(
         "Links of this graph (.graphml, .csv, .topo, .ibnetdiscover), not the fabric's.", "path"
     )
+    jobs: str | Path | None = optional(
+        "Several jobs on the fabric, of this YAML file: model, GPUs and placement of each.", "path"
+    )
     hot: int = shared("Busiest links to name.", "whole", low=0)
 
     def __post_init__(self) -> None:
@@ -126,9 +135,9 @@ class Simulate(RunQuestion[SimulateAnswer]):
         require_least("seed", self.seed)
         reader = CatalogReader(self.catalog, self.overrides)
         rules = reader.load(ANY_ITERATION_MODEL, self.iteration_model)
-        if not isinstance(rules, PalmModel):
-            return self._corrected()
-        return self._published_answer(self._published(reader, rules), reader.replaced())
+        if isinstance(rules, PalmModel):
+            return self._published_answer(self._published(reader, rules), reader.replaced())
+        return self._corrected() if self.jobs is None else self._of_jobs(Path(self.jobs))
 
     def _corrected(self) -> SimulateAnswer:
         """Simulate the plan that search finds."""
@@ -161,6 +170,42 @@ class Simulate(RunQuestion[SimulateAnswer]):
             spans=True,
             hot=self.hot,
         )
+
+    def _of_jobs(self, path: Path) -> SimulateAnswer:
+        """Simulate each job of a file alone, then all of them together."""
+        self.refuse(SAID_OF_EACH_JOB, f"{path}, which says it of each job")
+        reader = CatalogReader(self.catalog, self.overrides)
+        on, spec = reader.load(ACCELERATORS, self.accelerator), reader.load(FABRICS, self.fabric)
+        fabric = build_fabric(spec, self.sized(on))
+        graph, notes = self._graph(spec, fabric.sizing)
+        conditions = self._conditions(graph)
+        placed = read_jobs(path, fabric.sizing.gpus, fabric.sizing.hb_size)
+        jobs: list[Job] = []
+        alone_s: list[float] = []
+        for one in each(placed, lambda one: f"{one.name} alone"):
+            run = self._run_of(one)
+            jobs.append(Job(run.setting, run.timed, run.fabric, one.gpus))
+            alone_s += simulate_jobs(jobs[-1:], graph, replace(conditions, spans=False)).times_s
+        tick = share_done("microbatches of the first job simulated")
+        found = simulate_jobs(jobs, graph, conditions, tick=tick)
+        rows = tuple(
+            JobRow(one.name, one.entry.model, job.timed.plan, *times)
+            for one, job, *times in zip(placed, jobs, alone_s, found.times_s, strict=True)
+        )
+        used = sum(len(one.gpus) for one in placed)
+        heading = Heading(
+            f"{counted(len(rows), 'job')} on {used:,} of {self.gpus:,} {on.name}",
+            (f"HB domains of {graph.hb_size:,}, fabric {spec.name}; routing {self.routing}",),
+        )
+        inputs = self.inputs(hb_size=graph.hb_size, jobs=str(path), set=reader.replaced())
+        notes = (*fabric.notes, *notes, *found.whole.notes, ONCE)
+        return SimulateAnswer(inputs, heading, found.whole, jobs=rows, notes=notes)
+
+    def _run_of(self, job: PlacedJob) -> PlacedRun:
+        """A job by its best plan on a fabric of its own size."""
+        entry = job.entry
+        given = {"model": entry.model, "batch": entry.batch, "fixed": entry.fix}
+        return replace(self, gpus=len(job.gpus), jobs=None, **given).place()
 
     def _published(self, reader: CatalogReader, rules: PalmModel) -> PalmRun:
         """The run of the published mode, with the degrees that are given."""

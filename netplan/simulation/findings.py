@@ -2,15 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from netplan.arrays import Floats
-from netplan.performance.plan import PlanTime
-from netplan.simulation.laying import Laid
-from netplan.simulation.links import LinkTimes
-from netplan.simulation.outcome import GroupOutcome, LinkOutcome, Outcome, StageOutcome
-from netplan.simulation.program_work import PlanWork
+from netplan.simulation.laying import JobWork, Laid
+from netplan.simulation.outcome import Outcome, StageOutcome, busiest_links, link_groups
 from netplan.simulation.run import SimulationResult
 from netplan.simulation.work import Pipeline, Work, alone_s, bursts_of, bursts_of_branch
 from netplan.topologies.graph import FabricGraph
@@ -48,134 +47,94 @@ def _sent_bytes(pipelines: Sequence[Pipeline]) -> Counter[int]:
 
 
 class Findings:
-    """What a run says.
+    """What a run says, of one job or of several.
 
     Parameters
     ----------
-    timed
-        The plan.
-    work, columns
-        Its work, whose messages name flows, and what these do to links; none without contention.
+    jobs
+        Work of each job, and what its flows do to links.
     laid, result
-        The work laid on links, and what became of it.
+        All of it laid on links, and what became of it.
     graph
         The links.
     """
 
     def __init__(
-        self,
-        timed: PlanTime,
-        work: PlanWork,
-        columns: Sequence[LinkTimes],
-        laid: Laid,
-        result: SimulationResult,
-        graph: FabricGraph,
+        self, jobs: Sequence[JobWork], laid: Laid, result: SimulationResult, graph: FabricGraph
     ) -> None:
-        self.timed, self.work, self.laid = timed, work, laid
-        self.columns, self.result, self.graph = columns, result, graph
+        self.jobs, self.laid, self.result, self.graph = jobs, laid, result, graph
         self.busy_s = np.zeros(2 * graph.link_count)
         self.waited_s = np.zeros(2 * graph.link_count)
-        for number, sent_bytes in _sent_bytes(work.pipelines).items() if columns else ():
-            column = columns[number]
-            self.busy_s[column.links] += sent_bytes * column.seconds_per_byte
+        for job in jobs:
+            for number, sent_bytes in (
+                _sent_bytes(job.work.pipelines).items() if job.columns else ()
+            ):
+                column = job.columns[number]
+                self.busy_s[column.links] += sent_bytes * column.seconds_per_byte
         for link, waited_s in result.tally.waited_s.items():
             self.waited_s[laid.links[link]] += waited_s
 
-    def outcome(self, batch: int, hot: int, seconds: float) -> Outcome:
-        """All of it, for a batch of so many sequences, with the ``hot`` busiest links."""
-        result, bound = self.result, self.lower_bound()
+    def outcome(self, hot: int, seconds: float, **said: Any) -> Outcome:  # noqa: ANN401 - its fields
+        """All of it, with the ``hot`` busiest links, and what only the asker knows."""
+        result = self.result
+        bound_s, binding = self.lower_bound()
         slowest = max(result.pipelines, key=lambda one: one.microbatches)
+        links = self.graph, self.busy_s, self.waited_s, result.iteration_time_s
         return Outcome(
             iteration_time_s=result.iteration_time_s,
-            analytic_time_s=self.timed.iteration_time_s,
-            lower_bound_s=bound[0],
-            binding=bound[1],
-            sequences_per_s=batch / result.iteration_time_s,
+            lower_bound_s=bound_s,
+            binding=binding,
             waiting_s=sum(result.tally.waited_s.values()),
             microbatches=slowest.microbatches,
             microbatches_simulated=slowest.simulated,
             period=result.period,
-            replicas=self.timed.plan.data,
-            replicas_simulated=len(self.work.pipelines),
+            replicas_simulated=len(result.pipelines),
             bookings=result.tally.bookings,
             seconds=seconds,
             stages=tuple(self.stages()),
-            links=tuple(self.links(hot)),
-            groups=tuple(self.groups()),
+            links=busiest_links(*links, hot),
+            groups=link_groups(*links) if self.jobs[0].columns else (),  # none without contention
             spans=result.spans,
+            **said,
         )
 
-    def _alone(self) -> tuple[Floats, Floats]:
-        """Work of each stage where nothing waits, and what of it is no message, (stages,) [s]."""
-        stages = self.laid.pipelines[0].stages
-        alone, compute = np.zeros(stages), np.zeros(stages)
-        for stage, work, times in _work_of_stages(self.laid.pipelines[0]):
-            alone[stage] += times * alone_s(work)
-        for stage, work, times in _work_of_stages(self.work.pipelines[0]):
-            compute[stage] += times * alone_s(work, messages=False)
-        return alone, compute
+    @cached_property
+    def _stages(self) -> tuple[Floats, Floats, Floats]:
+        """Of each stage: its work where nothing waits, what of it is no message, its busy time [s].
+
+        Stages are numbered on from job to job; of replicas in step one is looked at.
+        """
+        found: list[tuple[Floats, Floats, Floats]] = []
+        first = 0
+        for job in self.jobs:
+            laid, given = self.laid.pipelines[first], job.work.pipelines[0]
+            alone, compute = np.zeros(laid.stages), np.zeros(laid.stages)
+            for stage, work, times in _work_of_stages(laid):
+                alone[stage] += times * alone_s(work)
+            for stage, work, times in _work_of_stages(given):
+                compute[stage] += times * alone_s(work, messages=False)
+            found.append((alone, compute, self.result.pipelines[first].busy_s))
+            first += len(job.work.pipelines)
+        alone, compute, busy = (np.concatenate(column) for column in zip(*found, strict=True))
+        return alone, compute, busy
 
     def stages(self) -> Iterator[StageOutcome]:
         """Where the time of each stage goes."""
-        alone, compute = self._alone()
-        busy, end_s = self.result.pipelines[0].busy_s, self.result.iteration_time_s
-        for stage in range(len(alone)):
-            parts = np.array(
-                [
-                    compute[stage],
-                    alone[stage] - compute[stage],
-                    busy[stage] - alone[stage],
-                    end_s - busy[stage],
-                ]
-            )
-            # What remains of rounding is no time.
-            parts[parts < end_s * ROUNDING] = 0.0
-            yield StageOutcome(stage, *parts.tolist())
+        alone, compute, busy = self._stages
+        end_s = self.result.iteration_time_s
+        parts = np.stack((compute, alone - compute, busy - alone, end_s - busy))
+        # What remains of rounding is no time.
+        parts[parts < end_s * ROUNDING] = 0.0
+        for stage, times in enumerate(parts.T.tolist()):
+            yield StageOutcome(stage, *times)
 
     def lower_bound(self) -> tuple[float, str]:
         """Work of the busiest stage or link, and which that is."""
-        alone, _ = self._alone()
+        alone, _, _ = self._stages
         stage = int(alone.argmax())
         if not self.busy_s.size or self.busy_s.max() <= alone[stage]:
             return float(alone[stage]), f"stage {stage}"
-        busiest = self._link(int(self.busy_s.argmax()))
-        return busiest.busy_s, f"link {busiest.sender} -> {busiest.receiver}"
-
-    def links(self, count: int) -> Iterator[LinkOutcome]:
-        """The busiest link directions, busiest first."""
-        order = np.argsort(-self.busy_s, kind="stable")[:count]
-        return (self._link(int(code)) for code in order if self.busy_s[code] > 0)
-
-    def _link(self, code: int) -> LinkOutcome:
-        graph, busy_s = self.graph, float(self.busy_s[code])
-        back, link = divmod(code, graph.link_count)
-        ends = [graph.node_name(int(end[link])) for end in (graph.source, graph.target)]
-        sender, receiver = reversed(ends) if back else ends
-        return LinkOutcome(
-            link=code,
-            group=graph.group_names[graph.group[link]],
-            sender=sender,
-            receiver=receiver,
-            busy_s=busy_s,
-            waited_s=float(self.waited_s[code]),
-            utilisation=busy_s / self.result.iteration_time_s,
+        (busiest,) = busiest_links(
+            self.graph, self.busy_s, self.waited_s, self.result.iteration_time_s, 1
         )
-
-    def groups(self) -> Iterator[GroupOutcome]:
-        """All links by group, in the order of the graph; none where they do not count."""
-        graph = self.graph
-        if not self.columns:
-            return
-        for code, name in enumerate(graph.group_names):
-            chosen = np.tile(graph.group == code, 2)
-            if not chosen.any():
-                continue
-            busy_s = self.busy_s[chosen]
-            yield GroupOutcome(
-                group=name,
-                directions=len(busy_s),
-                unused=int(np.count_nonzero(busy_s == 0)),
-                busy_s=float(busy_s.max()),
-                waited_s=float(self.waited_s[chosen].sum()),
-                utilisation=float(busy_s.mean()) / self.result.iteration_time_s,
-            )
+        return busiest.busy_s, f"link {busiest.sender} -> {busiest.receiver}"

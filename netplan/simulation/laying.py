@@ -4,7 +4,8 @@ Times become whole ticks of a power of two, so that sums are exact, equal times 
 repeats itself exactly.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from msgspec import Struct
@@ -26,49 +27,78 @@ from netplan.simulation.work import (
 )
 
 
+class JobWork(Struct, frozen=True, eq=False):
+    """The work of one job, and what its flows do to links.
+
+    Parameters
+    ----------
+    work
+        Pipelines whose messages name flows.
+    columns
+        What each of the flows asks of links; none without contention.
+    """
+
+    work: PlanWork
+    columns: tuple[LinkTimes, ...] = ()
+
+
 class Laid(Struct, frozen=True, eq=False):
-    """Pipelines whose messages name the links that may make them wait; codes of these links."""
+    """Pipelines whose messages name the links that may make them wait; codes of these links.
+
+    Pipelines of all jobs follow each other, and share their links.
+    """
 
     pipelines: tuple[Pipeline, ...]
     links: Ints
 
     @classmethod
-    def of(cls, work: PlanWork, columns: Sequence[LinkTimes], tick_s: float) -> "Laid":
+    def of(cls, jobs: Sequence[JobWork], tick_s: float) -> "Laid":
         """Lay the messages on links; without columns they take as long as alone."""
-        nothing = ((), ())
-        reduced = Reduced(np.empty(0, np.int64), (nothing,) * len(work.book))
-        delayed = [0.0] * len(work.book)
+        columns = [column for job in jobs for column in job.columns]
+        reduced = Reduced(np.empty(0, np.int64), ())
         if columns:
-            delayed = [one.delayed_s_per_byte for one in columns]
-            reduced = reduce_links(columns, _owners(work, delayed))
-
-        def laid(phase: Phase) -> Phase:
-            if isinstance(phase, float):
-                return tick_s * round(phase / tick_s)
-            (message,) = (one for burst in bursts_of_branch((phase,)) for one in burst.messages)
-            (number,), (sent_bytes,) = message.links, message.busy_s
-            seconds = message.seconds + delayed[number] * sent_bytes
-            alone = tick_s * round(seconds / tick_s)
-            links, times = reduced.times[number]
-            if not links:
-                return alone
-            busy = tuple(tick_s * round(one * sent_bytes / tick_s) for one in times)
-            return Burst((Message(links, alone, busy),))
-
-        return cls(tuple(_changed(one, laid) for one in work.pipelines), reduced.links)
+            reduced = reduce_links(columns, list(_owners(jobs)))
+        pipelines: list[Pipeline] = []
+        first = 0
+        for job in jobs:
+            laid = partial(_laid, job.columns, reduced.times[first:], tick_s)
+            pipelines += [_changed(one, laid) for one in job.work.pipelines]
+            first += len(job.columns)
+        return cls(tuple(pipelines), reduced.links)
 
 
-def _owners(work: PlanWork, delayed: Sequence[float]) -> list[Owner]:
-    """Who issues the messages of each of the flows."""
-    owners = []
-    stages = work.pipelines[0].stages
-    for (flows, use), more in zip(work.book.items(), delayed, strict=True):
-        stage = NO_THREAD if flows.to != flows.stage else flows.stage
-        if stage != NO_THREAD and flows.replica is not None:
-            stage += stages * flows.replica
-        threads = sum(1 << one for one in use.threads)
-        owners.append(Owner(stage, threads, use.seconds_per_byte + more))
-    return owners
+def _laid(
+    columns: Sequence[LinkTimes],
+    kept: Sequence[tuple[tuple[int, ...], tuple[float, ...]]],
+    tick_s: float,
+    phase: Phase,
+) -> Phase:
+    """A delay or a message in whole ticks; a message without links left is a delay."""
+    if isinstance(phase, float):
+        return tick_s * round(phase / tick_s)
+    (message,) = (one for burst in bursts_of_branch((phase,)) for one in burst.messages)
+    (number,), (sent_bytes,) = message.links, message.busy_s
+    delayed = columns[number].delayed_s_per_byte if columns else 0.0
+    alone = tick_s * round((message.seconds + delayed * sent_bytes) / tick_s)
+    links, times = kept[number] if columns else ((), ())
+    if not links:
+        return alone
+    busy = tuple(tick_s * round(one * sent_bytes / tick_s) for one in times)
+    return Burst((Message(links, alone, busy),))
+
+
+def _owners(jobs: Sequence[JobWork]) -> Iterator[Owner]:
+    """Who issues the messages of each of the flows; stages are numbered on from job to job."""
+    first = 0
+    for job in jobs:
+        stages = job.work.pipelines[0].stages
+        for (flows, use), column in zip(job.work.book.items(), job.columns, strict=True):
+            stage = NO_THREAD
+            if flows.to == flows.stage:
+                stage = first + flows.stage + stages * (flows.replica or 0)
+            threads = sum(1 << one for one in use.threads)
+            yield Owner(stage, threads, use.seconds_per_byte + column.delayed_s_per_byte)
+        first += stages * len(job.work.pipelines)
 
 
 def _changed(pipeline: Pipeline, change: Callable[[Phase], Phase]) -> Pipeline:

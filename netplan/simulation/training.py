@@ -10,7 +10,7 @@ those of all.
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -18,9 +18,10 @@ from msgspec import Struct
 from netplan.arrays import AnyInts, Floats
 from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
+from netplan.records import replace
 from netplan.simulation.findings import Findings
-from netplan.simulation.laying import Laid
-from netplan.simulation.links import LinkBook, LinkTimes, Wiring
+from netplan.simulation.laying import JobWork, Laid
+from netplan.simulation.links import LinkBook, Wiring
 from netplan.simulation.outcome import Outcome
 from netplan.simulation.program_work import plan_work
 from netplan.simulation.run import simulate_pipelines
@@ -128,20 +129,91 @@ def simulate_training(
     >>> round(outcome.iteration_time_s / found.time_s, 4), outcome.period
     (0.9992, 4)
     """
-    began = time.perf_counter()
-    work = plan_work(
-        setting,
-        timed.plan,
-        fabric.levels,
-        schedule=conditions.schedule,
-        each_replica=conditions.each_replica,
+    job = Job(setting, timed, fabric, conditions.gpus)
+    found, seconds = _simulated((job,), graph, conditions, tick)
+    return found.outcome(
+        conditions.hot,
+        seconds,
+        analytic_time_s=timed.iteration_time_s,
+        sequences_per_s=setting.training.batch / found.result.iteration_time_s,
+        replicas=timed.plan.data,
     )
-    columns: list[LinkTimes] = []
-    if conditions.contention:
-        timed.plan.placement.check_covers(graph.gpus)
-        book = LinkBook(_wiring(setting, timed, fabric, graph, conditions))
-        columns = [book.times(flows) for flows in work.book]
-    laid = Laid.of(work, columns, _tick_s(timed.iteration_time_s))
+
+
+class Job(Struct, frozen=True, eq=False):
+    """A plan on a fabric of its own, and where that stands on a larger one.
+
+    Parameters
+    ----------
+    setting, timed, fabric
+        What is trained by which plan, and the fabric whose levels say how long messages take alone.
+    gpus
+        GPU of the graph at which each GPU of that fabric stands, shape (gpus,); None where they are
+        the same.
+    """
+
+    setting: Setting
+    timed: PlanTime
+    fabric: Fabric
+    gpus: AnyInts | None = None
+
+
+class JobsOutcome(Struct, frozen=True):
+    """Several jobs at once: an iteration of each, begun at the same moment.
+
+    Parameters
+    ----------
+    whole
+        All of them, until the last one ends; stages are numbered on from job to job.
+    times_s
+        Iteration time of each job beside the others [s].
+    """
+
+    whole: Outcome
+    times_s: tuple[float, ...]
+
+
+def simulate_jobs(
+    jobs: Sequence[Job],
+    graph: FabricGraph,
+    conditions: Conditions = PLAIN,
+    *,
+    tick: Callable[[int, int], None] | None = None,
+) -> JobsOutcome:
+    """Simulate one iteration of each of several jobs that share the links of a fabric.
+
+    Parameters
+    ----------
+    jobs
+        The jobs, no two of which share a GPU.
+    graph
+        Links that all of them use.
+    conditions, tick
+        As of `simulate_training`; where the GPUs are, each job says itself.
+    """
+    found, seconds = _simulated(jobs, graph, replace(conditions, each_replica=False), tick)
+    times_s = tuple(one.iteration_time_s for one in found.result.pipelines)
+    rates = (job.setting.training.batch / time_s for job, time_s in zip(jobs, times_s, strict=True))
+    whole = found.outcome(
+        conditions.hot,
+        seconds,
+        analytic_time_s=None,
+        sequences_per_s=sum(rates),
+        replicas=sum(job.timed.plan.data for job in jobs),
+    )
+    return JobsOutcome(whole, times_s)
+
+
+def _simulated(
+    jobs: Sequence[Job],
+    graph: FabricGraph,
+    conditions: Conditions,
+    tick: Callable[[int, int], None] | None,
+) -> tuple[Findings, float]:
+    """Simulate jobs; what the run says, and how long that took [s]."""
+    began = time.perf_counter()
+    works = [_work_of(job, graph, conditions) for job in jobs]
+    laid = Laid.of(works, _tick_s(max(job.timed.iteration_time_s for job in jobs)))
     result = simulate_pipelines(
         laid.pipelines,
         links=len(laid.links),
@@ -149,20 +221,30 @@ def simulate_training(
         spans=conditions.spans,
         tick=tick,
     )
-    found = Findings(timed, work, columns, laid, result, graph)
-    return found.outcome(setting.training.batch, conditions.hot, time.perf_counter() - began)
+    return Findings(works, laid, result, graph), time.perf_counter() - began
 
 
-def _wiring(
-    setting: Setting,
-    timed: PlanTime,
-    fabric: Fabric,
-    graph: FabricGraph,
-    conditions: Conditions,
-) -> Wiring:
+def _work_of(job: Job, graph: FabricGraph, conditions: Conditions) -> JobWork:
+    """The work of a job, its flows sent over the links if these are shared."""
+    plan = job.timed.plan
+    work = plan_work(
+        job.setting,
+        plan,
+        job.fabric.levels,
+        schedule=conditions.schedule,
+        each_replica=conditions.each_replica,
+    )
+    if not conditions.contention:
+        return JobWork(work)
+    plan.placement.check_covers(graph.gpus if job.gpus is None else len(job.gpus))
+    book = LinkBook(_wiring(job, graph, conditions))
+    return JobWork(work, tuple(book.times(flows) for flows in work.book))
+
+
+def _wiring(job: Job, graph: FabricGraph, conditions: Conditions) -> Wiring:
     """How messages take the links of the fabric."""
-    part, placement = setting.assumptions.communication, timed.plan.placement
-    ranks, stands = placement.gpu_of_rank, conditions.gpus
+    part, placement = job.setting.assumptions.communication, job.timed.plan.placement
+    ranks, stands = placement.gpu_of_rank, job.gpus
     return Wiring(
         graph=graph,
         placement=placement,
@@ -172,7 +254,7 @@ def _wiring(
         seed=conditions.seed,
         rates=conditions.rates,
         efficiency=part.bandwidth_efficiency,
-        two_way_rings=any(level.kind == "ring" for level in fabric.levels),
+        two_way_rings=any(level.kind == "ring" for level in job.fabric.levels),
         in_phases=part.collectives == "phased",
     )
 

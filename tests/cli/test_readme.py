@@ -46,6 +46,7 @@ FILES = {
         'Ca 1 "H-1" # "gpu-0"\n[1](a1) "S-1"[1] # lid 2 lmc 0 "rail-0/leaf-0" lid 1 4xNDR\n'
     ),
     "gpt-layer.yaml": (PATH.parent / "examples/gpt-layer.yaml").read_text(encoding="utf-8"),
+    "jobs.yaml": (PATH.parent / "examples/jobs.yaml").read_text(encoding="utf-8"),
     "mixer.yaml": (PATH.parent / "examples/mixer.yaml").read_text(encoding="utf-8"),
     "mine.yaml": (PATH.parent / "topologies/rail-only.yaml").read_text(encoding="utf-8"),
 }

@@ -188,3 +188,51 @@ def test_the_published_mode_says_what_it_does_not_have(words: tuple[str, ...], s
 def test_nothing_is_under_way_when_all_is_done() -> None:
     simulated(*SMALL)
     assert UnderWay.text == ""
+
+
+JOBS = """jobs:
+  - {name: one, model: gpt-22b, gpus: 32, batch: 32, fix: {pipeline: 2, data: 4},
+     placement: alternate}
+  - {name: two, model: gpt-22b, gpus: 32, batch: 64, fix: {pipeline: 2, data: 4},
+     placement: alternate}
+"""
+CLUSTER = ("--gpus", "64", "--radix", "16", "--hb-size", "4", "--fabric", "fat-tree",
+           "--oversubscription", "7:1")  # fmt: skip
+
+
+def test_jobs_stand_alone_and_beside_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.yaml"
+    path.write_text(JOBS, encoding="utf-8")
+    found = simulated(*CLUSTER, "--jobs", str(path))
+    assert [one["name"] for one in found["jobs"]] == ["one", "two"]
+    plans = [one["plan"] for one in found["jobs"]]
+    used = [plan["tensor"] * plan["data"] * plan["pipeline"] for plan in plans]
+    assert found["gpus_used"] == sum(used) <= 64
+    for job in found["jobs"]:
+        assert job["plan"]["pipeline"] == 2
+        assert job["slowdown"] == pytest.approx(job["together_s"] / job["alone_s"] - 1)
+    assert found["iteration_time_s"] == max(one["together_s"] for one in found["jobs"])
+    assert max(one["slowdown"] for one in found["jobs"]) > 0.01
+    done = netplan("simulate", *CLUSTER, "--jobs", str(path))
+    golden("simulate-jobs.txt", TIMING.sub("...)", done.stdout))
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "said"),
+    [
+        (JOBS.replace("32,", "48,", 1), (), "the jobs need 80 GPUs, the fabric has 64"),
+        (JOBS.replace("alternate", "0-31"), (), "GPU 0 is there twice, for one too"),
+        (JOBS.replace("gpt-22b", "gpt-23b"), (), "gpt-23b"),
+        (JOBS.replace("pipeline: 2", "pipelines: 2"), (), "pipelines"),
+        (JOBS, ("--batch", "8"), "--batch 8 means nothing for jobs.yaml"),
+        (JOBS, ("--mode", "published-code"), "means nothing for iteration model palm"),
+        ("jobs: 3\n", (), "jobs.yaml:1"),
+    ],
+)
+def test_one_line_says_what_is_wrong_with_jobs(
+    text: str, words: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "jobs.yaml").write_text(text, encoding="utf-8")
+    line = refused("simulate", *CLUSTER, "--jobs", "jobs.yaml", *words, cwd=tmp_path)
+    assert said in line
+    assert line.count("\n") == 1

@@ -1,0 +1,155 @@
+"""Jobs that share a fabric, from a YAML file: what each trains, and on which GPUs.
+
+::
+
+    jobs:
+      - {model: gpt-22b, gpus: 256}
+      - {name: second, model: gpt-22b, gpus: 256, batch: 512, fix: {pipeline: 4}}
+      - {model: gpt-22b, placement: 512-639 768-895}
+
+A job takes the next GPUs that are free (``placement: line``), the next free HB domains in turn with
+all others that say so (``alternate``), or those that it names, in the order in which its plan
+counts them (words of `netplan.simulation.ranks`).
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from msgspec import Struct, field
+
+from netplan.arrays import Ints
+from netplan.documents import Document, read_yaml
+from netplan.errors import CatalogError
+from netplan.records import Entry, PositiveInt, RecordError
+from netplan.simulation.ranks import gpu_range
+
+LINE, ALTERNATE = "line", "alternate"
+LEAST_GPUS = 8
+MAX_JOBS = 1_000
+
+
+class JobEntry(Entry, frozen=True, kw_only=True):
+    """One job of a file; ``gpus`` may be left out where the placement names them."""
+
+    model: str
+    name: str = ""
+    gpus: PositiveInt | None = None
+    batch: PositiveInt | None = None
+    placement: str = LINE
+    fix: dict[str, PositiveInt] = field(default_factory=dict)
+
+
+class JobsFile(Entry, frozen=True, kw_only=True):
+    """A file of jobs."""
+
+    jobs: tuple[JobEntry, ...]
+
+
+class PlacedJob(Struct, frozen=True, eq=False):
+    """A job and its GPUs, in the order in which its plan counts them, shape (gpus,)."""
+
+    entry: JobEntry
+    name: str
+    gpus: Ints
+
+
+def read_jobs(path: Path, gpus: int, hb_size: int) -> tuple[PlacedJob, ...]:
+    """Read jobs, and place them.
+
+    Parameters
+    ----------
+    path
+        The file.
+    gpus, hb_size
+        GPUs of the fabric, and of one of its HB domains [1].
+
+    Raises
+    ------
+    CatalogError
+        If the file is malformed, the jobs need more GPUs than there are, or one twice: file and
+        line.
+    """
+    document = read_yaml(path)
+    try:
+        entries = JobsFile.read(document.data).jobs
+    except RecordError as error:
+        lines = [f"{path}:{document.line(at)}: {text}" for at, text in error.faults]
+        raise CatalogError(*lines) from None
+    if not 1 <= len(entries) <= MAX_JOBS:
+        raise CatalogError(f"{path}: {len(entries):,} jobs: give 1 to {MAX_JOBS:,}")
+    names = _names(entries)
+    named = {
+        at: _named(document, at, one, gpus)
+        for at, one in enumerate(entries)
+        if one.placement not in (LINE, ALTERNATE)
+    }
+    _check_once(document, named, names)
+    counts = [len(named[at]) if at in named else (one.gpus or 0) for at, one in enumerate(entries)]
+    for at, count in enumerate(counts):
+        if count < LEAST_GPUS:
+            line = document.line(["jobs", at])
+            raise CatalogError(f"{path}:{line}: {names[at]} has {count} GPUs: give 8 or more")
+    if sum(counts) > gpus:
+        raise CatalogError(
+            f"{path}: the jobs need {sum(counts):,} GPUs, the fabric has {gpus:,}: raise --gpus, or"
+            " give them fewer"
+        )
+    taken = _placed(entries, counts, named, (gpus, hb_size))
+    return tuple(
+        PlacedJob(one, name, np.array(found, dtype=np.int64))
+        for one, name, found in zip(entries, names, taken, strict=True)
+    )
+
+
+def _names(entries: Sequence[JobEntry]) -> list[str]:
+    """Name of each job: its own, else that of its model with its number."""
+    return [one.name or f"{one.model} {at}" for at, one in enumerate(entries, 1)]
+
+
+def _named(document: Document, at: int, entry: JobEntry, gpus: int) -> list[int]:
+    """GPUs that a job names."""
+    where = f"{document.path}:{document.line(['jobs', at, 'placement'])}: "
+    words = entry.placement.replace(",", " ").split()
+    found = [gpu for word in words for gpu in gpu_range(word, gpus, where)]
+    if entry.gpus not in (None, len(found)):
+        raise CatalogError(f"{where}names {len(found):,} GPUs, and gpus says {entry.gpus:,}")
+    return found
+
+
+def _check_once(document: Document, named: dict[int, list[int]], names: Sequence[str]) -> None:
+    """Refuse a GPU that is named twice."""
+    job_of: dict[int, int] = {}
+    for at, found in named.items():
+        for gpu in found:
+            if gpu in job_of:
+                who = "" if job_of[gpu] == at else f", for {names[job_of[gpu]]} too"
+                line = document.line(["jobs", at, "placement"])
+                raise CatalogError(f"{document.path}:{line}: GPU {gpu:,} is there twice{who}")
+            job_of[gpu] = at
+
+
+def _placed(
+    entries: Sequence[JobEntry],
+    counts: Sequence[int],
+    named: dict[int, list[int]],
+    size: tuple[int, int],
+) -> list[list[int]]:
+    """GPUs of each job: those named first, then the free ones in order or in turn."""
+    gpus, hb_size = size
+    used = {gpu for found in named.values() for gpu in found}
+    free = [gpu for gpu in range(gpus) if gpu not in used]
+    taken = [named.get(at, []) for at in range(len(entries))]
+    for at, entry in enumerate(entries):
+        if entry.placement == LINE:
+            taken[at], free = free[: counts[at]], free[counts[at] :]
+    turns = [at for at, entry in enumerate(entries) if entry.placement == ALTERNATE]
+    begin = 0
+    while turns:
+        for at in turns:
+            most = free[begin : begin + min(hb_size, counts[at] - len(taken[at]))]
+            block = [gpu for gpu in most if gpu // hb_size == most[0] // hb_size]
+            taken[at] += block
+            begin += len(block)
+        turns = [at for at in turns if len(taken[at]) < counts[at]]
+    return taken
