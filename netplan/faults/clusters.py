@@ -16,7 +16,7 @@ from msgspec import Struct
 from netplan.costing.ranges import End
 from netplan.errors import InputError
 from netplan.faults.group_failures import GroupFailures
-from netplan.faults.rates import FailureBook, Kind, Unit
+from netplan.faults.rates import NETWORK_KINDS, FailureBook, Kind, Unit
 
 COVERAGE = 0.9
 """Coverage of the interval of a predicted count [1]."""
@@ -145,16 +145,11 @@ def leave_one_out(clusters: Sequence[ClusterCount]) -> tuple[Prediction, ...]:
 
 
 RECORD_OF_KIND: Mapping[Kind, str] = {
+    **dict.fromkeys(NETWORK_KINDS, "network"),
     "gpu": "GPU and HB gear",
     "hb-gear": "GPU and HB gear",
     "memory": "GPU memory",
     "nic": "NIC",
-    "link": "network",
-    "transceiver": "network",
-    "switch": "network",
-    "circuit-switch": "network",
-    "tray": "network",
-    "network": "network",
     "server": "server hardware",
     "maintenance": "host maintenance",
     "software": "software and unknown",

@@ -39,7 +39,7 @@ from netplan.faults.downtime import Effect
 from netplan.faults.effects import FailureEffects, untimed_effects
 from netplan.faults.group_failures import GroupFailures
 from netplan.faults.outages import Cause, Exposure, Outages, simulate_outages
-from netplan.faults.rates import LAYOUT, FailureBook, FailureRate, Unit
+from netplan.faults.rates import LAYOUT, NETWORK_KINDS, FailureBook, FailureRate, Unit
 from netplan.faults.reliability import (
     cost_per_effective_gpu_hour,
     idle_domains_needed,
@@ -322,10 +322,6 @@ class ReliabilityForecast(Struct, frozen=True):
 
 NEARLY_ALWAYS = 1 - 1e-7
 """Share of the time in which as many domains are down as the search is asked for, or fewer [1]."""
-
-NETWORK_KINDS = frozenset(
-    {"nic", "link", "transceiver", "switch", "circuit-switch", "network", "tray"}
-)
 
 
 def reliability_forecast(

@@ -39,6 +39,10 @@ DeviceKind = Literal["gpu", "memory", "nic", "link", "transceiver", "switch", "c
 PlaceKind = Literal["server", "rack", "row", "power-feed", "tray", "hall", "batch", "group"]
 OtherKind = Literal["maintenance", "software", "unknown"]
 Kind = Literal[DeviceKind, "network", "hb-gear", PlaceKind, OtherKind]
+NETWORK_KINDS: frozenset[Kind] = frozenset(
+    {"nic", "link", "transceiver", "switch", "circuit-switch", "network", "tray"}
+)
+"""Kinds of failures that a job inside one HB domain does not feel."""
 
 ModuleUnit = Literal["transceiver", "host_transceiver", "trunk_transceiver"]
 CableUnit = Literal["fibre", "host_fibre", "trunk_fibre"]

@@ -18,7 +18,6 @@ from netplan.faults.clusters import stops_by_record
 from netplan.faults.damage import Damage, find_effects
 from netplan.faults.effects import effect_of, effects_of, searched
 from netplan.faults.forecast import (
-    NETWORK_KINDS,
     SPARED_KINDS,
     CheckpointPolicy,
     ForecastOptions,
@@ -46,6 +45,7 @@ from netplan.faults.inventory import Inventory
 from netplan.faults.link_parts import bill_wiring
 from netplan.faults.rates import (
     FAILURE_BOOKS,
+    NETWORK_KINDS,
     FailureBook,
     Unit,
     host_links_each,
