@@ -225,6 +225,12 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
         domain = fabric.sizing.hb_size
         whole = fabric.sizing.full_domains * domain == self.gpus
         free = self.search(training).free
+        if whole and not fabric.levels:
+            raise InputError(
+                f"{spec.name} with {self.gpus:,} GPUs has no levels of bandwidth that a closed form"
+                " could time: take another fabric, or netplan simulate --mode published-code where"
+                " it has tiles"
+            )
         if not fabric.levels or not (whole or free):
             remedies = "a multiple, or another --hb-size"
             if fabric.levels and self.mode == "corrected":

@@ -13,6 +13,7 @@ Source: Fang et al., PALM (arXiv:2406.03868), and its code (github.com/fangjh21/
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from math import frexp
 from time import perf_counter
 from typing import Literal
 
@@ -45,7 +46,6 @@ from netplan.simulation.work import (
     Pipeline,
     Work,
     alone_s,
-    branch_alone_s,
     bursts_of,
 )
 from netplan.topologies.fabric import Fabric
@@ -57,6 +57,8 @@ from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import Model
 
 PalmSchedule = Literal["1f1b", "gpipe"]
+TICKS = 45
+"""Binary digits of an iteration in whole ticks, at least [1]."""
 
 
 class PalmRun(Struct, frozen=True, kw_only=True, eq=False):
@@ -243,12 +245,21 @@ class _Stages(Struct, frozen=True):
         )
 
 
+def _tick_s(run: PalmRun) -> float:
+    """A power of two, of which an iteration is 2^45 to 2^53: its sums are exact [s]."""
+    layer = _layer(run, layers=run.model.layers)
+    once_s = layer.flops / run.on.tensor_flops_per_s + run.rules.memory.access_latency_s
+    passes = 4 * run.microbatches * run.model.layers
+    return 2.0 ** (frexp(passes * once_s)[1] - TICKS)
+
+
 def _stages(run: PalmRun, graph: FabricGraph, *, contention: bool) -> _Stages:
     """What every stage does and sends."""
     network: PalmNetwork = GpuNetwork(run.rules, run.on, run.fabric)
     order = np.arange(graph.gpus)
     if run.spec.tile is not None:
-        network = TileNetwork(run.rules, run.on, run.spec, graph, contention=contention)
+        given = run.rules, run.on, run.spec, graph
+        network = TileNetwork(*given, tick_s=_tick_s(run), contention=contention)
         order = tile_order(run.spec, graph.gpus, "snake")
     places = (order if run.gpus is None else run.gpus).tolist()
     each = run.tensor * run.data
@@ -290,7 +301,7 @@ def _stage(run: PalmRun, network: PalmNetwork, members: list[int], layers: int) 
     ):
         accesses = network.access(members, access)
         works.append((network.operation(compute_s, collective, accesses),) * layers)
-        computes_s.append(layers * max(compute_s, branch_alone_s(accesses)))
+        computes_s.append(layers * alone_s((network.operation(compute_s, (), accesses),)))
     return _Stage(tuple(works), tuple(computes_s))
 
 

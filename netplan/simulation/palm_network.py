@@ -20,6 +20,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from netplan.errors import InputError
 from netplan.simulation.palm_model import PalmModel
 from netplan.simulation.palm_operation import Access
 from netplan.simulation.work import Branch, Burst, Message, Operation
@@ -98,11 +99,17 @@ class TileNetwork:
         spec: FabricSpec,
         graph: FabricGraph,
         *,
+        tick_s: float,
         contention: bool = True,
     ) -> None:
         """Number the links by the cores that they join, and take their rates."""
-        self.rules, self.on, self.contention = rules, on, contention
+        self.rules, self.on, self.contention, self.tick_s = rules, on, contention, tick_s
         self.mesh = mesh_of(spec, graph.gpus)
+        if not self.mesh.channels:
+            raise InputError(
+                f"{spec.name} has no memory channels, on which stages read and write: give tile"
+                " channels in the fabric file"
+            )
         self._tile_bytes_per_s = spec.tile.link_bytes_per_s if spec.tile else 0.0
         ends = list(zip(graph.source.tolist(), graph.target.tolist(), strict=True))
         self._link = {pair: link for link, pair in enumerate(ends)}
@@ -126,7 +133,11 @@ class TileNetwork:
         """A message on its path, which it holds all at once."""
         links = self._path(sender, receiver)
         seconds = size_bytes / self._rate_of(links) + len(links) * self.on.network_latency_s
-        return Message(links, seconds)
+        return Message(links, self._whole(seconds))
+
+    def _whole(self, seconds: float) -> float:
+        """A time in whole ticks, so that sums are exact and equal times are equal [s]."""
+        return round(seconds / self.tick_s) * self.tick_s
 
     def all_reduce(self, groups: Sequence[Members], size_bytes: float) -> Branch:
         """Rings of p - 1 steps that sum up and as many that gather, a piece to the next in each."""
@@ -135,7 +146,7 @@ class TileNetwork:
             return ()
         if not self.contention:
             rate = self._tile_bytes_per_s * self.rules.unit
-            return (2 * (members - 1) / members * size_bytes / rate,)
+            return (self._whole(2 * (members - 1) / members * size_bytes / rate),)
         step = Burst(
             tuple(
                 self._message(one, following, size_bytes / members)
@@ -152,7 +163,7 @@ class TileNetwork:
             channel, core = self.mesh.channel_of(one)
             links = (*self._path(one, core), self._link[core, self._memories + channel])
             seconds = _access_s(access, self._rate_of(links), self.rules)
-            messages.append(Message(links, seconds))
+            messages.append(Message(links, self._whole(seconds)))
         return self._alone(Burst(tuple(messages)))
 
     def transfer(self, sender: Members, receiver: Members, size_bytes: float) -> Branch:
@@ -167,9 +178,8 @@ class TileNetwork:
 
     def operation(self, compute_s: float, ring: Branch, access: Branch) -> Operation:
         """Accesses come first; the collective follows the computation, if links are shared."""
-        if self.contention:
-            return access, (compute_s, *ring)
-        return access, (compute_s,), ring
+        compute_s = self._whole(compute_s)
+        return (access, (compute_s, *ring)) if self.contention else (access, (compute_s,), ring)
 
 
 def _access_s(access: Access, bytes_per_s: float, rules: PalmModel) -> float:
