@@ -14,6 +14,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "search": {"gpus": 512, "accelerator": "b200", "model": "gpt-22b", "batch": 512},
     "training_traffic": {"gpus": 512, "hb_size": 8, "model": "gpt-22b", "batch": 512},
     "loads": {"gpus": 512, "hb_size": 8, "model": "gpt-22b", "batch": 512},
+    "simulate": {"gpus": 64, "hb_size": 8, "model": "gpt-22b", "batch": 64},
     "cost": {"gpus": 512, "radix": 32, "fabrics": ("rail-only",)},
     "cables": {"gpus": 64, "radix": 16, "hb_size": 8},
     "export": {"to": "dot", "gpus": 64, "radix": 8, "hb_size": 8},

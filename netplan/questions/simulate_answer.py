@@ -68,11 +68,12 @@ class SimulateAnswer(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan simulate --format json``."""
-        plain = asdict(self.found)
+        plain = asdict(replace(self.found, spans=()))
         del plain["spans"], plain["notes"]
+        lists = {name: list(rows) for name, rows in plain.items() if isinstance(rows, tuple)}
         return answer_dict(
             self.inputs,
-            **plain,
+            **(plain | lists),
             utilisation=self.utilisation,
             gpus_used=sum(plan.gpus for plan in self._plans),
             plan=self.plan.to_dict() if self.plan else None,
@@ -210,7 +211,7 @@ LINKS: list[Column[LinkOutcome]] = [
     *columns("group", "busy_s", "waited_s", "utilisation"),
 ]
 STAGES_LEGEND = (
-    "communicates: collectives that nothing hides. waits: for links, inside its passes.",
+    "communicates: collectives that nothing hides. waits: for links, in its passes.",
     "idle: bubble, transfers, other stages.",
 )
 

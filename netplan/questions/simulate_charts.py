@@ -38,7 +38,7 @@ COLOURS = {
     WAITING: ("#d9782d", "#d9782d"),
 }
 """Of microbatches of even and of odd numbers, so that neighbours can be told apart."""
-MAX_BARS = 6_000
+MAX_BARS = 10_000
 """Bars that a browser draws without delay [1]."""
 
 ROW_PX, LEAST_PX, MOST_PX, MARGIN_PX = 26, 280, 760, 110

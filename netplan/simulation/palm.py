@@ -112,6 +112,12 @@ class PalmRun(Struct, frozen=True, kw_only=True, eq=False):
             raise InputError(
                 f"{degrees} need {used:,} GPUs, got {gpus:,}: fix smaller degrees, or give more"
             )
+        if not self.on.sram_bytes:
+            raise InputError(
+                f"iteration model {self.rules.name} asks how much stays in the SRAM, of which the"
+                f" file of {self.on.name} says nothing: --set accelerator.sram_bytes=40e6, or take"
+                " palm-a100"
+            )
         if self.pipeline > self.model.layers:
             raise InputError(
                 f"{self.model.name} has {self.model.layers} layers, too few for {self.pipeline}"

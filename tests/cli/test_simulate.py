@@ -185,6 +185,11 @@ def test_the_published_mode_says_what_it_does_not_have(words: tuple[str, ...], s
     assert said in refused("simulate", *PUBLISHED, *words)
 
 
+def test_the_published_mode_needs_the_sram_of_a_chip() -> None:
+    words = replaced(PUBLISHED, ("--accelerator", "b200", "--fabric", "palm-gpu"))
+    assert "--set accelerator.sram_bytes=40e6" in refused("simulate", *words)
+
+
 def test_nothing_is_under_way_when_all_is_done() -> None:
     simulated(*SMALL)
     assert UnderWay.text == ""

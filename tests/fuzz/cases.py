@@ -33,6 +33,7 @@ WEIGHTS = {
     "cost": 10,
     "traffic": 8,
     "loads": 12,
+    "simulate": 8,
     "cables": 12,
     "export": 8,
     "audit": 8,
@@ -55,6 +56,7 @@ GIVEN = {
     "search": ("--gpus", "--model", "--batch", "--hb-size"),
     "traffic": ("--gpus", "--model", "--batch", "--hb-size"),
     "loads": ("--gpus", "--model", "--batch", "--hb-size"),
+    "simulate": ("--gpus", "--model", "--batch", "--hb-size"),
     "map": ("--accelerator", "--model", "--gpus"),
     "cables": ("--gpus", "--hb-size"),
     "export": ("--gpus", "--to", "--hb-size"),
@@ -193,6 +195,7 @@ def _faults_of_form(case: Case, printed: str) -> Iterator[str]:
         "cost",
         "traffic",
         "loads",
+        "simulate",
         "faults",
         "optimize",
     )

@@ -39,6 +39,8 @@ TEXTS = {
     "two.yaml": STUDY.replace("name: mine", "name: two").replace("ask: search", "ask: compare"),
     "designs.csv": "design,gpus,nodes,radix\nbig pod,1000,128,64\nx,8,1,4\n",
     "models-mixer.yaml": (Path(__file__).parents[2] / "examples/mixer.yaml").read_text("utf-8"),
+    "jobs.yaml": "jobs: [{model: gpt-22b, gpus: 8, batch: 8}, {model: gpt-22b, placement: 8-15}]",
+    "ranks.txt": "0-7 # in order\n15-8\n",
     "groups.csv": "group,part\nshelf,gpu-1\nshelf,gpu-2\n",
     "fails.txt": "gpu-1\nlinks=2\n",
     "incidents.yaml": "modes:\n  - {weight: 1, fail: [gpu-1]}\n  - {weight: 2, fail: [links=2]}\n",
