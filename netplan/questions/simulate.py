@@ -21,7 +21,7 @@ from netplan.records import replace
 from netplan.reports.sections import Heading
 from netplan.simulation.palm import PalmRun, simulate_palm
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL, PalmModel
-from netplan.simulation.ranks import read_ranks, snake
+from netplan.simulation.ranks import Groups, read_ranks, snake, strided
 from netplan.simulation.training import Conditions, Job, simulate_jobs, simulate_training
 from netplan.simulation.work import ScheduleName
 from netplan.topologies.build import build_fabric
@@ -89,6 +89,13 @@ class Simulate(RunQuestion[SimulateAnswer]):
         "GPUs of the ranks: line (in order), snake (rows of rings turn back), or a file.",
         metavar="line|snake|FILE",
         otherwise="line; snake on a wafer",
+    )
+    groups: Groups = optional(
+        "Members of a tensor group: near (side by side), or strided over the places of their"
+        " stage.",
+        "choice",
+        choices=get_args(Groups),
+        default="near",
     )
     routing: Routing = shared(
         "How messages find their way; auto is the fabric's own.",
@@ -240,6 +247,7 @@ class Simulate(RunQuestion[SimulateAnswer]):
             recompute=self.recompute,
             schedule=self.schedule or "1f1b",
             gpus=self._places(spec, fabric.sizing.gpus, tensor * data * pipeline),
+            groups=self.groups,
         )
 
     def _published_answer(self, run: PalmRun, replaced: dict[str, object]) -> SimulateAnswer:
@@ -307,10 +315,11 @@ class Simulate(RunQuestion[SimulateAnswer]):
 
     def _gpus(self, run: PlacedRun, graph: FabricGraph) -> Ints | None:
         """GPU of the graph at which each GPU of the run stands; None if they are the same."""
-        asked = self.placement or "line"
-        if asked == "line":
+        asked, ranks = self.placement or "line", run.placement.gpu_of_rank
+        if (asked, self.groups) == ("line", "near"):
             return None
         sizing, levels = run.fabric.sizing, run.fabric.levels[1:]
+        found = np.arange(sizing.gpus)
         if asked == "snake":
             if any(level.kind == "switch" for level in levels):
                 raise InputError(
@@ -318,14 +327,14 @@ class Simulate(RunQuestion[SimulateAnswer]):
                     " leave it out, or give a file"
                 )
             order = snake([level.size for level in levels])
-            places = order[:, None] * sizing.hb_size + np.arange(sizing.hb_size)
-            return places.ravel()
-        ranks = run.placement.gpu_of_rank
-        named = read_ranks(Path(asked), len(ranks), graph.gpus)
-        found = np.full(sizing.gpus, -1, np.int64)
-        found[ranks] = named
-        idle = np.setdiff1d(np.arange(graph.gpus), named)
-        found[found < 0] = idle[: np.count_nonzero(found < 0)]
+            found = (order[:, None] * sizing.hb_size + np.arange(sizing.hb_size)).ravel()
+        elif asked != "line":
+            named = read_ranks(Path(asked), len(ranks), graph.gpus)
+            idle = np.setdiff1d(np.arange(graph.gpus), named)
+            found[np.setdiff1d(found, ranks)] = idle[: sizing.gpus - len(ranks)]
+            found[ranks] = named
+        if self.groups == "strided":
+            found[ranks] = found[ranks[strided(run.placement)]]
         return found
 
     def _rates(self, graph: FabricGraph) -> Floats | None:

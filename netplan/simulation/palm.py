@@ -37,6 +37,7 @@ from netplan.simulation.palm_operation import (
     Sharing,
     layer_operation,
 )
+from netplan.simulation.ranks import Groups
 from netplan.simulation.run import SimulationResult, simulate_pipelines
 from netplan.simulation.schedule import BACKWARD, FINISH, FORWARD
 from netplan.simulation.work import (
@@ -81,6 +82,9 @@ class PalmRun(Struct, frozen=True, kw_only=True, eq=False):
     gpus
         GPU at each place of the run, shape (places,); None is the snake on tiles, the order of the
         GPUs elsewhere.
+    groups
+        Whether the members of a tensor group stand side by side in their stage, or those of a data
+        group.
 
     Raises
     ------
@@ -101,6 +105,7 @@ class PalmRun(Struct, frozen=True, kw_only=True, eq=False):
     recompute: PalmRecompute = "full"
     schedule: PalmSchedule = "1f1b"
     gpus: Ints | None = None
+    groups: Groups = "near"
 
     def __post_init__(self) -> None:
         """Refuse what cannot run."""
@@ -292,9 +297,12 @@ def _layer(run: PalmRun, layers: int) -> LayerOperation:
 
 def _stage(run: PalmRun, network: PalmNetwork, members: list[int], layers: int) -> _Stage:
     """What the GPUs of one stage do."""
-    layer, tensor = _layer(run, layers), run.tensor
-    ranks = [members[first : first + tensor] for first in range(0, len(members), tensor)]
-    replicas = [members[rank::tensor] for rank in range(tensor)]
+    layer = _layer(run, layers)
+    near = run.tensor if run.groups == "near" else run.data
+    ranks = [members[first : first + near] for first in range(0, len(members), near)]
+    replicas = [members[first::near] for first in range(near)]
+    if run.groups == "strided":
+        ranks, replicas = replicas, ranks
     summed = network.all_reduce(ranks, layer.input_bytes)
     gradients = network.all_reduce(replicas, layer.gradient_bytes)
     forward_s = layer.flops / run.on.tensor_flops_per_s

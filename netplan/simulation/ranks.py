@@ -11,13 +11,17 @@ number or name, one or a range at a time::
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from netplan.arrays import Ints
 from netplan.errors import CatalogError
 from netplan.files import read_lines
-from netplan.traffic.placement import turned
+from netplan.traffic.placement import Placement, turned
+
+Groups = Literal["near", "strided"]
+"""Members of a tensor group: side by side, or spread over the places of their stage."""
 
 WORD = re.compile(r"(?:gpu-)?(\d{1,9})(?:-(?:gpu-)?(\d{1,9}))?")
 
@@ -37,6 +41,30 @@ def snake(sizes: Sequence[int]) -> Ints:
     """
     places = np.arange(int(np.prod(sizes)), dtype=np.int32)[None]
     found: Ints = turned(places, sizes)[0].astype(np.int64)
+    return found
+
+
+def strided(placement: Placement) -> Ints:
+    """Rank whose GPU each rank takes where members of a tensor group are spread over their stage.
+
+    Of G groups in a stage the first has every G-th place, from the first one on.
+
+    Examples
+    --------
+    A stage of two groups of three, side by side and spread out:
+
+    >>> from netplan.traffic.placement import Degrees
+    >>> placement = Placement((Degrees(tensor=3, data=2),))
+    >>> placement.groups("tensor").tolist(), strided(placement)[placement.groups("tensor")].tolist()
+    ([[0, 1, 2], [3, 4, 5]], [[0, 2, 4], [1, 3, 5]])
+    """
+    stages = np.sort(placement.groups("tensor", "context", "expert", "data"), axis=1)
+    groups, stage_of = placement.groups("tensor"), np.empty(placement.gpus, np.int64)
+    stage_of[stages] = np.arange(len(stages))[:, None]
+    by_stage = groups[np.argsort(stage_of[groups[:, 0]], kind="stable")]
+    each = by_stage.reshape(len(stages), -1, groups.shape[1])
+    found = np.empty(placement.gpus, np.int64)
+    found[each.transpose(0, 2, 1).ravel()] = stages.ravel()
     return found
 
 

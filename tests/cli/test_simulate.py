@@ -145,6 +145,16 @@ def test_published_options_change_the_published_run() -> None:
     assert line["iteration_time_s"] != found["iteration_time_s"]
 
 
+def test_spread_tensor_groups_cost_time() -> None:
+    """On the wafer 0.16 % (PALM's Fig. 10, by its published rules), across HB domains far more."""
+    near, strided = (simulated(*PUBLISHED, "--groups", one) for one in ("near", "strided"))
+    assert near == simulated(*PUBLISHED) | {"seconds": near["seconds"]}
+    ratio = near["sequences_per_s"] / strided["sequences_per_s"]
+    assert ratio == pytest.approx(1.00156, abs=1e-5)
+    near, strided = (simulated(*SMALL, "--groups", one) for one in ("near", "strided"))
+    assert strided["iteration_time_s"] > 1.05 * near["iteration_time_s"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netplan.errors import CatalogError
-from netplan.simulation.ranks import read_ranks, snake
+from netplan.simulation.ranks import read_ranks, snake, strided
+from netplan.traffic.placement import Degrees, Placement
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=3))
@@ -19,6 +20,18 @@ def test_a_snake_goes_to_every_place_by_steps_to_neighbours(sizes: list[int]) ->
     at = [np.unravel_index(place, sizes[::-1]) for place in order.tolist()]
     for one, two in pairwise(at):
         assert sum(abs(int(a) - int(b)) for a, b in zip(one, two, strict=True)) == 1
+
+
+@given(st.lists(st.builds(Degrees, *[st.integers(1, 3)] * 5), min_size=1, max_size=2))
+def test_strided_groups_stay_in_their_stage_evenly_apart(levels: list[Degrees]) -> None:
+    placement = Placement(tuple(levels))
+    takes = strided(placement)
+    stages = placement.groups("tensor", "context", "expert", "data")
+    assert np.array_equal(np.sort(takes[stages], axis=1), np.sort(stages, axis=1))
+    groups, place = placement.groups("tensor"), np.empty(placement.gpus, int)
+    place[np.sort(stages, axis=1)] = np.arange(stages.shape[1])
+    steps = np.diff(place[takes[groups]], axis=1)
+    assert (steps == stages.shape[1] // groups.shape[1]).all()
 
 
 def test_ranks_follow_the_file(tmp_path: Path) -> None:
