@@ -266,7 +266,8 @@ class Simulate(RunQuestion[SimulateAnswer]):
         inputs = self.inputs(
             hb_size=graph.hb_size, batch=run.batch, schedule=run.schedule, set=replaced
         )
-        batches = f"{run.microbatches:,} microbatches of {run.sequences:,} sequences"
+        parts = counted(run.microbatches, "microbatch", "microbatches")
+        batches = f"{parts} of {run.sequences:,} sequences"
         heading = Heading(
             f"Simulation of {run.model.name}, batch {run.batch:,}, on {self.gpus:,} {run.on.name}",
             (
