@@ -46,7 +46,7 @@ NOT_PUBLISHED = (
 )
 """Inputs that mean nothing in the published mode."""
 
-SAID_OF_EACH_JOB = ("model", "batch", "fixed", "placement")
+SAID_OF_EACH_JOB = ("model", "batch", "fixed", "placement", "groups")
 ONCE = "Every job runs one iteration; all begin at the same moment."
 
 
@@ -124,11 +124,13 @@ class Simulate(RunQuestion[SimulateAnswer]):
     hot: int = shared("Busiest links to name.", "whole", low=0)
 
     def __post_init__(self) -> None:
-        """Take what the published mode has where nothing else is asked for."""
+        """Take what the mode and the schedule need where nothing else is asked for."""
         if self.mode == "published-code":
             self._otherwise("iteration_model", PUBLISHED)
         if self.iteration_model == PUBLISHED:
             self._otherwise("recompute", "full")
+        elif self.schedule is not None:
+            self._otherwise("interleave", "any" if self.schedule == "interleaved" else "none")
         super().__post_init__()
 
     def _otherwise(self, name: str, value: str) -> None:

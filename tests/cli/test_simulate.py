@@ -68,6 +68,14 @@ def test_parts_of_a_stage_add_up() -> None:
         assert sum(stage[one] for one in parts) == pytest.approx(found["iteration_time_s"])
 
 
+def test_a_schedule_takes_plans_that_it_can_run() -> None:
+    words = (*replaced(SMALL, ("--batch", "256")), "--schedule")
+    runs = {one: simulated(*words, one) for one in ("1f1b", "gpipe", "interleaved")}
+    assert [one["plan"]["interleave"] > 1 for one in runs.values()] == [False, False, True]
+    # Less bubble, the same work.
+    assert runs["interleaved"]["iteration_time_s"] < runs["1f1b"]["iteration_time_s"]
+
+
 def test_a_full_run_and_one_that_is_counted_on_agree() -> None:
     words = replaced(SMALL, ("--batch", "1024"))
     short, full = (simulated(*words, *more) for more in ((), ("--full",)))
@@ -167,7 +175,7 @@ def test_spread_tensor_groups_cost_time() -> None:
         (("--placement", "ranks.txt"), "cannot be read: No such file"),
         (("--placement", "snake"), "is for rings and meshes"),
         (("--graph", "fabric.graphml"), "cannot be read: No such file"),
-        (("--schedule", "interleaved"), "give --fix interleave=2"),
+        (("--schedule", "interleaved", "--interleave", "none"), "give --fix interleave=2"),
         (("--schedule", "round"), "round"),
         (("--hot", "-1"), "--hot -1"),
         (("--timeline", "/nowhere/run.html"), "cannot be written"),
