@@ -139,12 +139,12 @@ class SimulateAnswer(Answer):
         said = [f"{time_s} an iteration, {rate} sequences/s."]
         if found.analytic_time_s:
             said.append(_against(found.iteration_time_s, found.analytic_time_s))
-        said.append(f"Nothing is below {si(found.lower_bound_s, 's', 4)} ({found.binding}).")
+        said.append(f"No schedule beats {si(found.lower_bound_s, 's', 4)} ({found.binding}).")
         messages_s = sum(one.waited_s for one in found.groups) or found.waiting_s
         stages_s = sum(one.waiting_s for one in found.stages)
-        passes = f"{si(stages_s, 's')} of it in passes" if stages_s else "none of it in passes"
-        waits = f"Messages wait {si(messages_s, 's')} for links, {passes}."
-        said.append(waits if messages_s else "Nothing waits for a link.")
+        waits = f"Messages wait {si(messages_s, 's')} for links in all"
+        passes = f", stages {si(stages_s, 's')} in their passes" if stages_s else ", no pass does"
+        said.append(f"{waits}{passes}." if messages_s else "Nothing waits for a link.")
         return " ".join(said)
 
     def _of_jobs(self) -> str:
@@ -154,7 +154,7 @@ class SimulateAnswer(Answer):
             return "No job is slower beside the others than alone."
         slow = [one for one in self.jobs if one.slowdown >= LEAST_DIFFERENCE / 100]
         return (
-            f"{len(slow):,} of {counted(len(self.jobs), 'job')} are slower beside the others:"
+            f"{len(slow):,} of {counted(len(self.jobs), 'job')} lose time to the others:"
             f" {worst.name} takes {100 * worst.slowdown:.3g} % more,"
             f" {si(worst.together_s, 's', 4)} instead of {si(worst.alone_s, 's', 4)}."
         )
