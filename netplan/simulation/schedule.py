@@ -6,11 +6,15 @@ next backward pass if that is ready, else the next forward pass if that is ready
 ===========  ===============================================================================
 1f1b         at most S - i microbatches in flight at stage i: forward begun, backward not yet
 gpipe        no limit; backward passes only after all forward passes of the stage
-interleaved  v virtual stages each; at most 2 (S - i) - 1 + (v - 1) S in flight. Microbatches go
-             in groups of S: all of a group through one virtual stage, then through the next
-             (arXiv:2104.04473, Sec. 2.2); backward passes the other way round. Once so many are in
-             flight, forward and backward passes take turns
+interleaved  v virtual stages each; at most 2 (S - i) - 1 + (v - 1) G in flight. Microbatches go
+             in groups of S, the first one with those that fill no other, G = S + m mod S: all
+             of a group through one virtual stage, then through the next (arXiv:2104.04473,
+             Sec. 2.2); backward passes the other way round. Once so many are in flight, forward
+             and backward passes take turns
 ===========  ===============================================================================
+
+So interleaved stages have the bubble of (S - 1) (F + B) / v for any m of at least S. Groups that
+follow a smaller one would have to wait for it.
 
 Sources: arXiv:1811.06965 (GPipe), arXiv:1806.03377 (1F1B), PALM Sec. IV-D.
 """
@@ -104,11 +108,13 @@ class _Order:
             return None
         if chunks == 1:
             return self.stage, self.started
-        group, inside = divmod(self.started, stages * chunks)
-        together = min(stages, total - group * stages)
+        begin, inside, together = 0, self.started, run.first_group
+        if inside >= together * chunks:
+            group, inside = divmod(inside - together * chunks, stages * chunks)
+            begin, together = together + group * stages, stages
         chunk, microbatch = divmod(inside, together)
         chunk = chunks - 1 - chunk if self.turned else chunk
-        return chunk * stages + self.stage, group * stages + microbatch
+        return chunk * stages + self.stage, begin + microbatch
 
     def take(self) -> tuple[int, int] | None:
         """Start the next pass if it is ready."""
@@ -153,6 +159,12 @@ class PipelineRun:
                 self._do(work, _Passing(self, BEGIN, stage, 0))
         self._start_next(0)
 
+    @property
+    def first_group(self) -> int:
+        """Microbatches of the first group: S, and those that fill no other group [1]."""
+        stages = self.pipeline.stages
+        return min(self.microbatches, stages + self.microbatches % stages)
+
     def _let_in(self) -> None:
         """The next microbatch stands before the first stage."""
         if self.let_in < self.microbatches:
@@ -166,7 +178,7 @@ class PipelineRun:
             return every
         limit = pipeline.stages - stage
         if pipeline.chunks > 1:
-            limit += limit - 1 + (pipeline.chunks - 1) * pipeline.stages
+            limit += limit - 1 + (pipeline.chunks - 1) * self.first_group
         return min(limit, every)
 
     def _next_pass(self, stage: int) -> tuple[int, tuple[int, int]] | None:

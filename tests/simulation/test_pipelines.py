@@ -44,6 +44,20 @@ def test_interleaved_stages_have_a_shorter_bubble(chunks: int) -> None:
     assert found.iteration_time_s == pytest.approx(16 * both + 3 * both / chunks + FINISH_S)
 
 
+@pytest.mark.parametrize("stages", range(1, 8))
+@pytest.mark.parametrize("chunks", [2, 3, 4])
+def test_any_number_of_microbatches_comes_through(stages: int, chunks: int) -> None:
+    """Also those that do not fill a group of S; one more never makes it faster."""
+    both, before_s = FORWARD_S + BACKWARD_S, 0.0
+    for microbatches in range(1, 30):
+        pipeline = chain(stages, microbatches, "interleaved", chunks)
+        found = simulate_pipelines([pipeline], links=0)
+        assert found.pipelines[0].busy_s == pytest.approx(microbatches * both + FINISH_S)
+        least_s = microbatches * both + (stages - 1) * both / chunks + FINISH_S
+        assert found.iteration_time_s >= max(before_s, least_s) - 1e-9
+        before_s = found.iteration_time_s
+
+
 @pytest.mark.parametrize("seed", range(150))
 def test_extrapolated_runs_equal_full_ones(seed: int) -> None:
     pipeline = random_pipeline(seed)
