@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
+from netplan.simulation.findings import ROUNDING
 from netplan.simulation.outcome import (
     LinkOutcome,
     Outcome,
@@ -292,6 +293,7 @@ def _layer(run: PalmRun, layers: int) -> LayerOperation:
         layers=layers,
         sram_bytes=run.on.sram_bytes * run.rules.unit,
         stationary_factor=run.stationary_factor,
+        update=run.rules.memory.update,
     )
 
 
@@ -342,7 +344,7 @@ class _Account(Struct, frozen=True):
             lower_bound_s=bound_s,
             binding=binding,
             sequences_per_s=run.microbatches * run.sequences / time_s,
-            waiting_s=sum(one.waiting_s for one in each),
+            waiting_s=float(links_s[1].sum()),
             microbatches=run.microbatches,
             microbatches_simulated=self.simulated,
             period=None,
@@ -352,7 +354,7 @@ class _Account(Struct, frozen=True):
             seconds=seconds,
             stages=each,
             links=links[:hot],
-            groups=link_groups(graph, *links_s, time_s),
+            groups=link_groups(graph, *links_s, time_s) if links else (),
             spans=self.found.spans,
             notes=tuple(self._notes(slot_s)),
         )
@@ -376,9 +378,12 @@ class _Account(Struct, frozen=True):
         repeats, found = np.array(self.repeats), []
         for stage, one in enumerate(self.stages.each):
             compute_s, unshared_s = repeats @ one.compute_s, repeats @ [*map(alone_s, one.works)]
-            busy_s = max(unshared_s, repeats @ passes_s[:, stage])
-            parts_s = compute_s, unshared_s - compute_s, busy_s - unshared_s, time_s - busy_s
-            found.append(StageOutcome(stage, *map(float, parts_s)))
+            busy_s = repeats @ passes_s[:, stage]
+            parts_s = np.array([compute_s, unshared_s, busy_s, time_s])
+            parts_s[1:] -= parts_s[:-1].copy()
+            # What remains of rounding is no time.
+            parts_s[parts_s < time_s * ROUNDING] = 0.0
+            found.append(StageOutcome(stage, *parts_s.tolist()))
         return tuple(found)
 
     def _links_s(self) -> tuple[Floats, Floats]:
@@ -429,7 +434,8 @@ class _Account(Struct, frozen=True):
 
 def _bound(each: Sequence[StageOutcome], links: Sequence[LinkOutcome]) -> tuple[float, str]:
     """What no schedule beats [s], and which stage or link sets it."""
-    slowest = max(each, key=lambda one: one.compute_s)
-    if links and links[0].busy_s > slowest.compute_s:
+    works_s = [one.compute_s + one.communication_s for one in each]
+    stage = int(np.argmax(works_s))
+    if links and links[0].busy_s > works_s[stage]:
         return links[0].busy_s, f"link {links[0].sender} -> {links[0].receiver}"
-    return slowest.compute_s, f"computation of stage {slowest.stage}"
+    return works_s[stage], f"stage {stage}"

@@ -5,23 +5,44 @@ It has parts of its own, as its operations wait for shared links and no closed f
 
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from netplan.catalog import Record, Shelf
 from netplan.documents import Document
 from netplan.performance.iteration_model import SIMULATED, IterationModel
 from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveInt, PositiveShare
 
 
+class Access(Struct, frozen=True):
+    """Bytes that one GPU writes to memory and reads from it."""
+
+    write_bytes: float
+    read_bytes: float
+
+    def times(self, factor: float) -> "Access":
+        """The same with every byte counted so many times."""
+        return Access(factor * self.write_bytes, factor * self.read_bytes)
+
+
 class MemoryPart(Entry, frozen=True, kw_only=True):
     """How long accesses to memory take.
 
     ``stationary_factor`` is the share of traffic that remains where weights or activations stay on
-    the chip, for each fill of the SRAM; left out, it is that of GPUs or of tiles.
+    the chip, for each fill of the SRAM; left out, it is that of GPUs or of tiles. The optimizer
+    writes ``update_write_bytes`` of every weight and reads ``update_read_bytes``.
     """
 
     access_latency_s: NonNegativeFloat
+    update_write_bytes: NonNegativeFloat
+    update_read_bytes: NonNegativeFloat
     gpu_stationary_factor: PositiveFloat
     tile_stationary_factor: PositiveFloat
     stationary_factor: PositiveFloat | None = None
+
+    @property
+    def update(self) -> Access:
+        """What the optimizer moves for one weight."""
+        return Access(self.update_write_bytes, self.update_read_bytes)
 
 
 class PalmCommunicationPart(Entry, frozen=True, kw_only=True):

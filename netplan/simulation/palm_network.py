@@ -21,8 +21,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from netplan.errors import InputError
-from netplan.simulation.palm_model import PalmModel
-from netplan.simulation.palm_operation import Access
+from netplan.simulation.palm_model import Access, PalmModel
 from netplan.simulation.work import Branch, Burst, Message, Operation
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import MEMORY_GROUP, FabricGraph

@@ -23,10 +23,10 @@ else                   c 2 (o + r), c (2 i + 6 w + 2 r),        c 2 (r + i), c (
                        c = f k, k = ceil(2 i / s)               c = f^k
 =====================  =======================================  ==================================
 
-f is the stationary factor. The optimizer writes 6 w and reads 22 w (Adam). Source: Fang et al.,
-PALM (arXiv:2406.03868), Sec. IV and Algorithm 1, and its code (github.com/fangjh21/PALM), which
-differs: one all_reduce a direction where Megatron-LM has two, 4 H^2 that Nm does not divide, and
-the factor f, which no text explains.
+f is the stationary factor. The optimizer writes and reads some bytes of every weight (Adam 6 and
+22). Source: Fang et al., PALM (arXiv:2406.03868), Sec. IV and Algorithm 1, and its code
+(github.com/fangjh21/PALM), which differs: one all_reduce a direction where Megatron-LM has two,
+4 H^2 that Nm does not divide, and the factor f, which no text explains.
 """
 
 from math import ceil
@@ -34,22 +34,12 @@ from typing import Literal
 
 from msgspec import Struct
 
+from netplan.simulation.palm_model import Access
 from netplan.workloads.models import Model
 
 HALF = 2
 """Bytes of an element."""
 PalmRecompute = Literal["none", "full"]
-
-
-class Access(Struct, frozen=True):
-    """Bytes that one GPU writes to memory and reads from it."""
-
-    write_bytes: float
-    read_bytes: float
-
-    def times(self, factor: float) -> "Access":
-        """The same with every byte counted so many times."""
-        return Access(factor * self.write_bytes, factor * self.read_bytes)
 
 
 class Sharing(Struct, frozen=True):
@@ -84,7 +74,13 @@ class LayerOperation(Struct, frozen=True):
 
 
 def layer_operation(
-    model: Model, share: Sharing, *, layers: int, sram_bytes: float, stationary_factor: float
+    model: Model,
+    share: Sharing,
+    *,
+    layers: int,
+    sram_bytes: float,
+    stationary_factor: float,
+    update: Access,
 ) -> LayerOperation:
     """Sizes of one layer on one GPU of a stage.
 
@@ -98,6 +94,8 @@ def layer_operation(
         Memory on the chip, s [B].
     stationary_factor
         Share of traffic that remains where something stays on the chip, f [1].
+    update
+        Memory traffic of the optimizer for one weight.
 
     Examples
     --------
@@ -106,7 +104,8 @@ def layer_operation(
     >>> from netplan.workloads.models import MODELS
     >>> share = Sharing(288, data=24, tensor=8)
     >>> one = layer_operation(
-    ...     MODELS.load("t-145b"), share, layers=10, sram_bytes=40e6, stationary_factor=0.5
+    ...     MODELS.load("t-145b"), share, layers=10, sram_bytes=40e6, stationary_factor=0.5,
+    ...     update=Access(6, 22),
     ... )
     >>> one.flops / 1e12, one.input_bytes / 1e6
     (11.441792876544, 603.979776)
@@ -129,7 +128,7 @@ def layer_operation(
         gradient_bytes=HALF * (4 * hidden**2 + 2 * hidden * inner / share.tensor),
         forward=forward,
         backward=backward,
-        update=Access(6 * weights, 22 * weights),
+        update=update.times(weights),
     )
 
 

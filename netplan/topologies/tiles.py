@@ -209,7 +209,7 @@ def build_tiles(spec: FabricSpec, sizing: Sizing) -> Fabric:
         notes=(
             *spec.notes,
             f"{shape}: links of {rates} across borders.",
-            "Open lines are no levels of bandwidth, so no iteration time is given: simulate it.",
+            "Open lines are no levels of bandwidth: closed forms do not time them, simulate does.",
         ),
     )
 
