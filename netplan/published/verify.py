@@ -15,6 +15,7 @@ from netplan.published.network import bandwidth_checks, path_checks, traffic_che
 from netplan.published.rail_only import fault_checks, rail_only_checks
 from netplan.published.rail_only_figures import rail_only_figure_checks
 from netplan.published.reliability import reliability_checks
+from netplan.published.tiled import megatron_checks, tiled_checks
 from netplan.questions.question import Question, absent, asks, optional
 from netplan.records import asdict
 from netplan.reports.answer import Answer
@@ -35,6 +36,8 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "foundation models": foundation_checks,
     "dataflow": dataflow_checks,
     "dataflow trends": trend_checks,
+    "tiled accelerators": tiled_checks,
+    "simulated runs": megatron_checks,
     "traffic": traffic_checks,
     "paths": path_checks,
     "bandwidth": bandwidth_checks,
