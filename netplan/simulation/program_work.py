@@ -56,6 +56,9 @@ from netplan.workloads.operations import NO_WORK, CollectiveKind, Operation
 from netplan.workloads.operations import Work as OperationWork
 from netplan.workloads.program import Program, stage_layers
 
+IN_PASS, BESIDE = range(2)
+"""Threads of a stage: operations with their collectives, and what goes on beside a layer."""
+
 
 class Flows(Struct, frozen=True):
     """Who sends to whom at one moment.
@@ -84,8 +87,8 @@ class Flows(Struct, frozen=True):
 class Use(Struct):
     """What uses some flows: threads of stages, and how fast.
 
-    Messages of one thread of a stage follow each other: those in its passes (0), and those beside
-    its layers (1). Transfers belong to no thread.
+    Messages of one thread of a stage follow each other: those in its passes, and those beside its
+    layers. Transfers belong to no thread.
 
     Parameters
     ----------
@@ -211,7 +214,7 @@ class _Maker:
                 " change the pipeline degree"
             )
         self.overlaps = setting.assumptions.overlap.data == "overlapped"
-        self._known: dict[tuple[int, str, bool], Branch] = {}
+        self._layers: dict[tuple[int, bool], Branch] = {}
 
     def pipeline(self, schedule: ScheduleName, microbatches: int) -> Pipeline:
         """The whole of it."""
@@ -267,13 +270,12 @@ class _Maker:
 
     def layer(self, stage: int, *, ahead: bool) -> Branch:
         """One pass through one layer."""
-        key = stage, "layer", ahead
-        if key not in self._known:
+        if (stage, ahead) not in self._layers:
             operations = self.program.layer.operations
             order = operations if ahead else operations[::-1]
-            parts = [self._operation(one, stage, ahead=ahead) for one in order]
-            self._known[key] = joined(phase for part in parts for phase in part)
-        return self._known[key]
+            parts = (self._operation(one, stage, ahead=ahead) for one in order)
+            self._layers[stage, ahead] = joined(phase for part in parts for phase in part)
+        return self._layers[stage, ahead]
 
     def _ends(self, virtual: int, *, ahead: bool) -> tuple[Branch, Branch]:
         """What embedding and head do before and behind the layers of a virtual stage."""
@@ -301,23 +303,19 @@ class _Maker:
         for one in work.collectives:
             amount = one.message_bytes / panels
             seconds = _total(self.groups.seconds(one.kind, one.group, amount))
-            flows, factor = self.collective(stage, one.kind, (one.group,))
-            sent = factor * _total(amount)
-            one_panel.append(self.message(flows, seconds, sent, 0))
-            if work.panels is not None:
-                more = panels * seconds
-                others.append(self.message(flows, more, (panels - 1) * sent, 1))
+            # An all_reduce is sent twice: reduced and scattered, then gathered.
+            sent = _total(amount) * (2 if one.kind == "all_reduce" else 1)
+            flows = self.flows(stage, one.kind, (one.group,))
+            one_panel.append(self.message(flows, seconds, sent, IN_PASS))
+            # All of them again, as the closed form has it; the bytes that are left.
+            others.append(self.message(flows, panels * seconds, (panels - 1) * sent, IN_PASS))
         if work.panels is None:
             return joined((busy_s, *one_panel))
         return joined((*one_panel, (((busy_s,), tuple(others)),)))
 
-    def collective(
-        self, stage: int, kind: CollectiveKind, dimensions: tuple[str, ...]
-    ) -> tuple[Flows, float]:
-        """Flows of a collective, and how often they carry its message: an all_reduce twice."""
-        to_all = kind == "all_to_all"
-        flows = Flows(stage, stage, dimensions, to_all, self.replica)
-        return flows, 2.0 if kind == "all_reduce" else 1.0
+    def flows(self, stage: int, kind: CollectiveKind, dimensions: tuple[str, ...]) -> Flows:
+        """Flows of a collective in all groups of a stage."""
+        return Flows(stage, stage, dimensions, kind == "all_to_all", self.replica)
 
 
 class _Weights:
@@ -358,7 +356,7 @@ class _Weights:
         maker = self.maker
         members = group_of(maker.placements, *(DIMENSIONS.index(one) for one in group), whole=True)
         seconds = _seconds(maker.network, name, members, sent_bytes)
-        flows, _ = maker.collective(self.stage, name, group)
+        flows = maker.flows(self.stage, name, group)
         return (maker.message(flows, seconds, sent_bytes, thread),)
 
     def _of_one_layer(self, *, ahead: bool, thread: int | None) -> Branch:
@@ -413,10 +411,10 @@ class _Weights:
         repeats = self._repeats(ahead=ahead)
         if not self.maker.overlaps:
             names = (self.rule.forward if ahead else self.rule.backward) if repeats else ()
-            exposed = self._collectives(names, float(layers), 0)
+            exposed = self._collectives(names, float(layers), IN_PASS)
             before, behind = (exposed, ()) if ahead else ((), exposed)
             return Pass(one_after_the_other(*before, *ends[0], *layer * layers, *ends[1], *behind))
-        beside = self._of_one_layer(ahead=ahead, thread=1)
+        beside = self._of_one_layer(ahead=ahead, thread=BESIDE)
 
         def work(hidden: int) -> Work:
             alone = layer * (layers - hidden)

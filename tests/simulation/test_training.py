@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
@@ -99,6 +99,43 @@ def test_equal_stages_with_free_transfers_take_what_the_search_says(
 def _without_links(phase: object) -> float:
     """A phase as long as it takes alone."""
     return phase if isinstance(phase, float) else phase.messages[0].seconds  # type: ignore[attr-defined]
+
+
+PLANS = st.fixed_dictionaries(
+    {
+        "fabric": st.sampled_from(FABRICS[:4]),
+        "model": st.sampled_from(["gpt-22b", "gpt-146b", "llama-3-8b"]),
+        "batch": st.sampled_from([32, 64, 128]),
+        "zero_stage": st.sampled_from([0, 1]),
+        "recompute": st.sampled_from(["none", "selective", "full"]),
+        "iteration_model": st.sampled_from(["4d", "ptd-p"]),
+        "fixed": st.fixed_dictionaries(
+            {
+                "pipeline": st.sampled_from([1, 2, 4, 8]),
+                "tensor": st.sampled_from([1, 2, 4]),
+                "microbatch": st.sampled_from([1, 2]),
+                "interleave": st.just(1),
+            }
+        ),
+    }
+)
+
+
+@given(PLANS)
+@settings(max_examples=40)
+def test_any_plan_of_equal_stages_takes_what_the_search_says(case: Case) -> None:
+    """But for transfers, and for what the bubble of PTD-P leaves out (Eq. 3)."""
+    run, _ = placed(**case)
+    plan, parts = run.timed.plan, run.timed.breakdown_s
+    assume(run.setting.transformer.layers % plan.pipeline == 0)
+    (pipeline,) = plan_work(run.setting, plan, run.fabric.levels).pipelines
+    free = ((),) * (plan.pipeline - 1)
+    laid = laying._changed(pipeline, _without_links)
+    found = simulate_pipelines([replace(laid, send_forward=free, send_backward=free)], links=0)
+    passes = sum(parts[name] for name in ("compute", "memory", "tensor_comm"))
+    rounds = (plan.microbatches + plan.pipeline - 1) / plan.microbatches
+    expected = rounds * passes + parts["data_comm"]
+    assert found.iteration_time_s == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("case", [*ONE_STAGE[1:4], *STAGES, *OTHERS], ids=name_of)
