@@ -43,6 +43,7 @@ PUBLISHED_DEGREES = {"tensor", "data", "pipeline", "microbatch"}
 NOT_PUBLISHED = (
     *("strategy", "experts", "top_k", "expert_degree", "zero_stage", "embedding", "lm_head"),
     *("interleave", "algorithm", "routing", "seed", "slow", "graph", "jobs"),
+    "inference",
 )
 """Inputs that mean nothing in the published mode."""
 
@@ -109,6 +110,9 @@ class Simulate(RunQuestion[SimulateAnswer]):
     full: bool = optional(
         "Simulate every microbatch, even where the run repeats itself.", "flag", default=False
     )
+    inference: bool = optional(
+        "Forward passes alone, through weights that are there.", "flag", default=False
+    )
     slow: tuple[str, ...] = several(
         "Share of its rate that a link, or a group of links, has left, such as leaf-spine=0.5"
         " (repeatable).",
@@ -158,6 +162,7 @@ class Simulate(RunQuestion[SimulateAnswer]):
         found = simulate_training(run.setting, run.timed, run.fabric, graph, conditions, tick=tick)
         heading = run.heading("Simulation")
         how = f"schedule {schedule}, routing {self.routing}"
+        how = f"inference, routing {self.routing}" if self.inference else how
         return SimulateAnswer(
             inputs=run.inputs | {"schedule": schedule, "graph": self.graph and str(self.graph)},
             heading=replace(heading, lines=(*heading.lines, how)),
@@ -175,6 +180,7 @@ class Simulate(RunQuestion[SimulateAnswer]):
             seed=self.seed,
             contention=self.contention,
             rates=self._rates(graph),
+            trains=not self.inference,
             full=self.full,
             spans=True,
             hot=self.hot,

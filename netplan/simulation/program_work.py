@@ -38,6 +38,7 @@ from netplan.levels import Level
 from netplan.performance.compute import LayerGroups, roofline, slowdown_of
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
+from netplan.records import replace
 from netplan.simulation.work import (
     Branch,
     Burst,
@@ -116,6 +117,22 @@ class PlanWork(Struct, frozen=True):
 
     pipelines: tuple[Pipeline, ...]
     book: Book
+
+
+def forward_only(work: PlanWork) -> PlanWork:
+    """The same as inference: microbatches go forward through weights that are there."""
+    return replace(
+        work,
+        pipelines=tuple(
+            replace(
+                one,
+                forward=tuple(Pass(each.middle) for each in one.forward),
+                **dict.fromkeys(("backward", "send_backward", "begin", "finish"), ()),
+                trains=False,
+            )
+            for one in work.pipelines
+        ),
+    )
 
 
 def plan_work(

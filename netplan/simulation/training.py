@@ -10,26 +10,28 @@ those of all.
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import AnyInts, Floats
-from netplan.performance.plan import PlanTime
+from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.setting import Setting
 from netplan.records import replace
 from netplan.simulation.findings import Findings
 from netplan.simulation.laying import JobWork, Laid
 from netplan.simulation.links import LinkBook, Wiring
 from netplan.simulation.outcome import Outcome
-from netplan.simulation.program_work import plan_work
+from netplan.simulation.program_work import forward_only, plan_work
 from netplan.simulation.run import simulate_pipelines
+from netplan.simulation.schedule import FORWARD, Span
 from netplan.simulation.work import ScheduleName
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.patterns import Pattern
 from netplan.traffic.routing import Routing
+from netplan.units import si
 
 TICKS = 49
 """An iteration is about two to this power of ticks; twelve bits of a number are left above [1]."""
@@ -53,6 +55,8 @@ class Conditions(Struct, frozen=True, kw_only=True, eq=False):
         they are the same.
     rates
         Share of its rate that each link has, shape (links,); None where all have all of it [1].
+    trains
+        Whether there are backward passes; inference has forward passes alone.
     full
         Simulate every microbatch.
     spans
@@ -70,6 +74,7 @@ class Conditions(Struct, frozen=True, kw_only=True, eq=False):
     contention: bool = True
     gpus: AnyInts | None = None
     rates: Floats | None = None
+    trains: bool = True
     full: bool = False
     spans: bool = False
     hot: int = 10
@@ -134,10 +139,25 @@ def simulate_training(
     return found.outcome(
         conditions.hot,
         seconds,
-        analytic_time_s=timed.iteration_time_s,
+        analytic_time_s=timed.iteration_time_s if conditions.trains else None,
         sequences_per_s=setting.training.batch / found.result.iteration_time_s,
         replicas=timed.plan.data,
+        notes=() if conditions.trains else tuple(_pace(found.result.spans, timed.plan)),
     )
+
+
+def _pace(spans: Sequence[Span], plan: Plan) -> Iterator[str]:
+    """How fast a full pipeline infers, by the later half of its microbatches."""
+    last = max((span.virtual for span in spans), default=0)
+    ends_s = [one.end_s for one in spans if (one.kind, one.virtual) == (FORWARD, last)]
+    half = len(ends_s) // 2
+    if half:
+        interval_s = (ends_s[-1] - ends_s[half - 1]) / (len(ends_s) - half)
+        rate = plan.microbatch * plan.data / interval_s
+        yield (
+            f"Once the pipeline is full a microbatch comes through every {si(interval_s, 's', 4)}:"
+            f" {rate:,.4g} sequences/s, filling and draining left out."
+        )
 
 
 class Job(Struct, frozen=True, eq=False):
@@ -234,6 +254,8 @@ def _work_of(job: Job, graph: FabricGraph, conditions: Conditions) -> JobWork:
         schedule=conditions.schedule,
         each_replica=conditions.each_replica,
     )
+    if not conditions.trains:
+        work = forward_only(work)
     if not conditions.contention:
         return JobWork(work)
     plan.placement.check_covers(graph.gpus if job.gpus is None else len(job.gpus))

@@ -13,7 +13,9 @@ from netplan.simulation.outcome import Outcome
 from netplan.simulation.program_work import plan_work
 from netplan.simulation.reduction import Reduced
 from netplan.simulation.run import simulate_pipelines
+from netplan.simulation.schedule import FORWARD, SEND_FORWARD
 from netplan.simulation.training import Conditions, simulate_training
+from netplan.simulation.work import alone_s, branch_alone_s
 from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
 from netplan.traffic.patterns import both_ways
 from netplan.traffic.routing import link_loads
@@ -94,6 +96,36 @@ def test_equal_stages_with_free_transfers_take_what_the_search_says(
     hops = parts["pipeline_comm"] * (1 + (plan.pipeline - 1) / runs)
     expected = run.timed.iteration_time_s - hops
     assert found.iteration_time_s == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("zero_stage", [0, 1])
+@pytest.mark.parametrize("name", ["bert-base", "bert-large"])
+def test_inference_is_a_line_of_forward_passes(name: str, zero_stage: int) -> None:
+    case: Case = {"model": name, "batch": 512, "zero_stage": zero_stage}
+    case |= {"fixed": {"tensor": 1, "data": 4, "pipeline": 4, "microbatch": 2}}
+    run, _ = placed(**case)
+    found = simulated(Conditions(trains=False, spans=True), **case)
+    plan = run.timed.plan
+    (pipeline,) = plan_work(run.setting, plan, run.fabric.levels).pipelines
+    # Four equal stages, 64 microbatches of 2 sequences a replica; replicas share nothing.
+    forward_s = alone_s(pipeline.forward[0].middle)
+    hops_s = sum(map(branch_alone_s, pipeline.send_forward))
+    expected_s = (64 + 4 - 1) * forward_s + hops_s
+    assert found.iteration_time_s == pytest.approx(expected_s, rel=1e-9)
+    assert found.sequences_per_s == pytest.approx(512 / expected_s, rel=1e-9)
+    assert {span.kind for span in found.spans} == {FORWARD, SEND_FORWARD}
+    assert (found.analytic_time_s, found.waiting_s) == (None, 0)
+    assert f"{2 * 4 / forward_s:,.4g} sequences/s, filling and draining left out" in found.notes[-1]
+    trained = simulated(**case)
+    assert found.iteration_time_s < trained.iteration_time_s / 2
+    check(found)
+
+
+@pytest.mark.parametrize("case", [*ONE_STAGE[:4], *STAGES, *OTHERS], ids=name_of)
+def test_inference_never_takes_longer_than_training(case: Case) -> None:
+    found = simulated(Conditions(trains=False), **case)
+    check(found)
+    assert found.iteration_time_s < simulated(**case).iteration_time_s
 
 
 def _without_links(phase: object) -> float:
