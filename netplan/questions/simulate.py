@@ -142,6 +142,12 @@ class Simulate(RunQuestion[SimulateAnswer]):
         if getattr(self, name) is None:
             object.__setattr__(self, name, value)
 
+    def inputs(self, **resolved: object) -> dict[str, object]:
+        """The inputs as the answer shows them; files by their names."""
+        files = {"graph": self.graph, "jobs": self.jobs}
+        named = {name: str(path) for name, path in files.items() if path is not None}
+        return super().inputs(**named, **resolved)
+
     def ask(self) -> SimulateAnswer:
         """Place the run, and let it go."""
         require_least("hot", self.hot)
@@ -164,7 +170,7 @@ class Simulate(RunQuestion[SimulateAnswer]):
         how = f"schedule {schedule}, routing {self.routing}"
         how = f"inference, routing {self.routing}" if self.inference else how
         return SimulateAnswer(
-            inputs=run.inputs | {"schedule": schedule, "graph": self.graph and str(self.graph)},
+            inputs=run.inputs | {"schedule": schedule},
             heading=replace(heading, lines=(*heading.lines, how)),
             found=found,
             plan=run.timed.plan,
@@ -212,7 +218,7 @@ class Simulate(RunQuestion[SimulateAnswer]):
             f"{counted(len(rows), 'job')} on {used:,} of {self.gpus:,} {on.name}",
             (f"HB domains of {graph.hb_size:,}, fabric {spec.name}; routing {self.routing}",),
         )
-        inputs = self.inputs(hb_size=graph.hb_size, jobs=str(path), set=reader.replaced())
+        inputs = self.inputs(hb_size=graph.hb_size, set=reader.replaced())
         notes = (*fabric.notes, *notes, *found.whole.notes, ONCE)
         return SimulateAnswer(inputs, heading, found.whole, jobs=rows, notes=notes)
 
@@ -325,9 +331,9 @@ class Simulate(RunQuestion[SimulateAnswer]):
     def _gpus(self, run: PlacedRun, graph: FabricGraph) -> Ints | None:
         """GPU of the graph at which each GPU of the run stands; None if they are the same."""
         asked, ranks = self.placement or "line", run.placement.gpu_of_rank
-        if (asked, self.groups) == ("line", "near"):
-            return None
         sizing, levels = run.fabric.sizing, run.fabric.levels[1:]
+        if (asked, self.groups, graph.gpus) == ("line", "near", sizing.gpus):
+            return None
         found = np.arange(sizing.gpus)
         if asked == "snake":
             if any(level.kind == "switch" for level in levels):

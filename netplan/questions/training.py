@@ -154,7 +154,8 @@ class TrainingQuestion(Question[AnswerT_co]):
             usual = default_of(self.command, one.name, self.catalog) if shared_ else one.default
             if given != usual:
                 flag = option.flag or "--" + one.name.replace("_", "-")
-                raise InputError(f"{flag} {given} means nothing for {who}: leave it out")
+                words = " ".join(given) if isinstance(given, tuple) else given
+                raise InputError(f"{flag} {words} means nothing for {who}: leave it out")
 
     def search(self, training: Training) -> PlanSearch:
         """The search for the best plan of a training run."""

@@ -124,6 +124,23 @@ def test_a_graph_of_ones_own_gives_the_same(tmp_path: Path) -> None:
     assert own["iteration_time_s"] == pytest.approx(simulated(*SMALL)["iteration_time_s"])
 
 
+def test_a_larger_graph_has_room_for_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "fabric.graphml"
+    words = ("--gpus", "128", "--radix", "16", "--hb-size", "8", "--fabric", "rail-only")
+    assert netplan("export", *words, "--to", "graphml", "-o", str(path)).returncode == 0
+    own = simulated(*SMALL, "--fabric", "rail-only", "--graph", str(path))
+    assert own["iteration_time_s"] == pytest.approx(
+        simulated(*SMALL, "--fabric", "rail-only")["iteration_time_s"]
+    )
+    (tmp_path / "jobs.yaml").write_text(JOBS, encoding="utf-8")
+    shared = (*SMALL[:2], "--hb-size", "8", "--fabric", "rail-only", "--graph", str(path))
+    found = simulated(*shared, "--jobs", str(tmp_path / "jobs.yaml"))
+    assert found["inputs"]["graph"] == str(path)
+    small = netplan("export", "--gpus", "16", "--hb-size", "8", "--to", "graphml", "-o", str(path))
+    assert small.returncode == 0
+    assert "has 16 GPUs, --gpus 64" in refused("simulate", *SMALL, "--graph", str(path))
+
+
 def test_files_beside_the_answer(tmp_path: Path) -> None:
     page, trace = tmp_path / "run.html", tmp_path / "run.json"
     done = netplan("simulate", *SMALL, "--timeline", str(page), "--trace", str(trace))
@@ -192,7 +209,7 @@ def test_one_line_says_what_is_wrong(words: tuple[str, ...], said: str, tmp_path
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--slow", "memory=0.5"), "--slow ('memory=0.5',) means nothing"),
+        (("--slow", "memory=0.5"), "--slow memory=0.5 means nothing"),
         (("--routing", "hashed"), "--routing hashed means nothing"),
         (("--schedule", "interleaved"), "--schedule 1f1b and gpipe"),
         (("--recompute", "selective"), "--recompute none and full"),
