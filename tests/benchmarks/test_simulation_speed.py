@@ -13,9 +13,11 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from netplan.questions.loads import Loads
 from netplan.questions.training import PlacedRun
 from netplan.simulation.outcome import Outcome
+from netplan.simulation.palm import simulate_palm
 from netplan.simulation.training import PLAIN, Conditions, simulate_training
 from netplan.topologies.expand import expand
 from netplan.topologies.graph import FabricGraph
+from tests.simulation.test_palm import palm_run
 
 
 def placed(gpus: int, **inputs: object) -> tuple[PlacedRun, FabricGraph]:
@@ -83,3 +85,16 @@ def test_floor_of_events(benchmark: BenchmarkFixture, events: int) -> None:
                 heappop(heap)
 
     benchmark.pedantic(floor, rounds=3)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_wafer_by_the_published_rules(benchmark: BenchmarkFixture, full: bool) -> None:  # noqa: FBT001
+    """T-145B books 235,000 messages; the published code takes 6.9 s for them."""
+    run = palm_run("t-145b", "palm-wafer", (8, 2, 20))
+    graph = expand(run.spec, run.fabric.sizing)
+    found: Outcome = benchmark.pedantic(
+        simulate_palm, (run, graph), {"full": full}, rounds=5, warmup_rounds=1
+    )
+    benchmark.extra_info.update(bookings=found.bookings)
+    assert found.bookings == (811_836 if full else 234_696)
+    assert full or found.seconds < 0.69

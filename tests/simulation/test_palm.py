@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 
 from netplan.errors import CatalogError, InputError
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
+from netplan.simulation.engine import Engine
 from netplan.simulation.outcome import Outcome
 from netplan.simulation.palm import PalmRun, simulate_palm
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL
+from netplan.simulation.palm_network import TileNetwork
+from netplan.simulation.work import Burst, Message
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
@@ -173,6 +176,36 @@ def test_notes_say_what_was_made_of_the_request() -> None:
     assert "each of the 35 microbatches beyond 6 takes what the slowest stage does" in notes
     assert "240 of 320 GPUs are idle." in notes
     assert "41 microbatches of 25 make 1,025 sequences, more than the batch of 1,024" in notes
+
+
+@given(st.integers(0, 319), st.integers(0, 319), st.floats(1.0, 1e9))
+def test_a_free_path_takes_equation_2_and_never_equation_3(
+    sender: int, receiver: int, size_bytes: float
+) -> None:
+    run = palm_run("t-18b", "palm-wafer", (8, 2, 20))
+    graph = graph_of("palm-wafer", 320)
+    network = TileNetwork(run.rules, run.on, run.spec, graph, tick_s=2.0**-80)
+    if sender == receiver:
+        return
+    (first, second) = network.transfer([sender], [receiver], size_bytes)
+    assert isinstance(first, Burst)
+    assert first == second, "of a stage of one core the last is the first"
+    (message,) = first.messages
+    (x, y), (to_x, to_y) = ((gpu % 20, gpu // 20) for gpu in (sender, receiver))
+    hops = abs(x - to_x) + abs(y - to_y)
+    rate = (256e9 if x // 4 != to_x // 4 else 1024e9) * 1.048576
+    assert len(message.links) == hops
+    assert message.seconds == pytest.approx(hops * 1e-9 + size_bytes / rate, rel=1e-12)
+    assert message.seconds <= hops * (1e-9 + size_bytes / rate) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 5])
+def test_tasks_on_one_path_wait_for_each_other(tasks: int) -> None:
+    """Fig. 7: what takes no account of the others is too fast, by half with two of them."""
+    one = Burst((Message((0, 1, 2), 1.5),))
+    engine = Engine(links=3)
+    assert [engine.book(one) for _ in range(tasks)] == [1.5 * (n + 1) for n in range(tasks)]
+    assert engine.tally.waited_s.get(0, 0.0) == 1.5 * tasks * (tasks - 1) / 2
 
 
 def test_only_the_simulator_takes_the_model() -> None:
