@@ -18,6 +18,7 @@ from rich.cells import cell_len
 from netplan.cli.main import netplan as command_line
 from tests.cli.command import Done, netplan
 from tests.fuzz.files import damaged, whole_files
+from tests.fuzz.records import drawn_files
 from tests.fuzz.values import junk, value_of
 
 LIMIT_S = 30.0
@@ -37,7 +38,7 @@ WEIGHTS = {
     "cables": 12,
     "export": 8,
     "audit": 8,
-    "faults": 4,
+    "faults": 6,
     "optimize": 3,
     "study run": 4,
     "study show": 6,
@@ -57,7 +58,7 @@ GIVEN = {
     "traffic": ("--gpus", "--model", "--batch", "--hb-size"),
     "loads": ("--gpus", "--model", "--batch", "--hb-size"),
     "simulate": ("--gpus", "--model", "--batch", "--hb-size"),
-    "map": ("--accelerator", "--model", "--gpus"),
+    "map": ("--accelerator", "--model"),
     "cables": ("--gpus", "--hb-size"),
     "export": ("--gpus", "--to", "--hb-size"),
     "optimize": ("--gpus", "--fabric", "--hb-size", "--model", "--batch", "--prices"),
@@ -102,7 +103,8 @@ COMMANDS = commands()
 def case(seed: str) -> Case:
     """The case of a seed."""
     rng = Random(seed)
-    files, harmed = dict(whole_files()), rng.choice((0.0, 0.0, 0.3, 0.8))
+    files = {**whole_files(), **drawn_files(rng)}
+    harmed = rng.choice((0.0, 0.0, 0.3, 0.8))
     for name in sorted(files):
         if rng.random() < harmed:
             files[name] = damaged(files[name], rng)

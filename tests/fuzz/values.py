@@ -95,13 +95,16 @@ FITTING: dict[str, str | tuple[str, ...]] = {
 }
 """Start of the names of files that an option may take."""
 
+OUTPUTS = ("--output", "--save", "--heat-map", "--xlsx", "--store", "--timeline", "--trace")
+"""Options whose value names a file to write."""
+
 WORDS = {
     "--catalog": (".",),
     "--strategy": ("1d", "2d", "summa", "all"),
     "--mode": ("corrected", "published-code"),
     "--explain": ("modes", "1,2", "mapping", "layer", "memory", "1,1", "9,99"),
     "--cut": ("AddPrev..V,QK..LN2,FFN0..GeLU,FFN1..Add2", "AddPrev", "LN1..Q,x", "Norm1..Add2"),
-    "--placement": ("line", "snake", "ranks.txt", "x"),
+    "--placement": ("line", "snake", "ranks.txt", "drawn-ranks.txt", "mine.yaml", "x"),
     "--slow": (
         "leaf-spine=0.5",
         "host=0.1",
@@ -111,6 +114,8 @@ WORDS = {
         "gpu-1:1=0.5",
         "gpu-1=0.5",
         "leaf-0=2",
+        "host=nan",
+        "host=0",
         "x",
     ),
     "--dimensions": ("ring-ring", "mesh-switch", "ring", "ring-ring-ring", "mesh-mesh", "x-y"),
@@ -154,8 +159,9 @@ WHOLE = {
     "--draws": (1, 2, 5),
     "--workers": (0, -1, 1_000_000),
     "--host-gpus": (1, 4, 8),
-    "--tensor": (1, 2, 4, 8, 7, 64),
-    "--pipeline": (1, 1, 2, 3),
+    "--tensor": (1, 2, 4, 8, 7, 64, 1000),
+    "--pipeline": (1, 1, 2, 3, 96),
+    "--data": (1, 1, 2, 5),
     "--micro-batch": (1, 3, 42),
     "--sequence-tile": (1, 7, 32, 64, 2048),
 }
@@ -207,15 +213,15 @@ def value_of(one: click.Parameter, rng: Random, files: list[str], wild: float) -
 def _record(name: str, rng: Random, files: list[str]) -> str:
     if name == "--model" and rng.random() < 0.6:
         return "gpt-22b"
-    if name == "--model" and rng.random() < 0.2:
-        return "models-mixer.yaml"
+    if name == "--model" and rng.random() < 0.3:
+        return rng.choice([one for one in files if one.startswith(FOLDERS["model"])])
     own = [one for one in files if one.startswith(FOLDERS[SHELVES[name]])]
     known = tuple(all_shelves()[SHELVES[name]].paths())
     return rng.choice(own if own and rng.random() < 0.1 else known)
 
 
 def _file(name: str, rng: Random, files: list[str]) -> str:
-    if name in ("--output", "--save", "--heat-map", "--xlsx", "--store"):
+    if name in OUTPUTS:
         endings = (".txt", ".csv", ".npz", ".html", ".xlsx", ".json", ".study")
         out = f"out-{name[2:]}{rng.choice(endings)}"
         return rng.choice((out, out, out, "out.csv", "no/folder/x", "."))
