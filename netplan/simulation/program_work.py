@@ -18,6 +18,9 @@ weights       collectives over data parallel GPUs (`netplan.workloads.program`).
               the layers of each microbatch, the rest in ``finish``
 ============  ====================================================================================
 
+Kernels that are mapped to the chip compute as long as their mapping says; what it hides of their
+collectives stands beside all of it, the same share of each, and what it exposes behind it.
+
 So a single stage, and equal stages with free transfers, take exactly what
 `netplan.performance.iteration` says, exposed collectives ``x + (r n - 1) max(x - t, 0)`` included.
 SUMMA panels stand beside their product, but for one.
@@ -35,7 +38,7 @@ from msgspec import Struct
 from netplan.arrays import Amount
 from netplan.errors import InputError
 from netplan.levels import Level
-from netplan.performance.compute import LayerGroups, roofline, slowdown_of
+from netplan.performance.compute import LayerGroups, layer_times, roofline, slowdown_of
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
 from netplan.records import replace
@@ -53,7 +56,7 @@ from netplan.simulation.work import (
 )
 from netplan.traffic.hierarchy import Group, Network, group_of
 from netplan.traffic.placement import DIMENSIONS, Placement, Placements
-from netplan.workloads.operations import NO_WORK, CollectiveKind, Operation
+from netplan.workloads.operations import NO_WORK, Collective, CollectiveKind, Operation
 from netplan.workloads.operations import Work as OperationWork
 from netplan.workloads.program import Program, stage_layers
 
@@ -158,13 +161,8 @@ def plan_work(
     Raises
     ------
     InputError
-        If the plan cannot run in such a schedule, or the layer runs as kernels mapped to a chip.
+        If the plan cannot run in such a schedule.
     """
-    if setting.options.execution is not None:
-        raise InputError(
-            "layers whose kernels are mapped to the chip cannot be simulated: leave the execution"
-            " out, so that their operations run one by one"
-        )
     if schedule is None:
         schedule = "interleaved" if plan.interleave > 1 else "1f1b"
     if schedule == "interleaved" and plan.interleave == 1:
@@ -290,9 +288,27 @@ class _Maker:
         if (stage, ahead) not in self._layers:
             operations = self.program.layer.operations
             order = operations if ahead else operations[::-1]
-            parts = (self._operation(one, stage, ahead=ahead) for one in order)
-            self._layers[stage, ahead] = joined(phase for part in parts for phase in part)
+            alone = (self._operation(one, stage, ahead=ahead) for one in order)
+            phases = (phase for part in alone for phase in part)
+            mapped = self.setting.execution is not None
+            layer = self._mapped(order, stage, ahead=ahead) if mapped else joined(phases)
+            self._layers[stage, ahead] = layer
         return self._layers[stage, ahead]
+
+    def _mapped(self, operations: Sequence[Operation], stage: int, *, ahead: bool) -> Branch:
+        """A pass through a layer as its kernels lie on the chip, which sends while it computes."""
+        both = layer_times(self.setting, self.plan.sharding, self.program, self.groups)
+        times = both[0 if ahead else 1]
+        works = (work for one in operations for work in _works(one, ahead=ahead))
+        sent = [self._sent(one, stage) for work in works for one in work.collectives]
+        needed_s, exposed_s = sum(seconds for _, seconds, _ in sent), _total(times.tensor_s)
+        exposed = exposed_s / needed_s if needed_s else 0.0
+        hidden, behind = (
+            [self.message(flows, x * seconds, x * size, IN_PASS) for flows, seconds, size in sent]
+            for x in (1 - exposed, exposed)
+        )
+        busy_s = _total(times.compute_s) + _total(times.memory_s)
+        return joined(((((busy_s,), joined(hidden)),), *behind))
 
     def _ends(self, virtual: int, *, ahead: bool) -> tuple[Branch, Branch]:
         """What embedding and head do before and behind the layers of a virtual stage."""
@@ -304,7 +320,7 @@ class _Maker:
 
     def _operation(self, operation: Operation, stage: int, *, ahead: bool) -> Branch:
         """One operation in one direction, what is computed again first."""
-        works = (operation.forward,) if ahead else operation.backward_works[::-1]
+        works = _works(operation, ahead=ahead)
         slowdown = slowdown_of(operation, self.setting)
         return joined(phase for work in works for phase in self._work(work, stage, slowdown))
 
@@ -318,17 +334,23 @@ class _Maker:
         one_panel: list[Phase] = []
         others: list[Phase] = []
         for one in work.collectives:
-            amount = one.message_bytes / panels
-            seconds = _total(self.groups.seconds(one.kind, one.group, amount))
-            # An all_reduce is sent twice: reduced and scattered, then gathered.
-            sent = _total(amount) * (2 if one.kind == "all_reduce" else 1)
-            flows = self.flows(stage, one.kind, (one.group,))
+            flows, seconds, sent = self._sent(one, stage, panels)
             one_panel.append(self.message(flows, seconds, sent, IN_PASS))
             # All of them again, as the closed form has it; the bytes that are left.
             others.append(self.message(flows, panels * seconds, (panels - 1) * sent, IN_PASS))
         if work.panels is None:
             return joined((busy_s, *one_panel))
         return joined((*one_panel, (((busy_s,), tuple(others)),)))
+
+    def _sent(
+        self, one: Collective, stage: int, panels: float = 1.0
+    ) -> tuple[Flows, float, float]:
+        """Flows, time and sent bytes of a collective of an operation, or of one of its panels."""
+        amount = one.message_bytes / panels
+        seconds = _total(self.groups.seconds(one.kind, one.group, amount))
+        # An all_reduce is sent twice: reduced and scattered, then gathered.
+        sent = _total(amount) * (2 if one.kind == "all_reduce" else 1)
+        return self.flows(stage, one.kind, (one.group,)), seconds, sent
 
     def flows(self, stage: int, kind: CollectiveKind, dimensions: tuple[str, ...]) -> Flows:
         """Flows of a collective in all groups of a stage."""
@@ -461,3 +483,8 @@ def _total(amount: Amount) -> float:
     """Sum over the steps of an amount, of the only sharding."""
     values = np.asarray(amount, dtype=np.float64)
     return float(values.sum() if values.ndim > 1 else values.reshape(-1)[0])
+
+
+def _works(operation: Operation, *, ahead: bool) -> tuple[OperationWork, ...]:
+    """Work of an operation in one direction, what is computed again first."""
+    return (operation.forward,) if ahead else operation.backward_works[::-1]

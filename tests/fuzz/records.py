@@ -4,7 +4,23 @@ import json
 from random import Random
 
 SIZES = (1, 2, 3, 7, 16, 100, 512, 1024, 4096, 12_288, 65_537)
-ODD: tuple[object, ...] = (0, -1, 1.5, "nan", ".nan", ".inf", "x", None, True, [], {}, 1e-300, 1e300, 1 << 62, 10**30)
+ODD: tuple[object, ...] = (
+    0,
+    -1,
+    1.5,
+    "nan",
+    ".nan",
+    ".inf",
+    "x",
+    None,
+    True,
+    [],
+    {},
+    1e-300,
+    1e300,
+    1 << 62,
+    10**30,
+)
 """Values that hardly any key takes; one stands in a share of the records."""
 
 NAMES = ("up", "down", "<b>&amp;", 'a"b', "a'b", "é🦉", "=1+1", "a b", "[red]x[/red]", "%s", "\\n")

@@ -23,6 +23,9 @@ from netplan.traffic.routing import link_loads
 from .placed import Case, placed, simulated
 
 ALONE = Conditions(contention=False)
+GRAPH = "examples/gpt-layer.yaml"
+"""Kernels of one's own, whose time their mapping to the chip says."""
+
 ONE_STAGE: list[Case] = [
     {"fixed": {"pipeline": 1}},
     {"fixed": {"pipeline": 1}, "zero_stage": 0},
@@ -38,6 +41,9 @@ ONE_STAGE: list[Case] = [
     {"model": "dlrm-793b", "batch": None},
     {"model": "fft-1t", "batch": None, "gpus": 256, "radix": 64},
     {"model": "hpl-5m", "batch": None, "gpus": 1024, "radix": 64},
+    {"model": "examples/mixer.yaml", "fixed": {"pipeline": 1, "data": 4}},
+    {"model": GRAPH, "fixed": {"pipeline": 1, "tensor": 16}},
+    {"model": GRAPH, "fixed": {"pipeline": 1, "tensor": 8}, "accelerator": "sn10"},
 ]
 STAGES: list[Case] = [
     {"fixed": {"pipeline": 4}},
@@ -45,6 +51,7 @@ STAGES: list[Case] = [
     {"fixed": {"pipeline": 16}},
     {"fixed": {"pipeline": 4, "tensor": 4, "context": 2}, "strategy": "summa"},
     {"fixed": {"pipeline": 2, "expert": 4}, "experts": 8, "top_k": 2},
+    {"model": GRAPH, "fixed": {"pipeline": 4, "tensor": 4}, "accelerator": "sn10"},
 ]
 OTHERS: list[Case] = [
     {"fixed": {"pipeline": 3}},
