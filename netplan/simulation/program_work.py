@@ -342,9 +342,7 @@ class _Maker:
             return joined((busy_s, *one_panel))
         return joined((*one_panel, (((busy_s,), tuple(others)),)))
 
-    def _sent(
-        self, one: Collective, stage: int, panels: float = 1.0
-    ) -> tuple[Flows, float, float]:
+    def _sent(self, one: Collective, stage: int, panels: float = 1.0) -> tuple[Flows, float, float]:
         """Flows, time and sent bytes of a collective of an operation, or of one of its panels."""
         amount = one.message_bytes / panels
         seconds = _total(self.groups.seconds(one.kind, one.group, amount))

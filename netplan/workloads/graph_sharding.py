@@ -32,14 +32,14 @@ of weights compute a part of each matrix and send nothing of their own.
 Source: DFModel (Ko et al., ACM TACO 2024), Sec. V and VI-A.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import gcd, inf
 from typing import Literal
 
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Floats
+from netplan.arrays import Codes, Floats
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.workloads.kernel_graph import Kernel, KernelGraph
@@ -50,6 +50,9 @@ REPLICATED, COLUMNS, TOKENS = range(3)
 
 MAX_NEIGHBOURS = 13
 """Kernels whose schemes one table may span, 3^13 entries [1]."""
+
+MAX_CHOICES = 1 << 27
+"""Entries of all tables of choices at most, a byte each [1]."""
 
 
 class GraphSharding(Struct, frozen=True):
@@ -267,35 +270,54 @@ class VolumeTable(Struct, frozen=True, eq=False):
 
 def _eliminate(count: int, tables: list[VolumeTable]) -> tuple[float, list[int]]:
     """Least sum of all tables, and the scheme of each kernel that gives it."""
-    solved: list[tuple[int, tuple[int, ...], Floats]] = []
     mine: list[list[VolumeTable]] = [[] for _ in range(count)]
-    around: list[set[int]] = [{at} for at in range(count)]
     for table in tables:
         for at in table.kernels:
             mine[at].append(table)
-            around[at].update(table.kernels)
-    left, total = set(range(count)), 0.0
-    while left:
-        at = min(left, key=lambda one: (len(around[one]), one))
-        if len(around[at]) > MAX_NEIGHBOURS:
-            raise InputError(
-                f"the graph is too wide to be sharded exactly: {len(around[at])} kernels depend on"
-                f" one another at once, at most {MAX_NEIGHBOURS}: give its file the chips that"
-                " share it, or keep it on one with --fix tensor=1"
-            )
-        others = tuple(sorted(around[at] - {at}))
+    solved: list[tuple[int, tuple[int, ...], Codes]] = []
+    total = 0.0
+    for at, others in _order(count, [table.kernels for table in tables]):
         kernels = (*others, at)
         together = sum(
             (table.spread(kernels) for table in mine[at]), start=np.zeros([3] * len(kernels))
         )
-        solved.append((at, others, together))
+        mine[at].clear()
+        solved.append((at, others, together.argmin(axis=-1).astype(np.int8)))
         least = VolumeTable(others, together.min(axis=-1))
         for one in others:
             mine[one] = [*(table for table in mine[one] if at not in table.kernels), least]
-            around[one] = (around[one] | set(others)) - {at}
         total += 0.0 if others else float(least.volumes)
-        left.remove(at)
     schemes = [0] * count
-    for at, others, together in reversed(solved):
-        schemes[at] = int(together[tuple(schemes[one] for one in others)].argmin())
+    for at, others, best in reversed(solved):
+        schemes[at] = int(best[tuple(schemes[one] for one in others)])
     return total, schemes
+
+
+def _order(count: int, together: Iterable[tuple[int, ...]]) -> list[tuple[int, tuple[int, ...]]]:
+    """Kernels in the order in which they are solved, with those on which each depends then.
+
+    Raises
+    ------
+    InputError
+        If tables of that many kernels are too large, before any is made.
+    """
+    around: list[set[int]] = [{at} for at in range(count)]
+    for kernels in together:
+        for at in kernels:
+            around[at].update(kernels)
+    left, order, entries = set(range(count)), [], 0
+    while left:
+        at = min(left, key=lambda one: (len(around[one]), one))
+        entries += 3 ** (len(around[at]) - 1)
+        if len(around[at]) > MAX_NEIGHBOURS or entries > MAX_CHOICES:
+            raise InputError(
+                f"the graph is too wide to be sharded exactly: {len(around[at])} kernels depend on"
+                f" one another at once, at most {MAX_NEIGHBOURS}, fewer in a long graph: give its"
+                " file the chips that share it, or keep it on one, with a tensor degree of 1"
+            )
+        left.remove(at)
+        others = tuple(sorted(around[at] - {at}))
+        order.append((at, others))
+        for one in others:
+            around[one] = (around[one] | set(others)) - {at}
+    return order

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -218,9 +219,22 @@ def test_a_graph_too_wide_to_share_runs_on_one_chip(tmp_path: Path) -> None:
     every = [[f"k{a}", f"k{b}"] for a in range(20) for b in range(a + 1, 20)]
     path = written(tmp_path, MLP | {"kernels": kernels, "edges": every})
     ask: dict[str, Any] = {"model": path, "gpus": 8, "accelerator": "sn30"}
-    with pytest.raises(InputError, match=r"too wide .* --fix tensor=1"):
+    with pytest.raises(InputError, match=r"too wide .* tensor degree of 1"):
         netplan.search(**ask)
     assert netplan.search(**ask, fixed={"tensor": 1}).found.best.plan.tensor == 1
+
+
+def test_a_long_graph_too_wide_to_share_is_refused_before_memory_is_taken() -> None:
+    kernels = [Kernel(f"k{at}", "gemm", 64, 64, 64, output_bytes=8.0) for at in range(2000)]
+    edges = [(f"k{at}", f"k{to}") for at in range(2000) for to in range(at + 1, min(at + 12, 2000))]
+    graph = KernelGraph.of(kernels, edges)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=r"too wide .* fewer in a long graph"):
+            best_sharding(graph)
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_file_that_is_cut_says_so(tmp_path: Path) -> None:
