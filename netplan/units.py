@@ -10,8 +10,9 @@ SECONDS_PER_MINUTE, TEN_SECONDS = 60.0, 10.0
 HOURS_PER_DAY, DAYS_PER_YEAR, HOURS_PER_YEAR = 24, 365, 8760.0
 DAY_S, YEAR_S = 86_400.0, 31_536_000.0
 
+_THOUSAND = 1000.0
 _PREFIXES = tuple(
-    (1000.0**power, prefix) for power, prefix in zip(range(6, -4, -1), "EPTGMk mµn", strict=True)
+    (_THOUSAND**power, prefix) for power, prefix in zip(range(6, -4, -1), "EPTGMk mµn", strict=True)
 )
 
 
@@ -40,15 +41,19 @@ def bytes_per_s(gbps: float) -> float:
 def si(value: float, unit: str = "", digits: int = 3) -> str:
     """Write a quantity with an SI prefix and ``digits`` significant digits.
 
+    Seconds have none from a thousand on, since nobody says kiloseconds.
+
     Examples
     --------
-    >>> si(989.4e12, "FLOP/s"), si(2.5e-6, "s"), si(0, "W")
-    ('989 TFLOP/s', '2.5 µs', '0 W')
+    >>> si(989.4e12, "FLOP/s"), si(2.5e-6, "s"), si(0, "W"), si(2365.2, "s")
+    ('989 TFLOP/s', '2.5 µs', '0 W', '2,370 s')
     """
     if value == 0:
         return f"0 {unit}".rstrip()
     # Round first: 999,999 B is 1 MB at three digits, not 1e+03 kB.
     rounded = float(f"{value:.{digits}g}")
+    if unit == "s" and abs(rounded) >= _THOUSAND:
+        return f"{rounded:,.0f} s"
     scale, prefix = next((p for p in _PREFIXES if abs(rounded) >= p[0]), _PREFIXES[-1])
     return f"{float(f'{value / scale:.{digits}g}'):g} {prefix.strip()}{unit}".rstrip()
 
