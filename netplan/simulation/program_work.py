@@ -41,7 +41,6 @@ from netplan.levels import Level
 from netplan.performance.compute import LayerGroups, layer_times, roofline, slowdown_of
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
-from netplan.records import replace
 from netplan.simulation.work import (
     Branch,
     Burst,
@@ -122,22 +121,6 @@ class PlanWork(Struct, frozen=True):
     book: Book
 
 
-def forward_only(work: PlanWork) -> PlanWork:
-    """The same as inference: microbatches go forward through weights that are there."""
-    return replace(
-        work,
-        pipelines=tuple(
-            replace(
-                one,
-                forward=tuple(Pass(each.middle) for each in one.forward),
-                **dict.fromkeys(("backward", "send_backward", "begin", "finish"), ()),
-                trains=False,
-            )
-            for one in work.pipelines
-        ),
-    )
-
-
 def plan_work(
     setting: Setting,
     plan: Plan,
@@ -145,6 +128,7 @@ def plan_work(
     *,
     schedule: ScheduleName | None = None,
     each_replica: bool = False,
+    trains: bool = True,
 ) -> PlanWork:
     """The work of one iteration.
 
@@ -157,6 +141,8 @@ def plan_work(
     each_replica
         Whether every data parallel replica is a pipeline of its own; else one carries the messages
         of all.
+    trains
+        Whether gradients go back; without, forward passes are all there is.
 
     Raises
     ------
@@ -170,17 +156,12 @@ def plan_work(
             "an interleaved schedule needs several stages a GPU, and the plan has 1: take 1f1b, or"
             " fix interleave to 2 or more"
         )
-    chunks = plan.interleave if schedule == "interleaved" else 1
-    runs = setting.microbatches(plan.microbatch, plan.placement.totals).tolist()
-    book: Book = {}
+    maker = _Maker(setting, plan, levels, schedule, trains=trains)
     if not each_replica:
-        whole = _Maker(setting, plan, levels, chunks, book, None)
-        return PlanWork((whole.pipeline(schedule, plan.microbatches),), book)
-    pipelines = tuple(
-        _Maker(setting, plan, levels, chunks, book, replica).pipeline(schedule, microbatches)
-        for replica, microbatches in enumerate(runs)
-    )
-    return PlanWork(pipelines, book)
+        return PlanWork((maker.pipeline(plan.microbatches),), maker.book)
+    runs = setting.microbatches(plan.microbatch, plan.placement.totals).tolist()
+    each = tuple(maker.pipeline(count, replica) for replica, count in enumerate(runs))
+    return PlanWork(each, maker.book)
 
 
 def stage_level(placement: Placement, stage: int, to: int) -> int:
@@ -203,19 +184,22 @@ def stage_level(placement: Placement, stage: int, to: int) -> int:
 
 
 class _Maker:
-    """Makes the work of one pipeline."""
+    """Makes the work of one pipeline after the other."""
 
     def __init__(
         self,
         setting: Setting,
         plan: Plan,
         levels: Sequence[Level],
-        chunks: int,
-        book: Book,
-        replica: int | None,
+        schedule: ScheduleName,
+        *,
+        trains: bool,
     ) -> None:
-        self.setting, self.plan, self.chunks, self.book = setting, plan, chunks, book
-        self.replica = replica
+        self.setting, self.plan = setting, plan
+        self.schedule, self.trains = schedule, trains
+        self.chunks = chunks = plan.interleave if schedule == "interleaved" else 1
+        self.book: Book = {}
+        self.replica: int | None = None
         used = setting.assumptions.communication.used
         self.network = Network(tuple(levels), used, setting.mode)
         self.placements = Placements.of(plan.placement)
@@ -231,21 +215,25 @@ class _Maker:
         self.overlaps = setting.assumptions.overlap.data == "overlapped"
         self._layers: dict[tuple[int, bool], Branch] = {}
 
-    def pipeline(self, schedule: ScheduleName, microbatches: int) -> Pipeline:
-        """The whole of it."""
+    def pipeline(self, microbatches: int, replica: int | None = None) -> Pipeline:
+        """The pipeline of one replica, or one that stands for all."""
+        self.replica = replica
+        self._layers.clear()
         virtual = range(self.stages * self.chunks)
+        back = virtual if self.trains else range(0)
         weights = [_Weights(self, stage) for stage in range(self.stages)]
         return Pipeline(
             self.stages,
             microbatches,
             tuple(self._passes(weights, at, ahead=True) for at in virtual),
-            tuple(self._passes(weights, at, ahead=False) for at in virtual),
+            tuple(self._passes(weights, at, ahead=False) for at in back),
             tuple(self._transfer(at, at + 1) for at in virtual[:-1]),
-            tuple(self._transfer(at + 1, at) for at in virtual[:-1]),
-            begin=tuple(one.begin() for one in weights),
-            finish=tuple(one.finish() for one in weights),
-            schedule=schedule,
-            name="" if self.replica is None else f"replica {self.replica}",
+            tuple(self._transfer(at + 1, at) for at in back[:-1]),
+            begin=tuple(one.begin() for one in weights if self.trains),
+            finish=tuple(one.finish() for one in weights if self.trains),
+            schedule=self.schedule,
+            trains=self.trains,
+            name="" if replica is None else f"replica {replica}",
         )
 
     def message(self, flows: Flows, seconds: float, sent_bytes: float, thread: int | None) -> Phase:
@@ -388,9 +376,9 @@ class _Weights:
             return joined(
                 p for one in both for p in self._collective(one, group, sent_bytes, thread)
             )
-        if not sent_bytes:
-            return ()
         maker = self.maker
+        if not (sent_bytes and maker.trains):
+            return ()
         members = group_of(maker.placements, *(DIMENSIONS.index(one) for one in group), whole=True)
         seconds = _seconds(maker.network, name, members, sent_bytes)
         flows = maker.flows(self.stage, name, group)

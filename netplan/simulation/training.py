@@ -23,7 +23,7 @@ from netplan.simulation.findings import Findings
 from netplan.simulation.laying import JobWork, Laid
 from netplan.simulation.links import LinkBook, Wiring
 from netplan.simulation.outcome import Outcome
-from netplan.simulation.program_work import forward_only, plan_work
+from netplan.simulation.program_work import plan_work
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD, Span
 from netplan.simulation.work import ScheduleName
@@ -253,9 +253,8 @@ def _work_of(job: Job, graph: FabricGraph, conditions: Conditions) -> JobWork:
         job.fabric.levels,
         schedule=conditions.schedule,
         each_replica=conditions.each_replica,
+        trains=conditions.trains,
     )
-    if not conditions.trains:
-        work = forward_only(work)
     if not conditions.contention:
         return JobWork(work)
     plan.placement.check_covers(graph.gpus if job.gpus is None else len(job.gpus))

@@ -105,7 +105,7 @@ def test_equal_stages_with_free_transfers_take_what_the_search_says(
     assert found.iteration_time_s == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("zero_stage", [0, 1])
+@pytest.mark.parametrize("zero_stage", [0, 1, 3])
 @pytest.mark.parametrize("name", ["bert-base", "bert-large"])
 def test_inference_is_a_line_of_forward_passes(name: str, zero_stage: int) -> None:
     case: Case = {"model": name, "batch": 512, "zero_stage": zero_stage}
@@ -113,7 +113,7 @@ def test_inference_is_a_line_of_forward_passes(name: str, zero_stage: int) -> No
     run, _ = placed(**case)
     found = simulated(Conditions(trains=False, spans=True), **case)
     plan = run.timed.plan
-    (pipeline,) = plan_work(run.setting, plan, run.fabric.levels).pipelines
+    (pipeline,) = plan_work(run.setting, plan, run.fabric.levels, trains=False).pipelines
     # Four equal stages, 64 microbatches of 2 sequences a replica; replicas share nothing.
     forward_s = alone_s(pipeline.forward[0].middle)
     hops_s = sum(map(branch_alone_s, pipeline.send_forward))
