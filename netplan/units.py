@@ -58,6 +58,17 @@ def si(value: float, unit: str = "", digits: int = 3) -> str:
     return f"{float(f'{value / scale:.{digits}g}'):g} {prefix.strip()}{unit}".rstrip()
 
 
+def rounded(value: float, digits: int = 4) -> str:
+    """Write a number with so many significant digits and no power of ten.
+
+    Examples
+    --------
+    >>> rounded(11_962.3), rounded(2.375049), rounded(1348)
+    ('11,960', '2.375', '1,348')
+    """
+    return f"{float(f'{value:.{digits}g}'):,.12g}"
+
+
 def counted(count: int, one: str, many: str = "") -> str:
     """A count with its noun.
 

@@ -329,8 +329,11 @@ def _check_held(name: str, what: str, held: float, system: ChipSystem) -> None:
     """Refuse a share of what all chips hold that is more than the memory of one."""
     room = system.room_bytes
     if held > room:
+        # Shares that nearly fit are told by what has no room.
+        more = f"{held / room:,.2f} times as much"
+        more = more if held > 1.01 * room else f"{si(held - room, 'B')} have no room"
         raise InfeasibleError(
             f"{name}: {what} are {si(held, 'B', 4)} on each of {counted(system.chips, 'chip')},"
-            f" {system.chip.name} has {si(room, 'B', 4)}: {held / room:,.2f} times as much; give"
-            " more chips or a larger memory"
+            f" {system.chip.name} has {si(room, 'B', 4)}: {more}; give more chips or a larger"
+            " memory"
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from netplan.arrays import Amount
 from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.performance.compute import (
@@ -167,7 +168,7 @@ class OperationRow(Struct, frozen=True):
 def layer_operations(
     setting: Setting, levels: Sequence[Level], plan: Plan
 ) -> tuple[OperationRow, ...]:
-    """The operations of one layer of a plan: all forward ones, then all backward ones.
+    """The operations of one layer of a plan: all forward ones, then the backward ones, if any.
 
     Examples
     --------
@@ -191,7 +192,8 @@ def layer_operations(
         times = operation_times(one, setting, groups)
         for rows, work, time, ahead in zip(found, works, times, (True, False), strict=True):
             rows.append(_operation_row(one, work, time, groups, forward=ahead))
-    return (*found[0], *found[1])
+    trains = any(row.time_s for row in found[1])
+    return (*found[0], *found[1]) if trains else tuple(found[0])
 
 
 def _operation_row(
@@ -206,7 +208,7 @@ def _operation_row(
         for name in ("tensor_flops", "vector_flops", "moved_bytes")
     )
     sent = [
-        f"{each.kind} of {float(np.ravel(each.message_bytes)[0]):.0f} B, {each.group}"
+        f"{each.kind} of {_message(each.message_bytes)}, {each.group}"
         for work in works
         for each in work.collectives
         if groups.groups[each.group].members.prod() > 1
@@ -221,6 +223,13 @@ def _operation_row(
         communication_s=float(time.tensor_s[0] + time.expert_s[0]),
         time_s=float(time.total_s[0]),
     )
+
+
+def _message(message_bytes: Amount) -> str:
+    """The message of a collective, or the largest of all steps."""
+    steps = np.ravel(np.asarray(message_bytes, float))
+    most = steps.max()
+    return f"{'up to ' if steps.min() < most else ''}{most:.0f} B"
 
 
 def plan_fusion(setting: Setting, levels: Sequence[Level], plan: Plan) -> "tuple[Fusion, float]":

@@ -87,6 +87,17 @@ class Plan(Struct, frozen=True):
         return shape_of(self.placement.levels[0])
 
     @property
+    def grid(self) -> str:
+        """GPUs of a matrix that lies on a grid, tensor x context."""
+        return f"{self.tensor}x{self.context}"
+
+    @property
+    def grid_inside(self) -> str:
+        """The same of what lies inside an HB domain."""
+        inside = self.placement.levels[0]
+        return f"{inside.tensor}x{inside.context}"
+
+    @property
     def schedule(self) -> str:
         """Microbatches of one pipeline x sequences of one microbatch."""
         return f"{self.microbatches} x {self.microbatch}"
@@ -220,6 +231,12 @@ class SearchResult(Struct, frozen=True):
         """The part of an iteration in which GPUs exchange what they have; None of transformers."""
         spread = self.settings[0].spread_model if self.settings else None
         return f"{spread.spread[0]}_comm" if spread else None
+
+    @property
+    def on_grid(self) -> bool:
+        """Whether plans differ by the grid on which a matrix lies."""
+        spread = self.settings[0].spread_model if self.settings else None
+        return spread is not None and len(spread.spread) > 1
 
     def setting_of(self, timed: PlanTime) -> Setting:
         """The setting under which a plan was found."""

@@ -41,6 +41,7 @@ from netplan.reports.sections import (
     Notes,
     Paragraph,
     Section,
+    Shown,
     Table,
     column,
     columns,
@@ -217,8 +218,11 @@ class Comparison(Answer):
         yield Table("fabrics", list(self._network()), self.rows, legend=legend)
         if self.inputs["timing"]:
             interleaved = any(row.best.plan.interleave > 1 for row in self.rows if row.best)
-            exchange = next((row.timed.exchange for row in self.rows if row.timed), None)
-            shown = plan_columns(interleaved=interleaved, exchange=exchange)
+            timed = next((row.timed for row in self.rows if row.timed), None)
+            shown = plan_columns(timed, interleaved=interleaved)
+            for part in PARTS:
+                name = f"breakdown_s.{part}"
+                shown.append(time_column(name, f"best.{name}", timed, "wide"))
             yield Table("fabrics", [NAME, *shown, *TRAINING], self.rows)
         yield Table("fabrics", NOTES, self.rows, only="programs")
         verdict = self.verdict
@@ -341,20 +345,24 @@ DEGREES = ("tensor", "context", "expert", "pipeline", "data")
 
 
 def plan_columns(
-    row: str = "", *, interleaved: bool = True, exchange: str | None = None
+    timed: SearchResult | None, row: str = "", *, interleaved: bool = True
 ) -> list[Column[Any]]:
     """Time, memory and best plan of the timed fabric that stands at a path of each row.
 
-    A plan that is the same on all GPUs shows the part of its time in which they ``exchange``.
+    A plan that is the same on all GPUs, as that of the fabric that is ``timed`` first, shows the
+    part of its time in which they exchange, and its grid, if it has one.
     """
+    exchange = timed.exchange if timed else None
     found: list[Column[Any]] = [
-        column("iteration_time_s", f"{row}best.iteration_time_s"),
+        time_column("iteration_time_s", f"{row}best.iteration_time_s", timed),
         column("mfu", f"{row}mfu"),
         column("gpus_used", f"{row}best.plan.gpus", title="GPUs"),
         column("memory_bytes", f"{row}best.memory_bytes"),
     ]
+    if timed and timed.on_grid:
+        found.append(column("grid", f"{row}best.plan.grid", data=False))
     if exchange:
-        sent: Column[Any] = column("exchange_s", f"{row}best.breakdown_s.{exchange}")
+        sent = time_column("exchange_s", f"{row}best.breakdown_s.{exchange}", timed)
         return [*found, sent, column("exchange_share", f"{row}best.shares.{exchange}")]
     return [
         *found,
@@ -368,8 +376,16 @@ def plan_columns(
     ]
 
 
+def time_column(
+    name: str, path: str, timed: SearchResult | None, shown: Shown = "always"
+) -> Column[Any]:
+    """A column of times of an iteration; that of a model without layers may be very short."""
+    if timed and timed.exchange:
+        return column(name, path, shown=shown, form="si", digits=4)
+    return column(name, path, shown=shown)
+
+
 TRAINING: tuple[Column[FabricRow], ...] = (
-    *columns(*(f"breakdown_s.{part}" for part in PARTS), of="best", shown="wide"),
     *columns("breakdown_s.memory", "breakdown_s.expert_comm", of="best", shown="never"),
     *columns(*DEGREES, "microbatch", "microbatches", of="best.plan", shown="never"),
 )

@@ -169,8 +169,8 @@ class Optimization(Answer):
         legend = (NO_HIGH,) if openly else ()
         yield Table("front", list(self._network()), self.rows, legend=legend)
         several = any(row.best.plan.interleave > 1 for row in self.rows)
-        exchange = next((row.row.timed.exchange for row in self.rows if row.row.timed), None)
-        training = [NUMBER, *plan_columns("row.", interleaved=several, exchange=exchange)]
+        timed = next((row.row.timed for row in self.rows if row.row.timed), None)
+        training = [NUMBER, *plan_columns(timed, "row.", interleaved=several)]
         if self.inputs["survives_switch"]:
             training.append(column("worst_switch_share", "loss.share"))
         yield Table("front", training, self.rows, legend=tuple(self._training_legend()))

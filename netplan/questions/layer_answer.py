@@ -28,7 +28,10 @@ OPERATIONS: list[Column[OperationRow]] = [
 
 
 class LayerAnswer(Struct, frozen=True):
-    """Operations of the layer, or partitions of its mapping, and what the chip offers them."""
+    """Operations of the layer, or partitions of its mapping, and what the chip offers them.
+
+    A model that is ``spread`` over all GPUs alike has no layers: its operations are all there are.
+    """
 
     operations: tuple[OperationRow, ...] = ()
     partitions: tuple[PartitionRow, ...] = ()
@@ -37,6 +40,7 @@ class LayerAnswer(Struct, frozen=True):
     interval_s: float = 0.0
     convex_s: float = 0.0
     exact: bool = False
+    spread: bool = False
 
     @classmethod
     def of(cls, found: SearchResult, what: str, chip: Accelerator) -> "LayerAnswer":
@@ -44,7 +48,8 @@ class LayerAnswer(Struct, frozen=True):
         best = found.best
         setting = found.setting_of(best)
         if what == "layer":
-            return cls(layer_operations(setting, found.levels, best.plan))
+            spread = setting.spread_model is not None
+            return cls(layer_operations(setting, found.levels, best.plan), spread=spread)
         fusion, convex_s = plan_fusion(setting, found.levels, best.plan)
         rows = partition_rows(fusion, np.ones(fusion.graph.count, bool))
         tile, interval_s = fusion.sequence_tile, fusion.interval_s
@@ -66,6 +71,7 @@ class LayerAnswer(Struct, frozen=True):
         """One table."""
         if self.rates is None:
             title = "Operations of a layer of plan 1, one microbatch"
+            title = "Operations of plan 1, an iteration" if self.spread else title
             yield Table("layer", OPERATIONS, self.operations, title)
             return
         rows = list(enumerate(self.partitions, start=1))

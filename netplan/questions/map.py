@@ -52,7 +52,7 @@ class Map(Question[MapAnswer]):
     examples: ClassVar[tuple[str, ...]] = (
         "netplan map --model gpt-175b --accelerator sn10 --tensor 8",
         "netplan map --model gpt-1t --accelerator a100-80gb --tensor 8 --direction both",
-        "netplan map --model dlrm-12t --accelerator a100-80gb --gpus 128 --mode published-code",
+        "netplan map --model dlrm-793b --accelerator a100-80gb --gpus 128 --fabric ring-8-mesh-16",
         "netplan map --model hpl-16k --accelerator sn10 --gpus 8",
     )
 
@@ -211,14 +211,14 @@ class Map(Question[MapAnswer]):
         if self.dimensions is not None:
             return self._free_network(chip)
         if self.fabric is None:
-            return ChipNetwork(chip.hb_bytes_per_s, mode=self.mode)
+            return ChipNetwork(_ring_bytes_per_s(chip), mode=self.mode)
         if self.gpus is None:
             raise InputError("--fabric joins so many chips: say how many with --gpus")
         sizing = sizing_on(chip, gpus=self.gpus, radix=self.radix)
         fabric = build_fabric(reader.load(FABRICS, self.fabric), sizing)
         if not fabric.levels:
             raise InputError(f"--fabric {fabric.name}: {self.gpus:,} chips fill no levels of it")
-        return ChipNetwork(chip.hb_bytes_per_s, fabric.levels, fabric.name, self.mode)
+        return ChipNetwork(_ring_bytes_per_s(chip), fabric.levels, fabric.name, self.mode)
 
     def _free_network(self, chip: Accelerator) -> ChipNetwork:
         """Dimensions of sizes nearest to equal."""
@@ -239,7 +239,8 @@ class Map(Question[MapAnswer]):
         if run.fusion is None:
             rows, columns = system.network.grid(system.tensor, system.chips)
             steps = run.steps.side if run.steps else ()
-            return (f"A grid of {rows.size} x {columns.size} chips, {len(steps):,} steps.",)
+            grid = f"A grid of {rows.size} x {columns.size} chips (--tensor gives its rows)"
+            return (f"{grid}, {len(steps):,} steps.", *self._ring_notes(system))
         if isinstance(model, Model | GraphModel):
             notes = [_room_note(run.totals.memory_bytes, model.layers, system)]
             idle = (self.gpus or 0) - system.tensor * system.pipeline * system.data
@@ -257,7 +258,16 @@ class Map(Question[MapAnswer]):
             notes.append(f"{which} of a few orders were tried: the interval is an upper bound.")
         if run.fusion.problem.choices is None:
             notes.append("The chip's file has no compute tiles: kernels take a share of its peak.")
-        return tuple(notes)
+        return (*notes, *self._ring_notes(system))
+
+    def _ring_notes(self, system: ChipSystem) -> tuple[str, ...]:
+        """That a ring of the links of an HB domain is longer than such domains are sold."""
+        chip, own = system.chip, self.fabric is None and self.dimensions is None
+        ring = self.gpus if system.tensor == 1 else system.tensor
+        if not own or chip.hb_size == 1 or (ring or 1) <= chip.hb_size:
+            return ()
+        longer = f"HB domains of {chip.name} have {chip.hb_size:,} chips: a ring of {ring:,} leads"
+        return (f"{longer} out of them, at their links' rate; --fabric gives the network's.",)
 
 
 map = asks(Map)  # noqa: A001 - the command's name
@@ -291,6 +301,11 @@ def check_inputs(asked: Map, model: Model | OtherModel) -> None:
 
 
 NO_OPTIMIZER = "No optimizer step; gradients of replicas are summed behind the backward pass."
+
+
+def _ring_bytes_per_s(chip: Accelerator) -> float:
+    """Rate of the links that make a ring of chips: of its HB domain, if it has one [B/s]."""
+    return chip.hb_bytes_per_s if chip.hb_size > 1 else chip.network_bytes_per_s
 
 
 def _usual_tensor(model: Model | OtherModel) -> int:

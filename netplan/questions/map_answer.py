@@ -31,7 +31,7 @@ from netplan.reports.sections import (
     column,
     columns,
 )
-from netplan.units import si
+from netplan.units import rounded, si
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.kernel_graph import KernelGraph
 
@@ -47,6 +47,9 @@ LEAST_SHARE = 1e-9
 """Share of the interval below which a rest is one of rounding [1]."""
 
 DEGREES = ("tensor", "pipeline", "data")
+PASSES = {"forward": "forward", "backward": "backward", "both": "forward and backward"}
+TILED = {"recommendation": "tiles of {:,} samples", "fft": "tiles of {:,} rows"}
+"""What is cut into tiles, where it is no sequence."""
 STEP_KERNELS = ("FACT", "BCAST", "SWAP", "UPDATE")
 ROOFLINE_POINTS = 61
 LOWEST, HIGHEST = -2.0, 6.0  # decades of FLOP/B that a roofline spans
@@ -211,9 +214,10 @@ class MapAnswer(Answer):
         where = inputs["accelerator"]
         where += "" if inputs["family"] == "linpack" else f", {inputs['execution']}"
         family, tile = inputs["family"], inputs["sequence_tile"]
-        steps = [inputs["direction"]] * (family == "transformer")
+        steps = [PASSES[inputs["direction"]]] * (family == "transformer")
         steps += [f"micro-batch {inputs['micro_batch']:,}"] * (family != "linpack")
-        steps += [] if tile is None else [f"sequence tiles of {tile:,}"]
+        cut = TILED.get(family, "sequence tiles of {:,}")
+        steps += [] if tile is None else [cut.format(tile)]
         degrees = (f"{name} {inputs[name]:,}" for name in DEGREES if inputs[name] > 1)
         chips = ", ".join(degrees) or "one chip"
         if inputs["family"] not in ("transformer", "graph"):
@@ -241,7 +245,7 @@ class MapAnswer(Answer):
         percent = 100 * totals.utilisation
         return (
             f"{si(totals.interval_s, 's', 4)} in {number}{proven}{bound}."
-            f" {totals.throughput_per_s:,.4g} {totals.unit}/s,"
+            f" {rounded(totals.throughput_per_s)} {totals.unit}/s,"
             f" {percent:.{1 if percent >= 1 else 2}{'f' if percent >= 1 else 'g'}} % of the peak."
         )
 
@@ -285,7 +289,7 @@ def partition_columns(rates: ChipRates) -> list[Column[Any]]:
 
 def _of(used: float, there: float) -> float | None:
     """Share of what is there; None where nothing is, or a kernel alone streams through it [1]."""
-    return used / there if used <= there and there else None
+    return used / there if 0 < used <= there else None
 
 
 TOTALS = [
@@ -416,7 +420,7 @@ def _graph_chart(
     layout: Json = {
         "xaxis": {"visible": False, "range": sides, "fixedrange": True},
         "yaxis": {"visible": False, "range": [-rows - 0.7, 0.7], "fixedrange": True},
-        "showlegend": True,
+        "showlegend": len(partitions) <= SHOWN_STEPS,
     }
     height = min(LEGEND_PX + LAYER_PX * (rows + 1), MAX_GRAPH_PX)
     return Chart("graph", "Kernels, a colour a partition", height, tuple(data), layout)
@@ -449,14 +453,11 @@ def _roofline(found: MapResult, rates: ChipRates) -> Chart:
             marks("scatter", intensity.tolist(), roof.tolist(), boxes, mode="lines", name=text,
                   line=line)
         )  # fmt: skip
-    for name, key, colour in (
-        ("memory", "edge_bytes", COLOURS[0]),
-        ("link", "all_reduce_bytes", COLOURS[1]),
-    ):
-        mine = [one for one in kernels if getattr(one, key) > 0]
-        at = [one.flops / getattr(one, key) for one in mine]
-        reached = [one.flops / one.time_s if one.time_s else 0.0 for one in mine]
-        boxes = [hover(one.name, f"{si(rate, 'FLOP/s', 3)} reached") for one, rate in
+    for (name, _), moved, colour in zip(roofs, _alone_bytes(found, rates), COLOURS, strict=False):
+        mine = [(one, size) for one, size in zip(kernels, moved, strict=True) if size > 0]
+        at = [one.flops / size for one, size in mine]
+        reached = [one.flops / one.time_s if one.time_s else 0.0 for one, _ in mine]
+        boxes = [hover(one.name, f"{si(rate, 'FLOP/s', 3)} reached") for (one, _), rate in
                  zip(mine, reached, strict=True)]  # fmt: skip
         data.append(
             marks("scatter", at, reached, boxes, mode="markers", name=f"kernels, over {name} bytes",
@@ -475,6 +476,18 @@ def _roofline(found: MapResult, rates: ChipRates) -> Chart:
     }
     label = "Roofs of the chip, and what mappings and kernels reach"
     return Chart("roofline", label, ROOFLINE_PX, tuple(data), layout)
+
+
+def _alone_bytes(found: MapResult, rates: ChipRates) -> tuple[list[float], list[float]]:
+    """What each kernel alone moves, by the time it takes: through memory, over the links [B]."""
+    if found.fusion is None:
+        return [], []
+    alone = found.fusion.problem.alone
+    place = {name: at for at, name in enumerate(found.fusion.graph.names)}
+    mine = [place[one.name] for one in found.kernels]
+    through = rates.memory_bytes_per_s * (alone.memory_s + alone.setup_s)[mine]
+    over = rates.link_bytes_per_s * alone.network_s[mine]
+    return through.tolist(), over.tolist()
 
 
 def _mapping_marks(name: str, fusion: Fusion, rates: ChipRates, symbol: str) -> Json:

@@ -131,6 +131,9 @@ class SearchAnswer(Answer):
         yield column("mfu", "1.mfu")
         yield column("gpus_used", "1.plan.gpus", title="GPUs")
         yield column("memory_bytes", "1.memory_bytes")
+        if self.found.on_grid:
+            yield column("grid", "1.plan.grid", data=False)
+            yield column("grid_inside", "1.plan.grid_inside", data=False)
         if exchange := self.found.exchange:
             yield column("exchange_s", f"1.breakdown_s.{exchange}", form="si", digits=4)
             yield column("exchange_share", f"1.shares.{exchange}")
@@ -301,7 +304,7 @@ def _mapped_note(execution: Execution, chip: Accelerator) -> str:
         by = "by a share of the peak, as the chip's file has no compute tiles"
     return (
         f"A layer takes as long as its kernels {RUN[execution]} on the chip (netplan map), {by};"
-        " memory, overlap and bubble are the iteration model's."
+        " collectives, memory, overlap and bubble are the iteration model's."
     )
 
 

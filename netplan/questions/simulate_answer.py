@@ -24,7 +24,7 @@ from netplan.reports.sections import (
     columns,
 )
 from netplan.simulation.outcome import GroupOutcome, LinkOutcome, Outcome, StageOutcome
-from netplan.units import counted, si
+from netplan.units import counted, rounded, si
 
 SHOWN_ROWS = 12
 """Rows that people see of a long pipeline [1]."""
@@ -135,7 +135,7 @@ class SimulateAnswer(Answer):
     def _verdict(self) -> str:
         """The time, beside closed forms and the bound."""
         found = self.found
-        time_s, rate = si(found.iteration_time_s, "s", 4), f"{found.sequences_per_s:,.4g}"
+        time_s, rate = si(found.iteration_time_s, "s", 4), rounded(found.sequences_per_s)
         said = [f"{time_s} an iteration, {rate} sequences/s."]
         if found.analytic_time_s:
             said.append(_against(found.iteration_time_s, found.analytic_time_s))

@@ -24,6 +24,16 @@ def test_traffic_of_a_transform_is_its_exchange() -> None:
     assert answer["total_bytes"] == 2 * 8 * 2**40 * (7 / 8 + 127 / 128)
 
 
+def test_plans_of_a_matrix_show_their_grids() -> None:
+    hpl = ("--model", "hpl-16k", "--gpus", "8", "--accelerator", "sn10")
+    shown = netplan("search", *hpl, "--explain", "layer", columns=100).stdout
+    assert "grid   inside HB" in shown
+    assert "  1x8 " in shown
+    assert "Operations of plan 1, an iteration" in shown
+    assert "backward" not in shown
+    assert "grid" in netplan("compare", *hpl, "--radix", "64", columns=100).stdout
+
+
 def test_json_has_the_parts_of_an_iteration() -> None:
     (row,) = json.loads(
         netplan("compare", *DLRM, "--fabric", "fat-tree", "--format", "json").stdout

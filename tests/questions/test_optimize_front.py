@@ -84,7 +84,10 @@ def pool(gpus: int) -> tuple[Levels, ...]:
     """Levels of all fabrics, some of which no plan fills."""
     levels: dict[Levels, None] = {}
     names = [
-        name for name in FABRICS.paths() if name not in ("bcube", "frontier", "ring-8-mesh-16")
+        name
+        for name in FABRICS.paths()
+        # Others take sizes of their own only.
+        if name not in ("bcube", "frontier", "ring-8-mesh-16", "palm-wafer")
     ]
     for name in names:
         for hb_size in (1, 8, 24):
