@@ -163,7 +163,7 @@ class ClassFlows(Struct, frozen=True, eq=False):
             lost = after.lost_units(classes.first, classes.second)
             least = np.maximum(least, intact.between(classes)[0] - lost)
         if count > FEW_CLASSES and not np.array_equal(least, most):
-            bounds = small.graph.flows(*pairs)
+            bounds = small.graph.flows(*pairs, intact.graph.graph if intact else None)
             least, most = np.maximum(least, bounds[0]), np.minimum(most, bounds[1])
         return cls(tree, blocks, classes, small, least, most)
 
@@ -301,9 +301,11 @@ class SmallGraph(Struct, frozen=True, eq=False):
         links = np.flatnonzero((node[tree.ends] >= 0).all(axis=0))
         ends, units = node[tree.ends[:, links]], units[links] * weight[tree.ends[0, links]]
         colour = _colours(ends, units, weight[kept], itself)
-        # Domains have the first colours, each its own; here they come last.
-        nodes = int(colour.max(initial=-1)) + 1
-        number = (colour - itself) % nodes
+        # Domains have the first colours, each its own; here they come last, and no damage changes
+        # in which order.
+        first = np.unique(colour, return_index=True)[1]
+        nodes = len(first)
+        number = (np.argsort(np.argsort(first))[colour] - itself) % nodes
         ends = np.sort(number[ends], axis=0)
         apart = ends[0] != ends[1]
         key, place = np.unique(ends[0, apart] * nodes + ends[1, apart], return_inverse=True)

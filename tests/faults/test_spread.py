@@ -1,11 +1,15 @@
 """Bounds of flows between domains, against networkx on random graphs."""
 
+import sys
 from itertools import combinations
 
 import networkx as nx
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_flow
 
 from netplan.faults.spread import PairGraph
 
@@ -22,10 +26,12 @@ def flow(graph: PairGraph, a: int, b: int) -> int:
     return int(nx.maximum_flow_value(view, size + a, size + b))
 
 
-def bounds(graph: PairGraph) -> tuple[list[int], list[int], list[int]]:
+def bounds(
+    graph: PairGraph, intact: PairGraph | None = None
+) -> tuple[list[int], list[int], list[int]]:
     """What flows between all pairs at least, indeed, and at most."""
     a, b = np.triu_indices(graph.domains, 1)
-    least, most = graph.flows(a, b)
+    least, most = graph.flows(a, b, intact)
     pairs = combinations(range(graph.domains), 2)
     return least.tolist(), [flow(graph, *pair) for pair in pairs], most.tolist()
 
@@ -50,6 +56,40 @@ def test_flows_lie_within_their_bounds(
     least, found, most = bounds(graph)
     assert all(map(int.__le__, least, found))
     assert all(map(int.__le__, found, most))
+    # A damage takes some links, or a part of them.
+    hit = rng.random(len(units)) < rng.random()
+    damaged = PairGraph(graph.tier, domains, ends, np.where(hit, units // unit // 2 * unit, units))
+    least, found, most = bounds(damaged, graph)
+    assert all(map(int.__le__, least, found))
+    assert all(map(int.__le__, found, most))
+
+
+def test_flows_that_a_damage_leaves_whole_are_not_found_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Of 24 switches each is joined to each, and a domain has nine units at three of them: none has
+    # enough for a hub. The link of switches 0 and 23 is lost.
+    ends = np.array([*combinations(range(24), 2), *((one, 24 + one // 3) for one in range(24))]).T
+    units = np.append(np.ones(276), np.full(24, 9.0))
+    intact = PairGraph(np.ones(24, np.int64), 8, ends, units)
+    damaged = PairGraph(intact.tier, 8, ends, np.where((ends == [[0], [23]]).all(axis=0), 0, units))
+    sent: list[int] = []
+
+    def counted(ways: csr_array, source: int, sink: int) -> object:
+        sent.append(source)
+        return maximum_flow(ways, source, sink)
+
+    monkeypatch.setattr(sys.modules[PairGraph.__module__], "maximum_flow", counted)
+    pairs = np.triu_indices(8, 1)
+    # The narrowest cut is that around the domain's own ports.
+    assert np.array_equal(intact.flows(*pairs), np.full((2, 28), 27))
+    assert len(sent) == 8
+    sent.clear()
+    assert np.array_equal(damaged.flows(*pairs, intact), np.full((2, 28), 27))
+    assert len(sent) < 4
+    # Alone it asks all.
+    assert np.array_equal(damaged.flows(*pairs), np.full((2, 28), 27))
+    assert len(sent) >= 8
 
 
 def clos(lost: list[tuple[int, int]], ports: int = 4) -> PairGraph:
