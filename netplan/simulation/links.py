@@ -3,6 +3,9 @@
 Flows go where `netplan.traffic` sends them: the pairs of a collective by its pattern, the paths by
 the routing of the fabric. Packets keep a link busy for what it carries of them, over its rate. With
 hashed routing every pair of GPUs keeps the path that it has drawn for the whole iteration.
+
+A link serves whole messages in the order of their issue. Packets of several messages would take
+turns: a short message behind a long one waits too long here, the long one no time.
 """
 
 from functools import cached_property
