@@ -8,7 +8,7 @@ import numpy as np
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
-from netplan.faults.inventory import Inventory, PartNames
+from netplan.faults.inventory import Inventory, PartNames, Parts
 from netplan.performance.plan import Plan
 from netplan.questions.export import read_graph, with_own_domains
 from netplan.questions.inputs import CatalogReader, require_least
@@ -46,6 +46,9 @@ NOT_PUBLISHED = (
     "inference",
 )
 """Inputs that mean nothing in the published mode."""
+
+LEAST_SHARE = 1e-6
+"""Least share of its rate that a degraded link has left [1]."""
 
 SAID_OF_EACH_JOB = ("model", "batch", "fixed", "placement", "groups")
 ONCE = "Every job runs one iteration; all begin at the same moment."
@@ -367,6 +370,11 @@ class Simulate(RunQuestion[SimulateAnswer]):
                     " gpu-5--leaf-0=0.5 or leaf-spine=0.5"
                 )
             shares[_links(name.strip(), inventory, names)] *= share
+        if shares.min() < LEAST_SHARE:
+            raise InputError(
+                f"--slow leaves a link {shares.min():.3g} of its rate: leave it {LEAST_SHARE:g} or"
+                " more, or ask netplan faults what fails without it"
+            )
         return shares
 
 
@@ -384,10 +392,8 @@ def _share(text: str) -> float | None:
 
 def _links(name: str, inventory: Inventory, names: PartNames) -> Ints:
     """Links of a group, or of a name as exports write it."""
-    kind = inventory.kinds.get(name)
-    if kind is not None and kind.space == "link":
-        return kind.numbers
-    parts = names.find(name)
+    group = inventory.kinds.get(name)
+    parts = names.find(name) if group is None else Parts(group, group.numbers)
     if parts.kind.space == "end":
         return parts.numbers // 2
     if parts.kind.space != "link":

@@ -154,8 +154,7 @@ class TrainingQuestion(Question[AnswerT_co]):
             usual = default_of(self.command, one.name, self.catalog) if shared_ else one.default
             if given != usual:
                 flag = option.flag or "--" + one.name.replace("_", "-")
-                words = " ".join(given) if isinstance(given, tuple) else given
-                raise InputError(f"{flag} {words} means nothing for {who}: leave it out")
+                raise InputError(f"{_spelled(flag, given)} means nothing for {who}: leave it out")
 
     def search(self, training: Training) -> PlanSearch:
         """The search for the best plan of a training run."""
@@ -435,3 +434,16 @@ class RunQuestion(PlanQuestion[AnswerT_co]):
         setting = found.setting_of(timed)
         inputs = self.inputs_of(case, setting)
         return PlacedRun(inputs, case.spec, case.fabric, setting, timed, self.algorithm)
+
+
+def _spelled(flag: str, given: object) -> str:
+    """An option as it is written on a command line.
+
+    >>> _spelled("--fix", {"tensor": 2}), _spelled("--lm-head", True)
+    ('--fix tensor=2', '--lm-head')
+    """
+    if isinstance(given, Mapping):
+        given = tuple(f"{name}={number}" for name, number in given.items())
+    if isinstance(given, tuple):
+        return " ".join([flag, *map(str, given)])
+    return flag if given is True else f"{flag} {given}"

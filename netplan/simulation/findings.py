@@ -17,6 +17,18 @@ from netplan.topologies.graph import FabricGraph
 ROUNDING = 1e-12
 """Shares of an iteration below this are rounding [1]."""
 
+TICKS_OFF = 1e-9
+"""What whole ticks may take from an iteration, as a share of it [1]."""
+
+
+def bounded(bound_s: float, time_s: float) -> float:
+    """A lower bound that rounding alone puts above the time is that time [s].
+
+    >>> bounded(1.0 + 1e-12, 1.0), bounded(1.1, 1.0), bounded(0.5, 1.0)
+    (1.0, 1.1, 0.5)
+    """
+    return time_s if time_s < bound_s <= time_s * (1 + TICKS_OFF) else bound_s
+
 
 def _work_of_stages(pipeline: Pipeline) -> Iterator[tuple[int, Work, int]]:
     """All work of an iteration: of which stage, what, how often."""
@@ -82,7 +94,7 @@ class Findings:
         links = self.graph, self.busy_s, self.waited_s, result.iteration_time_s
         return Outcome(
             iteration_time_s=result.iteration_time_s,
-            lower_bound_s=bound_s,
+            lower_bound_s=bounded(bound_s, result.iteration_time_s),
             binding=binding,
             waiting_s=sum(result.tally.waited_s.values()),
             microbatches=slowest.microbatches,

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
-from netplan.simulation.findings import ROUNDING
+from netplan.simulation.findings import ROUNDING, bounded
 from netplan.simulation.outcome import (
     LinkOutcome,
     Outcome,
@@ -61,6 +61,9 @@ from netplan.workloads.models import Model
 PalmSchedule = Literal["1f1b", "gpipe"]
 TICKS = 45
 """Binary digits of an iteration in whole ticks, at least [1]."""
+
+TICKED = 1_024
+"""Microbatches of an iteration that ticks are made for, at most [1]."""
 
 
 class PalmRun(Struct, frozen=True, kw_only=True, eq=False):
@@ -133,6 +136,11 @@ class PalmRun(Struct, frozen=True, kw_only=True, eq=False):
             raise InputError(
                 f"a batch of {self.batch:,} has no sequence for each of {self.pipeline} stages:"
                 " raise the batch, or fix microbatch=1"
+            )
+        if self.sequences > self.batch:
+            raise InputError(
+                f"a microbatch of {self.sequences:,} sequences is more than the batch of"
+                f" {self.batch:,}: fix a smaller microbatch, or raise the batch"
             )
 
     @property
@@ -258,10 +266,13 @@ class _Stages(Struct, frozen=True):
 
 
 def _tick_s(run: PalmRun) -> float:
-    """A power of two, of which an iteration is 2^45 to 2^53: its sums are exact [s]."""
+    """A power of two, of which an iteration is 2^45 to 2^53: its sums are exact [s].
+
+    Of very many microbatches, the first ones.
+    """
     layer = _layer(run, layers=run.model.layers)
     once_s = layer.flops / run.on.tensor_flops_per_s + run.rules.memory.access_latency_s
-    passes = 4 * run.microbatches * run.model.layers
+    passes = 4 * min(run.microbatches, TICKED) * run.model.layers
     return 2.0 ** (frexp(passes * once_s)[1] - TICKS)
 
 
@@ -341,7 +352,7 @@ class _Account(Struct, frozen=True):
         return Outcome(
             iteration_time_s=time_s,
             analytic_time_s=None,
-            lower_bound_s=bound_s,
+            lower_bound_s=bounded(bound_s, time_s),
             binding=binding,
             sequences_per_s=run.microbatches * run.sequences / time_s,
             waiting_s=float(links_s[1].sum()),

@@ -19,12 +19,16 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Floats
+from netplan.errors import InputError
 from netplan.simulation.engine import Engine, Tally
 from netplan.simulation.schedule import PipelineRun, Span
 from netplan.simulation.work import Pipeline
 
 SAME = 1e-11
 """Times of two states are the same if they differ by less than this share of a period [1]."""
+
+MOST_PASSES = 5_000_000
+"""Passes that are simulated one by one, at most: minutes, and a gigabyte with all spans [1]."""
 
 
 class PipelineResult(Struct, frozen=True):
@@ -110,6 +114,11 @@ def simulate_pipelines(
     tick
         Called with the microbatches of the first pipeline that are through, and all of them.
 
+    Raises
+    ------
+    InputError
+        If all microbatches are simulated, and they make more than `MOST_PASSES` passes.
+
     Examples
     --------
     Four stages that take 1 s forward and 2 s backward, eight microbatches: (m + S - 1) x 3 s.
@@ -153,6 +162,8 @@ class _Watch:
         self._before: _State | None = None
         self._at: _State | None = None
         self._looks = not full and self._can_repeat()
+        if not self._looks:
+            self._check_passes()
         self._known: deque[_State] = deque(maxlen=max(run.pipeline.stages for run in runs))
 
     def _can_repeat(self) -> bool:
@@ -160,6 +171,19 @@ class _Watch:
         counts = {run.pipeline.microbatches for run in self.runs}
         plain = all(run.pipeline.trains and run.pipeline.schedule != "gpipe" for run in self.runs)
         return plain and len(counts) == 1
+
+    def _check_passes(self) -> None:
+        """Refuse what would run for hours and fill the memory."""
+        passes = sum(
+            run.microbatches * (len(run.pipeline.forward) + len(run.pipeline.backward))
+            for run in self.runs
+        )
+        if passes > MOST_PASSES:
+            raise InputError(
+                f"{passes:,} passes of stages are too many to simulate one by one: at most"
+                f" {MOST_PASSES:,}; take fewer or larger microbatches, or a 1f1b schedule that is"
+                " not run in full"
+            )
 
     def run(self) -> None:
         """Let everybody go on until nobody is left."""

@@ -34,7 +34,10 @@ from netplan.traffic.routing import Routing
 from netplan.units import si
 
 TICKS = 49
-"""An iteration is about two to this power of ticks; twelve bits of a number are left above [1]."""
+"""An iteration is about two to this power of ticks; four bits of a number are left above [1]."""
+
+TICKED = 1_024
+"""Microbatches of an iteration that ticks are made for, at most [1]."""
 
 
 class Conditions(Struct, frozen=True, kw_only=True, eq=False):
@@ -233,7 +236,7 @@ def _simulated(
     """Simulate jobs; what the run says, and how long that took [s]."""
     began = time.perf_counter()
     works = [_work_of(job, graph, conditions) for job in jobs]
-    laid = Laid.of(works, _tick_s(max(job.timed.iteration_time_s for job in jobs)))
+    laid = Laid.of(works, _tick_s([job.timed for job in jobs]))
     result = simulate_pipelines(
         laid.pipelines,
         links=len(laid.links),
@@ -280,6 +283,11 @@ def _wiring(job: Job, graph: FabricGraph, conditions: Conditions) -> Wiring:
     )
 
 
-def _tick_s(iteration_time_s: float) -> float:
-    """A power of two, such that an iteration is some 2^49 of them [s]."""
-    return 2.0 ** (math.frexp(iteration_time_s)[1] - TICKS)
+def _tick_s(plans: Sequence[PlanTime]) -> float:
+    """A power of two, such that an iteration, or its first microbatches, are some 2^49 of it [s].
+
+    A run that repeats itself ends before that, and ticks of all of it would round each operation
+    of very many microbatches.
+    """
+    times_s = (one.iteration_time_s * min(1.0, TICKED / one.plan.microbatches) for one in plans)
+    return 2.0 ** (math.frexp(max(times_s))[1] - TICKS)

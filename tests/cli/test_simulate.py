@@ -195,6 +195,9 @@ def test_spread_tensor_groups_cost_time() -> None:
         (("--schedule", "interleaved", "--interleave", "none"), "give --fix interleave=2"),
         (("--schedule", "round"), "round"),
         (("--hot", "-1"), "--hot -1"),
+        (("--slow", "gpu=0.5"), "--slow 'gpu' is a gpu: name a link"),
+        (("--slow", "host=1e-300"), "--slow leaves a link 1e-300 of its rate"),
+        (("--slow", "host=1e-4", "--slow", "link=1e-4"), "leaves a link 1e-08"),
         (("--timeline", "/nowhere/run.html"), "cannot be written"),
         (("--timeline", "a.html", "--trace", "a.html"), "are both a.html"),
     ],
@@ -206,6 +209,12 @@ def test_one_line_says_what_is_wrong(words: tuple[str, ...], said: str, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("more", [("--full",), ("--schedule", "gpipe")])
+def test_what_would_run_for_hours_is_refused(more: tuple[str, ...]) -> None:
+    words = replaced(SMALL, ("--batch", "1000000000"))
+    assert "2,000,000,000 passes of stages are too many" in refused("simulate", *words, *more)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -214,6 +223,8 @@ def test_one_line_says_what_is_wrong(words: tuple[str, ...], said: str, tmp_path
         (("--schedule", "interleaved"), "--schedule 1f1b and gpipe"),
         (("--recompute", "selective"), "--recompute none and full"),
         (("--fix", "interleave=2"), "--fix interleave"),
+        (("--fix", "microbatch=1025"), "1,025 sequences is more than the batch of 1,024"),
+        (("--lm-head",), "--lm-head means nothing"),
     ],
 )
 def test_the_published_mode_says_what_it_does_not_have(words: tuple[str, ...], said: str) -> None:
@@ -265,6 +276,7 @@ def test_jobs_stand_alone_and_beside_each_other(tmp_path: Path) -> None:
         (JOBS.replace("gpt-22b", "gpt-23b"), (), "gpt-23b"),
         (JOBS.replace("pipeline: 2", "pipelines: 2"), (), "pipelines"),
         (JOBS, ("--batch", "8"), "--batch 8 means nothing for jobs.yaml"),
+        (JOBS, ("--fix", "tensor=2"), "--fix tensor=2 means nothing for jobs.yaml"),
         (JOBS, ("--mode", "published-code"), "means nothing for iteration model palm"),
         ("jobs: 3\n", (), "jobs.yaml:1"),
     ],

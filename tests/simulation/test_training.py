@@ -70,6 +70,14 @@ def name_of(case: Case) -> str:
     return ",".join(f"{name}={value}" for name, value in case.items())
 
 
+@pytest.mark.parametrize("batch", [10**5, 10**7, 10**9])
+def test_very_many_microbatches_are_as_exact_as_few(batch: int) -> None:
+    fixed = {"pipeline": 1, "tensor": 2, "microbatch": 1}
+    found = simulated(model="bert-base", batch=batch // 32 * 32, fixed=fixed)
+    assert found.iteration_time_s == pytest.approx(found.analytic_time_s, rel=1e-9)
+    assert found.lower_bound_s <= found.iteration_time_s
+
+
 @pytest.mark.parametrize("case", ONE_STAGE, ids=name_of)
 def test_one_stage_takes_what_the_search_says(case: Case) -> None:
     run, _ = placed(**case)
