@@ -125,7 +125,7 @@ def best_free_plans(setting: Setting, levels: tuple[Level, ...], top: int) -> Fr
 
 
 # Fabrics of equally many GPUs are compared, and searched one after the other.
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=32)
 def shortlist(setting: Setting, gpus: int) -> Shortlist:
     """Which cuts may fit, by the least time that they take."""
     cuts = enumerate_cuts(setting, gpus)
