@@ -115,9 +115,16 @@ class Bill(Struct, frozen=True):
 
     @property
     def cost(self) -> Range | None:
-        """Price of the network; None where no line has one."""
-        priced = any(item.price is not None for item in self.quote.items)
-        return self.quote.total if priced else None
+        """Price of the network; None where nothing that sets it apart has one.
+
+        GPUs that all lie in one HB domain need no network: its price is 0.
+        """
+        return self.quote.total if self.priced or not self.unpriced_apart else None
+
+    @property
+    def priced(self) -> bool:
+        """Whether any line has a price."""
+        return any(item.price is not None for item in self.quote.items)
 
     @property
     def per_gpu(self) -> Range:

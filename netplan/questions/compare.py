@@ -547,7 +547,7 @@ def timed_row(row: FabricRow, found: SearchResult | str | None) -> FabricRow:
 
 def _priced_notes(bill: Bill, books: BillBooks) -> list[str]:
     """What the books lack. One network port a GPU is the same on every fabric: not said here."""
-    return [
+    notes = [
         f"No {what} in {book} for {_parts(lines)}."
         for what, lines, book in (
             ("price", bill.unpriced_apart, books.prices.name),
@@ -555,6 +555,11 @@ def _priced_notes(bill: Bill, books: BillBooks) -> list[str]:
         )
         if lines
     ]
+    if bill.fabric.sizing.domains == 1 and bill.complete and not bill.capital.base:
+        notes.append(
+            "All GPUs lie in one HB domain: there is no network between domains to pay for."
+        )
+    return notes
 
 
 def _parts(lines: Sequence[BillItem]) -> str:

@@ -88,10 +88,13 @@ class Design(Struct, frozen=True):
         return self.row.power_w or 0.0
 
     def complete(self, objective: Objective) -> bool:
-        """Whether the value covers all that sets designs apart: all but a network port a GPU."""
-        if objective == "cost":
-            return self.row.cost_complete
+        """Whether the value covers all that sets designs apart: all but a network port a GPU.
+
+        A design without any network has no value: larger HB domains would win for what they hide.
+        """
         bill = self.row.bill
+        if objective == "cost":
+            return bill is not None and bill.priced and self.row.cost_complete
         return bill is not None and self.row.power_w is not None and not bill.unpowered_apart
 
 

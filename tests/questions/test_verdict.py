@@ -347,3 +347,15 @@ def test_a_cheap_network_whose_run_pays_more_for_it_is_told() -> None:
     assert (change.fabric, change.lever, change.value) == ("fast", "day_value", 0.0)
     assert "fast trains 173.7 % faster" in change.sentence
     assert "is 219.2 k USD, of slow 300.0 k USD" in change.sentence
+
+
+def test_gpus_of_one_domain_need_no_network() -> None:
+    """The switches of a Clos that joins nothing are paid for; rails without any cost nothing."""
+    found = netplan.compare(gpus=128, radix=64, model="dlrm-793b").to_dict()
+    prices = {row["fabric"]: row["cost_usd"] for row in found["fabrics"]}
+    assert prices["rail-only"] == prices["torus-3d"] == {"low": 0.0, "base": 0.0, "high": 0.0}
+    assert prices["rail-optimized"]["base"] > 0
+    assert "rail-only" in found["verdict"]["tied"]
+    notes = {row["fabric"]: " ".join(row["notes"]) for row in found["fabrics"]}
+    assert "no network between domains to pay for" in notes["rail-only"]
+    assert "no network between domains to pay for" not in notes["fat-tree"]
