@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import floor, isfinite, log10
 from operator import itemgetter, methodcaller
+from statistics import median
 from typing import Any, Literal
 
 from netplan.records import replace
@@ -46,6 +47,9 @@ MAX_COLUMNS, MAX_ROWS = 12, 40
 
 LISTED: dict[Literal["texts", "pages"], int] = {"texts": 5, "pages": 50}
 """Points without an answer that are listed; the rest is counted."""
+
+COUNTED = "values"
+"""Column that counts the values behind a spread."""
 
 ALL_POINTS, FIRST_POINTS = 300, 100
 """Points up to which all are on a page, and how many of more are [1]."""
@@ -299,7 +303,9 @@ def _chart_tables(rows: Sequence[Row], chart: ChartSpec, reader: Reader) -> Iter
         title = chart.title
         if chart.each:
             title += f": {reader.texts([(chart.each, value)])}"
-        if chart.kind == "scatter":
+        if chart.over is not None:
+            yield _spread(title, chosen, chart, reader)
+        elif chart.kind == "scatter":
             yield _front(title, chosen, chart, reader)
         elif chart.kind == "heat":
             yield _pivot(title, chosen, ((chart.y, *left), (chart.x,), str(chart.z)), reader)
@@ -320,6 +326,30 @@ def _front(title: str, rows: Sequence[Row], chart: ChartSpec, reader: Reader) ->
     front = [rows[at] for at in front_of(rows, chart)[:MAX_ROWS]]
     columns = [_values(name, reader, front) for name in (*names, *keep)]
     return Table(title, columns, front, f"{title}, the Pareto front", only="texts")
+
+
+def _spread(title: str, rows: Sequence[Row], chart: ChartSpec, reader: Reader) -> Table[Row]:
+    """Table of how far an input spreads an output: how many values, the least, median and most."""
+    left = [name for name in left_open(reader.spec, chart) if name != chart.over]
+    names = tuple(dict.fromkeys((chart.x, *chart.series, *left)))
+    found: dict[tuple[Scalar, ...], list[float]] = {}
+    for row in rows:
+        value = row[chart.y]
+        if isinstance(value, (int, float)):
+            found.setdefault(tuple(row[name] for name in names), []).append(value)
+    cells: list[dict[str, Scalar]] = [
+        dict(zip(names, place, strict=True))
+        | {COUNTED: len(values), "least": min(values)}
+        | {"median": median(values), "most": max(values)}
+        for place, values in found.items()
+    ]
+    measures = ("least", "median", "most")
+    written = _written(chart.y, reader, [row[name] for row in cells for name in measures])
+    others = [Column(replace(written, title=name), methodcaller("get", name)) for name in measures]
+    count = column(COUNTED, methodcaller("get", COUNTED), form="count")
+    places = [_point_column(name, cells, reader) for name in names]
+    said = f"{reader.words(chart.y).title} over {reader.words(str(chart.over)).quantity}"
+    return Table(title, [*places, count, *others], cells, f"{title} ({said})", only="people")
 
 
 def _pivot(

@@ -10,7 +10,7 @@ from netplan.reports.quantities import Scalar
 from netplan.studies.expressions import require_expression
 from netplan.studies.grid import Axis
 
-Ask = Literal["search", "compare", "cost", "map"]
+Ask = Literal["search", "compare", "cost", "map", "simulate"]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_.@-]*$")]
 
 
@@ -40,7 +40,8 @@ class ChartSpec(Entry, frozen=True, kw_only=True):
     """One chart of the study's report; ``each`` makes one for every value of an input.
 
     ``lines``: y over x, one line for all values of ``series`` together. ``heat``: z by colour over
-    x and y. ``scatter``: y over x, one point a design, with the Pareto front where ``front`` is.
+    x and y. ``scatter``: y over x, one point a design, with the Pareto front where ``front`` is, or
+    for an input that is ``over``, such as a seed, how far its values spread y.
     ``bars``: a bar a point, by x and ``series``, cut into the shares of y that its ``parts`` are.
     """
 
@@ -52,6 +53,7 @@ class ChartSpec(Entry, frozen=True, kw_only=True):
     series: tuple[Name, ...] = ()
     parts: tuple[Name, ...] = ()
     each: Name | None = None
+    over: Name | None = None
     x_log: bool = False
     y_log: bool = False
     front: bool = False
@@ -62,6 +64,8 @@ class ChartSpec(Entry, frozen=True, kw_only=True):
             raise ValueError("z is the colour of a heat chart: heat needs it, others have none")
         if (self.kind == "bars") != bool(self.parts):
             raise ValueError("parts are what bars are cut into: bars need them, others have none")
+        if self.over is not None and (self.kind != "scatter" or self.front):
+            raise ValueError("over is the input that spreads y: a scatter without front has one")
 
 
 class Note(Entry, frozen=True, kw_only=True):
@@ -118,7 +122,8 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
     def _charts_show_what_is_there(self) -> None:
         known = {*self.output_names, *self.axis_names}
         for chart in self.charts:
-            for name in (chart.x, chart.y, chart.z, chart.each, *chart.series, *chart.parts):
+            named = chart.x, chart.y, chart.z, chart.each, chart.over
+            for name in (*named, *chart.series, *chart.parts):
                 if name is not None and name not in known:
                     raise ValueError(
                         f"chart {chart.title!r}: {name} neither varies nor is an output: known:"

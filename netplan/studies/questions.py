@@ -1,7 +1,7 @@
 """From a point to its answer: the question that a study puts, its inputs, its outputs.
 
-A study asks what the commands ask: ``search``, ``map``, ``compare`` or ``cost`` (one fabric a
-point). Its inputs are those of the question's class; names with a dot are catalog values
+A study asks what the commands ask: ``search``, ``map``, ``simulate``, ``compare`` or ``cost`` (one
+fabric a point). Its inputs are those of the question's class; names with a dot are catalog values
 or, under ``fixed.``, values that the plan search leaves no choice of. Outputs are keys of the
 answer's JSON, with dots; one that is a whole plan becomes a short label, a list of texts one text.
 
@@ -30,6 +30,7 @@ from netplan.questions.cost import Cost, Priced
 from netplan.questions.map import Map
 from netplan.questions.question import Question, default_of, options_of
 from netplan.questions.search import Search
+from netplan.questions.simulate import Simulate
 from netplan.reports.quantities import Scalar
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL
 from netplan.studies.definition import Ask, StudyDefinition
@@ -62,7 +63,8 @@ SHELVES: dict[str, Shelf[Any]] = {
 BILL: Ask = "cost"
 """The question that gives the bill of a point."""
 
-LEFT_TO_THE_STUDY = {"catalog", "overrides", "fixed", FABRICS_INPUT, "top", "explain"}
+LEFT_TO_THE_STUDY = {"catalog", "overrides", "fixed", FABRICS_INPUT, "top", "explain", "hot"}
+LEFT_TO_THE_STUDY |= {"slow", "graph", "jobs"}
 
 
 class Asked(NamedTuple):
@@ -85,6 +87,7 @@ ASKED: Mapping[str, Asked] = {
     ),
     "cost": Asked(Cost, "asks what one fabric costs to buy and to run.", "fabrics"),
     "map": Asked(Map, "asks how a model's kernels lie on one chip, and how fast they run.", ""),
+    "simulate": Asked(Simulate, "simulates one iteration on links that all of it shares.", ""),
 }
 
 
@@ -129,7 +132,7 @@ def check_inputs(ask: str, names: Iterator[str]) -> None:
     given = set(names)
     for name in sorted(given):
         if "." not in name and name not in known:
-            if ask == "search" and name in FIXED_NAMES:
+            if "fixed" in ASKED[ask].question.__dataclass_fields__ and name in FIXED_NAMES:
                 raise InputError(f"unknown input of {ask} {name!r}: write {FIXED}{name}")
             raise unknown_name(f"input of {ask}", name, list(known))
         role = name.partition(".")[0]
@@ -274,9 +277,10 @@ def answer(ask: str, inputs: Mapping[str, Scalar], catalog: str | None = None) -
             keywords[name] = int(value)  # ranges make 64.0, which check_values lets pass
         else:  # a book may be called 2026
             keywords[name] = str(value) if isinstance(known.get(name), str) else value
-    if ask == "search":
-        keywords |= {"top": 1, "fixed": fixed}
-    elif FABRICS_INPUT in asked.question.__dataclass_fields__:
+    takes = asked.question.__dataclass_fields__
+    keywords |= {"fixed": fixed} if "fixed" in takes else {}
+    keywords |= {"top": 1} if ask == "search" else {}
+    if FABRICS_INPUT in takes:
         keywords[FABRICS_INPUT] = (keywords.pop(ONE_FABRIC),)
     question = asked.question(**keywords, catalog=catalog, overrides=overrides)
     data = question.ask().to_dict()

@@ -37,12 +37,15 @@ OF_PAPERS = (
     "radix-and-size",
     "sram-vs-dram",
     "3d-memory",
+    "wafer-parallelism",
 )
 SMALL: dict[str, dict[str, Any]] = {
     "dataflow-design-space": {
         "dimensions": ["ring-ring", "mesh-mesh"],
         "accelerator": ["h100-80gb", "sn30"],
-    }
+    },
+    "placement": {"model": "t-18b", "batch": 64},
+    "contention": {"fabric": "fat-tree", "seed": [0, 1, 2]},
 }
 """Less of studies that take long."""
 
@@ -249,6 +252,66 @@ def test_kept_results_of_the_paper_studies(name: str) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
     assert path.read_text(encoding="utf-8") == text
+
+
+def test_a_simulated_point_is_the_published_code_s() -> None:
+    """T-145B in 20 stages, tensor degree 8: 1.0213 sequences a second."""
+    rows = {
+        (row["model"], row["fixed.pipeline"], row["fixed.tensor"]): row
+        for row in shipped("wafer-parallelism").rows
+    }
+    found = rows["t-145b", 20, 8]
+    assert found["sequences_per_s"] == pytest.approx(1.0213, rel=1e-4)
+    assert found["plan"] == "TP8 x PP20 x DP2, 21 x 115"
+    assert ("t-145b", 40, 16) not in rows  # 640 cores
+
+
+def test_placements_of_the_published_code_by_their_direction() -> None:
+    """The line is 0.8 % faster than the snake with T-18B, 0.3 % slower with T-76B."""
+    spec = STUDIES.load("placement")
+    wafer: dict[str, Any] = {
+        "fabric": "palm-wafer", "iteration_model": "palm", "accelerator": "palm-wafer-core",
+        "hb_size": 1, "fixed.tensor": 8, "fixed.data": 2, "groups": "near",
+    }  # fmt: skip
+    for model, share in (("t-18b", 1.0083), ("t-76b", 0.9968)):
+        per_s = [
+            point_answer(spec, {**spec.inputs, **wafer, "model": model, "placement": one})
+            for one in ("line", "snake")
+        ]
+        line, snake = (float(one["sequences_per_s"]) for one in per_s)
+        assert line / snake == pytest.approx(share, abs=1e-4)
+
+
+def test_seeds_spread_what_spreading_does_not() -> None:
+    answer = shipped("contention")
+    title = "Speed of hashed paths: gpt-22b"
+    (table,) = (one for one in answer.sections() if isinstance(one, Table) and one.name == title)
+    hashed = [
+        float(row["speed"] or 0)
+        for row in answer.rows
+        if (row["model"], row["routing"]) == ("gpt-22b", "hashed")
+    ]
+    assert len(hashed) == 3
+    assert max(hashed) < 0.7
+    spread = {row["routing"]: row for row in table.rows}
+    least, middle, most = sorted(hashed)
+    found = spread["hashed"]
+    assert (found["least"], found["median"], found["most"]) == (least, middle, most)
+    assert found["values"] == 3
+    assert (spread["ecmp"]["least"], spread["ecmp"]["most"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "chart",
+    [
+        {"kind": "lines", "title": "t", "x": "seed", "y": "iteration_time_s", "over": "seed"},
+        {"kind": "scatter", "title": "t", "x": "fabric", "y": "iteration_time_s", "over": "radix"},
+    ],
+)
+def test_only_a_scatter_is_over_an_input_that_varies(chart: dict[str, Any]) -> None:
+    data = to_builtins(STUDIES.load("contention"))
+    with pytest.raises(RecordError, match=r"over is the input|radix neither varies"):
+        StudyDefinition.read({**data, "charts": [chart]})
 
 
 def test_the_study_of_the_documentation_runs(tmp_path: Path) -> None:
