@@ -30,7 +30,7 @@ MANTISSA = float(1 << 40)
 """Times of links are rounded to as many parts of themselves, so that equal links are equal [1]."""
 
 
-class Wiring(Struct, frozen=True, eq=False):
+class Transport(Struct, frozen=True, eq=False):
     """A fabric's links, and how messages take them.
 
     Parameters
@@ -105,13 +105,13 @@ class LinkTimes(Struct, frozen=True, eq=False):
     delayed_s_per_byte: float = 0.0
 
 
-class LinkBook:
+class FlowRouter:
     """Looks up what flows ask of the links."""
 
-    def __init__(self, wiring: Wiring) -> None:
+    def __init__(self, transport: Transport) -> None:
         """Nothing is routed yet."""
-        self.wiring = wiring
-        self._router = Router(wiring.graph, wiring.routing)
+        self.transport = transport
+        self._router = Router(transport.graph, transport.routing)
         self._matrices: dict[tuple[tuple[str, ...], bool], TrafficMatrix] = {}
 
     def times(self, flows: Flows) -> LinkTimes:
@@ -122,22 +122,22 @@ class LinkBook:
         InputError
             If a path is missing, or a link that is needed has no rate.
         """
-        wiring = self.wiring
-        rng = np.random.default_rng(wiring.seed) if wiring.routing == "hashed" else None
+        transport = self.transport
+        rng = np.random.default_rng(transport.seed) if transport.routing == "hashed" else None
         loads = self._router.loads(self._traffic(flows), rng)
-        whole = loads.link_s / wiring.efficiency
+        whole = loads.link_s / transport.efficiency
         codes = np.flatnonzero(whole)
-        if wiring.rates is None:
+        if transport.rates is None:
             return LinkTimes(codes, _rounded(whole.ravel()[codes]))
         self._check_alive(whole)
         with np.errstate(divide="ignore", invalid="ignore"):
-            slow = np.where(whole > 0, whole / wiring.rates, 0.0)
+            slow = np.where(whole > 0, whole / transport.rates, 0.0)
         delayed = self._delay(whole, slow)
         return LinkTimes(codes, _rounded(slow.ravel()[codes]), delayed)
 
     def _check_alive(self, times: Floats) -> None:
         """Refuse links without any rate where something needs them."""
-        rates, graph = self.wiring.rates, self.wiring.graph
+        rates, graph = self.transport.rates, self.transport.graph
         dead = np.flatnonzero(times.any(axis=0) & (rates == 0))
         if len(dead):
             first, second = (
@@ -158,18 +158,18 @@ class LinkBook:
     @cached_property
     def _phases(self) -> list[Bools]:
         """Links of each phase of a collective: HB domains, each axis of a torus, the network."""
-        graph = self.wiring.graph
+        graph = self.transport.graph
         apart = [
             code
             for code, name in enumerate(graph.group_names)
-            if self.wiring.in_phases and (name == HB_GROUP or name.startswith(RING))
+            if self.transport.in_phases and (name == HB_GROUP or name.startswith(RING))
         ]
         phases: list[Bools] = [graph.group == code for code in apart]
         return [*phases, ~np.isin(graph.group, apart)]
 
     def _traffic(self, flows: Flows) -> TrafficMatrix:
         """One byte a message: of all groups of the stage, or of all ranks that hand on."""
-        gpus = self.wiring.graph.gpus
+        gpus = self.transport.graph.gpus
         if not flows.dimensions:
             chain = self._gpus_of_chains
             if flows.replica is not None:
@@ -189,28 +189,28 @@ class LinkBook:
         if key not in self._matrices:
             kind: CollectiveKind = "all_to_all" if flows.to_all else "all_gather"
             use = CollectiveUse("data", kind, flows.dimensions, 1.0, 1.0)
-            wiring = self.wiring
-            ranks = Placement(wiring.placement.levels)
-            among = use_traffic(use, ranks, wiring.algorithm, gpus=ranks.gpus)
-            found = among.relabelled(wiring.gpu_of_rank, wiring.graph.gpus)
-            found = both_ways(found) if wiring.two_way_rings else found
+            transport = self.transport
+            ranks = Placement(transport.placement.levels)
+            among = use_traffic(use, ranks, transport.algorithm, gpus=ranks.gpus)
+            found = among.relabelled(transport.gpu_of_rank, transport.graph.gpus)
+            found = both_ways(found) if transport.two_way_rings else found
             self._matrices[key] = found if flows.replica is None else combine([found.listed()])
         return self._matrices[key]
 
     @cached_property
     def _gpus_of_chains(self) -> Indices:
         """GPU of each stage of each pipeline, shape (pipelines, stages)."""
-        chains: Indices = self.wiring.gpu_of_rank[
-            self.wiring.placement.groups("pipeline", snake=True)
+        chains: Indices = self.transport.gpu_of_rank[
+            self.transport.placement.groups("pipeline", snake=True)
         ]
         return chains
 
     @cached_property
     def _replica_of_gpu(self) -> Ints:
         """Data parallel replica of each GPU; -1 of idle ones, shape (gpus,)."""
-        found = np.full(self.wiring.graph.gpus, -1, np.int64)
-        ranks = self.wiring.placement.groups("data")
-        found[self.wiring.gpu_of_rank[ranks]] = np.arange(ranks.shape[1])
+        found = np.full(self.transport.graph.gpus, -1, np.int64)
+        ranks = self.transport.placement.groups("data")
+        found[self.transport.gpu_of_rank[ranks]] = np.arange(ranks.shape[1])
         return found
 
 

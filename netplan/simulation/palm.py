@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
-from netplan.simulation.findings import ROUNDING, bounded
+from netplan.simulation.account import ROUNDING, bounded
 from netplan.simulation.outcome import (
     LinkOutcome,
     Outcome,

@@ -87,7 +87,7 @@ class Flows(Struct, frozen=True):
     replica: int | None = None
 
 
-class Use(Struct):
+class FlowUse(Struct):
     """What uses some flows: threads of stages, and how fast.
 
     Messages of one thread of a stage follow each other: those in its passes, and those beside its
@@ -108,17 +108,17 @@ class Use(Struct):
     seconds_per_byte: float
 
 
-Book = dict[Flows, Use]
+FlowUses = dict[Flows, FlowUse]
 
 
 class PlanWork(Struct, frozen=True):
     """Pipelines whose messages name flows, and who uses each of these.
 
-    Flows are numbered in the order of ``book``.
+    Flows are numbered in the order of ``uses``.
     """
 
     pipelines: tuple[Pipeline, ...]
-    book: Book
+    uses: FlowUses
 
 
 def plan_work(
@@ -158,10 +158,10 @@ def plan_work(
         )
     maker = _Maker(setting, plan, levels, schedule, trains=trains)
     if not each_replica:
-        return PlanWork((maker.pipeline(plan.microbatches),), maker.book)
+        return PlanWork((maker.pipeline(plan.microbatches),), maker.uses)
     runs = setting.microbatches(plan.microbatch, plan.placement.totals).tolist()
     each = tuple(maker.pipeline(count, replica) for replica, count in enumerate(runs))
-    return PlanWork(each, maker.book)
+    return PlanWork(each, maker.uses)
 
 
 def stage_level(placement: Placement, stage: int, to: int) -> int:
@@ -198,7 +198,7 @@ class _Maker:
         self.setting, self.plan = setting, plan
         self.schedule, self.trains = schedule, trains
         self.chunks = chunks = plan.interleave if schedule == "interleaved" else 1
-        self.book: Book = {}
+        self.uses: FlowUses = {}
         self.replica: int | None = None
         used = setting.assumptions.communication.used
         self.network = Network(tuple(levels), used, setting.mode)
@@ -242,7 +242,7 @@ class _Maker:
         if members == 1 or not sent_bytes:
             return seconds
         pace = seconds / sent_bytes
-        use = self.book.setdefault(flows, Use(len(self.book), set(), pace))
+        use = self.uses.setdefault(flows, FlowUse(len(self.uses), set(), pace))
         use.seconds_per_byte = min(pace, use.seconds_per_byte)
         if thread is not None:
             use.threads.add(thread)

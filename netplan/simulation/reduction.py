@@ -35,7 +35,7 @@ MOST_SETS = 2000
 """Sets of flows up to which links of different ones are compared [1]."""
 
 
-class Owner(Struct, frozen=True):
+class Issuer(Struct, frozen=True):
     """Who issues messages of some flows.
 
     Parameters
@@ -68,12 +68,12 @@ class Reduced(Struct, frozen=True, eq=False):
     times: tuple[tuple[tuple[int, ...], tuple[float, ...]], ...]
 
 
-def reduce_links(columns: Sequence[LinkTimes], owners: Sequence[Owner]) -> Reduced:
+def reduce_links(columns: Sequence[LinkTimes], issuers: Sequence[Issuer]) -> Reduced:
     """Keep the links that may make messages of some flows wait.
 
     Parameters
     ----------
-    columns, owners
+    columns, issuers
         What each of the flows does to links, and who issues it.
 
     Examples
@@ -82,12 +82,12 @@ def reduce_links(columns: Sequence[LinkTimes], owners: Sequence[Owner]) -> Reduc
 
     >>> one = LinkTimes(np.array([2, 5]), np.array([1.0, 1.0]))
     >>> two = LinkTimes(np.array([5, 7]), np.array([1.0, 1.0]))
-    >>> found = reduce_links([one, two], [Owner(NO_THREAD, 0, 1.0)] * 2)
+    >>> found = reduce_links([one, two], [Issuer(NO_THREAD, 0, 1.0)] * 2)
     >>> found.links, found.times
     (array([5]), (((0,), (1.0,)), ((0,), (1.0,))))
     """
     rows = _Rows.of(columns)
-    rows = rows.take(np.flatnonzero(~_in_sequence(rows, owners)))
+    rows = rows.take(np.flatnonzero(~_in_sequence(rows, issuers)))
     rows = rows.take(np.array(sorted(_undominated(rows)), np.int64))
     times: list[tuple[list[int], list[float]]] = [([], []) for _ in columns]
     for number in range(len(rows.link)):
@@ -131,12 +131,12 @@ class _Rows(Struct, frozen=True, eq=False):
         return _Rows(self.link[chosen], start, self.flow[entries], self.seconds[entries])
 
 
-def _in_sequence(rows: _Rows, owners: Sequence[Owner]) -> Bools:
+def _in_sequence(rows: _Rows, issuers: Sequence[Issuer]) -> Bools:
     """Whether one thread of one stage is all that uses a link, and never for long, (links,)."""
     if not len(rows.link):
         return np.empty(0, np.bool_)
     stage, threads, pace = (
-        np.array([getattr(one, name) for one in owners])[rows.flow]
+        np.array([getattr(one, name) for one in issuers])[rows.flow]
         for name in ("stage", "threads", "seconds_per_byte")
     )
     first = rows.start[:-1]

@@ -19,9 +19,9 @@ from netplan.arrays import AnyInts, Floats
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.setting import Setting
 from netplan.records import replace
-from netplan.simulation.findings import Findings
-from netplan.simulation.laying import JobWork, Laid
-from netplan.simulation.links import LinkBook, Wiring
+from netplan.simulation.account import Account
+from netplan.simulation.linked_work import JobWork, LinkedWork
+from netplan.simulation.links import FlowRouter, Transport
 from netplan.simulation.outcome import Outcome
 from netplan.simulation.program_work import plan_work
 from netplan.simulation.run import simulate_pipelines
@@ -232,19 +232,19 @@ def _simulated(
     graph: FabricGraph,
     conditions: Conditions,
     tick: Callable[[int, int], None] | None,
-) -> tuple[Findings, float]:
+) -> tuple[Account, float]:
     """Simulate jobs; what the run says, and how long that took [s]."""
     began = time.perf_counter()
     works = [_work_of(job, graph, conditions) for job in jobs]
-    laid = Laid.of(works, _tick_s([job.timed for job in jobs]))
+    linked = LinkedWork.of(works, _tick_s([job.timed for job in jobs]))
     result = simulate_pipelines(
-        laid.pipelines,
-        links=len(laid.links),
+        linked.pipelines,
+        links=len(linked.links),
         full=conditions.full,
         spans=conditions.spans,
         tick=tick,
     )
-    return Findings(works, laid, result, graph), time.perf_counter() - began
+    return Account(works, linked, result, graph), time.perf_counter() - began
 
 
 def _work_of(job: Job, graph: FabricGraph, conditions: Conditions) -> JobWork:
@@ -261,15 +261,15 @@ def _work_of(job: Job, graph: FabricGraph, conditions: Conditions) -> JobWork:
     if not conditions.contention:
         return JobWork(work)
     plan.placement.check_covers(graph.gpus if job.gpus is None else len(job.gpus))
-    book = LinkBook(_wiring(job, graph, conditions))
-    return JobWork(work, tuple(book.times(flows) for flows in work.book))
+    router = FlowRouter(_transport(job, graph, conditions))
+    return JobWork(work, tuple(router.times(flows) for flows in work.uses))
 
 
-def _wiring(job: Job, graph: FabricGraph, conditions: Conditions) -> Wiring:
+def _transport(job: Job, graph: FabricGraph, conditions: Conditions) -> Transport:
     """How messages take the links of the fabric."""
     part, placement = job.setting.assumptions.communication, job.timed.plan.placement
     ranks, stands = placement.gpu_of_rank, job.gpus
-    return Wiring(
+    return Transport(
         graph=graph,
         placement=placement,
         gpu_of_rank=ranks if stands is None else stands[ranks].astype(np.int32),

@@ -23,6 +23,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from netplan.errors import InputError
+from netplan.records import replace
 
 ENDS = 2
 """Microbatches that may differ from the others, the first and the last [1]."""
@@ -298,3 +299,30 @@ class Pipeline(Struct, frozen=True):
     def chunks(self) -> int:
         """Virtual stages of one stage, v [1]."""
         return len(self.forward) // self.stages
+
+
+def mapped_pipeline(pipeline: Pipeline, change: Callable[[Phase], Phase]) -> Pipeline:
+    """The same pipeline with every delay and burst changed.
+
+    >>> stage = (Pass(delay(1.0)),) * 2
+    >>> chain = Pipeline(2, 8, stage, stage, send_forward=((),), send_backward=((),))
+    >>> mapped_pipeline(chain, lambda phase: 2 * phase).forward[0].middle
+    (((2.0,),),)
+    """
+
+    def pass_of(one: Pass) -> Pass:
+        first, last, only = (
+            None if work is None else mapped(work, change)
+            for work in (one.first, one.last, one.only)
+        )
+        return Pass(mapped(one.middle, change), first, last, only)
+
+    return replace(
+        pipeline,
+        forward=tuple(map(pass_of, pipeline.forward)),
+        backward=tuple(map(pass_of, pipeline.backward)),
+        send_forward=tuple(mapped_branch(one, change) for one in pipeline.send_forward),
+        send_backward=tuple(mapped_branch(one, change) for one in pipeline.send_backward),
+        begin=tuple(mapped(one, change) for one in pipeline.begin),
+        finish=tuple(mapped(one, change) for one in pipeline.finish),
+    )

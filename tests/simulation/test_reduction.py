@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from netplan.records import replace
 from netplan.simulation.engine import Engine
-from netplan.simulation.links import LinkBook, LinkTimes, Wiring
+from netplan.simulation.links import FlowRouter, LinkTimes, Transport
 from netplan.simulation.program_work import Flows
-from netplan.simulation.reduction import NO_THREAD, Owner, reduce_links
+from netplan.simulation.reduction import NO_THREAD, Issuer, reduce_links
 from netplan.simulation.training import Conditions, simulate_training
 from netplan.simulation.work import Burst, Message
 from netplan.topologies.formats.graphml import graphml_lines, read_graphml
@@ -39,7 +39,7 @@ def test_ends_of_messages_stay_what_they_are(seed: int) -> None:
     """Random flows issued at random moments, on all links and on those that are kept."""
     random = Random(seed)  # noqa: S311 - a test
     columns = random_columns(random, random.randint(1, 6))
-    found = reduce_links(columns, [Owner(NO_THREAD, 0, 1.0)] * len(columns))
+    found = reduce_links(columns, [Issuer(NO_THREAD, 0, 1.0)] * len(columns))
     assert set(found.links.tolist()) <= set(range(LINKS))
     whole, reduced = Engine(LINKS), Engine(len(found.links))
     for _ in range(40):
@@ -61,11 +61,11 @@ def test_ends_of_messages_stay_what_they_are(seed: int) -> None:
 def test_messages_in_sequence_wait_only_if_links_take_longer(busy_s: float, kept: int) -> None:
     """One thread of stage 3 with two kinds of messages, each of 1 s a byte alone."""
     columns = [LinkTimes(np.array([4, 9]), np.array([0.5, busy_s]))] * 2
-    owners = [Owner(3, 0b01, 1.0), Owner(3, 0b00, 1.0)]
-    assert len(reduce_links(columns, owners).links) == kept
-    beside = [Owner(3, 0b01, 1.0), Owner(3, 0b10, 1.0)]
+    issuers = [Issuer(3, 0b01, 1.0), Issuer(3, 0b00, 1.0)]
+    assert len(reduce_links(columns, issuers).links) == kept
+    beside = [Issuer(3, 0b01, 1.0), Issuer(3, 0b10, 1.0)]
     assert len(reduce_links(columns, beside).links) == 1
-    others = [Owner(3, 0b01, 1.0), Owner(2, 0b01, 1.0)]
+    others = [Issuer(3, 0b01, 1.0), Issuer(2, 0b01, 1.0)]
     assert len(reduce_links(columns, others).links) == 1
 
 
@@ -97,11 +97,11 @@ def test_paths_of_stages_and_replicas_add_up() -> None:
     """What all replicas ask of the links is what each of them asks."""
     run, graph = placed(fixed={"pipeline": 4, "tensor": 4})
     placement = run.placement
-    book = LinkBook(Wiring(graph, placement, placement.gpu_of_rank, "ring"))
-    each = LinkBook(Wiring(graph, placement, placement.gpu_of_rank, "ring"))
+    router = FlowRouter(Transport(graph, placement, placement.gpu_of_rank, "ring"))
+    each = FlowRouter(Transport(graph, placement, placement.gpu_of_rank, "ring"))
     for dimensions, to in (((), 1), (("tensor",), 0), (("expert", "data"), 0)):
         total, parts = np.zeros((2, 2 * graph.link_count))
-        whole = book.times(Flows(0, to, dimensions))
+        whole = router.times(Flows(0, to, dimensions))
         total[whole.links] = whole.seconds_per_byte
         for replica in range(placement.totals.data):
             part = each.times(Flows(0, to, dimensions, replica=replica))
@@ -114,9 +114,9 @@ def test_a_transfer_takes_the_links_between_two_gpus() -> None:
     """Two stages in two HB domains of one GPU each, by hand: up, down, 1 B at 50 GB/s."""
     run, graph = placed(hb_size=1, gpus=16, fixed={"pipeline": 2}, zero_stage=3)
     placement = Placement((Degrees(), Degrees(pipeline=2)), (1, 16))
-    book = LinkBook(Wiring(graph, placement, placement.gpu_of_rank))
+    router = FlowRouter(Transport(graph, placement, placement.gpu_of_rank))
     rate = run.fabric.sizing.network_bytes_per_s
-    ahead, back = book.times(Flows(0, 1)), book.times(Flows(1, 0))
+    ahead, back = router.times(Flows(0, 1)), router.times(Flows(1, 0))
     links = graph.link_count
     assert ahead.links.tolist() == [0, links + 1]
     assert back.links.tolist() == [1, links]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from netplan.errors import InputError
 from netplan.records import replace
-from netplan.simulation import laying
+from netplan.simulation import linked_work
 from netplan.simulation.links import LinkTimes
 from netplan.simulation.outcome import Outcome
 from netplan.simulation.program_work import plan_work
@@ -15,7 +15,7 @@ from netplan.simulation.reduction import Reduced
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD, SEND_FORWARD
 from netplan.simulation.training import Conditions, simulate_training
-from netplan.simulation.work import alone_s, branch_alone_s
+from netplan.simulation.work import alone_s, branch_alone_s, mapped_pipeline
 from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
 from netplan.traffic.patterns import both_ways
 from netplan.traffic.routing import link_loads
@@ -104,8 +104,8 @@ def test_equal_stages_with_free_transfers_take_what_the_search_says(
     plan, parts = run.timed.plan, run.timed.breakdown_s
     (pipeline,) = plan_work(run.setting, plan, run.fabric.levels).pipelines
     free = ((),) * (plan.pipeline - 1)
-    laid = laying._changed(pipeline, _without_links)
-    found = simulate_pipelines([replace(laid, send_forward=free, send_backward=free)], links=0)
+    linked = mapped_pipeline(pipeline, _without_links)
+    found = simulate_pipelines([replace(linked, send_forward=free, send_backward=free)], links=0)
     # 2 m v h of the steady state, and 2 (p - 1) h of the bubble, with the mean h.
     runs = plan.microbatches * plan.interleave
     hops = parts["pipeline_comm"] * (1 + (plan.pipeline - 1) / runs)
@@ -177,8 +177,8 @@ def test_any_plan_of_equal_stages_takes_what_the_search_says(case: Case) -> None
     assume(run.setting.transformer.layers % plan.pipeline == 0)
     (pipeline,) = plan_work(run.setting, plan, run.fabric.levels).pipelines
     free = ((),) * (plan.pipeline - 1)
-    laid = laying._changed(pipeline, _without_links)
-    found = simulate_pipelines([replace(laid, send_forward=free, send_backward=free)], links=0)
+    linked = mapped_pipeline(pipeline, _without_links)
+    found = simulate_pipelines([replace(linked, send_forward=free, send_backward=free)], links=0)
     passes = sum(parts[name] for name in ("compute", "memory", "tensor_comm"))
     rounds = (plan.microbatches + plan.pipeline - 1) / plan.microbatches
     expected = rounds * passes + parts["data_comm"]
@@ -237,11 +237,11 @@ def test_links_left_out_change_nothing(
     case: Case, fabric: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = simulated(**case, fabric=fabric)
-    monkeypatch.setattr(laying, "reduce_links", _all_links)
+    monkeypatch.setattr(linked_work, "reduce_links", _all_links)
     assert simulated(**case, fabric=fabric).iteration_time_s == short.iteration_time_s
 
 
-def _all_links(columns: list[LinkTimes], owners: object) -> Reduced:  # noqa: ARG001
+def _all_links(columns: list[LinkTimes], issuers: object) -> Reduced:  # noqa: ARG001
     """Keep every link."""
     links = np.unique(np.concatenate([one.links for one in columns]))
     times = tuple(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from netplan.arrays import Floats
-from netplan.simulation.laying import JobWork, Laid
+from netplan.simulation.linked_work import JobWork, LinkedWork
 from netplan.simulation.outcome import Outcome, StageOutcome, busiest_links, link_groups
 from netplan.simulation.run import SimulationResult
 from netplan.simulation.work import Pipeline, Work, alone_s, bursts_of, bursts_of_branch
@@ -58,23 +58,27 @@ def _sent_bytes(pipelines: Sequence[Pipeline]) -> Counter[int]:
     return found
 
 
-class Findings:
+class Account:
     """What a run says, of one job or of several.
 
     Parameters
     ----------
     jobs
         Work of each job, and what its flows do to links.
-    laid, result
-        All of it laid on links, and what became of it.
+    linked, result
+        All of it on links, and what became of it.
     graph
         The links.
     """
 
     def __init__(
-        self, jobs: Sequence[JobWork], laid: Laid, result: SimulationResult, graph: FabricGraph
+        self,
+        jobs: Sequence[JobWork],
+        linked: LinkedWork,
+        result: SimulationResult,
+        graph: FabricGraph,
     ) -> None:
-        self.jobs, self.laid, self.result, self.graph = jobs, laid, result, graph
+        self.jobs, self.linked, self.result, self.graph = jobs, linked, result, graph
         self.busy_s = np.zeros(2 * graph.link_count)
         self.waited_s = np.zeros(2 * graph.link_count)
         for job in jobs:
@@ -84,7 +88,7 @@ class Findings:
                 column = job.columns[number]
                 self.busy_s[column.links] += sent_bytes * column.seconds_per_byte
         for link, waited_s in result.tally.waited_s.items():
-            self.waited_s[laid.links[link]] += waited_s
+            self.waited_s[linked.links[link]] += waited_s
 
     def outcome(self, hot: int, seconds: float, **said: Any) -> Outcome:  # noqa: ANN401 - its fields
         """All of it, with the ``hot`` busiest links, and what only the asker knows."""
@@ -119,9 +123,9 @@ class Findings:
         found: list[tuple[Floats, Floats, Floats]] = []
         first = 0
         for job in self.jobs:
-            laid, given = self.laid.pipelines[first], job.work.pipelines[0]
-            alone, compute = np.zeros(laid.stages), np.zeros(laid.stages)
-            for stage, work, times in _work_of_stages(laid):
+            linked, given = self.linked.pipelines[first], job.work.pipelines[0]
+            alone, compute = np.zeros(linked.stages), np.zeros(linked.stages)
+            for stage, work, times in _work_of_stages(linked):
                 alone[stage] += times * alone_s(work)
             for stage, work, times in _work_of_stages(given):
                 compute[stage] += times * alone_s(work, messages=False)

@@ -1,29 +1,26 @@
-"""Work laid on links: messages that named flows name the links that may make them wait.
+"""Work on links: messages that named flows name the links that may make them wait.
 
 Times become whole ticks of a power of two, so that sums are exact, equal times are equal, and a run
 repeats itself exactly.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Ints
-from netplan.records import replace
 from netplan.simulation.links import LinkTimes
 from netplan.simulation.program_work import PlanWork
-from netplan.simulation.reduction import NO_THREAD, Owner, Reduced, reduce_links
+from netplan.simulation.reduction import NO_THREAD, Issuer, Reduced, reduce_links
 from netplan.simulation.work import (
     Burst,
     Message,
-    Pass,
     Phase,
     Pipeline,
     bursts_of_branch,
-    mapped,
-    mapped_branch,
+    mapped_pipeline,
 )
 
 
@@ -42,7 +39,7 @@ class JobWork(Struct, frozen=True, eq=False):
     columns: tuple[LinkTimes, ...] = ()
 
 
-class Laid(Struct, frozen=True, eq=False):
+class LinkedWork(Struct, frozen=True, eq=False):
     """Pipelines whose messages name the links that may make them wait; codes of these links.
 
     Pipelines of all jobs follow each other, and share their links.
@@ -52,28 +49,28 @@ class Laid(Struct, frozen=True, eq=False):
     links: Ints
 
     @classmethod
-    def of(cls, jobs: Sequence[JobWork], tick_s: float) -> "Laid":
-        """Lay the messages on links; without columns they take as long as alone."""
+    def of(cls, jobs: Sequence[JobWork], tick_s: float) -> "LinkedWork":
+        """Put the messages on links; without columns they take as long as alone."""
         columns = [column for job in jobs for column in job.columns]
         reduced = Reduced(np.empty(0, np.int64), ())
         if columns:
-            reduced = reduce_links(columns, list(_owners(jobs)))
+            reduced = reduce_links(columns, list(_issuers(jobs)))
         pipelines: list[Pipeline] = []
         first = 0
         for job in jobs:
-            laid = partial(_laid, job.columns, reduced.times[first:], tick_s)
-            pipelines += [_changed(one, laid) for one in job.work.pipelines]
+            linked = partial(_linked, job.columns, reduced.times[first:], tick_s)
+            pipelines += [mapped_pipeline(one, linked) for one in job.work.pipelines]
             first += len(job.columns)
         return cls(tuple(pipelines), reduced.links)
 
 
-def _laid(
+def _linked(
     columns: Sequence[LinkTimes],
     kept: Sequence[tuple[tuple[int, ...], tuple[float, ...]]],
     tick_s: float,
     phase: Phase,
 ) -> Phase:
-    """A delay or a message in whole ticks; a message without links left is a delay."""
+    """A delay in whole ticks, or a message on its links; one without links left is a delay."""
     if isinstance(phase, float):
         return tick_s * round(phase / tick_s)
     (message,) = (one for burst in bursts_of_branch((phase,)) for one in burst.messages)
@@ -87,36 +84,15 @@ def _laid(
     return Burst((Message(links, alone, busy),))
 
 
-def _owners(jobs: Sequence[JobWork]) -> Iterator[Owner]:
+def _issuers(jobs: Sequence[JobWork]) -> Iterator[Issuer]:
     """Who issues the messages of each of the flows; stages are numbered on from job to job."""
     first = 0
     for job in jobs:
         stages = job.work.pipelines[0].stages
-        for (flows, use), column in zip(job.work.book.items(), job.columns, strict=True):
+        for (flows, use), column in zip(job.work.uses.items(), job.columns, strict=True):
             stage = NO_THREAD
             if flows.to == flows.stage:
                 stage = first + flows.stage + stages * (flows.replica or 0)
             threads = sum(1 << one for one in use.threads)
-            yield Owner(stage, threads, use.seconds_per_byte + column.delayed_s_per_byte)
+            yield Issuer(stage, threads, use.seconds_per_byte + column.delayed_s_per_byte)
         first += stages * len(job.work.pipelines)
-
-
-def _changed(pipeline: Pipeline, change: Callable[[Phase], Phase]) -> Pipeline:
-    """The same pipeline with every delay and message changed."""
-
-    def pass_of(one: Pass) -> Pass:
-        first, last, only = (
-            None if work is None else mapped(work, change)
-            for work in (one.first, one.last, one.only)
-        )
-        return Pass(mapped(one.middle, change), first, last, only)
-
-    return replace(
-        pipeline,
-        forward=tuple(map(pass_of, pipeline.forward)),
-        backward=tuple(map(pass_of, pipeline.backward)),
-        send_forward=tuple(mapped_branch(one, change) for one in pipeline.send_forward),
-        send_backward=tuple(mapped_branch(one, change) for one in pipeline.send_backward),
-        begin=tuple(mapped(one, change) for one in pipeline.begin),
-        finish=tuple(mapped(one, change) for one in pipeline.finish),
-    )
