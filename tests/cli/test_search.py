@@ -144,3 +144,20 @@ def test_wrong_input(arguments: tuple[str, ...], message: str) -> None:
     error = refused(*without(MAIN, arguments[0]), *arguments)
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_sgd_takes_a_third_of_what_adam_does() -> None:
+    """12 layers of 12 x 6,144^2 weights a stage, a quarter of them here, sharded over 4 (ZeRO 1).
+
+    Of 12 bytes a weight SGD keeps the 4 of the 32-bit copy, with momentum 8.
+    """
+    words = ("search", "--gpus", "64", "--hb-size", "8", "--model", "gpt-22b", "--batch", "64",
+             "--fix", "tensor=4", "--fix", "pipeline=4", "--fix", "data=4", "--fix", "microbatch=1",
+             "--format", "json", "--set")  # fmt: skip
+    adam, momentum, sgd = (
+        json.loads(netplan(*words, f"iteration-model.overlap.optimizer_bytes={size}").stdout)
+        for size in (12, 8, 4)
+    )
+    held = [one["plans"][0]["memory_bytes"] for one in (adam, momentum, sgd)]
+    assert held[0] - held[1] == held[1] - held[2]
+    assert held[0] - held[2] == pytest.approx(8 * 12 * 12 * 6144**2 / 16, rel=1e-3)
