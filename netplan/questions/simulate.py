@@ -1,5 +1,6 @@
 """One training iteration, event by event, on links that all of it shares."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, get_args
@@ -32,7 +33,7 @@ from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.topologies.tiles import tile_order
 from netplan.traffic.placement import Degrees, Placement
 from netplan.traffic.routing import Routing
-from netplan.units import counted
+from netplan.units import counted, si
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
 
@@ -58,10 +59,10 @@ ONCE = "Every job runs one iteration; all begin at the same moment."
 class Simulate(RunQuestion[SimulateAnswer]):
     """Simulate one iteration event by event on the fabric's own links: what waits for what.
 
-    The plan is the best that search finds, or what --fix leaves of it. Closed forms say how long
-    compute, collectives and transfers take alone; here they book links, so that what shares a link
-    waits. --mode published-code repeats the PALM simulator (iteration model palm, fabrics palm-gpu
-    and palm-wafer).
+    The plan is the best that search finds, or the fastest that --fix leaves, in memory or not.
+    Closed forms say how long compute, collectives and transfers take alone; here they book links,
+    so that what shares a link waits. --mode published-code repeats the PALM simulator (iteration
+    model palm, fabrics palm-gpu and palm-wafer).
 
     Raises
     ------
@@ -177,8 +178,18 @@ class Simulate(RunQuestion[SimulateAnswer]):
             heading=replace(heading, lines=(*heading.lines, how)),
             found=found,
             plan=run.timed.plan,
-            notes=(*run.fabric.notes, *notes, *found.notes),
+            notes=(*run.fabric.notes, *notes, *self._memory_notes(run), *found.notes),
         )
+
+    def _memory_notes(self, run: PlacedRun) -> Iterator[str]:
+        """That a plan which was given does not fit; a search would not have it."""
+        needed = run.timed.memory_bytes
+        on = CatalogReader(self.catalog, self.overrides).load(ACCELERATORS, self.accelerator)
+        if needed > on.memory_bytes and not self.inference:
+            yield (
+                f"The plan needs {si(needed, 'B')} of memory a GPU, and {on.name} has"
+                f" {si(on.memory_bytes, 'B')}: netplan search has none that do not fit."
+            )
 
     def _conditions(self, graph: FabricGraph) -> Conditions:
         """How anything is simulated."""

@@ -209,6 +209,13 @@ def test_one_line_says_what_is_wrong(words: tuple[str, ...], said: str, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_plan_that_does_not_fit_the_memory_says_so() -> None:
+    words = ("--gpus", "64", "--hb-size", "8", "--model", "gpt-146b", "--batch", "64")
+    given = netplan("simulate", *words, "--fix", "pipeline=1", "--fix", "tensor=1").stdout
+    assert "of memory a GPU, and gh200-96gb has 96 GB" in " ".join(given.split())
+    assert "of memory a GPU" not in netplan("simulate", *SMALL).stdout
+
+
 @pytest.mark.parametrize("more", [("--full",), ("--schedule", "gpipe")])
 def test_what_would_run_for_hours_is_refused(more: tuple[str, ...]) -> None:
     words = replaced(SMALL, ("--batch", "1000000000"))
