@@ -141,6 +141,16 @@ class Subject(Struct, frozen=True, dict=True):
         found = self.search.on(self.fabric.levels) if self.search else None
         return found if isinstance(found, str) else None
 
+    @property
+    def divided(self) -> str | None:
+        """Why a further failure may seem to help, in a sentence; None where plans are free."""
+        if self.intact is None or self.search is None or self.search.free:
+            return None
+        return (
+            "Plans must divide: where fewer domains divide better, a further failure may seem to"
+            " make the job faster. --space free compares failures."
+        )
+
     @cached_property
     def hb_links(self) -> Ints:
         """Links of each GPU inside its HB domain [1], shape (gpus,)."""

@@ -460,6 +460,8 @@ def _notes(subject: Subject, years: Years, book: FailureBook) -> Iterator[str]:
     """Why nothing is timed, whether the job needs its network or survives it, the fabric's own."""
     if subject.unplanned:
         yield f"Not timed: {subject.unplanned}"
+    if subject.divided:
+        yield subject.divided
     if subject.sizing.domains == 1 and subject.fabric.link_count:
         yield "One HB domain holds all GPUs: the job needs no network, whose failures stop nothing."
     elif subject.fabric.link_count and not years.forecast.network_interruptions_per_year:

@@ -520,6 +520,19 @@ def test_training_options_are_those_of_search() -> None:
     assert heavy.detour_bytes > 1.5 * light.detour_bytes
 
 
+def test_plans_that_must_divide_say_that_more_failures_may_seem_better() -> None:
+    # Without two of 64 domains a dragonfly has 62, which divide worse than 61.
+    asked = {"gpus": 512, "fabrics": ("dragonfly",), "years": 1}
+    two, three = (
+        small(**asked, space="model", fail=[f"domain={count}"]).fabrics[0] for count in (2, 3)
+    )
+    times = [scenario(one).impact.iteration_time_s or 0.0 for one in (two, three)]
+    assert times[1] < times[0]
+    assert any(note.startswith("Plans must divide") for note in two.notes)
+    free = small(**asked, fail=["domain=2"]).fabrics[0]
+    assert not any(note.startswith("Plans must divide") for note in free.notes)
+
+
 @pytest.mark.parametrize(
     ("question", "message"),
     [
