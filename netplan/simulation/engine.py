@@ -33,31 +33,26 @@ class Actor(Protocol):
 
 
 class Tally:
-    """What links have been through so far: bookings, issued bursts, and waiting by link.
+    """What links have been through so far: bookings, and waiting by number of the link [s]."""
 
-    Bursts are counted by their identity, links by their number.
-    """
-
-    __slots__ = ("bookings", "issued", "waited_s")
+    __slots__ = ("bookings", "waited_s")
 
     def __init__(self) -> None:
         """Begin with nothing."""
         self.bookings = 0
-        self.issued: dict[int, int] = {}
         self.waited_s: dict[int, float] = {}
 
     def copy(self) -> "Tally":
         """The same, which stays as it is."""
         found = Tally()
         found.bookings = self.bookings
-        found.issued, found.waited_s = dict(self.issued), dict(self.waited_s)
+        found.waited_s = dict(self.waited_s)
         return found
 
     def since(self, before: "Tally") -> "Tally":
         """What came to it after an earlier copy."""
         more = Tally()
         more.bookings = self.bookings - before.bookings
-        more.issued = {one: n - before.issued.get(one, 0) for one, n in self.issued.items()}
         earlier_s = before.waited_s
         more.waited_s = {link: s - earlier_s.get(link, 0.0) for link, s in self.waited_s.items()}
         return more
@@ -65,8 +60,6 @@ class Tally:
     def add(self, more: "Tally", times: int) -> None:
         """Count the same again, so many times."""
         self.bookings += times * more.bookings
-        for burst, count in more.issued.items():
-            self.issued[burst] = self.issued.get(burst, 0) + times * count
         for link, waited_s in more.waited_s.items():
             self.waited_s[link] = self.waited_s.get(link, 0.0) + times * waited_s
 
@@ -89,13 +82,13 @@ class Engine:
         self.now = 0.0
         self.free = [0.0] * links
         self.tally = Tally()
-        self.events = 0
+        self._asked = 0
         self._heap: list[tuple[float, int, Actor]] = []
 
     def at(self, time: float, actor: Actor) -> None:
         """Let an actor go on at a time; who asked first comes first among equals."""
-        self.events += 1
-        heappush(self._heap, (time, self.events, actor))
+        self._asked += 1
+        heappush(self._heap, (time, self._asked, actor))
 
     def step(self) -> bool:
         """Let the next actor go on; whether there was one."""
@@ -114,7 +107,6 @@ class Engine:
         now, free, tally = self.now, self.free, self.tally
         last = now
         tally.bookings += len(burst.messages)
-        tally.issued[id(burst)] = tally.issued.get(id(burst), 0) + 1
         for message in burst.messages:
             if message.busy_s:
                 end = self._spread(message.links, message.busy_s, now + message.seconds)

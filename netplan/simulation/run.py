@@ -60,9 +60,7 @@ class SimulationResult(Struct, frozen=True):
     period
         Microbatches after which the run repeats itself; None if all were simulated [1].
     tally
-        Bookings, bursts issued and waiting, of all microbatches.
-    bookings, events
-        Those that were simulated [1].
+        Bookings and waiting of all microbatches.
     spans
         Passes in the order of their ends, where they were asked for.
     """
@@ -70,8 +68,6 @@ class SimulationResult(Struct, frozen=True):
     pipelines: tuple[PipelineResult, ...]
     period: int | None
     tally: Tally
-    bookings: int
-    events: int
     spans: tuple[Span, ...] = ()
 
     @property
@@ -136,13 +132,12 @@ def simulate_pipelines(
     for run in runs:
         run.start()
     watch.run()
-    bookings, events = engine.tally.bookings, engine.events
     watch.extrapolate()
     found = tuple(
         PipelineResult(run.end_s, np.array(run.busy_s), run.pipeline.microbatches, run.microbatches)
         for run in runs
     )
-    return SimulationResult(found, watch.period, engine.tally, bookings, events, tuple(kept or ()))
+    return SimulationResult(found, watch.period, engine.tally, tuple(kept or ()))
 
 
 class _Watch:
