@@ -1,7 +1,6 @@
 """Work on links: messages that named flows name the links that may make them wait.
 
-Times become whole ticks of a power of two, so that sums are exact, equal times are equal, and a run
-repeats itself exactly.
+Times become whole ticks (`netplan.simulation.ticks`), so that a run repeats itself exactly.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from netplan.arrays import Ints
 from netplan.simulation.links import LinkTimes
 from netplan.simulation.program_work import PlanWork
 from netplan.simulation.reduction import NO_THREAD, Issuer, Reduced, reduce_links
+from netplan.simulation.ticks import in_ticks
 from netplan.simulation.work import (
     Burst,
     Message,
@@ -72,15 +72,15 @@ def _linked(
 ) -> Phase:
     """A delay in whole ticks, or a message on its links; one without links left is a delay."""
     if isinstance(phase, float):
-        return tick_s * round(phase / tick_s)
+        return in_ticks(phase, tick_s)
     (message,) = (one for burst in bursts_of_branch((phase,)) for one in burst.messages)
     (number,), (sent_bytes,) = message.links, message.busy_s
     delayed = columns[number].delayed_s_per_byte if columns else 0.0
-    alone = tick_s * round((message.seconds + delayed * sent_bytes) / tick_s)
+    alone = in_ticks(message.seconds + delayed * sent_bytes, tick_s)
     links, times = kept[number] if columns else ((), ())
     if not links:
         return alone
-    busy = tuple(tick_s * round(one * sent_bytes / tick_s) for one in times)
+    busy = tuple(in_ticks(one * sent_bytes, tick_s) for one in times)
     return Burst((Message(links, alone, busy),))
 
 

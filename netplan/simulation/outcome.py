@@ -3,12 +3,20 @@
 Both modes of the simulator, netplan's own and the published one, answer in this form.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Floats
 from netplan.simulation.schedule import Span
 from netplan.topologies.graph import FabricGraph
+
+ROUNDING = 1e-12
+"""Shares of an iteration below this are rounding [1]."""
+
+TICKS_OFF = 1e-9
+"""What whole ticks may take from an iteration, as a share of it [1]."""
 
 
 class StageOutcome(Struct, frozen=True):
@@ -191,3 +199,56 @@ def link_groups(
             )
         )
     return tuple(found)
+
+
+def stage_outcomes(
+    compute_s: Floats, alone_s: Floats, busy_s: Floats, time_s: float
+) -> tuple[StageOutcome, ...]:
+    """Where the time of every stage goes.
+
+    Parameters
+    ----------
+    compute_s, alone_s, busy_s
+        Of each stage: its work without messages, its work where nothing waits, and how long it was
+        at work, shape (stages,) [s].
+    time_s
+        Time of the iteration [s].
+
+    Examples
+    --------
+    >>> stage_outcomes(np.array([2.0]), np.array([3.0]), np.array([3.5]), time_s=5.0)[0]
+    StageOutcome(stage=0, compute_s=2.0, communication_s=1.0, waiting_s=0.5, idle_s=1.5)
+    """
+    parts_s = np.stack((compute_s, alone_s - compute_s, busy_s - alone_s, time_s - busy_s), axis=1)
+    # What remains of rounding is no time.
+    parts_s[parts_s < time_s * ROUNDING] = 0.0
+    return tuple(StageOutcome(stage, *parts) for stage, parts in enumerate(parts_s.tolist()))
+
+
+def lower_bound(
+    alone_s: Floats, busiest: Sequence[LinkOutcome], time_s: float
+) -> tuple[float, str]:
+    """What no schedule beats [s], and which stage or link that is.
+
+    A bound that rounding alone puts above the time is that time.
+
+    Parameters
+    ----------
+    alone_s
+        Work of each stage where nothing waits, shape (stages,) [s].
+    busiest
+        Links, the busiest first.
+    time_s
+        Time of the iteration [s].
+
+    Examples
+    --------
+    >>> link = LinkOutcome(0, "hb", "gpu-0", "gpu-1", busy_s=4.0, waited_s=0.0, utilisation=0.8)
+    >>> lower_bound(np.array([2.0, 3.0]), [], 5.0), lower_bound(np.array([2.0, 3.0]), [link], 5.0)
+    ((3.0, 'stage 1'), (4.0, 'link gpu-0 -> gpu-1'))
+    """
+    stage = int(alone_s.argmax())
+    bound_s, binding = float(alone_s[stage]), f"stage {stage}"
+    if busiest and busiest[0].busy_s > bound_s:
+        bound_s, binding = busiest[0].busy_s, f"link {busiest[0].sender} -> {busiest[0].receiver}"
+    return time_s if time_s < bound_s <= time_s * (1 + TICKS_OFF) else bound_s, binding

@@ -12,8 +12,7 @@ Source: Fang et al., PALM (arXiv:2406.03868), and its code (github.com/fangjh21/
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from math import frexp
+from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Literal
 
@@ -22,13 +21,13 @@ from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
-from netplan.simulation.account import ROUNDING, bounded
 from netplan.simulation.outcome import (
-    LinkOutcome,
     Outcome,
     StageOutcome,
     busiest_links,
     link_groups,
+    lower_bound,
+    stage_outcomes,
 )
 from netplan.simulation.palm_model import PalmModel
 from netplan.simulation.palm_network import GpuNetwork, PalmNetwork, TileNetwork
@@ -41,6 +40,7 @@ from netplan.simulation.palm_operation import (
 from netplan.simulation.ranks import Groups
 from netplan.simulation.run import SimulationResult, simulate_pipelines
 from netplan.simulation.schedule import BACKWARD, FINISH, FORWARD
+from netplan.simulation.ticks import TICKED, tick_of
 from netplan.simulation.work import (
     Branch,
     Burst,
@@ -48,7 +48,7 @@ from netplan.simulation.work import (
     Pipeline,
     Work,
     alone_s,
-    bursts_of,
+    bursts_of_pipeline,
 )
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import FabricGraph
@@ -59,11 +59,10 @@ from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import Model
 
 PalmSchedule = Literal["1f1b", "gpipe"]
-TICKS = 45
-"""Binary digits of an iteration in whole ticks, at least [1]."""
+"""Orders of passes that the published code knows."""
 
-TICKED = 1_024
-"""Microbatches of an iteration that ticks are made for, at most [1]."""
+TICK_DIGITS = 45
+"""Binary digits of an iteration in ticks, at least [1]."""
 
 
 class PalmRun(Struct, frozen=True, kw_only=True, eq=False):
@@ -160,18 +159,23 @@ class PalmRun(Struct, frozen=True, kw_only=True, eq=False):
         own = memory.gpu_stationary_factor if self.spec.tile is None else None
         return memory.stationary_factor or own or memory.tile_stationary_factor
 
+    @property
     def layers(self) -> list[int]:
-        """Layers of each stage: one goes on to the next where the sum would pass its share.
+        """Layers of each stage [1]."""
+        return layers_of_stages(self.model.layers, self.pipeline)
 
-        Examples
-        --------
-        Five layers on two stages: the third would pass 2.5.
 
-        >>> [(stage + 1) * 5 // 2 - stage * 5 // 2 for stage in range(2)]
-        [2, 3]
-        """
-        layers, stages = self.model.layers, self.pipeline
-        return [(one + 1) * layers // stages - one * layers // stages for one in range(stages)]
+def layers_of_stages(layers: int, stages: int) -> list[int]:
+    """Layers of each stage: one goes on to the next where the sum would pass its share.
+
+    Examples
+    --------
+    Five layers on two stages: the third would pass 2.5.
+
+    >>> layers_of_stages(5, 2)
+    [2, 3]
+    """
+    return [(one + 1) * layers // stages - one * layers // stages for one in range(stages)]
 
 
 def simulate_palm(
@@ -266,14 +270,11 @@ class _Stages(Struct, frozen=True):
 
 
 def _tick_s(run: PalmRun) -> float:
-    """A power of two, of which an iteration is 2^45 to 2^53: its sums are exact [s].
-
-    Of very many microbatches, the first ones.
-    """
+    """Ticks of which an iteration, or its first microbatches, are 2^45 to 2^53 [s]."""
     layer = _layer(run, layers=run.model.layers)
     once_s = layer.flops / run.on.tensor_flops_per_s + run.rules.memory.access_latency_s
     passes = 4 * min(run.microbatches, TICKED) * run.model.layers
-    return 2.0 ** (frexp(passes * once_s)[1] - TICKS)
+    return tick_of(passes * once_s, TICK_DIGITS)
 
 
 def _stages(run: PalmRun, graph: FabricGraph, *, contention: bool) -> _Stages:
@@ -290,7 +291,7 @@ def _stages(run: PalmRun, graph: FabricGraph, *, contention: bool) -> _Stages:
     sent = _layer(run, layers=1).input_bytes
     pairs = [(held[stage], held[stage + 1]) for stage in range(run.pipeline - 1)]
     return _Stages(
-        tuple(_stage(run, network, *one) for one in zip(held, run.layers(), strict=True)),
+        tuple(_stage(run, network, *one) for one in zip(held, run.layers, strict=True)),
         tuple(network.transfer(here, there, sent) for here, there in pairs),
         tuple(network.transfer(there, here, sent) for here, there in pairs),
     )
@@ -348,11 +349,12 @@ class _Account(Struct, frozen=True):
         time_s = self.found.iteration_time_s + (run.microbatches - self.simulated) * slot_s
         each, links_s = self._stage_outcomes(passes_s, time_s), self._links_s()
         links = busiest_links(graph, *links_s, time_s, max(1, hot))
-        bound_s, binding = _bound(each, links)
+        works_s = np.array([one.compute_s + one.communication_s for one in each])
+        bound_s, binding = lower_bound(works_s, links, time_s)
         return Outcome(
             iteration_time_s=time_s,
             analytic_time_s=None,
-            lower_bound_s=bounded(bound_s, time_s),
+            lower_bound_s=bound_s,
             binding=binding,
             sequences_per_s=run.microbatches * run.sequences / time_s,
             waiting_s=float(links_s[1].sum()),
@@ -386,16 +388,13 @@ class _Account(Struct, frozen=True):
 
     def _stage_outcomes(self, passes_s: Floats, time_s: float) -> tuple[StageOutcome, ...]:
         """Where the time of every stage goes."""
-        repeats, found = np.array(self.repeats), []
-        for stage, one in enumerate(self.stages.each):
-            compute_s, unshared_s = repeats @ one.compute_s, repeats @ [*map(alone_s, one.works)]
-            busy_s = repeats @ passes_s[:, stage]
-            parts_s = np.array([compute_s, unshared_s, busy_s, time_s])
-            parts_s[1:] -= parts_s[:-1].copy()
-            # What remains of rounding is no time.
-            parts_s[parts_s < time_s * ROUNDING] = 0.0
-            found.append(StageOutcome(stage, *parts_s.tolist()))
-        return tuple(found)
+        repeats, each = np.array([*self.repeats]), self.stages.each
+        return stage_outcomes(
+            np.array([repeats @ one.compute_s for one in each]),
+            np.array([repeats @ [*map(alone_s, one.works)] for one in each]),
+            repeats @ passes_s,
+            time_s,
+        )
 
     def _links_s(self) -> tuple[Floats, Floats]:
         """How long each direction of each link is busy and waited for, shape (2 x links,) [s].
@@ -406,22 +405,17 @@ class _Account(Struct, frozen=True):
         busy_s, waited_s, tally = np.zeros(count), np.zeros(count), self.found.tally
         issued: Counter[int] = Counter()
         bursts: dict[int, Burst] = {}
-        for work, times in self._all_work():
-            for burst in bursts_of(work):
-                issued[id(burst)] += times
-                bursts[id(burst)] = burst
+        run = self.run
+        for burst, times in bursts_of_pipeline(
+            self.stages.pipeline(run.microbatches, run.schedule)
+        ):
+            issued[id(burst)] += times
+            bursts[id(burst)] = burst
         for key, burst in bursts.items():
             for message in burst.messages:
                 busy_s[list(message.links)] += issued[key] * message.seconds
         waited_s[list(tally.waited_s)] = list(tally.waited_s.values())
         return busy_s, waited_s * (self.run.microbatches / self.simulated)
-
-    def _all_work(self) -> Iterator[tuple[Work, int]]:
-        """All work of the iteration, and how often it is done."""
-        for one in self.stages.each:
-            yield from zip(one.works, self.repeats, strict=True)
-        for branch in (*self.stages.onward, *self.stages.back):
-            yield ((branch,),), self.run.microbatches
 
     def _notes(self, slot_s: float) -> Iterator[str]:
         """What the reader should know."""
@@ -441,12 +435,3 @@ class _Account(Struct, frozen=True):
                 f"{run.microbatches:,} microbatches of {run.sequences:,} make {trained:,}"
                 f" sequences, more than the batch of {run.batch:,}; all of them count."
             )
-
-
-def _bound(each: Sequence[StageOutcome], links: Sequence[LinkOutcome]) -> tuple[float, str]:
-    """What no schedule beats [s], and which stage or link sets it."""
-    works_s = [one.compute_s + one.communication_s for one in each]
-    stage = int(np.argmax(works_s))
-    if links and links[0].busy_s > works_s[stage]:
-        return links[0].busy_s, f"link {links[0].sender} -> {links[0].receiver}"
-    return works_s[stage], f"stage {stage}"

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from netplan.errors import InputError
 from netplan.simulation.palm_model import Access, PalmModel
+from netplan.simulation.ticks import in_ticks
 from netplan.simulation.work import Branch, Burst, Message, Operation
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import MEMORY_GROUP, FabricGraph
@@ -132,11 +133,7 @@ class TileNetwork:
         """A message on its path, which it holds all at once."""
         links = self._path(sender, receiver)
         seconds = size_bytes / self._rate_of(links) + len(links) * self.on.network_latency_s
-        return Message(links, self._whole(seconds))
-
-    def _whole(self, seconds: float) -> float:
-        """A time in whole ticks, so that sums are exact and equal times are equal [s]."""
-        return round(seconds / self.tick_s) * self.tick_s
+        return Message(links, in_ticks(seconds, self.tick_s))
 
     def all_reduce(self, groups: Sequence[Members], size_bytes: float) -> Branch:
         """Rings of p - 1 steps that sum up and as many that gather, a piece to the next in each."""
@@ -145,7 +142,7 @@ class TileNetwork:
             return ()
         if not self.contention:
             rate = self._tile_bytes_per_s * self.rules.unit
-            return (self._whole(2 * (members - 1) / members * size_bytes / rate),)
+            return (in_ticks(2 * (members - 1) / members * size_bytes / rate, self.tick_s),)
         step = Burst(
             tuple(
                 self._message(one, following, size_bytes / members)
@@ -162,7 +159,7 @@ class TileNetwork:
             channel, core = self.mesh.channel_of(one)
             links = (*self._path(one, core), self._link[core, self._memories + channel])
             seconds = _access_s(access, self._rate_of(links), self.rules)
-            messages.append(Message(links, self._whole(seconds)))
+            messages.append(Message(links, in_ticks(seconds, self.tick_s)))
         return self._alone(Burst(tuple(messages)))
 
     def transfer(self, sender: Members, receiver: Members, size_bytes: float) -> Branch:
@@ -177,7 +174,7 @@ class TileNetwork:
 
     def operation(self, compute_s: float, ring: Branch, access: Branch) -> Operation:
         """Accesses come first; the collective follows the computation, if links are shared."""
-        compute_s = self._whole(compute_s)
+        compute_s = in_ticks(compute_s, self.tick_s)
         return (access, (compute_s, *ring)) if self.contention else (access, (compute_s,), ring)
 
 

@@ -8,7 +8,6 @@ Data parallel replicas do the same at the same time: one is simulated, and its m
 those of all.
 """
 
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -26,6 +25,7 @@ from netplan.simulation.outcome import Outcome
 from netplan.simulation.program_work import plan_work
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD, Span
+from netplan.simulation.ticks import TICKED, tick_of
 from netplan.simulation.work import ScheduleName
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import FabricGraph
@@ -33,11 +33,8 @@ from netplan.traffic.patterns import Pattern
 from netplan.traffic.routing import Routing
 from netplan.units import si
 
-TICKS = 49
-"""An iteration is about two to this power of ticks; four bits of a number are left above [1]."""
-
-TICKED = 1_024
-"""Microbatches of an iteration that ticks are made for, at most [1]."""
+TICK_DIGITS = 49
+"""Binary digits of an iteration in ticks; four of a number are left above [1]."""
 
 
 class Conditions(Struct, frozen=True, kw_only=True, eq=False):
@@ -284,10 +281,6 @@ def _transport(job: Job, graph: FabricGraph, conditions: Conditions) -> Transpor
 
 
 def _tick_s(plans: Sequence[PlanTime]) -> float:
-    """A power of two, such that an iteration, or its first microbatches, are some 2^49 of it [s].
-
-    A run that repeats itself ends before that, and ticks of all of it would round each operation
-    of very many microbatches.
-    """
+    """Ticks for the longest of the iterations, or for their first microbatches [s]."""
     times_s = (one.iteration_time_s * min(1.0, TICKED / one.plan.microbatches) for one in plans)
-    return 2.0 ** (math.frexp(max(times_s))[1] - TICKS)
+    return tick_of(max(times_s), TICK_DIGITS)

@@ -301,6 +301,27 @@ class Pipeline(Struct, frozen=True):
         return len(self.forward) // self.stages
 
 
+def work_of_stages(pipeline: Pipeline) -> Iterator[tuple[int, Work, int]]:
+    """All work of an iteration: of which stage, what, how often; transfers are nobody's."""
+    for passes in (pipeline.forward, pipeline.backward):
+        for virtual, one in enumerate(passes):
+            for work, times in one.counted(pipeline.microbatches):
+                yield virtual % pipeline.stages, work, times
+    for edge in (pipeline.begin, pipeline.finish):
+        for stage, work in enumerate(edge):
+            yield stage, work, 1
+
+
+def bursts_of_pipeline(pipeline: Pipeline) -> Iterator[tuple[Burst, int]]:
+    """All bursts of an iteration, those of transfers included, and how often each is issued."""
+    for _, work, times in work_of_stages(pipeline):
+        for burst in bursts_of(work):
+            yield burst, times
+    for branch in (*pipeline.send_forward, *pipeline.send_backward):
+        for burst in bursts_of_branch(branch):
+            yield burst, pipeline.microbatches
+
+
 def mapped_pipeline(pipeline: Pipeline, change: Callable[[Phase], Phase]) -> Pipeline:
     """The same pipeline with every delay and burst changed.
 

@@ -43,7 +43,7 @@ def outcome(microbatches: int = 3, *, full: bool = False) -> Outcome:
         period=found.period,
         replicas=1,
         replicas_simulated=1,
-        bookings=found.bookings,
+        bookings=found.tally.bookings,
         seconds=0.0,
         stages=tuple(StageOutcome(at, 1.0, 0.0, 0.0, 1.0) for at in range(stages)),
         spans=found.spans,
