@@ -13,12 +13,14 @@ Tori and dragonflies are routed by shortest paths too, since their own routing k
 Compare damage with :func:`reroute` on the intact fabric, not with their own routing.
 """
 
+from functools import cached_property
 from math import inf, isfinite
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
+from netplan.errors import InputError
 from netplan.faults.damage import Damage, directed, find_islands, network_links, no_damage
 from netplan.faults.pace import Cuts
 from netplan.topologies.graph import FabricGraph
@@ -26,7 +28,7 @@ from netplan.traffic.demand import check_demand, split_demand
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.routing import forwarding_nodes, has_domains, joins_all, link_loads
-from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
+from netplan.traffic.routing_ecmp import Arcs, ecmp_loads, make_arcs
 
 Ends = tuple[Ints, Ints]
 
@@ -95,20 +97,56 @@ def reroute(
     >>> found.detour_bytes, found.throughput
     (50000000000.0, 1.0)
     """
-    check_demand(demand, graph.gpus)
-    live = live_fabric(graph, damage)
-    if forwarding is None:
-        forwarding = has_domains(graph) and not joins_all(graph, np.flatnonzero(live.outer))
-    flows = split_demand(demand, 1).network.listed()
-    down = damage.node_down[flows.source] | damage.node_down[flows.destination]
-    lost = float(flows.flow_bytes[down].sum())
-    ends = flows.source[~down].astype(np.int64), flows.destination[~down].astype(np.int64)
-    amount = flows.flow_bytes[~down]
-    inner, outer = _ways(graph, *ends, forwarding=forwarding)
-    return live.route(inner, outer, ends, amount, lost)
+    return LiveRouter(graph, damage, forwarding).reroute(demand)
 
 
-class LiveFabric(Struct, frozen=True, eq=False):
+class LiveRouter(Struct, frozen=True, eq=False, dict=True):
+    """Routing over what is left of a fabric, for many demands; parameters as of `reroute`."""
+
+    graph: FabricGraph
+    damage: Damage
+    forwarding: bool | None = None
+
+    @cached_property
+    def _live(self) -> "LiveFabric":
+        return live_fabric(self.graph, self.damage)
+
+    @cached_property
+    def _forwards(self) -> bool:
+        if self.forwarding is not None:
+            return self.forwarding
+        graph = self.graph
+        return has_domains(graph) and not joins_all(graph, np.flatnonzero(self._live.outer))
+
+    def reroute(self, demand: TrafficMatrix) -> Rerouted:
+        """Route a demand; what is lost and cut is left out and told."""
+        check_demand(demand, self.graph.gpus)
+        down = self.damage.node_down
+        flows = split_demand(demand, 1).network.listed()
+        lost = down[flows.source] | down[flows.destination]
+        ends = flows.source[~lost].astype(np.int64), flows.destination[~lost].astype(np.int64)
+        inner, outer = _ways(self.graph, *ends, forwarding=self._forwards)
+        lost_bytes = float(flows.flow_bytes[lost].sum())
+        return self._live.route(inner, outer, ends, flows.flow_bytes[~lost], lost_bytes)
+
+    def loads(self, demand: TrafficMatrix) -> LinkLoads:
+        """Bytes on every link, where all of a demand can be sent.
+
+        Raises
+        ------
+        InputError
+            If GPUs that send or receive have failed, or nothing joins two of them.
+        """
+        found = self.reroute(demand)
+        if found.lost_bytes or found.cut_bytes:
+            raise InputError(
+                f"{self.graph.name}: traffic of GPUs that have failed or are cut off cannot be"
+                " sent: ask netplan faults how a job goes on without them"
+            )
+        return found.loads
+
+
+class LiveFabric(Struct, frozen=True, eq=False, dict=True):
     """What is left of a fabric, and which nodes hang together on it.
 
     Parameters
@@ -164,17 +202,15 @@ class LiveFabric(Struct, frozen=True, eq=False):
         usual = self.inside[inner[0]] == self.inside[inner[1]]
         usual &= self.joined_outside(*outer)
         detour = ~usual & (self.whole[ends[0]] == self.whole[ends[1]])
-        everywhere = np.ones(self.graph.node_count, bool)
         link_bytes = np.zeros(2 * self.graph.link_count)
-        for chosen, (source, target), forwards, links in (
-            (usual, inner, everywhere, self.live & ~self.outer),
-            (usual, outer, self.passing, self.live & self.outer),
-            (detour, ends, everywhere, self.live),
+        for chosen, (source, target), way in (
+            (usual, inner, "_domain_arcs"),
+            (usual, outer, "_network_arcs"),
+            (detour, ends, "_all_arcs"),
         ):
             used = chosen & (source != target)
             if used.any():
-                graph = self.graph
-                arcs = make_arcs(graph.source, graph.target, forwards, np.flatnonzero(links))
+                arcs: Arcs = getattr(self, way)
                 link_bytes += ecmp_loads(arcs, source[used], target[used], amount[used])
         return Rerouted(
             LinkLoads(self.graph, link_bytes.reshape(2, -1)),
@@ -182,6 +218,24 @@ class LiveFabric(Struct, frozen=True, eq=False):
             float(amount[~usual & ~detour].sum()),
             float(amount[detour].sum()),
         )
+
+    @cached_property
+    def _domain_arcs(self) -> Arcs:
+        return self._arcs(self.live & ~self.outer)
+
+    @cached_property
+    def _network_arcs(self) -> Arcs:
+        return self._arcs(self.live & self.outer, self.passing)
+
+    @cached_property
+    def _all_arcs(self) -> Arcs:
+        return self._arcs(self.live)
+
+    def _arcs(self, links: Bools, passing: Bools | None = None) -> Arcs:
+        """Some of the links; all nodes pass on traffic of others unless said otherwise."""
+        graph = self.graph
+        passing = np.ones(graph.node_count, bool) if passing is None else passing
+        return make_arcs(graph.source, graph.target, passing, np.flatnonzero(links))
 
 
 def live_fabric(graph: FabricGraph, damage: Damage) -> LiveFabric:

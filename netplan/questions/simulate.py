@@ -7,9 +7,12 @@ from typing import ClassVar, get_args
 
 import numpy as np
 
-from netplan.arrays import Floats, Ints
+from netplan.arrays import AnyInts, Floats, Ints
 from netplan.errors import InputError
+from netplan.faults.damage import Damage, find_effects
 from netplan.faults.inventory import Inventory, PartNames, Parts
+from netplan.faults.rerouting import LiveRouter
+from netplan.faults.scenario import read_scenario
 from netplan.performance.plan import Plan
 from netplan.questions.export import read_graph, with_own_domains
 from netplan.questions.inputs import CatalogReader, require_least
@@ -43,7 +46,7 @@ PUBLISHED = "palm"
 PUBLISHED_DEGREES = {"tensor", "data", "pipeline", "microbatch"}
 NOT_PUBLISHED = (
     *("strategy", "experts", "top_k", "expert_degree", "zero_stage", "embedding", "lm_head"),
-    *("interleave", "algorithm", "routing", "seed", "slow", "graph", "jobs"),
+    *("interleave", "algorithm", "routing", "seed", "slow", "fail", "graph", "jobs"),
     "inference",
 )
 """Inputs that mean nothing in the published mode."""
@@ -52,6 +55,10 @@ LEAST_SHARE = 1e-6
 """Least share of its rate that a degraded link has left [1]."""
 
 SAID_OF_EACH_JOB = ("model", "batch", "fixed", "placement", "groups")
+ROUND = (
+    "Routes go round it by the shortest paths that are left, split evenly, as the equal split of"
+    " netplan faults has them; its pace is that of the best split."
+)
 ONCE = "Every job runs one iteration; all begin at the same moment."
 
 
@@ -81,6 +88,7 @@ class Simulate(RunQuestion[SimulateAnswer]):
         "netplan simulate --gpus 1024 --accelerator h100-80gb --hb-size 8 --model gpt-146b",
         "netplan simulate --gpus 1024 --hb-size 8 --routing hashed --seed 7 --timeline run.html",
         "netplan simulate --gpus 1024 --hb-size 8 --slow leaf-spine=0.5 --trace run.json",
+        "netplan simulate --gpus 1024 --hb-size 8 --fail spine=1 --fail links=10",
         "netplan simulate --gpus 1024 --hb-size 8 --jobs jobs.yaml",
     )
 
@@ -107,7 +115,9 @@ class Simulate(RunQuestion[SimulateAnswer]):
         "choice",
         choices=get_args(Routing),
     )
-    seed: int = optional("Seed of hashed routing.", "whole", default=0, high=2**64)
+    seed: int = optional(
+        "Seed of hashed routing, and of parts that fail.", "whole", default=0, high=2**64
+    )
     contention: bool = optional(
         "Nothing waits for a link.", "flag", default=True, flag="--no-contention"
     )
@@ -122,6 +132,10 @@ class Simulate(RunQuestion[SimulateAnswer]):
         " (repeatable).",
         flag="--slow",
         metavar="LINK=SHARE",
+    )
+    fail: tuple[str, ...] = several(
+        "Has failed, and routes go round it: rail-0/leaf-3, links=10, spine=1, @FILE.",
+        metavar="PART",
     )
     graph: str | Path | None = optional(
         "Links of this graph (.graphml, .csv, .topo, .ibnetdiscover), not the fabric's.", "path"
@@ -156,6 +170,7 @@ class Simulate(RunQuestion[SimulateAnswer]):
         """Place the run, and let it go."""
         require_least("hot", self.hot)
         require_least("seed", self.seed)
+        self._check_failing()
         reader = CatalogReader(self.catalog, self.overrides)
         rules = reader.load(ANY_ITERATION_MODEL, self.iteration_model)
         if isinstance(rules, PalmModel):
@@ -167,9 +182,16 @@ class Simulate(RunQuestion[SimulateAnswer]):
         run = self.place()
         graph, notes = self._graph(run.spec, run.fabric.sizing)
         schedule, gpus = self._schedule(run), self._gpus(run, graph)
-        conditions = replace(self._conditions(graph), schedule=schedule, gpus=gpus)
+        ranks = run.placement.gpu_of_rank
+        conditions = self._conditions(graph, ranks if gpus is None else gpus[ranks])
+        conditions = replace(conditions, schedule=schedule, gpus=gpus)
         tick = share_done("microbatches simulated")
-        found = simulate_training(run.setting, run.timed, run.fabric, graph, conditions, tick=tick)
+        one = run.setting, run.timed, run.fabric, graph
+        found = simulate_training(*one, conditions, tick=tick)
+        if self.slow or self.fail:
+            whole = replace(conditions, rates=None, routes=None, spans=False)
+            intact = simulate_training(*one, whole)
+            found = replace(found, intact_time_s=intact.iteration_time_s)
         heading = run.heading("Simulation")
         how = f"schedule {schedule}, routing {self.routing}"
         how = f"inference, routing {self.routing}" if self.inference else how
@@ -178,7 +200,7 @@ class Simulate(RunQuestion[SimulateAnswer]):
             heading=replace(heading, lines=(*heading.lines, how)),
             found=found,
             plan=run.timed.plan,
-            notes=(*run.fabric.notes, *notes, *self._memory_notes(run), *found.notes),
+            notes=(*run.fabric.notes, *notes, *self._memory_notes(run), *found.notes, *self._round),
         )
 
     def _memory_notes(self, run: PlacedRun) -> Iterator[str]:
@@ -191,15 +213,16 @@ class Simulate(RunQuestion[SimulateAnswer]):
                 f" {si(on.memory_bytes, 'B')}: netplan search has none that do not fit."
             )
 
-    def _conditions(self, graph: FabricGraph) -> Conditions:
-        """How anything is simulated."""
+    def _conditions(self, graph: FabricGraph, used: AnyInts) -> Conditions:
+        """How anything is simulated on some GPUs of a graph."""
         return Conditions(
             algorithm=self.algorithm,
             schedule=self.schedule,
-            routing=self.routing,
+            routing="ecmp" if self.fail else self.routing,
             seed=self.seed,
             contention=self.contention,
             rates=self._rates(graph),
+            routes=self._routes(graph, used),
             trains=not self.inference,
             full=self.full,
             spans=True,
@@ -213,8 +236,8 @@ class Simulate(RunQuestion[SimulateAnswer]):
         on, spec = reader.load(ACCELERATORS, self.accelerator), reader.load(FABRICS, self.fabric)
         fabric = build_fabric(spec, self.sized(on))
         graph, notes = self._graph(spec, fabric.sizing)
-        conditions = self._conditions(graph)
         placed = read_jobs(path, fabric.sizing.gpus, fabric.sizing.hb_size)
+        conditions = self._conditions(graph, np.concatenate([one.gpus for one in placed]))
         jobs: list[Job] = []
         alone_s: list[float] = []
         for one in each(placed, lambda one: f"{one.name} alone"):
@@ -233,7 +256,7 @@ class Simulate(RunQuestion[SimulateAnswer]):
             (f"HB domains of {graph.hb_size:,}, fabric {spec.name}; routing {self.routing}",),
         )
         inputs = self.inputs(hb_size=graph.hb_size, set=reader.replaced())
-        notes = (*fabric.notes, *notes, *found.whole.notes, ONCE)
+        notes = (*fabric.notes, *notes, *found.whole.notes, ONCE, *self._round)
         return SimulateAnswer(inputs, heading, found.whole, jobs=rows, notes=notes)
 
     def _run_of(self, job: PlacedJob) -> PlacedRun:
@@ -366,6 +389,34 @@ class Simulate(RunQuestion[SimulateAnswer]):
             found[ranks] = found[ranks[strided(run.placement)]]
         return found
 
+    @property
+    def _round(self) -> tuple[str, ...]:
+        """What is said of routes round failed parts."""
+        return (f"Failed: {', '.join(self.fail)}. {ROUND}",) if self.fail else ()
+
+    def _check_failing(self) -> None:
+        """Refuse failures that routes or closed forms would not notice."""
+        if not self.fail:
+            return
+        if not self.contention:
+            raise InputError(
+                "--no-contention takes no link, so that --fail would change nothing: leave one out"
+            )
+        if self.routing not in ("auto", "ecmp"):
+            raise InputError(
+                f"--routing {self.routing} knows no ways round failures, which shortest paths split"
+                " evenly do: leave it out beside --fail, or give ecmp"
+            )
+
+    def _routes(self, graph: FabricGraph, used: AnyInts) -> LiveRouter | None:
+        """Ways round what has failed, which leaves all GPUs in use joined; None if nothing has."""
+        if not self.fail:
+            return None
+        scenario = read_scenario(self.fail, Inventory(graph))
+        damage = scenario.damage(np.random.default_rng(self.seed))
+        _check_goes_on(graph, damage, used)
+        return LiveRouter(graph, damage)
+
     def _rates(self, graph: FabricGraph) -> Floats | None:
         """Share of its rate that each link has, shape (links,); None if all have all of it."""
         if not self.slow:
@@ -390,6 +441,19 @@ class Simulate(RunQuestion[SimulateAnswer]):
 
 
 simulate = asks(Simulate)
+
+
+def _check_goes_on(graph: FabricGraph, damage: Damage, used: AnyInts) -> None:
+    """Refuse damage that takes GPUs in use."""
+    effects = find_effects(graph, damage)
+    for gpus, what in ((effects.gpus_down, "down"), (effects.cut_off_forwarding, "cut off")):
+        gone = np.intersect1d(gpus, used)
+        if len(gone):
+            raise InputError(
+                f"--fail: {counted(len(gone), 'GPU')} in use, {graph.node_name(gone[0])} first,"
+                f" would be {what}, and the iteration stops: ask netplan faults with the same"
+                " --fail how the job goes on, with other GPUs or fewer"
+            )
 
 
 def _share(text: str) -> float | None:

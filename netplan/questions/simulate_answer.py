@@ -138,7 +138,9 @@ class SimulateAnswer(Answer):
         time_s, rate = si(found.iteration_time_s, "s", 4), rounded(found.sequences_per_s)
         said = [f"{time_s} an iteration, {rate} sequences/s."]
         if found.analytic_time_s:
-            said.append(_against(found.iteration_time_s, found.analytic_time_s))
+            said.append(_against("Closed forms have", found.analytic_time_s, found))
+        if found.intact_time_s:
+            said.append(_against("On links that are whole it is", found.intact_time_s, found))
         said.append(f"No schedule beats {si(found.lower_bound_s, 's', 4)} ({found.binding}).")
         messages_s = sum(one.waited_s for one in found.groups) or found.waiting_s
         stages_s = sum(one.waiting_s for one in found.stages)
@@ -171,10 +173,10 @@ class SimulateAnswer(Answer):
         return f"{said}."
 
 
-def _against(time_s: float, analytic_s: float) -> str:
-    """The time beside that of closed forms."""
-    more = 100 * (time_s / analytic_s - 1)
-    said = f"Closed forms have {si(analytic_s, 's', 4)}"
+def _against(who: str, other_s: float, found: Outcome) -> str:
+    """The time beside that of closed forms, or of whole links."""
+    more = 100 * (found.iteration_time_s / other_s - 1)
+    said = f"{who} {si(other_s, 's', 4)}"
     if abs(more) < LEAST_DIFFERENCE:
         return f"{said}, the same."
     return f"{said}: it takes {abs(more):,.3g} % {'more' if more > 0 else 'less'}."
@@ -184,7 +186,7 @@ LEAST_DIFFERENCE = 5e-4
 """From which on times differ for people [%]."""
 
 ITERATION: list[Column[Outcome]] = [
-    *columns("iteration_time_s", "analytic_time_s", "lower_bound_s", "binding"),
+    *columns("iteration_time_s", "analytic_time_s", "intact_time_s", "lower_bound_s", "binding"),
     *columns("sequences_per_s", "waiting_s", "microbatches", "microbatches_simulated", "period"),
     *columns("replicas", "replicas_simulated", "bookings"),
 ]

@@ -9,6 +9,7 @@ turns: a short message behind a long one waits too long here, the long one no ti
 """
 
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from msgspec import Struct
@@ -17,6 +18,7 @@ from netplan.arrays import Bools, Floats, Indices, Ints
 from netplan.errors import InputError
 from netplan.simulation.program_work import Flows
 from netplan.topologies.graph import FabricGraph
+from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix, combine, flows_matrix
 from netplan.traffic.patterns import Pattern, both_ways
 from netplan.traffic.placement import Placement
@@ -28,6 +30,13 @@ from netplan.workloads.program import CollectiveUse
 
 MANTISSA = float(1 << 40)
 """Times of links are rounded to as many parts of themselves, so that equal links are equal [1]."""
+
+
+class Routes(Protocol):
+    """Ways over what is left of a fabric."""
+
+    def loads(self, demand: TrafficMatrix) -> LinkLoads:
+        """Bytes on every link; those that are out carry nothing."""
 
 
 class Transport(Struct, frozen=True, eq=False):
@@ -47,6 +56,8 @@ class Transport(Struct, frozen=True, eq=False):
         How messages find their way; seed of hashed paths.
     rates
         Share of its rate that each link has, shape (links,); None where all have all of it [1].
+    routes
+        Ways round links that have failed; None where all are there.
     efficiency
         Share of the rate that messages get [1].
     two_way_rings
@@ -67,6 +78,7 @@ class Transport(Struct, frozen=True, eq=False):
     routing: Routing = "auto"
     seed: int = 0
     rates: Floats | None = None
+    routes: Routes | None = None
     efficiency: float = 1.0
     two_way_rings: bool = False
     in_phases: bool = False
@@ -97,7 +109,8 @@ class LinkTimes(Struct, frozen=True, eq=False):
     seconds_per_byte
         Busy time of each of them [s/B], shape (used,).
     delayed_s_per_byte
-        What degraded links add to the time that the flows take alone [s/B].
+        What degraded links and ways round failed ones add to the time that the flows take alone
+        [s/B].
     """
 
     links: Ints
@@ -124,16 +137,17 @@ class FlowRouter:
         """
         transport = self.transport
         rng = np.random.default_rng(transport.seed) if transport.routing == "hashed" else None
-        loads = self._router.loads(self._traffic(flows), rng)
-        whole = loads.link_s / transport.efficiency
-        codes = np.flatnonzero(whole)
-        if transport.rates is None:
-            return LinkTimes(codes, _rounded(whole.ravel()[codes]))
-        self._check_alive(whole)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            slow = np.where(whole > 0, whole / transport.rates, 0.0)
-        delayed = self._delay(whole, slow)
-        return LinkTimes(codes, _rounded(slow.ravel()[codes]), delayed)
+        traffic = self._traffic(flows)
+        whole = now = self._router.loads(traffic, rng).link_s / transport.efficiency
+        if transport.routes is not None:
+            now = transport.routes.loads(traffic).link_s / transport.efficiency
+        if transport.rates is not None:
+            self._check_alive(now)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                now = np.where(now > 0, now / transport.rates, 0.0)
+        codes = np.flatnonzero(now)
+        delayed = 0.0 if now is whole else self._delay(whole, now)
+        return LinkTimes(codes, _rounded(now.ravel()[codes]), delayed)
 
     def _check_alive(self, times: Floats) -> None:
         """Refuse links without any rate where something needs them."""
@@ -149,7 +163,7 @@ class FlowRouter:
             )
 
     def _delay(self, whole: Floats, slow: Floats) -> float:
-        """What degraded links add to the flows [s/B]: each phase takes as long as its busiest."""
+        """What damage adds to the flows [s/B]: each phase takes as long as its busiest link."""
         found = 0.0
         for phase in self._phases:
             found += float(slow[:, phase].max(initial=0.0) - whole[:, phase].max(initial=0.0))

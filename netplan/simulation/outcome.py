@@ -103,6 +103,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
         Time of the iteration [s].
     analytic_time_s
         What the closed forms of the search say of the same plan; None where there are none [s].
+    intact_time_s
+        Time of the iteration on links that are all whole; None where they are, or nobody asks [s].
     lower_bound_s, binding
         What no schedule beats: work of the busiest stage, or of the busiest link; and which [s].
     sequences_per_s
@@ -133,6 +135,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
     iteration_time_s: float
     analytic_time_s: float | None
+    intact_time_s: float | None = None
     lower_bound_s: float
     binding: str
     sequences_per_s: float

@@ -20,7 +20,7 @@ from netplan.performance.setting import Setting
 from netplan.records import replace
 from netplan.simulation.account import Account
 from netplan.simulation.linked_work import JobWork, LinkedWork
-from netplan.simulation.links import FlowRouter, Transport
+from netplan.simulation.links import FlowRouter, Routes, Transport
 from netplan.simulation.outcome import Outcome
 from netplan.simulation.program_work import plan_work
 from netplan.simulation.run import simulate_pipelines
@@ -55,6 +55,9 @@ class Conditions(Struct, frozen=True, kw_only=True, eq=False):
         they are the same.
     rates
         Share of its rate that each link has, shape (links,); None where all have all of it [1].
+    routes
+        Ways round links that have failed; None where all are there. What they add is counted from
+        the ways of ``routing``.
     trains
         Whether there are backward passes; inference has forward passes alone.
     full
@@ -74,6 +77,7 @@ class Conditions(Struct, frozen=True, kw_only=True, eq=False):
     contention: bool = True
     gpus: AnyInts | None = None
     rates: Floats | None = None
+    routes: Routes | None = None
     trains: bool = True
     full: bool = False
     spans: bool = False
@@ -274,6 +278,7 @@ def _transport(job: Job, graph: FabricGraph, conditions: Conditions) -> Transpor
         routing=conditions.routing,
         seed=conditions.seed,
         rates=conditions.rates,
+        routes=conditions.routes,
         efficiency=part.bandwidth_efficiency,
         two_way_rings=any(level.kind == "ring" for level in job.fabric.levels),
         in_phases=part.collectives == "phased",

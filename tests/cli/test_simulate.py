@@ -95,6 +95,18 @@ def test_slow_links_cost_time_and_contention_none_less() -> None:
     assert times[1] <= one <= times[2]
 
 
+def test_what_has_failed_stands_beside_whole_links() -> None:
+    words = (*SMALL, "--fabric", "fat-tree")
+    whole = simulated(*words)
+    found = simulated(*words, "--fail", "leaf-spine=12", "--seed", "3")
+    assert found["intact_time_s"] == pytest.approx(whole["iteration_time_s"], rel=1e-9)
+    assert found["iteration_time_s"] > found["intact_time_s"]
+    assert found["notes"][-1].startswith("Failed: leaf-spine=12. Routes go round it")
+    slow = simulated(*words, "--slow", "leaf-spine=0.25")
+    assert slow["intact_time_s"] == whole["iteration_time_s"] < slow["iteration_time_s"]
+    assert whole["intact_time_s"] is None
+
+
 def test_a_placement_in_order_changes_nothing_and_another_one_does(tmp_path: Path) -> None:
     in_order, turned = tmp_path / "order.txt", tmp_path / "turned.txt"
     in_order.write_text("0-63\n", encoding="utf-8")
@@ -189,6 +201,11 @@ def test_spread_tensor_groups_cost_time() -> None:
         (("--slow", "gpu-0=0.5"), "is a gpu: name a link"),
         (("--slow", "gpu-0--rail-3/leaf-0=0.5"), "no link joins gpu-0"),
         (("--slow", "nonsense=0.5"), "unknown part 'nonsense'"),
+        (("--fail", "gpu-5"), "1 GPU in use, gpu-5 first, would be down"),
+        (("--fail", "link=128"), "64 GPUs in use, gpu-0 first, would be cut off"),
+        (("--fail", "nonsense"), "unknown part 'nonsense'"),
+        (("--fail", "link=1", "--no-contention"), "--no-contention takes no link"),
+        (("--fail", "link=1", "--routing", "hashed"), "--routing hashed knows no ways round"),
         (("--placement", "ranks.txt"), "cannot be read: No such file"),
         (("--placement", "snake"), "is for rings and meshes"),
         (("--graph", "fabric.graphml"), "cannot be read: No such file"),
@@ -226,6 +243,7 @@ def test_what_would_run_for_hours_is_refused(more: tuple[str, ...]) -> None:
     ("words", "said"),
     [
         (("--slow", "memory=0.5"), "--slow memory=0.5 means nothing"),
+        (("--fail", "link=1"), "--fail link=1 means nothing"),
         (("--routing", "hashed"), "--routing hashed means nothing"),
         (("--schedule", "interleaved"), "--schedule 1f1b and gpipe"),
         (("--recompute", "selective"), "--recompute none and full"),
