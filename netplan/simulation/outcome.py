@@ -169,6 +169,20 @@ def busiest_links(
         Time of the iteration [s].
     count
         How many, at most [1].
+
+    Examples
+    --------
+    Eight GPUs below one switch; the fourth receives for 2 of 8 s.
+
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(8, 8, 1, 450e9, 50e9))
+    >>> busy_s = np.zeros(2 * graph.link_count)
+    >>> busy_s[graph.link_count + 3] = 2.0
+    >>> (one,) = busiest_links(graph, busy_s, 0 * busy_s, time_s=8.0, count=5)
+    >>> one.sender, one.receiver, one.utilisation
+    ('leaf-0', 'gpu-3', 0.25)
     """
     chosen = np.argsort(-busy_s, kind="stable")[:count]
     ends = np.stack((graph.source, graph.target))
@@ -185,7 +199,7 @@ def busiest_links(
 def link_groups(
     graph: FabricGraph, busy_s: Floats, waited_s: Floats, time_s: float
 ) -> tuple[GroupOutcome, ...]:
-    """Every group of links; parameters as of `busiest_links`."""
+    """Every group of links, in the order of the graph; parameters as of `busiest_links`."""
     found = []
     for name in graph.links_per_group():
         links = graph.links_of(name)

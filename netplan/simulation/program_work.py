@@ -256,6 +256,7 @@ class _Maker:
         sent_bytes = _number(self.program.layer.boundary_bytes)
         level = self.network.levels[stage_level(self.plan.placement, stage, next_stage)]
         share = self.network.communication.bandwidth_efficiency
+        # As long as alone: what the search adds on rings and blocking leaves is waited for here.
         seconds = sent_bytes / (share * level.link_bytes_per_s) + level.step_s
         flows = Flows(stage, next_stage, replica=self.replica)
         return (self.message(flows, seconds, sent_bytes, None),)
@@ -269,7 +270,9 @@ class _Maker:
         short = chunk == (0 if stage == 0 and self.stages > 1 else self.chunks - 1)
         layers = whole - missing if short else whole
         ends = self._ends(virtual, ahead=ahead)
-        return weights[stage].passes(self.layer(stage, ahead=ahead), layers, ends, chunk, ahead)
+        return weights[stage].passes(
+            self.layer(stage, ahead=ahead), layers, ends, chunk=chunk, ahead=ahead
+        )
 
     def layer(self, stage: int, *, ahead: bool) -> Branch:
         """One pass through one layer."""
@@ -385,10 +388,12 @@ class _Weights:
         return (maker.message(flows, seconds, sent_bytes, thread),)
 
     def _of_one_layer(self, *, ahead: bool, thread: int | None) -> Branch:
+        """Collectives over the weights of one layer in one direction."""
         names = self.rule.forward if ahead else self.rule.backward
         return self._collectives(names, 1.0, thread) if self.held else ()
 
     def _repeats(self, *, ahead: bool) -> bool:
+        """Whether every microbatch has them anew."""
         return self.rule.forward_repeats if ahead else self.rule.backward_repeats
 
     def _waits(self, *, ahead: bool) -> bool:
@@ -429,8 +434,9 @@ class _Weights:
         layer: Branch,
         layers: int,
         ends: tuple[Branch, Branch],
+        *,
         chunk: int,
-        ahead: bool,  # noqa: FBT001 - direction
+        ahead: bool,
     ) -> Pass:
         """Passes of all microbatches through some layers of the stage."""
         repeats = self._repeats(ahead=ahead)
@@ -457,6 +463,7 @@ class _Weights:
 
 
 def _seconds(network: Network, name: CollectiveKind, members: Group, sent_bytes: float) -> float:
+    """How long a collective takes alone [s]."""
     return _number(network.collective(name, members).seconds(sent_bytes))
 
 

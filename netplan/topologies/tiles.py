@@ -27,7 +27,11 @@ from netplan.topologies.torus import near_cube
 from netplan.units import gbps
 
 TileOrder = Literal["snake", "line"]
+"""Ways to fill the mesh (`Mesh.order`)."""
+
 MEMORY_PORT = 4
+"""Port of a core to its channel, behind those to its four neighbours."""
+
 ACROSS_Y = "ring 2 border"
 """Group of the links along columns that cross a border."""
 
@@ -241,5 +245,12 @@ def wire_tiles(spec: FabricSpec, fabric: Fabric, first: int) -> Wired:
 
 
 def tile_order(spec: FabricSpec, gpus: int, order: TileOrder) -> Ints:
-    """GPU at every place of a run that fills the mesh in an order, shape (gpus,)."""
+    """GPU at every place of a run that fills the mesh in an order, shape (gpus,).
+
+    Examples
+    --------
+    >>> from netplan.topologies.specs import FABRICS
+    >>> tile_order(FABRICS.load("palm-wafer"), 320, "snake")[:6]
+    array([ 0,  1,  2,  3, 23, 22])
+    """
     return mesh_of(spec, gpus).order(order)

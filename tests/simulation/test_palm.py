@@ -121,7 +121,7 @@ def test_parts_add_up_and_nothing_beats_the_bound(*, contention: bool) -> None:
         assert min(one.compute_s, one.communication_s, one.waiting_s, one.idle_s) >= -1e-9
     assert 0 < found.lower_bound_s <= found.iteration_time_s
     assert (found.microbatches, found.microbatches_simulated) == (21, 6)
-    assert found.bookings == (0 if not contention else found.bookings)
+    assert (found.bookings > 0) == contention
     if contention:
         assert found.waiting_s > 0
         assert [one.busy_s for one in found.links] == sorted(
@@ -137,10 +137,10 @@ def test_parts_add_up_and_nothing_beats_the_bound(*, contention: bool) -> None:
 def test_what_sensitivities_do() -> None:
     base = simulated(palm_run("t-145b", "palm-wafer", (8, 2, 20)))
     gpus = simulated(palm_run("t-145b", "palm-gpu", (8, 24, 8)))
-    # PALM's own table, sec. 7 of its critics: small microbatches shrink the bubble.
+    # Small microbatches shrink the bubble: 1.7 times the 95.72 that the paper prints (Table IV).
     small = simulated(palm_run("t-145b", "palm-gpu", (8, 24, 8), microbatch=24))
     assert small.sequences_per_s / 95.72 == pytest.approx(1.7, rel=0.01)
-    assert small.microbatches == 96
+    assert (gpus.microbatches, small.microbatches) == (8, 96)
     full = simulated(palm_run("t-145b", "palm-wafer", (8, 2, 20)), full=True)
     assert full.microbatches_simulated == 21
     assert abs(full.iteration_time_s / base.iteration_time_s - 1) < 0.017

@@ -308,7 +308,7 @@ def test_an_all_to_all_on_a_blocking_tree_takes_what_its_links_take() -> None:
     run, graph = placed(**case)
     found = simulated(**case)
     expert = run.matrix().of_kind("expert")
-    (by_link,) = {link_loads(graph, expert).busiest_s}
+    by_link = link_loads(graph, expert).busiest_s
     share = run.setting.assumptions.communication.bandwidth_efficiency
     exchange = run.timed.breakdown_s["expert_comm"]
     compute = found.stages[0].compute_s
@@ -358,6 +358,9 @@ def test_gpus_may_stand_elsewhere() -> None:
     reverse = np.arange(graph.gpus)[::-1]
     before = simulated(**case).iteration_time_s
     assert simulated(Conditions(gpus=reverse), **case).iteration_time_s == before
+    domains = np.arange(16).reshape(4, 4).T.ravel()
+    scattered = (4 * domains[:, None] + np.arange(4)).ravel()
+    assert simulated(Conditions(gpus=scattered), **case).iteration_time_s >= before
 
 
 def _as_wired(matrix: TrafficMatrix) -> TrafficMatrix:
