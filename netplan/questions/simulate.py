@@ -59,7 +59,10 @@ ROUND = (
     "Routes go round it by the shortest paths that are left, split evenly, as the equal split of"
     " netplan faults has them; its pace is that of the best split."
 )
-ONCE = "Every job runs one iteration; all begin at the same moment."
+REPEATED = (
+    "All jobs begin at the same moment. Those that share links repeat their iterations until each"
+    " has ended the one under way when the last of them ended its first: times are means."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,11 +247,12 @@ class Simulate(RunQuestion[SimulateAnswer]):
             run = self._run_of(one)
             jobs.append(Job(run.setting, run.timed, run.fabric, one.gpus))
             alone_s += simulate_jobs(jobs[-1:], graph, replace(conditions, spans=False)).times_s
-        tick = share_done("microbatches of the first job simulated")
+        tick = share_done("microbatches of the job with the most simulated")
         found = simulate_jobs(jobs, graph, conditions, tick=tick)
+        together = zip(found.times_s, found.iterations, strict=True)
         rows = tuple(
-            JobRow(one.name, one.entry.model, job.timed.plan, *times)
-            for one, job, *times in zip(placed, jobs, alone_s, found.times_s, strict=True)
+            JobRow(one.name, one.entry.model, job.timed.plan, time_s, *mean)
+            for one, job, time_s, mean in zip(placed, jobs, alone_s, together, strict=True)
         )
         used = sum(len(one.gpus) for one in placed)
         heading = Heading(
@@ -256,7 +260,7 @@ class Simulate(RunQuestion[SimulateAnswer]):
             (f"HB domains of {graph.hb_size:,}, fabric {spec.name}; routing {self.routing}",),
         )
         inputs = self.inputs(hb_size=graph.hb_size, set=reader.replaced())
-        notes = (*fabric.notes, *notes, *found.whole.notes, ONCE, *self._round)
+        notes = (*fabric.notes, *notes, *found.whole.notes, REPEATED, *self._round)
         return SimulateAnswer(inputs, heading, found.whole, jobs=rows, notes=notes)
 
     def _run_of(self, job: PlacedJob) -> PlacedRun:

@@ -31,13 +31,14 @@ SHOWN_ROWS = 12
 
 
 class JobRow(Struct, frozen=True):
-    """One of several jobs on a fabric: an iteration alone, and beside the others [s]."""
+    """One of several jobs on a fabric: an iteration alone, and the mean beside the others [s]."""
 
     name: str
     model: str
     plan: Plan
     alone_s: float
     together_s: float
+    iterations: int
 
     @property
     def slowdown(self) -> float:
@@ -195,7 +196,9 @@ JOBS: list[Column[JobRow]] = [
     column("model"),
     column("gpus", "plan.gpus"),
     column("degrees", "plan.shape"),
-    *columns("alone_s", "together_s", "slowdown"),
+    column("alone_s"),
+    column("together_s", title="together"),
+    *columns("slowdown", "iterations"),
 ]
 GROUPS: list[Column[GroupOutcome]] = [
     *columns("group", "directions", "unused"),

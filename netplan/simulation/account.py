@@ -1,7 +1,8 @@
 """What a run says, in the words of the plan and of the fabric."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -53,13 +54,23 @@ class Account:
         self.jobs, self.linked, self.result, self.graph = jobs, linked, result, graph
         self.busy_s = np.zeros(2 * graph.link_count)
         self.waited_s = np.zeros(2 * graph.link_count)
-        for job in jobs:
+        for job, times in zip(jobs, self._times(), strict=True):
             sent = _sent_bytes(job.work.pipelines) if job.columns else {}
             for number, sent_bytes in sent.items():
                 column = job.columns[number]
-                self.busy_s[column.links] += sent_bytes * column.seconds_per_byte
+                self.busy_s[column.links] += times * sent_bytes * column.seconds_per_byte
+        # Mean paces of jobs that began and ended at other times may be more than a link carries.
+        np.minimum(self.busy_s, result.iteration_time_s if len(jobs) > 1 else inf, out=self.busy_s)
         for link, waited_s in result.tally.waited_s.items():
             self.waited_s[linked.links[link]] += waited_s
+
+    def _times(self) -> Iterator[float]:
+        """How often each of several jobs iterates in the whole time, at its mean pace [1]."""
+        whole_s, first = self.result.iteration_time_s, 0
+        for job in self.jobs:
+            own_s = self.result.pipelines[first].iteration_time_s
+            yield whole_s / own_s if len(self.jobs) > 1 else 1.0
+            first += len(job.work.pipelines)
 
     @property
     def shares_links(self) -> bool:
@@ -99,14 +110,15 @@ class Account:
         """
         found: list[tuple[Floats, Floats, Floats]] = []
         first = 0
-        for job in self.jobs:
+        for job, pace in zip(self.jobs, self._times(), strict=True):
             linked, given = self.linked.pipelines[first], job.work.pipelines[0]
             alone, compute = np.zeros(linked.stages), np.zeros(linked.stages)
             for stage, work, times in work_of_stages(linked):
                 alone[stage] += times * alone_s(work)
             for stage, work, times in work_of_stages(given):
                 compute[stage] += times * alone_s(work, messages=False)
-            found.append((alone, compute, self.result.pipelines[first].busy_s))
+            busy = self.result.pipelines[first].busy_s
+            found.append((pace * alone, pace * compute, pace * busy))
             first += len(job.work.pipelines)
         alone, compute, busy = (np.concatenate(column) for column in zip(*found, strict=True))
         return alone, compute, busy

@@ -20,7 +20,9 @@ from msgspec import Struct
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
+from netplan.records import replace
 from netplan.simulation.engine import Engine, Tally
+from netplan.simulation.repeats import Repeats, sharing
 from netplan.simulation.schedule import PipelineRun, Span
 from netplan.simulation.work import Pipeline
 
@@ -37,9 +39,9 @@ class PipelineResult(Struct, frozen=True):
     Parameters
     ----------
     iteration_time_s
-        End of its last pass [s].
+        Time of an iteration, of several their mean [s].
     busy_s
-        Work of each stage, shape (stages,) [s].
+        Work of each stage in an iteration, shape (stages,) [s].
     microbatches, simulated
         Microbatches of the iteration, and how many of them were simulated [1].
     """
@@ -48,6 +50,7 @@ class PipelineResult(Struct, frozen=True):
     busy_s: Floats
     microbatches: int
     simulated: int
+    iterations: int = 1
 
 
 class SimulationResult(Struct, frozen=True):
@@ -73,7 +76,7 @@ class SimulationResult(Struct, frozen=True):
     @property
     def iteration_time_s(self) -> float:
         """End of the last pipeline [s]."""
-        return max(one.iteration_time_s for one in self.pipelines)
+        return max(one.iterations * one.iteration_time_s for one in self.pipelines)
 
 
 class _State(Struct):
@@ -93,6 +96,7 @@ def simulate_pipelines(
     links: int,
     full: bool = False,
     spans: bool = False,
+    repeat: bool = False,
     tick: Callable[[int, int], None] | None = None,
 ) -> SimulationResult:
     """Simulate one iteration of pipelines that share links.
@@ -107,8 +111,12 @@ def simulate_pipelines(
         Simulate every microbatch.
     spans
         Keep every pass, for a timeline.
+    repeat
+        Pipelines that share links repeat their iterations as long as `netplan.simulation.repeats`
+        says.
     tick
-        Called with the microbatches of the first pipeline that are through, and all of them.
+        Called with the microbatches that are through of the pipeline with the most, and all of
+        them.
 
     Raises
     ------
@@ -129,15 +137,23 @@ def simulate_pipelines(
     kept: list[Span] | None = [] if spans else None
     runs = [PipelineRun(engine, one, number, kept) for number, one in enumerate(pipelines)]
     watch = _Watch(engine, runs, full=full, tick=tick)
+    if repeat:
+        sets = [[runs[number] for number in one] for one in sharing(pipelines)]
+        watch.repeats = [Repeats(one) for one in sets]
     for run in runs:
         run.start()
     watch.run()
     watch.extrapolate()
-    found = tuple(
+    found = [
         PipelineResult(run.end_s, np.array(run.busy_s), run.pipeline.microbatches, run.microbatches)
         for run in runs
-    )
-    return SimulationResult(found, watch.period, engine.tally, tuple(kept or ()))
+    ]
+    for repeats in watch.repeats:
+        for number in repeats.counted:
+            count, time_s, busy_s = repeats.mean(number)
+            mean = {"iteration_time_s": time_s, "busy_s": busy_s, "iterations": count}
+            found[number] = replace(found[number], **mean)
+    return SimulationResult(tuple(found), watch.period, engine.tally, tuple(kept or ()))
 
 
 class _Watch:
@@ -152,6 +168,7 @@ class _Watch:
         tick: Callable[[int, int], None] | None,
     ) -> None:
         self.engine, self.runs, self.tick = engine, runs, tick
+        self.repeats: list[Repeats] = []
         self.period: int | None = None
         self.skipped_periods = 0
         self._before: _State | None = None
@@ -182,9 +199,11 @@ class _Watch:
 
     def run(self) -> None:
         """Let everybody go on until nobody is left."""
-        engine, first = self.engine, self.runs[0]
+        engine, first = self.engine, max(self.runs, key=lambda run: run.microbatches)
         through = 0
         while engine.step():
+            if self.repeats and all(one.over for one in self.repeats):
+                return
             if len(first.completions_s) == through:
                 continue
             through = len(first.completions_s)
@@ -195,6 +214,9 @@ class _Watch:
 
     def _look(self) -> None:
         """Compare the state with those of the last microbatches; shorten the run if it repeats."""
+        if any(run.at_end is None for run in self.runs) and self.repeats:
+            self._looks = False
+            return
         state = self._state()
         for back, known in enumerate(reversed(self._known), start=1):
             steps = {now - then for now, then in zip(state.through, known.through, strict=True)}
@@ -241,7 +263,12 @@ class _Watch:
         if self._before is None or self._at is None:
             return
         more, tally = self.skipped_periods, self.engine.tally
+        period_s = self._at.now - self._before.now
+        for repeats in self.repeats:
+            for ones in repeats.iterations.values():
+                for again in ones[1:]:
+                    again.end_s += more * period_s
         for run, was, then in zip(self.runs, self._before.busy_s, self._at.busy_s, strict=True):
-            run.end_s += more * (self._at.now - self._before.now)
+            run.end_s += more * period_s
             run.busy_s = (np.array(run.busy_s) + more * (then - was)).tolist()
         tally.add(self._at.tally.since(self._before.tally), more)

@@ -19,6 +19,8 @@ follow a smaller one would have to wait for it.
 Sources: arXiv:1811.06965 (GPipe), arXiv:1806.03377 (1F1B), PALM Sec. IV-D.
 """
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from netplan.simulation.engine import Branching, Engine, Mark, Steps
@@ -147,6 +149,9 @@ class PipelineRun:
             for stage in range(pipeline.stages)
         ]
         self._finished_stages = 0
+        self._open = pipeline.stages if pipeline.finish else 0
+        self.at_end: Callable[[PipelineRun], None] | None = None
+        """Told when the iteration has ended."""
         self.let_in = 0
         """Microbatches that have begun or may begin [1]."""
 
@@ -226,12 +231,23 @@ class PipelineRun:
             self.keep(one, one.kind, one.virtual, self._alone_s(one.work))
         if one.kind == FINISH:
             self.ends_s[stage] = self.end_s = now
+            self._open -= 1
+            self._tell_end()
             return
         self._working[stage] = False
         if one.kind != BEGIN:
             self._hand_on(one)
         self._start_next(stage)
         self._end_of(stage)
+        self._tell_end()
+
+    def _tell_end(self) -> None:
+        """Say once that the last microbatch is through and all stages have finished."""
+        told = self.at_end
+        if told is None or self._open or len(self.completions_s) < self.microbatches:
+            return
+        self.at_end = None
+        told(self)
 
     def keep(self, one: "_Passing | _Sending", kind: int, virtual: int, alone_s: float) -> None:
         """Note something that ends now, where spans are wanted."""

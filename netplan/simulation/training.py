@@ -183,18 +183,20 @@ class Job(Struct, frozen=True, eq=False):
 
 
 class JobsOutcome(Struct, frozen=True):
-    """Several jobs at once: an iteration of each, begun at the same moment.
+    """Several jobs at once, begun at the same moment, which repeat their iterations.
 
     Parameters
     ----------
     whole
-        All of them, until the last one ends; stages are numbered on from job to job.
-    times_s
-        Iteration time of each job beside the others [s].
+        All of them, until the last iteration that counts ends; stages are numbered on from job to
+        job, and all iterate at their mean pace.
+    times_s, iterations
+        Mean iteration time of each job beside the others, and over how many iterations [s, 1].
     """
 
     whole: Outcome
     times_s: tuple[float, ...]
+    iterations: tuple[int, ...]
 
 
 def simulate_jobs(
@@ -204,7 +206,10 @@ def simulate_jobs(
     *,
     tick: Callable[[int, int], None] | None = None,
 ) -> JobsOutcome:
-    """Simulate one iteration of each of several jobs that share the links of a fabric.
+    """Simulate iterations of several jobs that share the links of a fabric.
+
+    Those that share links repeat their iterations beside each other
+    (`netplan.simulation.repeats`).
 
     Parameters
     ----------
@@ -225,7 +230,7 @@ def simulate_jobs(
         sequences_per_s=sum(rates),
         replicas=sum(job.timed.plan.data for job in jobs),
     )
-    return JobsOutcome(whole, times_s)
+    return JobsOutcome(whole, times_s, tuple(one.iterations for one in found.result.pipelines))
 
 
 def _simulated(
@@ -243,6 +248,7 @@ def _simulated(
         links=len(linked.links),
         full=conditions.full,
         spans=conditions.spans,
+        repeat=len(jobs) > 1,
         tick=tick,
     )
     return Account(works, linked, result, graph), time.perf_counter() - began
