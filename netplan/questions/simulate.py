@@ -8,7 +8,7 @@ from typing import ClassVar, get_args
 import numpy as np
 
 from netplan.arrays import AnyInts, Floats, Ints
-from netplan.errors import InputError
+from netplan.errors import InfeasibleError, InputError
 from netplan.faults.damage import Damage, find_effects
 from netplan.faults.inventory import Inventory, PartNames, Parts
 from netplan.faults.rerouting import LiveRouter
@@ -267,7 +267,10 @@ class Simulate(RunQuestion[SimulateAnswer]):
         """A job by its best plan on a fabric of its own size."""
         entry = job.entry
         given = {"model": entry.model, "batch": entry.batch, "fixed": entry.fix}
-        return replace(self, gpus=len(job.gpus), jobs=None, **given).place()
+        try:
+            return replace(self, gpus=len(job.gpus), jobs=None, **given).place()
+        except (InputError, InfeasibleError) as error:
+            raise type(error)(f"{self.jobs}, job {job.name:.60}: {error}") from None
 
     def _published(self, reader: CatalogReader, rules: PalmModel) -> PalmRun:
         """The run of the published mode, with the degrees that are given."""

@@ -19,6 +19,7 @@ from netplan.arrays import Ints
 from netplan.errors import CatalogError
 from netplan.files import read_lines
 from netplan.traffic.placement import Placement, turned
+from netplan.units import counted
 
 Groups = Literal["near", "strided"]
 """Members of a tensor group: side by side, or spread over the places of their stage."""
@@ -107,7 +108,9 @@ def read_ranks(path: Path, ranks: int, gpus: int) -> Ints:
                     raise CatalogError(f"{where}more GPUs than the plan's {ranks:,} ranks")
                 line_of[gpu] = number
     if len(line_of) < ranks:
-        raise CatalogError(f"{path}: names {len(line_of):,} GPUs, and the plan has {ranks:,} ranks")
+        raise CatalogError(
+            f"{path}: names {counted(len(line_of), 'GPU')}, the plan has {ranks:,} ranks"
+        )
     return np.array(list(line_of), dtype=np.int64)
 
 

@@ -307,6 +307,7 @@ def test_jobs_stand_alone_and_beside_each_other(tmp_path: Path) -> None:
         (JOBS.replace("alternate", "0-31"), (), "GPU 0 is there twice, for one too"),
         (JOBS.replace("gpt-22b", "gpt-23b"), (), "gpt-23b"),
         (JOBS.replace("pipeline: 2", "pipelines: 2"), (), "pipelines"),
+        (JOBS.replace("pipeline: 2", "tensor: 7"), (), "jobs.yaml, job one: no plan of gpt-22b"),
         (JOBS, ("--batch", "8"), "--batch 8 means nothing for jobs.yaml"),
         (JOBS, ("--fix", "tensor=2"), "--fix tensor=2 means nothing for jobs.yaml"),
         (JOBS, ("--mode", "published-code"), "means nothing for iteration model palm"),

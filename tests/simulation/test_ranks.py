@@ -45,8 +45,8 @@ def test_ranks_follow_the_file(tmp_path: Path) -> None:
     [
         ("0-2\n5 2\n", ":2: GPU 2 is there twice, see line 1"),
         ("0-4\n", ":1: more GPUs than the plan's 4 ranks"),
-        ("0 1\n", "names 2 GPUs, and the plan has 4 ranks"),
-        ("", "names 0 GPUs, and the plan has 4 ranks"),
+        ("0 1\n", "names 2 GPUs, the plan has 4 ranks"),
+        ("", "names 0 GPUs, the plan has 4 ranks"),
         ("0-8\n", ":1: there is no GPU 8: the fabric has 0 to 7"),
         ("0\nleaf-1\n", ":2: 'leaf-1' names no GPU: write 5, gpu-5 or 0-7"),
         ("0-999999999\n", ":1: there is no GPU 999,999,999"),
