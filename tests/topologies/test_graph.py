@@ -57,7 +57,7 @@ def check_ports(graph: FabricGraph, radix: int) -> None:
 
 @settings(deadline=None, max_examples=150)
 @given(
-    # Tiles have links of their own between cores, no ports of cards (test_direct.py).
+    # Tiles have links of their own between cores, no ports of cards (test_tiles.py).
     st.sampled_from([n for n in NAMES if SPECS[n].family not in ("torus", "bcube", "tiles")]),
     st.one_of(st.integers(8, 200), st.integers(8, 5000)),
     st.sampled_from([8, 12, 16, 32, 64]),
