@@ -315,7 +315,9 @@ def _no_plan(settings: Sequence[Setting], levels: Sequence[Level]) -> str:
         )
     if fixed:
         given = ", ".join(f"{name} {value:,}" for name, value in fixed.items())
-        return f"no plan of {training.model.name} on {gpus:,} GPUs has {given}: free one of them"
+        said = f"no plan of {training.model.name} on {gpus:,} GPUs has {given}: free one of them"
+        allow = fixed.get("interleave", 1) > 1 and settings[0].interleave == "none"
+        return f"{said}, or allow interleaved schedules, --interleave any" if allow else said
     if settings[0].free:
         return (
             f"no plan of {training.model.name} on {gpus:,} GPUs has a sequence for each: the batch"

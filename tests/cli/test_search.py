@@ -130,6 +130,7 @@ def test_ptd_p_on_the_same_engine() -> None:
         (("--fix", "pipeline=0"), "fixed pipeline is at least 1, got 0"),
         (("--fix", "pipeline=5", "--space", "model"), "has pipeline 5: free one of them"),
         (("--fix", "pipeline=129"), "has pipeline 129: free one of them"),
+        (("--fix", "interleave=2"), "or allow interleaved schedules, --interleave any"),
         (("--explain", "everything"), "write modes, or two ranks"),
         (("--top", "0"), "at least 1 plan, got 0"),
         (("--zero", "4"), "ZeRO has the stages 0 to 3, got 4"),
