@@ -221,11 +221,14 @@ def test_the_slowest_hop_is_that_of_the_busiest_link(
         busiest_s = max(busiest_s, network_busiest_s(link_loads(graph, flows)))
     slowest_s = float(slowest.s_per_byte[0]) * GB
     inside, outside = placement.splits("pipeline")
-    # Of several stages in a domain one sends, and a leaf may hold GPUs of one or of all.
-    assert busiest_s * (1 - 1e-9) <= slowest_s <= inside * busiest_s * (1 + 1e-9)
     domains = graph.hb_size * np.arange(fabric.sizing.domains)
     leaves = [tier.starts[:-1] for level in fabric.levels for tier in level.tiers]
-    if fabric.name == "fat-tree" and all(np.isin(one, domains).all() for one in leaves):
+    whole = all(np.isin(one, domains).all() for one in leaves)
+    # Of several stages in a domain one sends, and a leaf may hold GPUs of one or of all; of the
+    # domains that are cut at its two ends it may hold all but the one that sends.
+    most = inside if whole else inside + 2 * (inside - 1)
+    assert busiest_s * (1 - 1e-9) <= slowest_s <= most * busiest_s * (1 + 1e-9)
+    if fabric.name == "fat-tree" and whole:
         assert slowest_s == pytest.approx(busiest_s)
     mean_s = float(fill.s_per_byte[0]) * GB / (outside - 1)
     assert GB / PORT * (1 - 1e-9) <= mean_s <= slowest_s * (1 + 1e-9)
