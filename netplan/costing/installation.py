@@ -70,7 +70,8 @@ class Installation(Struct, frozen=True, eq=False):
     wiring
         Plugs and cables, one run for links of one kind and length.
     run
-        Run of every link, a position in ``wiring.runs``, shape (links,).
+        Run of every link, a position in ``wiring.runs``; -1 of those on a chip, which have no
+        cable, shape (links,).
     """
 
     site: Site
@@ -80,7 +81,7 @@ class Installation(Struct, frozen=True, eq=False):
     @property
     def length_m(self) -> Floats:
         """Length of the cable of every link, as sold [m], shape (links,)."""
-        return np.array([run.length_m for run in self.wiring.runs])[self.run]
+        return np.array([*(run.length_m for run in self.wiring.runs), 0.0])[self.run]
 
     @property
     def kinds(self) -> list[str]:
@@ -89,7 +90,7 @@ class Installation(Struct, frozen=True, eq=False):
             (run.plugs[0].fibre or "fibre") if run.medium == "fibre" else run.medium
             for run in self.wiring.runs
         ]
-        found: list[str] = np.array(kinds, object)[self.run].tolist()
+        found: list[str] = np.array([*kinds, ""], object)[self.run].tolist()
         return found
 
 
@@ -128,7 +129,7 @@ def install(fabric: Fabric, site: Site, hardware: Hardware) -> Installation:
     """
     banks = {bank.name: bank for bank in port_banks(fabric, hardware)}
     cages = _Cages.of(site.network, hardware, fabric.sizing.speed_gbps)
-    of_link = np.zeros(site.network.link_count, np.int64)
+    of_link = np.full(site.network.link_count, -1, np.int64)
     runs: list[Run] = []
     notes: list[str] = []
     for group, ends in group_ends(fabric, hardware):

@@ -1,5 +1,6 @@
 """Meshes of tiles: counts, graph, paths and orders by hand and against networkx."""
 
+import csv
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -207,3 +208,13 @@ def test_closed_forms_do_not_time_open_lines() -> None:
     done = netplan("search", *wafer, "--accelerator", "palm-wafer-core")
     assert done.returncode == 2
     assert "palm-wafer with 320 GPUs has no levels of bandwidth" in done.stderr
+
+
+def test_links_on_a_chip_have_no_cables() -> None:
+    """The links of a wafer in a hall are none of its cables: no length, no kind."""
+    wafer = ("--gpus", "128", "--hb-size", "1", "--fabric", "palm-wafer")
+    done = netplan("cables", *wafer, "--floor-plan", "example-hall")
+    rows = list(csv.DictReader(done.stdout.splitlines()))
+    inside = [row for row in rows if row["length_class"] == "inside"]
+    assert {row["length_m"] for row in inside} == {"0"}
+    assert len(inside) == len(rows) > 200
