@@ -122,7 +122,9 @@ def _by_medium(fabric: Fabric) -> dict[Place, LinkParts]:
     found: dict[Place, LinkParts] = {}
     places: tuple[Place, ...] = ("host", "trunk")
     for place in places:
-        groups = [group for group in fabric.links if place_of(group.name) == place]
+        # Links on a chip are no parts.
+        cabled = [group for group in fabric.links if group.medium != "on-chip"]
+        groups = [group for group in cabled if place_of(group.name) == place]
         optical = sum(group.links for group in groups if group.medium == "optical")
         copper = sum(group.links for group in groups) - optical
         ends = ENDS_OF_A_LINK * optical
