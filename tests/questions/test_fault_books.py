@@ -7,7 +7,7 @@ import pytest
 from netplan.errors import InputError, NetplanError
 from netplan.faults.rates import FAILURE_BOOKS
 from netplan.questions.faults import faults
-from tests.questions.test_faults import small
+from tests.questions.fault_cases import small
 
 
 def test_a_rate_above_the_limit_names_file_and_line(tmp_path: Path) -> None:
