@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import netplan
+from tests.browser.mouse import hovered
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -37,13 +38,7 @@ def test_every_stage_has_bars_that_say_what_they_are(page: "Page") -> None:
     names = page.locator("#chart-timeline .legendtext").all_text_contents()
     assert {"forward", "backward", "transfer", "waiting for links"} <= set(names)
     bars = page.locator("#chart-timeline .barlayer .trace:nth-child(2) .point path")
-    bar = bars.nth(bars.count() // 2)
-    bar.scroll_into_view_if_needed()
-    box = bar.bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.wait_for_selector("#chart-timeline .hovertext")
-    shown = page.locator("#chart-timeline .hovertext").first.text_content() or ""
+    shown = hovered(page, "#chart-timeline", bars)
     assert "stage " in shown
     assert "forward, microbatch " in shown
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import netplan
+from tests.browser.mouse import hovered
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -42,13 +43,7 @@ def test_charts_are_drawn_and_show_the_plan_behind_a_mark(page: "Page", name: st
     for number in range(2):
         assert charts.nth(number).locator(".main-svg").count() > 0
     marks = page.locator(f"#chart-1-1 {MARKS[name]}")
-    mark = marks.nth(marks.count() // 2)
-    mark.scroll_into_view_if_needed()
-    box = mark.bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.wait_for_selector("#chart-1-1 .hovertext")
-    text = page.locator("#chart-1-1 .hovertext").first.text_content() or ""
+    text = hovered(page, "#chart-1-1", marks)
     assert "plan: TP" in text
     assert "iteration time: " in text
     assert SERIES[name] in text
