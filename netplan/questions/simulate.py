@@ -8,7 +8,7 @@ from typing import ClassVar, get_args
 import numpy as np
 
 from netplan.arrays import AnyInts, Floats, Ints
-from netplan.errors import InfeasibleError, InputError
+from netplan.errors import InfeasibleError, InputError, UnknownNameError
 from netplan.faults.damage import Damage, find_effects
 from netplan.faults.inventory import Inventory, PartNames, Parts
 from netplan.faults.rerouting import LiveRouter
@@ -475,13 +475,23 @@ def _share(text: str) -> float | None:
 def _links(name: str, inventory: Inventory, names: PartNames) -> Ints:
     """Links of a group, or of a name as exports write it."""
     group = inventory.kinds.get(name)
-    parts = names.find(name) if group is None else Parts(group, group.numbers)
+    try:
+        parts = names.find(name) if group is None else Parts(group, group.numbers)
+    except UnknownNameError as error:
+        if "did you mean" in str(error):
+            raise
+        raise _no_link(name, "unknown", inventory) from None
     if parts.kind.space == "end":
         return parts.numbers // 2
     if parts.kind.space != "link":
-        groups = ", ".join(one for one, kind in inventory.kinds.items() if kind.space == "link")
-        raise InputError(
-            f"--slow {name[:60]!r} is a {parts.kind.name}: name a link, such as"
-            f" gpu-0--rail-0/leaf-0, or a group of them: {groups}"
-        )
+        raise _no_link(name, f"a {parts.kind.name}", inventory)
     return parts.numbers
+
+
+def _no_link(name: str, what: str, inventory: Inventory) -> InputError:
+    """What to say of a name that is none of a link."""
+    groups = ", ".join(one for one, kind in inventory.kinds.items() if kind.space == "link")
+    return InputError(
+        f"--slow {name[:60]!r} is {what}: name a link as exports write it, such as"
+        f" gpu-0--rail-0/leaf-0, or a group of them: {groups}"
+    )

@@ -200,7 +200,7 @@ def test_spread_tensor_groups_cost_time() -> None:
         (("--slow", "leaf-spine=2"), "write LINK=SHARE"),
         (("--slow", "gpu-0=0.5"), "is a gpu: name a link"),
         (("--slow", "gpu-0--rail-3/leaf-0=0.5"), "no link joins gpu-0"),
-        (("--slow", "nonsense=0.5"), "unknown part 'nonsense'"),
+        (("--slow", "nonsense=0.5"), "--slow 'nonsense' is unknown: name a link"),
         (("--fail", "gpu-5"), "1 GPU in use, gpu-5 first, would be down"),
         (("--fail", "link=128"), "64 GPUs in use, gpu-0 first, would be cut off"),
         (("--fail", "nonsense"), "unknown part 'nonsense'"),
