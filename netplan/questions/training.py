@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import Struct
 
@@ -396,7 +396,9 @@ class PlacedRun(Struct, frozen=True):
     def heading(self, what: str) -> Heading:
         """What an answer about the run says first."""
         inputs, plan, training = self.inputs, self.timed.plan, self.setting.training
-        given = " as given" if inputs["fixed"] else ", the best of all"
+        degrees = cast("dict[str, int]", inputs["fixed"])
+        fixed = ", ".join(f"{name} {degree}" for name, degree in degrees.items())
+        given = f", the best with {fixed}" if fixed else ", the best of all"
         where = (
             f"HB domains of {self.fabric.sizing.hb_size:,}, fabric {inputs['fabric']};"
             f" {self.algorithm} collectives; iteration model {inputs['iteration_model']}"
