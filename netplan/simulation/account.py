@@ -1,6 +1,6 @@
 """What a run says, in the words of the plan and of the fabric."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Any
@@ -17,17 +17,23 @@ from netplan.simulation.outcome import (
     stage_outcomes,
 )
 from netplan.simulation.run import SimulationResult
-from netplan.simulation.work import Pipeline, alone_s, bursts_of_pipeline, work_of_stages
+from netplan.simulation.work import (
+    FlowMessage,
+    Pipeline,
+    alone_s,
+    parts_of_pipeline,
+    work_of_stages,
+)
 from netplan.topologies.graph import FabricGraph
 
 
-def _sent_bytes(pipelines: Sequence[Pipeline]) -> Counter[int]:
+def _sent_bytes(pipelines: Sequence[Pipeline]) -> dict[int, float]:
     """Bytes that an iteration sends, by number of the flows [B]."""
-    found: Counter[int] = Counter()
+    found: defaultdict[int, float] = defaultdict(float)
     for pipeline in pipelines:
-        for burst, times in bursts_of_pipeline(pipeline):
-            for message in burst.messages:
-                found[message.links[0]] += times * message.busy_s[0]  # type: ignore[assignment]
+        for part, times in parts_of_pipeline(pipeline):
+            if isinstance(part, FlowMessage):
+                found[part.flows] += times * part.sent_bytes
     return found
 
 

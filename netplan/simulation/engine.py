@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Protocol
 
+from netplan.errors import InputError
 from netplan.simulation.work import Branch, Burst, Work
 
 Mark = tuple[int, ...]
@@ -195,5 +196,10 @@ class Steps:
         if isinstance(phase, tuple):
             Branching(engine, phase, self).start()
             return
-        end = engine.book(phase) if isinstance(phase, Burst) else engine.now + phase
+        if isinstance(phase, float):
+            end = engine.now + phase
+        elif isinstance(phase, Burst):
+            end = engine.book(phase)
+        else:
+            raise InputError("a message names flows, not links: put it on links before it is sent")
         engine.at(end, self if self.next < len(self.branch) else self.after)

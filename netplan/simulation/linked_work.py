@@ -17,9 +17,9 @@ from netplan.simulation.ticks import in_ticks
 from netplan.simulation.work import (
     Burst,
     Message,
+    Part,
     Phase,
     Pipeline,
-    bursts_of_branch,
     mapped_pipeline,
 )
 
@@ -68,19 +68,19 @@ def _linked(
     columns: Sequence[LinkTimes],
     kept: Sequence[tuple[tuple[int, ...], tuple[float, ...]]],
     tick_s: float,
-    phase: Phase,
+    part: Part,
 ) -> Phase:
     """A delay in whole ticks, or a message on its links; one without links left is a delay."""
-    if isinstance(phase, float):
-        return in_ticks(phase, tick_s)
-    (message,) = (one for burst in bursts_of_branch((phase,)) for one in burst.messages)
-    (number,), (sent_bytes,) = message.links, message.busy_s
-    delayed = columns[number].delayed_s_per_byte if columns else 0.0
-    alone = in_ticks(message.seconds + delayed * sent_bytes, tick_s)
-    links, times = kept[number] if columns else ((), ())
+    if isinstance(part, Burst):
+        return part
+    if isinstance(part, float):
+        return in_ticks(part, tick_s)
+    delayed = columns[part.flows].delayed_s_per_byte if columns else 0.0
+    alone = in_ticks(part.alone_s + delayed * part.sent_bytes, tick_s)
+    links, times = kept[part.flows] if columns else ((), ())
     if not links:
         return alone
-    busy = tuple(in_ticks(one * sent_bytes, tick_s) for one in times)
+    busy = tuple(in_ticks(one * part.sent_bytes, tick_s) for one in times)
     return Burst((Message(links, alone, busy),))
 
 

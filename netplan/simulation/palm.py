@@ -48,7 +48,7 @@ from netplan.simulation.work import (
     Pipeline,
     Work,
     alone_s,
-    bursts_of_pipeline,
+    parts_of_pipeline,
 )
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import FabricGraph
@@ -406,11 +406,10 @@ class _Account(Struct, frozen=True):
         issued: Counter[int] = Counter()
         bursts: dict[int, Burst] = {}
         run = self.run
-        for burst, times in bursts_of_pipeline(
-            self.stages.pipeline(run.microbatches, run.schedule)
-        ):
-            issued[id(burst)] += times
-            bursts[id(burst)] = burst
+        for part, times in parts_of_pipeline(self.stages.pipeline(run.microbatches, run.schedule)):
+            if isinstance(part, Burst):
+                issued[id(part)] += times
+                bursts[id(part)] = part
         for key, burst in bursts.items():
             for message in burst.messages:
                 busy_s[list(message.links)] += issued[key] * message.seconds

@@ -170,7 +170,7 @@ class TileNetwork:
 
     def _alone(self, burst: Burst) -> Branch:
         """A burst, or just how long it takes where nothing waits."""
-        return (burst if self.contention else max(one.seconds for one in burst.messages),)
+        return (burst if self.contention else burst.alone_s,)
 
     def operation(self, compute_s: float, ring: Branch, access: Branch) -> Operation:
         """Accesses come first; the collective follows the computation, if links are shared."""

@@ -25,8 +25,8 @@ So a single stage, and equal stages with free transfers, take exactly what
 `netplan.performance.iteration` says, exposed collectives ``x + (r n - 1) max(x - t, 0)`` included.
 SUMMA panels stand beside their product, but for one.
 
-Messages name *flows* here, not links: who sends to whom (`Flows`), how many bytes
-(``Message.busy_s``), and how long that takes alone.
+Messages name *flows* here, not links: who sends to whom (`Flows`), how many bytes, and how long
+that takes alone (`FlowMessage`).
 """
 
 from collections.abc import Sequence
@@ -43,8 +43,7 @@ from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
 from netplan.simulation.work import (
     Branch,
-    Burst,
-    Message,
+    FlowMessage,
     Pass,
     Phase,
     Pipeline,
@@ -148,6 +147,23 @@ def plan_work(
     ------
     InputError
         If the plan cannot run in such a schedule.
+
+    Examples
+    --------
+    GPT-146B on two stages of four GPUs each, which pass on and share what they compute:
+
+    >>> from netplan.performance.iteration_model import ITERATION_MODELS
+    >>> from netplan.performance.setting import Training
+    >>> from netplan.traffic.placement import Degrees
+    >>> from netplan.workloads.accelerators import ACCELERATORS
+    >>> from netplan.workloads.models import MODELS
+    >>> gpu, model = ACCELERATORS.load("h100-80gb"), MODELS.load("gpt-146b")
+    >>> setting = Setting(Training.on(gpu, model, ITERATION_MODELS.load("4d"), batch=8))
+    >>> plan = Plan(Placement((Degrees(tensor=4), Degrees(pipeline=2))), 1, 8)
+    >>> levels = Level("switch", 4, 450e9), Level("switch", 2, 50e9)
+    >>> work = plan_work(setting, plan, levels)
+    >>> [(flows.stage, flows.to, *flows.dimensions) for flows in work.uses]
+    [(0, 0, 'tensor'), (1, 1, 'tensor'), (0, 1), (1, 0)]
     """
     if schedule is None:
         schedule = "interleaved" if plan.interleave > 1 else "1f1b"
@@ -246,7 +262,7 @@ class _Maker:
         use.seconds_per_byte = min(pace, use.seconds_per_byte)
         if thread is not None:
             use.threads.add(thread)
-        return Burst((Message((use.number,), seconds, (sent_bytes,)),))
+        return FlowMessage(use.number, sent_bytes, seconds)
 
     def _transfer(self, at: int, to: int) -> Branch:
         """What one virtual stage sends to another."""

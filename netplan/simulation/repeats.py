@@ -14,7 +14,7 @@ from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.simulation.engine import Engine, Mark
 from netplan.simulation.schedule import PipelineRun
-from netplan.simulation.work import Pipeline, bursts_of_pipeline
+from netplan.simulation.work import Burst, Pipeline, parts_of_pipeline
 
 MOST_ITERATIONS = 10_000
 """Of one pipeline, beside one of another [1]."""
@@ -105,5 +105,6 @@ def sharing(pipelines: Sequence[Pipeline]) -> list[list[int]]:
 
 def _links(pipeline: Pipeline) -> set[int]:
     """Links that messages of a pipeline name."""
-    bursts = bursts_of_pipeline(pipeline)
-    return {link for burst, _ in bursts for message in burst.messages for link in message.links}
+    parts = (part for part, _ in parts_of_pipeline(pipeline))
+    bursts = (part for part in parts if isinstance(part, Burst))
+    return {link for burst in bursts for message in burst.messages for link in message.links}

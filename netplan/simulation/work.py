@@ -7,7 +7,8 @@ is therefore given with the times it takes alone, and with the links it needs:
 `Message`      holds links while it passes: all of its path for its whole time (a circuit), or each
                link for what it carries of packets spread over many paths
 `Burst`        messages issued at one moment, in their order, with a barrier behind the last
-phase          a delay in seconds, a burst, or work that has to be done in between
+`FlowMessage`  what will be a message as soon as its flows are put on links
+phase          a delay in seconds, either of these two, or work that has to be done in between
 `Branch`       phases one after the other
 `Operation`    branches side by side; it ends with the last of them
 `Work`         operations one after the other: one pass of a microbatch through a stage
@@ -77,12 +78,33 @@ class Burst(Struct, frozen=True):
     messages: tuple[Message, ...]
 
     @property
-    def links(self) -> frozenset[int]:
-        """All links that a message of it needs."""
-        return frozenset(link for one in self.messages for link in one.links)
+    def alone_s(self) -> float:
+        """How long it takes where nothing else is on its links [s]."""
+        return max(one.seconds for one in self.messages)
 
 
-Phase: TypeAlias = "float | Burst | Work"
+class FlowMessage(Struct, frozen=True):
+    """A message that says who sends to whom, and not yet over which links.
+
+    Parameters
+    ----------
+    flows
+        Number of its flows, which whoever makes the work counts.
+    sent_bytes
+        What each of them sends [B].
+    alone_s
+        Time that it takes where nothing else is on its links [s].
+    """
+
+    flows: int
+    sent_bytes: float
+    alone_s: float
+
+
+Part: TypeAlias = "float | Burst | FlowMessage"
+"""A phase that has no phases in it."""
+
+Phase: TypeAlias = "Part | Work"
 Branch: TypeAlias = tuple[Phase, ...]
 Operation: TypeAlias = tuple[Branch, ...]
 Work: TypeAlias = tuple[Operation, ...]
@@ -153,33 +175,37 @@ def branch_alone_s(branch: Branch, *, messages: bool = True) -> float:
     """The same of phases one after the other [s]."""
     total = 0.0
     for phase in branch:
-        if isinstance(phase, Burst):
-            total += max(one.seconds for one in phase.messages) if messages else 0.0
+        if isinstance(phase, float):
+            total += phase
         elif isinstance(phase, tuple):
             total += alone_s(phase, messages=messages)
-        else:
-            total += phase
+        elif messages:
+            total += phase.alone_s
     return total
 
 
-def bursts_of(work: Work) -> Iterator[Burst]:
-    """All bursts of a piece of work, in order."""
+def parts_of(work: Work) -> Iterator[Part]:
+    """All delays and messages of a piece of work, in order.
+
+    >>> list(parts_of((((1.0, (((2.0,), (3.0,)),)),), ((4.0,),))))
+    [1.0, 2.0, 3.0, 4.0]
+    """
     for operation in work:
         for branch in operation:
-            yield from bursts_of_branch(branch)
+            yield from parts_of_branch(branch)
 
 
-def bursts_of_branch(branch: Branch) -> Iterator[Burst]:
-    """All bursts of phases one after the other, in order."""
+def parts_of_branch(branch: Branch) -> Iterator[Part]:
+    """The same of phases one after the other."""
     for phase in branch:
-        if isinstance(phase, Burst):
+        if isinstance(phase, tuple):
+            yield from parts_of(phase)
+        else:
             yield phase
-        elif isinstance(phase, tuple):
-            yield from bursts_of(phase)
 
 
-def mapped(work: Work, change: Callable[[Phase], Phase]) -> Work:
-    """The same work with every delay and burst changed, and joined as far as it goes.
+def mapped(work: Work, change: Callable[[Part], Phase]) -> Work:
+    """The same work with every delay and message changed, and joined as far as it goes.
 
     >>> no_links = lambda phase: phase if isinstance(phase, float) else 1.0
     >>> mapped((((0.5, Burst((Message((0,), 1.0),))), (2.0,)), ((0.25,),)), no_links)
@@ -192,7 +218,7 @@ def mapped(work: Work, change: Callable[[Phase], Phase]) -> Work:
     return one_after_the_other(*(plain((one,)) for one in operations if one))
 
 
-def mapped_branch(branch: Branch, change: Callable[[Phase], Phase]) -> Branch:
+def mapped_branch(branch: Branch, change: Callable[[Part], Phase]) -> Branch:
     """The same of phases one after the other."""
     return joined(
         plain(mapped(phase, change)) if isinstance(phase, tuple) else change(phase)
@@ -206,7 +232,8 @@ def plain(work: Work) -> Phase:
     >>> plain((((1.0,), (2.0,)), ((0.5,),)))
     2.5
     """
-    return work if next(bursts_of(work), None) else alone_s(work)
+    delays = all(isinstance(part, float) for part in parts_of(work))
+    return alone_s(work) if delays else work
 
 
 class Pass(Struct, frozen=True):
@@ -317,18 +344,18 @@ def work_of_stages(pipeline: Pipeline) -> Iterator[tuple[int, Work, int]]:
             yield stage, work, 1
 
 
-def bursts_of_pipeline(pipeline: Pipeline) -> Iterator[tuple[Burst, int]]:
-    """All bursts of an iteration, those of transfers included, and how often each is issued."""
+def parts_of_pipeline(pipeline: Pipeline) -> Iterator[tuple[Part, int]]:
+    """All delays and messages of an iteration, those of transfers included, and how often each."""
     for _, work, times in work_of_stages(pipeline):
-        for burst in bursts_of(work):
-            yield burst, times
+        for part in parts_of(work):
+            yield part, times
     for branch in (*pipeline.send_forward, *pipeline.send_backward):
-        for burst in bursts_of_branch(branch):
-            yield burst, pipeline.microbatches
+        for part in parts_of_branch(branch):
+            yield part, pipeline.microbatches
 
 
-def mapped_pipeline(pipeline: Pipeline, change: Callable[[Phase], Phase]) -> Pipeline:
-    """The same pipeline with every delay and burst changed.
+def mapped_pipeline(pipeline: Pipeline, change: Callable[[Part], Phase]) -> Pipeline:
+    """The same pipeline with every delay and message changed.
 
     >>> stage = (Pass(delay(1.0)),) * 2
     >>> chain = Pipeline(2, 8, stage, stage, send_forward=((),), send_backward=((),))

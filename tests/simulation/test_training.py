@@ -15,7 +15,7 @@ from netplan.simulation.reduction import Reduced
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD, SEND_FORWARD
 from netplan.simulation.training import Conditions, simulate_training
-from netplan.simulation.work import alone_s, branch_alone_s, mapped_pipeline
+from netplan.simulation.work import Part, alone_s, branch_alone_s, mapped_pipeline
 from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
 from netplan.traffic.patterns import both_ways
 from netplan.traffic.routing import link_loads
@@ -143,9 +143,9 @@ def test_inference_never_takes_longer_than_training(case: Case) -> None:
     assert found.iteration_time_s < simulated(**case).iteration_time_s
 
 
-def _without_links(phase: object) -> float:
-    """A phase as long as it takes alone."""
-    return phase if isinstance(phase, float) else phase.messages[0].seconds  # type: ignore[attr-defined]
+def _without_links(part: Part) -> float:
+    """A delay or a message, as long as it takes alone."""
+    return part if isinstance(part, float) else part.alone_s
 
 
 PLANS = st.fixed_dictionaries(
