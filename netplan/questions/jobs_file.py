@@ -69,6 +69,17 @@ def read_jobs(path: Path, gpus: int, hb_size: int) -> tuple[PlacedJob, ...]:
     CatalogError
         If the file is malformed, the jobs need more GPUs than there are, or one twice: file and
         line.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "jobs.yaml")
+    ...     text = "jobs: [{model: gpt-22b, gpus: 16}, {model: gpt-1t, placement: 0-7}]"
+    ...     _ = path.write_text(text)
+    ...     [(one.name, one.gpus.tolist()) for one in read_jobs(path, gpus=32, hb_size=8)]
+    [('gpt-22b 1', [8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23]),
+     ('gpt-1t 2', [0, 1, 2, 3, 4, 5, 6, 7])]
     """
     document = read_yaml(path)
     try:

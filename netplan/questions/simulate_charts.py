@@ -166,6 +166,14 @@ def trace(found: Outcome, title: str, names: Sequence[str] = ()) -> dict[str, An
 
     A pipeline is a process, a stage a thread. Passes are complete events; transfers, several of
     which may be under way at once, are pairs of asynchronous ones. Times are in microseconds.
+
+    Examples
+    --------
+    >>> from netplan.questions.simulate import simulate
+    >>> found = simulate(gpus=64, model="gpt-22b", batch=64, hb_size=8, fixed={"pipeline": 4}).found
+    >>> events = trace(found, "GPT-22B")["traceEvents"]
+    >>> sorted({one["ph"] for one in events}), events[-1]["cat"]
+    (['M', 'X', 'b', 'e'], 'gradients, optimizer')
     """
     events: list[dict[str, Any]] = []
     rows = sorted({(one.pipeline, one.stage) for one in found.spans})

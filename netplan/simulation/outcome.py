@@ -199,7 +199,22 @@ def busiest_links(
 def link_groups(
     graph: FabricGraph, busy_s: Floats, waited_s: Floats, time_s: float
 ) -> tuple[GroupOutcome, ...]:
-    """Every group of links, in the order of the graph; parameters as of `busiest_links`."""
+    """Every group of links, in the order of the graph; parameters as of `busiest_links`.
+
+    Examples
+    --------
+    Eight links to the leaf, of which GPU 0 sends on its own for 1 s of 4:
+
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("rail-only"), Sizing(8, 16, 1, 450e9, 50e9))
+    >>> busy_s = np.zeros(2 * graph.link_count)
+    >>> busy_s[0] = 1.0
+    >>> (group,) = link_groups(graph, busy_s, 0 * busy_s, time_s=4.0)
+    >>> group.group, group.directions, group.unused, group.busy_s, group.utilisation
+    ('host', 16, 15, 1.0, 0.015625)
+    """
     found = []
     for name in graph.links_per_group():
         links = graph.links_of(name)

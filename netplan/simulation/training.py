@@ -47,7 +47,7 @@ class Conditions(Struct, frozen=True, kw_only=True, eq=False):
     schedule
         Order of the passes; None takes that of the plan.
     routing, seed
-        How messages find their way; seed of hashed paths.
+        How messages find their way; seed of the paths that hashed routing draws, and of no more.
     contention
         Whether links are shared; without, everything takes as long as alone.
     gpus
@@ -219,6 +219,31 @@ def simulate_jobs(
         Links that all of them use.
     conditions, tick
         As of `simulate_training`; where the GPUs are, each job says itself.
+
+    Examples
+    --------
+    Two jobs of 32 GPUs each, of which neither waits for the other: leaves do not block.
+
+    >>> from netplan.performance.iteration_model import ITERATION_MODELS
+    >>> from netplan.performance.search import PlanSearch
+    >>> from netplan.performance.setting import Training
+    >>> from netplan.topologies.build import build_fabric
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> from netplan.workloads.accelerators import ACCELERATORS
+    >>> from netplan.workloads.models import MODELS
+    >>> gpu, model = ACCELERATORS.load("h100-80gb"), MODELS.load("gpt-22b")
+    >>> trained = Training.on(gpu, model, ITERATION_MODELS.load("4d"), batch=32)
+    >>> spec, half = FABRICS.load("rail-only"), Sizing(32, 16, 8, 450e9, 50e9)
+    >>> fabric, graph = build_fabric(spec, half), expand(spec, replace(half, gpus=64))
+    >>> found = PlanSearch(trained).whole(fabric.levels)
+    >>> first, second = (
+    ...     Job(found.settings[0], found.best, fabric, np.arange(at, at + 32)) for at in (0, 32)
+    ... )
+    >>> (alone_s,) = simulate_jobs((first,), graph).times_s
+    >>> simulate_jobs((first, second), graph).times_s == (alone_s, alone_s)
+    True
     """
     found, seconds = _simulated(jobs, graph, replace(conditions, each_replica=False), tick)
     times_s = tuple(one.iteration_time_s for one in found.result.pipelines)

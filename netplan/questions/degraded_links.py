@@ -1,0 +1,192 @@
+"""Links that are slower than they were built, or have failed: what an iteration finds of them.
+
+A link has a share of its rate left (``--slow``), or is gone, with routes round it (``--fail``).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from netplan.arrays import AnyInts, Floats, Ints
+from netplan.errors import InputError, UnknownNameError
+from netplan.faults.damage import Damage, find_effects
+from netplan.faults.inventory import Inventory, PartNames, Parts
+from netplan.faults.rerouting import LiveRouter
+from netplan.faults.scenario import read_scenario
+from netplan.topologies.graph import FabricGraph
+from netplan.traffic.routing import Routing
+from netplan.units import counted
+
+LEAST_SHARE = 1e-6
+"""Least share of its rate that a degraded link has left [1]."""
+
+ROUND = (
+    "Routes go round it by the shortest paths that are left, split evenly, as the equal split of"
+    " netplan faults has them; its pace is that of the best split."
+)
+
+
+def shares_left(slow: Sequence[str], graph: FabricGraph) -> Floats | None:
+    """Share of its rate that each link has, shape (links,); None if all have all of it.
+
+    Parameters
+    ----------
+    slow
+        A link, or a group of links, and its share each.
+    graph
+        The links.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown or none of a link, or a share not above 0 and at most 1.
+
+    Examples
+    --------
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("rail-only"), Sizing(64, 16, 8, 450e9, 50e9))
+    >>> shares = shares_left(["gpu-1--leaf-0=0.5", "host=0.5"], graph)
+    >>> {share: int((shares == share).sum()) for share in (0.25, 0.5, 1.0)}
+    {0.25: 1, 0.5: 63, 1.0: 64}
+    """
+    if not slow:
+        return None
+    inventory = Inventory(graph)
+    names, shares = PartNames(inventory), np.ones(graph.link_count)
+    for text in slow:
+        name, equals, number = text.rpartition("=")
+        share = _share(number)
+        if not equals or share is None:
+            raise InputError(
+                f"--slow {text!r:.60}: write LINK=SHARE, above 0 and at most 1, such as"
+                " gpu-5--leaf-0=0.5 or leaf-spine=0.5"
+            )
+        shares[_links(name.strip(), inventory, names)] *= share
+    if shares.min() < LEAST_SHARE:
+        raise InputError(
+            f"--slow leaves a link {shares.min():.3g} of its rate: leave it {LEAST_SHARE:g} or"
+            " more, or ask netplan faults what fails without it"
+        )
+    return shares
+
+
+def ways_round(
+    fail: Sequence[str], graph: FabricGraph, used: AnyInts, *, seed: int = 0
+) -> LiveRouter | None:
+    """Ways round what has failed, which leaves all GPUs in use joined; None if nothing has.
+
+    Parameters
+    ----------
+    fail
+        Faults, as `netplan.faults.scenario` reads them.
+    graph
+        The links.
+    used
+        GPUs that the iteration is on.
+    seed
+        Draws the parts that are not named.
+
+    Raises
+    ------
+    NetplanError
+        If a fault cannot be read, or takes GPUs in use.
+
+    Examples
+    --------
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("rail-only"), Sizing(64, 16, 8, 450e9, 50e9))
+    >>> ways_round(["gpu-5"], graph, np.arange(64))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    netplan.errors.InputError: --fail: 1 GPU in use, gpu-5 first, would be down, and ...
+    """
+    if not fail:
+        return None
+    scenario = read_scenario(fail, Inventory(graph))
+    damage = scenario.damage(np.random.default_rng(seed))
+    _check_goes_on(graph, damage, used)
+    return LiveRouter(graph, damage)
+
+
+def round_note(fail: Sequence[str]) -> tuple[str, ...]:
+    """What an answer says of routes round failed parts."""
+    return (f"Failed: {', '.join(fail)}. {ROUND}",) if fail else ()
+
+
+def check_failing(fail: Sequence[str], routing: Routing, *, contention: bool) -> None:
+    """Refuse failures that routes or closed forms would not notice.
+
+    Raises
+    ------
+    InputError
+        If nothing takes a link, or the routing has no other ways.
+
+    Examples
+    --------
+    >>> check_failing(["spine=1"], "hashed", contention=True)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    netplan.errors.InputError: --routing hashed knows no ways round failures, which ...
+    """
+    if not fail:
+        return
+    if not contention:
+        raise InputError(
+            "--no-contention takes no link, so that --fail would change nothing: leave one out"
+        )
+    if routing not in ("auto", "ecmp"):
+        raise InputError(
+            f"--routing {routing} knows no ways round failures, which shortest paths split"
+            " evenly do: leave it out beside --fail, or give ecmp"
+        )
+
+
+def _check_goes_on(graph: FabricGraph, damage: Damage, used: AnyInts) -> None:
+    """Refuse damage that takes GPUs in use."""
+    effects = find_effects(graph, damage)
+    for gpus, what in ((effects.gpus_down, "down"), (effects.cut_off_forwarding, "cut off")):
+        gone = np.intersect1d(gpus, used)
+        if len(gone):
+            raise InputError(
+                f"--fail: {counted(len(gone), 'GPU')} in use, {graph.node_name(gone[0])} first,"
+                f" would be {what}, and the iteration stops: ask netplan faults with the same"
+                " --fail how the job goes on, with other GPUs or fewer"
+            )
+
+
+def _share(text: str) -> float | None:
+    """A share above 0 and at most 1; None if it is something else."""
+    try:
+        share = float(text)
+    except ValueError:
+        return None
+    return share if 0 < share <= 1 else None
+
+
+def _links(name: str, inventory: Inventory, names: PartNames) -> Ints:
+    """Links of a group, or of a name as exports write it."""
+    group = inventory.kinds.get(name)
+    try:
+        parts = names.find(name) if group is None else Parts(group, group.numbers)
+    except UnknownNameError as error:
+        if "did you mean" in str(error):
+            raise
+        raise _no_link(name, "unknown", inventory) from None
+    if parts.kind.space == "end":
+        return parts.numbers // 2
+    if parts.kind.space != "link":
+        raise _no_link(name, f"a {parts.kind.name}", inventory)
+    return parts.numbers
+
+
+def _no_link(name: str, what: str, inventory: Inventory) -> InputError:
+    """What to say of a name that is none of a link."""
+    groups = ", ".join(one for one, kind in inventory.kinds.items() if kind.space == "link")
+    return InputError(
+        f"--slow {name[:60]!r} is {what}: name a link as exports write it, such as"
+        f" gpu-0--rail-0/leaf-0, or a group of them: {groups}"
+    )

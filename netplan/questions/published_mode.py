@@ -1,0 +1,130 @@
+"""The published mode of netplan simulate: a run by the rules of the PALM simulator's code.
+
+Degrees, schedule and recomputation are as given, nothing is searched (`netplan.simulation.palm`).
+"""
+
+from pathlib import Path
+
+from netplan.arrays import Ints
+from netplan.errors import InputError
+from netplan.performance.plan import Plan
+from netplan.questions.inputs import CatalogReader
+from netplan.questions.progress import share_done
+from netplan.questions.simulate_answer import SimulateAnswer
+from netplan.questions.simulation_inputs import SimulationQuestion
+from netplan.reports.sections import Heading
+from netplan.simulation.palm import PalmRun, simulate_palm
+from netplan.simulation.palm_model import PalmModel
+from netplan.simulation.ranks import read_ranks
+from netplan.topologies.build import build_fabric
+from netplan.topologies.expand import expand
+from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.topologies.tiles import tile_order
+from netplan.traffic.placement import Degrees, Placement
+from netplan.units import counted
+from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.models import MODELS
+
+PUBLISHED_DEGREES = {"tensor", "data", "pipeline", "microbatch"}
+NOT_PUBLISHED = (
+    *("strategy", "experts", "top_k", "expert_degree", "zero_stage", "embedding", "lm_head"),
+    *("interleave", "algorithm", "routing", "seed", "slow", "fail", "graph", "jobs"),
+    "inference",
+)
+"""Inputs that mean nothing in the published mode."""
+
+
+def published_answer(
+    asked: SimulationQuestion, reader: CatalogReader, rules: PalmModel
+) -> SimulateAnswer:
+    """Simulate by the rules of the published code.
+
+    Raises
+    ------
+    InputError
+        If an input means nothing there, or degrees do not fit.
+
+    Examples
+    --------
+    >>> from netplan.questions.simulate import simulate
+    >>> asked = {"gpus": 16, "fabric": "palm-gpu", "accelerator": "palm-a100", "model": "t-18b"}
+    >>> found = simulate(mode="published-code", fixed={"tensor": 8, "pipeline": 2}, **asked)
+    >>> found.plan.shape, found.found.microbatches_simulated
+    ('8x2x1', 2)
+    """
+    run = _run(asked, reader, rules)
+    graph = expand(run.spec, run.fabric.sizing)
+    placement = Placement((Degrees(run.tensor, data=run.data, pipeline=run.pipeline),))
+    plan = Plan(placement, run.sequences, run.microbatches)
+    found = simulate_palm(
+        run,
+        graph,
+        contention=asked.contention,
+        full=asked.full,
+        hot=asked.hot,
+        tick=share_done("microbatches simulated"),
+    )
+    inputs = asked.inputs(
+        hb_size=graph.hb_size, batch=run.batch, schedule=run.schedule, set=reader.replaced()
+    )
+    parts = counted(run.microbatches, "microbatch", "microbatches")
+    batches = f"{parts} of {run.sequences:,} sequences"
+    heading = Heading(
+        f"Simulation of {run.model.name}, batch {run.batch:,}, on {asked.gpus:,} {run.on.name}",
+        (
+            f"fabric {run.spec.name}; iteration model {run.rules.name}",
+            f"plan as given: {plan.shape} (TPxPPxDP), {batches}",
+            f"schedule {run.schedule}, recomputation {run.recompute}",
+        ),
+    )
+    notes = (*run.fabric.notes, *found.notes)
+    return SimulateAnswer(inputs, heading, found, plan, notes=notes)
+
+
+def _run(asked: SimulationQuestion, reader: CatalogReader, rules: PalmModel) -> PalmRun:
+    """The run of the published mode, with the degrees that are given."""
+    asked.refuse(NOT_PUBLISHED, f"iteration model {rules.name}")
+    if asked.recompute == "selective" or asked.schedule == "interleaved":
+        raise InputError(
+            f"iteration model {rules.name} knows --recompute none and full, --schedule 1f1b and"
+            " gpipe: give one of them"
+        )
+    fixed = asked.options().fixed
+    if unknown := set(fixed.given) - PUBLISHED_DEGREES:
+        raise InputError(
+            f"--fix {min(unknown)}: iteration model {rules.name} has"
+            f" {', '.join(sorted(PUBLISHED_DEGREES))}"
+        )
+    on, spec = reader.load(ACCELERATORS, asked.accelerator), reader.load(FABRICS, asked.fabric)
+    model = reader.load(MODELS, asked.model)
+    fabric = build_fabric(spec, asked.sized(on))
+    tensor, pipeline = fixed.tensor or 1, fixed.pipeline or 1
+    data = fixed.data or max(1, asked.gpus // (tensor * pipeline))
+    return PalmRun(
+        model=model,
+        batch=model.batch_on(asked.gpus) if asked.batch is None else asked.batch,
+        on=on,
+        rules=rules,
+        spec=spec,
+        fabric=fabric,
+        tensor=tensor,
+        data=data,
+        pipeline=pipeline,
+        microbatch=fixed.microbatch,
+        recompute=asked.recompute,
+        schedule=asked.schedule or "1f1b",
+        gpus=_places(asked, spec, fabric.sizing.gpus, tensor * data * pipeline),
+        groups=asked.groups,
+    )
+
+
+def _places(question: SimulationQuestion, spec: FabricSpec, gpus: int, used: int) -> Ints | None:
+    """GPU at each place of a run of the published mode; None for its own order."""
+    asked = question.placement
+    if asked is None or (asked == "line" and spec.tile is None):
+        return None
+    if asked in ("line", "snake"):
+        if spec.tile is None:
+            raise InputError(f"--placement {asked} is for tiles, and {spec.name} has none")
+        return tile_order(spec, gpus, "line" if asked == "line" else "snake")
+    return read_ranks(Path(asked), used, gpus)

@@ -1,0 +1,132 @@
+"""Inputs of `netplan simulate`, and what each of its ways of asking makes of them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from netplan.arrays import AnyInts
+from netplan.errors import InputError
+from netplan.questions.degraded_links import shares_left, ways_round
+from netplan.questions.export import read_graph, with_own_domains
+from netplan.questions.inputs import CatalogReader
+from netplan.questions.question import optional, several, shared
+from netplan.questions.simulate_answer import SimulateAnswer
+from netplan.questions.training import RunQuestion
+from netplan.simulation.ranks import Groups
+from netplan.simulation.training import Conditions
+from netplan.simulation.work import ScheduleName
+from netplan.topologies.expand import expand
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.graph import FabricGraph
+from netplan.topologies.specs import FabricSpec
+from netplan.traffic.routing import Routing
+from netplan.workloads.accelerators import ACCELERATORS
+
+PUBLISHED = "palm"
+"""Iteration model of the published mode."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulationQuestion(RunQuestion[SimulateAnswer]):
+    """Inputs of a simulated iteration."""
+
+    schedule: ScheduleName | None = optional(
+        "Order of the passes.",
+        "choice",
+        choices=get_args(ScheduleName),
+        otherwise="1f1b; interleaved where the plan has several stages a GPU",
+    )
+    placement: str | None = optional(
+        "GPUs of the ranks: line (in order), snake (rows of rings turn back), or a file.",
+        metavar="line|snake|FILE",
+        otherwise="line; snake on a wafer",
+    )
+    groups: Groups = optional(
+        "Members of a tensor group: near (side by side), or strided over the places of their"
+        " stage.",
+        "choice",
+        choices=get_args(Groups),
+        default="near",
+    )
+    routing: Routing = shared(
+        "How messages find their way; auto is the fabric's own.",
+        "choice",
+        choices=get_args(Routing),
+    )
+    seed: int = optional(
+        "Seed of hashed routing, and of parts that fail.", "whole", default=0, high=2**64
+    )
+    contention: bool = optional(
+        "Nothing waits for a link.", "flag", default=True, flag="--no-contention"
+    )
+    full: bool = optional(
+        "Simulate every microbatch, even where the run repeats itself.", "flag", default=False
+    )
+    inference: bool = optional(
+        "Forward passes alone, through weights that are there.", "flag", default=False
+    )
+    slow: tuple[str, ...] = several(
+        "Share of its rate that a link, or a group of links, has left, such as leaf-spine=0.5"
+        " (repeatable).",
+        flag="--slow",
+        metavar="LINK=SHARE",
+    )
+    fail: tuple[str, ...] = several(
+        "Has failed, and routes go round it: rail-0/leaf-3, links=10, spine=1, @FILE.",
+        metavar="PART",
+    )
+    graph: str | Path | None = optional(
+        "Links of this graph (.graphml, .csv, .topo, .ibnetdiscover), not the fabric's.", "path"
+    )
+    jobs: str | Path | None = optional(
+        "Several jobs on the fabric, of this YAML file: model, GPUs and placement of each.", "path"
+    )
+    hot: int = shared("Busiest links to name.", "whole", low=0)
+
+    def __post_init__(self) -> None:
+        """Take what the mode and the schedule need where nothing else is asked for."""
+        if self.mode == "published-code":
+            self._otherwise("iteration_model", PUBLISHED)
+        if self.iteration_model == PUBLISHED:
+            self._otherwise("recompute", "full")
+        elif self.schedule is not None:
+            self._otherwise("interleave", "any" if self.schedule == "interleaved" else "none")
+        super().__post_init__()
+
+    def _otherwise(self, name: str, value: str) -> None:
+        """Another default than that of other questions."""
+        if getattr(self, name) is None:
+            object.__setattr__(self, name, value)
+
+    def inputs(self, **resolved: object) -> dict[str, object]:
+        """The inputs as the answer shows them; files by their names."""
+        files = {"graph": self.graph, "jobs": self.jobs}
+        named = {name: str(path) for name, path in files.items() if path is not None}
+        return super().inputs(**named, **resolved)
+
+    def conditions(self, graph: FabricGraph, used: AnyInts) -> Conditions:
+        """How anything is simulated on some GPUs of a graph."""
+        return Conditions(
+            algorithm=self.algorithm,
+            schedule=self.schedule,
+            routing="ecmp" if self.fail else self.routing,
+            seed=self.seed,  # of the parts that fail, or of hashed paths: never of both
+            contention=self.contention,
+            rates=shares_left(self.slow, graph),
+            routes=ways_round(self.fail, graph, used, seed=self.seed),
+            trains=not self.inference,
+            full=self.full,
+            spans=True,
+            hot=self.hot,
+        )
+
+    def graph_of(self, spec: FabricSpec, sizing: Sizing) -> tuple[FabricGraph, tuple[str, ...]]:
+        """The fabric's own graph, or that of a file, and what was added to it."""
+        if self.graph is None:
+            return expand(spec, sizing), ()
+        path = Path(self.graph)
+        read = read_graph(path, hb_size=sizing.hb_size)
+        if read.gpus < sizing.gpus:
+            raise InputError(f"--graph {path} has {read.gpus:,} GPUs, --gpus {sizing.gpus:,}")
+        on = CatalogReader(self.catalog, self.overrides).load(ACCELERATORS, self.accelerator)
+        return with_own_domains(read, path, on)
