@@ -156,7 +156,7 @@ GROUPS_LEGEND = (
     "directions: two a link. utilisation: of what these links could carry while the busiest works.",
 )
 HOTTEST: tuple[Column[HotLink], ...] = (
-    column("hottest", lambda row: f"{row.sender} -> {row.receiver}", data=False),
+    column("hottest", "name", data=False),
     *columns("link", "sender", "receiver", shown="never"),
     *columns("group", "load_bytes", "time_s"),
 )

@@ -211,7 +211,7 @@ GROUPS_LEGEND = (
     "mean: all of them, as a share of the iteration.",
 )
 LINKS: list[Column[LinkOutcome]] = [
-    column("busiest", lambda row: f"{row.sender} -> {row.receiver}", data=False),
+    column("busiest", "name", data=False),
     *columns("link", "sender", "receiver", shown="never"),
     *columns("group", "busy_s", "waited_s", "utilisation"),
 ]

@@ -50,8 +50,9 @@ class LinkOutcome(Struct, frozen=True):
     ----------
     link
         Which: link l of the graph from source to target, links + l back.
-    group, sender, receiver
-        Its group of links, and the nodes at its two ends.
+    group, sender, receiver, name
+        Its group of links, the nodes at its two ends, and both of these in words, with ports where
+        several links join them.
     busy_s
         How long it carries something [s].
     waited_s
@@ -64,6 +65,7 @@ class LinkOutcome(Struct, frozen=True):
     group: str
     sender: str
     receiver: str
+    name: str
     busy_s: float
     waited_s: float
     utilisation: float
@@ -181,18 +183,19 @@ def busiest_links(
     >>> busy_s = np.zeros(2 * graph.link_count)
     >>> busy_s[graph.link_count + 3] = 2.0
     >>> (one,) = busiest_links(graph, busy_s, 0 * busy_s, time_s=8.0, count=5)
-    >>> one.sender, one.receiver, one.utilisation
-    ('leaf-0', 'gpu-3', 0.25)
+    >>> one.name, one.utilisation
+    ('leaf-0 -> gpu-3', 0.25)
     """
     chosen = np.argsort(-busy_s, kind="stable")[:count]
+    chosen = chosen[busy_s[chosen] > 0]
     ends = np.stack((graph.source, graph.target))
     found = []
-    for code in chosen[busy_s[chosen] > 0].tolist():
+    for code, name in zip(chosen.tolist(), graph.direction_names(chosen), strict=True):
         direction, link = divmod(code, graph.link_count)
         sender, receiver = (graph.node_name(int(end)) for end in np.roll(ends[:, link], direction))
         group = graph.group_names[graph.group[link]]
         amounts = float(busy_s[code]), float(waited_s[code]), float(busy_s[code] / time_s)
-        found.append(LinkOutcome(code, group, sender, receiver, *amounts))
+        found.append(LinkOutcome(code, group, sender, receiver, name, *amounts))
     return tuple(found)
 
 
@@ -275,12 +278,12 @@ def lower_bound(
 
     Examples
     --------
-    >>> link = LinkOutcome(0, "hb", "gpu-0", "gpu-1", busy_s=4.0, waited_s=0.0, utilisation=0.8)
+    >>> link = LinkOutcome(0, "hb", "gpu-0", "gpu-1", "gpu-0 -> gpu-1", 4.0, 0.0, 0.8)
     >>> lower_bound(np.array([2.0, 3.0]), [], 5.0), lower_bound(np.array([2.0, 3.0]), [link], 5.0)
     ((3.0, 'stage 1'), (4.0, 'link gpu-0 -> gpu-1'))
     """
     stage = int(alone_s.argmax())
     bound_s, binding = float(alone_s[stage]), f"stage {stage}"
     if busiest and busiest[0].busy_s > bound_s:
-        bound_s, binding = busiest[0].busy_s, f"link {busiest[0].sender} -> {busiest[0].receiver}"
+        bound_s, binding = busiest[0].busy_s, f"link {busiest[0].name}"
     return time_s if time_s < bound_s <= time_s * (1 + TICKS_OFF) else bound_s, binding

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts, Codes, Floats, Indices, Ints
+from netplan.arrays import AnyInts, Bools, Codes, Floats, Indices, Ints
 from netplan.errors import InputError
 from netplan.records import replace
 
@@ -174,6 +174,41 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
         """Names of all nodes."""
         return list(self.names)
 
+    def direction_names(self, codes: AnyInts) -> list[str]:
+        """Names of directions of links; with ports, as cable plans count them, among parallel ones.
+
+        Parameters
+        ----------
+        codes
+            Link l from source to target, links + l back, shape (named,).
+
+        Examples
+        --------
+        Twelve GPUs below three leaves, each with two cables to either spine.
+
+        >>> from netplan.topologies.expand import expand
+        >>> from netplan.topologies.fabric import Sizing
+        >>> from netplan.topologies.specs import FABRICS
+        >>> graph = expand(FABRICS.load("fat-tree"), Sizing(12, 8, 1, 450e9, 50e9))
+        >>> graph.direction_names(np.array([0, 13, graph.link_count + 13]))
+        ['gpu-0 -> leaf-0', 'leaf-0:6 -> spine-0:2', 'spine-0:2 -> leaf-0:6']
+        """
+        back, links = np.divmod(codes, self.link_count)
+        nodes = np.stack((self.source, self.target)).astype(np.int64)
+        pairs = nodes.min(axis=0) * self.node_count + nodes.max(axis=0)
+        cables = Counter(pairs[np.isin(pairs, pairs[links])].tolist())
+        ports = np.stack((self.source_port, self.target_port))[:, links] + 1
+        outside = _outside_domains(self)
+        if max(cables.values(), default=1) > 1:
+            ports -= np.where(outside[links], _first_ports(self, outside)[nodes[:, links]], 0)
+        found = []
+        for at, link in enumerate(links.tolist()):
+            ends = [self.node_name(node) for node in nodes[:, link].tolist()]
+            if cables[int(pairs[link])] > 1:
+                ends = [f"{end}:{port}" for end, port in zip(ends, ports[:, at], strict=True)]
+            found.append(" -> ".join(reversed(ends) if back[at] else ends))
+        return found
+
     def link_rows(self) -> Iterator[tuple[int, int, int, int, float, str, str]]:
         """Source and its port, target and its port, rate [B/s], length, group, link by link."""
         lengths, groups = (np.array(n, object) for n in (LENGTH_CLASSES, self.group_names))
@@ -230,13 +265,12 @@ def network_only(graph: FabricGraph) -> FabricGraph:
     """
     keep = graph.node_kind != HB_SWITCH
     number = np.cumsum(keep, dtype=np.int32) - np.int32(1)
-    used = np.ones(graph.link_count, bool)
-    used[graph.links_of("hb")] = False
+    used = _outside_domains(graph)
     names = graph.names
     if not keep.all():
         names = tuple(graph.names[i] for i in np.flatnonzero(keep).tolist())
     source, target = graph.source[used], graph.target[used]
-    first = _first_ports(graph, source, target, used)
+    first = _first_ports(graph, used)
     return replace(
         graph,
         node_kind=graph.node_kind[keep],
@@ -252,9 +286,16 @@ def network_only(graph: FabricGraph) -> FabricGraph:
     )
 
 
-def _first_ports(graph: FabricGraph, source: Indices, target: Indices, used: np.ndarray) -> Indices:
+def _outside_domains(graph: FabricGraph) -> Bools:
+    """Links outside HB domains, shape (links,)."""
+    outside = np.ones(graph.link_count, bool)
+    outside[graph.links_of("hb")] = False
+    return outside
+
+
+def _first_ports(graph: FabricGraph, used: Bools) -> Indices:
     """First network port of every GPU; 0 for all other nodes, whose ports keep their numbers."""
     first = np.full(graph.node_count, np.iinfo(np.int32).max, np.int32)
-    np.minimum.at(first, source, graph.source_port[used])
-    np.minimum.at(first, target, graph.target_port[used])
+    np.minimum.at(first, graph.source[used], graph.source_port[used])
+    np.minimum.at(first, graph.target[used], graph.target_port[used])
     return np.where(graph.node_kind == GPU, first, 0).astype(np.int32)

@@ -19,11 +19,15 @@ FORWARD, BACK = range(2)
 
 
 class HotLink(Struct, frozen=True):
-    """One direction of one link: its number, its two ends, its load and time."""
+    """One direction of one link: its number, its two ends, its name, its load and time.
+
+    The name is that of its ends, with ports where several links join them.
+    """
 
     link: int
     sender: str
     receiver: str
+    name: str
     group: str
     load_bytes: float
     time_s: float
@@ -100,7 +104,9 @@ class LinkLoads(Struct, frozen=True, eq=False, dict=True):
         level = np.flatnonzero(times == bar)[: count - len(above)]
         chosen = np.concatenate([above, level])
         chosen = chosen[np.argsort(-times[chosen], kind="stable")]
-        return tuple(self._hot(int(place)) for place in chosen if times[place] > 0)
+        chosen = chosen[times[chosen] > 0]
+        names = self.graph.direction_names(chosen)
+        return tuple(map(self._hot, chosen.tolist(), names))
 
     def by_group(self) -> tuple[GroupLoad, ...]:
         """Loads of each group of links, in the order of the fabric's groups."""
@@ -126,7 +132,7 @@ class LinkLoads(Struct, frozen=True, eq=False, dict=True):
             )
         return tuple(loads)
 
-    def _hot(self, place: int) -> HotLink:
+    def _hot(self, place: int, name: str) -> HotLink:
         direction, link = divmod(place, self.graph.link_count)
         ends = [int(self.graph.source[link]), int(self.graph.target[link])]
         sender, receiver = ends if direction == FORWARD else ends[::-1]
@@ -134,6 +140,7 @@ class LinkLoads(Struct, frozen=True, eq=False, dict=True):
             link=link,
             sender=self.graph.node_name(sender),
             receiver=self.graph.node_name(receiver),
+            name=name,
             group=self.graph.group_names[self.graph.group[link]],
             load_bytes=float(self.link_bytes[direction, link]),
             time_s=float(self.link_s[direction, link]),

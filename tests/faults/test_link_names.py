@@ -49,6 +49,15 @@ def test_every_link_is_found_by_its_name_in_every_export(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GRAPHS)
+def test_every_direction_has_a_name_of_its_own_by_which_its_link_is_found(name: str) -> None:
+    graph = GRAPHS[name]
+    names = graph.direction_names(np.arange(2 * graph.link_count))
+    assert len(set(names)) == len(names)
+    every = list(range(graph.link_count))
+    assert found(graph, [one.replace(" -> ", "--") for one in names]) == every + every
+
+
+@pytest.mark.parametrize("name", GRAPHS)
 def test_every_cable_is_found_by_its_label(name: str) -> None:
     graph = GRAPHS[name]
     cables = np.flatnonzero(network_links(graph)).tolist()
