@@ -44,7 +44,7 @@ MAX_BARS = 10_000
 ROW_PX, LEAST_PX, MOST_PX, MARGIN_PX = 26, 280, 760, 110
 PASS_HEIGHT, SENT_HEIGHT, SENT_BELOW = 0.62, 0.14, 0.41
 MOST_TICKS = 16
-US_PER_S = 1e6
+NS_PER_S, NS_PER_US, US_PER_S = 1e9, 1e3, 1e6
 
 
 def what(span: Span, stages: int) -> str:
@@ -164,8 +164,10 @@ def left_out(found: Outcome) -> Iterator[str]:
 def trace(found: Outcome, title: str, names: Sequence[str] = ()) -> dict[str, Any]:
     """The iteration in the Trace Event Format, which Perfetto and chrome://tracing open.
 
-    A pipeline is a process, a stage a thread. Passes are complete events; transfers, several of
-    which may be under way at once, are pairs of asynchronous ones. Times are in microseconds.
+    A pipeline is a process, a stage a thread; both count from 1, since 0 is the idle one there.
+    Passes are complete events; transfers, several of which may be under way at once, are pairs of
+    asynchronous ones, whose name is that of their row. Times are whole nanoseconds, in
+    microseconds: viewers drop passes of a thread that overlap by rounding.
 
     Examples
     --------
@@ -182,21 +184,23 @@ def trace(found: Outcome, title: str, names: Sequence[str] = ()) -> dict[str, An
         if not stage:
             events.append(_named("process_name", pipeline, 0, name))
         events.append(_named("thread_name", pipeline, stage, f"stage {stage}"))
-    last = dict(rows)  # the last stage of each pipeline
+    stages = {pipeline: 1 + last for pipeline, last in rows}
     for number, one in enumerate(sorted(found.spans, key=lambda one: (one.start_s, one.end_s))):
+        begin_ns, end_ns = round(NS_PER_S * one.start_s), round(NS_PER_S * one.end_s)
+        sent = SENT.get(one.kind)
         event: dict[str, Any] = {
-            "name": what(one, last[one.pipeline] + 1),
-            "cat": "transfer" if one.kind in SENT else PASSES[one.kind],
-            "pid": one.pipeline,
-            "tid": one.stage,
-            "ts": US_PER_S * one.start_s,
+            "name": f"stage {one.stage}: {sent}" if sent else what(one, stages[one.pipeline]),
+            "cat": "transfer" if sent else PASSES[one.kind],
+            "pid": 1 + one.pipeline,
+            "tid": 1 + one.stage,
+            "ts": begin_ns / NS_PER_US,
         }
         args = {"microbatch": one.microbatch, "waited_us": US_PER_S * one.waited_s}
-        if one.kind in SENT:
-            end = {**event, "ph": "e", "id": number, "ts": US_PER_S * one.end_s}
+        if sent:
+            end = {**event, "ph": "e", "id": number, "ts": end_ns / NS_PER_US}
             events += [{**event, "ph": "b", "id": number, "args": args}, end]
         else:
-            length = US_PER_S * (one.end_s - one.start_s)
+            length = (end_ns - begin_ns) / NS_PER_US
             events.append({**event, "ph": "X", "dur": length, "args": args})
     return {
         "traceEvents": events,
@@ -212,4 +216,4 @@ def trace(found: Outcome, title: str, names: Sequence[str] = ()) -> dict[str, An
 
 def _named(what_: str, pid: int, tid: int, name: str) -> dict[str, Any]:
     """An event that names a process or a thread."""
-    return {"ph": "M", "name": what_, "pid": pid, "tid": tid, "args": {"name": name}}
+    return {"ph": "M", "name": what_, "pid": 1 + pid, "tid": 1 + tid, "args": {"name": name}}

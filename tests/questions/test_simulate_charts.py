@@ -7,6 +7,7 @@ import pytest
 
 from netplan.questions import simulate_charts
 from netplan.questions.simulate_charts import gantt, trace
+from netplan.records import replace
 from netplan.reports.charts import Chart
 from netplan.simulation.outcome import Outcome, StageOutcome
 from netplan.simulation.run import simulate_pipelines
@@ -109,12 +110,24 @@ def test_a_trace_has_complete_events_in_microseconds() -> None:
     events = trace(found, "run")["traceEvents"]
     passes = [one for one in events if one["ph"] == "X"]
     assert len(passes) == 3 * 3 * 2 + 3
-    assert {one["tid"] for one in passes} == {0, 1, 2}
+    # Viewers take 0 for the idle process and thread.
+    assert {(one["pid"], one["tid"]) for one in passes} == {(1, 1), (1, 2), (1, 3)}
     assert sum(one["dur"] for one in passes) == pytest.approx(1e6 * (9 * 1.0 + 9 * 2.0 + 3 * 0.5))
-    for stage in range(3):
-        mine = sorted((one["ts"], one["dur"]) for one in passes if one["tid"] == stage)
-        # Perfetto nests what overlaps on a thread: passes do not.
-        assert all(a + b <= c + 1e-6 for (a, b), (c, _) in pairwise(mine))
+
+
+def test_passes_of_a_trace_do_not_overlap_in_whole_nanoseconds() -> None:
+    """Perfetto reads whole nanoseconds, and drops what overlaps on a thread."""
+    found = outcome(30, full=True)
+    third = [
+        replace(one, start_s=one.start_s / 3, end_s=one.end_s / 3, waited_s=one.waited_s / 3)
+        for one in found.spans
+    ]
+    events = trace(replace(found, spans=tuple(third)), "run")["traceEvents"]
+    for stage in range(1, 4):
+        mine = [one for one in events if (one["ph"], one["tid"]) == ("X", stage)]
+        read = sorted((round(1e3 * one["ts"]), round(1e3 * one["dur"])) for one in mine)
+        assert len(read) == 61
+        assert all(begin + took <= after for (begin, took), (after, _) in pairwise(read))
 
 
 def test_transfers_of_a_trace_begin_and_end() -> None:
@@ -126,6 +139,11 @@ def test_transfers_of_a_trace_begin_and_end() -> None:
     for number, one in begun.items():
         took_us = ended[number]["ts"] - one["ts"]
         assert took_us == pytest.approx(5e6 + one["args"]["waited_us"])
+    # The name of asynchronous events is that of their row.
+    assert {one["name"] for one in begun.values()} == {
+        "stage 0: transfer to the next stage", "stage 1: transfer to the next stage",
+        "stage 1: transfer back", "stage 2: transfer back",
+    }  # fmt: skip
     named = [one["args"]["name"] for one in events if one["name"] == "thread_name"]
     assert named == ["stage 0", "stage 1", "stage 2"]
 
