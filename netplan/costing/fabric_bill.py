@@ -1,5 +1,8 @@
 """The bill of one fabric: wired, listed and priced. All money of netplan comes from here.
 
+It is the bill of the network. Accelerators and their expanded memory are lines of it where a
+question counts them (:class:`~netplan.costing.compute.Compute`).
+
 Every question about money asks for this bill: a comparison, an order, an optimization, a report, a
 study, the hardware of a recovery. So equal inputs cost the same to the cent, whoever asks.
 
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from netplan.costing.cabling import CablingBook
+from netplan.costing.compute import NO_COMPUTE, Compute, compute_lines
 from netplan.costing.materials import (
     BillItem,
     Category,
@@ -27,7 +31,7 @@ from netplan.costing.materials import (
 )
 from netplan.costing.power import PowerBook
 from netplan.costing.prices import Part, PriceBook
-from netplan.costing.pricing import PowerDraw, Quote, lent_notes, power_of, price_bill
+from netplan.costing.pricing import NOTHING, PowerDraw, Quote, lent_notes, power_of, price_bill
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import Driver, drivers
 from netplan.costing.switches import SwitchModel, check_switch, circuit_layer
@@ -56,6 +60,8 @@ class BillBooks(Struct, frozen=True):
         Floor plan that measures every cable; length classes without one.
     networks
         Networks beside the one that trains, with their fabrics.
+    compute
+        Accelerators and expanded memory that the bill counts, too.
     """
 
     prices: PriceBook
@@ -65,6 +71,7 @@ class BillBooks(Struct, frozen=True):
     ocs: SwitchModel | None = None
     hall: FloorPlan | None = None
     networks: "tuple[tuple[SiteNetwork, FabricSpec], ...]" = ()
+    compute: Compute = NO_COMPUTE
 
     @property
     def models(self) -> tuple[SwitchModel, ...]:
@@ -110,16 +117,31 @@ class Bill(Struct, frozen=True):
 
     @property
     def capital(self) -> Range:
-        """Price of the network: the sum over the lines that have one."""
+        """Price of all that is on the bill: the sum over the lines that have one."""
         return self.quote.total
 
     @property
     def cost(self) -> Range | None:
-        """Price of the network; None where nothing that sets it apart has one.
+        """Price of all that is on the bill; None where nothing that sets it apart has one.
 
         GPUs that all lie in one HB domain need no network: its price is 0.
         """
         return self.quote.total if self.priced or not self.unpriced_apart else None
+
+    def cost_of(self, *categories: Category) -> Range:
+        """Price of the lines of some categories, those that have one."""
+        lines = (item.total for item in self.quote.items if item.line.category in categories)
+        return sum(lines, start=NOTHING)
+
+    @property
+    def memory(self) -> Range:
+        """Price of the expanded memory on the bill."""
+        return self.cost_of("memory")
+
+    @property
+    def beside(self) -> Range:
+        """Price of what is no network: expanded memory and accelerators."""
+        return self.cost_of("memory", "accelerators")
 
     @property
     def priced(self) -> bool:
@@ -128,7 +150,7 @@ class Bill(Struct, frozen=True):
 
     @property
     def per_gpu(self) -> Range:
-        """Price of the network for one GPU."""
+        """Price of all that is on the bill for one GPU."""
         return (1 / self.gpus) * self.quote.total
 
     @property
@@ -241,7 +263,8 @@ def make_bill(
     """
     fabric = build_fabric(spec, sizing) if fabric is None else fabric
     made = _materials(spec, sizing, fabric, books)
-    lines = (*made.lines, *_site_lines(books, fabric))
+    beside = compute_lines(books.compute, fabric.sizing.gpus, fabric.sizing.speed_gbps)
+    lines = (*made.lines, *_site_lines(books, fabric), *beside)
     ordered = with_spares(lines, spares) if spares else lines
     quote = price_bill(ordered, books.prices, currency)
     draw = power_of(lines, books.power, books.models)

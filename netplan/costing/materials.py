@@ -16,14 +16,24 @@ from msgspec import Struct
 
 from netplan.catalog import unknown_name
 from netplan.costing.ports import Plug, Run, plugs_needed
-from netplan.costing.prices import Part
+from netplan.costing.prices import BESIDE, PART_NAMES, Part
 from netplan.costing.wiring import BARE_FIBRE, Hardware, Wiring
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.floor_plan import Layout, SwitchRacks
 
-Category = Literal["switches", "transceivers", "cables", "cards", "circuits", "hb-gear", "racks"]
+Category = Literal[
+    "switches",
+    "transceivers",
+    "cables",
+    "cards",
+    "circuits",
+    "hb-gear",
+    "racks",
+    "memory",
+    "accelerators",
+]
 SITE_NETWORKS_LEFT_OUT = {
     "storage": "storage network",
     "management": "in-band management network",
@@ -31,23 +41,35 @@ SITE_NETWORKS_LEFT_OUT = {
 }
 """Networks beside the one that trains, by catalog name: off the bill unless asked for."""
 
+ACCELERATORS_TOO = "accelerators"
+"""What is asked for beside the network like one of its neighbours."""
+
 ALWAYS_LEFT_OUT = (
-    "servers, accelerators and their racks",
     "patch panels, trays and installation",
     "licences, support, freight and taxes",
 )
 
 
-def left_out(networks: Collection[str] = ()) -> tuple[str, ...]:
-    """What the bill does not hold, with these site networks on it.
+def left_out(beside: Collection[str] = (), *, memory: bool = False) -> tuple[str, ...]:
+    """What the bill does not hold, with these site networks or the accelerators on it.
+
+    Parameters
+    ----------
+    beside
+        Site networks on the bill, and ``accelerators`` where they are.
+    memory
+        Whether expanded memory is on it.
 
     Examples
     --------
-    >>> left_out(("storage", "management"))[0]
-    'out-of-band management network'
+    >>> left_out(("storage", "management"))[:2]
+    ('out-of-band management network', 'servers, accelerators and their racks')
     """
-    absent = [text for name, text in SITE_NETWORKS_LEFT_OUT.items() if name not in networks]
-    return (*absent, *ALWAYS_LEFT_OUT)
+    absent = [text for name, text in SITE_NETWORKS_LEFT_OUT.items() if name not in beside]
+    counted = ACCELERATORS_TOO in beside
+    servers = "racks of the servers" if counted else "servers, accelerators and their racks"
+    slots = ("controllers, cards and slots of expanded memory",) if memory else ()
+    return (*absent, servers, *slots, *ALWAYS_LEFT_OUT)
 
 
 class BillItem(Struct, frozen=True):
@@ -69,6 +91,8 @@ class BillItem(Struct, frozen=True):
         Units of the price book in one unit of the line [1].
     network
         Site network that the line belongs to; empty for the network that trains.
+    typical_w
+        Power of one unit where its own file has it [W].
     """
 
     category: Category
@@ -83,11 +107,18 @@ class BillItem(Struct, frozen=True):
     spares: int = 0
     network: str = ""
     notes: tuple[str, ...] = ()
+    typical_w: float | None = None
 
     @property
     def title(self) -> str:
         """What to order, with the site network that it is for."""
         return f"{self.network} network: {self.item}" if self.network else self.item
+
+    @property
+    def priced_as(self) -> str:
+        """The part that a price book has, in words, with its link rate or its model."""
+        rate = self.model if self.part in BESIDE else f"{self.speed_gbps:.4g}G"
+        return f"{PART_NAMES[self.part]} ({rate})"
 
     @property
     def order(self) -> int:

@@ -30,6 +30,8 @@ Part = Literal[
     "ocs_port",
     "hb_gear",
     "rack",
+    "memory",
+    "accelerator",
 ]
 
 BASIS: dict[str, str] = {
@@ -37,6 +39,7 @@ BASIS: dict[str, str] = {
     "nic_port": "port",
     "ocs_port": "port",
     "hb_gear": "GPU",
+    "memory": "GB",
 }
 """What one unit of a part is; each one, of the others."""
 
@@ -52,11 +55,16 @@ PART_NAMES: dict[str, str] = {
     "ocs_port": "ports of optical circuit switches",
     "hb_gear": "GPUs' HB-domain gear",
     "rack": "racks",
+    "memory": "GB of expanded memory",
+    "accelerator": "accelerators",
 }
 """Units of each part in words."""
 
 
-SPEEDLESS = frozenset({"fibre", "ocs_port", "hb_gear", "rack"})
+BESIDE = frozenset({"memory", "accelerator"})
+"""Parts that are no network's, priced by model: a kind of memory, an accelerator of the catalog."""
+
+SPEEDLESS = frozenset({"fibre", "ocs_port", "hb_gear", "rack"}) | BESIDE
 """Parts whose price does not depend on the link rate."""
 
 US_DOLLAR = "USD"
@@ -164,7 +172,7 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
 
     ``rates`` convert other currencies; ``discount`` is taken off every price of the book.
     ``other_speeds`` names the book whose rows stand in at link rates that this one does not price,
-    for parts that it prices at another rate.
+    for parts that it prices at another rate, and for memory and accelerators.
     """
 
     currency: Currency
@@ -198,6 +206,9 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
         if (price.speed_gbps is None) != (price.part in SPEEDLESS):
             verb = "has no" if price.part in SPEEDLESS else "needs a"
             raise ValueError(f"{price.what} {verb} speed_gbps")
+        if price.part in BESIDE and not price.model:
+            known = "its kind, such as ddr5" if price.part == "memory" else "an accelerator's name"
+            raise ValueError(f"{price.what} needs a model: {known}")
 
     def price(self, part: str, speed_gbps: float | None = None, model: str = "") -> Price | None:
         """Entry of a part at exactly this speed, or None if the book does not have it."""
@@ -260,17 +271,16 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
     def with_speeds_of(self, other: "PriceBook") -> "PriceBook":
         """The book, with another's rows at link rates that it does not price, and their book named.
 
-        Only parts that it prices at some rate are taken, so that a bill has the same lines with a
-        price at every rate.
+        Of a network's parts only those that it prices at some rate are taken, so that a bill has
+        the same lines with a price at every rate.
         """
         parts = {row.part for row in self.prices if row.speed_gbps is not None and not row.model}
         known = _by_key(self.prices)
         lent = (
             LentPrice(book=other.name, discount=other.discount, **structs.asdict(row))
             for row in other.prices
-            if row.part in parts
-            and not row.model
-            and (row.part, row.speed_gbps, "") not in known
+            if (row.part in BESIDE or (row.part in parts and not row.model))
+            and (row.part, row.speed_gbps, row.model) not in known
             and (row.currency == self.currency or self._knows(row.currency))
         )
         return replace(self, prices=(*self.prices, *lent))
@@ -299,7 +309,12 @@ class PriceShelf(Shelf[PriceBook], frozen=True):
         if not plain.other_speeds:
             return super().load(name, roots, overrides)
         lent = plain.with_speeds_of(super().load(plain.other_speeds, roots)).prices
-        labels = [f"prices.{row.part}@{row.speed_gbps:g}." for row in lent[len(plain.prices) :]]
+        labels = [
+            f"prices.{row.model}."
+            if row.part in BESIDE
+            else f"prices.{row.part}@{row.speed_gbps:g}."
+            for row in lent[len(plain.prices) :]
+        ]
         mine, theirs = {}, {}
         for key, text in (overrides or {}).items():
             role, _, field_ = key.partition(".")

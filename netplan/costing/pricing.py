@@ -1,6 +1,7 @@
 """Pricing a bill: a range for every line and for the whole, and the parts without a price.
 
-A line is priced by its model where the book has that model, else by its part at its speed. A
+A line is priced by its model where the book has that model, else by its part at its speed; memory
+and accelerators by their model alone. A
 quantity break counts all units of one price row on the bill, spares included, as one order.
 """
 
@@ -10,7 +11,7 @@ from msgspec import Struct
 
 from netplan.costing.materials import BillItem
 from netplan.costing.power import PowerBook
-from netplan.costing.prices import PART_NAMES, LentPrice, Price, PriceBook
+from netplan.costing.prices import BESIDE, PART_NAMES, LentPrice, Price, PriceBook
 from netplan.costing.ranges import Range
 from netplan.costing.switches import SwitchModel
 
@@ -124,18 +125,19 @@ def price_bill(lines: Sequence[BillItem], book: PriceBook, currency: str = "") -
 
 
 def lent_notes(quote: Quote, book: PriceBook) -> Iterator[str]:
-    """What of a quote stands in from other books: one sentence a link rate and book."""
+    """What of a quote stands in from other books: one sentence a book, and link rate if any."""
     found: dict[tuple[str, float | None], dict[str, LentPrice]] = {}
     for item in quote.items:
         row = item.price
         if isinstance(row, LentPrice):
-            found.setdefault((row.book, row.speed_gbps), {})[PART_NAMES[row.part]] = row
+            what = PART_NAMES[row.part].removeprefix("GB of ")
+            found.setdefault((row.book, row.speed_gbps), {})[what] = row
     for (other, speed), rows in found.items():
         sources = "; ".join(dict.fromkeys(f"{row.source}, {row.date}" for row in rows.values()))
-        yield (
-            f"{book.name} has no prices at {speed:g} Gb/s: {' and '.join(rows)} at those of {other}"
-            f" ({sources})."
-        )
+        at = "" if speed is None else f" at {speed:g} Gb/s"
+        parts = " and ".join(rows)
+        lacks = f"no prices{at}: {parts} at those" if at else f"no price of {parts}: it is that"
+        yield f"{book.name} has {lacks} of {other} ({sources})."
 
 
 def books_in_use(name: str, quotes: Iterable[Quote]) -> str:
@@ -147,12 +149,14 @@ def books_in_use(name: str, quotes: Iterable[Quote]) -> str:
     '2026'
     """
     rows = [item.price for quote in quotes for item in quote.items]
-    lent: dict[str, set[float]] = {}
+    lent: dict[str, dict[tuple[float, str], None]] = {}
     for row in rows:
         if isinstance(row, LentPrice):
-            lent.setdefault(row.book, set()).add(row.speed_gbps or 0.0)
-    rates = {book: " and ".join(f"{one:g}G" for one in sorted(lent[book])) for book in sorted(lent)}
-    return " and ".join((name, *(f"{book} for {rate}" for book, rate in rates.items())))
+            rate = row.speed_gbps or 0.0
+            what = f"{rate:g}G" if rate else PART_NAMES[row.part].removeprefix("GB of ")
+            lent.setdefault(row.book, {})[rate, what] = None
+    told = ((book, " and ".join(what for _, what in sorted(lent[book]))) for book in sorted(lent))
+    return " and ".join((name, *(f"{book} for {what}" for book, what in told)))
 
 
 def _row(line: BillItem, book: PriceBook) -> tuple[Price | None, int]:
@@ -161,7 +165,8 @@ def _row(line: BillItem, book: PriceBook) -> tuple[Price | None, int]:
         whole = book.price("switch", line.speed_gbps, line.model)
         if whole is not None:
             return whole, 1
-    return book.price(line.part, line.speed_gbps), line.price_units
+    own = line.model if line.part in BESIDE else ""
+    return book.price(line.part, line.speed_gbps, own), line.price_units
 
 
 class PowerDraw(Struct, frozen=True):
@@ -180,11 +185,11 @@ PASSIVE = frozenset({"fibre", "rack", "hb_gear"})
 def power_of(
     lines: Sequence[BillItem], book: PowerBook, models: Sequence[SwitchModel]
 ) -> PowerDraw:
-    """Typical power of a bill: a switch model's own where its file has it, else by the part."""
+    """Typical power of a bill: a product's own where its file has it, else by the part."""
     own = {model.name: model.typical_w for model in models}
     total, unknown, known = 0.0, [], False
     for line in lines:
-        whole = own.get(line.model)
+        whole = own.get(line.model, line.typical_w)
         draw = book.draw(line.part, line.speed_gbps)
         if whole is not None:
             total += line.quantity * whole

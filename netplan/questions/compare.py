@@ -11,7 +11,6 @@ from msgspec import Struct
 from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
 from netplan.costing.lifetime import lifetime
 from netplan.costing.materials import BillItem
-from netplan.costing.prices import PART_NAMES
 from netplan.costing.pricing import books_in_use
 from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES, require_switch
@@ -564,13 +563,11 @@ def _priced_notes(bill: Bill, books: BillBooks) -> list[str]:
 
 def _parts(lines: Sequence[BillItem]) -> str:
     """Parts with their numbers, cables of all lengths together."""
-    counts: dict[tuple[str, float], int] = {}
+    counts: dict[str, int] = {}
     for line in lines:
-        key = (line.part, line.speed_gbps)
-        counts[key] = counts.get(key, 0) + line.quantity * line.price_units
-    return ", ".join(
-        f"{count:,} {PART_NAMES[part]} ({speed:.4g}G)" for (part, speed), count in counts.items()
-    )
+        units = line.quantity * line.price_units
+        counts[line.priced_as] = counts.get(line.priced_as, 0) + units
+    return ", ".join(f"{count:,} {part}" for part, count in counts.items())
 
 
 def _timing_notes(row: FabricRow, found: SearchResult | str | None) -> list[str]:

@@ -8,7 +8,6 @@ from typing import Any
 from msgspec import Struct
 
 from netplan.costing.fabric_bill import BillBooks
-from netplan.costing.prices import PART_NAMES
 from netplan.costing.switches import Delivery
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.survival import survives_switch, switch_loss
@@ -170,7 +169,7 @@ def unpriced_parts(designs: Sequence[Design], objective: Objective) -> str:
         if objective == "cost":
             apart, lacking = bill.unpriced_apart, bill.quote.unpriced
         for line in apart or (line for line in lacking if line.part == "nic_port"):
-            parts[f"{PART_NAMES[line.part]} ({line.speed_gbps:.4g}G)"] = None
+            parts[line.priced_as] = None
     return ", ".join(parts)
 
 

@@ -13,17 +13,18 @@ from msgspec import Struct
 
 from netplan.costing.fabric_bill import Bill, BillBooks, FabricBill, Unbuildable, make_bill
 from netplan.costing.lifetime import Running, lifetime
-from netplan.costing.materials import BillItem, left_out, parse_spares
+from netplan.costing.materials import ACCELERATORS_TOO, BillItem, left_out, parse_spares
 from netplan.costing.prices import Part
 from netplan.costing.pricing import PricedItem, books_in_use
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import BreakEven, Driver, break_even
 from netplan.costing.switches import require_switch
 from netplan.errors import InfeasibleError, InputError
+from netplan.questions.expanded_memory import read_memory
 from netplan.questions.inputs import CatalogReader, replaced_lines
 from netplan.questions.pricing import CASES, PricingQuestion, running_inputs
-from netplan.questions.question import asks
-from netplan.records import asdict
+from netplan.questions.question import asks, optional
+from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import Cell, Quantity, Scale, listed, part_words
 from netplan.reports.sections import (
@@ -114,7 +115,7 @@ class CostAnswer(Answer):
     @property
     def left_out(self) -> tuple[str, ...]:
         """What the bills do not hold."""
-        return left_out(self.inputs["networks"])
+        return left_out(self.inputs["networks"], memory=bool(self.inputs["expanded_memory"]))
 
     @property
     def rows(self) -> tuple[Priced, ...]:
@@ -519,6 +520,11 @@ class Cost(PricingQuestion[CostAnswer]):
         "netplan cost --gpus 32768 --radix 128 --prices 2026",
         "netplan cost --gpus 1024 --radix 64 --accelerator h100-80gb --switch qm9700 --spares 2%",
         "netplan cost --gpus 4096 --radix 64 --currency EUR --format xlsx -o bill.xlsx",
+        "netplan cost --gpus 1024 --radix 64 --expanded-memory comet-480gb --with accelerators",
+    )
+
+    expanded_memory: str | None = optional(
+        "Memory behind that of each GPU, on the bill, too.", metavar="NAME", otherwise="none"
     )
 
     def ask(self) -> CostAnswer:
@@ -526,6 +532,8 @@ class Cost(PricingQuestion[CostAnswer]):
         reader = CatalogReader(self.catalog, self.overrides)
         chosen = reader.load(ACCELERATORS, self.accelerator)
         books = self.books(reader)
+        memory = read_memory(reader, self.expanded_memory)
+        books = replace(books, compute=replace(books.compute, memory=memory))
         money = self.currency or books.prices.currency
         books.prices.exchange(books.prices.currency, money)
         running = self.running(reader, books.prices, money)
@@ -545,7 +553,11 @@ class Cost(PricingQuestion[CostAnswer]):
             hb_size=sizing.hb_size,
             fabrics=[spec.name for spec in specs],
             spares=list(self.spares),
-            networks=[network.name for network, _ in books.networks],
+            networks=[
+                *(network.name for network, _ in books.networks),
+                *([ACCELERATORS_TOO] if books.compute.accelerator else []),
+            ],
+            expanded_memory=memory.name if memory else None,
             currency=money,
             discount=books.prices.discount,
             **running_inputs(running),

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import cast
 
 from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.compute import Compute
 from netplan.costing.fabric_bill import BillBooks, FabricBill
 from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running
+from netplan.costing.materials import ACCELERATORS_TOO
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS, Price, PriceBook
 from netplan.costing.ranges import Range
@@ -73,7 +75,7 @@ class PricingQuestion(SwitchQuestion[AnswerT_co]):
     economics: str = shared("PUE, tariff, rate.")
     ocs: str | None = optional("Optical circuit switch for tori.", otherwise="direct fibres")
     networks: Sequence[str] = several(
-        "A network beside: storage, management, out-of-band (repeatable).", flag="--with"
+        "Beside, too: storage, management, out-of-band, accelerators (repeatable).", flag="--with"
     )
     floor_plan: str | None = optional("Hall that gives cable lengths.", otherwise="classes")
     spares: str | Sequence[str] = several("Spares: 2%, or a part=3% (repeatable).")
@@ -87,7 +89,9 @@ class PricingQuestion(SwitchQuestion[AnswerT_co]):
     def books(self, reader: CatalogReader) -> BillBooks:
         """Catalog files of the bills, the discount in the price book."""
         books = read_books(reader, self.prices, self.power, self.cabling)
-        networks = (reader.load(SITE_NETWORKS, name) for name in dict.fromkeys(self.networks))
+        networks = (reader.load(SITE_NETWORKS, name) for name in self.site_networks)
+        counted = ACCELERATORS_TOO in self.networks
+        chip = reader.load(ACCELERATORS, self.accelerator) if counted else None
         return replace(
             books,
             prices=_discounted(books.prices, self.discount),
@@ -95,7 +99,13 @@ class PricingQuestion(SwitchQuestion[AnswerT_co]):
             ocs=reader.named(SWITCHES, self.ocs),
             hall=reader.named(FLOOR_PLANS, self.floor_plan),
             networks=tuple((one, reader.load(FABRICS, one.fabric)) for one in networks),
+            compute=Compute(accelerator=chip),
         )
+
+    @property
+    def site_networks(self) -> tuple[str, ...]:
+        """Names of the networks beside, each once."""
+        return tuple(name for name in dict.fromkeys(self.networks) if name != ACCELERATORS_TOO)
 
     def running(self, reader: CatalogReader, prices: PriceBook, currency: str) -> Running:
         """PUE, tariff and interest as given, else the book's; its tariff in this currency."""

@@ -133,7 +133,7 @@ class Report(
             (SWITCHES, self.ocs or None),
             (FLOOR_PLANS, self.floor_plan or None),
         )
-        yield from ((SITE_NETWORKS, name) for name in self.networks)
+        yield from ((SITE_NETWORKS, name) for name in self.site_networks)
         yield from ((WORKLOADS, self.model), (ITERATION_MODELS, self.iteration_model))
 
 

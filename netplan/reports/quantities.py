@@ -289,6 +289,7 @@ PARTS = {
     "nic_port": "network card",
     "ocs_port": "port of an optical circuit switch",
     "hb_gear": "HB-domain gear of a GPU",
+    "memory": "GB of memory",
 }
 """Parts of a price book in words, where their own name is none."""
 

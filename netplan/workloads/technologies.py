@@ -1,4 +1,4 @@
-"""Memories and links of chips that studies put in place of a chip's own."""
+"""Memories and links of chips: in place of a chip's own, or as its expanded memory."""
 
 from math import inf
 
@@ -10,14 +10,19 @@ from netplan.workloads.accelerators import Accelerator
 class Memory(Record, frozen=True, kw_only=True):
     """Memory beside a chip, as its catalog file describes it.
 
-    ``energy_j_per_byte`` and ``price_usd_per_bytes_per_s`` are absent where no source prints them.
-    Without ``memory_bytes`` its capacity is left open: everything has room.
+    ``energy_j_per_byte``, ``price_usd_per_bytes_per_s`` and ``power_w`` are absent where no source
+    prints them. Without ``memory_bytes`` its capacity is left open: everything has room. ``kind``
+    is what a price book prices it as, by the GB.
     """
 
     bytes_per_s: PositiveFloat
     memory_bytes: PositiveFloat | None = None
+    latency_s: NonNegativeFloat = 0.0
+    power_w: PositiveFloat | None = None
+    kind: str = ""
     energy_j_per_byte: PositiveFloat | None = None
     price_usd_per_bytes_per_s: PositiveFloat | None = None
+    notes: tuple[str, ...] = ()
 
 
 class Link(Record, frozen=True, kw_only=True):

@@ -107,8 +107,8 @@ def test_prices_of_2026(
 
 def test_the_book_of_2026_says_how_old_its_sources_are() -> None:
     book = PRICE_BOOKS.load("2026")
-    assert re.search("2026.* 2023 .*2025", book.title)
-    assert {price.date[:4] for price in book.prices} == {"2023", "2024", "2025"}
+    assert re.search("2026.* 2023 .*2026", book.title)
+    assert {price.date[:4] for price in book.prices} == {"2023", "2024", "2025", "2026"}
 
 
 def test_the_book_of_2026_has_every_part_at_common_speeds() -> None:
