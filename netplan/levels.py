@@ -1,14 +1,16 @@
 """The bandwidth hierarchy that the time models see: a fabric as a product of simple levels.
 
 A fabric of any size is described by a few levels, numbered from the inside (the HB domain) to the
-outside (the network). Each level joins ``size`` members in one of three ways:
+outside (the network). Each level joins ``size`` members in one of four ways:
 
 ``switch``  a non-blocking switch; every GPU has one link to it;
 ``ring``    every GPU has two links, one to each neighbour (one link if ``size`` is 2);
+``line``    a ring that is not closed: the first and the last GPU have one link;
 ``mesh``    fully connected; every GPU has ``size - 1`` links.
 
 A 3D torus is ring x ring x ring, a dragonfly switch x mesh x mesh, rail-only
-switch (HB domain) x switch (rail). The GPUs number the product of all sizes.
+switch (HB domain) x switch (rail), a wafer four lines: columns and rows of cores in a tile, then
+columns and rows of tiles. The GPUs number the product of all sizes.
 
 A switch level of an oversubscribed Clos network blocks: it has *tiers*, which know the members
 under each leaf, and under each pod of leaves, and the links that lead out of one. What stays under
@@ -23,13 +25,16 @@ from typing import Any, Literal
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Ints
+from netplan.arrays import Amount, Counts, Ints
 from netplan.errors import InputError
 from netplan.records import asdict, replace
 
-LevelKind = Literal["switch", "ring", "mesh"]
+LevelKind = Literal["switch", "ring", "line", "mesh"]
 
-LINKS_PER_STEP = {"switch": 2, "ring": 1, "mesh": 1}
+CHAINED: tuple[LevelKind, ...] = ("ring", "line")
+"""Kinds whose links lead to neighbours: groups that lie between each other share them."""
+
+LINKS_PER_STEP = {"switch": 2, "ring": 1, "line": 1, "mesh": 1}
 """Links that one message crosses in one step of a collective (up and down again at a switch)."""
 
 
@@ -140,7 +145,7 @@ class Level(Struct, frozen=True):
     Parameters
     ----------
     kind
-        How the members are joined: ``switch``, ``ring`` or ``mesh``.
+        How the members are joined: ``switch``, ``ring``, ``line`` or ``mesh``.
     size
         Members joined at this level [1].
     link_bytes_per_s
@@ -196,8 +201,8 @@ class Level(Struct, frozen=True):
     def never_faster_for_more(self) -> bool:
         """Whether larger groups are never faster.
 
-        On rings and meshes members bring links, and under leaves that block some numbers lie better
-        than others.
+        On rings, lines and meshes members bring links, and under leaves that block some numbers lie
+        better than others.
         """
         return self.kind == "switch" and not self.tiers
 
@@ -218,6 +223,20 @@ class Level(Struct, frozen=True):
         """Latency of one step of a collective: links crossed x their latency, plus delay [s]."""
         return LINKS_PER_STEP[self.kind] * self.link_latency_s + self.step_latency_s
 
+    def hop_s(self, stride: Counts = 1) -> Amount:
+        """Latency from a GPU to the one so many places on [s]: on a line over all those between.
+
+        Elsewhere it is that of a step.
+
+        Examples
+        --------
+        >>> float(Level("line", 8, 50e9, link_latency_s=2e-6).hop_s(4))
+        8e-06
+        """
+        if self.kind != "line":
+            return self.step_s
+        return self.step_s + (stride - 1) * np.float64(self.link_latency_s)
+
     @property
     def scattered(self) -> "Level":
         """The level under a placement that puts no neighbours under one leaf: all traffic crosses.
@@ -229,10 +248,11 @@ class Level(Struct, frozen=True):
 
     @property
     def links_per_gpu(self) -> int:
-        """Links that leave one GPU at this level [1]."""
+        """Links that leave one GPU at this level; on a line the fewest, those at its ends [1]."""
         if self.size == 1:
             return 0
-        return {"switch": 1, "ring": min(2, self.size - 1), "mesh": self.size - 1}[self.kind]
+        most = {"switch": 1, "ring": 2, "line": 1, "mesh": self.size - 1}
+        return min(most[self.kind], self.size - 1)
 
     @property
     def gpu_bytes_per_s(self) -> float:

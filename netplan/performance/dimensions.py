@@ -18,7 +18,8 @@ from typing import cast, get_args
 from msgspec import Struct
 
 from netplan.errors import InputError
-from netplan.levels import Level, LevelKind
+from netplan.levels import Level
+from netplan.traffic.published_topology import DimensionKind
 
 MOST = 3
 """Dimensions of a network at most [1]."""
@@ -41,7 +42,7 @@ class ParallelLayout(Struct, frozen=True):
     levels: tuple[Level, Level, Level]
 
 
-def read_dimensions(text: str) -> tuple[LevelKind, ...]:
+def read_dimensions(text: str) -> tuple[DimensionKind, ...]:
     """How the dimensions of a network join, from its name.
 
     Raises
@@ -55,13 +56,13 @@ def read_dimensions(text: str) -> tuple[LevelKind, ...]:
     ('mesh', 'switch')
     """
     found = tuple(text.split("-"))
-    known = get_args(LevelKind)
+    known = get_args(DimensionKind)
     if len(found) > MOST or not set(found) <= set(known):
         raise InputError(
             f"--dimensions {text!r:.60}: name one to {MOST} of {', '.join(known)}, innermost first,"
             " such as ring-ring"
         )
-    return cast("tuple[LevelKind, ...]", found)
+    return cast("tuple[DimensionKind, ...]", found)
 
 
 def dimension_sizes(chips: int, count: int) -> Iterator[tuple[int, ...]]:
@@ -80,7 +81,9 @@ def dimension_sizes(chips: int, count: int) -> Iterator[tuple[int, ...]]:
             yield from ((size, *rest) for rest in dimension_sizes(chips // size, count - 1))
 
 
-def equal_levels(kinds: tuple[LevelKind, ...], chips: int, bytes_per_s: float) -> tuple[Level, ...]:
+def equal_levels(
+    kinds: tuple[DimensionKind, ...], chips: int, bytes_per_s: float
+) -> tuple[Level, ...]:
     """Dimensions of sizes nearest to equal, the largest outermost.
 
     Raises
@@ -103,7 +106,7 @@ def equal_levels(kinds: tuple[LevelKind, ...], chips: int, bytes_per_s: float) -
 
 
 def parallel_layouts(
-    kinds: tuple[LevelKind, ...], chips: int, bytes_per_s: float, *, layers: int
+    kinds: tuple[DimensionKind, ...], chips: int, bytes_per_s: float, *, layers: int
 ) -> tuple[ParallelLayout, ...]:
     """Every way to put tensor, pipeline and data parallelism on whole dimensions.
 

@@ -16,6 +16,7 @@ from netplan.questions.question import Question, asks, check_ranges, optional, s
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.algorithms import check_choice
+from netplan.traffic.published_topology import Dimension
 from netplan.units import counted, si
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator, Execution
 from netplan.workloads.families import OtherModel
@@ -193,7 +194,7 @@ class Map(Question[MapAnswer]):
 
     def _laid_out(self, system: ChipSystem, model: Model) -> ChipSystem:
         """The system with the fastest layout of a transformer on its dimensions."""
-        kinds = tuple(level.kind for level in system.network.levels)
+        kinds = tuple(Dimension.of(level).kind for level in system.network.levels)
         rate = system.network.link_bytes_per_s
         ways = parallel_layouts(kinds, system.chips, rate, layers=model.layers)
         most = inf if system.microbatches is None else system.microbatches

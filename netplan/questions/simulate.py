@@ -24,6 +24,7 @@ from netplan.simulation.ranks import read_ranks, snake, strided
 from netplan.simulation.training import simulate_training
 from netplan.simulation.work import ScheduleName
 from netplan.topologies.graph import FabricGraph
+from netplan.topologies.tiles import tile_order
 from netplan.units import si
 from netplan.workloads.accelerators import ACCELERATORS
 
@@ -121,12 +122,12 @@ class Simulate(SimulationQuestion):
 
     def _gpus(self, run: PlacedRun, graph: FabricGraph) -> Ints | None:
         """GPU of the graph at which each GPU of the run stands; None if they are the same."""
-        asked, ranks = self.placement or "line", run.placement.gpu_of_rank
+        asked, ranks = self.placement, run.placement.gpu_of_rank
         sizing, levels = run.fabric.sizing, run.fabric.levels[1:]
-        if (asked, self.groups, graph.gpus) == ("line", "near", sizing.gpus):
-            return None
         found = np.arange(sizing.gpus)
-        if asked == "snake":
+        if run.spec.tile is not None and asked in ("line", "snake"):
+            found = tile_order(run.spec, sizing.gpus, "line" if asked == "line" else "snake")
+        elif asked == "snake":
             if any(level.kind == "switch" for level in levels):
                 raise InputError(
                     f"--placement snake is for rings and meshes, and {run.spec.name} has switches:"
@@ -134,11 +135,13 @@ class Simulate(SimulationQuestion):
                 )
             order = snake([level.size for level in levels])
             found = (order[:, None] * sizing.hb_size + np.arange(sizing.hb_size)).ravel()
-        elif asked != "line":
-            named = read_ranks(Path(asked), len(ranks), graph.gpus)
+        elif asked not in (None, "line"):
+            named = read_ranks(Path(str(asked)), len(ranks), graph.gpus)
             idle = np.setdiff1d(np.arange(graph.gpus), named)
             found[np.setdiff1d(found, ranks)] = idle[: sizing.gpus - len(ranks)]
             found[ranks] = named
+        elif (self.groups, graph.gpus) == ("near", sizing.gpus):
+            return None
         if self.groups == "strided":
             found[ranks] = found[ranks[strided(run.placement)]]
         return found

@@ -37,9 +37,10 @@ class SimulationQuestion(RunQuestion[SimulateAnswer]):
         otherwise="1f1b; interleaved where the plan has several stages a GPU",
     )
     placement: str | None = optional(
-        "GPUs of the ranks: line (in order), snake (rows of rings turn back), or a file.",
+        "GPUs of the ranks: line (in order; on a wafer column by column), snake (rows turn back),"
+        " or a file.",
         metavar="line|snake|FILE",
-        otherwise="line; snake on a wafer",
+        otherwise="in order, on a wafer tile by tile; by published rules its snake",
     )
     groups: Groups = optional(
         "Members of a tensor group: near (side by side), or strided over the places of their"

@@ -1,9 +1,15 @@
 """Tiled accelerators: a mesh of cores in tiles, slower across the borders, with memory at channels.
 
-X x Y cores in one mesh; GPU g (a core here) stands at column g mod X, row g div X. Tiles of a x b
-cores cover the mesh. A link inside a tile has one rate, one across a border another. Memory lies
-outside: every tile has channels, each at one of its cores, and a core uses the nearest one. A
-channel is a node with one link, which all cores that use it share.
+X x Y tiles of a x b cores in one mesh. GPUs (cores here) are numbered tile by tile, row by row in
+both, as levels count them: GPU x + a (y + b (u + X v)) is core (x, y) of tile (u, v). A link inside
+a tile has one rate, one across a border another. Memory lies outside: every tile has channels, each
+at one of its cores, and a core uses the nearest one. A channel is a node with one link, which all
+cores that use it share.
+
+Levels are four open lines: a and b cores of a tile, then X and Y tiles. From tile to tile each core
+talks to the one at its own place, a columns (or b rows) on. All a cores of a row send over every
+link between them at the same time, so that a core has 1/a of the slowest: that of a border. Where
+fewer send at once, this is a bound.
 
 Lines are named as the open rings of a torus (`netplan.topologies.torus`), so that the routing by
 dimension order knows them. Source: PALM (Fang et al.), Table VI and Sec. IV-C. Left out: cores
@@ -11,6 +17,7 @@ that do not fill the tiles.
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 from math import prod
 from typing import Literal
 
@@ -19,8 +26,9 @@ from msgspec import Struct
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
+from netplan.levels import Level
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
-from netplan.topologies.fabric import MIN_GPUS, Fabric, LinkGroup, Sizing
+from netplan.topologies.fabric import MIN_GPUS, Fabric, LinkGroup, Sizing, hb_level
 from netplan.topologies.graph import INSIDE, MEMORY, MEMORY_GROUP
 from netplan.topologies.specs import MESH_AXES, FabricSpec, Tile
 from netplan.topologies.torus import near_cube
@@ -36,7 +44,7 @@ ACROSS_Y = "ring 2 border"
 """Group of the links along columns that cross a border."""
 
 
-class Mesh(Struct, frozen=True):
+class Mesh(Struct, frozen=True, dict=True):
     """Where the cores, tiles and channels of a tiled accelerator stand.
 
     Parameters
@@ -49,8 +57,8 @@ class Mesh(Struct, frozen=True):
     Examples
     --------
     >>> mesh = Mesh((5, 4), (4, 4), ((0, 1), (3, 1), (0, 2), (3, 2)))
-    >>> mesh.columns, mesh.rows, mesh.place(21)
-    (20, 16, (1, 1))
+    >>> mesh.columns, mesh.rows, mesh.place(21), mesh.core(5, 1)
+    (20, 16, (5, 1), 21)
     """
 
     tiles: tuple[int, int]
@@ -69,8 +77,20 @@ class Mesh(Struct, frozen=True):
 
     def place(self, gpu: int) -> tuple[int, int]:
         """Column and row of a core."""
-        row, column = divmod(gpu, self.columns)
-        return column, row
+        tile, core = divmod(gpu, prod(self.cores))
+        (tile_y, tile_x), (y, x) = divmod(tile, self.tiles[0]), divmod(core, self.cores[0])
+        return tile_x * self.cores[0] + x, tile_y * self.cores[1] + y
+
+    def core(self, column: int, row: int) -> int:
+        """The core in a column and a row."""
+        return int(self.grid[row, column])
+
+    @cached_property
+    def grid(self) -> Ints:
+        """The core at each place, shape (rows, columns)."""
+        shape = (self.tiles[1], self.tiles[0], self.cores[1], self.cores[0])
+        by_tile: Ints = np.arange(prod(shape)).reshape(shape).transpose(0, 2, 1, 3)
+        return by_tile.reshape(self.rows, self.columns)
 
     def channel_of(self, gpu: int) -> tuple[int, int]:
         """The nearest channel of the tile of a core, and the core where it is.
@@ -82,15 +102,15 @@ class Mesh(Struct, frozen=True):
         Core 2 of the first row goes one core on and one down.
 
         >>> Mesh((5, 4), (4, 4), ((0, 1), (3, 1), (0, 2), (3, 2))).channel_of(2)
-        (1, 23)
+        (1, 7)
         """
-        column, row = self.place(gpu)
-        (tile_x, x), (tile_y, y) = divmod(column, self.cores[0]), divmod(row, self.cores[1])
+        tile, core = divmod(gpu, prod(self.cores))
+        y, x = divmod(core, self.cores[0])
         steps = [abs(at_x - x) + abs(at_y - y) for at_x, at_y in self.channels]
         nearest = steps.index(min(steps))
         at_x, at_y = self.channels[nearest]
-        core = (tile_y * self.cores[1] + at_y) * self.columns + tile_x * self.cores[0] + at_x
-        return (tile_y * self.tiles[0] + tile_x) * len(self.channels) + nearest, core
+        at = tile * prod(self.cores) + at_y * self.cores[0] + at_x
+        return tile * len(self.channels) + nearest, at
 
     def path(self, sender: int, receiver: int) -> list[int]:
         """Cores from one to another by dimension order: along the row first, both ends included.
@@ -98,12 +118,12 @@ class Mesh(Struct, frozen=True):
         Examples
         --------
         >>> Mesh((2, 1), (2, 2)).path(5, 2)
-        [5, 6, 2]
+        [5, 4, 1, 0, 2]
         """
         (column, row), (to_column, to_row) = self.place(sender), self.place(receiver)
         x, y = (1 if to_column > column else -1), (1 if to_row > row else -1)
-        along = [row * self.columns + at for at in range(column, to_column, x)]
-        return along + [at * self.columns + to_column for at in range(row, to_row + y, y)]
+        along = [self.core(at, row) for at in range(column, to_column, x)]
+        return along + [self.core(to_column, at) for at in range(row, to_row + y, y)]
 
     def order(self, order: TileOrder) -> Ints:
         """Cores in the order in which a run fills them, shape (cores,).
@@ -116,10 +136,10 @@ class Mesh(Struct, frozen=True):
         Examples
         --------
         >>> Mesh((2, 1), (2, 2)).order("snake"), Mesh((2, 1), (2, 2)).order("line")
-        (array([0, 1, 4, 5, 6, 7, 2, 3]), array([0, 4, 1, 5, 2, 6, 3, 7]))
+        (array([0, 1, 2, 3, 6, 7, 4, 5]), array([0, 2, 1, 3, 4, 6, 5, 7]))
         """
         if order == "line":
-            return np.arange(self.columns * self.rows).reshape(self.rows, self.columns).T.ravel()
+            return self.grid.T.ravel()
         return np.fromiter(self._snake(), np.int64, self.columns * self.rows)
 
     def _snake(self) -> Iterator[int]:
@@ -131,7 +151,7 @@ class Mesh(Struct, frozen=True):
                 columns = range(tile_x * wide, (tile_x + 1) * wide)
                 back = count % 2 and count + 1 < self.rows
                 for column in reversed(columns) if back else columns:
-                    yield row * self.columns + column
+                    yield self.core(column, row)
 
 
 def mesh_of(spec: FabricSpec, gpus: int) -> Mesh:
@@ -180,20 +200,21 @@ class _Lines(Struct, frozen=True, eq=False):
 
 def _lines(mesh: Mesh, tile: Tile, border_bytes_per_s: float) -> Iterator[_Lines]:
     """Links along rows, then along columns; inside tiles, then across borders."""
-    core = np.arange(mesh.columns * mesh.rows)
+    core = mesh.grid.ravel()
+    position = np.arange(len(core))
     for axis, size in enumerate((mesh.columns, mesh.rows)):
         stride = mesh.columns if axis else 1
-        place = core // stride % size
+        place = position // stride % size
         begins, crosses = place < size - 1, place % tile.cores[axis] == tile.cores[axis] - 1
         rates = {"tile": (~crosses, tile.link_bytes_per_s), "border": (crosses, border_bytes_per_s)}
         for where, (chosen, rate) in rates.items():
-            source = core[begins & chosen]
-            if len(source):
-                yield _Lines(f"ring {axis + 1} {where}", source, source + stride, rate)
+            here = position[begins & chosen]
+            if len(here):
+                yield _Lines(f"ring {axis + 1} {where}", core[here], core[here + stride], rate)
 
 
 def build_tiles(spec: FabricSpec, sizing: Sizing) -> Fabric:
-    """Mesh of tiles; its open lines are no levels, so that only the simulator times it."""
+    """Mesh of tiles, whose levels are open lines."""
     mesh, tile = mesh_of(spec, sizing.gpus), _tile(spec)
     lines = list(_lines(mesh, tile, sizing.network_bytes_per_s))
     counts = [(one.name, len(one.source)) for one in lines]
@@ -208,14 +229,24 @@ def build_tiles(spec: FabricSpec, sizing: Sizing) -> Fabric:
         tiers=(),
         links=tuple(LinkGroup(name, links, links, "on-chip") for name, links in counts),
         nic_ports=0,
-        levels=(),
+        levels=(hb_level(spec, sizing), *_levels(mesh, tile, sizing)),
         network="direct",
         notes=(
             *spec.notes,
             f"{shape}: links of {rates} across borders.",
-            "Open lines are no levels of bandwidth: closed forms do not time them, simulate does.",
+            "Closed forms let all cores of a row cross a border at once, and share its links.",
         ),
     )
+
+
+def _levels(mesh: Mesh, tile: Tile, sizing: Sizing) -> Iterator[Level]:
+    """Columns and rows of cores in a tile, then of tiles."""
+    hop_s = sizing.network_latency_s
+    for size in tile.cores:
+        yield Level("line", size, tile.link_bytes_per_s, hop_s)
+    for size, cores in zip(mesh.tiles, tile.cores, strict=True):
+        rates = [sizing.network_bytes_per_s, tile.link_bytes_per_s]
+        yield Level("line", size, min(rates[:cores]) / cores, cores * hop_s)
 
 
 def wire_tiles(spec: FabricSpec, fabric: Fabric, first: int) -> Wired:
@@ -234,8 +265,8 @@ def wire_tiles(spec: FabricSpec, fabric: Fabric, first: int) -> Wired:
     shape = (mesh.tiles[1], mesh.tiles[0], len(mesh.channels))
     rows, columns, channels = np.indices(shape).reshape(3, -1)
     at = np.array(mesh.channels)[channels]
-    core = columns * tile.cores[0] + at[:, 0]
-    core += mesh.columns * (rows * tile.cores[1] + at[:, 1])
+    column, row = columns * tile.cores[0] + at[:, 0], rows * tile.cores[1] + at[:, 1]
+    core = mesh.grid[row, column]
     memory = first + np.arange(len(core))
     ports = np.full_like(core, MEMORY_PORT), np.zeros_like(core)
     rate = tile.channel_bytes_per_s
@@ -251,6 +282,6 @@ def tile_order(spec: FabricSpec, gpus: int, order: TileOrder) -> Ints:
     --------
     >>> from netplan.topologies.specs import FABRICS
     >>> tile_order(FABRICS.load("palm-wafer"), 320, "snake")[:6]
-    array([ 0,  1,  2,  3, 23, 22])
+    array([0, 1, 2, 3, 7, 6])
     """
     return mesh_of(spec, gpus).order(order)

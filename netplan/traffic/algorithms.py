@@ -6,10 +6,11 @@ D       full message [B]: the gathered result of an all_gather, else the input o
         in an all_to_all a pair exchanges D/m
 B       bandwidth of one link, one direction, times its efficiency [B/s]
 k       links that a member drives with all of them: 1 on a switch, m-1 on a mesh; on a ring 2 if
-        the group closes the ring, else 1. The ``stride`` groups that lie between each other's
-        members share the links of a ring, so that k falls to k/stride
+        the group closes the ring, else 1, as on a line. The ``stride`` groups that lie between each
+        other's members share the links of a ring or line, so that k falls to k/stride
 M       members below this level, who share the message of all but an all_to_all
-tau     latency of one step [s]: h*L + d, that is h links of latency L and the delay d in the GPU
+tau     latency of one step [s]: h*L + d, that is h links of latency L and the delay d in the GPU;
+        on a line from one member to the next, over ``stride`` links
 ======  =======================================================================================
 
 ==================  =================================  =========================================
@@ -37,6 +38,9 @@ scatter_all_gather   both direct: twice the all_gather above
 
 An all_reduce is a reduce_scatter and an all_gather of the same D. Two members share one link, so
 among two a bidirectional ring is a plain one. A ring laid on a switch or a mesh takes their tau.
+On a line ``bidirectional_ring`` sends all pieces both ways: a gather takes (m-1) * (D/(mB) + tau),
+since the ends have one link, and an all_to_all floor(m^2/4) * D/(mB) + (m-1)*L + d, since half of
+the members face the others across the middle.
 ``rings`` go on through further levels (`netplan.traffic.hierarchy`). Where leaves block, B is what
 they leave of it (`netplan.traffic.leaves`).
 
@@ -53,7 +57,7 @@ from numpy.typing import ArrayLike
 
 from netplan.arrays import Amount, Bools, Counts, Floats, Ints
 from netplan.errors import InputError
-from netplan.levels import LINKS_PER_STEP, Level, LevelKind
+from netplan.levels import CHAINED, LINKS_PER_STEP, Level, LevelKind
 from netplan.traffic.leaves import Working, collective_slowdown
 from netplan.workloads.operations import CollectiveKind
 
@@ -75,6 +79,7 @@ ReductionCharge = Literal["ring", "per_algorithm"]
 DEFAULT_ALGORITHM: dict[LevelKind, Algorithm] = {
     "switch": "direct",
     "ring": "bidirectional_ring",
+    "line": "bidirectional_ring",
     "mesh": "direct",
 }
 
@@ -92,13 +97,13 @@ _SPREADS: tuple[CollectiveKind, ...] = ("broadcast", "reduce")
 ALGORITHMS: dict[Algorithm, Support] = {
     "ring": Support(("ring", "switch", "mesh"), (*_GATHERS, "all_to_all")),
     # A switch port is one link: nothing to split over.
-    "bidirectional_ring": Support(("ring", "mesh"), (*_GATHERS, "all_to_all", *_SPREADS)),
-    "rings": Support(("ring", "switch", "mesh"), (*_GATHERS, *_SPREADS)),
-    "pairwise": Support(("ring", "switch", "mesh"), ("all_to_all",)),
+    "bidirectional_ring": Support((*CHAINED, "mesh"), (*_GATHERS, "all_to_all", *_SPREADS)),
+    "rings": Support((*CHAINED, "switch", "mesh"), (*_GATHERS, *_SPREADS)),
+    "pairwise": Support((*CHAINED, "switch", "mesh"), ("all_to_all",)),
     "halving_doubling": Support(("switch",), _GATHERS),
     "direct": Support(("switch", "mesh"), (*_GATHERS, "all_to_all", *_SPREADS)),
     "unphysical_direct": Support(("switch", "mesh"), (*_GATHERS, "all_to_all")),
-    "chain": Support(("ring", "switch", "mesh"), _SPREADS),
+    "chain": Support((*CHAINED, "switch", "mesh"), _SPREADS),
     # The root needs two links.
     "bidirectional_chain": Support(("ring", "mesh"), _SPREADS),
     "binomial_tree": Support(("switch",), _SPREADS),
@@ -243,7 +248,8 @@ class Span(NamedTuple):
     members
         Members m of the group in this level [1].
     stride
-        Positions from one member to the next: the groups between them share a ring's links [1].
+        Positions from one member to the next: the groups between them share the links of a ring or
+        line [1].
     inside
         Members M below this level, who share the message [1].
     ring
@@ -307,6 +313,8 @@ def level_span_time(kind: CollectiveKind, span: Span, method: AnyMethod) -> Leve
     slope = carried / (rate * links)
     if level.kind == "switch" and method.forwarding == "store_and_forward":
         slope = slope + relay / rate
+    if level.kind == "line":
+        hops = hops * span.stride
     fixed = delays * level.step_s
     if hops is not delays:
         fixed = fixed + (hops - delays) * LINKS_PER_STEP[level.kind] * level.link_latency_s
@@ -360,12 +368,13 @@ def _rings(kind: CollectiveKind, span: Span, algorithm: Algorithm) -> _Charge:
     m = span.members
     if kind == "all_to_all":
         load = span.stride * (m**2 // 4) / (m * _directions(span))
-        return _Charge(load, 1.0, m // 2, np.minimum(m - 1, 1))
+        farthest = m - 1 if span.level.kind == "line" else m // 2
+        return _Charge(load, 1.0, farthest, np.minimum(m - 1, 1))
     through = m if span.ring is None else span.ring
     part = 1.0 if kind in _SPREADS else (through - 1) / through
     carried = np.minimum(m - 1, 1) * part
     links: Amount
-    if algorithm == "bidirectional_ring" or span.level.kind == "ring":
+    if algorithm == "bidirectional_ring" or span.level.kind in CHAINED:
         links = _directions(span) / _sharing(span)
     else:
         links = _ports(span, one_port=span.level.kind == "switch")
@@ -389,7 +398,7 @@ def _direct(kind: CollectiveKind, span: Span, algorithm: Algorithm) -> _Charge:
     busy = np.minimum(m - 1, 1)
     steps = m - 1 if algorithm == "pairwise" else busy
     one_port = span.level.kind == "switch" and algorithm != "unphysical_direct"
-    if kind == "all_to_all" and span.level.kind == "ring":
+    if kind == "all_to_all" and span.level.kind in CHAINED:
         load = _rings(kind, span, algorithm).carried
         return _Charge(load, 1.0, steps, steps)
     if kind == "all_to_all":
@@ -422,8 +431,8 @@ def _ports(span: Span, *, one_port: bool) -> Amount:
 
 
 def _sharing(span: Span) -> Amount:
-    """Groups that share each link: those that lie between each other on a ring [1]."""
-    return span.stride if span.level.kind == "ring" else 1.0
+    """Groups that share each link: those that lie between each other on a ring or line [1]."""
+    return span.stride if span.level.kind in CHAINED else 1.0
 
 
 def _directions(span: Span) -> Floats:
@@ -432,7 +441,7 @@ def _directions(span: Span) -> Floats:
     A group that does not close it needs both directions of each link for one logical ring.
     """
     size = span.members * span.stride
-    closes: Bools = size > 2  # noqa: PLR2004
+    closes: Bools = np.asarray(size > 2) & (span.level.kind != "line")  # noqa: PLR2004
     if span.level.kind == "ring":
         closes = closes & (size == span.level.size)
     return np.where(closes, 2.0, 1.0)

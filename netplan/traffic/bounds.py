@@ -8,11 +8,13 @@ and only the links of J, E_J = sum of E_j a GPU, leave one. With N GPUs in all a
 all_gather, reduce_scatter   (g-1) * D / (N*E_J)
 all_reduce                   2 * (g-1) * D / (N*E_J), as long as sums are formed in GPUs
 all_to_all                   (g-1)/g * D / E_J, and through the middle of each ring of n > 2:
-                             floor(n/2) * ceil(n/2) * D / (2*n*B)
+                             floor(n/2) * ceil(n/2) * D / (2*n*B), of each line twice that
 broadcast, point_to_point    D / (sum of all E_i)
 ===========================  ==================================================================
 
-The bound is the largest of these. A product of levels is a *rail-only* network: level 2 joins GPUs
+A line counts with one link a GPU, which is all that those at its ends have; in an all_reduce, where
+sums on their way count and nobody need take all parts, with its 2*(n-1)/n on average. The bound is
+the largest of these. A product of levels is a *rail-only* network: level 2 joins GPUs
 of one rail only. In a *rail-optimized* one the outermost level is a non-blocking switch for all
 GPUs; then its links leave every group, and only the sets J that hold it give a term.
 
@@ -29,7 +31,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from netplan.errors import InputError
-from netplan.levels import Level, gpu_count
+from netplan.levels import CHAINED, Level, gpu_count
 from netplan.records import replace
 from netplan.traffic.algorithms import Collective, check_choice, check_number
 
@@ -138,7 +140,7 @@ def lower_bound(
         terms += [
             (f"bisection of level {number}", data_bytes * _bisection_s_per_byte(level))
             for number, level in used
-            if level.kind == "ring" and level.links_per_gpu > 1
+            if level.kind in CHAINED and level.size > 2  # noqa: PLR2004 - two share one link
         ]
     return LowerBound(tuple(terms))
 
@@ -208,11 +210,21 @@ def _cut_term(
     out_bytes_per_s = sum(level.gpu_bytes_per_s for _, level in subset)
     if collective == "all_to_all":
         return name, data_bytes * ((groups - 1) / groups / out_bytes_per_s)
-    passes = 2 if collective == "all_reduce" else 1
+    passes = 1
+    if collective == "all_reduce":
+        passes, out_bytes_per_s = 2, sum(_mean_bytes_per_s(level) for _, level in subset)
     return name, data_bytes * (passes * (groups - 1) * share / out_bytes_per_s)
 
 
-def _bisection_s_per_byte(ring: Level) -> float:
-    """Cut each ring of the level in two halves, which two links a direction join."""
-    halves = (ring.size // 2) * ((ring.size + 1) // 2)
-    return halves / (2 * ring.size * ring.link_bytes_per_s)
+def _mean_bytes_per_s(level: Level) -> float:
+    """Bandwidth out of a GPU at a level, on average over all of them [B/s]."""
+    if level.kind != "line":
+        return level.gpu_bytes_per_s
+    return 2 * (level.size - 1) / level.size * level.link_bytes_per_s
+
+
+def _bisection_s_per_byte(level: Level) -> float:
+    """Cut each ring or line in two halves, which two links a direction join, or one."""
+    halves = (level.size // 2) * ((level.size + 1) // 2)
+    links = 2 if level.kind == "ring" else 1
+    return halves / (links * level.size * level.link_bytes_per_s)

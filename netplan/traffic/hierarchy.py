@@ -45,7 +45,7 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Counts, Floats, Ints
 from netplan.errors import InputError
-from netplan.levels import Level
+from netplan.levels import CHAINED, Level
 from netplan.traffic.algorithms import (
     Affine,
     Algorithm,
@@ -292,8 +292,8 @@ class Network(Struct, frozen=True):
         """Transfers between pipeline stages: all hops from first to last, and the slowest hop.
 
         A pipeline of degrees p_1 ... p_k over the levels has (p_i - 1) x p_(i+1) x ... x p_k hops
-        at level i (Eq. 4 of arXiv:2307.12169). On a ring, pipelines that lie between each other
-        share the links; where leaves block, only hops from one to another are slowed
+        at level i (Eq. 4 of arXiv:2307.12169). On a ring or line, pipelines that lie between each
+        other share the links; where leaves block, only hops from one to another are slowed
         (`netplan.traffic.leaves`). Without a pipeline the slowest hop is one of the innermost
         level, which Eq. 6 charges all the same.
 
@@ -305,18 +305,19 @@ class Network(Struct, frozen=True):
         hops = (stages - 1) * (placements.totals[PIPELINE] // np.cumprod(stages, axis=0))
         if self.mode == "published-code":
             hops[1:, stages[0] > 1] = 0
-        rings = np.array([[level.kind == "ring"] for level in self.levels])
+        chained = np.array([[level.kind in CHAINED] for level in self.levels])
         links_bytes_per_s = np.array([[level.link_bytes_per_s] for level in self.levels])
-        shared = np.where(rings & (stages > 1), group.stride, 1)
+        shared = np.where(chained & (stages > 1), group.stride, 1)
         s_per_byte = shared / (self.communication.bandwidth_efficiency * links_bytes_per_s)
         on_average, crossing = self._slowdowns(group)
-        step_s = np.array([level.step_s for level in self.levels])
+        apart = zip(self.levels, np.where(stages > 1, group.stride, 1), strict=True)
+        hop_s = np.stack([level.hop_s(stride) + np.zeros(len(stride)) for level, stride in apart])
         fill = (hops * s_per_byte * on_average).sum(axis=0)
         s_per_byte = s_per_byte * crossing
         slowest = np.where(stages > 1, s_per_byte, 0.0).argmax(axis=0)
         return (
-            Affine(fill, (hops * step_s[:, None]).sum(axis=0)),
-            Affine(s_per_byte[slowest, np.arange(placements.count)], step_s[slowest]),
+            Affine(fill, (hops * hop_s).sum(axis=0)),
+            Affine(*(part[slowest, np.arange(placements.count)] for part in (s_per_byte, hop_s))),
         )
 
     def _slowdowns(self, pipeline: Group) -> tuple[Floats, Floats]:

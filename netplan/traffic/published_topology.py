@@ -29,23 +29,29 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from netplan.errors import InputError
-from netplan.levels import Level, LevelKind
+from netplan.levels import Level
 
 PublishedCollective = Literal[
     "all_reduce", "all_gather", "broadcast", "all_to_all", "point_to_point"
 ]
+DimensionKind = Literal["switch", "ring", "mesh"]
 
 
 class Dimension(NamedTuple):
     """One dimension: how so many chips are joined, at which rate of a link [B/s]."""
 
-    kind: LevelKind
+    kind: DimensionKind
     size: int
     link_bytes_per_s: float
 
     @classmethod
     def of(cls, level: Level) -> "Dimension":
-        """A level as a dimension."""
+        """A level as a dimension; InputError for a line, which the published algebra has not."""
+        if level.kind == "line":
+            raise InputError(
+                "the algebra of dimensions knows rings, meshes and switches, no open lines: take"
+                " another fabric"
+            )
         return cls(level.kind, level.size, level.link_bytes_per_s)
 
 

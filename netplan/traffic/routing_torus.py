@@ -12,7 +12,8 @@ each way. An axis that is not closed into a ring has one way only.
                       worked out once an offset, in a box as large as the offset.
 
 Graphs: with HB domains of K GPUs there are K tori side by side, one a rail; position d of rail r
-is GPU d K + r. The sizes and whether rings are closed are read off the graph itself.
+is GPU d K + r. The sizes and whether rings are closed are read off the graph itself; so is where
+each GPU of a mesh stands that numbers them otherwise, such as tile by tile.
 
 Source: Dally and Towles, Principles and Practices of Interconnection Networks (2004), chapters 8
 to 10. Left out: virtual channels and deadlock.
@@ -26,6 +27,7 @@ from msgspec import Struct
 
 from netplan.arrays import AnyInts, Bools, Floats, Ints
 from netplan.errors import InputError
+from netplan.records import replace
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.demand import Leg, Products, no_leg
 from netplan.traffic.matrix import sum_by
@@ -259,8 +261,20 @@ def _axis_loads(torus: Torus, axis: int, shares: tuple[Floats, Floats], table: F
 RING = "ring "
 
 
-def _torus_of_graph(graph: FabricGraph) -> tuple[Torus, Ints]:
-    """Torus that a graph's rings form over all GPUs; axis of every link, -1 for others."""
+class _Laid(Struct, frozen=True, eq=False):
+    """A torus on a graph: axis of every link, 0 for others; positions of GPUs, None as numbered."""
+
+    torus: Torus
+    axis_of_link: Ints
+    position: Ints | None = None
+
+    def at(self, gpus: AnyInts) -> Ints:
+        """Positions of some GPUs."""
+        return gpus.astype(np.int64) if self.position is None else self.position[gpus]
+
+
+def _torus_of_graph(graph: FabricGraph) -> _Laid:
+    """Torus that a graph's rings form over all GPUs."""
     names = [int(n.split()[1]) if n.startswith(RING) else 0 for n in graph.group_names]
     axis_of_link = np.array([*names, 0], np.int64)[graph.group]
     if not axis_of_link.any():
@@ -279,15 +293,43 @@ def _torus_of_graph(graph: FabricGraph) -> tuple[Torus, Ints]:
         # link less than members.
         lines = graph.gpus - len(links)
         sizes.append(back // stride + 1 if back > 0 else graph.gpus // max(1, lines))
-        if not np.all((steps == stride) | (steps == -back)):
-            raise InputError(f"{graph.name}: axis {axis} has rings of unequal members")
+        if not np.all((steps == stride) | ((steps == -back) & (back > 0))):
+            laid = _lines_of_graph(graph, axis_of_link) if graph.hb_size == 1 else None
+            if laid is None:
+                raise InputError(f"{graph.name}: axis {axis} has rings of unequal members")
+            return laid
     if prod(sizes) != graph.gpus:
         shape = " x ".join(map(str, sizes[1:]))
         raise InputError(
             f"{graph.name}: rings of {shape} positions do not hold {graph.gpus:,} GPUs in HB"
             f" domains of {graph.hb_size}: a partly filled torus takes routing 'ecmp'"
         )
-    return Torus(tuple(sizes), closed), axis_of_link
+    return _Laid(Torus(tuple(sizes), closed), axis_of_link)
+
+
+def _lines_of_graph(graph: FabricGraph, axis_of_link: Ints) -> _Laid | None:
+    """Mesh of open lines, walked along from their first members; None if it is none."""
+    sizes, position, stride = [1], np.zeros(graph.gpus, np.int64), 1
+    for axis in range(1, int(axis_of_link.max()) + 1):
+        links = np.flatnonzero(axis_of_link == axis)
+        following = np.full(graph.gpus, -1, np.int64)
+        following[graph.source[links]] = graph.target[links]
+        here = np.setdiff1d(np.arange(graph.gpus), graph.target[links])
+        lines, size = len(here), 0
+        while lines and len(here) == lines and size * lines < graph.gpus:
+            position[here] += size * stride
+            here, size = following[here], size + 1
+            here = here[here >= 0]
+        if size * lines != graph.gpus:
+            return None
+        sizes.append(size)
+        stride *= size
+    ring = axis_of_link > 0
+    steps = position[graph.target[ring]] - position[graph.source[ring]]
+    strides = np.cumprod([1, *sizes])[axis_of_link[ring]]
+    if stride != graph.gpus or np.any(steps != strides) or len(np.unique(position)) < stride:
+        return None
+    return _Laid(Torus(tuple(sizes), closed=False), axis_of_link, position)
 
 
 def torus_loads(graph: FabricGraph, leg: Leg, *, adaptive: bool = False) -> Floats:
@@ -295,23 +337,24 @@ def torus_loads(graph: FabricGraph, leg: Leg, *, adaptive: bool = False) -> Floa
 
     The leg runs along rails. Errors as in `_torus_of_graph`, or as the routing has them.
     """
-    torus, axis_of_link = _torus_of_graph(graph)
+    laid = _torus_of_graph(graph)
+    torus, axis_of_link = laid.torus, laid.axis_of_link
     route = _minimal_adaptive if adaptive else _dimension_order
     passed = np.zeros((len(torus.sizes), 2, graph.gpus))
     rail = Torus(torus.sizes[1:], torus.closed)
     for products in leg.products:
-        whole = None if adaptive else _group_dimension_order(rail, products, graph.hb_size)
+        placed = replace(products, gpu=laid.at(products.gpu))
+        whole = None if adaptive else _group_dimension_order(rail, placed, graph.hb_size)
         if whole is None:
             leg = leg.plus(no_leg(products).listed())
         else:
             passed[1:] += whole
-    source, destination = leg.source.astype(np.int64), leg.destination.astype(np.int64)
-    passed += route(torus, source, destination, leg.flow_bytes)
+    passed += route(torus, laid.at(leg.source), laid.at(leg.destination), leg.flow_bytes)
     if passed[0].any():
         raise InputError(f"{graph.name} joins equal ranks only: let HB domains forward the rest")
     loads = np.zeros((2, graph.link_count))
     for axis in range(1, len(torus.sizes)):
         links = np.flatnonzero(axis_of_link == axis)
-        loads[0, links] = passed[axis, PLUS, graph.source[links]]
-        loads[1, links] = passed[axis, MINUS, graph.target[links]]
+        loads[0, links] = passed[axis, PLUS, laid.at(graph.source[links])]
+        loads[1, links] = passed[axis, MINUS, laid.at(graph.target[links])]
     return loads

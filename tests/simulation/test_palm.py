@@ -21,7 +21,7 @@ from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS
-from netplan.topologies.tiles import tile_order
+from netplan.topologies.tiles import mesh_of, tile_order
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
 from tests.simulation.palm_again import Sizes, iteration_ms
@@ -191,7 +191,7 @@ def test_a_free_path_takes_equation_2_and_never_equation_3(
     assert isinstance(first, Burst)
     assert first == second, "of a stage of one core the last is the first"
     (message,) = first.messages
-    (x, y), (to_x, to_y) = ((gpu % 20, gpu // 20) for gpu in (sender, receiver))
+    (x, y), (to_x, to_y) = (mesh_of(run.spec, 320).place(gpu) for gpu in (sender, receiver))
     hops = abs(x - to_x) + abs(y - to_y)
     rate = (256e9 if x // 4 != to_x // 4 else 1024e9) * 1.048576
     assert len(message.links) == hops

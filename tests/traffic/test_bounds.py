@@ -129,6 +129,8 @@ def leaving_bytes_per_s(sets: NDArray[np.int64], levels: list[Level]) -> NDArray
             cut = sum(
                 (lines & (1 - np.roll(lines, way, axis=-1))).sum(axis=(-1, -2)) for way in ways
             )
+        elif level.kind == "line":
+            cut = (lines[..., 1:] != lines[..., :-1]).sum(axis=(-1, -2))
         elif level.kind == "mesh":
             cut = (inside * (level.size - inside)).sum(axis=-1)
         else:

@@ -135,6 +135,8 @@ def astra_sim_network(levels: Sequence[Level]) -> str:
     latency: [ 1000.0, 0.0 ]  # ns
     """
     dimensions = [level.scattered for level in levels if level.size > 1]
+    if any(level.kind not in ASTRA_KINDS for level in dimensions):
+        raise InputError("ASTRA-sim knows no open lines: take a fabric of rings, or --to graphml")
     if not dimensions:
         raise InputError("ASTRA-sim needs at least one level that joins 2 members or more")
     latencies_ns = (NANOSECONDS * at.step_s / LINKS_PER_STEP[at.kind] for at in dimensions)
