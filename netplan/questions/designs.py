@@ -13,7 +13,7 @@ from msgspec import Struct
 from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.switches import SwitchModel
 from netplan.errors import InfeasibleError, InputError
-from netplan.questions.compare import FabricRow, priced_row
+from netplan.questions.compare_answer import FabricRow, priced_row
 from netplan.questions.inputs import Ports, sizing_on
 from netplan.records import replace
 from netplan.topologies.build import build_fabric

@@ -13,7 +13,8 @@ from netplan.performance.pareto import comparable, pareto_front
 from netplan.performance.plan import SearchResult
 from netplan.performance.proof import Found, Levels, time_designs
 from netplan.performance.search import PlanSearch
-from netplan.questions.compare import FABRIC_ORDER, timed_row
+from netplan.questions.compare import FABRIC_ORDER
+from netplan.questions.compare_answer import timed_row
 from netplan.questions.constraints import Limits, constraints_of, judge
 from netplan.questions.designs import (
     DEFAULT_RATIOS,

@@ -16,7 +16,7 @@ from netplan.costing.materials import CABLE_PARTS
 from netplan.costing.prices import PriceBook
 from netplan.costing.pricing import books_in_use
 from netplan.errors import CatalogError
-from netplan.questions.compare import Comparison
+from netplan.questions.compare_answer import Comparison
 from netplan.questions.cost import (
     BOTH_ENDS,
     CostAnswer,

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.sensitivity import least_saving
-from netplan.questions.compare import FabricRow
+from netplan.questions.compare_answer import FabricRow
 from netplan.questions.cost import CostAnswer, open_above
 from netplan.questions.verdict import Basis, Probe, Verdict, decide
 from netplan.records import replace

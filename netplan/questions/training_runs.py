@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from netplan.costing.ranges import Range
-from netplan.questions.compare import PETA, Comparison
+from netplan.questions.compare_answer import PETA, Comparison
 from netplan.questions.cost import CostAnswer
 from netplan.units import DAY_S, YEAR_S
 

@@ -6,7 +6,8 @@ from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import search_largest
 from netplan.performance.setting import Training
-from netplan.questions.compare import Comparison, compare
+from netplan.questions.compare import compare
+from netplan.questions.compare_answer import Comparison
 from netplan.questions.faults import faults
 from netplan.questions.faults_answer import ScenarioImpact
 from netplan.questions.loads import loads

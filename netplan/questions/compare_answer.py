@@ -1,0 +1,431 @@
+"""What a comparison answers: one row a fabric, the tables they make, the verdict."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+from typing import Any
+
+from msgspec import Struct
+
+from netplan.costing.fabric_bill import Bill, BillBooks
+from netplan.costing.lifetime import lifetime
+from netplan.costing.materials import BillItem
+from netplan.costing.pricing import books_in_use
+from netplan.costing.ranges import Range
+from netplan.performance.search import PlanTime, SearchResult
+from netplan.questions.cost import NO_HIGH, no_high, open_above, ordered, span_column
+from netplan.questions.inputs import replaced_lines
+from netplan.questions.pricing import CASES
+from netplan.questions.training import plan_notes, training_words
+from netplan.questions.verdict import (
+    Basis,
+    Candidate,
+    Probe,
+    Terms,
+    Verdict,
+    decide,
+)
+from netplan.records import asdict, replace
+from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.quantities import Scale, listed
+from netplan.reports.sections import (
+    Column,
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Shown,
+    Table,
+    column,
+    columns,
+    value_at,
+    values_at,
+)
+from netplan.topologies.fabric import Fabric
+from netplan.topologies.specs import FabricSpec
+
+BASELINE = "rail-optimized"
+PETA, MILLION = 1e15, 1e6
+DOLLAR = "USD"
+SAME_ON_ALL = {
+    "nic_port": "network cards",
+    "hb_gear": "gear inside HB domains",
+    "fibre": "fibre cables",
+    "rack": "racks",
+}
+"""Parts that may lack a price, since they set no fabric apart, in words."""
+
+
+class FabricRow(Struct, frozen=True):
+    """One fabric of a comparison; ``fabric`` is None where it cannot be built in this size."""
+
+    name: str
+    title: str
+    notes: tuple[str, ...]
+    fabric: Fabric | None = None
+    bill: Bill | None = None
+    cost_reduction: float | None = None
+    timed: SearchResult | None = None
+    built_with: tuple[str, ...] = ()
+    """Accelerators of the product, if they are others than those asked for."""
+
+    @property
+    def best(self) -> PlanTime | None:
+        """The fastest plan and its time; None where none was found or asked for."""
+        return self.timed.best if self.timed else None
+
+    @property
+    def cost(self) -> Range | None:
+        """Price of the network; None where nothing of it has a price."""
+        return self.bill.cost if self.bill else None
+
+    @property
+    def power_w(self) -> float | None:
+        """Typical power of the network; None where nothing of it is known [W]."""
+        return self.bill.power_w if self.bill else None
+
+    @property
+    def cost_complete(self) -> bool:
+        """Whether the price covers all that sets the fabrics apart.
+
+        The first network port of each GPU is the same on every fabric and may be missing.
+        """
+        return self.bill is not None and self.bill.complete
+
+    @property
+    def count_status(self) -> str | None:
+        """Whether its counts divide evenly."""
+        return ("exact" if self.fabric.exact else "wireable") if self.fabric else None
+
+    @property
+    def cost_per_gpu(self) -> float | None:
+        """Base price of the network for one GPU."""
+        return self.cost.base / self.fabric.sizing.gpus if self.cost and self.fabric else None
+
+    @property
+    def time_s(self) -> float:
+        """Iteration time; infinite without one [s]."""
+        return self.best.iteration_time_s if self.best else inf
+
+    @property
+    def mfu(self) -> float | None:
+        """Useful FLOPs over the peak of all GPUs bought, those that the plan leaves idle too."""
+        if self.best is None or self.fabric is None:
+            return None
+        return self.best.mfu * self.best.plan.placement.cluster / self.fabric.sizing.gpus
+
+    @property
+    def effective_flops_per_s(self) -> float | None:
+        """Useful FLOP/s of the whole training run: MFU times the peak of its GPUs [FLOP/s]."""
+        if self.best is None or self.timed is None:
+            return None
+        peak = self.timed.settings[0].training.flops_per_s
+        return self.best.mfu * self.best.plan.placement.cluster * peak
+
+    @property
+    def cost_per_effective_pflops(self) -> float | None:
+        """Base price of the network per useful 10^15 FLOP/s [currency / (PFLOP/s)]."""
+        useful = self.effective_flops_per_s
+        return self.cost.base / (useful / PETA) if self.cost and useful else None
+
+    def candidate(self, terms: Terms | None) -> Candidate:
+        """The row as the verdict sees it."""
+        bill = self.bill
+        return Candidate(
+            name=self.name,
+            price=self.cost.base if self.cost else 0.0,
+            complete=self.cost_complete,
+            time_s=self.time_s,
+            life=lifetime(bill.capital, bill.draw.typical_w, terms.running)
+            if bill and terms
+            else None,
+            gpu_bytes_per_s=self.fabric.gpu_bytes_per_s if self.fabric else 0.0,
+            lacking=self.bill is not None and bool(self.bill.unpriced_apart),
+            direct=self.fabric is not None and self.fabric.network == "direct",
+            built_with=self.built_with,
+        )
+
+    def to_dict(self, currency: str = DOLLAR) -> dict[str, Any]:
+        """The row as the command line prints it in JSON; dollars where that is the currency."""
+        fabric, best = self.fabric, self.best
+        price = asdict(self.cost) if self.cost else None
+        dollars = price if currency == DOLLAR else None
+        return {
+            "fabric": self.name,
+            "tiers": len(fabric.tiers) if fabric else None,
+            "switches": value_at(fabric, "switches"),
+            "links": value_at(fabric, "link_count"),
+            **values_at(fabric, "transceivers", "copper_cables", "nic_ports", "spare_ports"),
+            **{name: count(self) for name, count in ORDERED.items()},
+            **values_at(fabric, "ports_per_gpu", "gpu_bytes_per_s"),
+            "count_status": self.count_status,
+            "switches_lower_bound": value_at(fabric, "switches_lower_bound"),
+            "switch_tiers": [asdict(tier) for tier in fabric.tiers] if fabric else [],
+            "link_groups": [asdict(group) for group in fabric.links] if fabric else [],
+            "hb_size": value_at(fabric, "sizing.hb_size"),
+            "cost": {"currency": currency, **price} if price else None,
+            "cost_usd": dollars,
+            "cost_per_gpu": self.cost_per_gpu,
+            "cost_per_gpu_usd": self.cost_per_gpu if dollars else None,
+            "cost_per_effective_pflops": self.cost_per_effective_pflops,
+            "cost_per_effective_pflops_usd": self.cost_per_effective_pflops if dollars else None,
+            **values_at(self, "cost_complete", "cost_reduction", "power_w"),
+            **values_at(self, "best.iteration_time_s", "mfu", "effective_flops_per_s"),
+            **values_at(best, "memory_bytes", "breakdown_s"),
+            "plan": best.plan.to_dict() if best else None,
+            "gpus_used": value_at(best, "plan.gpus"),
+            # Without the time of the search, which differs from run to run.
+            "space": values_at(self.timed, "enumerated", "feasible") if self.timed else None,
+            "levels": [level.to_dict() for level in fabric.levels] if fabric else [],
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Answer):
+    """The answer of :func:`netplan.compare`."""
+
+    inputs: dict[str, Any]
+    rows: tuple[FabricRow, ...]
+    currency: str
+    terms: Terms | None = None
+    probe: Probe | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan compare --format json``."""
+        verdict = self.verdict
+        return answer_dict(
+            self.inputs,
+            currency=self.currency,
+            fabrics=[row.to_dict(self.currency) for row in self.rows],
+            verdict=verdict.to_dict() if verdict else None,
+        )
+
+    def sections(self) -> Iterator[Section]:
+        """Heading, the network, the training run, the verdict, notes."""
+        yield self._heading()
+        legend = tuple(self._legend())
+        yield Table("fabrics", list(self._network()), self.rows, legend=legend)
+        if self.inputs["timing"]:
+            interleaved = any(row.best.plan.interleave > 1 for row in self.rows if row.best)
+            timed = next((row.timed for row in self.rows if row.timed), None)
+            shown = plan_columns(timed, interleaved=interleaved)
+            for part in PARTS:
+                name = f"breakdown_s.{part}"
+                shown.append(time_column(name, f"best.{name}", timed, "wide"))
+            yield Table("fabrics", [NAME, *shown, *TRAINING], self.rows)
+        yield Table("fabrics", NOTES, self.rows, only="programs")
+        verdict = self.verdict
+        if verdict:
+            yield Paragraph(verdict.sentence, "strong")
+            said = " ".join(change.sentence for change in verdict.changes)
+            yield Paragraph(f"Rule: {verdict.rule}.{' ' if said else ''}{said}")
+        yield Notes.of(((row.name, row.notes) for row in self.rows), "all fabrics")
+
+    def _heading(self) -> Heading:
+        inputs = self.inputs
+        quotes = (row.bill.quote for row in self.rows if row.bill)
+        prices = books_in_use(str(inputs["prices"]), quotes)
+        books = f"prices {prices}, power {inputs['power']}"
+        if inputs["timing"]:
+            books += f"; {training_words(inputs)}"
+        return Heading(
+            f"Networks for {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}:"
+            f" switches of {inputs['radix']} ports, {inputs['link_gbps']:g} Gb/s",
+            (books, *replaced_lines(inputs, self.currency)),
+        )
+
+    def _network(self) -> Iterator[Column[FabricRow]]:
+        """Columns of the network: counts, money, power."""
+        yield from COUNTS
+        scale = self.scale
+        yield column("currency", lambda _: self.currency, shown="never")
+        yield column(scale.of_money("cost_base"), "cost.base", mark=_incomplete)
+        if any(row.cost.spread for row in self.rows if row.cost):
+            yield span_column("cost", replace(scale, digits=0), unbound=no_high)
+        yield column("cost_low", "cost.low", shown="never")
+        yield column("cost_high", "cost.high", shown="never")
+        yield column("cost_per_gpu", title=f"{self.currency}/GPU", shown="wide", mark=_incomplete)
+        yield from dollar_columns(self.currency)
+        yield column("cost_complete", shown="never")
+        yield column("cost_reduction", mark=partial(_incomplete, sign="≤ "))
+        yield column("power_w", mark=_unpowered)
+
+    def _legend(self) -> Iterator[str]:
+        """What the signs in the tables mean, those that occur."""
+        rows = [row for row in self.rows if row.fabric]
+        bills = [row.bill for row in rows if row.bill and row.cost]
+        lacking = {line.part for bill in bills for line in bill.quote.unpriced}
+        apart = [words for part, words in SAME_ON_ALL.items() if part in lacking]
+        absent = f" Not in the prices: {listed(apart)}." if apart else ""
+        yield f"saves: against {BASELINE}.{absent}"
+        if not all(row.fabric.exact for row in rows if row.fabric):
+            yield "*: does not divide evenly; as built (the port lower bound is in the notes)."
+        if any(bill.cost and bill.cost.spread and open_above(bill) for bill in bills):
+            yield NO_HIGH
+        if any(_incomplete(row)[0] or _unpowered(row)[0] for row in rows):
+            yield "≥, ≤: parts without a price, or a power, are left out (see the notes)."
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What to buy, by the rule of the question; None where nothing can be compared."""
+        return decide([row.candidate(self.terms) for row in self.rows], self.basis, self.probe)
+
+    @property
+    def basis(self) -> Basis:
+        """What the verdict is decided by."""
+        inputs = self.inputs
+        run = self.terms.run(inputs["gpus"]) if self.terms else None
+        return Basis(inputs["rule"], inputs["within"], run, self.scale, inputs["timing"])
+
+    @property
+    def scale(self) -> Scale:
+        """Scale of all amounts, by the dearest fabric."""
+        costs = (row.cost.base for row in self.rows if row.cost)
+        return Scale.of(max(costs, default=MILLION), self.currency)
+
+
+def _incomplete(row: FabricRow, sign: str = "≥ ") -> tuple[str, str]:
+    """The sign of a price, or of what is saved, that leaves parts out."""
+    return ("" if row.cost_complete or row.cost is None else sign), ""
+
+
+def _uneven(row: FabricRow) -> tuple[str, str]:
+    """The sign of counts that do not divide evenly."""
+    return "", ("" if row.fabric is None or row.fabric.exact else "*")
+
+
+def _unpowered(row: FabricRow) -> tuple[str, str]:
+    """The sign of a power that leaves parts out."""
+    known = row.bill if row.power_w is not None else None
+    return ("≥ " if known and known.unpowered_apart else ""), ""
+
+
+def dollar_columns(currency: str, row: str = "") -> Iterator[Column[Any]]:
+    """Prices whose name says dollars, for programs; nothing in another currency."""
+    if currency == DOLLAR:
+        for case in CASES:
+            yield column(f"cost_{case}_usd", f"{row}cost.{case}", shown="never")
+        yield column("cost_per_gpu_usd", f"{row}cost_per_gpu", shown="never")
+
+
+NAME: Column[FabricRow] = column("fabric", "name")
+ORDERED = {
+    "modules": ordered("transceiver"),
+    "copper_ordered": ordered("copper_cable", "active_copper_cable"),
+}
+COUNTS: tuple[Column[FabricRow], ...] = (
+    NAME,
+    column("tiers", lambda row: len(row.fabric.tiers) if row.fabric else None, shown="wide"),
+    column("switches", "fabric.switches", mark=_uneven),
+    column("switches_lower_bound", "fabric.switches_lower_bound", shown="never"),
+    column("count_status", shown="never"),
+    column("spare_ports", "fabric.spare_ports", shown="wide"),
+    column("links", "fabric.link_count", shown="wide"),
+    column("copper_ordered", ORDERED["copper_ordered"], shown="wide"),
+    column("copper_cables", "fabric.copper_cables", shown="never"),
+    column("modules", ORDERED["modules"]),
+    column("transceivers", "fabric.transceivers", shown="never"),
+    column("nic_ports", "fabric.nic_ports", shown="never"),
+    column("ports_per_gpu", "fabric.ports_per_gpu"),
+    column("gpu_bytes_per_s", "fabric.gpu_bytes_per_s"),
+)
+PARTS = ("compute", "tensor_comm", "pipeline_comm", "data_comm", "bubble")
+DEGREES = ("tensor", "context", "expert", "pipeline", "data")
+
+
+def plan_columns(
+    timed: SearchResult | None, row: str = "", *, interleaved: bool = True
+) -> list[Column[Any]]:
+    """Time, memory and best plan of the timed fabric that stands at a path of each row.
+
+    A plan that is the same on all GPUs, as that of the fabric that is ``timed`` first, shows the
+    part of its time in which they exchange, and its grid, if it has one.
+    """
+    exchange = timed.exchange if timed else None
+    found: list[Column[Any]] = [
+        time_column("iteration_time_s", f"{row}best.iteration_time_s", timed),
+        column("mfu", f"{row}mfu"),
+        column("gpus_used", f"{row}best.plan.gpus", title="GPUs"),
+        column("memory_bytes", f"{row}best.memory_bytes"),
+    ]
+    if timed and timed.on_grid:
+        found.append(column("grid", f"{row}best.plan.grid", data=False))
+    if exchange:
+        sent = time_column("exchange_s", f"{row}best.breakdown_s.{exchange}", timed)
+        return [*found, sent, column("exchange_share", f"{row}best.shares.{exchange}")]
+    return [
+        *found,
+        column("degrees", f"{row}best.plan.shape", data=False),
+        column("schedule", f"{row}best.plan.schedule", data=False),
+        column(
+            "interleave",
+            f"{row}best.plan.interleave",
+            shown="always" if interleaved else "never",
+        ),
+    ]
+
+
+def time_column(
+    name: str, path: str, timed: SearchResult | None, shown: Shown = "always"
+) -> Column[Any]:
+    """A column of times of an iteration; that of a model without layers may be very short."""
+    if timed and timed.exchange:
+        return column(name, path, shown=shown, form="si", digits=4)
+    return column(name, path, shown=shown)
+
+
+TRAINING: tuple[Column[FabricRow], ...] = (
+    *columns("breakdown_s.memory", "breakdown_s.expert_comm", of="best", shown="never"),
+    *columns(*DEGREES, "microbatch", "microbatches", of="best.plan", shown="never"),
+)
+NOTES: tuple[Column[FabricRow], ...] = (column("notes", lambda row: " ".join(row.notes)),)
+
+
+def priced_row(spec: FabricSpec, bill: Bill, books: BillBooks) -> FabricRow:
+    """Row of a fabric with its bill, but no time yet."""
+    notes = (*bill.fabric.notes, *bill.notes, *_priced_notes(bill, books))
+    return FabricRow(spec.name, spec.title, notes, bill.fabric, bill)
+
+
+def timed_row(row: FabricRow, found: SearchResult | str | None) -> FabricRow:
+    """The row with its best plan, or with a note why there is none."""
+    timed = found if isinstance(found, SearchResult) else None
+    return replace(row, timed=timed, notes=(*row.notes, *_timing_notes(row, found)))
+
+
+def _priced_notes(bill: Bill, books: BillBooks) -> list[str]:
+    """What the books lack. One network port a GPU is the same on every fabric: not said here."""
+    notes = [
+        f"No {what} in {book} for {_parts(lines)}."
+        for what, lines, book in (
+            ("price", bill.unpriced_apart, books.prices.name),
+            ("power", bill.unpowered_apart, books.power.name),
+        )
+        if lines
+    ]
+    if bill.fabric.sizing.domains == 1 and bill.complete and not bill.capital.base:
+        notes.append(
+            "All GPUs lie in one HB domain: there is no network between domains to pay for."
+        )
+    return notes
+
+
+def _parts(lines: Sequence[BillItem]) -> str:
+    """Parts with their numbers, cables of all lengths together."""
+    counts: dict[str, int] = {}
+    for line in lines:
+        units = line.quantity * line.price_units
+        counts[line.priced_as] = counts.get(line.priced_as, 0) + units
+    return ", ".join(f"{count:,} {part}" for part, count in counts.items())
+
+
+def _timing_notes(row: FabricRow, found: SearchResult | str | None) -> list[str]:
+    if isinstance(found, str):
+        first = found.split(maxsplit=1)[0]
+        # The name of a model stays as it is.
+        return [found[:1].upper() + found[1:] if first.isalpha() else found]
+    if found is None or row.fabric is None:
+        return []
+    return list(plan_notes(found, row.fabric.sizing.gpus))
