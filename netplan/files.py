@@ -24,6 +24,8 @@ def read_bounded(path: Path, limit: int = MAX_BYTES, advice: str = "split the fa
             content = file.read(limit + 1)
     except OSError as error:
         raise CatalogError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError:  # a NUL in it
+        raise CatalogError(f"{str(path)!r} is no name of a file") from None
     if len(content) > limit:
         raise CatalogError(f"{path}: larger than {limit >> 20} MiB: {advice}")
     return content

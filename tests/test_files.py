@@ -4,7 +4,11 @@ import os
 import threading
 from pathlib import Path
 
-from netplan.files import write_atomically
+import pytest
+
+import netplan
+from netplan.errors import CatalogError
+from netplan.files import read_bounded, write_atomically
 
 
 def test_a_pipe_stays_a_pipe(tmp_path: Path) -> None:
@@ -32,3 +36,10 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
         write_atomically(link, text)
         assert real.read_bytes() == text
         assert link.is_symlink()
+
+
+def test_a_name_that_no_file_can_have_is_one_line() -> None:
+    with pytest.raises(CatalogError, match=r"^'a\\x00b' is no name of a file$"):
+        read_bounded(Path("a\0b"))
+    with pytest.raises(CatalogError, match="is no name of a file"):
+        netplan.simulate(gpus=64, hb_size=8, model="gpt-22b", batch=64, placement="a\0b")
