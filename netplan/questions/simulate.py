@@ -82,18 +82,20 @@ class Simulate(SimulationQuestion):
         one = run.setting, run.timed, run.fabric, graph
         found = simulate_training(*one, conditions, tick=tick)
         if self.slow or self.fail:
-            whole = replace(conditions, rates=None, routes=None, spans=False)
-            intact = simulate_training(*one, whole)
+            intact = simulate_training(*one, conditions.on_whole_links)
             found = replace(found, intact_time_s=intact.iteration_time_s)
         heading = run.heading("Simulation")
-        how = f"schedule {schedule}, routing {self.routing}"
-        how = f"inference, routing {self.routing}" if self.inference else how
+        orders = "inference" if self.inference else f"schedule {schedule}"
+        orders = "" if run.setting.spread_model and not self.inference else f"{orders}, "
+        links = "" if self.graph is None else f", links of {self.graph}"
+        how = f"{orders}routing {self.routing}{links}"
         failed = round_note(self.fail)
         return SimulateAnswer(
             inputs=run.inputs | {"schedule": schedule},
             heading=replace(heading, lines=(*heading.lines, how)),
             found=found,
             plan=run.timed.plan,
+            counts=run.setting.training.model.counts,
             notes=(*run.fabric.notes, *notes, *self._memory_notes(run), *found.notes, *failed),
         )
 

@@ -31,7 +31,10 @@ SHOWN_ROWS = 12
 
 
 class JobRow(Struct, frozen=True):
-    """One of several jobs on a fabric: an iteration alone, and the mean beside the others [s]."""
+    """One of several jobs on a fabric: an iteration alone, and the mean beside the others [s].
+
+    ``intact_time_s`` is that mean on links that are all whole; None where they are.
+    """
 
     name: str
     model: str
@@ -39,11 +42,17 @@ class JobRow(Struct, frozen=True):
     alone_s: float
     together_s: float
     iterations: int
+    intact_time_s: float | None = None
 
     @property
     def slowdown(self) -> float:
         """Time beside the others over that alone, less one [1]."""
         return self.together_s / self.alone_s - 1
+
+    @property
+    def loss(self) -> float:
+        """Time beside the others over that on whole links, less one [1]."""
+        return self.together_s / (self.intact_time_s or self.together_s) - 1
 
     def to_dict(self) -> dict[str, Any]:
         """The job in JSON."""
@@ -52,7 +61,10 @@ class JobRow(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class SimulateAnswer(Answer):
-    """The answer of :func:`netplan.simulate`: of one plan, or of several jobs on one fabric."""
+    """The answer of :func:`netplan.simulate`: of one plan, or of several jobs on one fabric.
+
+    ``counts`` is what the batch counts, such as sequences.
+    """
 
     inputs: dict[str, Any]
     heading: Heading
@@ -60,6 +72,7 @@ class SimulateAnswer(Answer):
     plan: Plan | None = None
     jobs: tuple[JobRow, ...] = ()
     notes: tuple[str, ...] = ()
+    counts: str = "sequences"
 
     @property
     def utilisation(self) -> list[float]:
@@ -100,12 +113,14 @@ class SimulateAnswer(Answer):
     def sections(self) -> Iterator[Section]:
         """Heading, the time in words, the stages by time, what waits where, what was simulated."""
         booked = f"{counted(self.found.bookings, 'message')} booked on links"
-        took = f"{booked} ({si(self.found.seconds, 's', 2)})."
+        booked = booked if self.found.bookings else "No message could wait for another"
+        took = f"{booked} (computed in {si(self.found.seconds, 's', 2)})."
         yield replace(self.heading, lines=(*self.heading.lines, took))
         yield Table("iteration", ITERATION, [self.found], only="programs")
         yield Paragraph(self._of_jobs() if self.jobs else self._verdict(), "strong")
         if self.jobs:
-            yield Table("jobs", JOBS, self.jobs)
+            degraded = any(one.intact_time_s is not None for one in self.jobs)
+            yield Table("jobs", job_columns(degraded=degraded), self.jobs)
         if self.found.spans:
             yield gantt(self.found, self._names)
         yield from self._stages()
@@ -136,12 +151,13 @@ class SimulateAnswer(Answer):
     def _verdict(self) -> str:
         """The time, beside closed forms and the bound."""
         found = self.found
-        time_s, rate = si(found.iteration_time_s, "s", 4), rounded(found.sequences_per_s)
-        said = [f"{time_s} an iteration, {rate} sequences/s."]
+        taken_s, rate = found.iteration_time_s, rounded(found.sequences_per_s)
+        one = "a batch" if self.inputs["inference"] else "an iteration"
+        said = [f"{si(taken_s, 's', 4)} {one}, {rate} {self.counts}/s."]
         if found.analytic_time_s:
-            said.append(_against("Closed forms have", found.analytic_time_s, found))
+            said.append(_against("Closed forms have", found.analytic_time_s, taken_s))
         if found.intact_time_s:
-            said.append(_against("On links that are whole it is", found.intact_time_s, found))
+            said.append(_against("On links that are whole it is", found.intact_time_s, taken_s))
         said.append(f"No schedule beats {si(found.lower_bound_s, 's', 4)} ({found.binding}).")
         messages_s = sum(one.waited_s for one in found.groups) or found.waiting_s
         stages_s = sum(one.waiting_s for one in found.stages)
@@ -151,6 +167,15 @@ class SimulateAnswer(Answer):
         return " ".join(said)
 
     def _of_jobs(self) -> str:
+        """What the jobs lose to each other, and to links that are slow or have failed."""
+        said = [self._of_sharing()]
+        worst = max(self.jobs, key=lambda one: one.loss)
+        if worst.intact_time_s:
+            who = f"Whole links give {worst.name}"
+            said.append(_against(who, worst.intact_time_s, worst.together_s))
+        return " ".join(said)
+
+    def _of_sharing(self) -> str:
         """What the jobs lose to each other."""
         worst = max(self.jobs, key=lambda one: one.slowdown)
         if worst.slowdown < LEAST_DIFFERENCE / 100:
@@ -167,6 +192,8 @@ class SimulateAnswer(Answer):
         found = self.found
         every = counted(found.microbatches, "microbatch", "microbatches")
         said = f"Simulated: {found.microbatches_simulated:,} of {every}"
+        if self.jobs:
+            said += f" of the job with the most, {si(found.iteration_time_s, 's', 4)} in all"
         if found.period is not None:
             said += f", since the run repeats itself every {found.period:,}"
         if found.replicas > 1:
@@ -174,9 +201,9 @@ class SimulateAnswer(Answer):
         return f"{said}."
 
 
-def _against(who: str, other_s: float, found: Outcome) -> str:
+def _against(who: str, other_s: float, taken_s: float) -> str:
     """The time beside that of closed forms, or of whole links."""
-    more = 100 * (found.iteration_time_s / other_s - 1)
+    more = 100 * (taken_s / other_s - 1)
     said = f"{who} {si(other_s, 's', 4)}"
     if abs(more) < LEAST_DIFFERENCE:
         return f"{said}, the same."
@@ -191,15 +218,6 @@ ITERATION: list[Column[Outcome]] = [
     *columns("sequences_per_s", "waiting_s", "microbatches", "microbatches_simulated", "period"),
     *columns("replicas", "replicas_simulated", "bookings"),
 ]
-JOBS: list[Column[JobRow]] = [
-    column("job", "name"),
-    column("model"),
-    column("gpus", "plan.gpus"),
-    column("degrees", "plan.shape"),
-    column("alone_s"),
-    column("together_s", title="together"),
-    *columns("slowdown", "iterations"),
-]
 GROUPS: list[Column[GroupOutcome]] = [
     *columns("group", "directions", "unused"),
     column("busy_s", title="busiest"),
@@ -208,7 +226,7 @@ GROUPS: list[Column[GroupOutcome]] = [
 ]
 GROUPS_LEGEND = (
     "directions: two a link. busiest: how long the busiest of them carries something.",
-    "mean: all of them, as a share of the iteration.",
+    "mean: all of them, as a share of the whole time.",
 )
 LINKS: list[Column[LinkOutcome]] = [
     column("busiest", "name", data=False),
@@ -235,6 +253,21 @@ def stage_columns(whole_s: float) -> list[Column[StageRow]]:
         column("waiting_s", "0.waiting_s", title="waits"),
         column("idle_s", "0.idle_s"),
         column("utilisation", lambda row: row[0].compute_s / whole_s, digits=1),
+    ]
+
+
+def job_columns(*, degraded: bool) -> list[Column[JobRow]]:
+    """Columns of the jobs; on links that are slow or have failed, with the time on whole ones."""
+    return [
+        column("job", "name"),
+        column("model"),
+        column("gpus", "plan.gpus"),
+        column("degrees", "plan.shape"),
+        column("alone_s"),
+        column("together_s", title="together"),
+        *(columns("intact_time_s") if degraded else []),
+        column("slowdown"),
+        column("iterations", shown="wide" if degraded else "always"),
     ]
 
 

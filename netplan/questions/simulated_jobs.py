@@ -50,15 +50,19 @@ def jobs_answer(asked: SimulationQuestion, path: Path) -> SimulateAnswer:
         alone_s += simulate_jobs(jobs[-1:], graph, replace(conditions, spans=False)).times_s
     tick = share_done("microbatches of the job with the most simulated")
     found = simulate_jobs(jobs, graph, conditions, tick=tick)
-    together = zip(found.times_s, found.iterations, strict=True)
+    intact_s: tuple[float | None, ...] = (None,) * len(jobs)
+    if asked.slow or asked.fail:
+        intact_s = simulate_jobs(jobs, graph, conditions.on_whole_links).times_s
+    means = zip(found.times_s, found.iterations, intact_s, strict=True)
     rows = tuple(
         JobRow(one.name, one.entry.model, job.timed.plan, time_s, *mean)
-        for one, job, time_s, mean in zip(placed, jobs, alone_s, together, strict=True)
+        for one, job, time_s, mean in zip(placed, jobs, alone_s, means, strict=True)
     )
+    links = f"fabric {spec.name}" if asked.graph is None else f"links of {asked.graph}"
     used = sum(len(one.gpus) for one in placed)
     heading = Heading(
         f"{counted(len(rows), 'job')} on {used:,} of {asked.gpus:,} {on.name}",
-        (f"HB domains of {graph.hb_size:,}, fabric {spec.name}; routing {asked.routing}",),
+        (f"HB domains of {graph.hb_size:,}, {links}; routing {asked.routing}",),
     )
     inputs = asked.inputs(hb_size=graph.hb_size, set=reader.replaced())
     notes = (*fabric.notes, *notes, *found.whole.notes, REPEATED, *round_note(asked.fail))

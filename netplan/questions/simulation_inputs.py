@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from netplan.arrays import AnyInts
 from netplan.errors import InputError
@@ -15,12 +15,15 @@ from netplan.questions.training import RunQuestion
 from netplan.simulation.ranks import Groups
 from netplan.simulation.training import Conditions
 from netplan.simulation.work import ScheduleName
-from netplan.topologies.expand import expand
+from netplan.topologies.expand import expand, switched_domain_size
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FabricSpec
 from netplan.traffic.routing import Routing
 from netplan.workloads.accelerators import ACCELERATORS
+
+if TYPE_CHECKING:
+    from netplan.workloads.families import OtherModel
 
 PUBLISHED = "palm"
 """Iteration model of the published mode."""
@@ -99,6 +102,12 @@ class SimulationQuestion(RunQuestion[SimulateAnswer]):
         if getattr(self, name) is None:
             object.__setattr__(self, name, value)
 
+    def _check_inputs_of(self, model: "OtherModel") -> None:
+        """Refuse also an order of passes, and inference, for what has none."""
+        of_passes = {"schedule", "inference"}
+        self.refuse(of_passes - set(model.takes), f"{model.name}, of family {model.family}")
+        super()._check_inputs_of(model)
+
     def inputs(self, **resolved: object) -> dict[str, object]:
         """The inputs as the answer shows them; files by their names."""
         files = {"graph": self.graph, "jobs": self.jobs}
@@ -129,5 +138,10 @@ class SimulationQuestion(RunQuestion[SimulateAnswer]):
         read = read_graph(path, hb_size=sizing.hb_size)
         if read.gpus < sizing.gpus:
             raise InputError(f"--graph {path} has {read.gpus:,} GPUs, --gpus {sizing.gpus:,}")
+        if (size := switched_domain_size(read)) not in (0, sizing.hb_size):
+            raise InputError(
+                f"--graph {path} has HB domains of {size:,} GPUs, and the run is planned on domains"
+                f" of {sizing.hb_size:,}: give --hb-size {size}"
+            )
         on = CatalogReader(self.catalog, self.overrides).load(ACCELERATORS, self.accelerator)
         return with_own_domains(read, path, on)

@@ -110,7 +110,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     lower_bound_s, binding
         What no schedule beats: work of the busiest stage, or of the busiest link; and which [s].
     sequences_per_s
-        Sequences trained in a second [1/s].
+        Sequences, or whatever else the model's batch counts, in a second [1/s].
     waiting_s
         Waiting of messages for links, all together, hidden or not [s].
     microbatches, microbatches_simulated

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import AnyInts, Floats
-from netplan.performance.plan import Plan, PlanTime
+from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
 from netplan.records import replace
 from netplan.simulation.account import Account
@@ -84,6 +84,11 @@ class Conditions(Struct, frozen=True, kw_only=True, eq=False):
     hot: int = 10
     each_replica: bool = False
 
+    @property
+    def on_whole_links(self) -> "Conditions":
+        """The same on links that are all there at their full rate; of which the time is asked."""
+        return replace(self, rates=None, routes=None, spans=False)
+
 
 PLAIN = Conditions()
 
@@ -146,12 +151,13 @@ def simulate_training(
         analytic_time_s=timed.iteration_time_s if conditions.trains else None,
         sequences_per_s=setting.training.batch / found.result.iteration_time_s,
         replicas=timed.plan.data,
-        notes=() if conditions.trains else tuple(_pace(found.result.spans, timed.plan)),
+        notes=() if conditions.trains else tuple(_pace(found.result.spans, job)),
     )
 
 
-def _pace(spans: Sequence[Span], plan: Plan) -> Iterator[str]:
+def _pace(spans: Sequence[Span], job: "Job") -> Iterator[str]:
     """How fast a full pipeline infers, by the later half of its microbatches."""
+    plan, counts = job.timed.plan, job.setting.training.model.counts
     last = max((span.virtual for span in spans), default=0)
     ends_s = [one.end_s for one in spans if (one.kind, one.virtual) == (FORWARD, last)]
     half = len(ends_s) // 2
@@ -160,7 +166,7 @@ def _pace(spans: Sequence[Span], plan: Plan) -> Iterator[str]:
         rate = plan.microbatch * plan.data / interval_s
         yield (
             f"Once the pipeline is full a microbatch comes through every {si(interval_s, 's', 4)}:"
-            f" {rate:,.4g} sequences/s, filling and draining left out."
+            f" {rate:,.4g} {counts}/s, filling and draining left out."
         )
 
 

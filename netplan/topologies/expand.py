@@ -141,6 +141,24 @@ def _wire_network(spec: FabricSpec, fabric: Fabric, first: int) -> Wired:  # noq
             return wire_tiles(spec, fabric, first)
 
 
+def switched_domain_size(graph: FabricGraph) -> int:
+    """GPUs at the HB switch that has the most; 0 where there is no HB switch [1].
+
+    Examples
+    --------
+    >>> from netplan.topologies.graph import network_only
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("rail-only"), Sizing(20, 8, 8, 450e9, 50e9))
+    >>> switched_domain_size(graph), switched_domain_size(network_only(graph))
+    (8, 0)
+    """
+    first, second = np.minimum(graph.source, graph.target), np.maximum(graph.source, graph.target)
+    inside = (first < graph.gpus) & (graph.node_kind[second] == HB_SWITCH)
+    # Several links may join a GPU to its switch.
+    pairs = np.unique(second[inside].astype(np.int64) * graph.gpus + first[inside])
+    return int(np.unique(pairs // graph.gpus, return_counts=True)[1].max(initial=0))
+
+
 def lacks_domains(graph: FabricGraph) -> bool:
     """Whether a graph says nothing of the links inside its HB domains."""
     if graph.hb_size == 1 or (graph.node_kind == HB_SWITCH).any():

@@ -32,12 +32,14 @@ class SpreadModel(Record, frozen=True, kw_only=True):
     """A model that lies on all GPUs alike: of a plan only their number and their grid are open.
 
     ``spread`` are the dimensions over which it lies, ``takes`` the inputs of training questions
-    that mean something for it beside model, iteration model and space.
+    that mean something for it beside model, iteration model and space; ``counts`` is what its batch
+    counts.
     """
 
     family: str
     spread: ClassVar[tuple[Literal["tensor", "context", "expert"], ...]]
     takes: ClassVar[tuple[str, ...]] = ()
+    counts: ClassVar[str]
 
     @property
     def open_degrees(self) -> tuple[str, ...]:
@@ -66,7 +68,8 @@ class RecommendationModel(SpreadModel, frozen=True, kw_only=True):
     """
 
     spread: ClassVar[tuple[Literal["expert"], ...]] = ("expert",)
-    takes: ClassVar[tuple[str, ...]] = ("batch", "zero_stage")
+    takes: ClassVar[tuple[str, ...]] = ("batch", "zero_stage", "inference")
+    counts: ClassVar[str] = "samples"
 
     family: Literal["recommendation"]
     width: PositiveInt
@@ -128,6 +131,7 @@ class LinpackModel(SpreadModel, frozen=True, kw_only=True):
     """
 
     spread: ClassVar[tuple[Literal["tensor", "context"], ...]] = ("tensor", "context")
+    counts: ClassVar[str] = "solutions"
 
     family: Literal["linpack"]
     unknowns: PositiveInt
@@ -177,6 +181,7 @@ class FourierModel(SpreadModel, frozen=True, kw_only=True):
     """
 
     spread: ClassVar[tuple[Literal["tensor"], ...]] = ("tensor",)
+    counts: ClassVar[str] = "transforms"
 
     family: Literal["fft"]
     side: PositiveInt

@@ -92,10 +92,15 @@ class GraphModel(Record, frozen=True, kw_only=True):
 
     ``chips`` share every kernel and its collectives; ``layers`` copies of the graph run one after
     the other, ``batch`` times in an iteration; ``edges`` are pairs of names, the result's kernel
-    first. ``takes`` are the inputs of training questions that mean something for it.
+    first. ``takes`` are the inputs of training questions that mean something for it, ``counts`` is
+    what its batch counts.
     """
 
-    takes: ClassVar[tuple[str, ...]] = ("batch", "zero_stage", "interleave", "execution")
+    takes: ClassVar[tuple[str, ...]] = (
+        *("batch", "zero_stage", "interleave", "execution"),
+        *("schedule", "inference"),
+    )
+    counts: ClassVar[str] = "runs"
 
     family: Literal["graph"]
     chips: Annotated[int, Meta(gt=0, le=MAX_CHIPS)] = 1

@@ -1,6 +1,6 @@
 """Model files: the hyperparameters of what is trained or computed, transformers in full."""
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from netplan.catalog import Record, Shelf
 from netplan.documents import Document
@@ -14,8 +14,10 @@ class Model(Record, frozen=True, kw_only=True):
     ``ffn_size`` is 4 x hidden size, ``kv_heads`` the number of heads and ``batch`` absent unless
     the file says otherwise. ``vocabulary`` is 0 for a model without one, such as a vision
     transformer. ``training_tokens`` is the length of its published run, ``parameters`` the
-    published count, for checks only.
+    published count, for checks only. ``counts`` is what its batch counts.
     """
+
+    counts: ClassVar[str] = "sequences"
 
     family: Literal["transformer"] = "transformer"
     hidden_size: PositiveInt

@@ -153,6 +153,33 @@ def test_a_larger_graph_has_room_for_the_run(tmp_path: Path) -> None:
     assert "has 16 GPUs, --gpus 64" in refused("simulate", *SMALL, "--graph", str(path))
 
 
+def test_a_graph_of_other_domains_is_refused_by_their_size(tmp_path: Path) -> None:
+    path = tmp_path / "fabric.graphml"
+    words = ("--gpus", "64", "--radix", "16", "--hb-size", "4", "--fabric", "rail-optimized")
+    assert netplan("export", *words, "--to", "graphml", "-o", str(path)).returncode == 0
+    line = refused("simulate", *SMALL, "--graph", str(path))
+    assert "has HB domains of 4 GPUs" in line
+    assert "planned on domains of 8: give --hb-size 4" in line
+    smaller = (*replaced(SMALL, ("--hb-size", "4")), "--graph", str(path))
+    assert f"links of {path}\n" in netplan("simulate", *smaller, columns=300).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--gpus", "256", "--model", "dlrm-793b"), "54.58 ms an iteration, 2,402,000 samples/s."),
+        (("--gpus", "256", "--model", "dlrm-793b", "--inference"), " a batch, 5,284,000 samples/s"),
+        (("--gpus", "16384", "--model", "fft-1t"), "51.71 ms an iteration, 19.34 transforms/s."),
+        (("--gpus", "64", "--model", "bert-base", "--inference"), " ms a batch, "),
+    ],
+)
+def test_the_rate_is_that_of_what_a_batch_counts(words: tuple[str, ...], said: str) -> None:
+    done = netplan("simulate", "--hb-size", "8", *words)
+    assert said in done.stdout.replace("\n", " ")
+    assert "\nschedule" not in done.stdout
+    assert ("sequences/s" in done.stdout) == ("bert-base" in words)
+
+
 def test_files_beside_the_answer(tmp_path: Path) -> None:
     page, trace = tmp_path / "run.html", tmp_path / "run.json"
     done = netplan("simulate", *SMALL, "--timeline", str(page), "--trace", str(trace))
@@ -298,6 +325,21 @@ def test_jobs_stand_alone_and_beside_each_other(tmp_path: Path) -> None:
     assert max(one["slowdown"] for one in found["jobs"]) > 0.01
     done = netplan("simulate", *CLUSTER, "--jobs", str(path))
     golden("simulate-jobs.txt", TIMING.sub("...)", done.stdout))
+
+
+def test_jobs_on_slow_links_stand_beside_whole_ones(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.yaml"
+    path.write_text(JOBS, encoding="utf-8")
+    words = (*CLUSTER, "--jobs", str(path))
+    slow = (*words, "--slow", "leaf-spine=0.5")
+    whole, slowed = simulated(*words), simulated(*slow)
+    assert [one["intact_time_s"] for one in whole["jobs"]] == [None, None]
+    for one, other in zip(whole["jobs"], slowed["jobs"], strict=True):
+        assert other["intact_time_s"] == one["together_s"] < other["together_s"]
+    done = netplan("simulate", *slow, columns=80)
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "Whole links give " in done.stdout.replace("\n", " ")
+    assert "   whole links   " in done.stdout
 
 
 @pytest.mark.parametrize(
