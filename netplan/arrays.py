@@ -22,6 +22,9 @@ Codes = NDArray[np.int8]
 Floats = NDArray[np.float64]
 """Times, bytes, rates."""
 
+Numbers = NDArray[np.int64] | NDArray[np.float64]
+"""Whole numbers, of which some cases have fractions."""
+
 Bools = NDArray[np.bool_]
 """Masks."""
 

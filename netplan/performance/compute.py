@@ -21,9 +21,10 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Floats, Ints
 from netplan.performance.setting import Setting
-from netplan.traffic.algorithms import Affine
+from netplan.traffic.algorithms import CollectiveTime
 from netplan.traffic.hierarchy import Group, Network, group_of
 from netplan.traffic.placement import CONTEXT, EXPERT, TENSOR, Placements
+from netplan.workloads.models import Model
 from netplan.workloads.operations import (
     NO_WORK,
     CollectiveKind,
@@ -93,7 +94,7 @@ class LayerGroups(Struct, frozen=True, eq=False):
     network: Network
     groups: dict[GroupName, Group]
     index: Ints
-    known: dict[tuple[CollectiveKind, GroupName], Affine]
+    known: dict[tuple[CollectiveKind, GroupName], CollectiveTime]
 
     @classmethod
     def of(cls, network: Network, placements: Placements, index: Ints) -> "LayerGroups":
@@ -168,6 +169,8 @@ def operation_times(
     slowdown = slowdown_of(operation, setting)
     forward = _work_time(operation.forward, setting, groups, slowdown)
     backward = _work_time(operation.backward, setting, groups, slowdown)
+    if operation.weight_gradient is not NO_WORK:
+        backward = backward + _work_time(operation.weight_gradient, setting, groups, slowdown)
     if operation.recomputed:
         backward = backward + forward
     return forward.of_all_steps, backward.of_all_steps
@@ -187,9 +190,11 @@ class LayerTable(Struct, frozen=True, eq=False):
     repetition: Repetition  # how often an iteration runs them
     forward: Timing
     backward: Timing
+    gradient: Timing  # what of backward ends with gradients of the weights: all of it, or a phase
     weight_bytes: Floats  # 16-bit weights that all data parallel GPUs share [B]
     expert_bytes: Floats  # those of experts [B]
     activation_bytes: Floats  # what the backward pass needs [B]
+    working_bytes: Floats  # what a layer holds only while it runs, where that is counted [B]
     boundary_bytes: Floats  # what goes to the next stage [B]
     stored_bytes: Floats  # weights without gradients or optimizer [B]
     first: End  # embedding
@@ -206,13 +211,18 @@ def layer_table(setting: Setting, sharding: Sharding, groups: LayerGroups) -> La
     program = setting.program(sharding)
     count, layer = len(groups.index), program.layer
     forward, backward = layer_times(setting, sharding, program, groups)
+    held = setting.assumptions.memory.activations
+    stored = [one.activation_bytes for one in layer.operations] if held == "stored" else []
+    working = [working_bytes(setting.transformer, sharding)] if held == "working" else []
     return LayerTable(
         repetition=program.repetition,
         forward=forward,
         backward=backward,
+        gradient=_gradient_time(program, setting, groups) or backward,
         weight_bytes=program.weight_bytes(experts=False),
         expert_bytes=program.weight_bytes(experts=True),
-        activation_bytes=total_bytes([one.activation_bytes for one in layer.operations], count),
+        activation_bytes=total_bytes(stored, count),
+        working_bytes=total_bytes(working, count),
         boundary_bytes=total_bytes([layer.boundary_bytes], count),
         stored_bytes=total_bytes([one.stored_bytes for one in layer.operations], count),
         first=_end(program.first, setting, groups),
@@ -231,6 +241,32 @@ def layer_times(
         ahead, back = operation_times(operation, setting, groups)
         forward, backward = forward + ahead, backward + back
     return forward, backward
+
+
+def _gradient_time(program: Program, setting: Setting, groups: LayerGroups) -> Timing | None:
+    """Time of the weights' gradients of one layer, where that is a phase of its own."""
+    phases = [
+        _work_time(one.weight_gradient, setting, groups, slowdown_of(one, setting))
+        for one in program.layer.operations
+        if one.weight_gradient is not NO_WORK
+    ]
+    return sum(phases[1:], phases[0]) if phases else None
+
+
+def working_bytes(model: Model, sharding: Sharding) -> Floats:
+    """What one layer holds while it runs, M (16 h + 2 a s) bytes of M tokens and a heads [B].
+
+    Not cut over tensor GPUs. Source: Rajbhandari et al., ZeRO-Infinity (arXiv:2104.07857), Sec. 3.
+
+    Examples
+    --------
+    >>> from netplan.workloads.models import MODELS
+    >>> working_bytes(MODELS.load("transformer-1t"), Sharding.of(4, tensor=8))
+    array([8.72415232e+09])
+    """
+    tokens: Floats = sharding.microbatch.astype(np.float64) * model.sequence_length
+    held: Floats = tokens * (16.0 * model.hidden_size + 2.0 * model.heads * model.sequence_length)
+    return held
 
 
 def tensor_collective(groups: LayerGroups) -> Callable[[CollectiveKind, Floats], Floats]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from netplan.performance.fusion import Fusion
 
 OPERATION_PARTS = ("compute", "memory", "tensor_comm", "expert_comm")
-WHOLE = ("data_comm", "pipeline_comm", "bubble")
+WHOLE = ("data_comm", "pipeline_comm", "bubble", "update")
 """Parts that belong to no operation."""
 
 
@@ -77,7 +77,9 @@ def plan_terms(setting: Setting, levels: Sequence[Level], plan: Plan) -> tuple[T
         mode=setting.mode,
         options=setting.options,
     )
-    whole = [Term("", "", part, timed.breakdown_s[part]) for part in WHOLE]
+    whole = [
+        Term("", "", part, timed.breakdown_s[part]) for part in WHOLE if part in timed.breakdown_s
+    ]
     return (*_operation_terms(setting, tuple(levels), plan), *whole)
 
 

@@ -8,6 +8,7 @@ stages:
     pipeline_comm   2 m v h
     bubble          (l - n)/v L + 2 (p - 1) h
     data_comm       forward + backward
+    update          bytes of states / memory bandwidth
 
 A pipeline runs at the pace of its slowest stage and of its slowest replica; where stages are even
 l - n is (p - 1) n. An end with embedding or head may hold a layer less than the fullest stage
@@ -25,7 +26,11 @@ layer. Of r passes through n layers the first is exposed,
     x + (r n - 1) max(x - t, 0),
 
 with the collective's time x and the pass's time t. The ZeRO stage sets x and r
-(`netplan.workloads.program`); an all_reduce takes a reduce_scatter and an all_gather.
+(`netplan.workloads.program`); an all_reduce takes a reduce_scatter and an all_gather. Where they
+are *queued*, one all_reduce for each layer waits until its gradients are there and the one before
+is through, once an iteration: the same formula, t the time from the gradients of one layer to those
+of the next (COMET, arXiv:2211.16648, has them *hidden*: they take nothing). The update of the
+weights follows them where it is counted.
 """
 
 from collections.abc import Sequence
@@ -35,11 +40,13 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.performance.compute import LayerTable, Timing
+from netplan.performance.memory import members
 from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace, real
 from netplan.traffic.algorithms import Affine
 from netplan.traffic.hierarchy import Group, Network, group_of
 from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placements
+from netplan.workloads.operations import ELEMENT_BYTES, CollectiveKind
 from netplan.workloads.program import Repetition, missing_layers
 
 ENDS = 2
@@ -57,6 +64,7 @@ class _ScheduleTerms(Struct, frozen=True, eq=False):
     microbatches: Floats  # m [1]
     forward_rest: Floats  # data parallel collectives behind the first one, r n - 1 [1]
     backward_rest: Floats
+    update_s: Floats | None  # of the weights of a stage; None where it is not counted
 
 
 class _PlacementTerms(Struct, frozen=True, eq=False):
@@ -73,7 +81,7 @@ class _PlacementTerms(Struct, frozen=True, eq=False):
     last_less: Floats
 
 
-def _schedule_terms(space: PlanSpace, table: LayerTable) -> _ScheduleTerms:
+def _schedule_terms(setting: Setting, space: PlanSpace, table: LayerTable) -> _ScheduleTerms:
     """Multiplicities of every schedule."""
     shape = space.runs
     stages = shape.stages
@@ -92,7 +100,30 @@ def _schedule_terms(space: PlanSpace, table: LayerTable) -> _ScheduleTerms:
         microbatches=runs.ends,
         forward_rest=runs.forward_weights * layers - 1,
         backward_rest=runs.backward_weights * layers - 1,
+        update_s=_update_s(setting, space, table),
     )
+
+
+def _update_s(setting: Setting, space: PlanSpace, table: LayerTable) -> Floats | None:
+    """Memory traffic of the optimizer on one GPU of the fullest stage, shape (schedules,) [s].
+
+    Reads gradients once, reads and writes the optimizer's states, writes the weights.
+    """
+    rules, overlap = setting.assumptions.memory, setting.assumptions.overlap
+    bandwidth = setting.training.memory_bytes_per_s
+    if rules.update != "whole" or bandwidth is None or not table.repetition.trains:
+        return None
+    moved = rules.update_bytes
+    if moved is None:
+        moved = overlap.gradient_bytes + 2 * overlap.optimizer_bytes + ELEMENT_BYTES
+    runs = space.runs
+    layers, row = table.repetition.fullest(runs.stages), runs.sharding
+    weights, experts = table.weight_bytes[row], table.expert_bytes[row]
+    if rules.update_sharded:
+        weights = weights / members(runs.totals, table.repetition.weight_group)
+        experts = experts / members(runs.totals, table.repetition.expert_group)
+    update_s: Floats = moved * (weights + experts) / ELEMENT_BYTES * layers / bandwidth
+    return update_s
 
 
 def _placement_terms(
@@ -110,20 +141,16 @@ def _placement_terms(
     weights, experts = table.weight_bytes[row], table.expert_bytes[row]
     if setting.assumptions.overlap.data == "exposed":
         weights, experts = weights * layers, experts * layers
-    rules = table.repetition
-    gather, scatter = _synchronisation(rules, network, placements, weights, experts)
+    shared = _SharedWeights(table.repetition, network, placements)
+    if setting.assumptions.overlap.data == "queued":
+        forward, backward = shared.queued_s(weights, experts)
+    else:
+        forward, backward = shared.both_passes_s(weights, experts)
     first, last = table.first.weight_bytes[row], table.last.weight_bytes[row]
     ends = np.where(stages == 1, first + last, np.maximum(first, last))
     ends_s = np.zeros(placements.count)
     if table.has_ends:
-        more, less = _synchronisation(rules, network, placements, ends, np.zeros_like(ends))
-        ends_s = more + less
-    rule = rules.synchronisation
-    each_s = {"all_gather": gather, "reduce_scatter": scatter, "all_reduce": gather + scatter}
-    forward, backward = (
-        sum((each_s[name] for name in names), np.zeros_like(gather))
-        for names in (rule.forward, rule.backward)
-    )
+        ends_s = sum(shared.seconds(_HALVES, ends, np.zeros_like(ends)), ends_s)
     missing = missing_layers(table.repetition.layers, stages)
     return _PlacementTerms(
         hop,
@@ -138,18 +165,46 @@ def _placement_terms(
     )
 
 
-def _synchronisation(
-    rules: Repetition, network: Network, placements: Placements, weights: Floats, experts: Floats
-) -> tuple[Floats, Floats]:
-    """Time of an all_gather and of a reduce_scatter of all weights [s]."""
-    everyone = _group(placements, rules.weight_group)
-    ahead = network.collective("all_gather", everyone).seconds(weights)
-    back = network.collective("reduce_scatter", everyone).seconds(weights)
-    if experts.any():
-        peers = _group(placements, rules.expert_group)
-        ahead = ahead + network.collective("all_gather", peers).seconds(experts)
-        back = back + network.collective("reduce_scatter", peers).seconds(experts)
-    return ahead, back
+_HALVES: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter")
+"""Of an all_reduce."""
+
+
+class _SharedWeights(Struct, frozen=True, eq=False):
+    """How data parallel GPUs synchronise weights of which each has a copy or a part."""
+
+    rules: Repetition
+    network: Network
+    placements: Placements
+
+    def seconds(
+        self, kinds: Sequence[CollectiveKind], weights: Floats, experts: Floats
+    ) -> list[Floats]:
+        """Time of some collectives of all weights, of shape (placements,) each [s]."""
+        everyone = _group(self.placements, self.rules.weight_group)
+        each_s = [self.network.collective(kind, everyone).seconds(weights) for kind in kinds]
+        if not experts.any():
+            return each_s
+        peers = _group(self.placements, self.rules.expert_group)
+        more_s = (self.network.collective(kind, peers).seconds(experts) for kind in kinds)
+        return [one_s + other_s for one_s, other_s in zip(each_s, more_s, strict=True)]
+
+    def both_passes_s(self, weights: Floats, experts: Floats) -> tuple[Floats, Floats]:
+        """Time of the collectives of a forward and of a backward pass [s]."""
+        gather, scatter = self.seconds(_HALVES, weights, experts)
+        each_s = {"all_gather": gather, "reduce_scatter": scatter, "all_reduce": gather + scatter}
+        rule = self.rules.synchronisation
+        forward, backward = (
+            sum((each_s[name] for name in names), np.zeros_like(gather))
+            for names in (rule.forward, rule.backward)
+        )
+        return forward, backward
+
+    def queued_s(self, weights: Floats, experts: Floats) -> tuple[Floats, Floats]:
+        """The same as one all_reduce behind the backward pass; sharded weights are gathered too."""
+        sharded = self.rules.synchronisation.forward_repeats
+        kinds: tuple[CollectiveKind, ...] = ("all_reduce", *_HALVES[:sharded])
+        backward = sum(self.seconds(kinds, weights, experts), np.zeros_like(weights))
+        return np.zeros_like(weights), backward
 
 
 def _group(placements: Placements, dimensions: Sequence[str]) -> Group:
@@ -179,6 +234,7 @@ class IterationTerms(Struct, frozen=True, eq=False):
     bubble_s: Floats
     forward_s: Floats
     backward_s: Floats
+    gradient_s: Floats
 
     @classmethod
     def of(
@@ -189,12 +245,13 @@ class IterationTerms(Struct, frozen=True, eq=False):
         return cls(
             setting=setting,
             table=table,
-            schedule=_schedule_terms(space, table),
+            schedule=_schedule_terms(setting, space, table),
             placement=_placement_terms(setting, network, space, table),
             layer_s=both.total_s,
             bubble_s=both.total_s if setting.whole_bubble else both.compute_s,
             forward_s=table.forward.total_s,
             backward_s=table.backward.total_s,
+            gradient_s=table.gradient.total_s,
         )
 
     def seconds(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
@@ -207,6 +264,8 @@ class IterationTerms(Struct, frozen=True, eq=False):
         total += terms.fill_bytes[schedule] * placed.fill.s_per_byte[place]
         total += (self.table.repetition.ways * placed.fill.fixed_s)[place]
         total += self.data_s(place, row, schedule)
+        if terms.update_s is not None:
+            total += terms.update_s[schedule]
         if self.table.has_ends:
             total += terms.microbatches[schedule] * self._ends(place, row).total_s
         return total
@@ -214,12 +273,28 @@ class IterationTerms(Struct, frozen=True, eq=False):
     def data_s(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
         """Exposed data parallel collectives of plans [s]."""
         terms, placed = self.schedule, self.placement
-        if self.setting.assumptions.overlap.data == "exposed":
+        overlap = self.setting.assumptions.overlap.data
+        if overlap == "exposed":
             return self._exposed_data_s(place, schedule)
+        if overlap == "hidden":
+            return np.zeros(len(place))
+        if overlap == "queued":
+            return self._queued_data_s(place, row, schedule)
         forward, backward = placed.forward_s[place], placed.backward_s[place]
         ahead = _exposed_s(forward, self.forward_s[row], terms.forward_rest[schedule])
         back = _exposed_s(backward, self.backward_s[row], terms.backward_rest[schedule])
         return ahead + back + placed.ends_s[place]
+
+    def _queued_data_s(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
+        """Collectives of one layer after the other, each once its gradients are there [s]."""
+        terms, placed = self.schedule, self.placement
+        layers = terms.passes[schedule] / terms.microbatches[schedule]
+        ready_s = self.gradient_s[row]
+        if terms.update_s is not None:
+            ready_s = ready_s + terms.update_s[schedule] / layers
+        queued = _exposed_s(placed.backward_s[place], ready_s, layers - 1)
+        exposed: Floats = queued + placed.ends_s[place]
+        return exposed
 
     def _exposed_data_s(self, place: Ints, schedule: Ints) -> Floats:
         """Data parallel collectives of whole stages, r times each where ZeRO repeats them [s]."""
@@ -259,10 +334,39 @@ class IterationTerms(Struct, frozen=True, eq=False):
             "pipeline_comm": float(transfers[0]),
             "bubble": float(bubble[0]),
         }
+        if terms.update_s is not None:
+            parts["update"] = float(terms.update_s[schedule])
         spread = self.setting.spread_model
         if self.setting.variant.sparse or (spread and "expert" in spread.spread):
             parts["expert_comm"] = of_layers(both.expert_s, ends.expert_s)
         return parts
+
+    def phases(self, place: int, row: int, schedule: int) -> dict[str, float]:
+        """Computing and exposed communication of the phases of tiled layers, without ends [s].
+
+        Forward, gradients of the inputs (with what is computed again) and of the weights (with
+        their update); other layers have no such phases.
+        """
+        if self.setting.assumptions.compute.operations != "tiled":
+            return {}
+        table, passes = self.table, self.schedule.passes[schedule]
+        ahead, back, last = table.forward, table.backward, table.gradient
+        parts = self.parts(place, row, schedule)
+
+        def of_layers(*parts_s: Floats) -> float:
+            return float(sum(passes * one[row] for one in parts_s))
+
+        return {
+            "forward_compute": of_layers(ahead.compute_s, ahead.memory_s),
+            "forward_comm": of_layers(ahead.tensor_s),
+            "input_gradient_compute": of_layers(
+                back.compute_s - last.compute_s, back.memory_s - last.memory_s
+            ),
+            "input_gradient_comm": of_layers(back.tensor_s),
+            "weight_gradient_compute": of_layers(last.compute_s, last.memory_s)
+            + parts.get("update", 0.0),
+            "weight_gradient_comm": parts["data_comm"],
+        }
 
     def _ends(self, place: Ints, row: Ints) -> Timing:
         """What a microbatch takes longer on the slowest stage than n layers do.

@@ -21,8 +21,10 @@ class ComputePart(Entry, frozen=True, kw_only=True):
     """How long the operations take.
 
     ``detailed`` operations follow the roofline, ``counted`` ones are closed forms of matrix
-    products and move no bytes. ``kernel_latency_s`` is paid once an operation and direction;
-    ``attention_slowdown`` stretches the FLOPs of the attention part.
+    products and move no bytes, ``tiled`` ones read their operands again as far as the accelerator's
+    ``sram_bytes`` do not hold them (`netplan.workloads.tiled_layer`). ``kernel_latency_s`` is paid
+    once an operation and direction; ``attention_slowdown`` stretches the FLOPs of the attention
+    part.
     """
 
     operations: Counting
@@ -36,17 +38,19 @@ class CommunicationPart(Entry, frozen=True, kw_only=True):
     """How long messages take.
 
     A ``ring`` runs through all levels at once, its slowest level counts; ``phased`` collectives
-    use one level after the other.
+    use one level after the other. Messages are cut into equal ``chunks`` that follow each other,
+    so that levels work at the same time.
     """
 
     collectives: Literal["ring", "phased"]
     bandwidth_efficiency: PositiveShare
+    chunks: PositiveInt = 1
 
     @property
     def used(self) -> Communication:
         """The same for the engine of collective times."""
         schedule: Schedule = "flat_ring" if self.collectives == "ring" else "hierarchical"
-        return Communication(schedule, self.bandwidth_efficiency)
+        return Communication(schedule, self.bandwidth_efficiency, self.chunks)
 
 
 class OverlapPart(Entry, frozen=True, kw_only=True):
@@ -54,18 +58,42 @@ class OverlapPart(Entry, frozen=True, kw_only=True):
 
     ``bubble`` is a number of whole layers or of their computation only; ``hop`` says whether a
     microbatch pays the mean or the slowest transfer between stages. ``data`` collectives are
-    hidden behind the computation of one layer each, or exposed as one. ``in_flight`` counts the
-    stored microbatches: of the 1F1B schedule, or always of a full pipeline (``interleaved``: more
-    of them with interleaved stages; ``plain``: not).
+    ``overlapped`` with the computation of one layer each, ``exposed`` as one, ``queued`` (those of
+    a layer wait until its gradients are there and those before them are through; once an iteration)
+    or ``hidden`` altogether, whatever they take. ``in_flight`` counts the stored microbatches: of
+    the 1F1B schedule, or always of a full pipeline (``interleaved``: more of them with interleaved
+    stages; ``plain``: not).
     """
 
     bubble: Literal["layer", "compute"]
     hop: Literal["mean", "slowest"]
-    data: Literal["overlapped", "exposed"]
+    data: Literal["overlapped", "exposed", "queued", "hidden"]
     in_flight: Literal["1f1b", "interleaved", "plain"]
     zero_stage: Zero
     gradient_bytes: PositiveFloat
     optimizer_bytes: PositiveFloat
+
+
+class MemoryPart(Entry, frozen=True, kw_only=True):
+    """What the memory holds, and what lies where if there is an expanded one.
+
+    ``buffers`` are those of one layer, or none. ``activations`` are stored for the backward pass,
+    or only the ``working`` memory of one layer (tokens x (16 hidden + 2 heads x sequence) bytes;
+    Rajbhandari et al., ZeRO-Infinity, arXiv:2104.07857, Sec. 3), or none. The optimizer's
+    ``update`` moves ``update_bytes`` a parameter, gradients once and weights and states in and out
+    if absent, on each GPU that holds the weights or sharded over them; ``spilled`` counts only what
+    the expanded memory takes longer. By ``policy`` all parts lie in both memories alike, or
+    optimizer, gradients, weights and activations leave the local one in this order, those in
+    ``offload`` whatever room there is.
+    """
+
+    policy: Literal["states-first", "uniform"] = "states-first"
+    offload: tuple[Literal["optimizer", "gradients", "weights", "activations"], ...] = ()
+    buffers: Literal["layer", "none"] = "layer"
+    activations: Literal["stored", "working", "none"] = "stored"
+    update: Literal["spilled", "whole"] = "spilled"
+    update_bytes: PositiveFloat | None = None
+    update_sharded: bool = True
 
 
 class SpacePart(Entry, frozen=True, kw_only=True):
@@ -79,6 +107,8 @@ class SpacePart(Entry, frozen=True, kw_only=True):
     least ``smallest_block`` wide and SUMMA panels ``smallest_panel``. ``interleave`` allows
     ``none`` of the interleaved schedules, ``whole`` ones (microbatches in groups of the pipeline's
     length) or ``any``.
+    ``plans`` of ``powers-of-two`` are few (`netplan.performance.power_space`), whatever the rest
+    says.
     """
 
     tensor: Literal["heads", "sequence"]
@@ -86,6 +116,7 @@ class SpacePart(Entry, frozen=True, kw_only=True):
     smallest_panel: PositiveInt
     interleave: Literal["none", "whole", "any"]
     divisibility: Literal["exact", "free"] = "exact"
+    plans: Literal["all", "powers-of-two"] = "all"
 
 
 class IterationModel(Record, frozen=True, kw_only=True):
@@ -95,6 +126,7 @@ class IterationModel(Record, frozen=True, kw_only=True):
     communication: CommunicationPart
     overlap: OverlapPart
     space: SpacePart
+    memory: MemoryPart = MemoryPart()
     notes: tuple[str, ...] = ()
 
 

@@ -26,7 +26,7 @@ from functools import lru_cache
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Bools, Floats, Ints, Numbers
 from netplan.errors import InputError
 from netplan.performance.fusion import (
     Candidates,
@@ -224,7 +224,7 @@ class LayerPartitions(Struct, frozen=True, eq=False):
         late = self.graph.backward
         return np.array([seconds[~late].sum(), seconds[late].sum()])
 
-    def network_s(self, microbatch: Ints, collective_s: CollectiveTime) -> Floats:
+    def network_s(self, microbatch: Numbers, collective_s: CollectiveTime) -> Floats:
         """Collectives of each kernel for one sequence of a microbatch, (kernels, shardings) [s]."""
         sequences = microbatch.astype(np.float64)
         found = np.zeros((self.graph.count, len(sequences)))

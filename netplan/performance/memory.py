@@ -8,6 +8,8 @@ activations    of the layers of the fullest stage, for every microbatch in fligh
 buffers        what sharding and recomputation put together for a while
 =============  ===============================================================================
 
+Iteration models may leave out buffers, or activations but for the working memory of a layer.
+
 ZeRO (Rajbhandari et al., arXiv:1910.02054, Sec. 5) divides by the data parallel group: from stage 1
 the optimizer, from 2 the gradients, at 3 the weights. It then holds one layer's whole gradients
 (2 and 3) and the gathered weights of the running and the next layer (3). Under 2D-context the
@@ -153,17 +155,31 @@ def _stage_memory(
         buffers = buffers + gradient * layer
     if zero == 3:  # noqa: PLR2004
         buffers = buffers + layer * np.minimum(held.layers, 2)
-    stored = table.activation_bytes[row]
-    if setting.variant.recompute == "full":
-        buffers = buffers + stored
-        stored = table.boundary_bytes[row]
-    if not table.repetition.trains:
-        buffers, stored = buffers + stored, np.zeros_like(stored)
+    activations, running = _activations(setting, held, table, row)
+    buffers = buffers + running
+    if setting.assumptions.memory.buffers == "none":
+        buffers = np.zeros_like(whole)
     kept = table.stored_bytes[row] * held.layers
     return Memory(
         weights=(sharded if zero == 3 else whole) + kept,  # noqa: PLR2004
         gradients=gradient * (sharded if zero >= 2 else whole),  # noqa: PLR2004
         optimizer=optimizer * (sharded if zero >= 1 else whole),
-        activations=stored * held.layers * held.in_flight + held.end_activations,
+        activations=activations,
         buffers=buffers,
     )
+
+
+def _activations(
+    setting: Setting, held: _Stage, table: LayerTable, row: Ints
+) -> tuple[Floats, Floats]:
+    """What layers hold for their backward pass, and what a layer holds only while it runs [B]."""
+    stored, counted = table.activation_bytes[row], setting.assumptions.memory.activations
+    running = np.zeros_like(stored)
+    if setting.variant.recompute == "full" and counted == "stored":
+        running, stored = stored, table.boundary_bytes[row]
+    if not table.repetition.trains:
+        running, stored = running + stored, np.zeros_like(stored)
+    activations = stored * held.layers * held.in_flight + held.end_activations
+    if counted == "working":
+        activations = activations + table.working_bytes[row]
+    return activations, running

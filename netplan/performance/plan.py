@@ -19,7 +19,7 @@ class Plan(Struct, frozen=True):
         Parallel degrees at each level. Data parallel GPUs that share no expert are counted by
         ``expert``.
     microbatch
-        Sequences of one microbatch, b [1].
+        Sequences of one microbatch, b; a fraction where replicas share a sequence [1].
     microbatches
         Microbatches of one pipeline in an iteration, m [1].
     interleave
@@ -36,7 +36,7 @@ class Plan(Struct, frozen=True):
     """
 
     placement: Placement
-    microbatch: int
+    microbatch: float
     microbatches: int
     interleave: int = 1
     panels: int = 1
@@ -149,6 +149,8 @@ class PlanTime(Struct, frozen=True):
         buffers [B].
     mfu, hfu
         Utilisation of the matrix units, without and with recomputed FLOPs [1].
+    phases_s
+        Computing and exposed communication of each phase, where layers run in three [s].
     """
 
     plan: Plan
@@ -159,6 +161,7 @@ class PlanTime(Struct, frozen=True):
     hfu: float
     strategy: Strategy = "1d"
     memory_parts_bytes: dict[str, float] = field(default_factory=dict)
+    phases_s: dict[str, float] = field(default_factory=dict)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -187,6 +190,7 @@ class PlanTime(Struct, frozen=True):
             "memory_bytes": self.memory_bytes,
             "memory_parts_bytes": self.memory_parts_bytes,
             "breakdown_s": self.breakdown_s,
+            **({"phases_s": self.phases_s} if self.phases_s else {}),
         }
 
 

@@ -131,7 +131,8 @@ def search_largest(
         return search(levels)
     except NoPlanError:
         settings = _settings(training, strategy, mode, options)
-        if levels[-1].kind == "ring" or settings[0].spread_model is not None:
+        setting = settings[0]
+        if levels[-1].kind == "ring" or setting.spread_model is not None or setting.powers_of_two:
             raise
     return search(_largest_part(settings, tuple(levels)))
 
@@ -157,7 +158,9 @@ class PlanSearch(Struct, frozen=True):
 
     @property
     def dense(self) -> bool:
-        """Whether no message goes from all to all: a transformer without experts."""
+        """Whether no message goes from all to all, in one chunk: a transformer without experts."""
+        if self.training.assumptions.communication.chunks > 1:
+            return False  # the bounds are proven for one chunk
         return isinstance(self.training.model, Model) and not self.options.variant.sparse
 
     def on(self, levels: tuple[Level, ...]) -> SearchResult | str | None:
@@ -199,7 +202,7 @@ def _settings(
     covered = get_args(Strategy)
     if options.variant.sparse:
         covered = tuple(name for name in covered if name != "summa")
-    if training.assumptions.compute.operations == "counted":
+    if training.assumptions.compute.operations != "detailed":
         covered = ("1d",)
     return tuple(Setting(training, name, mode, options) for name in covered)
 
@@ -215,8 +218,8 @@ class _Found(Struct, frozen=True):
 
 def _search_one(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found:
     """Best plans of one strategy."""
-    if setting.spread_model is not None:
-        return _search_spread(setting, levels, top)
+    if setting.spread_model is not None or setting.powers_of_two:
+        return _search_listed(setting, levels, top)
     if setting.free:
         return _search_free(setting, levels, top)
     space = enumerate_plans(setting, [level.size for level in levels])
@@ -239,23 +242,32 @@ def _search_free(setting: Setting, levels: tuple[Level, ...], top: int) -> _Foun
     return _Found(plans, found.cuts, found.feasible, found.least_bytes)
 
 
-def _search_spread(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found:
-    """Best plans of a model that lies on all GPUs alike, of which there are few."""
-    from netplan.performance.spread_space import spread_plans  # noqa: PLC0415 - seldom used
-
-    listed = spread_plans(setting, levels)
+def _search_listed(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found:
+    """Best plans of a small space: of powers of two, or of a model that lies on all GPUs alike."""
+    listed = _listed(setting, levels)
     if not listed:
         return _Found((), 0, 0, inf)
     plans: list[PlanTime] = []
     least_bytes, room = inf, setting.training.memory_bytes
-    for first in range(0, len(listed), SPREAD_PLANS):
-        some = listed[first : first + SPREAD_PLANS]
+    for first in range(0, len(listed), LISTED_PLANS):
+        some = listed[first : first + LISTED_PLANS]
         evaluation = Evaluation.of(setting, levels, listed_plans(some))
         held = evaluation.memory.total
         least_bytes = min(least_bytes, float(held.min()))
         plans += [evaluation.plan_time(at, at) for at in np.flatnonzero(held <= room).tolist()]
     plans.sort(key=_seconds_of)
     return _Found(tuple(plans[:top]), len(listed), len(plans), least_bytes)
+
+
+def _listed(setting: Setting, levels: tuple[Level, ...]) -> list[Plan]:
+    """All plans of a small space."""
+    if setting.spread_model is not None:
+        from netplan.performance.spread_space import spread_plans  # noqa: PLC0415 - seldom used
+
+        return spread_plans(setting, levels)
+    from netplan.performance.power_space import power_plans  # noqa: PLC0415 - seldom used
+
+    return power_plans(setting, levels)
 
 
 def _seconds_of(plan: PlanTime) -> float:
@@ -335,8 +347,8 @@ def _no_plan(settings: Sequence[Setting], levels: Sequence[Level]) -> str:
 CHUNK_PLANS = 1 << 15
 """Plans of one chunk: their arrays stay in the second-level cache."""
 
-SPREAD_PLANS = 32
-"""The same of plans that may have thousands of steps each."""
+LISTED_PLANS = 32
+"""The same of plans of small spaces, which may have thousands of steps each."""
 
 
 def evaluate_plan(
@@ -391,13 +403,14 @@ class Evaluation(Struct, frozen=True, eq=False):
             hfu=work.hardware / peak,
             strategy=self.setting.strategy,
             memory_parts_bytes=self.memory.part(schedule),
+            phases_s=self.terms.phases(place, row, schedule),
         )
 
     def _plan(self, place: int, row: int, schedule: int) -> Plan:
         schedules = self.space.schedules
         return Plan(
             placement=self.space.placements.at(place),
-            microbatch=int(schedules.microbatch[schedule]),
+            microbatch=_whole(schedules.microbatch[schedule].item()),
             microbatches=int(schedules.microbatches[schedule]),
             interleave=int(schedules.interleave[schedule]),
             panels=int(self.space.sharding.panels[row]),
@@ -415,6 +428,11 @@ class Evaluation(Struct, frozen=True, eq=False):
             found += [(float(seconds[i]), int(place[i]), int(schedule[i])) for i in chosen]
             found = sorted(found)[:top]
         return [(place, schedule) for _, place, schedule in found], feasible
+
+
+def _whole(number: float) -> float:
+    """The same number, a whole one as such."""
+    return int(number) if number == int(number) else number
 
 
 def _smallest(seconds: Floats, top: int) -> Ints:

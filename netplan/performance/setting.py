@@ -50,6 +50,8 @@ class Training(Struct, frozen=True):
         Bandwidth of the memory; needed likewise [B/s].
     execution
         How the kernels of a graph lie on the chip, if nothing else is asked for.
+    sram_bytes
+        Memory on the chip; needed by iteration models with tiled operations [B].
 
     Raises
     ------
@@ -66,6 +68,7 @@ class Training(Struct, frozen=True):
     vector_flops_per_s: float | None = None
     memory_bytes_per_s: float | None = None
     execution: Optional["LayerExecution"] = None
+    sram_bytes: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be timed."""
@@ -75,13 +78,18 @@ class Training(Struct, frozen=True):
             raise InputError(
                 f"the global batch is at most {LARGEST_BATCH:,} sequences, got {self.batch:,}"
             )
-        if not isinstance(self.model, Model) and self.assumptions.compute.operations == "counted":
+        counting = self.assumptions.compute.operations
+        if not isinstance(self.model, Model) and counting != "detailed":
             raise InputError(
                 f"iteration model {self.assumptions.name} counts the products of transformers, and"
                 f" {self.model.name} is none: take --iteration-model 4d"
             )
-        detailed = self.assumptions.compute.operations == "detailed"
-        if detailed and not (self.vector_flops_per_s and self.memory_bytes_per_s):
+        if counting == "tiled" and not self.sram_bytes:
+            raise InputError(
+                f"iteration model {self.assumptions.name} needs the accelerator's memory on the"
+                " chip, got none: give sram_bytes, such as --set accelerator.sram_bytes=40e6"
+            )
+        if counting != "counted" and not (self.vector_flops_per_s and self.memory_bytes_per_s):
             raise InputError(
                 f"iteration model {self.assumptions.name} needs the accelerator's vector rate and"
                 " memory bandwidth, got none: give both, or use ptd-p"
@@ -119,6 +127,7 @@ class Training(Struct, frozen=True):
             vector_flops_per_s=accelerator.vector_flops_per_s,
             memory_bytes_per_s=accelerator.memory_bytes_per_s,
             execution=execution,
+            sram_bytes=accelerator.sram_bytes,
         )
 
 
@@ -313,17 +322,25 @@ class Setting(Struct, frozen=True):
             mode=self.mode,
             variant=self.variant,
             zero_stage=self.zero_stage,
+            sram_bytes=self.training.sram_bytes,
         )
         return training_program(self.transformer, sharding, method)
 
     @property
     def free(self) -> bool:
         """Whether batch, layers and GPUs need not divide; in the published code they must."""
+        if self.powers_of_two:
+            return False
         return self.assumptions.space.divisibility == "free" and self.mode == "corrected"
 
-    def microbatches(self, microbatch: int, degrees: Degrees) -> Ints:
+    @property
+    def powers_of_two(self) -> bool:
+        """Whether the degrees of plans are powers of two (`netplan.performance.power_space`)."""
+        return self.assumptions.space.plans == "powers-of-two"
+
+    def microbatches(self, microbatch: float, degrees: Degrees) -> Ints:
         """Microbatches of each replica, shape (replicas,); GPUs that share experts run one each."""
-        return dealt(-(-self.training.batch // (microbatch * degrees.expert)), degrees.data)
+        return dealt(int(-(-self.training.batch // (microbatch * degrees.expert))), degrees.data)
 
     @property
     def microbatch_sizes(self) -> Ints:

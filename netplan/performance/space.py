@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Bools, Floats, Ints, Numbers
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
 from netplan.records import replace
@@ -44,7 +44,7 @@ class Schedules(Struct, frozen=True, eq=False):
 
     totals: Ints  # index of the totals that they belong to
     offset: Ints  # place of the sharding among those of its placement
-    microbatch: Ints  # b [1]
+    microbatch: Numbers  # b [1]
     interleave: Ints  # v [1]
     microbatches: Ints  # m [1]
 
@@ -215,9 +215,10 @@ def listed_plans(plans: Sequence[Plan]) -> PlanSpace:
     """The space of some plans of one cluster: each has its placement, sharding and schedule."""
     degrees = np.array([plan.placement.levels for plan in plans], dtype=np.int64)
     placements = Placements(np.moveaxis(degrees, 0, 2), plans[0].placement.sizes)
-    columns = [(plan.microbatch, plan.interleave, plan.microbatches, plan.panels) for plan in plans]
-    microbatch, interleave, microbatches, panels = np.array(columns, dtype=np.int64).T
-    totals, each, none = placements.totals, np.arange(len(plans)), np.zeros_like(microbatch)
+    columns = [(plan.interleave, plan.microbatches, plan.panels) for plan in plans]
+    interleave, microbatches, panels = np.array(columns, dtype=np.int64).T
+    microbatch = np.array([plan.microbatch for plan in plans])  # whole, but for a power space
+    totals, each, none = placements.totals, np.arange(len(plans)), np.zeros_like(interleave)
     return PlanSpace(
         *(placements, totals, each, placements, each),
         Sharding(microbatch, totals[TENSOR], totals[CONTEXT], panels, totals[EXPERT]),

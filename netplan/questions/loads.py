@@ -321,10 +321,10 @@ def _collectives(run: PlacedRun, graph: FabricGraph, routing: Routing) -> Iterat
     for use in run.collectives:
         over = (DIMENSIONS.index(name) for name in use.dimensions)
         group = group_of(placements, *over, whole=True)
-        # An all_reduce of the iteration is a reduce_scatter and an all_gather.
-        whole = use.collective == "all_reduce"
-        kind: CollectiveKind = "all_gather" if whole else use.collective
-        slope = (2 if whole else 1) * float(network.collective(kind, group).s_per_byte[0])
+        # An all_reduce is a reduce_scatter and an all_gather, unless their chunks overlap.
+        twice = use.collective == "all_reduce" and used.chunks == 1
+        kind: CollectiveKind = "all_gather" if twice else use.collective
+        analytic_s = (2 if twice else 1) * network.collective(kind, group).sending_s(use.data_bytes)
         matrix = use_traffic(use, run.placement, run.algorithm, gpus=run.fabric.sizing.gpus)
         bound = group_bound(
             _BOUNDED_AS[use.collective],
@@ -341,7 +341,7 @@ def _collectives(run: PlacedRun, graph: FabricGraph, routing: Routing) -> Iterat
             data_bytes=use.data_bytes,
             times=use.times,
             stage=use.stage,
-            analytic_s=slope * use.data_bytes,
+            analytic_s=float(analytic_s[0]),
             busiest_s=link_loads(graph, _as_wired(run, matrix), routing=routing).busiest_s,
             bound_s=bound.bound_s,
             binding=bound.binding,

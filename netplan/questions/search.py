@@ -42,8 +42,19 @@ PARTS = {
     "pipeline_comm": "pipeline transfers",
     "expert_comm": "expert parallel",
     "bubble": "pipeline bubble",
+    "update": "updating weights",
 }
 """Parts of an iteration for people."""
+
+PHASES = {
+    "forward_compute": "forward",
+    "forward_comm": "its messages",
+    "input_gradient_compute": "gradients of inputs",
+    "input_gradient_comm": "their messages",
+    "weight_gradient_compute": "gradients of weights",
+    "weight_gradient_comm": "messages left of them",
+}
+"""Phases of layers that run in three, for people."""
 
 LAYERS = ("mapping", "layer")
 """Explanations of the best plan's layer alone."""
@@ -89,6 +100,14 @@ class SearchAnswer(Answer):
             tuple((names[key], value) for key, value in best.breakdown_s.items()),
             best.iteration_time_s,
         )
+        if best.phases_s:
+            yield Bars(
+                "phases",
+                "Phases of plan 1, memory traffic and update with their computing",
+                quantity("seconds"),
+                tuple((PHASES[key], value) for key, value in best.phases_s.items()),
+                best.iteration_time_s,
+            )
         used, room = best.memory_bytes, self.memory_bytes
         yield Bars(
             "memory",

@@ -49,6 +49,7 @@ Sources: Thakur, Rabenseifner and Gropp 2005 (ring, halving-doubling, broadcasts
 in levels). Left out: contention between collectives, reduction inside switches.
 """
 
+from functools import reduce
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -233,9 +234,34 @@ class Affine(Struct, frozen=True, eq=False):
         """Time for this many bytes [s]."""
         return self.s_per_byte * data_bytes + self.fixed_s
 
+    def sending_s(self, data_bytes: float) -> Floats:
+        """The same without latencies [s]."""
+        return self.s_per_byte * data_bytes
+
     def take(self, index: Ints) -> "Affine":
         """Some of the entries."""
         return Affine(self.s_per_byte[index], self.fixed_s[index])
+
+
+class Longest(Struct, frozen=True, eq=False):
+    """The longest of several times that are affine in the bytes, one entry a group."""
+
+    times: tuple[Affine, ...]
+
+    def seconds(self, data_bytes: Amount) -> Floats:
+        """Time for this many bytes [s]."""
+        return reduce(np.maximum, (one.seconds(data_bytes) for one in self.times))
+
+    def sending_s(self, data_bytes: float) -> Floats:
+        """The same without latencies [s]."""
+        return reduce(np.maximum, (one.sending_s(data_bytes) for one in self.times))
+
+    def take(self, index: Ints) -> "Longest":
+        """Some of the entries."""
+        return Longest(tuple(one.take(index) for one in self.times))
+
+
+CollectiveTime = Affine | Longest
 
 
 class Span(NamedTuple):

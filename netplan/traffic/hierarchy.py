@@ -25,9 +25,9 @@ are not always faster. What level i takes for one chunk, t_i, depends on its alg
 
 An iteration model has *communication* parameters: a schedule and a share of the bandwidth. ``ring``
 models (arXiv:2410.00273, Sec. III) run one ``flat_ring``; ``phased`` ones (arXiv:2307.12169, Eq. 1)
-are ``hierarchical``. Their `Network` times groups of GPUs for all placements at once, in one chunk,
-so that every time is affine in the message: seconds = slope x bytes + fixed. An all_to_all takes
-m - 1 steps on a ring.
+are ``hierarchical``. Their `Network` times groups of GPUs for all placements at once. In one chunk
+every time is affine in the message, seconds = slope x bytes + fixed, in several the longest of such
+times. An all_to_all takes m - 1 steps on a ring.
 
 Sources: ASTRA-sim 2.0 (Won et al. 2023), whose analytical backends give these times; COMET
 (arXiv:2211.16648), Sec. V-B4 for the hierarchical all_reduce; arXiv:2410.00273, Sec. III for the
@@ -51,7 +51,9 @@ from netplan.traffic.algorithms import (
     Algorithm,
     AnyLevel,
     AnyMethod,
+    CollectiveTime,
     LevelTime,
+    Longest,
     Method,
     Span,
     check_choice,
@@ -125,6 +127,25 @@ def group_time(
     slopes, fixed_s, _ = zip(*_level_times(kind, levels, group, methods, schedule), strict=True)
     join = np.maximum if schedule == "flat_ring" else np.add
     return Affine(reduce(join, slopes), reduce(np.add, fixed_s))
+
+
+def _chunked(
+    kind: CollectiveKind, times: Sequence[LevelTime], schedule: Schedule, chunks: int
+) -> Longest:
+    """Time in chunks: of each level, if it had the most to do (formulas of this module)."""
+    if schedule == "flat_ring":
+        slopes, latencies, _ = zip(*times, strict=True)
+        return Longest((Affine(reduce(np.maximum, slopes), chunks * reduce(np.add, latencies)),))
+    ahead = kind == "all_reduce" and schedule == "hierarchical"
+    found = []
+    for at, busiest in enumerate(times):
+        # All chunks pass the busiest level, one of them those below it, or all others.
+        others = times[:at] if ahead else (*times[:at], *times[at + 1 :])
+        follow = 1 + (chunks - 1) / busiest.stations
+        slope = busiest.s_per_byte * follow + sum(one.s_per_byte for one in others)
+        fixed_s = busiest.fixed_s * follow + sum(one.fixed_s for one in others)
+        found.append(Affine(slope / chunks, fixed_s))
+    return Longest(tuple(found))
 
 
 def _level_times(
@@ -232,10 +253,14 @@ def _methods(
 
 
 class Communication(Struct, frozen=True):
-    """How an iteration model composes levels, and the share of the bandwidth that messages get."""
+    """How an iteration model composes levels, and the share of the bandwidth that messages get.
+
+    Messages are cut into equal ``chunks``.
+    """
 
     schedule: Schedule
     bandwidth_efficiency: float = 1.0
+    chunks: int = 1
 
 
 def group_of(placements: Placements, *dimensions: int, whole: bool = False) -> Group:
@@ -267,7 +292,7 @@ class Network(Struct, frozen=True):
     communication: Communication
     mode: Mode = "corrected"
 
-    def collective(self, kind: CollectiveKind, group: Group) -> Affine:
+    def collective(self, kind: CollectiveKind, group: Group) -> CollectiveTime:
         """Time of a collective over every group.
 
         Mode ``published-code`` repeats a slip: an all_reduce costs a reduce_scatter, of which only
@@ -276,13 +301,14 @@ class Network(Struct, frozen=True):
         slips = self.mode == "published-code" and kind == "all_reduce"
         efficiency = self.communication.bandwidth_efficiency
         in_steps = [kind == "all_to_all" and level.kind == "ring" for level in self.levels]
-        one = group_time(
-            "reduce_scatter" if slips else kind,
-            self.levels,
-            group,
-            methods=[_method("pairwise" if steps else None, efficiency) for steps in in_steps],
-            schedule=self.communication.schedule,
-        )
+        methods = [_method("pairwise" if steps else None, efficiency) for steps in in_steps]
+        schedule, chunks = self.communication.schedule, self.communication.chunks
+        if chunks > 1:
+            times = list(_level_times(kind, self.levels, group, methods, schedule))
+            return _chunked(kind, times, schedule, chunks)
+        if slips:
+            kind = "reduce_scatter"
+        one = group_time(kind, self.levels, group, methods=methods, schedule=schedule)
         if not slips:
             return one
         several = (group.members > 1).sum(axis=0) > 1

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Amount, Floats, Ints
+from netplan.arrays import Amount, Floats, Ints, Numbers
 from netplan.errors import InputError
 from netplan.workloads.models import Model
 
@@ -97,7 +97,7 @@ class Sharding(Struct, frozen=True, eq=False):
     Parameters
     ----------
     microbatch
-        Sequences of one microbatch, b [1].
+        Sequences of one microbatch, b; tiled layers take fractions of one [1].
     tensor, context
         GPUs over heads and columns, n1; GPUs over the sequence, n2 [1].
     panels
@@ -106,7 +106,7 @@ class Sharding(Struct, frozen=True, eq=False):
         GPUs over which the experts are spread [1].
     """
 
-    microbatch: Ints
+    microbatch: Numbers
     tensor: Ints
     context: Ints
     panels: Ints
@@ -118,7 +118,7 @@ class Sharding(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(
-        cls, microbatch: int, tensor: int, context: int = 1, panels: int = 1, expert: int = 1
+        cls, microbatch: float, tensor: int, context: int = 1, panels: int = 1, expert: int = 1
     ) -> "Sharding":
         """A single sharding.
 
@@ -128,7 +128,8 @@ class Sharding(Struct, frozen=True, eq=False):
         array([8])
         """
         one = np.ones(1, dtype=np.int64)
-        return cls(microbatch * one, tensor * one, context * one, panels * one, expert * one)
+        sequences: Numbers = np.array([microbatch])
+        return cls(sequences, tensor * one, context * one, panels * one, expert * one)
 
 
 class Collective(Struct, frozen=True, eq=False):
@@ -217,6 +218,9 @@ class Operation(Struct, frozen=True, eq=False):
         Operations whose results it takes; empty for the one before it.
     recomputed
         Whether the forward pass runs once more before the backward pass.
+    weight_gradient
+        Work of the backward pass for the weights' gradients alone, where it is a phase of its own;
+        ``backward`` is that for the gradients of the inputs then.
     stored_bytes
         Weights of one GPU that have neither gradients nor an optimizer's state of their size, such
         as rows of tables, which change one by one [B].
@@ -234,11 +238,14 @@ class Operation(Struct, frozen=True, eq=False):
     inputs: tuple[str, ...] = ()
     recomputed: bool = False
     stored_bytes: Amount = 0.0
+    weight_gradient: Work = NO_WORK
 
     @property
     def backward_works(self) -> tuple[Work, ...]:
-        """Work of the backward pass, what it computes again included."""
-        return (self.backward, self.forward) if self.recomputed else (self.backward,)
+        """Work of the backward pass, the last first, what it computes again included."""
+        last = () if self.weight_gradient is NO_WORK else (self.weight_gradient,)
+        again = (self.forward,) if self.recomputed else ()
+        return (*last, self.backward, *again)
 
 
 INPUT = "input"
@@ -334,7 +341,7 @@ def local_sizes(model: Model, sharding: Sharding) -> Local:
     f = model.ffn_size or 4 * e
     kv_heads = model.kv_heads or model.heads
 
-    def real(values: Ints) -> Floats:
+    def real(values: Numbers) -> Floats:
         return values.astype(np.float64)
 
     return Local(

@@ -59,10 +59,11 @@ from netplan.workloads.operations import (
     Variant,
     total_bytes,
 )
+from netplan.workloads.tiled_layer import tiled_layer
 from netplan.workloads.transformer import embedding, lm_head, transformer_layer
 
 Zero = Literal[0, 1, 2, 3]
-Counting = Literal["detailed", "counted"]
+Counting = Literal["detailed", "counted", "tiled"]
 Stage = Literal["each", "first", "last"]
 DataName = Literal["data"]
 
@@ -75,7 +76,7 @@ class TrainingMethod(Struct, frozen=True):
     strategy
         Tensor parallelism: ``1d``, ``2d`` (context) or ``summa``.
     counting
-        ``detailed`` operations, or ``counted`` closed forms of matrix products.
+        ``detailed`` operations, ``counted`` closed forms of matrix products, or ``tiled`` products.
     mode
         ``corrected``, or ``published-code`` with the slips of the 4D model's code.
     variant
@@ -83,6 +84,8 @@ class TrainingMethod(Struct, frozen=True):
     zero_stage
         What is sharded over the data parallel group: nothing (0), the optimizer (1), gradients
         too (2), weights too (3).
+    sram_bytes
+        Memory on the chip, which decides how often tiled products read their operands [B].
     """
 
     strategy: Strategy = "1d"
@@ -90,6 +93,7 @@ class TrainingMethod(Struct, frozen=True):
     mode: Mode = "corrected"
     variant: Variant = PLAIN
     zero_stage: Zero = 1
+    sram_bytes: float = 0.0
 
 
 DETAILED = TrainingMethod()
@@ -414,6 +418,14 @@ def training_program(
     variant = method.variant
     if method.counting == "counted":
         layer = counted_layer(model, sharding, strategy=method.strategy, variant=variant)
+    elif method.counting == "tiled":
+        layer = tiled_layer(
+            model,
+            sharding,
+            sram_bytes=method.sram_bytes,
+            strategy=method.strategy,
+            variant=variant,
+        )
     else:
         layer = transformer_layer(
             model, sharding, strategy=method.strategy, mode=method.mode, variant=variant

@@ -36,7 +36,7 @@ which a mapper cuts, steps those of `netplan.performance.linpack`; sources stand
 
 import numpy as np
 
-from netplan.arrays import Floats, Ints
+from netplan.arrays import Floats, Ints, Numbers
 from netplan.errors import InputError
 from netplan.workloads.families import (
     FourierModel,
@@ -148,5 +148,5 @@ def _linpack(model: LinpackModel, grid: Sharding) -> tuple[Operation, ...]:
     )
 
 
-def _real(numbers: Ints) -> Floats:
+def _real(numbers: Numbers) -> Floats:
     return numbers.astype(float)

@@ -42,7 +42,7 @@ def random_case(seed: int) -> tuple[OracleModel, str, int, int, int]:
 def key_of_plan(timed: PlanTime) -> tuple[int, ...]:
     plan, inside = timed.plan, timed.plan.placement.levels[0]
     return (
-        plan.tensor, plan.context, plan.pipeline, plan.data, plan.microbatch, plan.panels,
+        plan.tensor, plan.context, plan.pipeline, plan.data, int(plan.microbatch), plan.panels,
         inside.tensor, inside.context, inside.pipeline, inside.data,
     )  # fmt: skip
 

@@ -51,7 +51,7 @@ def test_every_plan(name: str, memory: float) -> None:
             tuple(
                 (level.tensor, level.data, level.pipeline) for level in timed.plan.placement.levels
             ),
-            timed.plan.microbatch,
+            int(timed.plan.microbatch),
             timed.plan.interleave,
         ): timed
         for timed in found.plans

@@ -120,7 +120,7 @@ def test_nothing_gets_slower_on_faster_hardware(
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_memory_grows_with_the_microbatch(strategy: Strategy) -> None:
     found = search_plans(training(small_model()), TORUS, strategy=strategy, top=10**6)
-    by_degrees: dict[tuple[int, ...], list[tuple[int, float]]] = {}
+    by_degrees: dict[tuple[int, ...], list[tuple[float, float]]] = {}
     for timed in found.plans:
         plan = timed.plan
         key = (plan.tensor, plan.context, plan.pipeline, plan.data, plan.panels)

@@ -16,6 +16,9 @@ from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.traffic.algorithms import Collective, LevelArrays, Method
 from netplan.traffic.hierarchy import (
+    Communication,
+    Group,
+    Network,
     Schedule,
     collective_s,
 )
@@ -267,3 +270,29 @@ def test_what_is_not_allowed_is_refused() -> None:
         collective_s("all_gather", both, data_bytes=1.0, schedule="flat")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="unknown collective 'scan'"):
         collective_s("scan", both, data_bytes=1.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("schedule", ["hierarchical", "per_dimension", "flat_ring"])
+@pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"])
+def test_networks_in_chunks_take_what_the_collective_takes(
+    kind: Collective, schedule: Schedule
+) -> None:
+    levels = (
+        Level("switch", 8, 300e9, 0, 2e-6),
+        Level("ring", 4, 90e9, 1e-6, 0),
+        Level("switch", 16, 31.25e9, 0, 5e-6),
+    )
+    everyone = Group(np.array([[8], [4], [16]]), np.ones((3, 1), np.int64))
+    for chunks in (1, 2, 4, 64):
+        network = Network(levels, Communication(schedule, chunks=chunks))
+        found = network.collective(kind, everyone)
+        for size in (1e3, 1e6, 1e9):
+            expected = collective_s(
+                kind,
+                levels,
+                data_bytes=size,
+                chunks=chunks,
+                schedule=schedule,
+                algorithm=[None, "pairwise", None] if kind == "all_to_all" else None,
+            )
+            assert found.seconds(size)[0] == pytest.approx(expected, rel=1e-12)

@@ -173,7 +173,7 @@ def model_s(
 ) -> float:
     """What the model says of 1 GB, were HB domains to take no time."""
     group = group_of(Placements.of(placement), at, whole=True)
-    return float(Network(network_alone(fabric), how).collective(kind, group).s_per_byte[0]) * GB
+    return float(Network(network_alone(fabric), how).collective(kind, group).sending_s(GB)[0])
 
 
 @settings(deadline=None, max_examples=150)

@@ -208,7 +208,7 @@ def test_no_link_works_for_longer_than_the_levels_say(
     fabric, graph, placement = case
     axes = [("tensor", "context", "expert", "data", "pipeline").index(name) for name in dimensions]
     group = group_of(Placements.of(placement), *axes, whole=True)
-    model_s = float(Network(fabric.levels, PHASED).collective(kind, group).s_per_byte[0])
+    model_s = float(Network(fabric.levels, PHASED).collective(kind, group).sending_s(1.0)[0])
     for pattern in get_args(Pattern):
         matrix = collective_traffic(
             kind, placement, dimensions, data_bytes=1.0, kind="data", pattern=pattern

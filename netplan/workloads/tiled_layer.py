@@ -1,0 +1,256 @@
+"""A transformer layer whose products read their operands again, by the memory on the chip.
+
+A product of M x K and K x N numbers has three phases of the same FLOPs, 2 M K N, one after the
+other: forward, for the gradients of its inputs, and for those of its weights. Of its three matrices
+each phase reads two and writes the third,
+
+    forward           M x K, K x N  ->  M x N
+    input gradient    M x N, K x N  ->  M x K
+    weight gradient   M x K, M x N  ->  K x N
+
+The chip holds a piece of one operand while the other streams by, so that one of them is read once
+for every piece of the other (:func:`gemm_traffic_bytes`).
+
+========================  =======  =======  ==========  ================
+product                   rows M   inner K  columns N   how often
+========================  =======  =======  ==========  ================
+qkv                       tokens   h        3h / t      1
+scores                    s        h / a    s           b a / t
+attend                    s        s        h / a       b a / t
+projection                tokens   h / t    h           1
+up                        tokens   h        4h / t      1
+down                      tokens   4h / t   h           1
+========================  =======  =======  ==========  ================
+
+with b sequences of s tokens, hidden size h, a heads and t tensor GPUs. Replicas may share a
+sequence and GPUs a head: b and a/t may be fractions. Scores and attend have no weights; their last
+phase are the gradients of the other operand. Element by element two norms, two residual sums and
+the activation function move 20 tokens h + 16 tokens h / t bytes forward and twice that backward. An
+all_reduce over the tensor GPUs follows projection and down forward, up and qkv backward.
+
+Source: Kadiyala et al., COMET (arXiv:2211.16648), Sec. III-C and Table II, but for three slips
+there: scores are those of a sequence with itself, the last product has h columns, and heads are
+shared by the tensor GPUs. Grouped keys and gated activations are netplan's own, counted the same
+way; heads of keys may be shared as well. Left out: recomputed scores, so that ``selective``
+recomputation is none; dropout and biases.
+"""
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Amount, Floats
+from netplan.errors import InputError
+from netplan.records import replace
+from netplan.workloads.models import Model
+from netplan.workloads.operations import (
+    ELEMENT_BYTES,
+    PLAIN,
+    Collective,
+    Layer,
+    Module,
+    Operation,
+    Shape,
+    Sharding,
+    Strategy,
+    Tensor,
+    Variant,
+    Work,
+)
+
+NORMS_AND_SUMS_BYTES = 2 * 2 * ELEMENT_BYTES + 2 * 3 * ELEMENT_BYTES
+"""Two norms read and write, two sums read two numbers and write one [B a number]."""
+
+
+def gemm_traffic_bytes(
+    rows: Amount,
+    inner: Amount,
+    columns: Amount,
+    *,
+    sram_bytes: float,
+    element_bytes: float = ELEMENT_BYTES,
+) -> Amount:
+    """Bytes that a product of rows x inner and inner x columns numbers moves through memory [B].
+
+    For operands of U and V bytes, a result of W and memory on the chip of S bytes,
+
+        min(ceil(U/S) V + U, ceil(V/S) U + V) + W.
+
+    Parameters
+    ----------
+    rows, inner, columns
+        M, K and N; may be fractions, of one shape [1].
+    sram_bytes
+        S [B].
+    element_bytes
+        One number [B].
+
+    Returns
+    -------
+    float or array
+        Of their shape [B].
+
+    Raises
+    ------
+    InputError
+        If there is no memory on the chip.
+
+    References
+    ----------
+    Kadiyala et al., COMET (arXiv:2211.16648), Sec. III-C.
+
+    Examples
+    --------
+    The first feed-forward product of a trillion parameters on 8 GPUs, 2,048 tokens: 105 MB of
+    inputs in three pieces, 655 MB of weights in 17.
+
+    >>> gemm_traffic_bytes(2048, 25600, 12800, sram_bytes=40e6)
+    2123366400.0
+    """
+    _check_sram(sram_bytes)
+    first, second = element_bytes * rows * inner, element_bytes * inner * columns
+    moved = _traffic_bytes(first, second, element_bytes * rows * columns, sram_bytes)
+    return moved if np.ndim(moved) else float(moved)
+
+
+def _traffic_bytes(first: Amount, second: Amount, result: Amount, sram_bytes: float) -> Amount:
+    """The same of two operands and a result, all in bytes [B]."""
+    streams_second = np.ceil(first / sram_bytes) * second + first
+    streams_first = np.ceil(second / sram_bytes) * first + second
+    moved: Amount = np.minimum(streams_second, streams_first) + result
+    return moved
+
+
+def _check_sram(sram_bytes: float) -> None:
+    if not sram_bytes > 0:
+        raise InputError(
+            f"a tiled product needs memory on the chip, got {sram_bytes:g} B: give sram_bytes"
+            " above 0"
+        )
+
+
+class _Product(Struct, frozen=True, eq=False):
+    """A product on one GPU, (rows x inner) times (inner x columns), ``times`` over."""
+
+    name: str
+    module: Module
+    rows: Amount
+    inner: Amount
+    columns: Amount
+    times: Amount = 1.0
+    has_weights: bool = True
+
+    def operation(self, sram_bytes: float) -> Operation:
+        """The product in its three phases."""
+        shape = Shape(self.rows, self.inner, self.columns)
+        inputs = ELEMENT_BYTES * self.rows * self.inner
+        matrix = ELEMENT_BYTES * self.inner * self.columns
+        result = ELEMENT_BYTES * self.rows * self.columns
+
+        def phase(first: Amount, second: Amount, made: Amount) -> Work:
+            moved = _traffic_bytes(first, second, made, sram_bytes)
+            return Work(tensor_flops=self.times * shape.flops, moved_bytes=self.times * moved)
+
+        return Operation(
+            self.name,
+            self.module,
+            weight_bytes=matrix if self.has_weights else 0.0,
+            activation_bytes=self.times * (inputs if self.has_weights else inputs + matrix),
+            forward=phase(inputs, matrix, result),
+            backward=phase(result, matrix, inputs),
+            weight_gradient=phase(inputs, result, matrix),
+            result=Tensor(self.times * self.rows, self.columns),
+            shapes=(Shape(self.times * self.rows, self.inner, self.columns, self.times),),
+        )
+
+
+def tiled_layer(
+    model: Model,
+    sharding: Sharding,
+    *,
+    sram_bytes: float,
+    strategy: Strategy = "1d",
+    variant: Variant = PLAIN,
+) -> Layer:
+    """The operations of one layer for many shardings at once.
+
+    Parameters
+    ----------
+    model
+        The transformer.
+    sharding
+        Ways to cut one microbatch over tensor GPUs, shape (shardings,).
+    sram_bytes
+        Memory on the chip of one GPU [B].
+    strategy, variant
+        Only ``1d``, without experts, embedding and head.
+
+    Raises
+    ------
+    InputError
+        If there is no memory on the chip, or strategy or variant are not covered.
+
+    Examples
+    --------
+    >>> from netplan.workloads.models import MODELS
+    >>> model, half = MODELS.load("transformer-1t"), Sharding.of(0.5, tensor=4)
+    >>> layer = tiled_layer(model, half, sram_bytes=40e6)
+    >>> [operation.name for operation in layer.operations]
+    ['qkv', 'scores', 'attend', 'projection', 'up', 'down', 'elementwise']
+    """
+    _check_sram(sram_bytes)
+    if strategy != "1d" or variant.sparse or variant.embedding or variant.lm_head:
+        raise InputError(
+            "tiled operations cover dense 1d layers without embedding and head: use the iteration"
+            " model 4d"
+        )
+    tensor: Floats = sharding.tensor.astype(np.float64)
+    sequences: Floats = sharding.microbatch.astype(np.float64)
+    tokens, hidden = sequences * model.sequence_length, float(model.hidden_size)
+    message = ELEMENT_BYTES * tokens * hidden
+    summed = (Collective("all_reduce", message, "tensor"),)
+    operations = []
+    for product in _products(model, tokens, sequences, tensor):
+        one = product.operation(sram_bytes)
+        if one.name in ("projection", "down"):
+            one = replace(one, forward=replace(one.forward, collectives=summed))
+        if one.name in ("qkv", "up"):
+            one = replace(one, backward=replace(one.backward, collectives=summed))
+        operations.append(one)
+    ffn = float(model.ffn_size or 4 * model.hidden_size)
+    activation = (3 if model.gated_ffn else 2) * ffn / tensor
+    operations.append(_elementwise(tokens, hidden, activation))
+    return Layer(tuple(operations), boundary_bytes=message)
+
+
+def _products(
+    model: Model, tokens: Floats, sequences: Floats, tensor: Floats
+) -> tuple[_Product, ...]:
+    """The six products of a layer (table of this module)."""
+    length, hidden = float(model.sequence_length), float(model.hidden_size)
+    head = hidden / model.heads
+    qkv = hidden + 2 * head * (model.kv_heads or model.heads)
+    ffn = float(model.ffn_size or 4 * model.hidden_size)
+    up = (2 if model.gated_ffn else 1) * ffn
+    maps = sequences * model.heads / tensor
+    return (
+        _Product("qkv", "attention", tokens, hidden, qkv / tensor),
+        _Product("scores", "attention", length, head, length, maps, has_weights=False),
+        _Product("attend", "attention", length, length, head, maps, has_weights=False),
+        _Product("projection", "attention", tokens, hidden / tensor, hidden),
+        _Product("up", "mlp", tokens, hidden, up / tensor),
+        _Product("down", "mlp", tokens, ffn / tensor, hidden),
+    )
+
+
+def _elementwise(tokens: Floats, hidden: float, activation: Floats) -> Operation:
+    """Norms, residual sums and the activation function, which reads and writes so many columns."""
+    moved = NORMS_AND_SUMS_BYTES * tokens * hidden + ELEMENT_BYTES * tokens * activation
+    return Operation(
+        "elementwise",
+        "mlp",
+        weight_bytes=0.0,
+        activation_bytes=0.0,
+        forward=Work(moved_bytes=moved),
+        backward=Work(moved_bytes=2 * moved),
+        result=Tensor(tokens, hidden),
+    )

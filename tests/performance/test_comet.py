@@ -1,0 +1,272 @@
+"""COMET's model (arXiv:2211.16648) against its arithmetic, by hand and event by event.
+
+Regression values were rebuilt from the paper's text, apart from this code.
+"""
+
+from math import ceil, inf
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netplan.errors import InputError, NoPlanError
+from netplan.levels import Level
+from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
+from netplan.performance.plan import PlanTime
+from netplan.performance.search import PlanSearch, search_largest, search_plans
+from netplan.performance.setting import Fixed, Options, Training
+from netplan.records import replace
+from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.models import MODELS
+from netplan.workloads.operations import Variant
+from netplan.workloads.tiled_layer import gemm_traffic_bytes
+
+PODS = Level("switch", 8, 300e9), Level("switch", 128, 31.25e9)
+DEGREES = [1 << bit for bit in range(11)]
+PARAMETERS = 12 * 128 * 25600**2
+
+
+def training(model: str = "comet-fit", **changes: object) -> Training:
+    found = Training.on(
+        ACCELERATORS.load("a100-comet"),
+        MODELS.load("transformer-1t"),
+        ITERATION_MODELS.load(model),
+    )
+    return replace(found, **({"memory_bytes": inf} | changes))
+
+
+def timed(tensor: int, model: str = "comet-fit", **changes: object) -> PlanTime:
+    only = Options(fixed=Fixed(tensor=tensor, pipeline=1))
+    return search_plans(training(model, **changes), PODS, options=only).best
+
+
+class ByHand:
+    """Sections 2 to 4 of the paper's model for one tensor degree, in plain Python."""
+
+    hidden, layers, heads, length, gpus = 25600, 128, 160, 2048, 1024
+    flops_per_s, bytes_per_s, sram_bytes = 624e12, 2039e9, 40e6
+    pod, inside, outside, chunks = 8, 300e9, 31.25e9, 4
+
+    def __init__(self, tensor: int, tokens: int = 262_144) -> None:
+        self.tensor, self.data = tensor, self.gpus // tensor
+        self.tokens = tokens / self.data
+
+    def traffic(self, rows: float, inner: float, columns: float) -> float:
+        u, v, w = 2 * rows * inner, 2 * inner * columns, 2 * rows * columns
+        s = self.sram_bytes
+        return min(ceil(u / s) * v + u, ceil(v / s) * u + v) + w
+
+    def gemm_s(self, rows: float, inner: float, columns: float) -> float:
+        flops_s = 2 * rows * inner * columns / self.flops_per_s
+        return max(flops_s, self.traffic(rows, inner, columns) / self.bytes_per_s)
+
+    def phases(self) -> tuple[float, float, float]:
+        """Seconds of a layer forward, for gradients of inputs, and of weights."""
+        h, t, s, m = self.hidden, self.tensor, self.length, self.tokens
+        maps = m / s * self.heads / t
+        products = [
+            (m, h, 3 * h / t, 1),
+            (s, h / self.heads, s, maps),
+            (s, s, h / self.heads, maps),
+            (m, h / t, h, 1),
+            (m, h, 4 * h / t, 1),
+            (m, 4 * h / t, h, 1),
+        ]
+        elementwise = (20 * m * h + 16 * m * h / t) / self.bytes_per_s
+        return (
+            sum(n * self.gemm_s(a, b, c) for a, b, c, n in products) + elementwise,
+            sum(n * self.gemm_s(a, c, b) for a, b, c, n in products) + 2 * elementwise,
+            sum(n * self.gemm_s(b, a, c) for a, b, c, n in products),
+        )
+
+    def all_reduce_s(self, inside: int, outside: int, size: float) -> float:
+        a = 2 * (inside - 1) / inside * size / self.inside
+        e = 2 * (outside - 1) / outside * size / inside / self.outside
+        return a if outside == 1 else max(a, e + a / self.chunks)
+
+    def tensor_s(self) -> float:
+        inside = min(self.tensor, self.pod)
+        size = 2 * self.tokens * self.hidden
+        return 4 * self.layers * self.all_reduce_s(inside, self.tensor // inside, size)
+
+    def queued_s(self, update_s: float) -> float:
+        """Exposed gradient collectives, served layer by layer in the order they are ready."""
+        inside = self.pod // min(self.tensor, self.pod)
+        size = 2 * PARAMETERS / self.tensor / self.layers
+        each = self.all_reduce_s(inside, self.data // inside, size)
+        every = self.phases()[2] + update_s / self.layers
+        done = 0.0
+        for layer in range(1, self.layers + 1):
+            done = max(done, layer * every) + each
+        return done - self.layers * every
+
+
+@pytest.mark.parametrize(
+    ("tensor", "compute_s", "tensor_s", "iteration_s"),
+    [
+        (8, 3.7555342619051566, 0.31317469866666664, 4.068708960571823),
+        (64, 4.27390827269476, 3.632826504533333, 7.906734777228093),
+    ],
+)
+def test_regression_values(
+    tensor: int, compute_s: float, tensor_s: float, iteration_s: float
+) -> None:
+    found = timed(tensor)
+    parts = found.breakdown_s
+    assert found.iteration_time_s == pytest.approx(iteration_s, rel=1e-12)
+    assert parts["tensor_comm"] == pytest.approx(tensor_s, rel=1e-12)
+    computed = parts["compute"] + parts["memory"] + parts["update"]
+    assert computed == pytest.approx(compute_s, rel=1e-12)
+    assert parts["data_comm"] == parts["bubble"] == parts["pipeline_comm"] == 0
+
+
+@pytest.mark.parametrize("tensor", DEGREES)
+def test_every_degree_as_by_hand(tensor: int) -> None:
+    expected, found = ByHand(tensor), timed(tensor)
+    ahead, back, last = (128 * one for one in expected.phases())
+    update_s = 16 * PARAMETERS / tensor / 2039e9
+    assert found.phases_s == pytest.approx(
+        {
+            "forward_compute": ahead,
+            "forward_comm": expected.tensor_s() / 2,
+            "input_gradient_compute": back,
+            "input_gradient_comm": expected.tensor_s() / 2,
+            "weight_gradient_compute": last + update_s,
+            "weight_gradient_comm": 0.0,
+        },
+        rel=1e-12,
+    )
+    assert sum(found.phases_s.values()) == pytest.approx(found.iteration_time_s, rel=1e-12)
+    # ZeRO-2 without activations and buffers: 2 P/t + 14 P/n.
+    footprint = 2 * PARAMETERS / tensor + 14 * PARAMETERS / 1024
+    assert found.memory_bytes == pytest.approx(footprint, rel=1e-12)
+
+
+@pytest.mark.parametrize("tensor", DEGREES)
+def test_physical_reading_as_by_hand(tensor: int) -> None:
+    expected, found = ByHand(tensor), timed(tensor, "comet")
+    update_s = 28 * PARAMETERS / 1024 / 2039e9
+    assert found.breakdown_s["update"] == pytest.approx(update_s, rel=1e-12)
+    assert found.breakdown_s["data_comm"] == pytest.approx(expected.queued_s(update_s), rel=1e-9)
+    assert found.breakdown_s["tensor_comm"] == pytest.approx(expected.tensor_s(), rel=1e-12)
+    working = expected.tokens * (16 * 25600 + 2 * 160 * 2048)
+    assert found.memory_parts_bytes["activations"] == pytest.approx(working, rel=1e-12)
+
+
+def test_gradients_wait_for_their_layers_and_for_those_before() -> None:
+    """Both regimes occur: a queue that never empties, and one that does after each layer."""
+    ours = [timed(tensor, "comet", batch=batch) for tensor, batch in ((8, 128), (8, 8192))]
+    slow, fast = (one.breakdown_s["data_comm"] for one in ours)
+    whole = ByHand(8).all_reduce_s(1, 128, 2 * PARAMETERS / 8)
+    assert whole == pytest.approx(15.98029824, rel=1e-9)
+    assert fast == pytest.approx(whole / 128, rel=1e-12)  # the last layer's alone
+    assert whole / 128 < slow < whole
+
+
+@pytest.mark.parametrize("model", ["comet", "comet-fit"])
+def test_the_space_is_all_powers_of_two(model: str) -> None:
+    found = search_plans(training(model), PODS, top=100)
+    assert found.enumerated == found.feasible == len(found.plans) == 11
+    assert sorted(one.plan.tensor for one in found.plans) == DEGREES
+    for one in found.plans:
+        assert one.plan.gpus == 1024
+        assert one.plan.microbatch * one.plan.data == 128
+        assert one.plan.microbatches == one.plan.pipeline == one.plan.context == 1
+    inside = {one.plan.tensor: one.plan.placement.levels[0].tensor for one in found.plans}
+    assert [inside[tensor] for tensor in DEGREES] == [1, 2, 4, *[8] * 8]
+    assert found.best.iteration_time_s == min(one.iteration_time_s for one in found.plans)
+
+
+@pytest.mark.parametrize(
+    ("memory_bytes", "fewest"), [(80e9, 32), (560e9, 4), (281e9, 8), (15.8e9, 1024)]
+)
+def test_smallest_degree_that_fits(memory_bytes: float, fewest: int) -> None:
+    found = search_plans(training(memory_bytes=memory_bytes), PODS, top=100)
+    assert min(one.plan.tensor for one in found.plans) == fewest
+    assert found.feasible == sum(tensor >= fewest for tensor in DEGREES)
+
+
+@given(st.floats(1e-2, 1e5), st.floats(1e-2, 1e5), st.floats(1e-2, 1e5), st.floats(1e3, 1e9))
+def test_traffic_is_between_one_pass_and_a_piece_at_a_time(
+    rows: float, inner: float, columns: float, sram: float
+) -> None:
+    once = 2 * (rows * inner + inner * columns + rows * columns)
+    moved = gemm_traffic_bytes(rows, inner, columns, sram_bytes=sram)
+    assert once * (1 - 1e-12) <= moved
+    assert moved == pytest.approx(gemm_traffic_bytes(columns, inner, rows, sram_bytes=sram))
+    assert moved >= gemm_traffic_bytes(rows, inner, columns, sram_bytes=2 * sram) * (1 - 1e-12)
+    fits = 2 * inner * min(rows, columns)
+    assert gemm_traffic_bytes(rows, inner, columns, sram_bytes=fits) == pytest.approx(once)
+
+
+def _refused(setting: Training, options: Options, words: dict[str, Any]) -> str:
+    with pytest.raises((InputError, NoPlanError)) as error:
+        search_largest(setting, options=options, **{"levels": PODS} | words)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "words", "said"),
+    [
+        (Options(Variant(experts=8)), {}, "tiled operations cover dense 1d layers"),
+        (Options(Variant(lm_head=True)), {}, "tiled operations cover dense 1d layers"),
+        (Options(Variant(embedding=True)), {}, "tiled operations cover dense 1d layers"),
+        (Options(), {"strategy": "2d"}, "tiled operations cover dense 1d layers"),
+        (Options(), {"strategy": "summa"}, "tiled operations cover dense 1d layers"),
+        (Options(interleave="any"), {}, "no pipeline whose stages interleave"),
+        (Options(fixed=Fixed(pipeline=2)), {}, "has pipeline 2: free one of them"),
+        (Options(fixed=Fixed(tensor=3)), {}, "has tensor 3: free one of them"),
+        (Options(), {"levels": (PODS[0], Level("switch", 125, 31.25e9))}, "give 512 or 1,024"),
+    ],
+)
+def test_what_is_not_covered_is_refused(options: Options, words: dict[str, Any], said: str) -> None:
+    message = _refused(training(), options, words)
+    assert said in message
+    assert "\n" not in message
+
+
+def test_memory_on_the_chip_is_needed() -> None:
+    with pytest.raises(InputError, match=r"needs the accelerator's memory on the chip, got none"):
+        training(sram_bytes=0.0)
+
+
+def test_other_degrees_are_those_that_the_bounds_are_not_proven_for() -> None:
+    assert not PlanSearch(training()).dense
+
+
+def _with(**parts: dict[str, object]) -> IterationModel:
+    model = ITERATION_MODELS.load("comet")
+    changed = {name: replace(getattr(model, name), **part) for name, part in parts.items()}
+    return replace(model, **changed)
+
+
+def test_sharded_weights_move_half_as_much_again() -> None:
+    """ZeRO 3 gathers weights once more: 1.5 times the bytes of an all_reduce, in one chunk."""
+    exposed = _with(communication={"chunks": 1})
+    by_stage = [
+        search_plans(
+            training(batch=1, assumptions=exposed),
+            PODS,
+            options=Options(zero_stage=stage, fixed=Fixed(tensor=8)),
+        ).best.breakdown_s["data_comm"]
+        for stage in (0, 1, 2, 3)
+    ]
+    assert by_stage[0] == by_stage[1] == by_stage[2]
+    # With a batch of one sequence nothing hides: the queue takes as long as all of it, but for the
+    # time until the first layer's gradients are there.
+    whole = ByHand(8).all_reduce_s(1, 128, 2 * PARAMETERS / 8)
+    assert by_stage[2] == pytest.approx(whole, rel=0.05)
+    assert by_stage[3] - by_stage[2] == pytest.approx(whole / 2, rel=1e-9)
+
+
+def test_full_recomputation_runs_forward_twice() -> None:
+    plain, again = (
+        search_plans(
+            training(), PODS, options=Options(Variant(one), fixed=Fixed(tensor=8))
+        ).best.phases_s
+        for one in ("none", "full")
+    )
+    more = again["input_gradient_compute"] - plain["input_gradient_compute"]
+    assert more == pytest.approx(plain["forward_compute"], rel=1e-12)
+    assert again["input_gradient_comm"] == pytest.approx(2 * plain["input_gradient_comm"])
