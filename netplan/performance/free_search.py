@@ -9,8 +9,8 @@ one that is known can be better.
 2. A *cell*, a cut on the levels of a fabric, takes at least the time of the plan with as few
    microbatches as the most replicas make, but for the collectives of replicas, of which some number
    may have faster ones.
-3. With more microbatches that bound rises by at least n L for each, n layers of the fullest stage
-   of L seconds a layer.
+3. With more microbatches that bound, but for what the bubble has for want of them, rises by at
+   least n L for each, n layers of the fullest stage of L seconds a layer.
 
 So the cells of a few cuts of the lowest bounds are timed first, and then all those that the bounds
 do not rule out, with every number of replicas inside the outermost level that makes so many
@@ -22,6 +22,7 @@ that does not block as few of them as fit.
 from collections.abc import Iterator
 from functools import lru_cache
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -42,7 +43,7 @@ from netplan.performance.free_space import (
     place_layers,
     place_stages,
 )
-from netplan.performance.iteration import IterationTerms
+from netplan.performance.iteration import IterationTerms, bubble_layers
 from netplan.performance.memory import memory_of
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
@@ -150,10 +151,10 @@ def _computing_s(setting: Setting, runs: Runs, alone: LayerTable) -> Floats:
     """What schedules take at least: layers and bubble without any communication [s]."""
     both = alone.forward + alone.backward
     bubble_s = both.total_s if setting.whole_bubble else both.compute_s
-    layers = alone.repetition.fullest(runs.stages)
-    rest = (alone.repetition.layers - layers) / real(runs.interleave)
-    steady = real(runs.microbatches) * layers * both.total_s[runs.sharding]
-    bound_s: Floats = steady + rest * bubble_s[runs.sharding]
+    bubble = bubble_layers(setting, alone.repetition, runs)
+    layers = real(runs.microbatches) * alone.repetition.fullest(runs.stages)
+    steady = layers * both.total_s[runs.sharding]
+    bound_s: Floats = steady + (bubble.full + bubble.unfilled) * bubble_s[runs.sharding]
     return bound_s
 
 
@@ -268,6 +269,18 @@ def _none(search: FreeSearch) -> FreePlans:
     return FreePlans((), known.cuts.count if cells else 0, 0, least_bytes)
 
 
+class _Bounds(NamedTuple):
+    """What cells take at least, each of shape (cells,) [s]."""
+
+    least_s: Floats  # with any number of microbatches
+    filled_s: Floats  # with the fewest, were the bubble none the longer for them
+    more_s: Floats  # beyond that, for each further one
+
+    def take(self, some: Ints) -> "_Bounds":
+        """Those of some of the cells."""
+        return _Bounds(*(bound[some] for bound in self))
+
+
 class Placed(Struct, frozen=True, eq=False):
     """Cuts on a fabric, with their layers placed."""
 
@@ -311,34 +324,35 @@ class Placed(Struct, frozen=True, eq=False):
         return found
 
     def _best(self, cells: Cells, found: list[Found], limit: float) -> list[Found]:
-        bound_s, more_s = self._bounds(cells)
-        kept = np.flatnonzero(bound_s <= limit)
-        cells, bound_s, more_s = cells.take(kept), bound_s[kept], more_s[kept]
+        bounds = self._bounds(cells)
+        kept = np.flatnonzero(bounds.least_s <= limit)
+        cells, bounds = cells.take(kept), bounds.take(kept)
         found = self.timed(cells, cells.fewest, found, limit)
         limit = min(limit, self.search.limit(found))
-        for cell, microbatches in self._with_more(cells, bound_s, more_s, limit):
+        for cell, microbatches in self._with_more(cells, bounds, limit):
             found = self.timed(cells.take(cell), microbatches, found, limit)
         return found
 
-    def _bounds(self, cells: Cells) -> tuple[Floats, Floats]:
-        """Least time of every cell, and what each further microbatch adds at least [s]."""
+    def _bounds(self, cells: Cells) -> _Bounds:
+        """Least time of every cell, and with more microbatches than the fewest."""
         search, each = self.search, np.arange(len(cells.cut))
         plans = listed_cells(search.known.cuts, cells, self.rows, cells.fewest)
         terms = IterationTerms.of(search.setting, search.unblocked, plans, self.table)
         # Other numbers of replicas may have faster collectives: those bound nothing.
-        bound_s = terms.seconds(each, cells.row, each) - terms.data_s(each, cells.row, each)
+        least_s = terms.seconds(each, cells.row, each) - terms.data_s(each, cells.row, each)
         layers = real(-(-search.setting.layered.layers // plans.totals[PIPELINE]))
-        return bound_s, layers * terms.layer_s[cells.row]
+        filled_s = least_s - terms.schedule.unfilled * terms.bubble_s[cells.row]
+        return _Bounds(least_s, filled_s, layers * terms.layer_s[cells.row])
 
     def _with_more(
-        self, cells: Cells, bound_s: Floats, more_s: Floats, limit: float
+        self, cells: Cells, bounds: _Bounds, limit: float
     ) -> Iterator[tuple[Ints, Ints]]:
         """Cells with more microbatches than the fewest, as many as a bound does not rule out."""
-        cuts, cell = self.search.known.cuts, np.flatnonzero(bound_s + more_s <= limit)
+        within = (limit - bounds.filled_s) / bounds.more_s
+        cuts, cell = self.search.known.cuts, np.flatnonzero(within >= 1)
         step, fewest = cuts.step[cells.cut[cell]], cells.fewest[cell]
         most = (cuts.rounds[cells.cut[cell]] - fewest) // step
-        within = np.minimum((limit - bound_s[cell]) / (step * more_s[cell]), most)
-        count = np.where(most > 0, within, 0).astype(np.int64)
+        count = np.clip(within[cell] / step, 0, most).astype(np.int64)
         for part in parts(count, CHUNK_PLANS):
             number, owner, _ = expand(np.ones_like(count[part]), count[part])
             owner += part.start

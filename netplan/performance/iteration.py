@@ -10,6 +10,18 @@ stages:
     data_comm       forward + backward
     update          bytes of states / memory bandwidth
 
+Interleaved stages have that bubble if the microbatches are no fewer than the stages. Fewer of them
+cannot fill a chunk's way through all stages; as scheduled (``overlap.interleaved_bubble``) there
+are further
+
+    bubble          (v - 1)/v max(l - m n, 0) L
+    pipeline_comm   2 (v - 1) max(p - m, 0) h
+
+so that m n + (l - n)/v layers become l + (m - 1) n/v. No order of passes takes less where stages
+are even: the last chunk of the last stage waits until the first microbatch is through all others,
+passes m of them, and the last of these has all the way back. The schedule that is simulated
+(`netplan.simulation.schedule`) takes no more.
+
 A pipeline runs at the pace of its slowest stage and of its slowest replica; where stages are even
 l - n is (p - 1) n. An end with embedding or head may hold a layer less than the fullest stage
 (`netplan.workloads.program`), and paces only as far as it takes longer all the same.
@@ -34,6 +46,7 @@ weights follows them where it is counted.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -42,7 +55,7 @@ from netplan.arrays import Bools, Floats, Ints
 from netplan.performance.compute import LayerTable, Timing
 from netplan.performance.memory import members
 from netplan.performance.setting import Setting
-from netplan.performance.space import PlanSpace, real
+from netplan.performance.space import PlanSpace, Runs, real
 from netplan.traffic.algorithms import Affine
 from netplan.traffic.hierarchy import Group, Network, group_of
 from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placements
@@ -57,8 +70,9 @@ class _ScheduleTerms(Struct, frozen=True, eq=False):
     """What depends on the schedule only, each of shape (schedules,)."""
 
     passes: Floats  # through a layer, m n [1]
-    bubble: Floats  # layers in it, (l - n) / v [1]
-    transfers: Floats  # of the steady state, 2 m v [1]
+    bubble: Floats  # layers in it [1]
+    unfilled: Floats  # those of them that are there for want of microbatches [1]
+    transfers: Floats  # but for those of the fill, 2 m v and what waits for microbatches [1]
     transfer_bytes: Floats  # of all of them [B]
     fill_bytes: Floats  # of the transfers that every hop of the bubble makes [B]
     microbatches: Floats  # m [1]
@@ -81,6 +95,23 @@ class _PlacementTerms(Struct, frozen=True, eq=False):
     last_less: Floats
 
 
+class Bubble(NamedTuple):
+    """Layers in the bubble, each of shape (schedules,) [1]."""
+
+    full: Floats  # if microbatches fill the stages
+    unfilled: Floats  # further ones, for want of microbatches
+
+
+def bubble_layers(setting: Setting, rules: Repetition, runs: Runs) -> Bubble:
+    """Layers in the bubble of schedules."""
+    fullest = rules.fullest(runs.stages)
+    m, v = real(runs.microbatches), real(runs.interleave)
+    full = (rules.layers - fullest) / v
+    if not setting.scheduled_bubble:
+        return Bubble(full, np.zeros_like(full))
+    return Bubble(full, (v - 1) / v * np.maximum(rules.layers - m * fullest, 0))
+
+
 def _schedule_terms(setting: Setting, space: PlanSpace, table: LayerTable) -> _ScheduleTerms:
     """Multiplicities of every schedule."""
     shape = space.runs
@@ -90,10 +121,14 @@ def _schedule_terms(setting: Setting, space: PlanSpace, table: LayerTable) -> _S
     runs = table.repetition.runs(stages=stages, microbatches=m, interleave=v)
     boundary = table.boundary_bytes[shape.sharding]
     ways = table.repetition.ways
+    bubble = bubble_layers(setting, table.repetition, shape)
     transfers = ways * runs.transfers
+    if setting.scheduled_bubble:
+        transfers = transfers + ways * (v - 1) * np.maximum(stages - m, 0)
     return _ScheduleTerms(
         passes=runs.layers,
-        bubble=(table.repetition.layers - layers) / v,
+        bubble=bubble.full + bubble.unfilled,
+        unfilled=bubble.unfilled,
         transfers=transfers,
         transfer_bytes=transfers * boundary,
         fill_bytes=ways * boundary,

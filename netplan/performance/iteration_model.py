@@ -56,16 +56,19 @@ class CommunicationPart(Entry, frozen=True, kw_only=True):
 class OverlapPart(Entry, frozen=True, kw_only=True):
     """What happens at the same time, and what is stored meanwhile.
 
-    ``bubble`` is a number of whole layers or of their computation only; ``hop`` says whether a
-    microbatch pays the mean or the slowest transfer between stages. ``data`` collectives are
-    ``overlapped`` with the computation of one layer each, ``exposed`` as one, ``queued`` (those of
-    a layer wait until its gradients are there and those before them are through; once an iteration)
-    or ``hidden`` altogether, whatever they take. ``in_flight`` counts the stored microbatches: of
-    the 1F1B schedule, or always of a full pipeline (``interleaved``: more of them with interleaved
-    stages; ``plain``: not).
+    ``bubble`` is a number of whole layers or of their computation only. Of interleaved stages
+    ``interleaved_bubble`` is ``ideal`` for any number of microbatches, as papers have it, or as
+    ``scheduled``: longer where these are fewer than the stages (`netplan.performance.iteration`).
+    ``hop`` says whether a microbatch pays the mean or the slowest transfer between stages.
+    ``data`` collectives are ``overlapped`` with the computation of one layer each, ``exposed`` as
+    one, ``queued`` (those of a layer wait until its gradients are there and those before them are
+    through; once an iteration) or ``hidden`` altogether, whatever they take. ``in_flight`` counts
+    the stored microbatches: of the 1F1B schedule, or always of a full pipeline (``interleaved``:
+    more of them with interleaved stages; ``plain``: not).
     """
 
     bubble: Literal["layer", "compute"]
+    interleaved_bubble: Literal["ideal", "scheduled"] = "ideal"
     hop: Literal["mean", "slowest"]
     data: Literal["overlapped", "exposed", "queued", "hidden"]
     in_flight: Literal["1f1b", "interleaved", "plain"]

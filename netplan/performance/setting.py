@@ -294,6 +294,11 @@ class Setting(Struct, frozen=True):
         return self.execution is not None or self.assumptions.overlap.bubble == "layer"
 
     @property
+    def scheduled_bubble(self) -> bool:
+        """Whether fewer microbatches than interleaved stages lengthen the bubble."""
+        return self.assumptions.overlap.interleaved_bubble == "scheduled"
+
+    @property
     def given(self) -> dict[str, int]:
         """Values that are fixed, by name: as asked for, and the chips for which a graph is cut."""
         graph = self.graph_model

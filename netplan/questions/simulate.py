@@ -17,7 +17,7 @@ from netplan.questions.question import asks
 from netplan.questions.simulate_answer import SimulateAnswer
 from netplan.questions.simulated_jobs import jobs_answer
 from netplan.questions.simulation_inputs import SimulationQuestion
-from netplan.questions.training import PlacedRun
+from netplan.questions.training import PlacedRun, bubble_note
 from netplan.records import replace
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL, PalmModel
 from netplan.simulation.ranks import read_ranks, snake, strided
@@ -96,11 +96,12 @@ class Simulate(SimulationQuestion):
             found=found,
             plan=run.timed.plan,
             counts=run.setting.training.model.counts,
-            notes=(*run.fabric.notes, *notes, *self._memory_notes(run), *found.notes, *failed),
+            notes=(*run.fabric.notes, *notes, *self._plan_notes(run), *found.notes, *failed),
         )
 
-    def _memory_notes(self, run: PlacedRun) -> Iterator[str]:
-        """That a plan which was given does not fit; a search would not have it."""
+    def _plan_notes(self, run: PlacedRun) -> Iterator[str]:
+        """That a plan which was given does not fit, or was ranked by an ideal bubble."""
+        yield from bubble_note(run.setting, run.fabric.levels, run.timed)
         needed = run.timed.memory_bytes
         on = CatalogReader(self.catalog, self.overrides).load(ACCELERATORS, self.accelerator)
         if needed > on.memory_bytes and not self.inference:

@@ -42,7 +42,7 @@ from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.patterns import Pattern
 from netplan.traffic.placement import Placement
 from netplan.traffic.training import collectives_of
-from netplan.units import si
+from netplan.units import counted, si
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import WORKLOADS, Model
 from netplan.workloads.operations import Mode, Recompute, Variant
@@ -271,6 +271,7 @@ def plan_notes(found: SearchResult, gpus: int) -> Iterator[str]:
         yield f"The best plan uses {used:,} of {gpus:,} GPUs; {why}."
     yield from _pipeline_notes(setting, plan) if found.exchange is None else _spread_notes(found)
     yield from _graph_notes(setting, plan)
+    yield from bubble_note(setting, found.levels, found.best)
     yield from scattering_note(setting, found.levels, found.best)
 
 
@@ -341,6 +342,31 @@ class TrainingCase(Struct, frozen=True):
     training: Training
     replaced: dict[str, object]
     on: Accelerator
+
+
+def bubble_note(setting: Setting, levels: Sequence[Level], timed: PlanTime) -> Iterator[str]:
+    """That an ideal bubble is shorter than so few microbatches of interleaved stages can have it.
+
+    Papers have it so; netplan's own model has it as scheduled.
+    """
+    plan, training = timed.plan, setting.training
+    if setting.scheduled_bubble or plan.interleave == 1 or plan.microbatches >= plan.pipeline:
+        return
+    overlap = replace(training.assumptions.overlap, interleaved_bubble="scheduled")
+    scheduled = evaluate_plan(
+        replace(training, assumptions=replace(training.assumptions, overlap=overlap)),
+        levels,
+        plan,
+        strategy=timed.strategy,
+        mode=setting.mode,
+        options=setting.options,
+    )
+    yield (
+        f"Plans are ranked by the ideal bubble of interleaved stages, which"
+        f" {counted(plan.microbatches, 'microbatch', 'microbatches')} on {plan.pipeline:,} stages"
+        f" cannot have: as scheduled, this one takes {si(scheduled.iteration_time_s, 's', 4)}"
+        " (--set iteration-model.overlap.interleaved_bubble=scheduled)."
+    )
 
 
 def scattering_note(setting: Setting, levels: Sequence[Level], timed: PlanTime) -> Iterator[str]:

@@ -43,6 +43,27 @@ def test_published_plans_from_the_command_line(row: dict[str, str]) -> None:
     assert all(plan["hb"][ours] == int(row[theirs]) for theirs, ours in inside.items())
 
 
+def test_a_bubble_that_no_schedule_has_is_told() -> None:
+    """PTD-P has the ideal bubble of 4 microbatches on 16 stages; 4d that of the schedule."""
+    words = ["search", "--gpus", "256", "--accelerator", "b200", "--model", "gpt-22b"]
+    words += ["--interleave", "any", "--format", "json", "--top", "1", "--recompute", "full"]
+    words += [f"--fix={one}" for one in ("pipeline=16", "interleave=3", "microbatch=1")]
+    words += ["--fix=data=1", "--batch", "4"]
+    ideal = json.loads(netplan(*words, "--iteration-model", "ptd-p").stdout)
+    scheduled = ("--set", "iteration-model.overlap.interleaved_bubble=scheduled")
+    longer = json.loads(netplan(*words, "--iteration-model", "ptd-p", *scheduled).stdout)
+    (note,) = [one for one in ideal["notes"] if "ideal bubble" in one]
+    assert "which 4 microbatches on 16 stages cannot have" in note
+    said_s, times = float(note.split("takes ")[1].split(" ms")[0]), []
+    for answer in (ideal, longer):
+        assert answer["plans"][0]["plan"]["interleave"] == 3
+        times.append(answer["plans"][0]["iteration_time_s"])
+    assert said_s == pytest.approx(1e3 * times[1], rel=1e-3)
+    assert times[0] < 0.8 * times[1]
+    own = json.loads(netplan(*words).stdout)
+    assert not [one for one in [*longer["notes"], *own["notes"]] if "ideal bubble" in one]
+
+
 def test_json_contract() -> None:
     answer = json.loads(netplan(*MAIN, "--top", "3", "--format", "json").stdout)
     assert set(answer["space"]) == {"enumerated", "feasible", "seconds"}

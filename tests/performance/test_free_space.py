@@ -66,6 +66,7 @@ def random_case(seed: int) -> tuple[Setting, tuple[Level, ...]]:
         hop=draw.choice(["mean", "slowest"]),
         data=draw.choice(["overlapped", "exposed"]),
         in_flight=draw.choice(["1f1b", "interleaved", "plain"]),
+        interleaved_bubble="scheduled" if seed % 3 else "ideal",
     )
     strategy = "1d" if base is PTDP else draw.choice(["1d", "1d", "2d", "summa"])
     if experts > 1 and strategy == "summa":
@@ -237,6 +238,34 @@ def test_the_search_finds_the_best_of_all_plans() -> None:
         assert all(min(abs(time - other) for other in fitting) < 1e-9 * time for time in seconds)
     assert plans > 50_000
     assert min(tight, alone) > 5
+
+
+def test_the_search_finds_the_best_of_interleaved_plans() -> None:
+    """Where the fewest microbatches starve the stages, more of them add less than their layers."""
+    starved, more = 0, 0
+    for seed in range(160):
+        draw = random.Random(seed)  # noqa: S311 - test cases, no secrets
+        stages, interleave = draw.choice([(2, 2), (2, 4), (3, 2), (4, 2), (4, 3)])
+        model = small_model(hidden_size=96, layers=stages * interleave)
+        batch, rate = draw.choice([5, 8, 12]), draw.choice([1e12, 1e14])
+        assumptions = free(FOURD, data=draw.choice(["overlapped", "exposed"]))
+        training = Training(model, batch, rate, inf, assumptions, rate / 8, 8e12)
+        slow = 10 ** draw.uniform(5, 9)
+        levels = Level("switch", stages, 9e11), Level("switch", draw.choice([3, 4, 8]), slow)
+        fixed = Fixed(pipeline=stages, interleave=interleave)
+        setting = Setting(training, options=Options(interleave="any", fixed=fixed))
+        sizes = tuple(level.size for level in levels)
+        ways = [
+            way
+            for way in every_plan(setting, sizes)
+            if prod(level[-1] for level in way[0]) == stages and way[3] == interleave
+        ]
+        seconds = [time for time, _ in timed(setting, levels, ways)]
+        best = search_plans(training, levels, options=setting.options).plans[0]
+        assert best.iteration_time_s == pytest.approx(min(seconds), rel=1e-12), seed
+        starved += best.plan.microbatches < stages
+        more += best.plan.microbatches > min(way[2] for way in ways)
+    assert min(starved, more) > 20
 
 
 def test_more_replicas_than_fit_and_more_stages_than_layers_are_none() -> None:
