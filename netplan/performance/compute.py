@@ -20,6 +20,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Amount, Floats, Ints
+from netplan.errors import InputError
 from netplan.performance.setting import Setting
 from netplan.traffic.algorithms import CollectiveTime
 from netplan.traffic.hierarchy import Group, Network, group_of
@@ -235,6 +236,11 @@ def layer_times(
 ) -> tuple[Timing, Timing]:
     """Forward and backward time of one layer: of its operations, or as its kernels are mapped."""
     if setting.execution is not None:
+        if setting.assumptions.compute.operations == "tiled":
+            raise InputError(
+                f"kernels are mapped onto the chip or tiled, and iteration model"
+                f" {setting.assumptions.name} tiles them: leave the execution out"
+            )
         return mapped_times(setting.execution, setting, sharding, groups)
     forward = backward = Timing.none(len(groups.index))
     for operation in program.layer.operations:

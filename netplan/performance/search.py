@@ -157,6 +157,11 @@ class PlanSearch(Struct, frozen=True):
         return Setting(self.training, mode=self.mode).free
 
     @property
+    def powers_of_two(self) -> bool:
+        """Whether degrees are powers of two that use all GPUs."""
+        return Setting(self.training, mode=self.mode).powers_of_two
+
+    @property
     def dense(self) -> bool:
         """Whether no message goes from all to all, in one chunk: a transformer without experts."""
         if self.training.assumptions.communication.chunks > 1:

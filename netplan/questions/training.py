@@ -129,7 +129,7 @@ class TrainingQuestion(Question[AnswerT_co]):
         if not isinstance(model, Model):
             self._check_inputs_of(model)
         assumptions = reader.load(ITERATION_MODELS, self.iteration_model)
-        if self.mode == "published-code" and assumptions.compute.operations == "counted":
+        if self.mode == "published-code" and assumptions.compute.operations != "detailed":
             raise InputError(
                 f"--mode published-code repeats slips of the 4D model's code, and iteration model"
                 f" {assumptions.name} has none of it: leave it out, or take --iteration-model 4d"
@@ -224,16 +224,18 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
         fabric = build_fabric(spec, sizing)
         domain = fabric.sizing.hb_size
         whole = fabric.sizing.full_domains * domain == self.gpus
-        free = self.search(training).free
+        search = self.search(training)
         if whole and not fabric.levels:
             raise InputError(
                 f"{spec.name} with {self.gpus:,} GPUs has no levels of bandwidth that a closed form"
                 " could time: take another fabric, or netplan simulate --mode published-code where"
                 " it has tiles"
             )
-        if not fabric.levels or not (whole or free):
+        if not fabric.levels or not (whole or search.free):
             remedies = "a multiple, or another --hb-size"
-            if fabric.levels and self.mode == "corrected":
+            if search.powers_of_two:
+                remedies = "a power of two"
+            elif fabric.levels and self.mode == "corrected":
                 remedies = "a multiple, another --hb-size, or --space free"
             raise InputError(
                 f"{self.gpus:,} GPUs do not fill HB domains of {domain:,} on {spec.name}:"

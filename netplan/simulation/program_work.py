@@ -39,6 +39,7 @@ from netplan.arrays import Amount
 from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.performance.compute import LayerGroups, layer_times, roofline, slowdown_of
+from netplan.performance.iteration_model import IterationModel
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
 from netplan.simulation.work import (
@@ -146,7 +147,7 @@ def plan_work(
     Raises
     ------
     InputError
-        If the plan cannot run in such a schedule.
+        If the plan cannot run in such a schedule, or the iteration model has closed forms alone.
 
     Examples
     --------
@@ -165,6 +166,7 @@ def plan_work(
     >>> [(flows.stage, flows.to, *flows.dimensions) for flows in work.uses]
     [(0, 0, 'tensor'), (1, 1, 'tensor'), (0, 1), (1, 0)]
     """
+    _check_simulated(setting.assumptions)
     if schedule is None:
         schedule = "interleaved" if plan.interleave > 1 else "1f1b"
     if schedule == "interleaved" and plan.interleave == 1:
@@ -178,6 +180,16 @@ def plan_work(
     runs = setting.microbatches(plan.microbatch, plan.placement.totals).tolist()
     each = tuple(maker.pipeline(count, replica) for replica, count in enumerate(runs))
     return PlanWork(each, maker.uses)
+
+
+def _check_simulated(rules: IterationModel) -> None:
+    """Refuse an iteration model of which parts are closed forms alone."""
+    queued = rules.overlap.data in ("queued", "hidden")
+    if queued or rules.communication.chunks > 1 or rules.memory.update == "whole":
+        raise InputError(
+            f"chunks of messages, gradients in a queue and the weights' update are not simulated,"
+            f" and iteration model {rules.name} has some of them: take --iteration-model 4d"
+        )
 
 
 def stage_level(placement: Placement, stage: int, to: int) -> int:

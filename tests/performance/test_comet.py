@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from netplan.errors import InputError, NoPlanError
 from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
+from netplan.performance.layer_execution import LayerExecution
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import PlanSearch, search_largest, search_plans
 from netplan.performance.setting import Fixed, Options, Training
 from netplan.records import replace
+from netplan.simulation.program_work import plan_work
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
 from netplan.workloads.operations import Variant
@@ -270,3 +272,17 @@ def test_full_recomputation_runs_forward_twice() -> None:
     more = again["input_gradient_compute"] - plain["input_gradient_compute"]
     assert more == pytest.approx(plain["forward_compute"], rel=1e-12)
     assert again["input_gradient_comm"] == pytest.approx(2 * plain["input_gradient_comm"])
+
+
+def test_mapped_kernels_are_not_tiled() -> None:
+    chip = replace(ACCELERATORS.load("a100-80gb"), sram_bytes=40e6)
+    mapped = Options(execution=LayerExecution(chip, "fused"))
+    message = _refused(training(), mapped, {})
+    assert message.startswith("kernels are mapped onto the chip or tiled, and iteration model")
+
+
+@pytest.mark.parametrize("model", ["comet", "comet-fit"])
+def test_closed_forms_alone_are_not_simulated(model: str) -> None:
+    found = search_plans(training(model), PODS)
+    with pytest.raises(InputError, match=f"iteration model {model} has some of them"):
+        plan_work(found.settings[0], found.best.plan, PODS)
