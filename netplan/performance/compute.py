@@ -127,8 +127,16 @@ def roofline(work: Work, setting: Setting, slowdown: float = 1.0) -> tuple[Amoun
         if not _is_none(work.vector_flops):
             vector_s = work.vector_flops / (part.vector_efficiency * training.vector_flops_per_s)
             compute_s = compute_s + slowdown * vector_s
-        memory_s = np.maximum(work.moved_bytes / training.memory_bytes_per_s - compute_s, 0)
+        memory_s = np.maximum(memory_traffic_s(work, setting) - compute_s, 0)
     return compute_s, memory_s
+
+
+def memory_traffic_s(work: Work, setting: Setting) -> Amount:
+    """Time of an operation's memory traffic alone [s]; 0 without rates of vectors and memory."""
+    training = setting.training
+    if not (training.vector_flops_per_s and training.memory_bytes_per_s):
+        return 0.0
+    return work.moved_bytes / training.memory_bytes_per_s
 
 
 def _work_time(work: Work, setting: Setting, groups: LayerGroups, slowdown: float = 1.0) -> Timing:

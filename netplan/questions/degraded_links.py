@@ -13,7 +13,8 @@ from netplan.faults.damage import Damage, find_effects
 from netplan.faults.inventory import Inventory, PartNames, Parts
 from netplan.faults.rerouting import LiveRouter
 from netplan.faults.scenario import read_scenario
-from netplan.topologies.graph import FabricGraph
+from netplan.simulation.channels import channels_of
+from netplan.topologies.graph import MEMORY_GROUP, FabricGraph
 from netplan.traffic.routing import Routing
 from netplan.units import counted
 
@@ -109,6 +110,7 @@ def ways_round(
     scenario = read_scenario(fail, Inventory(graph))
     damage = scenario.damage(np.random.default_rng(seed))
     _check_goes_on(graph, damage, used)
+    _check_memory(graph, damage, used)
     return LiveRouter(graph, damage)
 
 
@@ -158,6 +160,19 @@ def _check_goes_on(graph: FabricGraph, damage: Damage, used: AnyInts) -> None:
             )
 
 
+def _check_memory(graph: FabricGraph, damage: Damage, used: AnyInts) -> None:
+    """Refuse damage that takes memory channels of GPUs in use, which have one each."""
+    channels = channels_of(graph)
+    needed = channels.link[used] if channels else np.empty(0, np.int64)
+    gone = needed[damage.links_out(graph)[needed]]
+    if len(gone):
+        raise InputError(
+            f"--fail: {graph.node_name(int(graph.target[gone[0]]))} is the only memory of"
+            f" {counted(int((needed == gone[0]).sum()), 'GPU')} in use, to which no route leads"
+            " round: leave it out, or give --slow memory=0.5"
+        )
+
+
 def _share(text: str) -> float | None:
     """A share above 0 and at most 1; None if it is something else."""
     try:
@@ -178,6 +193,8 @@ def _links(name: str, inventory: Inventory, names: PartNames) -> Ints:
         raise _no_link(name, "unknown", inventory) from None
     if parts.kind.space == "end":
         return parts.numbers // 2
+    if parts.kind.name == MEMORY_GROUP:  # which has one link, its channel
+        return np.flatnonzero(np.isin(inventory.graph.target, parts.numbers))
     if parts.kind.space != "link":
         raise _no_link(name, f"a {parts.kind.name}", inventory)
     return parts.numbers

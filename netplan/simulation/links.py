@@ -2,7 +2,8 @@
 
 Flows go where `netplan.traffic` sends them: the pairs of a collective by its pattern, the paths by
 the routing of the fabric. Packets keep a link busy for what it carries of them, over its rate. With
-hashed routing every pair of GPUs keeps the path that it has drawn for the whole iteration.
+hashed routing every pair of GPUs keeps the path that it has drawn for the whole iteration. Memory
+behind channels is reached over the links to the nearest one (`netplan.simulation.channels`).
 
 A link serves whole messages in the order of their issue. Packets of several messages would take
 turns: a short message behind a long one waits too long here, the long one no time.
@@ -16,6 +17,7 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Indices, Ints
 from netplan.errors import InputError
+from netplan.simulation.channels import Channels, channels_of
 from netplan.simulation.program_work import Flows
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.loads import LinkLoads
@@ -138,16 +140,27 @@ class FlowRouter:
         transport = self.transport
         rng = np.random.default_rng(transport.seed) if transport.routing == "hashed" else None
         traffic = self._traffic(flows)
-        whole = now = self._router.loads(traffic, rng).link_s / transport.efficiency
+        whole = now = self._seconds(flows, self._router.loads(traffic, rng))
         if transport.routes is not None:
-            now = transport.routes.loads(traffic).link_s / transport.efficiency
+            now = self._seconds(flows, transport.routes.loads(traffic))
         if transport.rates is not None:
             self._check_alive(now)
             with np.errstate(divide="ignore", invalid="ignore"):
                 now = np.where(now > 0, now / transport.rates, 0.0)
         codes = np.flatnonzero(now)
-        delayed = 0.0 if now is whole else self._delay(whole, now)
+        # What a core moves takes one way, and as long as the slowest link there.
+        delayed = 0.0 if now is whole or flows.memory else self._delay(whole, now)
         return LinkTimes(codes, _rounded(now.ravel()[codes]), delayed)
+
+    def _seconds(self, flows: Flows, loads: LinkLoads) -> Floats:
+        """Time that every link takes for these loads [s], shape (2, links).
+
+        Memory traffic has all of a rate, as its closed form has, and the channels besides.
+        """
+        if not flows.memory:
+            return loads.link_s / self.transport.efficiency
+        channels_s = self._channels.seconds(self.transport.graph, self._senders(flows))
+        return np.add(loads.link_s, channels_s)
 
     def _check_alive(self, times: Floats) -> None:
         """Refuse links without any rate where something needs them."""
@@ -184,11 +197,13 @@ class FlowRouter:
     def _traffic(self, flows: Flows) -> TrafficMatrix:
         """One byte a message: of all groups of the stage, or of all ranks that hand on."""
         gpus = self.transport.graph.gpus
+        if flows.memory:
+            senders = self._senders(flows)
+            at = self._channels.core[senders]
+            ends = {"source": senders[at != senders], "destination": at[at != senders]}
+            return flows_matrix(gpus, **ends, flow_bytes=1.0, kind="pipeline")
         if not flows.dimensions:
-            chain = self._gpus_of_chains
-            if flows.replica is not None:
-                chain = chain[self._replica_of_gpu[chain[:, 0]] == flows.replica]
-            ends = {"source": chain[:, flows.stage], "destination": chain[:, flows.to]}
+            ends = {"source": self._senders(flows), "destination": self._senders(flows, flows.to)}
             return flows_matrix(gpus, **ends, flow_bytes=1.0, kind="pipeline")
         whole = self._collective(flows)
         share = np.zeros(gpus)
@@ -196,6 +211,24 @@ class FlowRouter:
         if flows.replica is not None:
             share *= self._replica_of_gpu == flows.replica
         return whole.weighted(share)
+
+    def _senders(self, flows: Flows, stage: int | None = None) -> Ints:
+        """GPUs of the stage that sends, or of another one, in the order of the pipelines."""
+        chain = self._gpus_of_chains
+        if flows.replica is not None:
+            chain = chain[self._replica_of_gpu[chain[:, 0]] == flows.replica]
+        return chain[:, flows.stage if stage is None else stage].astype(np.int64)
+
+    @cached_property
+    def _channels(self) -> Channels:
+        """Memory channels, where something is moved to them."""
+        found = channels_of(self.transport.graph)
+        if found is None:
+            raise InputError(
+                f"{self.transport.graph.name} has no memory channel for every core: give its tiles"
+                " channels"
+            )
+        return found
 
     def _collective(self, flows: Flows) -> TrafficMatrix:
         """One byte of a collective in all groups; of single replicas, pair by pair."""

@@ -18,8 +18,11 @@ weights       collectives over data parallel GPUs (`netplan.workloads.program`).
               the layers of each microbatch, the rest in ``finish``
 ============  ====================================================================================
 
-Kernels that are mapped to the chip compute as long as their mapping says; what it hides of their
-collectives stands beside all of it, the same share of each, and what it exposes behind it.
+Where memory lies behind channels that GPUs share, what an operation moves is a message beside its
+FLOPs; elsewhere it takes its time and nothing else.
+
+Kernels that are mapped to the chip compute, and move, as long as their mapping says; what it hides
+of their collectives stands beside all of it, the same share of each, and what it exposes behind it.
 
 So a single stage, and equal stages with free transfers, take exactly what
 `netplan.performance.iteration` says, exposed collectives ``x + (r n - 1) max(x - t, 0)`` included.
@@ -35,10 +38,16 @@ from math import prod
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Amount
+from netplan.arrays import Amount, Floats
 from netplan.errors import InputError
 from netplan.levels import Level
-from netplan.performance.compute import LayerGroups, layer_times, roofline, slowdown_of
+from netplan.performance.compute import (
+    LayerGroups,
+    layer_times,
+    memory_traffic_s,
+    roofline,
+    slowdown_of,
+)
 from netplan.performance.iteration_model import IterationModel
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
@@ -54,7 +63,7 @@ from netplan.simulation.work import (
     one_after_the_other,
 )
 from netplan.traffic.hierarchy import Group, Network, group_of
-from netplan.traffic.placement import DIMENSIONS, Placement, Placements
+from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placement, Placements
 from netplan.workloads.operations import NO_WORK, Collective, CollectiveKind, Operation
 from netplan.workloads.operations import Work as OperationWork
 from netplan.workloads.program import Program, stage_layers
@@ -78,6 +87,8 @@ class Flows(Struct, frozen=True):
         Whether it is an all_to_all; all other collectives send alike.
     replica
         Data parallel replica that sends; None for all of them at once.
+    memory
+        Whether it is between GPUs and their memory channels.
     """
 
     stage: int
@@ -85,6 +96,7 @@ class Flows(Struct, frozen=True):
     dimensions: tuple[str, ...] = ()
     to_all: bool = False
     replica: int | None = None
+    memory: bool = False
 
 
 class FlowUse(Struct):
@@ -121,14 +133,35 @@ class PlanWork(Struct, frozen=True):
     uses: FlowUses
 
 
+class Scope(Struct, frozen=True, kw_only=True):
+    """What of an iteration is done, and what of that is sent.
+
+    Parameters
+    ----------
+    trains
+        Whether gradients go back; without, forward passes are all there is.
+    channels
+        Whether memory lies behind channels, so that what operations move are messages.
+    each_replica
+        Whether every data parallel replica is a pipeline of its own; else one carries the messages
+        of all.
+    """
+
+    trains: bool = True
+    channels: bool = False
+    each_replica: bool = False
+
+
+WHOLE = Scope()
+
+
 def plan_work(
     setting: Setting,
     plan: Plan,
     levels: Sequence[Level],
     *,
     schedule: ScheduleName | None = None,
-    each_replica: bool = False,
-    trains: bool = True,
+    scope: Scope = WHOLE,
 ) -> PlanWork:
     """The work of one iteration.
 
@@ -138,11 +171,8 @@ def plan_work(
         What is trained by which plan, and the levels of the fabric that say how long messages take.
     schedule
         Order of the passes; None takes that of the plan.
-    each_replica
-        Whether every data parallel replica is a pipeline of its own; else one carries the messages
-        of all.
-    trains
-        Whether gradients go back; without, forward passes are all there is.
+    scope
+        What of it is done, and what of that is sent.
 
     Raises
     ------
@@ -174,8 +204,8 @@ def plan_work(
             "an interleaved schedule needs several stages a GPU, and the plan has 1: take 1f1b, or"
             " fix interleave to 2 or more"
         )
-    maker = _Maker(setting, plan, levels, schedule, trains=trains)
-    if not each_replica:
+    maker = _Maker(setting, plan, levels, schedule, scope)
+    if not scope.each_replica:
         return PlanWork((maker.pipeline(plan.microbatches),), maker.uses)
     runs = setting.microbatches(plan.microbatch, plan.placement.totals).tolist()
     each = tuple(maker.pipeline(count, replica) for replica, count in enumerate(runs))
@@ -220,11 +250,10 @@ class _Maker:
         plan: Plan,
         levels: Sequence[Level],
         schedule: ScheduleName,
-        *,
-        trains: bool,
+        scope: Scope,
     ) -> None:
         self.setting, self.plan = setting, plan
-        self.schedule, self.trains = schedule, trains
+        self.schedule, self.trains, self.channels = schedule, scope.trains, scope.channels
         self.chunks = chunks = plan.interleave if schedule == "interleaved" else 1
         self.uses: FlowUses = {}
         self.replica: int | None = None
@@ -282,10 +311,11 @@ class _Maker:
         if stage == next_stage:
             return ()
         sent_bytes = _number(self.program.layer.boundary_bytes)
-        level = self.network.levels[stage_level(self.plan.placement, stage, next_stage)]
+        at = stage_level(self.plan.placement, stage, next_stage)
+        level, stride = self.network.levels[at], group_of(self.placements, PIPELINE).stride[at, 0]
         share = self.network.communication.bandwidth_efficiency
         # As long as alone: what the search adds on rings and blocking leaves is waited for here.
-        seconds = sent_bytes / (share * level.link_bytes_per_s) + level.step_s
+        seconds = sent_bytes / (share * level.link_bytes_per_s) + float(level.hop_s(stride))
         flows = Flows(stage, next_stage, replica=self.replica)
         return (self.message(flows, seconds, sent_bytes, None),)
 
@@ -347,8 +377,7 @@ class _Maker:
         """Compute and memory, then collectives; panels but one beside the product."""
         if work is NO_WORK:
             return ()
-        compute_s, memory_s = roofline(work, self.setting, slowdown)
-        busy_s = _total(compute_s) + _total(memory_s)
+        busy = self._busy(work, stage, slowdown)
         panels = 1.0 if work.panels is None else _number(work.panels)
         one_panel: list[Phase] = []
         others: list[Phase] = []
@@ -358,8 +387,32 @@ class _Maker:
             # All of them again, as the closed form has it; the bytes that are left.
             others.append(self.message(flows, panels * seconds, (panels - 1) * sent, IN_PASS))
         if work.panels is None:
-            return joined((busy_s, *one_panel))
-        return joined((*one_panel, (((busy_s,), tuple(others)),)))
+            return joined((*busy, *one_panel))
+        return joined((*one_panel, ((busy, tuple(others)),)))
+
+    def _busy(self, work: OperationWork, stage: int, slowdown: float) -> Branch:
+        """FLOPs, and memory traffic beside them: messages where memory lies behind channels."""
+        compute_s, memory_s = roofline(work, self.setting, slowdown)
+        moving_s, rate = (
+            memory_traffic_s(work, self.setting),
+            self.setting.training.memory_bytes_per_s,
+        )
+        if not (self.channels and rate and np.any(moving_s)):
+            return (_total(compute_s) + _total(memory_s),)
+        flows = Flows(stage, stage, replica=self.replica, memory=True)
+        steps = zip(*np.broadcast_arrays(_steps(compute_s), _steps(moving_s)), strict=True)
+        busy = joined(
+            (
+                (
+                    (float(busy_s),),
+                    (self.message(flows, float(one_s), rate * float(one_s), IN_PASS),),
+                ),
+            )
+            for busy_s, one_s in steps
+        )
+        if work.panels is not None:  # which are under way at the same time
+            self.uses[flows].threads.add(BESIDE)
+        return busy
 
     def _sent(self, one: Collective, stage: int, panels: float = 1.0) -> tuple[Flows, float, float]:
         """Flows, time and sent bytes of a collective of an operation, or of one of its panels."""
@@ -504,6 +557,12 @@ def _total(amount: Amount) -> float:
     """Sum over the steps of an amount, of the only sharding."""
     values = np.asarray(amount, dtype=np.float64)
     return float(values.sum() if values.ndim > 1 else values.reshape(-1)[0])
+
+
+def _steps(amount: Amount) -> Floats:
+    """The steps of an amount, of the only sharding."""
+    values = np.asarray(amount, dtype=np.float64)
+    return values[:, 0] if values.ndim > 1 else values.reshape(-1)[:1]
 
 
 def _works(operation: Operation, *, ahead: bool) -> tuple[OperationWork, ...]:

@@ -22,13 +22,13 @@ from netplan.simulation.account import Account
 from netplan.simulation.linked_work import JobWork, LinkedWork
 from netplan.simulation.links import FlowRouter, Routes, Transport
 from netplan.simulation.outcome import Outcome
-from netplan.simulation.program_work import plan_work
+from netplan.simulation.program_work import Scope, plan_work
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD, Span
 from netplan.simulation.ticks import TICKED, tick_of
 from netplan.simulation.work import ScheduleName
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.graph import FabricGraph
+from netplan.topologies.graph import MEMORY_GROUP, FabricGraph
 from netplan.traffic.patterns import Pattern
 from netplan.traffic.routing import Routing
 from netplan.units import si
@@ -151,8 +151,19 @@ def simulate_training(
         analytic_time_s=timed.iteration_time_s if conditions.trains else None,
         sequences_per_s=setting.training.batch / found.result.iteration_time_s,
         replicas=timed.plan.data,
-        notes=() if conditions.trains else tuple(_pace(found.result.spans, job)),
+        notes=tuple(_notes(found, job, conditions)),
     )
+
+
+def _notes(found: Account, job: "Job", conditions: Conditions) -> Iterator[str]:
+    """How fast inference is, and where memory traffic is counted if it is sent."""
+    if not conditions.trains:
+        yield from _pace(found.result.spans, job)
+    if any(flows.memory for one in found.jobs for flows in one.work.uses):
+        yield (
+            "Memory lies behind channels: what operations move goes there, and what of it FLOPs do"
+            " not hide counts as communicating. Closed forms give each GPU its share of a channel."
+        )
 
 
 def _pace(spans: Sequence[Span], job: "Job") -> Iterator[str]:
@@ -293,8 +304,11 @@ def _work_of(job: Job, graph: FabricGraph, conditions: Conditions) -> JobWork:
         plan,
         job.fabric.levels,
         schedule=conditions.schedule,
-        each_replica=conditions.each_replica,
-        trains=conditions.trains,
+        scope=Scope(
+            trains=conditions.trains,
+            channels=MEMORY_GROUP in graph.group_names,
+            each_replica=conditions.each_replica,
+        ),
     )
     if not conditions.contention:
         return JobWork(work)

@@ -10,7 +10,7 @@ from netplan.records import replace
 from netplan.simulation import linked_work
 from netplan.simulation.links import LinkTimes
 from netplan.simulation.outcome import Outcome
-from netplan.simulation.program_work import plan_work
+from netplan.simulation.program_work import Scope, plan_work
 from netplan.simulation.reduction import Reduced
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD, SEND_FORWARD
@@ -121,7 +121,9 @@ def test_inference_is_a_line_of_forward_passes(name: str, zero_stage: int) -> No
     run, _ = placed(**case)
     found = simulated(Conditions(trains=False, spans=True), **case)
     plan = run.timed.plan
-    (pipeline,) = plan_work(run.setting, plan, run.fabric.levels, trains=False).pipelines
+    (pipeline,) = plan_work(
+        run.setting, plan, run.fabric.levels, scope=Scope(trains=False)
+    ).pipelines
     # Four equal stages, 64 microbatches of 2 sequences a replica; replicas share nothing.
     forward_s = alone_s(pipeline.forward[0].middle)
     hops_s = sum(map(branch_alone_s, pipeline.send_forward))
