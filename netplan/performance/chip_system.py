@@ -82,7 +82,7 @@ class ChipSystem(Struct, frozen=True):
     @property
     def room_bytes(self) -> float:
         """Memory of a chip, with its second one [B]."""
-        return self.chip.memory_bytes + self.chip.second_memory_bytes
+        return self.chip.memory_bytes + self.chip.expanded_bytes
 
     def on(self, layout: ParallelLayout) -> "ChipSystem":
         """The same with the degrees of a layout, each on its dimension."""

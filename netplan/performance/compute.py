@@ -22,6 +22,7 @@ from msgspec import Struct
 from netplan.arrays import Amount, Floats, Ints
 from netplan.errors import InputError
 from netplan.performance.setting import Setting
+from netplan.records import replace
 from netplan.traffic.algorithms import CollectiveTime
 from netplan.traffic.hierarchy import Group, Network, group_of
 from netplan.traffic.placement import CONTEXT, EXPERT, TENSOR, Placements
@@ -112,10 +113,13 @@ class LayerGroups(Struct, frozen=True, eq=False):
         return self.known[key].seconds(message)
 
 
-def roofline(work: Work, setting: Setting, slowdown: float = 1.0) -> tuple[Amount, Amount]:
+def roofline(
+    work: Work, setting: Setting, slowdown: float = 1.0, kept_bytes: Amount = 0.0
+) -> tuple[Amount, Amount]:
     """Time of FLOPs and kernel latency, and of memory traffic as far as that takes longer [s].
 
-    FLOPs take ``slowdown`` times as long. Of the shape of the amounts.
+    FLOPs take ``slowdown`` times as long. Of the traffic ``kept_bytes`` are what the forward pass
+    keeps for the backward pass. Of the shape of the amounts.
     """
     part, training = setting.assumptions.compute, setting.training
     compute_s: Amount = part.kernel_latency_s
@@ -127,24 +131,33 @@ def roofline(work: Work, setting: Setting, slowdown: float = 1.0) -> tuple[Amoun
         if not _is_none(work.vector_flops):
             vector_s = work.vector_flops / (part.vector_efficiency * training.vector_flops_per_s)
             compute_s = compute_s + slowdown * vector_s
-        memory_s = np.maximum(memory_traffic_s(work, setting) - compute_s, 0)
+        memory_s = np.maximum(memory_traffic_s(work, setting, kept_bytes) - compute_s, 0)
     return compute_s, memory_s
 
 
-def memory_traffic_s(work: Work, setting: Setting) -> Amount:
+def memory_traffic_s(work: Work, setting: Setting, kept_bytes: Amount = 0.0) -> Amount:
     """Time of an operation's memory traffic alone [s]; 0 without rates of vectors and memory."""
     training = setting.training
     if not (training.vector_flops_per_s and training.memory_bytes_per_s):
         return 0.0
-    return work.moved_bytes / training.memory_bytes_per_s
+    moved_bytes = work.moved_bytes
+    if setting.spill is not None:
+        moved_bytes = setting.spill.moved_bytes(work, kept_bytes)
+    return moved_bytes / training.memory_bytes_per_s
 
 
-def _work_time(work: Work, setting: Setting, groups: LayerGroups, slowdown: float = 1.0) -> Timing:
-    """Time of one direction of one operation, its FLOPs taking ``slowdown`` times as long."""
+def _work_time(
+    work: Work,
+    setting: Setting,
+    groups: LayerGroups,
+    slowdown: float = 1.0,
+    kept_bytes: Amount = 0.0,
+) -> Timing:
+    """Time of one direction of one operation; arguments as of :func:`roofline`."""
     if work is NO_WORK:
         return Timing.none(len(groups.index))
     zero = np.zeros(len(groups.index))
-    compute_s, memory_s = (zero + part for part in roofline(work, setting, slowdown))
+    compute_s, memory_s = (zero + part for part in roofline(work, setting, slowdown, kept_bytes))
     if not work.collectives:
         return Timing(compute_s, memory_s, zero, zero)
     panels = 1.0 if work.panels is None else work.panels
@@ -175,9 +188,9 @@ def operation_times(
     operation: Operation, setting: Setting, groups: LayerGroups
 ) -> tuple[Timing, Timing]:
     """Forward and backward time of one operation, with what is computed again."""
-    slowdown = slowdown_of(operation, setting)
-    forward = _work_time(operation.forward, setting, groups, slowdown)
-    backward = _work_time(operation.backward, setting, groups, slowdown)
+    slowdown, kept = slowdown_of(operation, setting), operation.kept_bytes
+    forward = _work_time(operation.forward, setting, groups, slowdown, kept)
+    backward = _work_time(operation.backward, setting, groups, slowdown, kept)
     if operation.weight_gradient is not NO_WORK:
         backward = backward + _work_time(operation.weight_gradient, setting, groups, slowdown)
     if operation.recomputed:
@@ -249,7 +262,8 @@ def layer_times(
                 f"kernels are mapped onto the chip or tiled, and iteration model"
                 f" {setting.assumptions.name} tiles them: leave the execution out"
             )
-        return mapped_times(setting.execution, setting, sharding, groups)
+        ahead, back = mapped_times(setting.execution, setting, sharding, groups)
+        return _with_spilled(ahead, back, setting, program)
     forward = backward = Timing.none(len(groups.index))
     for operation in program.layer.operations:
         ahead, back = operation_times(operation, setting, groups)
@@ -281,6 +295,22 @@ def working_bytes(model: Model, sharding: Sharding) -> Floats:
     tokens: Floats = sharding.microbatch.astype(np.float64) * model.sequence_length
     held: Floats = tokens * (16.0 * model.hidden_size + 2.0 * model.heads * model.sequence_length)
     return held
+
+
+def _with_spilled(
+    forward: Timing, backward: Timing, setting: Setting, program: Program
+) -> tuple[Timing, Timing]:
+    """Passes through a mapped layer, and behind them what spilled takes longer than local."""
+    spill, rate = setting.spill, setting.training.memory_bytes_per_s
+    if spill is None or rate is None:
+        return forward, backward
+    more = [Timing.none(len(forward.compute_s)) for _ in range(2)]
+    for one in program.layer.operations:
+        for at, work in enumerate((one.forward, one.backward)):
+            if work is not NO_WORK:
+                moved = spill.moved_bytes(work, one.kept_bytes) - work.moved_bytes
+                more[at] = replace(more[at], memory_s=more[at].memory_s + moved / rate)
+    return forward + more[0], backward + more[1]
 
 
 def tensor_collective(groups: LayerGroups) -> Callable[[CollectiveKind, Floats], Floats]:

@@ -21,10 +21,11 @@ from netplan.performance.compute import (
     operation_times,
     tensor_collective,
 )
-from netplan.performance.plan import Plan
+from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.search import evaluate_plan
 from netplan.performance.setting import Setting
 from netplan.performance.space import listed_plans
+from netplan.performance.spill import placed
 from netplan.records import asdict, replace
 from netplan.traffic.hierarchy import Network
 from netplan.workloads.operations import Operation, Sharding, Work, total_bytes
@@ -80,7 +81,7 @@ def plan_terms(setting: Setting, levels: Sequence[Level], plan: Plan) -> tuple[T
     whole = [
         Term("", "", part, timed.breakdown_s[part]) for part in WHOLE if part in timed.breakdown_s
     ]
-    return (*_operation_terms(setting, tuple(levels), plan), *whole)
+    return (*_operation_terms(placed(setting, timed), tuple(levels), plan), *whole)
 
 
 def explain(
@@ -168,7 +169,7 @@ class OperationRow(Struct, frozen=True):
 
 
 def layer_operations(
-    setting: Setting, levels: Sequence[Level], plan: Plan
+    setting: Setting, levels: Sequence[Level], timed: PlanTime
 ) -> tuple[OperationRow, ...]:
     """The operations of one layer of a plan: all forward ones, then the backward ones, if any.
 
@@ -183,11 +184,12 @@ def layer_operations(
     >>> training = Training.on(b200, MODELS.load("gpt-1t"), fourd)
     >>> levels = (Level("switch", 8, 900e9, 0, 2.5e-6), Level("switch", 2048, 100e9, 0, 5e-6))
     >>> plan = Plan(Placement((Degrees(tensor=8), Degrees(data=32, pipeline=64))), 1, 128)
-    >>> rows = layer_operations(Setting(training), levels, plan)
+    >>> rows = layer_operations(Setting(training), levels, evaluate_plan(training, levels, plan))
     >>> rows[0].operation, rows[0].tensor_flops, rows[4].collectives
     ('fc1', 1342151065600.0, 'reduce_scatter of 104857600 B, tensor')
     """
-    sharding, groups = _sharding_of(setting, levels, plan)
+    setting = placed(setting, timed)
+    sharding, groups = _sharding_of(setting, levels, timed.plan)
     found: list[list[OperationRow]] = [[], []]
     for one in setting.program(sharding).layer.operations:
         works = (one.forward,), one.backward_works

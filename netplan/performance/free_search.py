@@ -19,7 +19,7 @@ replicas outside that make the same number of microbatches those are taken that 
 that does not block as few of them as fit.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from math import inf
 from typing import NamedTuple
@@ -44,10 +44,11 @@ from netplan.performance.free_space import (
     place_stages,
 )
 from netplan.performance.iteration import IterationTerms, bubble_layers
-from netplan.performance.memory import memory_of
+from netplan.performance.memory import Memory, memory_of
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
 from netplan.performance.space import Runs, expand, parts, real
+from netplan.performance.spill import SPILLED_PLANS, Spilled, evaluate_space
 from netplan.records import replace
 from netplan.traffic.hierarchy import Network
 from netplan.traffic.placement import (
@@ -122,7 +123,8 @@ def best_free_plans(setting: Setting, levels: tuple[Level, ...], top: int) -> Fr
         return _none(search)
     sizes = tuple(search.sizes)
     plans = tuple(_plan_of(known.cuts, sizes, one) for one in found)
-    return FreePlans(plans, known.cuts.count, len(known.fitting))
+    fitting = int((known.least_bytes <= setting.training.tiers_bytes).sum())
+    return FreePlans(plans, known.cuts.count, fitting)
 
 
 # Fabrics of equally many GPUs are compared, and searched one after the other.
@@ -133,7 +135,7 @@ def shortlist(setting: Setting, gpus: int) -> Shortlist:
     alone = _without_communication(setting, cuts)
     smallest = cuts.runs(slice(None), cuts.replicas, cuts.schedules.microbatches)
     memory = memory_of(setting, smallest, alone).total
-    fitting = np.flatnonzero(memory <= setting.training.memory_bytes)
+    fitting = np.flatnonzero(memory <= setting.training.room_bytes)
     bound_s = _computing_s(setting, smallest, alone)[fitting]
     order = np.argsort(bound_s, kind="stable")
     return Shortlist(cuts, memory, alone, fitting[order], bound_s[order])
@@ -220,34 +222,64 @@ class FreeSearch(Struct, frozen=True, eq=False):
         self, cells: Cells, microbatches: Ints, low: Ints, high: Ints
     ) -> tuple[Ints, Bools]:
         """Fewest replicas outside that fit, and whether any do: memory falls as they rise."""
-        fits = self.fit(cells, microbatches, low)
-        tight = np.flatnonzero(~fits & (low < high))
-        if not len(tight):
-            return low, fits
-        low, high = low.copy(), high.copy()
-        fits[tight] = self.fit(cells.take(tight), microbatches[tight], high[tight])
-        tight = tight[fits[tight]]
-        while len(tight):  # too few, and enough
-            middle = (low[tight] + high[tight]) // 2
-            enough = self.fit(cells.take(tight), microbatches[tight], middle)
-            high[tight] = np.where(enough, middle, high[tight])
-            low[tight] = np.where(enough, low[tight], middle)
-            done = high[tight] - low[tight] == 1
-            low[tight[done]] = high[tight[done]]
-            tight = tight[~done]
-        return low, fits
+        return _fewest(cells, microbatches, low, high, self.fit)
+
+    def less_spilled(
+        self, cells: Cells, microbatches: Ints, low: Ints, high: Ints
+    ) -> tuple[Ints, Ints]:
+        """More replicas outside than the fewest, of which less spills: whose, and how many.
+
+        All numbers from those that fit up to the first of which nothing spills.
+        """
+        enough, local = _fewest(cells, microbatches, low, high, self.stays_local)
+        least, most = (self.memory_of(cells, microbatches, one).total for one in (low, high))
+        last = np.where(local, enough, np.where(least == most, low, high))
+        number, whose, _ = expand(low, last - low + 1)
+        return whose, number
+
+    def stays_local(self, cells: Cells, microbatches: Ints, outside: Ints) -> Bools:
+        """Whether nothing of plans lies in an expanded memory."""
+        memory = self.memory_of(cells, microbatches, outside)
+        local: Bools = ~Spilled.of(self.setting, memory).plans
+        return local
 
     def fit(self, cells: Cells, microbatches: Ints, outside: Ints) -> Bools:
         """Whether plans fit the memory."""
-        room = self.setting.training.memory_bytes
-        fits: Bools = self.memory_bytes(cells, microbatches, outside) <= room
+        room = self.setting.training.room_bytes
+        fits: Bools = self.memory_of(cells, microbatches, outside).total <= room
         return fits
 
-    def memory_bytes(self, cells: Cells, microbatches: Ints, outside: Ints) -> Floats:
-        """Memory of cells with so many times the replicas that they have [B]."""
+    def memory_of(self, cells: Cells, microbatches: Ints, outside: Ints | int = 1) -> Memory:
+        """Memory of cells with so many times the replicas that they have."""
         replicas = cells.placements.degrees[:, DATA].prod(axis=0) * outside
         runs = self.known.cuts.runs(cells.cut, replicas, microbatches)
-        return memory_of(self.setting, runs, self.known.alone).total
+        return memory_of(self.setting, runs, self.known.alone)
+
+
+def _fewest(
+    cells: Cells,
+    microbatches: Ints,
+    low: Ints,
+    high: Ints,
+    good: Callable[[Cells, Ints, Ints], Bools],
+) -> tuple[Ints, Bools]:
+    """Fewest replicas outside, from low to high, that are good, as all above are; if any are."""
+    fits = good(cells, microbatches, low)
+    tight = np.flatnonzero(~fits & (low < high))
+    if not len(tight):
+        return low, fits
+    low, high = low.copy(), high.copy()
+    fits[tight] = good(cells.take(tight), microbatches[tight], high[tight])
+    tight = tight[fits[tight]]
+    while len(tight):  # too few, and enough
+        middle = (low[tight] + high[tight]) // 2
+        enough = good(cells.take(tight), microbatches[tight], middle)
+        high[tight] = np.where(enough, middle, high[tight])
+        low[tight] = np.where(enough, low[tight], middle)
+        done = high[tight] - low[tight] == 1
+        low[tight[done]] = high[tight[done]]
+        tight = tight[~done]
+    return low, fits
 
 
 def _none(search: FreeSearch) -> FreePlans:
@@ -262,8 +294,8 @@ def _none(search: FreeSearch) -> FreePlans:
         placed = place_stages(search.setting, known.cuts, layers, search.sizes)
         cells += len(placed.cut)
         for whose, plans, _, most in search.with_replicas_inside(placed, placed.fewest):
-            memory = search.memory_bytes(plans, placed.fewest[whose], most)
-            least_bytes = min(least_bytes, float(memory.min()))
+            memory = search.memory_of(plans, placed.fewest[whose], most)
+            least_bytes = min(least_bytes, float(memory.total.min()))
     if least_bytes == inf:  # nothing is made with as few microbatches as whole groups have
         least_bytes = float(known.least_bytes.min(initial=inf))
     return FreePlans((), known.cuts.count if cells else 0, 0, least_bytes)
@@ -367,11 +399,13 @@ class Placed(Struct, frozen=True, eq=False):
         """
         top = self.search.top
         for whose, plans, made in self._plans(cells, microbatches, limit):
-            seconds = self._seconds(self.search.network, plans, made)
+            slowest_s = inf if limit is None else min(limit, self.search.limit(found))
+            seconds = self._seconds(self.search.network, plans, made, slowest_s)
             # The fastest of each cell and number of microbatches, the first of equal ones.
             order = np.lexsort((seconds, whose))
             best = order[np.diff(whose[order], prepend=-1) > 0]
             best = best[np.argsort(seconds[best], kind="stable")[:top]]
+            best = best[seconds[best] < inf]
             new = [_found(float(seconds[at]), plans, int(made[at]), at) for at in best.tolist()]
             found = _merged([*found, *new])[:top]
         return found
@@ -386,6 +420,11 @@ class Placed(Struct, frozen=True, eq=False):
             if limit is None or search.outermost.never_faster_for_more:
                 outside, fits = search.fewest_that_fit(inside, made, fewest, most)
                 some, outside = np.flatnonzero(fits), outside[fits]
+                if limit is not None and search.setting.training.expanded is not None:
+                    of, outside = search.less_spilled(
+                        inside.take(some), made[some], outside, most[some]
+                    )
+                    some = some[of]
             else:
                 count = most - fewest + 1
                 if search.outermost.kind == "switch":  # more replicas may only lie better
@@ -397,11 +436,29 @@ class Placed(Struct, frozen=True, eq=False):
             if len(some):
                 yield whose[some], inside.take(some).times(outside), made[some]
 
-    def _seconds(self, network: Network, plans: Cells, microbatches: Ints) -> Floats:
+    def _seconds(
+        self, network: Network, plans: Cells, microbatches: Ints, limit: float = inf
+    ) -> Floats:
+        """Times of plans; of those that spill above the limit, infinite ones [s]."""
         each, search = np.arange(len(plans.cut)), self.search
         space = listed_cells(search.known.cuts, plans, self.rows, microbatches)
-        terms = IterationTerms.of(search.setting, network, space, self.table)
-        return terms.seconds(each, plans.row, each)
+        setting = search.setting
+        if setting.training.expanded is None and setting.assumptions.memory.update == "spilled":
+            terms = IterationTerms.of(setting, network, space, self.table)
+            return terms.seconds(each, plans.row, each)
+        spilled = Spilled.of(setting, search.memory_of(plans, microbatches))
+        update_s = spilled.update_s(self.table.repetition)
+        terms = IterationTerms.of(setting, network, space, self.table, update_s)
+        seconds = terms.seconds(each, plans.row, each)
+        spills = np.flatnonzero(spilled.plans)
+        if len(spills):
+            own = spills if spilled.slower < 0 else spills[seconds[spills] <= limit]
+            seconds[spills] = inf
+            for part in range(0, len(own), SPILLED_PLANS):
+                some = own[part : part + SPILLED_PLANS]
+                alone = evaluate_space(setting, network, space.plans(some, some))
+                seconds[some] = alone.seconds
+        return seconds
 
 
 def _found(seconds: float, plans: Cells, microbatches: int, at: int) -> Found:

@@ -8,7 +8,7 @@ stages:
     pipeline_comm   2 m v h
     bubble          (l - n)/v L + 2 (p - 1) h
     data_comm       forward + backward
-    update          bytes of states / memory bandwidth
+    update          of the optimizer, as far as it counts (`netplan.performance.tiers`)
 
 Interleaved stages have that bubble if the microbatches are no fewer than the stages. Fewer of them
 cannot fill a chunk's way through all stages; as scheduled (``overlap.interleaved_bubble``) there
@@ -53,13 +53,12 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.performance.compute import LayerTable, Timing
-from netplan.performance.memory import members
 from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace, Runs, real
 from netplan.traffic.algorithms import Affine
 from netplan.traffic.hierarchy import Group, Network, group_of
 from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placements
-from netplan.workloads.operations import ELEMENT_BYTES, CollectiveKind
+from netplan.workloads.operations import CollectiveKind
 from netplan.workloads.program import Repetition, missing_layers
 
 ENDS = 2
@@ -78,7 +77,6 @@ class _ScheduleTerms(Struct, frozen=True, eq=False):
     microbatches: Floats  # m [1]
     forward_rest: Floats  # data parallel collectives behind the first one, r n - 1 [1]
     backward_rest: Floats
-    update_s: Floats | None  # of the weights of a stage; None where it is not counted
 
 
 class _PlacementTerms(Struct, frozen=True, eq=False):
@@ -135,30 +133,7 @@ def _schedule_terms(setting: Setting, space: PlanSpace, table: LayerTable) -> _S
         microbatches=runs.ends,
         forward_rest=runs.forward_weights * layers - 1,
         backward_rest=runs.backward_weights * layers - 1,
-        update_s=_update_s(setting, space, table),
     )
-
-
-def _update_s(setting: Setting, space: PlanSpace, table: LayerTable) -> Floats | None:
-    """Memory traffic of the optimizer on one GPU of the fullest stage, shape (schedules,) [s].
-
-    Reads gradients once, reads and writes the optimizer's states, writes the weights.
-    """
-    rules, overlap = setting.assumptions.memory, setting.assumptions.overlap
-    bandwidth = setting.training.memory_bytes_per_s
-    if rules.update != "whole" or bandwidth is None or not table.repetition.trains:
-        return None
-    moved = rules.update_bytes
-    if moved is None:
-        moved = overlap.gradient_bytes + 2 * overlap.optimizer_bytes + ELEMENT_BYTES
-    runs = space.runs
-    layers, row = table.repetition.fullest(runs.stages), runs.sharding
-    weights, experts = table.weight_bytes[row], table.expert_bytes[row]
-    if rules.update_sharded:
-        weights = weights / members(runs.totals, table.repetition.weight_group)
-        experts = experts / members(runs.totals, table.repetition.expert_group)
-    update_s: Floats = moved * (weights + experts) / ELEMENT_BYTES * layers / bandwidth
-    return update_s
 
 
 def _placement_terms(
@@ -270,10 +245,16 @@ class IterationTerms(Struct, frozen=True, eq=False):
     forward_s: Floats
     backward_s: Floats
     gradient_s: Floats
+    update_s: Floats | None = None  # of the optimizer, of every schedule, where it counts
 
     @classmethod
     def of(
-        cls, setting: Setting, network: Network, space: PlanSpace, table: LayerTable
+        cls,
+        setting: Setting,
+        network: Network,
+        space: PlanSpace,
+        table: LayerTable,
+        update_s: Floats | None = None,
     ) -> "IterationTerms":
         """Compute every term once for each of the things that it depends on."""
         both = table.forward + table.backward
@@ -287,6 +268,7 @@ class IterationTerms(Struct, frozen=True, eq=False):
             forward_s=table.forward.total_s,
             backward_s=table.backward.total_s,
             gradient_s=table.gradient.total_s,
+            update_s=update_s,
         )
 
     def seconds(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
@@ -299,8 +281,8 @@ class IterationTerms(Struct, frozen=True, eq=False):
         total += terms.fill_bytes[schedule] * placed.fill.s_per_byte[place]
         total += (self.table.repetition.ways * placed.fill.fixed_s)[place]
         total += self.data_s(place, row, schedule)
-        if terms.update_s is not None:
-            total += terms.update_s[schedule]
+        if self.update_s is not None:
+            total += self.update_s[schedule]
         if self.table.has_ends:
             total += terms.microbatches[schedule] * self._ends(place, row).total_s
         return total
@@ -325,8 +307,8 @@ class IterationTerms(Struct, frozen=True, eq=False):
         terms, placed = self.schedule, self.placement
         layers = terms.passes[schedule] / terms.microbatches[schedule]
         ready_s = self.gradient_s[row]
-        if terms.update_s is not None:
-            ready_s = ready_s + terms.update_s[schedule] / layers
+        if self.update_s is not None:
+            ready_s = ready_s + self.update_s[schedule] / layers
         queued = _exposed_s(placed.backward_s[place], ready_s, layers - 1)
         exposed: Floats = queued + placed.ends_s[place]
         return exposed
@@ -369,8 +351,8 @@ class IterationTerms(Struct, frozen=True, eq=False):
             "pipeline_comm": float(transfers[0]),
             "bubble": float(bubble[0]),
         }
-        if terms.update_s is not None:
-            parts["update"] = float(terms.update_s[schedule])
+        if self.update_s is not None and self.update_s[schedule]:
+            parts["update"] = float(self.update_s[schedule])
         spread = self.setting.spread_model
         if self.setting.variant.sparse or (spread and "expert" in spread.spread):
             parts["expert_comm"] = of_layers(both.expert_s, ends.expert_s)

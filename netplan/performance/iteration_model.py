@@ -1,7 +1,8 @@
-"""Iteration models: three named parts, each chosen and set by a catalog file.
+"""Iteration models: named parts, each chosen and set by a catalog file.
 
 *Compute* turns operations into seconds, *communication* turns messages on levels into seconds,
-*overlap* says what runs at the same time and what is stored. The presets ``ptd-p`` (rail-only
+*overlap* says what runs at the same time and what is stored, *space* which plans there are, and
+*memory* in which tier things lie. The presets ``ptd-p`` (rail-only
 paper) and ``4d`` (foundation-models paper) are two such files of one evaluator; a file may combine
 the parts in any other way. Models that have no closed forms, but are simulated only, say so by
 their ``family`` (`netplan.simulation.palm_model`).
@@ -12,6 +13,7 @@ from typing import Literal
 from netplan.catalog import Record, Shelf
 from netplan.documents import Document
 from netplan.errors import CatalogError
+from netplan.performance.tiers import Part, Policy
 from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveInt, PositiveShare
 from netplan.traffic.hierarchy import Communication, Schedule
 from netplan.workloads.program import Counting, Zero
@@ -77,28 +79,6 @@ class OverlapPart(Entry, frozen=True, kw_only=True):
     optimizer_bytes: PositiveFloat
 
 
-class MemoryPart(Entry, frozen=True, kw_only=True):
-    """What the memory holds, and what lies where if there is an expanded one.
-
-    ``buffers`` are those of one layer, or none. ``activations`` are stored for the backward pass,
-    or only the ``working`` memory of one layer (tokens x (16 hidden + 2 heads x sequence) bytes;
-    Rajbhandari et al., ZeRO-Infinity, arXiv:2104.07857, Sec. 3), or none. The optimizer's
-    ``update`` moves ``update_bytes`` a parameter, gradients once and weights and states in and out
-    if absent, on each GPU that holds the weights or sharded over them; ``spilled`` counts only what
-    the expanded memory takes longer. By ``policy`` all parts lie in both memories alike, or
-    optimizer, gradients, weights and activations leave the local one in this order, those in
-    ``offload`` whatever room there is.
-    """
-
-    policy: Literal["states-first", "uniform"] = "states-first"
-    offload: tuple[Literal["optimizer", "gradients", "weights", "activations"], ...] = ()
-    buffers: Literal["layer", "none"] = "layer"
-    activations: Literal["stored", "working", "none"] = "stored"
-    update: Literal["spilled", "whole"] = "spilled"
-    update_bytes: PositiveFloat | None = None
-    update_sharded: bool = True
-
-
 class SpacePart(Entry, frozen=True, kw_only=True):
     """Which plans exist.
 
@@ -120,6 +100,34 @@ class SpacePart(Entry, frozen=True, kw_only=True):
     interleave: Literal["none", "whole", "any"]
     divisibility: Literal["exact", "free"] = "exact"
     plans: Literal["all", "powers-of-two"] = "all"
+
+
+class MemoryPart(Entry, frozen=True, kw_only=True):
+    """What lies in the memory, in which tier, and what the optimizer's update moves there.
+
+    ``policy`` says what lies in the expanded tier of an accelerator that has one, ``offload`` which
+    parts do so in any case (`netplan.performance.tiers`). ``buffers`` of sharding and recomputation
+    are those of a ``layer``, or ``none``. ``activations`` are those that are ``stored`` for the
+    backward pass, the ``working`` ones of COMET, or ``none``.
+
+    The ``update`` counts as far as it ``spilled``, or as a ``whole``. It moves ``update_bytes`` a
+    parameter, all that it needs if absent, of the GPU's own share where it is ``update_sharded``.
+    """
+
+    policy: Policy = "states-first"
+    offload: tuple[Part, ...] = ()
+    buffers: Literal["layer", "none"] = "layer"
+    activations: Literal["stored", "working", "none"] = "stored"
+    update: Literal["spilled", "whole"] = "spilled"
+    update_bytes: NonNegativeFloat | None = None
+    update_sharded: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse parts that are offloaded where all parts spill alike."""
+        if self.offload and self.policy == "uniform":
+            raise ValueError(
+                "policy uniform spreads all parts alike: leave offload out, or take states-first"
+            )
 
 
 class IterationModel(Record, frozen=True, kw_only=True):

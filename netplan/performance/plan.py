@@ -151,6 +151,9 @@ class PlanTime(Struct, frozen=True):
         Utilisation of the matrix units, without and with recomputed FLOPs [1].
     phases_s
         Computing and exposed communication of each phase, where layers run in three [s].
+    memory_tiers_bytes
+        What of every part lies in the ``local`` and in the ``expanded`` memory, where there is an
+        expanded one [B].
     """
 
     plan: Plan
@@ -162,6 +165,7 @@ class PlanTime(Struct, frozen=True):
     strategy: Strategy = "1d"
     memory_parts_bytes: dict[str, float] = field(default_factory=dict)
     phases_s: dict[str, float] = field(default_factory=dict)
+    memory_tiers_bytes: dict[str, dict[str, float]] | None = None
 
     @property
     def shares(self) -> dict[str, float]:
@@ -191,6 +195,7 @@ class PlanTime(Struct, frozen=True):
             "memory_parts_bytes": self.memory_parts_bytes,
             "breakdown_s": self.breakdown_s,
             **({"phases_s": self.phases_s} if self.phases_s else {}),
+            **({"memory_tiers_bytes": self.memory_tiers_bytes} if self.memory_tiers_bytes else {}),
         }
 
 

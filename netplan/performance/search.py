@@ -19,10 +19,7 @@ from msgspec import Struct
 from netplan.arrays import Floats, Ints
 from netplan.errors import InfeasibleError, InputError, NoPlanError
 from netplan.levels import Level
-from netplan.performance.compute import LayerGroups, layer_table
-from netplan.performance.free_search import best_free_plans
-from netplan.performance.iteration import IterationTerms
-from netplan.performance.memory import Memory, memory_of
+from netplan.performance.free_search import ROUNDING, best_free_plans
 from netplan.performance.plan import Plan, PlanTime, SearchResult
 from netplan.performance.setting import (
     DEFAULT_OPTIONS,
@@ -39,6 +36,7 @@ from netplan.performance.space import (
     listed_plans,
     placements_of,
 )
+from netplan.performance.spill import SPILLED_PLANS, Evaluated, evaluate_space
 from netplan.records import replace
 from netplan.traffic.hierarchy import Network
 from netplan.traffic.placement import DATA, PIPELINE, TENSOR, divisors
@@ -106,7 +104,7 @@ def search_plans(
     enumerated, feasible = sum(one.enumerated for one in found), sum(one.feasible for one in found)
     if not enumerated:
         raise NoPlanError(_no_plan(settings, levels))
-    if not feasible:
+    if not any(one.plans for one in found):
         raise InfeasibleError(_no_room(training, min(one.least_bytes for one in found)))
     plans = sorted((plan for one in found for plan in one.plans), key=_seconds_of)[:top]
     seconds = time.perf_counter() - start
@@ -234,7 +232,7 @@ def _search_one(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found
     evaluation = Evaluation.of(setting, levels, space)
     best, feasible = evaluation.best(top)
     plans = tuple(evaluation.plan_time(place, schedule) for place, schedule in best)
-    return _Found(plans, count, feasible, float(evaluation.memory.total.min()))
+    return _Found(plans, count, feasible, float(evaluation.found.memory.total.min()))
 
 
 def _search_free(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found:
@@ -253,15 +251,17 @@ def _search_listed(setting: Setting, levels: tuple[Level, ...], top: int) -> _Fo
     if not listed:
         return _Found((), 0, 0, inf)
     plans: list[PlanTime] = []
-    least_bytes, room = inf, setting.training.memory_bytes
+    feasible = 0
+    least_bytes, room = inf, setting.training.room_bytes
     for first in range(0, len(listed), LISTED_PLANS):
         some = listed[first : first + LISTED_PLANS]
         evaluation = Evaluation.of(setting, levels, listed_plans(some))
-        held = evaluation.memory.total
+        held = evaluation.found.memory.total
         least_bytes = min(least_bytes, float(held.min()))
+        feasible += int((held <= setting.training.tiers_bytes).sum())
         plans += [evaluation.plan_time(at, at) for at in np.flatnonzero(held <= room).tolist()]
     plans.sort(key=_seconds_of)
-    return _Found(tuple(plans[:top]), len(listed), len(plans), least_bytes)
+    return _Found(tuple(plans[:top]), len(listed), feasible, least_bytes)
 
 
 def _listed(setting: Setting, levels: tuple[Level, ...]) -> list[Plan]:
@@ -309,13 +309,16 @@ def _products(setting: Setting, gpus: int) -> Ints:
 
 
 def _no_room(training: Training, least_bytes: float) -> str:
-    miss = least_bytes - training.memory_bytes
+    miss = least_bytes - training.tiers_bytes
     whole = isinstance(training.model, Model)
     room = ", full recomputation or a higher ZeRO stage" if whole else " or a larger memory"
+    there = si(training.tiers_bytes, "B")
+    if training.expanded is not None:
+        own, more = si(training.memory_bytes, "B"), si(training.expanded.capacity_bytes, "B")
+        there = f"{there} ({own} and {more} expanded)"
     return (
         f"{training.model.name} fits on no plan: the nearest needs {si(least_bytes, 'B')} a GPU,"
-        f" {si(miss, 'B')} more than the {si(training.memory_bytes, 'B')} there are: use more GPUs"
-        f"{room}"
+        f" {si(miss, 'B')} more than the {there} there are: use more GPUs{room}"
     )
 
 
@@ -378,23 +381,23 @@ class Evaluation(Struct, frozen=True, eq=False):
     """Times and memory of all plans of a space."""
 
     setting: Setting
+    network: Network
     space: PlanSpace
-    terms: IterationTerms
-    memory: Memory
+    found: Evaluated
 
     @classmethod
     def of(cls, setting: Setting, levels: tuple[Level, ...], space: PlanSpace) -> "Evaluation":
         """Compute what many plans share."""
         network = Network(levels, setting.assumptions.communication.used, setting.mode)
-        groups = LayerGroups.of(network, space.layer_placements, space.sharding_layer)
-        table = layer_table(setting, space.sharding, groups)
-        terms = IterationTerms.of(setting, network, space, table)
-        return cls(setting, space, terms, memory_of(setting, space.runs, table))
+        return cls(setting, network, space, evaluate_space(setting, network, space))
 
     def plan_time(self, place: int, schedule: int) -> PlanTime:
         """One plan with its parts and memory."""
+        if not self.space.single and self.found.spilled.plans[schedule]:
+            alone = self.space.plans(np.array([place]), np.array([schedule]))
+            return Evaluation.of(self.setting, self.network.levels, alone).plan_time(0, 0)
         row = int(self.space.row(place, schedule))
-        parts = self.terms.parts(place, row, schedule)
+        parts = self.found.terms.parts(place, row, schedule)
         seconds = sum(parts.values())
         plan = self._plan(place, row, schedule)
         training, work = self.setting.training, self.setting.flops
@@ -403,12 +406,13 @@ class Evaluation(Struct, frozen=True, eq=False):
             plan=plan,
             iteration_time_s=seconds,
             breakdown_s=parts,
-            memory_bytes=float(self.memory.total[schedule]),
+            memory_bytes=float(self.found.memory.total[schedule]),
             mfu=work.model / peak,
             hfu=work.hardware / peak,
             strategy=self.setting.strategy,
-            memory_parts_bytes=self.memory.part(schedule),
-            phases_s=self.terms.phases(place, row, schedule),
+            memory_parts_bytes=self.found.memory.part(schedule),
+            memory_tiers_bytes=self.found.spilled.parts(schedule) if training.expanded else None,
+            phases_s=self.found.terms.phases(place, row, schedule),
         )
 
     def _plan(self, place: int, row: int, schedule: int) -> Plan:
@@ -423,16 +427,45 @@ class Evaluation(Struct, frozen=True, eq=False):
 
     def best(self, top: int) -> tuple[list[tuple[int, int]], int]:
         """Best plans as (placement, schedule), equally fast ones in order, and how many fit."""
-        fits = self.memory.total <= self.setting.training.memory_bytes
+        memory, training = self.found.memory.total, self.setting.training
+        fits = memory <= training.tiers_bytes
         found: list[tuple[float, int, int]] = []
         feasible = 0
-        for place, schedule in self.space.pairs(fits, CHUNK_PLANS):
-            feasible += len(place)
-            seconds = self.terms.seconds(place, self.space.row(place, schedule), schedule)
+        for place, schedule in self.space.pairs(memory <= training.room_bytes, CHUNK_PLANS):
+            feasible += int(fits[schedule].sum())
+            seconds = self.found.terms.seconds(place, self.space.row(place, schedule), schedule)
+            limit = found[-1][0] if len(found) == top else inf
+            seconds = self._with_spilled(place, schedule, seconds, top, limit)
             chosen = _smallest(seconds, top)
+            chosen = chosen[seconds[chosen] < inf]
             found += [(float(seconds[i]), int(place[i]), int(schedule[i])) for i in chosen]
             found = sorted(found)[:top]
         return [(place, schedule) for _, place, schedule in found], feasible
+
+    def _with_spilled(
+        self, place: Ints, schedule: Ints, least_s: Floats, top: int, limit: float
+    ) -> Floats:
+        """Times of plans; of those that spill only while they may be among the best, else inf [s].
+
+        Their layers are timed plan by plan, since what spills depends on the schedule.
+        """
+        spilled = self.found.spilled
+        spills = np.flatnonzero(spilled.plans[schedule])
+        if not len(spills):
+            return least_s
+        seconds = least_s.copy()
+        seconds[spills] = inf
+        order = spills[np.argsort(least_s[spills], kind="stable")]
+        for first in range(0, len(order), SPILLED_PLANS):
+            some = order[first : first + SPILLED_PLANS]
+            if spilled.slower >= 0:  # else what does not spill is no least time
+                best = np.partition(seconds, top - 1)[top - 1] if top <= len(seconds) else inf
+                some = some[least_s[some] <= ROUNDING * min(limit, float(best))]
+            if not len(some):
+                break
+            alone = self.space.plans(place[some], schedule[some])
+            seconds[some] = evaluate_space(self.setting, self.network, alone).seconds
+        return seconds
 
 
 def _whole(number: float) -> float:

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
+from math import inf
 from typing import TYPE_CHECKING, Literal, Optional, get_args
 
 import numpy as np
@@ -10,6 +11,7 @@ from msgspec import Struct, field
 from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.performance.iteration_model import IterationModel
+from netplan.performance.tiers import Expanded, Spill
 from netplan.records import asdict
 from netplan.traffic.placement import Degrees, divisors
 from netplan.workloads.accelerators import Accelerator, Execution
@@ -47,7 +49,11 @@ class Training(Struct, frozen=True):
     vector_flops_per_s
         Peak of the other units; needed by iteration models with detailed operations [FLOP/s].
     memory_bytes_per_s
-        Bandwidth of the memory; needed likewise [B/s].
+        Bandwidth of the memory; needed likewise, and beside an expanded memory [B/s].
+    expanded
+        Expanded memory of one GPU, behind its own.
+    ignore_memory
+        Whether plans count that fit into no memory.
     execution
         How the kernels of a graph lie on the chip, if nothing else is asked for.
     sram_bytes
@@ -69,6 +75,8 @@ class Training(Struct, frozen=True):
     memory_bytes_per_s: float | None = None
     execution: Optional["LayerExecution"] = None
     sram_bytes: float = 0.0
+    expanded: Expanded | None = None
+    ignore_memory: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be timed."""
@@ -94,6 +102,20 @@ class Training(Struct, frozen=True):
                 f"iteration model {self.assumptions.name} needs the accelerator's vector rate and"
                 " memory bandwidth, got none: give both, or use ptd-p"
             )
+        if self.expanded is not None and not self.memory_bytes_per_s:
+            raise InputError(
+                "beside an expanded memory the bandwidth of the GPU's own counts, got none: give it"
+            )
+
+    @property
+    def tiers_bytes(self) -> float:
+        """Memory of one GPU, its own and the expanded one [B]."""
+        return self.memory_bytes + (self.expanded.capacity_bytes if self.expanded else 0.0)
+
+    @property
+    def room_bytes(self) -> float:
+        """Memory that a plan may fill; any amount if it is ignored [B]."""
+        return inf if self.ignore_memory else self.tiers_bytes
 
     @property
     def mapped_as(self) -> Execution | None:
@@ -128,6 +150,7 @@ class Training(Struct, frozen=True):
             memory_bytes_per_s=accelerator.memory_bytes_per_s,
             execution=execution,
             sram_bytes=accelerator.sram_bytes,
+            expanded=Expanded.of(accelerator),
         )
 
 
@@ -213,12 +236,17 @@ DEFAULT_OPTIONS = Options()
 
 
 class Setting(Struct, frozen=True):
-    """Everything that the time of a plan depends on, but for plan and fabric."""
+    """Everything that the time of a plan depends on, but for plan and fabric.
+
+    ``spill`` is that of the plans that are timed, where some of what they hold lies in an expanded
+    memory (`netplan.performance.spill`).
+    """
 
     training: Training
     strategy: Strategy = "1d"
     mode: Mode = "corrected"
     options: Options = DEFAULT_OPTIONS
+    spill: Spill | None = None
 
     @property
     def transformer(self) -> Model:

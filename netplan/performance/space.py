@@ -79,6 +79,7 @@ class PlanSpace(Struct, frozen=True, eq=False):
     sharding_layer: Ints  # to which of them each belongs
     first_sharding: Ints  # where those of each layer placement begin
     schedules: Schedules  # of all totals
+    single: bool = False  # whether every plan has a placement, sharding and schedule of its own
 
     @property
     def plan_count(self) -> int:
@@ -103,6 +104,18 @@ class PlanSpace(Struct, frozen=True, eq=False):
         for part in parts(count, most):
             index, place, _ = expand(first[part], count[part])
             yield part.start + place, kept[index]
+
+    def plans(self, place: Ints, schedule: Ints) -> "PlanSpace":
+        """The space of some plans alone, each with its own placement, sharding and schedule."""
+        each = np.arange(len(place))
+        placements = self.placements.take(place)
+        own = replace(self.schedules.take(schedule), totals=each, offset=np.zeros_like(each))
+        sharding = self.sharding.take(self.row(place, schedule))
+        return PlanSpace(
+            *(placements, placements.totals, each, placements, each),
+            *(sharding, each, each, own),
+            single=True,
+        )
 
     @property
     def example_sharding(self) -> Ints:
@@ -223,6 +236,7 @@ def listed_plans(plans: Sequence[Plan]) -> PlanSpace:
         *(placements, totals, each, placements, each),
         Sharding(microbatch, totals[TENSOR], totals[CONTEXT], panels, totals[EXPERT]),
         *(each, each, Schedules(each, none, microbatch, interleave, microbatches)),
+        single=True,
     )
 
 

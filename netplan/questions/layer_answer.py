@@ -49,7 +49,7 @@ class LayerAnswer(Struct, frozen=True):
         setting = found.setting_of(best)
         if what == "layer":
             spread = setting.spread_model is not None
-            return cls(layer_operations(setting, found.levels, best.plan), spread=spread)
+            return cls(layer_operations(setting, found.levels, best), spread=spread)
         fusion, convex_s = plan_fusion(setting, found.levels, best.plan)
         rows = partition_rows(fusion, np.ones(fusion.graph.count, bool))
         tile, interval_s = fusion.sequence_tile, fusion.interval_s

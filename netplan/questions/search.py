@@ -9,7 +9,7 @@ from netplan.levels import gpu_count
 from netplan.performance.explain import Difference, explain, explain_modes
 from netplan.performance.plan import PlanTime, SearchResult
 from netplan.performance.search import search_plans
-from netplan.performance.setting import Options
+from netplan.performance.setting import Options, Training
 from netplan.questions.inputs import replaced_lines
 from netplan.questions.question import asks, optional, shared
 from netplan.questions.training import PlanQuestion, plan_notes
@@ -42,7 +42,7 @@ PARTS = {
     "pipeline_comm": "pipeline transfers",
     "expert_comm": "expert parallel",
     "bubble": "pipeline bubble",
-    "update": "updating weights",
+    "update": "optimizer's update",
 }
 """Parts of an iteration for people."""
 
@@ -76,6 +76,7 @@ class SearchAnswer(Answer):
     inputs: dict[str, Any]
     found: SearchResult
     memory_bytes: float
+    expanded_bytes: float = 0.0
     notes: tuple[str, ...] = ()
     differences: tuple[Difference, ...] = ()
     layer: "LayerAnswer | None" = None
@@ -108,17 +109,28 @@ class SearchAnswer(Answer):
                 tuple((PHASES[key], value) for key, value in best.phases_s.items()),
                 best.iteration_time_s,
             )
-        used, room = best.memory_bytes, self.memory_bytes
-        yield Bars(
-            "memory",
-            f"Memory of plan 1: {si(used, 'B')} of {si(room, 'B')} ({100 * used / room:.0f} %)",
-            quantity("memory_bytes", form="si", digits=3, suffix="", scale=1.0),
-            tuple(best.memory_parts_bytes.items()),
-            room,
-        )
+        yield self._memory(best)
         yield from self._explanation()
         yield from self.layer.sections() if self.layer else ()
         yield Notes.of([(self.inputs["fabric"], self.notes)])
+
+    def _memory(self, best: PlanTime) -> Bars:
+        """What the best plan holds, in which tier."""
+        used, own = best.memory_bytes, self.memory_bytes
+        room, parts, tiers = own + self.expanded_bytes, best.memory_parts_bytes, ""
+        if best.memory_tiers_bytes:
+            there = {name: one["expanded"] for name, one in best.memory_tiers_bytes.items()}
+            tiers = f", {si(sum(there.values()), 'B')} of them in the expanded memory"
+            parts = {name: one["local"] for name, one in best.memory_tiers_bytes.items()}
+            parts |= {f"{name}, expanded": held for name, held in there.items() if held}
+        return Bars(
+            "memory",
+            f"Memory of plan 1: {si(used, 'B')} of {si(room, 'B')} ({100 * used / room:.0f} %)"
+            f"{tiers}",
+            quantity("memory_bytes", form="si", digits=3, suffix="", scale=1.0),
+            tuple(parts.items()),
+            room,
+        )
 
     def _heading(self) -> Heading:
         inputs, found = self.inputs, self.found
@@ -236,6 +248,9 @@ class Search(PlanQuestion[SearchAnswer]):
         choices=("fused", "kernel-by-kernel"),
         otherwise="as the iteration model times them",
     )
+    ignore_memory: bool = optional(
+        "Time plans that fit into no memory, too.", "flag", default=False
+    )
     explain: str | None = optional(
         "Difference term by term, between modes or two plans such as 1,2; partitions (mapping) or"
         " operations (layer) of the best plan.",
@@ -257,8 +272,9 @@ class Search(PlanQuestion[SearchAnswer]):
         case = self.case()
         execution = self.execution or case.training.mapped_as
         self._check_explained(execution)
+        training = replace(case.training, ignore_memory=self.ignore_memory)
         found = search_plans(
-            case.training,
+            training,
             case.fabric.levels,
             strategy=self.strategy,
             mode=self.mode,
@@ -272,9 +288,11 @@ class Search(PlanQuestion[SearchAnswer]):
         return SearchAnswer(
             inputs=self.inputs_of(case, found.settings[0]) | {"execution": execution},
             found=replace(found, plans=tuple(best)[: self.top]),
-            memory_bytes=case.training.memory_bytes,
+            memory_bytes=training.memory_bytes,
+            expanded_bytes=case.on.expanded_bytes,
             notes=(
                 *case.fabric.notes,
+                *_room_notes(found, training),
                 *plan_notes(found, self.gpus),
                 *((_mapped_note(execution, case.on),) if execution else ()),
                 *(layer.notes if layer else ()),
@@ -325,6 +343,17 @@ def _mapped_note(execution: Execution, chip: Accelerator) -> str:
         f"A layer takes as long as its kernels {RUN[execution]} on the chip (netplan map), {by};"
         " collectives, memory, overlap and bubble are the iteration model's."
     )
+
+
+def _room_notes(found: SearchResult, training: Training) -> Iterator[str]:
+    """That the best plan does not fit, where that is ignored."""
+    needed, room = found.best.memory_bytes, training.tiers_bytes
+    if needed > room:
+        more = si(needed - room, "B")
+        yield (
+            f"Plan 1 needs {si(needed, 'B')} of memory a GPU, {more} more than the {si(room, 'B')}"
+            " there are: --ignore-memory times it all the same."
+        )
 
 
 def _ranks(text: str) -> tuple[int, ...]:

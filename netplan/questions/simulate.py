@@ -104,10 +104,11 @@ class Simulate(SimulationQuestion):
         yield from bubble_note(run.setting, run.fabric.levels, run.timed)
         needed = run.timed.memory_bytes
         on = CatalogReader(self.catalog, self.overrides).load(ACCELERATORS, self.accelerator)
-        if needed > on.memory_bytes and not self.inference:
+        room = on.memory_bytes + on.expanded_bytes
+        if needed > room and not self.inference:
             yield (
                 f"The plan needs {si(needed, 'B')} of memory a GPU, and {on.name} has"
-                f" {si(on.memory_bytes, 'B')}: netplan search has none that do not fit."
+                f" {si(room, 'B')}: netplan search has none that do not fit."
             )
 
     def _schedule(self, run: PlacedRun) -> ScheduleName:

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import Struct
@@ -458,7 +457,7 @@ class RunQuestion(PlanQuestion[AnswerT_co]):
         case, options = self.case(), self.options()
         training = case.training
         if options.fixed.given:
-            training = replace(training, memory_bytes=inf)
+            training = replace(training, ignore_memory=True)
         found = self.search(training).whole(case.fabric.levels)
         timed = found.best
         setting = found.setting_of(timed)

@@ -49,8 +49,9 @@ from netplan.performance.compute import (
     slowdown_of,
 )
 from netplan.performance.iteration_model import IterationModel
-from netplan.performance.plan import Plan
+from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
+from netplan.performance.spill import placed
 from netplan.simulation.work import (
     Branch,
     FlowMessage,
@@ -157,7 +158,7 @@ WHOLE = Scope()
 
 def plan_work(
     setting: Setting,
-    plan: Plan,
+    timed: PlanTime,
     levels: Sequence[Level],
     *,
     schedule: ScheduleName | None = None,
@@ -167,7 +168,7 @@ def plan_work(
 
     Parameters
     ----------
-    setting, plan, levels
+    setting, timed, levels
         What is trained by which plan, and the levels of the fabric that say how long messages take.
     schedule
         Order of the passes; None takes that of the plan.
@@ -184,6 +185,8 @@ def plan_work(
     GPT-146B on two stages of four GPUs each, which pass on and share what they compute:
 
     >>> from netplan.performance.iteration_model import ITERATION_MODELS
+    >>> from netplan.performance.plan import PlanTime
+    >>> from netplan.performance.search import evaluate_plan
     >>> from netplan.performance.setting import Training
     >>> from netplan.traffic.placement import Degrees
     >>> from netplan.workloads.accelerators import ACCELERATORS
@@ -192,11 +195,12 @@ def plan_work(
     >>> setting = Setting(Training.on(gpu, model, ITERATION_MODELS.load("4d"), batch=8))
     >>> plan = Plan(Placement((Degrees(tensor=4), Degrees(pipeline=2))), 1, 8)
     >>> levels = Level("switch", 4, 450e9), Level("switch", 2, 50e9)
-    >>> work = plan_work(setting, plan, levels)
+    >>> work = plan_work(setting, evaluate_plan(setting.training, levels, plan), levels)
     >>> [(flows.stage, flows.to, *flows.dimensions) for flows in work.uses]
     [(0, 0, 'tensor'), (1, 1, 'tensor'), (0, 1), (1, 0)]
     """
     _check_simulated(setting.assumptions)
+    plan = timed.plan
     if schedule is None:
         schedule = "interleaved" if plan.interleave > 1 else "1f1b"
     if schedule == "interleaved" and plan.interleave == 1:
@@ -204,7 +208,7 @@ def plan_work(
             "an interleaved schedule needs several stages a GPU, and the plan has 1: take 1f1b, or"
             " fix interleave to 2 or more"
         )
-    maker = _Maker(setting, plan, levels, schedule, scope)
+    maker = _Maker(setting, timed, levels, schedule, scope)
     if not scope.each_replica:
         return PlanWork((maker.pipeline(plan.microbatches),), maker.uses)
     runs = setting.microbatches(plan.microbatch, plan.placement.totals).tolist()
@@ -247,13 +251,14 @@ class _Maker:
     def __init__(
         self,
         setting: Setting,
-        plan: Plan,
+        timed: PlanTime,
         levels: Sequence[Level],
         schedule: ScheduleName,
         scope: Scope,
     ) -> None:
-        self.setting, self.plan = setting, plan
+        self.setting, self.plan = placed(setting, timed), timed.plan
         self.schedule, self.trains, self.channels = schedule, scope.trains, scope.channels
+        self.update_s, plan = timed.breakdown_s.get("update", 0.0), timed.plan
         self.chunks = chunks = plan.interleave if schedule == "interleaved" else 1
         self.uses: FlowUses = {}
         self.replica: int | None = None
@@ -371,13 +376,14 @@ class _Maker:
         """One operation in one direction, what is computed again first."""
         works = _works(operation, ahead=ahead)
         slowdown = slowdown_of(operation, self.setting)
-        return joined(phase for work in works for phase in self._work(work, stage, slowdown))
+        kept = operation.kept_bytes
+        return joined(phase for work in works for phase in self._work(work, stage, slowdown, kept))
 
-    def _work(self, work: OperationWork, stage: int, slowdown: float) -> Branch:
+    def _work(self, work: OperationWork, stage: int, slowdown: float, kept_bytes: Amount) -> Branch:
         """Compute and memory, then collectives; panels but one beside the product."""
         if work is NO_WORK:
             return ()
-        busy = self._busy(work, stage, slowdown)
+        busy = self._busy(work, stage, slowdown, kept_bytes)
         panels = 1.0 if work.panels is None else _number(work.panels)
         one_panel: list[Phase] = []
         others: list[Phase] = []
@@ -390,11 +396,11 @@ class _Maker:
             return joined((*busy, *one_panel))
         return joined((*one_panel, ((busy, tuple(others)),)))
 
-    def _busy(self, work: OperationWork, stage: int, slowdown: float) -> Branch:
+    def _busy(self, work: OperationWork, stage: int, slowdown: float, kept_bytes: Amount) -> Branch:
         """FLOPs, and memory traffic beside them: messages where memory lies behind channels."""
-        compute_s, memory_s = roofline(work, self.setting, slowdown)
+        compute_s, memory_s = roofline(work, self.setting, slowdown, kept_bytes)
         moving_s, rate = (
-            memory_traffic_s(work, self.setting),
+            memory_traffic_s(work, self.setting, kept_bytes),
             self.setting.training.memory_bytes_per_s,
         )
         if not (self.channels and rate and np.any(moving_s)):
@@ -493,7 +499,10 @@ class _Weights:
         return one_after_the_other(*self._exposed(ahead=True)) if self.maker.overlaps else ()
 
     def finish(self) -> Work:
-        """The last sums, where the others hide; else all that is not repeated. Weights of ends."""
+        """The last sums, where the others hide; else all that is not repeated.
+
+        Then weights of ends, and the optimizer's update.
+        """
         rule, thread = self.rule, None
         if self.maker.overlaps:
             phases = self._exposed(ahead=False)
@@ -506,8 +515,9 @@ class _Weights:
         last = program.last if self.stage == self.maker.stages - 1 else None
         held_bytes = sum(_number(one.weight_bytes) for one in (first, last) if one is not None)
         group = program.repetition.weight_group
+        update = (self.maker.update_s,) if self.maker.update_s else ()
         return one_after_the_other(
-            *phases, *self._collective("all_reduce", group, held_bytes, thread)
+            *phases, *self._collective("all_reduce", group, held_bytes, thread), *update
         )
 
     def passes(

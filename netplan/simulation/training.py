@@ -301,7 +301,7 @@ def _work_of(job: Job, graph: FabricGraph, conditions: Conditions) -> JobWork:
     plan = job.timed.plan
     work = plan_work(
         job.setting,
-        plan,
+        job.timed,
         job.fabric.levels,
         schedule=conditions.schedule,
         scope=Scope(

@@ -28,7 +28,16 @@ class Accelerator(Record, frozen=True, kw_only=True):
     What follows is for mapping kernels onto the chip. ``tiles`` compute tiles multiply
     ``vector_width`` x ``stage_height`` numbers a cycle each; a chip without them computes at
     ``compute_utilisation`` of its peak. ``execution`` says whether kernels run one by one, or are
-    kept together as far as ``sram_bytes`` reach. A second memory is slower and larger.
+    kept together as far as ``sram_bytes`` reach.
+
+    ``expanded_bytes`` are a second memory behind the first: CXL, the host's, or another kind on the
+    board. What the first has no room for lies there (`netplan.performance.tiers`).
+
+    Examples
+    --------
+    >>> chip = ACCELERATORS.load("sn40l")
+    >>> chip.memory_bytes, chip.expanded_bytes, chip.expanded_bytes_per_s
+    (64000000000.0, 1500000000000.0, 100000000000.0)
     """
 
     tensor_flops_per_s: PositiveFloat
@@ -49,18 +58,29 @@ class Accelerator(Record, frozen=True, kw_only=True):
     compute_utilisation: PositiveShare | None = None
     execution: Execution = "kernel-by-kernel"
     sram_bytes: NonNegativeFloat = 0.0
-    second_memory_bytes: NonNegativeFloat = 0.0
-    second_memory_bytes_per_s: NonNegativeFloat = 0.0
+    expanded_bytes: NonNegativeFloat = 0.0
+    expanded_bytes_per_s: NonNegativeFloat = 0.0
+    expanded_latency_s: NonNegativeFloat = 0.0
     sources: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse tiles that are known in part."""
+        """Refuse tiles, and an expanded memory, that are known in part."""
         given = [self.tiles, self.vector_width, self.stage_height, self.clock_hz]
         if None in given and any(given):
             raise ValueError(
                 "tiles, vector_width, stage_height and clock_hz describe the compute tiles"
                 " together: give all four or none"
+            )
+        if self.expanded_bytes and not self.expanded_bytes_per_s:
+            raise ValueError(
+                "expanded_bytes without expanded_bytes_per_s: give the bandwidth of the expanded"
+                " memory, or leave it out"
+            )
+        if self.expanded_bytes_per_s and not self.expanded_bytes:
+            raise ValueError(
+                "expanded_bytes_per_s without expanded_bytes: give the capacity of the expanded"
+                " memory, or leave it out"
             )
 
 

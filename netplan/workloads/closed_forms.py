@@ -194,7 +194,13 @@ def counted_layer(
     boundary = message / t
     weights = ELEMENT_BYTES * layer_parameters(model) / t
     # The sums are known for the whole layer only; they stand at its first operation.
-    whole = replace(parts[0], weight_bytes=weights, activation_bytes=stored)
+    whole = replace(
+        parts[0],
+        weight_bytes=weights,
+        activation_bytes=stored,
+        forward=replace(parts[0].forward, weight_bytes=weights),
+        backward=replace(parts[0].backward, weight_bytes=weights, gradient_bytes=weights),
+    )
     tensor = Tensor(tokens / t, model.hidden_size)
     operations = tuple(replace(one, result=tensor) for one in (whole, *parts[1:]))
     return Layer(operations, boundary)

@@ -39,6 +39,7 @@ class Product(Struct, frozen=True, eq=False):
         """The product with its collectives; the backward pass has two products of the same size."""
         rows, width, columns = self.rows, self.width, self.columns
         matrices = self.copies * width * columns
+        weights = ELEMENT_BYTES * matrices
         result = rows * columns
         touched = rows * width + result + matrices
         gradient_flops = rows * width * (2 * columns - 1)
@@ -47,17 +48,20 @@ class Product(Struct, frozen=True, eq=False):
         return Operation(
             self.name,
             self.module,
-            ELEMENT_BYTES * matrices,
+            weights,
             ELEMENT_BYTES * rows * width,
             Work(
                 tensor_flops=result * (2 * width - 1),
                 moved_bytes=ELEMENT_BYTES * touched,
                 collectives=forward,
+                weight_bytes=weights,
             ),
             Work(
                 tensor_flops=gradient_flops + weight_flops,
                 moved_bytes=ELEMENT_BYTES * 2 * touched,
                 collectives=backward,
+                weight_bytes=weights,
+                gradient_bytes=weights,
             ),
             result=Tensor(rows, columns),
             shapes=(Shape(rows, width, columns, self.copies),),
@@ -115,12 +119,13 @@ def summa_product(
         ),
         panels=local.panels,
     )
+    held = ELEMENT_BYTES * (width // local.context) * columns
     return replace(
         whole,
-        weight_bytes=ELEMENT_BYTES * (width // local.context) * columns,
+        weight_bytes=held,
         activation_bytes=ELEMENT_BYTES * rows * (width // local.tensor),
-        forward=forward,
-        backward=backward,
+        forward=replace(forward, weight_bytes=held),
+        backward=replace(backward, weight_bytes=held, gradient_bytes=held),
     )
 
 

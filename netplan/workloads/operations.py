@@ -149,6 +149,8 @@ class Work(Struct, frozen=True, eq=False):
         On the matrix units and on the others [FLOP].
     moved_bytes
         Read from and written to memory [B].
+    weight_bytes, gradient_bytes
+        What of them is weights that are read, and their gradients that are written [B].
     collectives
         What it communicates; a group of one member costs nothing.
     panels
@@ -160,6 +162,8 @@ class Work(Struct, frozen=True, eq=False):
     moved_bytes: Amount = 0.0
     collectives: tuple[Collective, ...] = ()
     panels: Floats | None = None
+    weight_bytes: Amount = 0.0
+    gradient_bytes: Amount = 0.0
 
 
 NO_WORK = Work()
@@ -224,6 +228,9 @@ class Operation(Struct, frozen=True, eq=False):
     stored_bytes
         Weights of one GPU that have neither gradients nor an optimizer's state of their size, such
         as rows of tables, which change one by one [B].
+    input_bytes
+        What a layer that is computed again keeps instead of activations: its input, which the
+        first of its operations reads [B].
     """
 
     name: str
@@ -239,6 +246,12 @@ class Operation(Struct, frozen=True, eq=False):
     recomputed: bool = False
     stored_bytes: Amount = 0.0
     weight_gradient: Work = NO_WORK
+    input_bytes: Amount = 0.0
+
+    @property
+    def kept_bytes(self) -> Amount:
+        """What the forward pass writes for the backward pass, and that reads [B]."""
+        return self.input_bytes if self.recomputed else self.activation_bytes
 
     @property
     def backward_works(self) -> tuple[Work, ...]:

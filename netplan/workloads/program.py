@@ -431,8 +431,9 @@ def training_program(
             model, sharding, strategy=method.strategy, mode=method.mode, variant=variant
         )
     if variant.recompute == "full":
-        again = tuple(replace(one, recomputed=True) for one in layer.operations)
-        layer = replace(layer, operations=again)
+        first, *others = (replace(one, recomputed=True) for one in layer.operations)
+        first = replace(first, input_bytes=layer.boundary_bytes)
+        layer = replace(layer, operations=(first, *others))
     # Closed forms contain the logits.
     head = variant.lm_head and method.counting == "detailed"
     return Program(

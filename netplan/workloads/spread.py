@@ -97,7 +97,8 @@ def _recommendation(
     bottom = [_dense(f"bottom{at}", model, batch) for at in range(1, model.bottom_layers + 1)]
     top = [_dense(f"top{at}", model, batch) for at in range(1, model.top_layers + 1)]
     rows = model.sample_bytes * batch
-    both_ways = Work(moved_bytes=rows, collectives=(Collective("all_to_all", rows, "expert"),))
+    exchange = (Collective("all_to_all", rows, "expert"),)
+    both_ways = Work(moved_bytes=rows, collectives=exchange, weight_bytes=rows)
     tables = model.table_bytes / gpus
     lookup = Operation("lookup", "mlp", 0.0, rows, both_ways, both_ways, stored_bytes=tables)
     return (*bottom, lookup, *top)

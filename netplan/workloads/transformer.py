@@ -363,9 +363,15 @@ def embedding(model: Model, sharding: Sharding) -> Operation:
         ELEMENT_BYTES * words * local.hidden,
         0.0,
         Work(
-            moved_bytes=2 * message, collectives=(Collective("reduce_scatter", message, "tensor"),)
+            moved_bytes=2 * message,
+            collectives=(Collective("reduce_scatter", message, "tensor"),),
+            weight_bytes=message,
         ),
-        Work(moved_bytes=2 * message, collectives=(Collective("all_gather", message, "tensor"),)),
+        Work(
+            moved_bytes=2 * message,
+            collectives=(Collective("all_gather", message, "tensor"),),
+            gradient_bytes=message,
+        ),
         result=Tensor(local.rows / local.tensor, local.hidden),
     )
 

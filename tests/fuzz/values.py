@@ -168,7 +168,7 @@ WHOLE = {
 KEYS = (
     *("accelerator.tiles", "accelerator.vector_width", "accelerator.stage_height"),
     *("accelerator.clock_hz", "accelerator.sram_bytes", "accelerator.compute_utilisation"),
-    *("accelerator.execution", "accelerator.second_memory_bytes", "model.sequence_length"),
+    *("accelerator.execution", "accelerator.expanded_bytes", "model.sequence_length"),
     *("model.unknowns", "model.block", "model.word_bytes", "model.side", "model.tables"),
     *("model.width", "model.ffn_size", "model.kv_heads", "model.hidden_size", "model.chips"),
     *("accelerator.memory_bytes", "accelerator.hb_bytes_per_s", "accelerator.network_bytes_per_s"),

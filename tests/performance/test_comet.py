@@ -254,7 +254,8 @@ def test_sharded_weights_move_half_as_much_again() -> None:
         ).best.breakdown_s["data_comm"]
         for stage in (0, 1, 2, 3)
     ]
-    assert by_stage[0] == by_stage[1] == by_stage[2]
+    # Whole states take longer to update, behind which more hides.
+    assert by_stage[0] < by_stage[1] == by_stage[2]
     # With a batch of one sequence nothing hides: the queue takes as long as all of it, but for the
     # time until the first layer's gradients are there.
     whole = ByHand(8).all_reduce_s(1, 128, 2 * PARAMETERS / 8)
@@ -285,4 +286,4 @@ def test_mapped_kernels_are_not_tiled() -> None:
 def test_closed_forms_alone_are_not_simulated(model: str) -> None:
     found = search_plans(training(model), PODS)
     with pytest.raises(InputError, match=f"iteration model {model} has some of them"):
-        plan_work(found.settings[0], found.best.plan, PODS)
+        plan_work(found.settings[0], found.best, PODS)

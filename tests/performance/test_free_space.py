@@ -203,8 +203,8 @@ def timed(
     ]
     space, each = listed_plans(plans), np.arange(len(plans))
     evaluation = Evaluation.of(setting, levels, space)
-    seconds = evaluation.terms.seconds(each, each, each)
-    return list(zip(seconds.tolist(), evaluation.memory.total.tolist(), strict=True))
+    seconds = evaluation.found.terms.seconds(each, each, each)
+    return list(zip(seconds.tolist(), evaluation.found.memory.total.tolist(), strict=True))
 
 
 def test_the_search_finds_the_best_of_all_plans() -> None:

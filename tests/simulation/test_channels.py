@@ -189,7 +189,7 @@ def test_other_fabrics_have_no_messages_of_memory() -> None:
     cases: list[Case] = [{}, {"fabric": "torus-3d", "fixed": {"pipeline": 2}}]
     for case in cases:
         run, _ = placed(**case)
-        work = plan_work(run.setting, run.timed.plan, run.fabric.levels)
+        work = plan_work(run.setting, run.timed, run.fabric.levels)
         assert not any(flows.memory for flows in work.uses)
         assert not any("channels" in note for note in simulated(**case).notes)
 
@@ -198,7 +198,7 @@ def test_memory_beside_panels_is_of_no_thread_alone() -> None:
     """Panels of SUMMA and memory traffic are under way at once: neither waits for its turn."""
     case = wafer_case(tensor=4, context=4, pipeline=4) | {"strategy": "summa"}
     run, _ = placed(**case)
-    work = plan_work(run.setting, run.timed.plan, run.fabric.levels, scope=Scope(channels=True))
+    work = plan_work(run.setting, run.timed, run.fabric.levels, scope=Scope(channels=True))
     uses = {flows: use for flows, use in work.uses.items() if flows.memory}
     assert {flows.stage for flows in uses} == set(range(4))
     assert all(use.threads == {0, 1} for use in uses.values())

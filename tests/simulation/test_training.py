@@ -6,6 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
+from netplan.questions.loads import Loads
 from netplan.records import replace
 from netplan.simulation import linked_work
 from netplan.simulation.links import LinkTimes
@@ -16,9 +17,11 @@ from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD, SEND_FORWARD
 from netplan.simulation.training import Conditions, simulate_training
 from netplan.simulation.work import Part, alone_s, branch_alone_s, mapped_pipeline
+from netplan.topologies.expand import expand
 from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
 from netplan.traffic.patterns import both_ways
 from netplan.traffic.routing import link_loads
+from netplan.workloads.operations import Recompute
 
 from .placed import Case, placed, simulated
 
@@ -102,7 +105,7 @@ def test_equal_stages_with_free_transfers_take_what_the_search_says(
     """Equation 1, and what is exposed of the data parallel collectives."""
     run, _ = placed(**case)
     plan, parts = run.timed.plan, run.timed.breakdown_s
-    (pipeline,) = plan_work(run.setting, plan, run.fabric.levels).pipelines
+    (pipeline,) = plan_work(run.setting, run.timed, run.fabric.levels).pipelines
     free = ((),) * (plan.pipeline - 1)
     linked = mapped_pipeline(pipeline, _without_links)
     found = simulate_pipelines([replace(linked, send_forward=free, send_backward=free)], links=0)
@@ -120,9 +123,8 @@ def test_inference_is_a_line_of_forward_passes(name: str, zero_stage: int) -> No
     case |= {"fixed": {"tensor": 1, "data": 4, "pipeline": 4, "microbatch": 2}}
     run, _ = placed(**case)
     found = simulated(Conditions(trains=False, spans=True), **case)
-    plan = run.timed.plan
     (pipeline,) = plan_work(
-        run.setting, plan, run.fabric.levels, scope=Scope(trains=False)
+        run.setting, run.timed, run.fabric.levels, scope=Scope(trains=False)
     ).pipelines
     # Four equal stages, 64 microbatches of 2 sequences a replica; replicas share nothing.
     forward_s = alone_s(pipeline.forward[0].middle)
@@ -170,6 +172,33 @@ PLANS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.parametrize("recompute", ["selective", "full"])
+def test_what_spills_takes_as_long_as_in_the_search(recompute: Recompute) -> None:
+    """One stage, nothing shared: weights and activations from the host, and the update."""
+    fixed = {"tensor": 4, "data": 16, "pipeline": 1, "microbatch": 1}
+    tiers = {"bytes": "480e9", "bytes_per_s": "20e9", "latency_s": "1e-5"}
+    overrides = {f"accelerator.expanded_{name}": value for name, value in tiers.items()}
+    overrides["accelerator.memory_bytes"] = "10e9"
+    case = Loads(
+        gpus=64,
+        hb_size=4,
+        fabric="fat-tree",
+        accelerator="h100-80gb",
+        model="gpt-22b",
+        batch=64,
+        recompute=recompute,
+        fixed=fixed,
+        overrides=overrides,
+    )
+    run = case.place()
+    assert run.timed.breakdown_s["update"] > 0
+    graph = expand(run.spec, run.fabric.sizing)
+    found = simulate_training(
+        run.setting, run.timed, run.fabric, graph, Conditions(contention=False)
+    )
+    assert found.iteration_time_s == pytest.approx(run.timed.iteration_time_s, rel=1e-9)
+
+
 @given(PLANS)
 @settings(max_examples=40)
 def test_any_plan_of_equal_stages_takes_what_the_search_says(case: Case) -> None:
@@ -177,7 +206,7 @@ def test_any_plan_of_equal_stages_takes_what_the_search_says(case: Case) -> None
     run, _ = placed(**case)
     plan, parts = run.timed.plan, run.timed.breakdown_s
     assume(run.setting.transformer.layers % plan.pipeline == 0)
-    (pipeline,) = plan_work(run.setting, plan, run.fabric.levels).pipelines
+    (pipeline,) = plan_work(run.setting, run.timed, run.fabric.levels).pipelines
     free = ((),) * (plan.pipeline - 1)
     linked = mapped_pipeline(pipeline, _without_links)
     found = simulate_pipelines([replace(linked, send_forward=free, send_backward=free)], links=0)
@@ -216,7 +245,7 @@ def test_interleaved_stages_take_what_the_search_says_for_any_microbatches(case:
     run, _ = placed(**case)
     plan, parts = run.timed.plan, run.timed.breakdown_s
     m, p, v = plan.microbatches, plan.pipeline, plan.interleave
-    (pipeline,) = plan_work(run.setting, plan, run.fabric.levels).pipelines
+    (pipeline,) = plan_work(run.setting, run.timed, run.fabric.levels).pipelines
     linked = mapped_pipeline(pipeline, _without_links)
     free = ((),) * (p * v - 1)
     found = simulate_pipelines([replace(linked, send_forward=free, send_backward=free)], links=0)
