@@ -64,7 +64,8 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     and between them, one direction [B/s]; without them those of the accelerator stand.
     ``hb_planes`` is the number of switches that share a domain, ``hb_scheme`` a named wiring of
     direct links. ``accelerators`` are those that a product is built with; for a design that is none
-    they are left out. What joins the domains is the ``family``, with the keys of that family.
+    they are left out. One that is not ``in_sets`` stands in only where it is named. What joins the
+    domains is the ``family``, with the keys of that family.
     """
 
     family: Family
@@ -75,6 +76,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     hb_link_bytes_per_s: PositiveFloat | None = None
     link_bytes_per_s: PositiveFloat | None = None
     accelerators: tuple[str, ...] = ()
+    in_sets: bool = True
     notes: tuple[str, ...] = ()
 
     # clos, rail-only, scalable-units
@@ -152,7 +154,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     @property
     def only_named(self) -> bool:
         """Whether sets of all fabrics leave it out: it stands in only where it is named."""
-        return not self.even_pods or self.family in ("product", "tiles")
+        return not (self.in_sets and self.even_pods) or self.family in ("product", "tiles")
 
     def built_with(self, accelerator: str) -> tuple[str, ...]:
         """Accelerators of a product, where this is none of them: nothing recommends it then."""
