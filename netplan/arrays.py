@@ -25,6 +25,9 @@ Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64] | NDArray[np.float64]
 """Whole numbers, of which some cases have fractions."""
 
+Words = NDArray[np.uint64]
+"""Bits: hashes, sets of up to 64."""
+
 Bools = NDArray[np.bool_]
 """Masks."""
 

@@ -129,12 +129,14 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         domains = has_domains(graph)
         size = graph.hb_size if domains else 1
         legs = split_demand(demand, size, forwarding=self._forwards_between_rails)
-        rng = (rng or np.random.default_rng(0)) if self.routing == "hashed" else None
+        hashed = self.routing == "hashed"
+        # One each: what flows inside domains does not move what flows between them.
+        inside, between = (rng or np.random.default_rng(0)).spawn(2) if hashed else (None, None)
         loads = np.zeros((2, graph.link_count))
         if domains:
-            loads += self._domain_loads(legs.inside, rng)
+            loads += self._domain_loads(legs.inside, inside)
         if len(self._network):
-            loads += self._network_loads(legs.network, rng)
+            loads += self._network_loads(legs.network, between)
         return LinkLoads(graph, loads)
 
     def _domain_loads(self, leg: Leg, rng: np.random.Generator | None) -> Floats:

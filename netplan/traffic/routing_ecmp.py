@@ -15,11 +15,12 @@ traversal", VLDB 2014.)
 """
 
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts, Bools, Floats, Ints
+from netplan.arrays import AnyInts, Bools, Floats, Ints, Words
 from netplan.errors import InputError
 from netplan.topologies.graph import connected_parts
 from netplan.traffic.matrix import places, sum_by
@@ -88,8 +89,9 @@ def ecmp_loads(
     """Load of every arc under ECMP [B], shape (2 x links,).
 
     Flows are of shape (flows,) [B]. Without ``rng`` every flow splits evenly; a generator sends
-    each flow over one link at every hop, as hashing does. That no path joins the ends of a flow is
-    an error.
+    each flow over one link at every hop, as switches do that hash the ends of a flow with a secret
+    of the generator: whatever else flows, a flow takes the same path. Flows of equal ends are told
+    apart by their order. That no path joins the ends of a flow is an error.
 
     Examples
     --------
@@ -108,23 +110,61 @@ def ecmp_loads(
             f"no path leads from node {source[apart[0]]} to node {destination[apart[0]]}:"
             " the graph is not connected"
         )
-    flows = _lifted(arcs, (source, destination, flow_bytes), loads)
-    for batch in _batches(arcs, *flows, merge=rng is None):
-        passed = batch.pour() if rng is None else batch.walk(rng)
+    hashes = None if rng is None else _hashes(source, destination, rng)
+    flows = _lifted(arcs, _Flows(source, destination, flow_bytes, hashes), loads)
+    for batch in _batches(arcs, flows):
+        passed = batch.pour() if hashes is None else batch.walk()
         for code, amount in passed:
             # Few arcs of a large graph: adding in place beats a full-length sum a batch.
             np.add.at(loads, code, amount)
     return loads
 
 
-def _lifted(
-    arcs: Arcs, flows: tuple[AnyInts, AnyInts, Floats], loads: Floats
-) -> tuple[AnyInts, AnyInts, Floats]:
+class _Flows(Struct, frozen=True, eq=False):
+    """Ends of flows, their bytes, and what is hashed of each: None where they split evenly."""
+
+    source: AnyInts
+    destination: AnyInts
+    amount: Floats
+    hashes: Words | None
+
+
+def _hashes(source: AnyInts, destination: AnyInts, rng: np.random.Generator) -> Words:
+    """What switches hash of each flow, shape (flows,): its ends, its number among equal ones."""
+    nodes = np.int64(max(int(source.max()), int(destination.max())) + 1)
+    pair = source * nodes + destination
+    order = np.argsort(pair, kind="stable")
+    begins = np.flatnonzero(np.diff(pair[order], prepend=-1))
+    number = np.empty(len(pair), np.uint64)
+    number[order] = np.arange(len(pair)) - np.repeat(begins, np.diff(begins, append=len(pair)))
+    found = np.full(len(pair), rng.integers(1 << 63, dtype=np.uint64))
+    for word in (source, destination, number):
+        found = mixed(found ^ word.astype(np.uint64))
+    return found
+
+
+def mixed(words: Words) -> Words:
+    """Words with all bits stirred, as SplitMix64 does (Steele, Lea and Flood, OOPSLA 2014).
+
+    Examples
+    --------
+    The first word of its stream with seed 0.
+
+    >>> hex(int(mixed(np.zeros(1, np.uint64))[0]))
+    '0xe220a8397b1dcdaf'
+    """
+    found = words + np.uint64(0x9E3779B97F4A7C15)
+    found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return found ^ (found >> np.uint64(31))
+
+
+def _lifted(arcs: Arcs, flows: _Flows, loads: Floats) -> _Flows:
     """Take the only link of every node that has one; what is left runs between their neighbours.
 
     Thousands of hosts under one leaf then share one search.
     """
-    source, destination, amount = flows
+    source, destination, amount = flows.source, flows.destination, flows.amount
     nodes = len(arcs.forwards)
     degree = np.diff(arcs.indptr)
     only = np.minimum(arcs.indptr[:-1], len(arcs.head) - 1)
@@ -139,7 +179,8 @@ def _lifted(
         loads[arc[single]] += passed[single]
         ends.append(np.where(lifts, above[end], end))
     apart = ends[0] != ends[1]
-    return ends[0][apart], ends[1][apart], amount[apart]
+    hashes = None if flows.hashes is None else flows.hashes[apart]
+    return _Flows(ends[0][apart], ends[1][apart], amount[apart], hashes)
 
 
 class _Batch(Struct, frozen=True, eq=False):
@@ -153,6 +194,7 @@ class _Batch(Struct, frozen=True, eq=False):
     slot: Ints
     node: AnyInts
     amount: Floats
+    hashes: Words | None
     scratch: Ints
 
     def expand(self, node: AnyInts) -> tuple[Ints, Ints]:
@@ -236,15 +278,16 @@ class _Batch(Struct, frozen=True, eq=False):
             yield self.arcs.code[arc], amount
             slot, node = slot[origin], self.arcs.head[arc]
 
-    def walk(self, rng: np.random.Generator) -> Iterator[tuple[Ints, Floats]]:
-        """Send each flow over one arc at every hop."""
+    def walk(self) -> Iterator[tuple[Ints, Floats]]:
+        """Send each flow over one arc at every hop, by what is hashed of it."""
         left, passing = self.search()
-        node = self.node.copy()
+        node, hashes = self.node.copy(), cast("Words", self.hashes)
         for level in range(len(passing) - 1, 0, -1):
             moving = np.flatnonzero(left >= level)
             origin, arc = self.downhill(passing[level - 1], self.slot[moving], node[moving])
             choices = np.bincount(origin, minlength=len(moving))
-            pick = (rng.random(len(moving)) * choices).astype(np.int64)
+            shares = (mixed(hashes[moving] ^ np.uint64(level)) >> np.uint64(11)) * 2.0**-53
+            pick = (shares * choices).astype(np.int64)
             taken = arc[np.cumsum(choices) - choices + pick]
             yield self.arcs.code[taken], self.amount[moving]
             node[moving] = self.arcs.head[taken]
@@ -256,18 +299,16 @@ def in_words(slot: Ints) -> tuple[Ints, Ints]:
     return word, np.int64(1) << place
 
 
-def _batches(
-    arcs: Arcs, source: AnyInts, destination: AnyInts, flow_bytes: Floats, *, merge: bool
-) -> Iterator[_Batch]:
-    """Sort the flows by destination and cut them into batches; ``merge`` joins equal pairs."""
+def _batches(arcs: Arcs, flows: _Flows) -> Iterator[_Batch]:
+    """Sort the flows by destination and cut them into batches; equal pairs that split are one."""
     nodes = np.int64(len(arcs.forwards))
-    pair = destination * nodes + source
-    if merge:
+    pair, amount, hashes = flows.destination * nodes + flows.source, flows.amount, flows.hashes
+    if hashes is None:
         pair, place = np.unique(pair, return_inverse=True)
-        amount = sum_by(place, flow_bytes, len(pair))
+        amount = sum_by(place, amount, len(pair))
     else:
         order = np.argsort(pair, kind="stable")
-        pair, amount = pair[order], flow_bytes[order]
+        pair, amount, hashes = pair[order], amount[order], hashes[order]
     target, sender = np.divmod(pair, nodes)
     if not len(target):
         return
@@ -278,9 +319,10 @@ def _batches(
     while begin < len(first):
         full = int(np.searchsorted(ends, first[begin] + BATCH_FLOWS))
         last = min(begin + step, max(begin + 1, full), len(first))
-        flows = slice(int(first[begin]), int(ends[last - 1]))
+        part = slice(int(first[begin]), int(ends[last - 1]))
         slot = places(arcs.part[target[first[begin:last]]])
         scratch = np.empty((int(slot.max()) + 1) * nodes, np.int64)
         slot = np.repeat(slot, ends[begin:last] - first[begin:last])
-        yield _Batch(arcs, target[flows], slot, sender[flows], amount[flows], scratch)
+        hashed = None if hashes is None else hashes[part]
+        yield _Batch(arcs, target[part], slot, sender[part], amount[part], hashed, scratch)
         begin = last

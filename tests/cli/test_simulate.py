@@ -95,6 +95,17 @@ def test_slow_links_cost_time_and_contention_none_less() -> None:
     assert times[1] <= one <= times[2]
 
 
+@pytest.mark.parametrize("routing", ["ecmp", "hashed"])
+def test_links_are_as_busy_as_loads_has_them(routing: str) -> None:
+    """The 4d model gives messages 70 % of the links' bandwidth; loads has all of it."""
+    words = (*SMALL, "--fabric", "fat-tree", "--routing", routing, "--hot", "1000")
+    loads = json.loads(netplan("loads", *words, "--format", "json").stdout)["hottest"]
+    expected = {one["name"]: one["time_s"] / 0.7 for one in loads}
+    found = {one["name"]: one["busy_s"] for one in simulated(*words)["links"]}
+    assert found == pytest.approx(expected, rel=1e-9)
+    assert len(found) > 300
+
+
 def test_what_has_failed_stands_beside_whole_links() -> None:
     words = (*SMALL, "--fabric", "fat-tree")
     whole = simulated(*words)

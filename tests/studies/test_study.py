@@ -292,7 +292,7 @@ def test_seeds_spread_what_spreading_does_not() -> None:
         if (row["model"], row["routing"]) == ("gpt-22b", "hashed")
     ]
     assert len(hashed) == 3
-    assert max(hashed) < 0.7
+    assert max(hashed) < 0.9
     spread = {row["routing"]: row for row in table.rows}
     least, middle, most = sorted(hashed)
     found = spread["hashed"]

@@ -16,7 +16,7 @@ from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import GPU, FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.demand import split_demand
-from netplan.traffic.matrix import TrafficMatrix, UniformGroups, flows_matrix, no_traffic
+from netplan.traffic.matrix import TrafficMatrix, UniformGroups, combine, flows_matrix, no_traffic
 from netplan.traffic.routing import Routing, link_loads
 from netplan.traffic.routing_clos import clos_loads, tree_of_graph
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
@@ -222,6 +222,26 @@ def test_closed_form_and_search_agree_wherever_both_apply(name: str) -> None:
     searched = ecmp_loads(arcs, leg.source, leg.destination, leg.flow_bytes)
     closed = clos_loads(tree, leg, graph.link_count)
     np.testing.assert_allclose(closed, searched.reshape(2, -1), rtol=1e-9, atol=1e-9)
+
+
+# Of forwarded flows two may share their ends in the network: their order tells them apart.
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.rails])
+def test_a_hashed_flow_takes_its_path_whatever_else_flows(name: str) -> None:
+    graph = CASES[name].graph
+    matrix = combine([random_matrix(graph.gpus, 40, seed=7)])  # no pair twice
+
+    def loads(flows: slice) -> NDArray[np.float64]:
+        some = flows_matrix(
+            graph.gpus,
+            source=matrix.source[flows],
+            destination=matrix.destination[flows],
+            flow_bytes=matrix.flow_bytes[flows],
+        )
+        rng = np.random.default_rng(3)
+        return link_loads(graph, some, routing="hashed", rng=rng).link_bytes
+
+    alone = sum(loads(slice(at, at + 1)) for at in range(len(matrix.source)))
+    np.testing.assert_allclose(loads(slice(None)), alone, rtol=1e-9, atol=1e-9)
 
 
 def test_hashing_shows_the_collisions_that_even_splitting_hides() -> None:
