@@ -227,8 +227,7 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
         if whole and not fabric.levels:
             raise InputError(
                 f"{spec.name} with {self.gpus:,} GPUs has no levels of bandwidth that a closed form"
-                " could time: take another fabric, or netplan simulate --mode published-code where"
-                " it has tiles"
+                " could time: take another fabric, or another number of GPUs"
             )
         if not fabric.levels or not (whole or search.free):
             remedies = "a multiple, or another --hb-size"

@@ -29,6 +29,8 @@ def fabrics(draw: st.DrawFn, radix: int | None = None) -> Fabric:
     gpus = draw(st.one_of(st.integers(8, 5000), st.integers(8, 4_194_304)))
     if SPECS[name].family == "bcube":
         gpus = draw(st.integers(3, 60)) ** 2
+    if SPECS[name].family == "tiles":
+        gpus = 16 * draw(st.integers(1, 300))
     ports = radix or 2 * draw(st.integers(4, 128))
     hb_size = draw(st.sampled_from((1, 2, 8, 72, 256)))
     try:
