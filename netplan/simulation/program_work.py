@@ -14,8 +14,9 @@ weights       collectives over data parallel GPUs (`netplan.workloads.program`).
               of the layer before are summed up; only the first gather (``begin``) and the last sum
               (``finish``) are exposed. Stages behind the first one wait for it before their first
               pass and after their last one: what is gathered or summed up once an iteration
-              has all that time. Where nothing overlaps, what is repeated stands before or behind
-              the layers of each microbatch, the rest in ``finish``
+              has all that time. Of interleaved parts but the first it goes on beside whatever the
+              stage does (``prepare``, ``settle``). Where nothing overlaps, what is repeated stands
+              before or behind the layers of each microbatch, the rest in ``finish``
 ============  ====================================================================================
 
 Where memory lies behind channels that GPUs share, what an operation moves is a message beside its
@@ -69,8 +70,9 @@ from netplan.workloads.operations import NO_WORK, Collective, CollectiveKind, Op
 from netplan.workloads.operations import Work as OperationWork
 from netplan.workloads.program import Program, stage_layers
 
-IN_PASS, BESIDE = range(2)
-"""Threads of a stage: operations with their collectives, and what goes on beside a layer."""
+IN_PASS, BESIDE, ASIDE = range(3)
+"""Threads of a stage: operations with their collectives, what goes on beside a layer, and what
+goes on beside whole passes."""
 
 
 class Flows(Struct, frozen=True):
@@ -292,6 +294,8 @@ class _Maker:
             tuple(self._transfer(at, at + 1) for at in virtual[:-1]),
             tuple(self._transfer(at + 1, at) for at in back[:-1]),
             begin=tuple(one.begin() for one in weights if self.trains),
+            prepare=tuple(weights[at % self.stages].aside(at, ahead=True) for at in back),
+            settle=tuple(weights[at % self.stages].aside(at, ahead=False) for at in back),
             finish=tuple(one.finish() for one in weights if self.trains),
             schedule=self.schedule,
             trains=self.trains,
@@ -326,16 +330,17 @@ class _Maker:
 
     def _passes(self, weights: "Sequence[_Weights]", virtual: int, *, ahead: bool) -> Pass:
         """Passes of a virtual stage through its layers in one direction."""
+        layer = self.layer(virtual % self.stages, ahead=ahead)
+        ends = self._ends(virtual, ahead=ahead)
+        return weights[virtual % self.stages].passes(layer, virtual, ends, ahead=ahead)
+
+    def layers(self, virtual: int) -> int:
+        """Layers of a virtual stage."""
         stage, chunk = virtual % self.stages, virtual // self.stages
-        whole = int(self.held.max()) // self.chunks
-        missing = int(self.held.max() - self.held[stage])
+        whole, fullest = int(self.held.max()) // self.chunks, int(self.held.max())
         # The first stage has the embedding before its first layers, the last one a head.
         short = chunk == (0 if stage == 0 and self.stages > 1 else self.chunks - 1)
-        layers = whole - missing if short else whole
-        ends = self._ends(virtual, ahead=ahead)
-        return weights[stage].passes(
-            self.layer(stage, ahead=ahead), layers, ends, chunk=chunk, ahead=ahead
-        )
+        return whole - (fullest - int(self.held[stage])) * short
 
     def layer(self, stage: int, *, ahead: bool) -> Branch:
         """One pass through one layer."""
@@ -489,10 +494,17 @@ class _Weights:
 
     def _exposed(self, *, ahead: bool) -> Branch:
         """What overlaps with no pass of its stage, where data collectives overlap."""
-        maker = self.maker
-        part = max(0, self.held - int(maker.held.max()) // maker.chunks * (maker.chunks - 1))
-        layers = part if self._waits(ahead=ahead) else 1
+        first = self.maker.layers(self.stage)
+        layers = first if self._waits(ahead=ahead) else min(1, first)
         return self._of_one_layer(ahead=ahead, thread=None) * layers
+
+    def aside(self, virtual: int, *, ahead: bool) -> Work:
+        """Those of a further virtual stage, which have the time of all that the stage does."""
+        first = virtual == self.stage
+        if first or not self.maker.overlaps or self._repeats(ahead=ahead):
+            return ()
+        layer = self._of_one_layer(ahead=ahead, thread=ASIDE)
+        return one_after_the_other(*layer * self.maker.layers(virtual))
 
     def begin(self) -> Work:
         """The first gather where the others hide, else all of them."""
@@ -523,14 +535,13 @@ class _Weights:
     def passes(
         self,
         layer: Branch,
-        layers: int,
+        virtual: int,
         ends: tuple[Branch, Branch],
         *,
-        chunk: int,
         ahead: bool,
     ) -> Pass:
-        """Passes of all microbatches through some layers of the stage."""
-        repeats = self._repeats(ahead=ahead)
+        """Passes of all microbatches through the layers of a virtual stage."""
+        repeats, layers = self._repeats(ahead=ahead), self.maker.layers(virtual)
         if not self.maker.overlaps:
             names = (self.rule.forward if ahead else self.rule.backward) if repeats else ()
             exposed = self._collectives(names, float(layers), IN_PASS)
@@ -544,13 +555,21 @@ class _Weights:
             order = (*together, *alone) if ahead else (*alone, *together)
             return one_after_the_other(*ends[0], *order, *ends[1])
 
-        # Forward the last layer of all has none to gather for, backward the first none behind it.
-        left = 0 if self._waits(ahead=ahead) else max(0, layers - 1)
-        edge = work(left if chunk == self.maker.chunks - 1 else layers)
+        edge = work(self._hidden_at_edge(virtual, ahead=ahead))
         middle = work(layers if repeats else 0)
         if ahead == repeats:
             return Pass(middle, last=edge, only=edge)
         return Pass(middle, first=edge, only=edge)
+
+    def _hidden_at_edge(self, virtual: int, *, ahead: bool) -> int:
+        """Layers whose collectives hide in the first pass of a virtual stage, or in the last."""
+        layers = self.maker.layers(virtual)
+        # Forward the last layer of all has none to gather for, backward the first none behind it.
+        but_one = max(0, layers - 1)
+        if self._repeats(ahead=ahead):
+            last = virtual // self.maker.stages == self.maker.chunks - 1
+            return but_one if last else layers
+        return but_one if virtual == 0 else 0
 
 
 def _seconds(network: Network, name: CollectiveKind, members: Group, sent_bytes: float) -> float:

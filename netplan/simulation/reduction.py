@@ -25,9 +25,6 @@ from netplan.simulation.links import LinkTimes
 NO_THREAD = -1
 """Of messages that belong to no stage's passes."""
 
-BOTH_THREADS = 0b11
-"""Bits of the threads of a stage: its passes, and what goes on beside them."""
-
 CLOSE = 1 + 1e-12
 """Times that differ by less are the same: both come from the same rates [1]."""
 
@@ -143,7 +140,7 @@ def _in_sequence(rows: _Rows, issuers: Sequence[Issuer]) -> Bools:
     lowest, highest = np.minimum.reduceat(stage, first), np.maximum.reduceat(stage, first)
     both = np.bitwise_or.reduceat(threads, first)
     fits = np.logical_and.reduceat(rows.seconds <= pace * CLOSE, first)
-    found: Bools = (lowest == highest) & (lowest != NO_THREAD) & (both != BOTH_THREADS) & fits
+    found: Bools = (lowest == highest) & (lowest != NO_THREAD) & (both & (both - 1) == 0) & fits
     return found
 
 

@@ -14,21 +14,30 @@ interleaved  v virtual stages each; at most 2 (S - i) - 1 + (v - 1) G in flight.
 ===========  ===============================================================================
 
 So interleaved stages have the bubble of (S - 1) (F + B) / v for any m of at least S. Groups that
-follow a smaller one would have to wait for it.
+follow a smaller one would have to wait for it. Fewer microbatches than stages wait for the first of
+them to come round: (S - m) (v - 1) (F + B) / v more, and no order of passes takes less
+(`netplan.performance.iteration`).
+
+Beside its passes a stage prepares its virtual stages, in their order from its begin on; their first
+pass waits for that. It settles them, each behind its last backward pass, before it finishes.
 
 Sources: arXiv:1811.06965 (GPipe), arXiv:1806.03377 (1F1B), PALM Sec. IV-D.
 """
 
+from collections import deque
 from collections.abc import Callable
 
 from msgspec import Struct
 
-from netplan.simulation.engine import Branching, Engine, Mark, Steps
+from netplan.simulation.engine import Actor, Branching, Engine, Mark, Steps
 from netplan.simulation.work import Branch, Pipeline, Work, alone_s, branch_alone_s
 
 FORWARD, BACKWARD, FINISH, SEND_FORWARD, SEND_BACKWARD, BEGIN = range(6)
 """Kinds of spans: passes, the end of the iteration, transfers to the next stage and back, and what
 comes before the first pass."""
+
+ASIDE = -3
+"""Mark of what goes on beside passes; transfers have -1 and -2."""
 
 SUM_ERROR = 1e-12
 """Waiting below this share of the time that has passed is what sums of times are off by [1]."""
@@ -92,6 +101,38 @@ class _Sending:
         self.run.arrived(self.kind, self.virtual, self.microbatch)
 
 
+class _Aside:
+    """What the virtual stages of a stage do beside its passes, one after the other."""
+
+    __slots__ = ("queue", "run", "stage")
+
+    def __init__(self, run: "PipelineRun", stage: int) -> None:
+        self.run, self.stage = run, stage
+        self.queue: deque[tuple[int, int]] = deque()
+
+    def mark(self) -> Mark:
+        return (self.run.number, ASIDE, self.stage, len(self.queue))
+
+    def add(self, kind: int, virtual: int) -> None:
+        """Prepare a virtual stage, or settle it, behind what is under way."""
+        if self._work(kind, virtual):
+            self.queue.append((kind, virtual))
+            if len(self.queue) == 1:
+                self.run.do(self._work(kind, virtual), self)
+
+    def _work(self, kind: int, virtual: int) -> Work:
+        pipeline = self.run.pipeline
+        works = (pipeline.prepare, pipeline.settle)[kind]
+        return works[virtual] if works else ()
+
+    def go_on(self) -> None:
+        """A piece is done."""
+        kind, virtual = self.queue.popleft()
+        if self.queue:
+            self.run.do(self._work(*self.queue[0]), self)
+        self.run.done_aside(kind, virtual)
+
+
 class _Order:
     """Passes of one stage in one direction: which is next, and which are ready."""
 
@@ -123,6 +164,8 @@ class _Order:
         found = self.next()
         if found is None or found not in self.ready:
             return None
+        if found[0] in self.run.unprepared and not self.turned:
+            return None
         self.ready.remove(found)
         self.started += 1
         return found
@@ -148,6 +191,9 @@ class PipelineRun:
             (_Order(self, stage, turned=False), _Order(self, stage, turned=True))
             for stage in range(pipeline.stages)
         ]
+        self._asides = [_Aside(self, stage) for stage in range(pipeline.stages)]
+        self.unprepared = {at for at, work in enumerate(pipeline.prepare) if work}
+        """Virtual stages that lack what they need for their first pass."""
         self._finished_stages = 0
         self._open = pipeline.stages if pipeline.finish else 0
         self.at_end: Callable[[PipelineRun], None] | None = None
@@ -161,8 +207,26 @@ class PipelineRun:
         for stage, work in enumerate(self.pipeline.begin):
             if work:
                 self._working[stage], self._began_s[stage] = True, self.engine.now
-                self._do(work, _Passing(self, BEGIN, stage, 0))
+                self._pass(work, _Passing(self, BEGIN, stage, 0))
+        for stage in range(1, self.pipeline.stages):
+            if not self._working[stage]:
+                self._prepare(stage)
         self._start_next(0)
+
+    def _prepare(self, stage: int) -> None:
+        """Prepare the virtual stages of a stage."""
+        for virtual in range(stage, len(self.pipeline.prepare), self.pipeline.stages):
+            self._asides[stage].add(FORWARD, virtual)
+
+    def done_aside(self, kind: int, virtual: int) -> None:
+        """A virtual stage is prepared, or settled."""
+        stage = virtual % self.pipeline.stages
+        if kind == FORWARD:
+            self.unprepared.discard(virtual)
+            self._start_next(stage)
+        else:
+            self._end_of(stage)
+            self._tell_end()
 
     @property
     def first_group(self) -> int:
@@ -212,15 +276,19 @@ class PipelineRun:
         passes = (self.pipeline.forward, self.pipeline.backward)[kind]
         self._working[stage], self._began_s[stage] = True, self.engine.now
         work = passes[virtual].of(microbatch, self.microbatches)
-        self._do(work, _Passing(self, kind, virtual, microbatch))
+        self._pass(work, _Passing(self, kind, virtual, microbatch))
 
-    def _do(self, work: Work, passing: _Passing) -> None:
-        """Do the work of a pass; what is a mere delay is one event."""
-        engine, passing.work = self.engine, work
+    def _pass(self, work: Work, passing: _Passing) -> None:
+        """Do the work of a pass."""
+        passing.work = work
+        self.do(work, passing)
+
+    def do(self, work: Work, after: Actor) -> None:
+        """Do some work; what is a mere delay is one event."""
         if len(work) == 1 and len(work[0]) == 1:
-            Steps(engine, work[0][0], passing).go_on()
+            Steps(self.engine, work[0][0], after).go_on()
         else:
-            Branching(engine, work, passing).start()
+            Branching(self.engine, work, after).start()
 
     def passed(self, one: _Passing) -> None:
         """A pass has ended: send what it made, and go on with the next."""
@@ -235,11 +303,22 @@ class PipelineRun:
             self._tell_end()
             return
         self._working[stage] = False
+        if self._lets_prepare(one):
+            self._prepare(stage)
+        if one.kind == BACKWARD and one.microbatch == self.microbatches - 1:
+            self._asides[stage].add(BACKWARD, one.virtual)
         if one.kind != BEGIN:
             self._hand_on(one)
         self._start_next(stage)
         self._end_of(stage)
         self._tell_end()
+
+    @staticmethod
+    def _lets_prepare(one: _Passing) -> bool:
+        """Whether its stage has begun; the first one gathers weights beside its first pass, too."""
+        if one.kind == BEGIN:
+            return one.virtual > 0
+        return (one.kind, one.virtual, one.microbatch) == (FORWARD, 0, 0)
 
     def _tell_end(self) -> None:
         """Say once that the last microbatch is through and all stages have finished."""
@@ -294,7 +373,8 @@ class PipelineRun:
         self.ends_s[stage] = self.engine.now
         wanted = self.microbatches * self.pipeline.chunks
         order = self._orders[stage][BACKWARD if self.pipeline.trains else FORWARD]
-        if self._working[stage] or order.started < wanted or not self.pipeline.finish:
+        busy = self._working[stage] or self._asides[stage].queue
+        if busy or order.started < wanted or not self.pipeline.finish:
             return
         self._finished_stages += 1
         if not self.pipeline.finish_together:
@@ -305,7 +385,7 @@ class PipelineRun:
 
     def _finish(self, stage: int) -> None:
         """Synchronise gradients and optimise."""
-        self._do(self.pipeline.finish[stage], _Passing(self, FINISH, stage, 0))
+        self._pass(self.pipeline.finish[stage], _Passing(self, FINISH, stage, 0))
 
     def state(self) -> tuple[object, ...]:
         """Where the run stands, counted from the microbatches that are through."""

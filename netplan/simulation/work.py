@@ -287,8 +287,11 @@ class Pipeline(Struct, frozen=True):
         Transfer behind each virtual stage but the last, from j to j + 1 and from j + 1 to j.
     begin
         What every stage does before its first pass, such as gathering weights.
+    prepare, settle
+        What each virtual stage needs before its first forward pass, and what follows its last
+        backward pass, beside the other passes of its GPUs; one piece after the other.
     finish
-        What every stage does after its last backward pass: gradients, optimizer.
+        What every stage does after its last backward pass and ``settle``: gradients, optimizer.
     schedule
         Order of the passes (`netplan.simulation.schedule`).
     finish_together
@@ -306,6 +309,8 @@ class Pipeline(Struct, frozen=True):
     send_forward: tuple[Branch, ...]
     send_backward: tuple[Branch, ...]
     begin: tuple[Work, ...] = ()
+    prepare: tuple[Work, ...] = ()
+    settle: tuple[Work, ...] = ()
     finish: tuple[Work, ...] = ()
     schedule: ScheduleName = "1f1b"
     finish_together: bool = False
@@ -321,6 +326,8 @@ class Pipeline(Struct, frozen=True):
             raise InputError(f"{self.stages} stages do not share {virtual} forward passes evenly")
         if given != wanted:
             raise InputError(f"{virtual} virtual stages have {wanted} transfers, got {given}")
+        if self.prepare and self.prepare[0]:
+            raise InputError("the first virtual stage prepares in its begin: give it nothing else")
 
     @property
     def chunks(self) -> int:
@@ -329,7 +336,9 @@ class Pipeline(Struct, frozen=True):
 
 
 def work_of_stages(pipeline: Pipeline) -> Iterator[tuple[int, Work, int]]:
-    """All work of an iteration: of which stage, what, how often; transfers are nobody's.
+    """All work of an iteration that stages spend their time on: of which one, what, how often.
+
+    Transfers are nobody's, and what goes on beside passes takes no time of theirs.
 
     >>> chain = Pipeline(1, 8, (Pass(delay(1.0)),), (Pass(delay(2.0)),), (), ())
     >>> sum(times * alone_s(work) for _, work, times in work_of_stages(chain))
@@ -349,6 +358,9 @@ def parts_of_pipeline(pipeline: Pipeline) -> Iterator[tuple[Part, int]]:
     for _, work, times in work_of_stages(pipeline):
         for part in parts_of(work):
             yield part, times
+    for work in (*pipeline.prepare, *pipeline.settle):
+        for part in parts_of(work):
+            yield part, 1
     for branch in (*pipeline.send_forward, *pipeline.send_backward):
         for part in parts_of_branch(branch):
             yield part, pipeline.microbatches
@@ -377,5 +389,7 @@ def mapped_pipeline(pipeline: Pipeline, change: Callable[[Part], Phase]) -> Pipe
         send_forward=tuple(mapped_branch(one, change) for one in pipeline.send_forward),
         send_backward=tuple(mapped_branch(one, change) for one in pipeline.send_backward),
         begin=tuple(mapped(one, change) for one in pipeline.begin),
+        prepare=tuple(mapped(one, change) for one in pipeline.prepare),
+        settle=tuple(mapped(one, change) for one in pipeline.settle),
         finish=tuple(mapped(one, change) for one in pipeline.finish),
     )

@@ -43,6 +43,13 @@ def _pass(random: Random) -> Pass:
     return Pass(_work(random), first, last)
 
 
+def _some(random: Random, virtual: int) -> tuple[Work, ...]:
+    """Work for some of the virtual stages, in one case of two."""
+    if random.random() < 0.5:
+        return ()
+    return tuple(_work(random) if random.random() < 0.5 else () for _ in range(virtual))
+
+
 def random_pipeline(seed: int) -> Pipeline:
     """A pipeline of up to six stages and 60 microbatches on `LINKS` links."""
     random = Random(seed)  # noqa: S311 - a test
@@ -61,4 +68,6 @@ def random_pipeline(seed: int) -> Pipeline:
         finish=tuple(_work(random) for _ in range(stages)),
         schedule="interleaved" if chunks > 1 else random.choice(["1f1b", "gpipe"]),
         finish_together=random.random() < 0.5,
+        prepare=((), *some[1:]) if (some := _some(random, virtual)) else (),
+        settle=_some(random, virtual),
     )

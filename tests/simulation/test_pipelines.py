@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from netplan.errors import InputError
+from netplan.records import replace
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD, SEND_FORWARD
 from netplan.simulation.work import Burst, Message, Pass, Pipeline, delay, joined
@@ -76,6 +78,34 @@ def test_closed_form_pays_all_transfers_that_are_waited_for(
     assert found.iteration_time_s <= most_s * (1 + 1e-12)
     if m == 1:  # all there and back, but for the transfer that nobody sends
         assert found.iteration_time_s == pytest.approx(most_s - 2 * hop_s, rel=1e-12)
+
+
+def test_virtual_stages_prepare_and_settle_beside_passes() -> None:
+    """Two of one GPU, passes of 1 s: forward 0 to 1 and 5 to 6, backward 6 to 7 and 7 to 8.
+
+    The second one prepares for 4 s as soon as the first pass is through, and settles from 7 to 10
+    behind the last of its passes; then comes the end, of half a second. The first prepares nothing.
+    """
+    one = (Pass(delay(1.0)),) * 2
+    # Of eight microbatches one follows the other: 4 s of waiting, 31 passes, and as much behind.
+    for microbatches, expected_s in ((1, 10.5), (8, 38.5)):
+        pipeline = Pipeline(
+            1,
+            microbatches,
+            one,
+            one,
+            ((),),
+            ((),),
+            prepare=((), delay(4.0)),
+            settle=((), delay(3.0)),
+            finish=(delay(FINISH_S),),
+            schedule="interleaved",
+        )
+        found = simulate_pipelines([pipeline], links=0)
+        assert found.iteration_time_s == expected_s
+        assert found.pipelines[0].busy_s == pytest.approx(4 * microbatches + FINISH_S)
+    with pytest.raises(InputError, match="prepares in its begin"):
+        replace(pipeline, prepare=(delay(4.0), ()))
 
 
 @given(st.integers(2, 9), st.integers(1, 24), st.integers(2, 4), st.integers(1, 3), st.data())

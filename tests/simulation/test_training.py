@@ -219,7 +219,8 @@ def test_any_plan_of_equal_stages_takes_what_the_search_says(case: Case) -> None
 INTERLEAVED = st.fixed_dictionaries(
     {
         "model": st.sampled_from(["gpt-22b", "gpt-146b", "llama-3-8b"]),
-        "batch": st.integers(1, 20),
+        "batch": st.integers(1, 24),
+        "zero_stage": st.sampled_from([0, 1]),
         "recompute": st.sampled_from(["none", "full"]),
         "iteration_model": st.just("4d"),
         "interleave": st.just("any"),
@@ -229,7 +230,7 @@ INTERLEAVED = st.fixed_dictionaries(
                 "interleave": st.sampled_from([1, 2, 4]),
                 "tensor": st.sampled_from([1, 4]),
                 "microbatch": st.just(1),
-                "data": st.just(1),
+                "data": st.sampled_from([1, 2, 8]),
             }
         ),
     }
@@ -237,11 +238,14 @@ INTERLEAVED = st.fixed_dictionaries(
 
 
 @given(INTERLEAVED)
-@settings(max_examples=40)
+@settings(max_examples=60)
 def test_interleaved_stages_take_what_the_search_says_for_any_microbatches(case: Case) -> None:
-    """But for transfers. One replica: of more, collectives hide behind other passes."""
+    """But for transfers. Of replicas, collectives hide behind more than the closed form has."""
     layers = {"gpt-22b": 48, "gpt-146b": 80, "llama-3-8b": 32}[case["model"]]
-    assume(layers % (case["fixed"]["pipeline"] * case["fixed"]["interleave"]) == 0)
+    fixed = case["fixed"]
+    assume(layers % (fixed["pipeline"] * fixed["interleave"]) == 0)
+    assume(fixed["pipeline"] * fixed["tensor"] * fixed["data"] <= 64)
+    assume(fixed["data"] <= case["batch"])
     run, _ = placed(**case)
     plan, parts = run.timed.plan, run.timed.breakdown_s
     m, p, v = plan.microbatches, plan.pipeline, plan.interleave
@@ -253,7 +257,10 @@ def test_interleaved_stages_take_what_the_search_says_for_any_microbatches(case:
     hops = m * v + (v - 1) * max(p - m, 0)
     transfers_s = parts["pipeline_comm"] * (1 + (p - 1) / hops)
     expected_s = run.timed.iteration_time_s - transfers_s
-    assert found.iteration_time_s == pytest.approx(expected_s, rel=1e-9)
+    assert found.iteration_time_s <= expected_s * (1 + 1e-9)
+    assert found.iteration_time_s >= (expected_s - parts["data_comm"]) * (1 - 1e-9)
+    if plan.data == 1:
+        assert found.iteration_time_s == pytest.approx(expected_s, rel=1e-9)
 
 
 @pytest.mark.parametrize("case", [*ONE_STAGE[1:4], *STAGES, *OTHERS], ids=name_of)
