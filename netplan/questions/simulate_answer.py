@@ -116,11 +116,13 @@ class SimulateAnswer(Answer):
         booked = booked if self.found.bookings else "No message could wait for another"
         took = f"{booked} (computed in {si(self.found.seconds, 's', 2)})."
         yield replace(self.heading, lines=(*self.heading.lines, took))
-        yield Table("iteration", ITERATION, [self.found], only="programs")
+        if not self.jobs:
+            yield Table("iteration", ITERATION, [self], only="programs")
         yield Paragraph(self._of_jobs() if self.jobs else self._verdict(), "strong")
         if self.jobs:
             degraded = any(one.intact_time_s is not None for one in self.jobs)
             yield Table("jobs", job_columns(degraded=degraded), self.jobs)
+            yield Table("iteration", TOGETHER, [self.found], only="programs")
         if self.found.spans:
             yield gantt(self.found, self._names)
         yield from self._stages()
@@ -213,11 +215,16 @@ def _against(who: str, other_s: float, taken_s: float) -> str:
 LEAST_DIFFERENCE = 5e-4
 """From which on times differ for people [%]."""
 
-ITERATION: list[Column[Outcome]] = [
-    *columns("iteration_time_s", "analytic_time_s", "intact_time_s", "lower_bound_s", "binding"),
-    *columns("sequences_per_s", "waiting_s", "microbatches", "microbatches_simulated", "period"),
-    *columns("replicas", "replicas_simulated", "bookings"),
+RUN = (
+    *("iteration_time_s", "analytic_time_s", "intact_time_s", "lower_bound_s", "binding"),
+    *("sequences_per_s", "waiting_s", "microbatches", "microbatches_simulated", "period"),
+    *("replicas", "replicas_simulated", "bookings"),
+)
+ITERATION: list[Column[SimulateAnswer]] = [
+    column("model", lambda answer: str(answer.inputs["model"])),
+    *columns(*RUN, of="found"),
 ]
+TOGETHER: list[Column[Outcome]] = columns(*RUN)
 GROUPS: list[Column[GroupOutcome]] = [
     *columns("group", "directions", "unused"),
     column("busy_s", title="busiest"),

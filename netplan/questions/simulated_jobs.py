@@ -64,7 +64,7 @@ def jobs_answer(asked: SimulationQuestion, path: Path) -> SimulateAnswer:
         f"{counted(len(rows), 'job')} on {used:,} of {asked.gpus:,} {on.name}",
         (f"HB domains of {graph.hb_size:,}, {links}; routing {asked.routing}",),
     )
-    inputs = asked.inputs(hb_size=graph.hb_size, set=reader.replaced())
+    inputs = asked.inputs(model=None, hb_size=graph.hb_size, set=reader.replaced())
     notes = (*fabric.notes, *notes, *found.whole.notes, REPEATED, *round_note(asked.fail))
     return SimulateAnswer(inputs, heading, found.whole, jobs=rows, notes=notes)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import netplan as package
 from netplan.questions.progress import UnderWay
 from tests.cli.command import netplan, refused, replaced
 from tests.cli.test_compare import golden
@@ -336,6 +337,20 @@ def test_jobs_stand_alone_and_beside_each_other(tmp_path: Path) -> None:
     assert max(one["slowdown"] for one in found["jobs"]) > 0.01
     done = netplan("simulate", *CLUSTER, "--jobs", str(path))
     golden("simulate-jobs.txt", TIMING.sub("...)", done.stdout))
+
+
+def test_a_frame_has_a_row_by_the_name_of_what_ran(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.yaml"
+    path.write_text(JOBS, encoding="utf-8")
+    small: dict[str, Any] = {"gpus": 64, "radix": 16, "fabric": "fat-tree"}
+    one = package.simulate(**small, hb_size=8, model="gpt-22b", batch=64)
+    assert one.to_frame().index.tolist() == ["gpt-22b"]
+    assert one.to_frame()["iteration_time_s"].item() == one.found.iteration_time_s
+    several = package.simulate(**small, hb_size=4, jobs=path)
+    assert several.to_frame().index.tolist() == ["one", "two"]
+    assert several.to_frame()["together_s"].tolist() == [job.together_s for job in several.jobs]
+    # Each job says its own.
+    assert several.to_dict()["inputs"]["model"] is None
 
 
 def test_jobs_on_slow_links_stand_beside_whole_ones(tmp_path: Path) -> None:
