@@ -119,8 +119,10 @@ def round_note(fail: Sequence[str]) -> tuple[str, ...]:
     return (f"Failed: {', '.join(fail)}. {ROUND}",) if fail else ()
 
 
-def check_failing(fail: Sequence[str], routing: Routing, *, contention: bool) -> None:
-    """Refuse failures that routes or closed forms would not notice.
+def check_degraded(
+    slow: Sequence[str], fail: Sequence[str], routing: Routing, *, contention: bool
+) -> None:
+    """Refuse slow links and failures that routes or closed forms would not notice.
 
     Raises
     ------
@@ -129,18 +131,17 @@ def check_failing(fail: Sequence[str], routing: Routing, *, contention: bool) ->
 
     Examples
     --------
-    >>> check_failing(["spine=1"], "hashed", contention=True)  # doctest: +ELLIPSIS
+    >>> check_degraded([], ["spine=1"], "hashed", contention=True)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     netplan.errors.InputError: --routing hashed knows no ways round failures, which ...
     """
-    if not fail:
-        return
-    if not contention:
+    if not contention and (slow or fail):
         raise InputError(
-            "--no-contention takes no link, so that --fail would change nothing: leave one out"
+            f"--no-contention takes no link, so that {'--fail' if fail else '--slow'} would change"
+            " nothing: leave one out"
         )
-    if routing not in ("auto", "ecmp"):
+    if fail and routing not in ("auto", "ecmp"):
         raise InputError(
             f"--routing {routing} knows no ways round failures, which shortest paths split"
             " evenly do: leave it out beside --fail, or give ecmp"

@@ -90,6 +90,10 @@ def read_jobs(path: Path, gpus: int, hb_size: int) -> tuple[PlacedJob, ...]:
     if not 1 <= len(entries) <= MAX_JOBS:
         raise CatalogError(f"{path}: {len(entries):,} jobs: give 1 to {MAX_JOBS:,}")
     names = _names(entries)
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            line = document.line(["jobs", at])
+            raise CatalogError(f"{path}:{line}: a job before it is called {name:.60}, too")
     named = {
         at: _named(document, at, one, gpus)
         for at, one in enumerate(entries)

@@ -9,7 +9,7 @@ import numpy as np
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
-from netplan.questions.degraded_links import check_failing, round_note
+from netplan.questions.degraded_links import check_degraded, round_note
 from netplan.questions.inputs import CatalogReader, require_least
 from netplan.questions.progress import share_done
 from netplan.questions.published_mode import published_answer
@@ -63,7 +63,7 @@ class Simulate(SimulationQuestion):
         """Place the run, and let it go."""
         require_least("hot", self.hot)
         require_least("seed", self.seed)
-        check_failing(self.fail, self.routing, contention=self.contention)
+        check_degraded(self.slow, self.fail, self.routing, contention=self.contention)
         reader = CatalogReader(self.catalog, self.overrides)
         rules = reader.load(ANY_ITERATION_MODEL, self.iteration_model)
         if isinstance(rules, PalmModel):

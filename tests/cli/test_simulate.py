@@ -244,6 +244,7 @@ def test_spread_tensor_groups_cost_time() -> None:
         (("--fail", "link=128"), "64 GPUs in use, gpu-0 first, would be cut off"),
         (("--fail", "nonsense"), "unknown part 'nonsense'"),
         (("--fail", "link=1", "--no-contention"), "--no-contention takes no link"),
+        (("--slow", "host=0.5", "--no-contention"), "so that --slow would change nothing"),
         (("--fail", "link=1", "--routing", "hashed"), "--routing hashed knows no ways round"),
         (("--placement", "ranks.txt"), "cannot be read: No such file"),
         (("--placement", "snake"), "is for rings and meshes"),

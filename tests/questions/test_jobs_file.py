@@ -54,6 +54,8 @@ jobs:
         ("jobs:\n- {model: a, placement: 0-7, gpus: 9}\n", "names 8 GPUs, and gpus says 9"),
         ("jobs:\n- {model: a}\n", ":2: a 1 has 0 GPUs: give 8 or more"),
         ("jobs: []\n", "0 jobs: give 1 to 1,000"),
+        ("jobs:\n- {name: x, model: a, gpus: 8}\n- {name: x, model: b, gpus: 8}\n",
+         ":3: a job before it is called x, too"),
         ("jobs:\n- {gpus: 8}\n", "model is missing"),
         ("jobs:\n- {model: a, gpu: 8}\n", "unknown key"),
         ("jobs:\n- {model: a, gpus: -8}\n", "greater than 0"),
