@@ -18,7 +18,7 @@ from msgspec import Struct
 from netplan.arrays import Bools, Floats, Indices, Ints
 from netplan.errors import InputError
 from netplan.simulation.channels import Channels, channels_of
-from netplan.simulation.program_work import Flows
+from netplan.simulation.flows import Flows
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix, combine, flows_matrix

@@ -53,77 +53,21 @@ from netplan.performance.iteration_model import IterationModel
 from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
 from netplan.performance.spill import placed
+from netplan.simulation.flows import BESIDE, IN_PASS, Flows, FlowSender, FlowUses
+from netplan.simulation.weight_work import StageWeights, Weights, number
 from netplan.simulation.work import (
     Branch,
-    FlowMessage,
     Pass,
     Phase,
     Pipeline,
     ScheduleName,
-    Work,
     joined,
-    one_after_the_other,
 )
-from netplan.traffic.hierarchy import Group, Network, group_of
-from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placement, Placements
-from netplan.workloads.operations import NO_WORK, Collective, CollectiveKind, Operation
+from netplan.traffic.hierarchy import Network, group_of
+from netplan.traffic.placement import PIPELINE, Placement, Placements
+from netplan.workloads.operations import NO_WORK, Collective, Operation
 from netplan.workloads.operations import Work as OperationWork
 from netplan.workloads.program import Program, stage_layers
-
-IN_PASS, BESIDE, ASIDE = range(3)
-"""Threads of a stage: operations with their collectives, what goes on beside a layer, and what
-goes on beside whole passes."""
-
-
-class Flows(Struct, frozen=True):
-    """Who sends to whom at one moment.
-
-    Parameters
-    ----------
-    stage
-        Pipeline stage that sends.
-    to
-        Stage that receives; the same one in a collective.
-    dimensions
-        Dimensions in which the members of one group of a collective differ.
-    to_all
-        Whether it is an all_to_all; all other collectives send alike.
-    replica
-        Data parallel replica that sends; None for all of them at once.
-    memory
-        Whether it is between GPUs and their memory channels.
-    """
-
-    stage: int
-    to: int
-    dimensions: tuple[str, ...] = ()
-    to_all: bool = False
-    replica: int | None = None
-    memory: bool = False
-
-
-class FlowUse(Struct):
-    """What uses some flows: threads of stages, and how fast.
-
-    Messages of one thread of a stage follow each other: those in its passes, and those beside its
-    layers. Transfers belong to no thread.
-
-    Parameters
-    ----------
-    number
-        Number of these flows.
-    threads
-        Those that issue such messages; what comes before and after all passes is in neither.
-    seconds_per_byte
-        Of the fastest of these messages [s/B].
-    """
-
-    number: int
-    threads: set[int]
-    seconds_per_byte: float
-
-
-FlowUses = dict[Flows, FlowUse]
 
 
 class PlanWork(Struct, frozen=True):
@@ -187,7 +131,7 @@ def plan_work(
     GPT-146B on two stages of four GPUs each, which pass on and share what they compute:
 
     >>> from netplan.performance.iteration_model import ITERATION_MODELS
-    >>> from netplan.performance.plan import PlanTime
+    >>> from netplan.performance.plan import Plan
     >>> from netplan.performance.search import evaluate_plan
     >>> from netplan.performance.setting import Training
     >>> from netplan.traffic.placement import Degrees
@@ -212,10 +156,10 @@ def plan_work(
         )
     maker = _Maker(setting, timed, levels, schedule, scope)
     if not scope.each_replica:
-        return PlanWork((maker.pipeline(plan.microbatches),), maker.uses)
+        return PlanWork((maker.pipeline(plan.microbatches),), maker.sender.uses)
     runs = setting.microbatches(plan.microbatch, plan.placement.totals).tolist()
     each = tuple(maker.pipeline(count, replica) for replica, count in enumerate(runs))
-    return PlanWork(each, maker.uses)
+    return PlanWork(each, maker.sender.uses)
 
 
 def _check_simulated(rules: IterationModel) -> None:
@@ -262,8 +206,7 @@ class _Maker:
         self.schedule, self.trains, self.channels = schedule, scope.trains, scope.channels
         self.update_s, plan = timed.breakdown_s.get("update", 0.0), timed.plan
         self.chunks = chunks = plan.interleave if schedule == "interleaved" else 1
-        self.uses: FlowUses = {}
-        self.replica: int | None = None
+        self.sender = FlowSender(plan.placement)
         used = setting.assumptions.communication.used
         self.network = Network(tuple(levels), used, setting.mode)
         self.placements = Placements.of(plan.placement)
@@ -276,16 +219,16 @@ class _Maker:
                 f"{self.held.max()} layers of a stage do not split into {chunks} interleaved parts:"
                 " change the pipeline degree"
             )
-        self.overlaps = setting.assumptions.overlap.data == "overlapped"
         self._layers: dict[tuple[int, bool], Branch] = {}
 
     def pipeline(self, microbatches: int, replica: int | None = None) -> Pipeline:
         """The pipeline of one replica, or one that stands for all."""
-        self.replica = replica
+        self.sender.replica = replica
         self._layers.clear()
         virtual = range(self.stages * self.chunks)
         back = virtual if self.trains else range(0)
-        weights = [_Weights(self, stage) for stage in range(self.stages)]
+        shared = self._weights(tuple(self._layers_of(at) for at in virtual))
+        weights = [StageWeights(shared, self.sender, stage) for stage in range(self.stages)]
         return Pipeline(
             self.stages,
             microbatches,
@@ -302,45 +245,46 @@ class _Maker:
             name="" if replica is None else f"replica {replica}",
         )
 
-    def message(self, flows: Flows, seconds: float, sent_bytes: float, thread: int | None) -> Phase:
-        """One message, or a delay where nothing is sent; notes who uses the flows."""
-        members = self.plan.placement.degree(*flows.dimensions) if flows.dimensions else 2
-        if members == 1 or not sent_bytes:
-            return seconds
-        pace = seconds / sent_bytes
-        use = self.uses.setdefault(flows, FlowUse(len(self.uses), set(), pace))
-        use.seconds_per_byte = min(pace, use.seconds_per_byte)
-        if thread is not None:
-            use.threads.add(thread)
-        return FlowMessage(use.number, sent_bytes, seconds)
-
     def _transfer(self, at: int, to: int) -> Branch:
         """What one virtual stage sends to another."""
         stage, next_stage = at % self.stages, to % self.stages
         if stage == next_stage:
             return ()
-        sent_bytes = _number(self.program.layer.boundary_bytes)
+        sent_bytes = number(self.program.layer.boundary_bytes)
         at = stage_level(self.plan.placement, stage, next_stage)
         level, stride = self.network.levels[at], group_of(self.placements, PIPELINE).stride[at, 0]
         share = self.network.communication.bandwidth_efficiency
         # As long as alone: what the search adds on rings and blocking leaves is waited for here.
         seconds = sent_bytes / (share * level.link_bytes_per_s) + float(level.hop_s(stride))
-        flows = Flows(stage, next_stage, replica=self.replica)
-        return (self.message(flows, seconds, sent_bytes, None),)
+        flows = Flows(stage, next_stage, replica=self.sender.replica)
+        return (self.sender.message(flows, seconds, sent_bytes, None),)
 
-    def _passes(self, weights: "Sequence[_Weights]", virtual: int, *, ahead: bool) -> Pass:
+    def _passes(self, weights: Sequence[StageWeights], virtual: int, *, ahead: bool) -> Pass:
         """Passes of a virtual stage through its layers in one direction."""
         layer = self.layer(virtual % self.stages, ahead=ahead)
         ends = self._ends(virtual, ahead=ahead)
         return weights[virtual % self.stages].passes(layer, virtual, ends, ahead=ahead)
 
-    def layers(self, virtual: int) -> int:
+    def _layers_of(self, virtual: int) -> int:
         """Layers of a virtual stage."""
         stage, chunk = virtual % self.stages, virtual // self.stages
         whole, fullest = int(self.held.max()) // self.chunks, int(self.held.max())
         # The first stage has the embedding before its first layers, the last one a head.
         short = chunk == (0 if stage == 0 and self.stages > 1 else self.chunks - 1)
         return whole - (fullest - int(self.held[stage])) * short
+
+    def _weights(self, layers: tuple[int, ...]) -> Weights:
+        """What all stages know of their weights."""
+        return Weights(
+            program=self.program,
+            network=self.network,
+            placements=self.placements,
+            layers=layers,
+            stages=self.stages,
+            overlaps=self.setting.assumptions.overlap.data == "overlapped",
+            trains=self.trains,
+            update_s=self.update_s,
+        )
 
     def layer(self, stage: int, *, ahead: bool) -> Branch:
         """One pass through one layer."""
@@ -363,7 +307,10 @@ class _Maker:
         needed_s, exposed_s = sum(seconds for _, seconds, _ in sent), _total(times.tensor_s)
         exposed = exposed_s / needed_s if needed_s else 0.0
         hidden, behind = (
-            [self.message(flows, x * seconds, x * size, IN_PASS) for flows, seconds, size in sent]
+            [
+                self.sender.message(flows, x * seconds, x * size, IN_PASS)
+                for flows, seconds, size in sent
+            ]
             for x in (1 - exposed, exposed)
         )
         busy_s = _total(times.compute_s) + _total(times.memory_s)
@@ -389,14 +336,16 @@ class _Maker:
         if work is NO_WORK:
             return ()
         busy = self._busy(work, stage, slowdown, kept_bytes)
-        panels = 1.0 if work.panels is None else _number(work.panels)
+        panels = 1.0 if work.panels is None else number(work.panels)
         one_panel: list[Phase] = []
         others: list[Phase] = []
         for one in work.collectives:
             flows, seconds, sent = self._sent(one, stage, panels)
-            one_panel.append(self.message(flows, seconds, sent, IN_PASS))
+            one_panel.append(self.sender.message(flows, seconds, sent, IN_PASS))
             # All of them again, as the closed form has it; the bytes that are left.
-            others.append(self.message(flows, panels * seconds, (panels - 1) * sent, IN_PASS))
+            others.append(
+                self.sender.message(flows, panels * seconds, (panels - 1) * sent, IN_PASS)
+            )
         if work.panels is None:
             return joined((*busy, *one_panel))
         return joined((*one_panel, ((busy, tuple(others)),)))
@@ -410,19 +359,19 @@ class _Maker:
         )
         if not (self.channels and rate and np.any(moving_s)):
             return (_total(compute_s) + _total(memory_s),)
-        flows = Flows(stage, stage, replica=self.replica, memory=True)
+        flows = Flows(stage, stage, replica=self.sender.replica, memory=True)
         steps = zip(*np.broadcast_arrays(_steps(compute_s), _steps(moving_s)), strict=True)
         busy = joined(
             (
                 (
                     (float(busy_s),),
-                    (self.message(flows, float(one_s), rate * float(one_s), IN_PASS),),
+                    (self.sender.message(flows, float(one_s), rate * float(one_s), IN_PASS),),
                 ),
             )
             for busy_s, one_s in steps
         )
         if work.panels is not None:  # which are under way at the same time
-            self.uses[flows].threads.add(BESIDE)
+            self.sender.uses[flows].threads.add(BESIDE)
         return busy
 
     def _sent(self, one: Collective, stage: int, panels: float = 1.0) -> tuple[Flows, float, float]:
@@ -431,155 +380,7 @@ class _Maker:
         seconds = _total(self.groups.seconds(one.kind, one.group, amount))
         # An all_reduce is sent twice: reduced and scattered, then gathered.
         sent = _total(amount) * (2 if one.kind == "all_reduce" else 1)
-        return self.flows(stage, one.kind, (one.group,)), seconds, sent
-
-    def flows(self, stage: int, kind: CollectiveKind, dimensions: tuple[str, ...]) -> Flows:
-        """Flows of a collective in all groups of a stage."""
-        return Flows(stage, stage, dimensions, kind == "all_to_all", self.replica)
-
-
-class _Weights:
-    """Collectives over the weights of one stage: which, and where they stand."""
-
-    def __init__(self, maker: _Maker, stage: int) -> None:
-        self.maker, self.stage = maker, stage
-        self.rule = maker.program.repetition.synchronisation
-        self.held = int(maker.held[stage])
-
-    def _collectives(
-        self, names: Sequence[CollectiveKind], layers: float, thread: int | None
-    ) -> Branch:
-        """Those of so many layers: of all weights but those of experts, then of these."""
-        program = self.maker.program
-        parts = (
-            (program.repetition.weight_group, program.weight_bytes(experts=False)),
-            (program.repetition.expert_group, program.weight_bytes(experts=True)),
-        )
-        return joined(
-            phase
-            for name in names
-            for group, held_bytes in parts
-            for phase in self._collective(name, group, layers * _number(held_bytes), thread)
-        )
-
-    def _collective(
-        self, name: CollectiveKind, group: tuple[str, ...], sent_bytes: float, thread: int | None
-    ) -> Branch:
-        """One collective; an all_reduce is a reduce_scatter and an all_gather."""
-        if name == "all_reduce":
-            both: tuple[CollectiveKind, ...] = ("reduce_scatter", "all_gather")
-            return joined(
-                p for one in both for p in self._collective(one, group, sent_bytes, thread)
-            )
-        maker = self.maker
-        if not (sent_bytes and maker.trains):
-            return ()
-        members = group_of(maker.placements, *(DIMENSIONS.index(one) for one in group), whole=True)
-        seconds = _seconds(maker.network, name, members, sent_bytes)
-        flows = maker.flows(self.stage, name, group)
-        return (maker.message(flows, seconds, sent_bytes, thread),)
-
-    def _of_one_layer(self, *, ahead: bool, thread: int | None) -> Branch:
-        """Collectives over the weights of one layer in one direction."""
-        names = self.rule.forward if ahead else self.rule.backward
-        return self._collectives(names, 1.0, thread) if self.held else ()
-
-    def _repeats(self, *, ahead: bool) -> bool:
-        """Whether every microbatch has them anew."""
-        return self.rule.forward_repeats if ahead else self.rule.backward_repeats
-
-    def _waits(self, *, ahead: bool) -> bool:
-        """Whether the stage has time for collectives while it waits for the first one."""
-        return self.stage > 0 and not self._repeats(ahead=ahead)
-
-    def _exposed(self, *, ahead: bool) -> Branch:
-        """What overlaps with no pass of its stage, where data collectives overlap."""
-        first = self.maker.layers(self.stage)
-        layers = first if self._waits(ahead=ahead) else min(1, first)
-        return self._of_one_layer(ahead=ahead, thread=None) * layers
-
-    def aside(self, virtual: int, *, ahead: bool) -> Work:
-        """Those of a further virtual stage, which have the time of all that the stage does."""
-        first = virtual == self.stage
-        if first or not self.maker.overlaps or self._repeats(ahead=ahead):
-            return ()
-        layer = self._of_one_layer(ahead=ahead, thread=ASIDE)
-        return one_after_the_other(*layer * self.maker.layers(virtual))
-
-    def begin(self) -> Work:
-        """The first gather where the others hide, else all of them."""
-        return one_after_the_other(*self._exposed(ahead=True)) if self.maker.overlaps else ()
-
-    def finish(self) -> Work:
-        """The last sums, where the others hide; else all that is not repeated.
-
-        Then weights of ends, and the optimizer's update.
-        """
-        rule, thread = self.rule, None
-        if self.maker.overlaps:
-            phases = self._exposed(ahead=False)
-        else:
-            once = () if rule.backward_repeats else rule.backward
-            more = () if rule.forward_repeats else rule.forward
-            phases = self._collectives((*once, *more), float(self.held), thread)
-        program = self.maker.program
-        first = program.first if self.stage == 0 else None
-        last = program.last if self.stage == self.maker.stages - 1 else None
-        held_bytes = sum(_number(one.weight_bytes) for one in (first, last) if one is not None)
-        group = program.repetition.weight_group
-        update = (self.maker.update_s,) if self.maker.update_s else ()
-        return one_after_the_other(
-            *phases, *self._collective("all_reduce", group, held_bytes, thread), *update
-        )
-
-    def passes(
-        self,
-        layer: Branch,
-        virtual: int,
-        ends: tuple[Branch, Branch],
-        *,
-        ahead: bool,
-    ) -> Pass:
-        """Passes of all microbatches through the layers of a virtual stage."""
-        repeats, layers = self._repeats(ahead=ahead), self.maker.layers(virtual)
-        if not self.maker.overlaps:
-            names = (self.rule.forward if ahead else self.rule.backward) if repeats else ()
-            exposed = self._collectives(names, float(layers), IN_PASS)
-            before, behind = (exposed, ()) if ahead else ((), exposed)
-            return Pass(one_after_the_other(*before, *ends[0], *layer * layers, *ends[1], *behind))
-        beside = self._of_one_layer(ahead=ahead, thread=BESIDE)
-
-        def work(hidden: int) -> Work:
-            alone = layer * (layers - hidden)
-            together: Branch = (((layer, beside),),) * hidden if beside else layer * hidden
-            order = (*together, *alone) if ahead else (*alone, *together)
-            return one_after_the_other(*ends[0], *order, *ends[1])
-
-        edge = work(self._hidden_at_edge(virtual, ahead=ahead))
-        middle = work(layers if repeats else 0)
-        if ahead == repeats:
-            return Pass(middle, last=edge, only=edge)
-        return Pass(middle, first=edge, only=edge)
-
-    def _hidden_at_edge(self, virtual: int, *, ahead: bool) -> int:
-        """Layers whose collectives hide in the first pass of a virtual stage, or in the last."""
-        layers = self.maker.layers(virtual)
-        # Forward the last layer of all has none to gather for, backward the first none behind it.
-        but_one = max(0, layers - 1)
-        if self._repeats(ahead=ahead):
-            last = virtual // self.maker.stages == self.maker.chunks - 1
-            return but_one if last else layers
-        return but_one if virtual == 0 else 0
-
-
-def _seconds(network: Network, name: CollectiveKind, members: Group, sent_bytes: float) -> float:
-    """How long a collective takes alone [s]."""
-    return _number(network.collective(name, members).seconds(sent_bytes))
-
-
-def _number(amount: Amount) -> float:
-    """The amount of the only sharding."""
-    return float(np.asarray(amount, dtype=np.float64).reshape(-1)[0])
+        return self.sender.among(stage, one.kind, (one.group,)), seconds, sent
 
 
 def _total(amount: Amount) -> float:

@@ -11,8 +11,9 @@ from netplan.errors import InputError
 from netplan.performance.compute import memory_traffic_s
 from netplan.records import replace
 from netplan.simulation.channels import channels_of
+from netplan.simulation.flows import Flows
 from netplan.simulation.links import FlowRouter, Transport
-from netplan.simulation.program_work import Flows, Scope, plan_work
+from netplan.simulation.program_work import Scope, plan_work
 from netplan.simulation.training import Conditions, simulate_training
 from netplan.simulation.work import FlowMessage, parts_of_pipeline
 from netplan.topologies.expand import expand

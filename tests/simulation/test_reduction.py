@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from netplan.records import replace
 from netplan.simulation.engine import Engine
+from netplan.simulation.flows import Flows
 from netplan.simulation.links import FlowRouter, LinkTimes, Transport
-from netplan.simulation.program_work import Flows
 from netplan.simulation.reduction import NO_THREAD, Issuer, reduce_links
 from netplan.simulation.training import Conditions, simulate_training
 from netplan.simulation.work import Burst, Message
