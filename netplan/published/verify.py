@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from netplan.errors import InputError
 from netplan.published.checks import Check, published
+from netplan.published.cluster_design import cluster_design_checks
 from netplan.published.dataflow import dataflow_checks
 from netplan.published.dataflow_trends import trend_checks
 from netplan.published.designs import design_checks
@@ -37,6 +38,7 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "dataflow": dataflow_checks,
     "dataflow trends": trend_checks,
     "tiled accelerators": tiled_checks,
+    "cluster design": cluster_design_checks,
     "simulated runs": megatron_checks,
     "traffic": traffic_checks,
     "paths": path_checks,

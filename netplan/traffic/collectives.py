@@ -11,8 +11,8 @@ C_S     one-way bandwidth of one GPU into the network: network_bytes_per_s [B/s]
 
 The times are those of `netplan.traffic.hierarchy` with direct exchange at both switches and one
 chunk, the bound is that of `netplan.traffic.bounds`. A number or a fabric that is not allowed is an
-``InputError``. Source: rail-only paper (arXiv:2307.12169), Eq. 1, 20 and 21. Left out: contention,
-protocol overhead.
+``InputError``. Sources: rail-only paper (arXiv:2307.12169), Eq. 1, 20 and 21; COMET
+(arXiv:2211.16648), Sec. V-B4. Left out: contention, protocol overhead.
 """
 
 from typing import get_args
@@ -163,6 +163,45 @@ def all_to_all_s(
     own_bytes = plain(np.multiply(pair_bytes, hb_size))
     domain_s = collective_s("all_to_all", [domain], data_bytes=own_bytes)
     return plain(np.maximum(domain_s, collective_s("all_to_all", [network], data_bytes=data_bytes)))
+
+
+def hb_bandwidth_ratio(hb_size: Counts, hb_count: Counts, chunks: Counts = 1) -> Amount:
+    """Ratio C_F/C_S at which an all_reduce takes least, if C_F + C_S is given [1].
+
+    A hierarchical all_reduce in c chunks takes max(a, e + a/c) with a in the domains and e between
+    them, least at
+
+    ::
+
+        C_F/C_S = max( R*(1-1/c), sqrt(R/c) ),   R = y*(x-1)/(y-1)
+
+    Parameters
+    ----------
+    hb_size, hb_count
+        GPUs of a domain and domains, x and y, both at least 2.
+    chunks
+        Equal parts of the message, c [1].
+
+    Raises
+    ------
+    InputError
+        If there is a single domain, or a single GPU in it: all bandwidth belongs to one tier then.
+
+    References
+    ----------
+    Kadiyala et al., COMET (arXiv:2211.16648), Sec. V-B4 and Fig. 12, for x = y = 8 and c = 4.
+
+    Examples
+    --------
+    >>> hb_bandwidth_ratio(8, 8, chunks=4), round(hb_bandwidth_ratio(8, 8), 2)
+    (6.0, 2.83)
+    """
+    check_number("hb_size", hb_size, minimum=2, whole=True)
+    check_number("hb_count", hb_count, minimum=2, whole=True)
+    check_number("chunks", chunks, minimum=1, whole=True)
+    x, y, c = (np.asarray(one, np.float64) for one in (hb_size, hb_count, chunks))
+    least = y * (x - 1) / (y - 1)
+    return plain(np.maximum(least * (1 - 1 / c), np.sqrt(least / c)))
 
 
 def _tiers(

@@ -108,16 +108,18 @@ def gemm_traffic_bytes(
     """
     _check_sram(sram_bytes)
     first, second = element_bytes * rows * inner, element_bytes * inner * columns
-    moved = _traffic_bytes(first, second, element_bytes * rows * columns, sram_bytes)
+    moved = sum(_read_bytes(first, second, sram_bytes)) + element_bytes * rows * columns
     return moved if np.ndim(moved) else float(moved)
 
 
-def _traffic_bytes(first: Amount, second: Amount, result: Amount, sram_bytes: float) -> Amount:
-    """The same of two operands and a result, all in bytes [B]."""
-    streams_second = np.ceil(first / sram_bytes) * second + first
-    streams_first = np.ceil(second / sram_bytes) * first + second
-    moved: Amount = np.minimum(streams_second, streams_first) + result
-    return moved
+def _read_bytes(first: Amount, second: Amount, sram_bytes: float) -> tuple[Amount, Amount]:
+    """What is read of two operands: one of them once, the other once for each piece of it [B]."""
+    second_times, first_times = np.ceil(first / sram_bytes), np.ceil(second / sram_bytes)
+    keeps_first = second_times * second + first <= first_times * first + second
+    return (
+        np.where(keeps_first, first, first_times * first),
+        np.where(keeps_first, second_times * second, second),
+    )
 
 
 def _check_sram(sram_bytes: float) -> None:
@@ -146,18 +148,24 @@ class _Product(Struct, frozen=True, eq=False):
         matrix = ELEMENT_BYTES * self.inner * self.columns
         result = ELEMENT_BYTES * self.rows * self.columns
 
-        def phase(first: Amount, second: Amount, made: Amount) -> Work:
-            moved = _traffic_bytes(first, second, made, sram_bytes)
-            return Work(tensor_flops=self.times * shape.flops, moved_bytes=self.times * moved)
+        def phase(first: Amount, second: Amount, made: Amount, of_weights: float = 0.0) -> Work:
+            reads = _read_bytes(first, second, sram_bytes)
+            return Work(
+                tensor_flops=self.times * shape.flops,
+                moved_bytes=self.times * (sum(reads) + made),
+                weight_bytes=of_weights * reads[1],
+            )
 
+        has = 1.0 if self.has_weights else 0.0
+        weight_gradient = phase(inputs, result, matrix)
         return Operation(
             self.name,
             self.module,
-            weight_bytes=matrix if self.has_weights else 0.0,
+            weight_bytes=has * matrix,
             activation_bytes=self.times * (inputs if self.has_weights else inputs + matrix),
-            forward=phase(inputs, matrix, result),
-            backward=phase(result, matrix, inputs),
-            weight_gradient=phase(inputs, result, matrix),
+            forward=phase(inputs, matrix, result, has),
+            backward=phase(result, matrix, inputs, has),
+            weight_gradient=replace(weight_gradient, gradient_bytes=has * matrix),
             result=Tensor(self.times * self.rows, self.columns),
             shapes=(Shape(self.times * self.rows, self.inner, self.columns, self.times),),
         )

@@ -1,0 +1,267 @@
+"""Checks against COMET: its formulas, what Fig. 8 to 12 say of a trillion parameters, its slips.
+
+Batch, chunks and update are not printed. What follows from the formulas alone is exact; changes of
+MP 64 (its tensor degree; data degree 16) follow from one fitted share of communication; the rest is
+a trend of the preset ``comet-fit``, whose inputs were fitted to these figures, or known to differ.
+Source: Kadiyala et al., COMET (arXiv:2211.16648).
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+from netplan.levels import Level
+from netplan.performance.iteration_model import ITERATION_MODELS
+from netplan.performance.plan import PlanTime
+from netplan.performance.search import search_plans
+from netplan.performance.setting import Fixed, Options, Training
+from netplan.performance.tiers import Expanded, hybrid_bytes_per_s
+from netplan.published.checks import Check, Measured, known, published, stated
+from netplan.records import replace
+from netplan.traffic.collectives import hb_bandwidth_ratio
+from netplan.traffic.hierarchy import collective_s
+from netplan.workloads.accelerators import ACCELERATORS, Accelerator
+from netplan.workloads.closed_forms import layer_parameters
+from netplan.workloads.models import MODELS
+from netplan.workloads.program import Zero
+from netplan.workloads.tiled_layer import gemm_traffic_bytes
+
+PODS, CHUNKS = 128, 4
+DEGREES = tuple(1 << bit for bit in range(11))
+GB = 1e9
+STAGES: dict[str, Zero] = {"none": 0, "1": 1, "2": 2, "3": 3}
+"""Stages of ZeRO, as Fig. 6 compares them."""
+
+NO_VALUE = "-"
+"""Format of a number whose inputs are not printed."""
+
+BEST_RATIO = "ratio 1:6 of the same sum"
+"""The change of Fig. 12."""
+
+
+def cluster_design_checks() -> Iterator[Check]:
+    """All checks of COMET, in the order of their table."""
+    for part in (_formulas, _footprints, _bandwidths, _changes, _preset, _trends, _slips):
+        yield from stated(part(), "cluster-design")
+    for row in published("cluster-design"):
+        if row["format"] == NO_VALUE:
+            yield known(row["name"], row["source"], row["expected"], "-", row["reason"])
+
+
+class Rates(NamedTuple):
+    """Factors of what a GPU of Table I computes, and sends in its pod and between pods [1]."""
+
+    compute: float = 1.0
+    inside: float = 1.0
+    between: float = 1.0
+
+    @property
+    def gpu(self) -> Accelerator:
+        """The GPU."""
+        on = ACCELERATORS.load("a100-comet")
+        return replace(
+            on,
+            tensor_flops_per_s=self.compute * on.tensor_flops_per_s,
+            hb_bytes_per_s=self.inside * on.hb_bytes_per_s,
+            network_bytes_per_s=self.between * on.network_bytes_per_s,
+        )
+
+    @property
+    def levels(self) -> tuple[Level, Level]:
+        """Pods of 8 on a switch, and one between them."""
+        on = self.gpu
+        inside = Level("switch", on.hb_size, on.hb_bytes_per_s)
+        return inside, Level("switch", PODS, on.network_bytes_per_s)
+
+
+BASELINE = Rates()
+CHANGES = {
+    "half in the pods": Rates(inside=0.5),
+    "half between them": Rates(between=0.5),
+    "double in the pods": Rates(inside=2.0),
+    "double between them": Rates(between=2.0),
+    "double both": Rates(inside=2.0, between=2.0),
+    "ratio 1:6 of the same sum": Rates(inside=331.25 * 6 / 7 / 300, between=331.25 / 7 / 31.25),
+}
+"""Other bandwidths of Fig. 11 and 12."""
+
+
+@cache
+def timed(
+    tensor: int,
+    rates: Rates = BASELINE,
+    model: str = "comet-fit",
+    *,
+    zero_stage: Zero | None = None,
+    expanded: Expanded | None = None,
+) -> PlanTime:
+    """The plan of a tensor degree on 1,024 GPUs, whether it fits their memory or not.
+
+    Examples
+    --------
+    >>> round(timed(8).iteration_time_s, 9), round(timed(64).iteration_time_s, 9)
+    (4.068708961, 7.906734777)
+    """
+    case = MODELS.load("transformer-1t"), ITERATION_MODELS.load(model)
+    training = replace(Training.on(rates.gpu, *case), expanded=expanded, ignore_memory=True)
+    options = Options(zero_stage=zero_stage, fixed=Fixed(tensor=tensor))
+    return search_plans(training, rates.levels, options=options).best
+
+
+def _change(tensor: int, rates: Rates) -> float:
+    """How much longer an iteration takes than on GPUs of Table I [%]."""
+    return 100 * (timed(tensor, rates).iteration_time_s / timed(tensor).iteration_time_s - 1)
+
+
+def _formulas() -> Iterator[Measured]:
+    """Two memories; parameters; one product under 40 MB of memory on the chip."""
+    model, on = MODELS.load("transformer-1t"), BASELINE.gpu
+    both = hybrid_bytes_per_s(80e9, 160e9, 2e12, 1e12)
+    yield "80 GB at 2 TB/s and 160 GB at 1 TB/s, TB/s", float(both) / 1e12
+    yield "Transformer-1T: parameters", float(model.layers * layer_parameters(model))
+    rows, inner, columns = 2048, model.hidden_size, 4 * model.hidden_size // 8
+    moved = float(gemm_traffic_bytes(rows, inner, columns, sram_bytes=on.sram_bytes))
+    flops = 2.0 * rows * inner * columns
+    seconds = max(flops / on.tensor_flops_per_s, moved / on.memory_bytes_per_s)
+    yield "MLP up, MP 8, 2,048 tokens: bytes moved", moved
+    yield "MLP up, MP 8, 2,048 tokens: ms", 1e3 * seconds
+
+
+def _footprints() -> Iterator[Measured]:
+    """What states take by ZeRO stage, and the least tensor degree that fits a memory."""
+    for name, stage in STAGES.items():
+        for tensor in (8, 32, 64):
+            held = timed(tensor, zero_stage=stage).memory_bytes
+            yield f"MP {tensor}, ZeRO {name}: states, GB", held / GB
+    yield "MP 8: states by the text, GB", timed(8).memory_bytes / GB
+    states = {tensor: timed(tensor).memory_bytes for tensor in DEGREES}
+    working = {tensor: timed(tensor, model="comet").memory_bytes for tensor in DEGREES}
+    for capacity in (560, 281):
+        yield f"least MP whose states fit {capacity} GB", _least(states, capacity * GB)
+    yield "least MP that fits 80 GB with working memory", _least(working, 80 * GB)
+    falls = all(states[one] > states[2 * one] for one in DEGREES[:-1])
+    yield "states over MP", "falling" if falls else "not falling"
+
+
+def _least(held: dict[int, float], capacity_bytes: float) -> str:
+    """Least tensor degree that fits."""
+    return str(min(tensor for tensor, size in held.items() if size <= capacity_bytes))
+
+
+def _bandwidths() -> Iterator[Measured]:
+    """The best split of a bandwidth between pods and network, and links of two clusters."""
+    on = BASELINE.gpu
+    ratio = float(hb_bandwidth_ratio(on.hb_size, 64 // on.hb_size, chunks=CHUNKS))
+    whole = on.hb_bytes_per_s + on.network_bytes_per_s
+    yield "best ratio of bandwidths, MP 64", ratio
+    yield "bandwidth in the pods there, GB/s", whole * ratio / (1 + ratio) / GB
+    yield "bandwidth between them there, GB/s", whole / (1 + ratio) / GB
+    yield "Dojo: GB/s a tray", ACCELERATORS.load("dojo-tray").hb_bytes_per_s / GB
+    chip = ACCELERATORS.load("tpu-v4-comet")
+    yield "TPU v4: GB/s a chip", chip.chip_ports * chip.network_bytes_per_s / GB
+
+
+def changes_of_messages() -> dict[str, float]:
+    """How much longer an all_reduce of MP 64 takes, by change of the bandwidths, r - 1 [1].
+
+    Examples
+    --------
+    >>> round(changes_of_messages()["half in the pods"], 4)
+    0.3793
+    """
+    before_s = _all_reduce_s(BASELINE)
+    return {name: _all_reduce_s(rates) / before_s - 1 for name, rates in CHANGES.items()}
+
+
+def _all_reduce_s(rates: Rates) -> float:
+    """Time of an all_reduce over 8 pods of 8 [s]."""
+    inside, between = rates.levels
+    levels = inside, replace(between, size=8)
+    return float(collective_s("all_reduce", levels, data_bytes=GB, chunks=CHUNKS))
+
+
+def communication_share() -> float:
+    """Share f of communication with which f (r - 1) is nearest to the printed changes [1].
+
+    Least squares over all six of them.
+
+    Examples
+    --------
+    >>> round(communication_share(), 4)
+    0.5691
+    """
+    printed = {row["name"]: row["expected"] for row in published("cluster-design")}
+    more = changes_of_messages()
+    fitted = sum(one * float(printed[_name_of(name)]) / 100 for name, one in more.items())
+    return fitted / sum(one**2 for one in more.values())
+
+
+def _name_of(change: str) -> str:
+    return f"MP 64, bandwidth {change}, %"
+
+
+def _changes() -> Iterator[Measured]:
+    """Fig. 11 and 12 of MP 64 with one fitted number."""
+    share = communication_share()
+    yield "MP 64: share of communication, fitted", share
+    for name, more in changes_of_messages().items():
+        yield _name_of(name), 100 * share * more
+
+
+def _preset() -> Iterator[Measured]:
+    """Times of the fitted preset, which nothing else may change."""
+    for tensor in (8, 64):
+        yield f"MP {tensor}, comet-fit: s", timed(tensor).iteration_time_s
+
+
+def _trends() -> Iterator[Measured]:
+    """What Fig. 8 to 12 show, and the preset as well."""
+    times_s = {tensor: timed(tensor).iteration_time_s for tensor in DEGREES}
+    best = min(DEGREES, key=times_s.__getitem__)
+    yield "MP of the least time", str(best)
+    inner = DEGREES[0] < best < DEGREES[-1]
+    yield "least time over MP", "inside" if inner else "at an end"
+    yield "MP 8, half the FLOP/s, %", _change(8, Rates(compute=0.5))
+    yield "MP 8, double the FLOP/s, %", _change(8, Rates(compute=2.0))
+    yield "MP 8, half of both bandwidths, %", _change(8, Rates(inside=0.5, between=0.5))
+    yield "MP 8, four times both bandwidths, %", _change(8, Rates(inside=4.0, between=4.0))
+    found = {name: _change(64, rates) for name, rates in CHANGES.items()}
+    yield "MP 64, comet-fit, ratio 1:6, %", found["ratio 1:6 of the same sum"]
+    both = found["double both"]
+    more = both < _change(8, CHANGES["double both"]) < 0
+    yield "which MP bandwidth helps more, 8 or 64", "64" if more else "8"
+    either = min(found["double in the pods"], found["double between them"])
+    yield "MP 64, doubling both or either", "both" if both < either else "either"
+    yield "expanded GB/s from which MP 8 beats MP 64", _crossing_bytes_per_s() / GB
+
+
+def _crossing_bytes_per_s() -> float:
+    """Bandwidth of 480 GB of expanded memory at which MP 8 takes as long as MP 64 [B/s]."""
+    limit_s = timed(64).iteration_time_s
+    low, high = 50 * GB, 2000 * GB
+    while high - low > GB / 100:
+        middle = (low + high) / 2
+        slower = timed(8, expanded=Expanded(480e9, middle)).iteration_time_s > limit_s
+        low, high = (middle, high) if slower else (low, middle)
+    return high
+
+
+def _slips() -> Iterator[Measured]:
+    """What the paper's own numbers contradict."""
+    exposed = timed(8, model="comet").breakdown_s["data_comm"]
+    yield "MP 8: gradient collectives exposed, s", exposed
+    for name, title in (("a100-80gb", "A100"), ("h100-80gb", "H100")):
+        dense = ACCELERATORS.load(name).tensor_flops_per_s
+        yield f"{title}: peak, TFLOP/s", dense / 1e12
+    share, more = communication_share(), changes_of_messages()
+    yield "MP 64, half in the pods by the text, %", 100 * share * more["half in the pods"]
+    yield "MP 64, half between them by the text, %", 100 * share * more["half between them"]
+    on = BASELINE.gpu
+    yield "MP 8: times the memory of a GPU", timed(8).memory_bytes / on.memory_bytes
+    yield "GPUs of a pod by the text", str(on.hb_size)
+    # 64 GT/s a lane, one bit a transfer.
+    yield "32 lanes of CXL 3.0, GB/s", CXL_LANES * CXL_BITS_PER_S / 8 / GB
+
+
+CXL_LANES, CXL_BITS_PER_S = 32, 64e9
+"""Lanes of the paper's expanded memory, and what one sends each way [bit/s]."""
