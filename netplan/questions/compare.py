@@ -1,24 +1,24 @@
 """All fabrics side by side: what each needs, what it costs and draws, how fast it trains."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import ClassVar
 
+from netplan.costing.compute import Compute
 from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.switches import SWITCHES, require_switch
 from netplan.errors import InfeasibleError, InputError
 from netplan.performance.search import PlanSearch, SearchResult
 from netplan.questions.compare_answer import BASELINE, Comparison, FabricRow, priced_row, timed_row
+from netplan.questions.expanded_memory import NONE, Variant, variants, with_memory
 from netplan.questions.inputs import CatalogReader
+from netplan.questions.memory_or_gpus import Trade, Weighing
 from netplan.questions.pricing import SwitchQuestion, read_books
 from netplan.questions.question import asks, optional, several, shared
 from netplan.questions.training import TrainingQuestion
-from netplan.questions.verdict import (
-    Probe,
-    VerdictQuestion,
-    bandwidth_needed,
-)
+from netplan.questions.verdict import Probe, VerdictQuestion, bandwidth_needed, decide
 from netplan.records import replace
 from netplan.reports.quantities import listed
 from netplan.topologies.build import build_fabric
@@ -65,6 +65,7 @@ class Compare(
         "netplan compare --gpus 32768 --radix 128",
         "netplan compare --gpus 4096 --radix 64 --accelerator h100-80gb --prices 2026",
         "netplan compare --gpus 16384 --radix 64 --fabric rail-only --fabric fat-tree",
+        "netplan compare --gpus 1024 --radix 64 --expanded-memory none --expanded-memory cxl-256gb",
     )
 
     fabrics: Sequence[str] = several("Only this fabric (repeatable).", flag="--fabric")
@@ -72,6 +73,11 @@ class Compare(
     power: str = shared("Power book.")
     cabling: str = shared("Modules and cables.")
     floor_plan: str | None = optional("Hall that gives cable lengths.", otherwise="classes")
+    expanded_memories: Sequence[str] = several(
+        "Each with this memory behind that of the GPUs, or none (repeatable).",
+        flag="--expanded-memory",
+        otherwise="the accelerator's, if any",
+    )
     timing: bool = optional(
         "Leave the iteration time out.", "flag", flag="--no-timing", default=True
     )
@@ -80,7 +86,11 @@ class Compare(
         """Size, price and time every fabric."""
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.accelerator)
-        search = self.search(self.training(reader, on, self.gpus))
+        designs = [
+            (variant, self.search(self.training(reader, variant.chip, self.gpus)))
+            for variant in variants(reader, on, self.expanded_memories)
+        ]
+        search = designs[0][1]
         books = replace(
             read_books(reader, self.prices, self.power, self.cabling),
             switch=reader.named(SWITCHES, self.switch),
@@ -96,38 +106,77 @@ class Compare(
             hb_size=sizing.hb_size,
             batch=search.training.batch,
             fabrics=[spec.name for spec in specs],
+            expanded_memories=[variant.name for variant, _ in designs if variant.name],
             link_gbps=sizing.speed_gbps,
             set=reader.replaced(),
         )
-        each = zip(specs, _rows(specs, sizing, search if self.timing else None, books), strict=True)
-        rows = tuple(_with_others_told(row, spec.built_with(on.name)) for spec, row in each)
+        priced = sizing, books, _baseline(sizing, books)
+        timed = [(variant, search if self.timing else None) for variant, search in designs]
+        rows = tuple(_row(spec, one, priced) for spec in specs for one in timed)
         if all(row.fabric is None for row in rows):
             raise InfeasibleError(f"{rows[0].name}: {rows[0].notes[-1]}")
-        probe = _probe(specs, sizing, search) if self.timing else None
-        return Comparison(inputs, rows, currency, terms, probe)
+        if not self.timing:
+            return Comparison(inputs, rows, currency, terms)
+        found = Comparison(inputs, rows, currency, terms, _probe(specs, sizing, designs))
+        weigh = partial(Weighing, chip=on, books=books, within=self.within, terms=terms)
+        return replace(found, trades=tuple(_trades(found, designs, (specs, sizing), weigh)))
 
 
 compare = asks(Compare)
 
 
-def _rows(
-    specs: Sequence[FabricSpec], sizing: Sizing, search: PlanSearch | None, books: BillBooks
-) -> tuple[FabricRow, ...]:
-    """One row a fabric; fabrics with equal levels share one search."""
-    baseline = _baseline(sizing, books)
-    rows = []
-    for spec in specs:
-        try:
-            fabric = build_fabric(spec, sizing)
-            bill = make_bill(spec, sizing, books, fabric=fabric)
-        except (InputError, InfeasibleError) as error:
-            rows.append(FabricRow(spec.name, spec.title, (f"Cannot be built: {error}.",)))
+Timed = tuple[Variant, PlanSearch]
+"""An accelerator of a comparison, and the search for plans on it."""
+
+
+def _row(
+    spec: FabricSpec,
+    design: tuple[Variant, PlanSearch | None],
+    priced: tuple[Sizing, BillBooks, float],
+) -> FabricRow:
+    """The row of a fabric with one accelerator; fabrics with equal levels share one search."""
+    (variant, search), (sizing, books, baseline) = design, priced
+    others = spec.built_with(variant.chip.name)
+    try:
+        fabric = build_fabric(spec, sizing)
+        counted = replace(books, compute=Compute(memory=variant.memory))
+        bill = make_bill(spec, sizing, counted, fabric=fabric)
+    except (InputError, InfeasibleError) as error:
+        notes = (f"Cannot be built: {error}.",)
+        bare = FabricRow(spec.name, spec.title, notes, memory=variant.name)
+        return _with_others_told(bare, others)
+    row = replace(priced_row(spec, bill, books), memory=variant.name)
+    found = search.on(fabric.levels) if search else None
+    network = row.cost.base - bill.beside.base if row.cost else 0.0
+    saved = 1 - network / baseline if row.cost and baseline else None
+    return _with_others_told(replace(timed_row(row, found), cost_reduction=saved), others)
+
+
+def _trades(
+    found: Comparison,
+    designs: Sequence[Timed],
+    asked: tuple[Sequence[FabricSpec], Sizing],
+    weigh: Callable[[PlanSearch], Weighing],
+) -> Iterator[Trade]:
+    """Each expanded memory against more GPUs without, on the fabric that is recommended with it.
+
+    Nothing where no design is without.
+    """
+    specs, sizing = asked
+    plain = next((search for variant, search in designs if variant.name == NONE), None)
+    if plain is None:
+        return
+    weighing = weigh(plain)
+    known = {spec.name: spec for spec in specs}
+    for variant, _ in designs:
+        if variant.memory is None:
             continue
-        row = priced_row(spec, bill, books)
-        found = search.on(fabric.levels) if search else None
-        saved = 1 - row.cost.base / baseline if row.cost and baseline else None
-        rows.append(replace(timed_row(row, found), cost_reduction=saved))
-    return tuple(rows)
+        rows = {row.label: row for row in found.rows if row.memory == variant.name}
+        verdict = decide([row.candidate(found.terms) for row in rows.values()], found.basis)
+        names = (verdict.fabric or next(iter(verdict.tied), None)) if verdict else None
+        row = rows[names] if names else min(rows.values(), key=lambda one: one.time_s)
+        if row.best is not None:
+            yield weighing.trade(known[row.name], sizing, variant, row.time_s)
 
 
 def _with_others_told(row: FabricRow, others: tuple[str, ...]) -> FabricRow:
@@ -136,12 +185,17 @@ def _with_others_told(row: FabricRow, others: tuple[str, ...]) -> FabricRow:
     return replace(row, built_with=others, notes=(*row.notes, note)) if others else row
 
 
-def _probe(specs: Sequence[FabricSpec], sizing: Sizing, search: PlanSearch) -> Probe:
+def _probe(specs: Sequence[FabricSpec], sizing: Sizing, designs: Sequence[Timed]) -> Probe:
     """Work out at which network bandwidth a fabric trains within a time."""
-    known = {spec.name: spec for spec in specs}
+    known = {
+        with_memory(spec.name, variant.name): (spec, search)
+        for spec in specs
+        for variant, search in designs
+    }
 
     def probe(name: str, limit_s: float) -> float | None:
-        fabric = build_fabric(known[name], sizing)
+        spec, search = known[name]
+        fabric = build_fabric(spec, sizing)
         domain, network = fabric.levels[:1], fabric.levels[1:]
 
         def time_s(times: float) -> float:

@@ -15,8 +15,11 @@ from netplan.costing.pricing import books_in_use
 from netplan.costing.ranges import Range
 from netplan.performance.search import PlanTime, SearchResult
 from netplan.questions.cost import NO_HIGH, no_high, open_above, ordered, span_column
+from netplan.questions.expanded_memory import with_memory
 from netplan.questions.inputs import replaced_lines
+from netplan.questions.memory_or_gpus import Trade
 from netplan.questions.pricing import CASES
+from netplan.questions.run_cost import RunCost, run_cost
 from netplan.questions.training import plan_notes, training_words
 from netplan.questions.verdict import (
     Basis,
@@ -70,6 +73,14 @@ class FabricRow(Struct, frozen=True):
     built_with: tuple[str, ...] = ()
     """Accelerators of the product, if they are others than those asked for."""
 
+    memory: str = ""
+    """Expanded memory behind that of each GPU, ``none``, or empty where nobody asked."""
+
+    @property
+    def label(self) -> str:
+        """The fabric, with the expanded memory that it is bought with."""
+        return with_memory(self.name, self.memory)
+
     @property
     def best(self) -> PlanTime | None:
         """The fastest plan and its time; None where none was found or asked for."""
@@ -77,8 +88,15 @@ class FabricRow(Struct, frozen=True):
 
     @property
     def cost(self) -> Range | None:
-        """Price of the network; None where nothing of it has a price."""
+        """Price of network and expanded memory; None where nothing of them has a price."""
         return self.bill.cost if self.bill else None
+
+    @property
+    def memory_cost(self) -> Range | None:
+        """Price of the expanded memory; None where it has none."""
+        lacking = self.bill.quote.unpriced if self.bill else ()
+        known = self.bill is not None and all(line.part != "memory" for line in lacking)
+        return self.bill.memory if self.bill and known else None
 
     @property
     def power_w(self) -> float | None:
@@ -133,7 +151,7 @@ class FabricRow(Struct, frozen=True):
         """The row as the verdict sees it."""
         bill = self.bill
         return Candidate(
-            name=self.name,
+            name=self.label,
             price=self.cost.base if self.cost else 0.0,
             complete=self.cost_complete,
             time_s=self.time_s,
@@ -146,13 +164,26 @@ class FabricRow(Struct, frozen=True):
             built_with=self.built_with,
         )
 
-    def to_dict(self, currency: str = DOLLAR) -> dict[str, Any]:
+    def run(self, terms: Terms | None) -> RunCost | None:
+        """What a training run on it costs; None without a time, a price, or terms."""
+        if self.bill is None or self.best is None or self.cost is None or terms is None:
+            return None
+        return run_cost(self.bill, self.time_s, terms)
+
+    def to_dict(self, currency: str = DOLLAR, terms: Terms | None = None) -> dict[str, Any]:
         """The row as the command line prints it in JSON; dollars where that is the currency."""
         fabric, best = self.fabric, self.best
         price = asdict(self.cost) if self.cost else None
         dollars = price if currency == DOLLAR else None
+        memory, run = self.memory_cost, self.run(terms) if self.memory else None
+        asked = {
+            "expanded_memory": self.memory,
+            "memory_cost": asdict(memory) if memory else None,
+            "training_run": run.to_dict() if run else None,
+        }
         return {
             "fabric": self.name,
+            **(asked if self.memory else {}),
             "tiers": len(fabric.tiers) if fabric else None,
             "switches": value_at(fabric, "switches"),
             "links": value_at(fabric, "link_count"),
@@ -191,15 +222,17 @@ class Comparison(Answer):
     currency: str
     terms: Terms | None = None
     probe: Probe | None = None
+    trades: tuple[Trade, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan compare --format json``."""
-        verdict = self.verdict
+        verdict, trades = self.verdict, [trade.to_dict() for trade in self.trades]
         return answer_dict(
             self.inputs,
             currency=self.currency,
-            fabrics=[row.to_dict(self.currency) for row in self.rows],
+            fabrics=[row.to_dict(self.currency, self.terms) for row in self.rows],
             verdict=verdict.to_dict() if verdict else None,
+            **({"memory_or_gpus": trades} if trades else {}),
         )
 
     def sections(self) -> Iterator[Section]:
@@ -214,14 +247,15 @@ class Comparison(Answer):
             for part in PARTS:
                 name = f"breakdown_s.{part}"
                 shown.append(time_column(name, f"best.{name}", timed, "wide"))
-            yield Table("fabrics", [NAME, *shown, *TRAINING], self.rows)
+            yield Table("fabrics", [*self._names(), *shown, *TRAINING], self.rows)
         yield Table("fabrics", NOTES, self.rows, only="programs")
         verdict = self.verdict
         if verdict:
             yield Paragraph(verdict.sentence, "strong")
             said = " ".join(change.sentence for change in verdict.changes)
             yield Paragraph(f"Rule: {verdict.rule}.{' ' if said else ''}{said}")
-        yield Notes.of(((row.name, row.notes) for row in self.rows), "all fabrics")
+        yield from (Paragraph(trade.sentence, "strong") for trade in self.trades)
+        yield Notes.of(((row.label, row.notes) for row in self.rows), "all fabrics")
 
     def _heading(self) -> Heading:
         inputs = self.inputs
@@ -236,14 +270,26 @@ class Comparison(Answer):
             (books, *replaced_lines(inputs, self.currency)),
         )
 
+    def _names(self) -> Iterator[Column[FabricRow]]:
+        """What tells a row from others."""
+        yield NAME
+        if self.inputs["expanded_memories"]:
+            yield column("expanded_memory", "memory")
+
     def _network(self) -> Iterator[Column[FabricRow]]:
         """Columns of the network: counts, money, power."""
+        yield from self._names()
         yield from COUNTS
         scale = self.scale
         yield column("currency", lambda _: self.currency, shown="never")
         yield column(scale.of_money("cost_base"), "cost.base", mark=_incomplete)
         if any(row.cost.spread for row in self.rows if row.cost):
             yield span_column("cost", replace(scale, digits=0), unbound=no_high)
+        if self.inputs["expanded_memories"]:
+            yield column(scale.of_money("memory_cost", "memory"), "memory_cost.base")
+            runs = [run.total.base for row in self.rows if (run := row.run(self.terms))]
+            paid = Scale.of(max(runs, default=MILLION), self.currency)
+            yield column(paid.of_money("training_run_cost", f"run, {paid.title}"), self._run_cost)
         yield column("cost_low", "cost.low", shown="never")
         yield column("cost_high", "cost.high", shown="never")
         yield column("cost_per_gpu", title=f"{self.currency}/GPU", shown="wide", mark=_incomplete)
@@ -267,6 +313,11 @@ class Comparison(Answer):
         if any(_incomplete(row)[0] or _unpowered(row)[0] for row in rows):
             yield "≥, ≤: parts without a price, or a power, are left out (see the notes)."
 
+    def _run_cost(self, row: FabricRow) -> float | None:
+        """What a training run on a row costs at base prices."""
+        run = row.run(self.terms)
+        return run.total.base if run else None
+
     @property
     def verdict(self) -> Verdict | None:
         """What to buy, by the rule of the question; None where nothing can be compared."""
@@ -277,7 +328,8 @@ class Comparison(Answer):
         """What the verdict is decided by."""
         inputs = self.inputs
         run = self.terms.run(inputs["gpus"]) if self.terms else None
-        return Basis(inputs["rule"], inputs["within"], run, self.scale, inputs["timing"])
+        bought = "network and memory" if any(inputs["expanded_memories"]) else "network"
+        return Basis(inputs["rule"], inputs["within"], run, self.scale, inputs["timing"], bought)
 
     @property
     def scale(self) -> Scale:
@@ -316,7 +368,6 @@ ORDERED = {
     "copper_ordered": ordered("copper_cable", "active_copper_cable"),
 }
 COUNTS: tuple[Column[FabricRow], ...] = (
-    NAME,
     column("tiers", lambda row: len(row.fabric.tiers) if row.fabric else None, shown="wide"),
     column("switches", "fabric.switches", mark=_uneven),
     column("switches_lower_bound", "fabric.switches_lower_bound", shown="never"),

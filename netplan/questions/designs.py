@@ -1,4 +1,4 @@
-"""The space of designs: every fabric in every size of HB domain, with every switch and ratio.
+"""The space of designs: every fabric, HB domain, switch, oversubscription, expanded memory.
 
 Nothing is sampled. What a choice does not change is not counted twice: a torus has no switches, a
 fabric may bring its own HB domain, and only Clos networks of two tiers or more have uplinks to
@@ -6,23 +6,24 @@ oversubscribe.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Literal
 
 from msgspec import Struct
 
+from netplan.costing.compute import Compute
 from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.switches import SwitchModel
 from netplan.errors import InfeasibleError, InputError
 from netplan.questions.compare_answer import FabricRow, priced_row
+from netplan.questions.expanded_memory import NONE, Variant
 from netplan.questions.inputs import Ports, sizing_on
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import OVERSUBSCRIBED, SWITCHLESS, FabricSpec
-from netplan.workloads.accelerators import Accelerator
 
 Objective = Literal["cost", "power"]
-MILLIONS_FROM = 1e6
 
 
 def book_name(books: BillBooks, objective: Objective) -> str:
@@ -44,6 +45,7 @@ class Choice(Struct, frozen=True):
     hb_size: int
     switch: SwitchChoice
     oversubscription: float | None
+    variant: Variant
 
 
 class Design(Struct, frozen=True):
@@ -71,6 +73,11 @@ class Design(Struct, frozen=True):
             return None
         return self.choice.oversubscription or spec.oversubscription
 
+    @property
+    def memory(self) -> str:
+        """Expanded memory, or ``none``; empty where nobody asked."""
+        return self.choice.variant.name
+
     def key(self) -> dict[str, str | int | float | None]:
         """What tells the design from others, as in JSON."""
         return {
@@ -79,6 +86,7 @@ class Design(Struct, frozen=True):
             "radix": self.radix,
             "switch": self.switch.name if self.switch else None,
             "oversubscription": self.oversubscription,
+            **({"expanded_memory": self.memory} if self.memory else {}),
         }
 
     def value(self, objective: Objective) -> float:
@@ -119,6 +127,9 @@ class Axes(Struct, frozen=True):
     oversubscriptions: tuple[float, ...]
     """Empty for 1:1, 2:1, 3:1, 4:1 and the fabric's own."""
 
+    variants: tuple[Variant, ...]
+    """The accelerator with each expanded memory."""
+
     ports: Ports = "shared"
 
     def choices(self, gpus: int) -> Iterator[Choice]:
@@ -128,8 +139,8 @@ class Axes(Struct, frozen=True):
             sizes = self.hb_sizes if own is None else (min(own, gpus),)
             for size in sizes:
                 for switch in self.switches[:1] if spec.family in SWITCHLESS else self.switches:
-                    for ratio in self._ratios(spec):
-                        yield Choice(spec, size, switch, ratio)
+                    for ratio, variant in product(self._ratios(spec), self.variants):
+                        yield Choice(spec, size, switch, ratio, variant)
 
     def _ratios(self, spec: FabricSpec) -> Sequence[float | None]:
         if spec.family not in OVERSUBSCRIBED:
@@ -140,13 +151,13 @@ class Axes(Struct, frozen=True):
 DEFAULT_RATIOS = (1.0, 2.0, 3.0, 4.0)
 
 
-def build_space(axes: Axes, accelerator: Accelerator, gpus: int, books: BillBooks) -> Space:
+def build_space(axes: Axes, gpus: int, books: BillBooks) -> Space:
     """Build and price every design of a cluster of so many GPUs."""
     designs: dict[tuple[object, ...], Design] = {}
     unbuildable = []
     for choice in axes.choices(gpus):
         sizing = sizing_on(
-            accelerator,
+            choice.variant.chip,
             gpus=gpus,
             radix=choice.switch.radix,
             hb_size=choice.hb_size,
@@ -157,9 +168,11 @@ def build_space(axes: Axes, accelerator: Accelerator, gpus: int, books: BillBook
             fabric = build_fabric(choice.spec, sizing)
             identity = _identity(choice, fabric)
             if identity not in designs:
-                known = replace(books, switch=choice.switch.model)
+                beside = Compute(memory=choice.variant.memory)
+                known = replace(books, switch=choice.switch.model, compute=beside)
                 bill = make_bill(choice.spec, sizing, known, fabric=fabric)
-                designs[identity] = Design(choice, fabric, priced_row(choice.spec, bill, known))
+                row = replace(priced_row(choice.spec, bill, known), memory=choice.variant.name)
+                designs[identity] = Design(choice, fabric, row)
         except (InputError, InfeasibleError) as error:
             unbuildable.append((choice, str(error)))
     return Space(tuple(designs.values()), tuple(unbuildable))
@@ -170,7 +183,7 @@ def _identity(choice: Choice, fabric: Fabric) -> tuple[object, ...]:
     model = choice.switch.model
     switch = (choice.switch.radix, model.name if model else "") if fabric.tiers else None
     parts = fabric.tiers, fabric.links, fabric.nic_ports, fabric.levels
-    return (choice.spec.name, fabric.sizing.hb_size, switch, *parts)
+    return (choice.spec.name, fabric.sizing.hb_size, switch, choice.variant.name, *parts)
 
 
 def ratio(oversubscription: float | None) -> str:
@@ -182,18 +195,6 @@ def ratio(oversubscription: float | None) -> str:
     ('3:1', '1.5:1', '-')
     """
     return "-" if oversubscription is None else f"{oversubscription:g}:1"
-
-
-def money(amount: float, currency: str) -> str:
-    """An amount in millions or thousands.
-
-    Examples
-    --------
-    >>> money(49_020_928.0, "USD"), money(65_536, "EUR")
-    ('49.0 M USD', '65.5 k EUR')
-    """
-    scale, prefix = (1e6, "M") if amount >= MILLIONS_FROM else (1e3, "k")
-    return f"{amount / scale:,.1f} {prefix} {currency}"
 
 
 def ports(design: Design) -> str:
@@ -211,4 +212,6 @@ def label(design: Design) -> str:
     thin = design.oversubscription
     if thin is not None and thin > 1:
         parts.append(ratio(thin))
+    if design.memory not in ("", NONE):
+        parts.append(design.memory)
     return ", ".join(parts)

@@ -21,15 +21,15 @@ from netplan.questions.designs import (
     Space,
     book_name,
     label,
-    money,
     ports,
     ratio,
 )
 from netplan.questions.inputs import replaced_lines
+from netplan.questions.memory_or_gpus import Trade
 from netplan.questions.training import training_words
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.quantities import Scale
+from netplan.reports.quantities import Scale, money
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -45,6 +45,9 @@ from netplan.units import counted, si
 from netplan.workloads.accelerators import Accelerator
 
 NAMED_EQUALS = 3
+
+FoundBy = Mapping[str, Mapping[Levels, Found]]
+"""What was found on the levels that were searched, by the expanded memory."""
 
 
 class FrontRow(Struct, frozen=True):
@@ -129,6 +132,7 @@ class Optimization(Answer):
     tally: Tally
     notes: tuple[str, ...]
     currency: str
+    trades: tuple[Trade, ...] = ()
 
     @property
     def points(self) -> list[tuple[float, float]]:
@@ -158,6 +162,7 @@ class Optimization(Answer):
             steps=[{"faster": s.faster, paid: s.price, each: s.per_percent} for s in steps],
             space=self.tally.to_dict(),
             notes=list(self.notes),
+            **({"memory_or_gpus": [one.to_dict() for one in self.trades]} if self.trades else {}),
         )
 
     def sections(self) -> Iterator[Section]:
@@ -176,6 +181,7 @@ class Optimization(Answer):
         yield Table("front", training, self.rows, legend=tuple(self._training_legend()))
         yield Table("front", FOR_PROGRAMS, self.rows, only="programs")
         yield Paragraph(self._verdict(), "strong")
+        yield from (Paragraph(trade.sentence, "strong") for trade in self.trades)
         yield Notes(tuple(("", text) for text in self._proof()))
         named = Notes.of((str(row.number), row.row.notes) for row in self.rows)
         yield Notes((*(("", note) for note in self.notes), *named.groups))
@@ -199,6 +205,8 @@ class Optimization(Answer):
         title = "switch" if self.inputs["switches"] else "radix"
         yield NUMBER
         yield column("fabric", "row.name", title="fabric")
+        if self.inputs["expanded_memories"]:
+            yield column("expanded_memory", "design.memory")
         yield column("hb_size", "row.fabric.sizing.hb_size")
         yield column("ports", lambda row: ports(row.design), title=title, data=False)
         yield column("radix", "design.radix", shown="never")
@@ -258,13 +266,14 @@ class Optimization(Answer):
     def _proof(self) -> Iterator[str]:
         """How many designs there are, what excluded them, and how the front was proven."""
         tally, axes = self.tally, self.inputs
-        searches = tally.searches
+        searches, asked = tally.searches, len(axes["expanded_memories"])
+        memories = f", {counted(asked, 'expanded memory', 'expanded memories')}" if asked else ""
         yield (
             f"Space: {counted(tally.size, 'design')} ({counted(len(axes['fabrics']), 'fabric')},"
             f" {counted(len(axes['hb_sizes']), 'HB size')},"
             f" {counted(len(axes['switches'] or axes['radices']), 'switch', 'switches')},"
-            f" {counted(len(axes['oversubscriptions']), 'oversubscription')}; none counted twice),"
-            f" of which {tally.built:,} can be built."
+            f" {counted(len(axes['oversubscriptions']), 'oversubscription')}{memories}; none"
+            f" counted twice), of which {tally.built:,} can be built."
         )
         for demand in tally.constraints:
             if demand.excluded or demand.name != "complete":
@@ -302,7 +311,7 @@ FOR_PROGRAMS: tuple[Column[FrontRow], ...] = (
 def notes_of(
     space: Space,
     feasible: Sequence[Design],
-    found: Mapping[Levels, Found],
+    found: FoundBy,
     valued: tuple[Objective, BillBooks],
 ) -> Iterator[str]:
     """What was left out of a space and why, and what its costs do not hold."""
@@ -377,17 +386,17 @@ def _incomplete(designs: Sequence[Design], objective: Objective, books: BillBook
         )
 
 
-def why_no_time(design: Design, found: Mapping[Levels, Found]) -> str:
+def why_no_time(design: Design, found: FoundBy) -> str:
     """Why a design has no time; empty where it has one, or none was worked out."""
     levels = design.fabric.levels
-    reason = found.get(levels) if levels else _NOT_FULL
+    reason = found[design.memory].get(levels) if levels else _NOT_FULL
     return reason if isinstance(reason, str) else ""
 
 
 _NOT_FULL = "their rings are open, or HB domains do not fill them."
 
 
-def _without_time(designs: Sequence[Design], found: Mapping[Levels, Found]) -> Iterator[str]:
+def _without_time(designs: Sequence[Design], found: FoundBy) -> Iterator[str]:
     """Say of which designs there is no time, reason by reason."""
     reasons: dict[str, list[Design]] = {}
     for design in designs:

@@ -1,9 +1,13 @@
 """The cheapest and fastest networks: the front of cost or power against iteration time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
+from operator import add
 from typing import Any, ClassVar
+
+from msgspec import structs
 
 from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.switches import SWITCHES
@@ -11,7 +15,7 @@ from netplan.errors import InfeasibleError, InputError
 from netplan.faults.survival import switch_loss
 from netplan.performance.pareto import comparable, pareto_front
 from netplan.performance.plan import SearchResult
-from netplan.performance.proof import Found, Levels, time_designs
+from netplan.performance.proof import Searches, time_designs
 from netplan.performance.search import PlanSearch
 from netplan.questions.compare import FABRIC_ORDER
 from netplan.questions.compare_answer import timed_row
@@ -25,7 +29,9 @@ from netplan.questions.designs import (
     SwitchChoice,
     build_space,
 )
+from netplan.questions.expanded_memory import NONE, Variant, variants
 from netplan.questions.front import (
+    FoundBy,
     FrontRow,
     Optimization,
     Tally,
@@ -34,6 +40,7 @@ from netplan.questions.front import (
     why_no_time,
 )
 from netplan.questions.inputs import CatalogReader, sizing_on
+from netplan.questions.memory_or_gpus import Trade, Weighing
 from netplan.questions.pricing import packet_ports, read_books
 from netplan.questions.question import GpusQuestion, asks, optional, several, shared
 from netplan.questions.training import TrainingQuestion
@@ -100,6 +107,11 @@ class Optimize(TrainingQuestion[Optimization], GpusQuestion[Optimization]):
         flag="--oversubscription",
         otherwise="1:1 to 4:1",
     )
+    expanded_memories: Sequence[str] = several(
+        "With this memory behind that of the GPUs, or none (repeatable).",
+        flag="--expanded-memory",
+        otherwise="the accelerator's, if any",
+    )
     objective: Objective = shared(
         "What is set against iteration time.", "choice", flag="--for", choices=("cost", "power")
     )
@@ -128,16 +140,10 @@ class Optimize(TrainingQuestion[Optimization], GpusQuestion[Optimization]):
 
     def ask(self) -> Optimization:
         """Build the space, judge every design, time those that may lie on the front."""
-        limits = Limits(
-            self.budget,
-            self.max_power_w,
-            self.survives_switch,
-            self.delivery,
-            self.max_lead_time_weeks,
-        )
+        limits = self._limits
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.accelerator)
-        training = self.training(reader, on, self.gpus)
+        chips = variants(reader, on, self.expanded_memories)
         books = read_books(reader, self.prices, self.power, self.cabling)
         specs, apart = _specs(reader, on, self.fabrics, self.hb_sizes)
         axes = Axes(
@@ -146,22 +152,44 @@ class Optimize(TrainingQuestion[Optimization], GpusQuestion[Optimization]):
             switches=self._switches(reader, gbps(on.network_bytes_per_s), limits),
             oversubscriptions=tuple(dict.fromkeys(self.oversubscriptions)),
             ports=self.ports,
+            variants=chips,
         )
         _check(axes, on, self.gpus)
-        search = self.search(training)
+        searches = {one.name: self._search_on(reader, one) for one in chips}
         inputs = self.inputs(
-            batch=search.training.batch,
+            batch=searches[chips[0].name].training.batch,
             fabrics=[spec.name for spec in axes.specs],
             hb_sizes=list(axes.hb_sizes),
             radices=list(dict.fromkeys(switch.radix for switch in axes.switches)),
             switches=[switch.model.name for switch in axes.switches if switch.model],
             oversubscriptions=list(axes.oversubscriptions or DEFAULT_RATIOS),
+            expanded_memories=[one.name for one in chips if one.name],
             link_gbps=gbps(on.network_bytes_per_s),
             set=reader.replaced(),
         )
-        space = build_space(axes, on, self.gpus, books)
-        answer = _front_of(space, inputs, search, (limits, self.objective, books))
-        return replace(answer, notes=(*answer.notes, *foreign(specs, apart, on)))
+        space = build_space(axes, self.gpus, books)
+        answer = _front_of(space, inputs, searches, (limits, self.objective, books))
+        weigh = partial(Weighing, chip=on, books=books, within=self.within)
+        return replace(
+            answer,
+            notes=(*answer.notes, *foreign(specs, apart, on)),
+            trades=tuple(_trades(answer.rows, searches, weigh)),
+        )
+
+    @property
+    def _limits(self) -> Limits:
+        """What the network must keep to."""
+        return Limits(
+            self.budget,
+            self.max_power_w,
+            self.survives_switch,
+            self.delivery,
+            self.max_lead_time_weeks,
+        )
+
+    def _search_on(self, reader: CatalogReader, variant: Variant) -> PlanSearch:
+        """The search for plans on an accelerator with an expanded memory."""
+        return self.search(self.training(reader, variant.chip, self.gpus))
 
     def _switches(
         self, reader: CatalogReader, speed_gbps: float, limits: Limits
@@ -231,7 +259,7 @@ def _check(axes: Axes, on: Accelerator, gpus: int) -> None:
 def _front_of(
     space: Space,
     inputs: dict[str, Any],
-    search: PlanSearch,
+    searches: Mapping[str, PlanSearch],
     wanted: tuple[Limits, Objective, BillBooks],
 ) -> Optimization:
     """Judge all designs, time those that may lie on the front, and compare them."""
@@ -239,12 +267,7 @@ def _front_of(
     if not space.designs:
         raise InfeasibleError(f"no design can be built: {space.unbuildable[0][1]}")
     feasible, counts = judge(space.designs, constraints_of(limits, objective, books))
-    points = [
-        (comparable(design.value(objective)), design.fabric.levels)
-        for design in feasible
-        if design.fabric.levels
-    ]
-    found, searches = time_designs(search, points)
+    found, effort = _timed(feasible, searches, objective)
     rows = _front(feasible, found, objective)
     if not rows:
         raise InfeasibleError(_why_no_time(found))
@@ -254,20 +277,55 @@ def _front_of(
         constraints=counts,
         feasible=len(feasible),
         untimed=sum(bool(why_no_time(design, found)) for design in feasible),
-        searches=searches,
+        searches=effort,
     )
     notes = tuple(notes_of(space, feasible, found, (objective, books)))
     return Optimization(inputs, objective, rows, tally, notes, books.prices.currency)
 
 
-def _front(
-    designs: Sequence[Design], found: Mapping[Levels, Found], objective: Objective
-) -> tuple[FrontRow, ...]:
+def _timed(
+    designs: Sequence[Design], searches: Mapping[str, PlanSearch], objective: Objective
+) -> tuple[FoundBy, Searches]:
+    """Time what may lie on the front of each expanded memory, which that of all is part of."""
+    found, effort = {}, Searches(0, 0, 0, 0, 0)
+    for memory, search in searches.items():
+        points = [
+            (comparable(design.value(objective)), design.fabric.levels)
+            for design in designs
+            if design.fabric.levels and design.memory == memory
+        ]
+        found[memory], own = time_designs(search, points)
+        effort = Searches(*map(add, structs.astuple(effort), structs.astuple(own)))
+    return found, effort
+
+
+def _trades(
+    rows: Sequence[FrontRow],
+    searches: Mapping[str, PlanSearch],
+    weigh: Callable[[PlanSearch], Weighing],
+) -> Iterator[Trade]:
+    """Each expanded memory of the front, in its cheapest design, against more GPUs without.
+
+    Nothing where no design is without.
+    """
+    if NONE not in searches:
+        return
+    weighing, told = weigh(searches[NONE]), set()
+    for row in rows:
+        choice = row.design.choice
+        if choice.variant.memory is not None and row.design.memory not in told:
+            told.add(row.design.memory)
+            own = replace(weighing, books=replace(weighing.books, switch=choice.switch.model))
+            sizing = row.design.fabric.sizing
+            yield own.trade(choice.spec, sizing, choice.variant, row.best.iteration_time_s)
+
+
+def _front(designs: Sequence[Design], found: FoundBy, objective: Objective) -> tuple[FrontRow, ...]:
     """The designs that no other beats, equal ones in one row."""
     timed = [
         (design, result)
         for design in designs
-        if isinstance(result := found.get(design.fabric.levels), SearchResult)
+        if isinstance(result := found[design.memory].get(design.fabric.levels), SearchResult)
     ]
     points = [
         (comparable(design.value(objective)), comparable(result.time_s)) for design, result in timed
@@ -281,10 +339,11 @@ def _front(
     return tuple(rows)
 
 
-def _why_no_time(found: Mapping[Levels, Found]) -> str:
+def _why_no_time(found: FoundBy) -> str:
     """Why no design can be timed: the reason of the cheapest."""
     none = (
         "no design has an iteration time: their rings are open or their HB domains not full: change"
         " the number of GPUs or the HB domain"
     )
-    return str(next(iter(found.values()), none)).rstrip(".")
+    reasons = (reason for one in found.values() for reason in one.values())
+    return str(next(reasons, none)).rstrip(".")

@@ -10,7 +10,8 @@ from netplan.performance.explain import Difference, explain, explain_modes
 from netplan.performance.plan import PlanTime, SearchResult
 from netplan.performance.search import search_plans
 from netplan.performance.setting import Options, Training
-from netplan.questions.inputs import replaced_lines
+from netplan.questions.expanded_memory import variants
+from netplan.questions.inputs import CatalogReader, replaced_lines
 from netplan.questions.question import asks, optional, shared
 from netplan.questions.training import PlanQuestion, plan_notes
 from netplan.records import replace
@@ -239,6 +240,7 @@ class Search(PlanQuestion[SearchAnswer]):
         "netplan search --gpus 4096 --accelerator h200 --explain 1,2",
         "netplan search --gpus 16384 --accelerator b200 --fix pipeline=64 --fix microbatch=1",
         "netplan search --gpus 1024 --accelerator sn10 --execution fused --explain mapping",
+        "netplan search --gpus 1024 --accelerator h100-80gb --expanded-memory comet-480gb",
     )
 
     top: int = shared("Plans to show.", "whole", low=1)
@@ -250,6 +252,11 @@ class Search(PlanQuestion[SearchAnswer]):
     )
     ignore_memory: bool = optional(
         "Time plans that fit into no memory, too.", "flag", default=False
+    )
+    expanded_memory: str | None = optional(
+        "Memory behind that of each GPU, or none.",
+        metavar="NAME",
+        otherwise="the accelerator's, if any",
     )
     explain: str | None = optional(
         "Difference term by term, between modes or two plans such as 1,2; partitions (mapping) or"
@@ -266,6 +273,10 @@ class Search(PlanQuestion[SearchAnswer]):
                 f"--execution {self.execution} maps the dense layer of strategy 1d, and {what} has"
                 " other kernels: leave one of them out"
             )
+
+    def chip(self, reader: CatalogReader) -> Accelerator:
+        """The accelerator, with the expanded memory that is asked for."""
+        return variants(reader, super().chip(reader), (self.expanded_memory,))[0].chip
 
     def ask(self) -> SearchAnswer:
         """Search the whole space."""

@@ -208,6 +208,10 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
                     f" {known} is all there is to fix: leave it out"
                 )
 
+    def chip(self, reader: CatalogReader) -> Accelerator:
+        """The accelerator that runs the plans."""
+        return reader.load(ACCELERATORS, self.accelerator)
+
     def case(self) -> "TrainingCase":
         """Read the files, and build the fabric.
 
@@ -217,7 +221,7 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
             If plans or rings need full HB domains, and the GPUs leave one partly filled.
         """
         reader = CatalogReader(self.catalog, self.overrides)
-        on, spec = reader.load(ACCELERATORS, self.accelerator), reader.load(FABRICS, self.fabric)
+        on, spec = self.chip(reader), reader.load(FABRICS, self.fabric)
         training = self.training(reader, on, self.gpus)
         sizing = self.sized(on)
         fabric = build_fabric(spec, sizing)

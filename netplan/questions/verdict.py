@@ -128,6 +128,7 @@ class Basis(Struct, frozen=True):
     money: Scale
     timing: bool = True
     """Whether iteration times were asked for."""
+    bought: str = "network"
 
     def amount(self, value: float) -> str:
         """An amount with its unit."""
@@ -277,10 +278,11 @@ def _beats(one: Candidate, other: Candidate, basis: Basis) -> bool:
 def _rule_words(basis: Basis) -> str:
     near = f"{100 * basis.within:g} %"
     hour = f" at {basis.unscaled(basis.run.hour)} an hour of all GPUs" if basis.run else ""
+    share = f"the {basis.bought}'s share"
     return {
         "price": "lowest cost",
         "near-fastest": f"lowest cost within {near} of the fastest iteration time",
-        "run-cost": f"least cost of the training run: GPU hours{hour}, and the network's share",
+        "run-cost": f"least cost of the training run: GPU hours{hour}, and {share}",
         "fastest": f"fastest iteration; times within {near} are not told apart",
     }[basis.rule]
 
@@ -305,7 +307,8 @@ def _sentence(even: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
             )
         return (
             f"{names} has the cheapest training run: {basis.amount(run.cost(best))} in"
-            f" {run.days(best):,.1f} days, {basis.amount(run.network(best))} of it for the network"
+            f" {run.days(best):,.1f} days, {basis.amount(run.network(best))} of it for the"
+            f" {basis.bought}"
         )
     start = f"Within {near} of the fastest, " if basis.rule == "near-fastest" else ""
     verb = "costs least" if alone else "tie for the least cost"
@@ -373,8 +376,8 @@ def _by_price(best: Candidate, other: Candidate, basis: Basis) -> Change:
         share = basis.run.days(best) * best.life.annuity_per_year.base / DAYS_PER_YEAR
         value = best.price * (1 + more / share)
     text = (
-        f"{other.name} wins if the network of {best.name} costs more than {basis.amount(value)}"
-        f" ({100 * (value / best.price - 1):+,.0f} %)"
+        f"{other.name} wins if the {basis.bought} of {best.name} costs more than"
+        f" {basis.amount(value)} ({100 * (value / best.price - 1):+,.0f} %)"
     )
     if basis.rule != "run-cost":
         text += f", or its own less than {basis.amount(best.price)}"
@@ -461,7 +464,7 @@ def _ahead(known: Sequence[Candidate], best: Candidate, basis: Basis, run: Run) 
     other = min(found, key=run.network)
     text = (
         f"{other.name} trains {100 * (best.time_s / other.time_s - 1):.1f} % faster, and the"
-        f" network's share of its training run is {basis.unscaled(run.network(other))}, of"
+        f" {basis.bought}'s share of its training run is {basis.unscaled(run.network(other))}, of"
         f" {best.name} {basis.unscaled(run.network(best))}: it pays whatever a day of training is"
         " worth"
     )

@@ -302,6 +302,24 @@ DIGITS = 4
 SMALL_S, LARGE = 0.1, 1000
 
 
+MONEY_IN_MILLIONS_FROM = 1e6
+
+
+def money(amount: float, currency: str, ends: tuple[float, float] | None = None) -> str:
+    """An amount in millions or thousands, with its low and high in the same where they differ.
+
+    Examples
+    --------
+    >>> money(49_020_928.0, "USD"), money(65_536, "EUR"), money(3e6, "USD", (2e6, 5e6))
+    ('49.0 M USD', '65.5 k EUR', '3.0 M USD (2.0 to 5.0)')
+    """
+    scale, prefix = (1e6, "M") if amount >= MONEY_IN_MILLIONS_FROM else (1e3, "k")
+    text = f"{amount / scale:,.1f} {prefix} {currency}"
+    if ends is None or ends[0] == ends[1]:
+        return text
+    return f"{text} ({ends[0] / scale:,.1f} to {ends[1] / scale:,.1f})"
+
+
 def part_words(part: str) -> str:
     """Name a row of a price book for people.
 

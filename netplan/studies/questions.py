@@ -27,6 +27,7 @@ from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.performance.setting import Fixed
 from netplan.questions.compare import Compare
 from netplan.questions.cost import Cost, Priced
+from netplan.questions.expanded_memory import NONE
 from netplan.questions.map import Map
 from netplan.questions.question import Question, default_of, options_of
 from netplan.questions.search import Search
@@ -43,10 +44,12 @@ from netplan.workloads.technologies import LINKS, MEMORIES
 Json = Mapping[str, Any]
 FIXED, FIXED_NAMES = "fixed.", Fixed.__struct_fields__
 ONE_FABRIC, FABRICS_INPUT = "fabric", "fabrics"
+ONE_MEMORY, MEMORIES_INPUT = "expanded_memory", "expanded_memories"
 SHELVES: dict[str, Shelf[Any]] = {
     "accelerator": ACCELERATORS,
     "model": WORKLOADS,
     "memory": MEMORIES,
+    ONE_MEMORY: MEMORIES,
     "link": LINKS,
     "fabric": FABRICS,
     "iteration_model": ANY_ITERATION_MODEL,
@@ -64,7 +67,7 @@ BILL: Ask = "cost"
 """The question that gives the bill of a point."""
 
 LEFT_TO_THE_STUDY = {"catalog", "overrides", "fixed", FABRICS_INPUT, "top", "explain", "hot"}
-LEFT_TO_THE_STUDY |= {"slow", "graph", "jobs"}
+LEFT_TO_THE_STUDY |= {"slow", "graph", "jobs", MEMORIES_INPUT}
 
 
 class Asked(NamedTuple):
@@ -113,6 +116,8 @@ def _inputs(ask: str, roots: tuple[Path, ...], catalog: str | None) -> dict[str,
             found[one.name] = (
                 default_of(question.command, one.name, catalog) if shared else one.default
             )
+        elif one.name == MEMORIES_INPUT:
+            found[ONE_MEMORY] = None
     if ONE_FABRIC in found:
         return found
     return {ONE_FABRIC: default_of(ask, ONE_FABRIC, catalog)} | found
@@ -282,6 +287,9 @@ def answer(ask: str, inputs: Mapping[str, Scalar], catalog: str | None = None) -
     keywords |= {"top": 1} if ask == "search" else {}
     if FABRICS_INPUT in takes:
         keywords[FABRICS_INPUT] = (keywords.pop(ONE_FABRIC),)
+    if MEMORIES_INPUT in takes:
+        memory = keywords.pop(ONE_MEMORY)
+        keywords[MEMORIES_INPUT] = (memory,) if memory else ()
     question = asked.question(**keywords, catalog=catalog, overrides=overrides)
     data = question.ask().to_dict()
     found: dict[str, Any] = data[asked.part][0] if asked.part else data
@@ -356,7 +364,7 @@ def catalog_sha256(ask: str, named: Mapping[str, set[Scalar]], catalog: str | No
         if shelf is PRICE_BOOKS:  # and the books that stand in for these
             books = [PRICE_BOOKS.load(str(one), roots) for one in values if one]
             values |= {book.other_speeds for book in books}
-        for value in sorted(str(value) for value in values if value not in (None, "")):
+        for value in sorted(str(value) for value in values if value not in (None, "", NONE)):
             path = shelf.find(value, roots)
             digest.update(f"{shelf.role}/{_place(path)}\n".encode() + path.read_bytes())
     return digest.hexdigest()

@@ -40,6 +40,26 @@ MEMORIES = Shelf("memory", "traffic/memories", Memory)
 LINKS = Shelf("link", "traffic/links", Link)
 
 
+def expanded(chip: Accelerator, memory: Memory | None) -> Accelerator:
+    """A chip with another expanded memory behind its own, or with none.
+
+    Examples
+    --------
+    >>> from netplan.workloads.accelerators import ACCELERATORS
+    >>> chip = expanded(ACCELERATORS.load("h100-80gb"), MEMORIES.load("comet-480gb"))
+    >>> chip.expanded_bytes / 1e9, chip.expanded_bytes_per_s / 1e9
+    (480.0, 500.0)
+    """
+    if memory is None:
+        return replace(chip, expanded_bytes=0.0, expanded_bytes_per_s=0.0, expanded_latency_s=0.0)
+    return replace(
+        chip,
+        expanded_bytes=memory.memory_bytes or inf,
+        expanded_bytes_per_s=memory.bytes_per_s,
+        expanded_latency_s=memory.latency_s,
+    )
+
+
 def refitted(
     chip: Accelerator,
     memory: Memory | None = None,

@@ -36,6 +36,18 @@ def test_uneven_sizes_table() -> None:
     golden("compare-uneven.txt", done.stdout)
 
 
+def test_expanded_memory_or_more_gpus() -> None:
+    arguments = ("compare", "--gpus", "1024", "--radix", "64", "--accelerator", "h100-80gb")
+    memories = ("--expanded-memory", "none", "--expanded-memory", "comet-480gb")
+    done = netplan(*arguments, "--prices", "2026", "--fabric", "rail-only", *memories)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert max(len(line) for line in done.stdout.splitlines()) <= 80
+    golden("compare-memory.txt", done.stdout)
+    weighed = done.stdout[done.stdout.index("Expanded memory or more GPUs?") :].partition("\n\n")[0]
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    assert f"> {' '.join(weighed.split())}\n" in readme
+
+
 def test_markdown() -> None:
     golden("compare.md", netplan(*MAIN_JOB, "--no-timing", "--format", "markdown").stdout)
 

@@ -38,6 +38,15 @@ def test_table_of_power_over_all_sizes() -> None:
     golden("optimize-power.txt", done.stdout)
 
 
+def test_table_of_expanded_memories() -> None:
+    memories = ("none", "comet-480gb", "cxl-256gb")
+    named = (word for name in memories for word in ("--expanded-memory", name))
+    asked = ("--gpus", "1024", "--accelerator", "h100-80gb", "--hb-size", "8", "--prices", "2026")
+    done = netplan("optimize", *asked, *named)
+    assert (done.returncode, done.stderr) == (0, "")
+    golden("optimize-memory.txt", done.stdout)
+
+
 def test_json_contract() -> None:
     data = json.loads(netplan(*MAIN_JOB, "--format", "json").stdout)
     inputs, space = data["inputs"], data["space"]

@@ -89,7 +89,7 @@ def test_without_them_the_bill_is_what_it_was(
 def test_a_book_without_them_takes_those_of_its_other_book_and_says_so() -> None:
     answer = cost(gpus=1024, radix=64, fabrics=("rail-only",), expanded_memory="host-ddr5")
     (bill,) = answer.bills
-    assert bill.memory.base == pytest.approx(1024 * 256 * 7.03)
+    assert bill.memory.base == pytest.approx(1024 * 250 * 7.03)
     assert any(
         "rail-only-2023 has no price of expanded memory: it is that of 2026" in note
         for note in bill.notes

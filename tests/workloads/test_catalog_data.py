@@ -313,10 +313,29 @@ def test_chips_of_the_dataflow_study(
 
 
 def test_memories_and_links_are_those_of_the_study() -> None:
-    rates = {name: MEMORIES.load(name).bytes_per_s / 1e9 for name in MEMORIES.paths()}
+    known = [MEMORIES.load(name) for name in MEMORIES.paths()]
+    rates = {one.name: one.bytes_per_s / 1e9 for one in known if one.memory_bytes is None}
     assert rates == {"ddr-2d": 100, "ddr4": 200, "hbm-2.5d": 1000, "hbm3": 3000, "stacked-3d": 1e5}
     rates = {name: LINKS.load(name).bytes_per_s / 1e9 for name in LINKS.paths()}
     assert rates == {"nvlink4": 900, "pcie4": 25, "sn40l-link": 25}
+
+
+def test_expanded_memories_are_those_of_their_sources() -> None:
+    # COMET, Table III; Micron CZ120; Samsung CMM-B; a GPU's eighth of a DGX H100.
+    known = [MEMORIES.load(name) for name in MEMORIES.paths()]
+    found = {
+        one.name: (one.memory_bytes / 1e9, one.bytes_per_s / 1e9, one.latency_s)
+        for one in known
+        if one.memory_bytes is not None
+    }
+    assert found == {
+        "comet-480gb": (480, 500, 0),
+        "comet-201gb": (201, 1000, 0),
+        "comet-39gb": (39, 1200, 0),
+        "cxl-256gb": (256, 36, 0),
+        "cxl-box": (2000, 60, 596e-9),
+        "host-ddr5": (2000 / 8, 64, 0),
+    }
 
 
 def _settings(gpu: Accelerator) -> dict[str, str]:
