@@ -17,7 +17,7 @@ import numpy as np
 
 from netplan.arrays import AnyInts
 from netplan.errors import InputError
-from netplan.levels import Level
+from netplan.levels import Level, LevelKind
 from netplan.topologies.assembly import Links, Wired
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, hb_level, port_words
@@ -38,9 +38,10 @@ def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
         for group in _axis_links(axis, sizing, block, closed=spec.wraparound)
     )
     rate = sizing.network_bytes_per_s
-    rings = [Level("ring", size, rate, step_latency_s=sizing.network_latency_s) for size in sizes]
-    # A closed ring is a level of its own; open lines and missing GPUs are not.
-    whole = sizing.full_domains == sizing.domains and spec.wraparound
+    kind: LevelKind = "ring" if spec.wraparound else "line"
+    rings = [Level(kind, size, rate, step_latency_s=sizing.network_latency_s) for size in sizes]
+    # Where GPUs are missing some rings or lines are shorter, and there are no levels.
+    whole = sizing.full_domains == sizing.domains
     ports = _ports(sizes)
     return Fabric(
         name=spec.name,
@@ -144,7 +145,7 @@ def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int, *, closed: bool) 
     of = "GPUs" if sizing.hb_size == 1 else f"HB domains of {sizing.hb_size:,}, one torus a rail"
     notes = [f"{shape} torus of {of}: {port_words(sizing, ports)}."]
     if not closed:
-        notes.append("No links around: the rings are open lines, so no iteration time is given.")
+        notes.append("No links around: the rings are open lines.")
     if max(sizes) > MAX_ELONGATION * max(1, min(sizes)):
         notes.append(
             f"{sizing.domains:,} has no factors near a cube: this torus is long and slow; choose a"

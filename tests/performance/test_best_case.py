@@ -24,7 +24,7 @@ ROUNDING = 1e-12
 POSITIONS = 16
 SHAPES = ((16,), (1, 16), (4, 4), (2, 8), (8, 2), (2, 2, 4), (2, 2, 2, 2))
 """Levels beyond the HB domains; with uneven plans 16 positions are as good as any number."""
-KINDS: tuple[LevelKind, ...] = ("switch", "mesh", "ring")
+KINDS: tuple[LevelKind, ...] = ("switch", "mesh", "ring", "line")
 RATES = st.sampled_from((1e9, 50e9, 100e9, 450e9, 3e12))
 LATENCIES = st.sampled_from((0.0, 1e-6, 5e-6, 1e-3))
 

@@ -158,6 +158,19 @@ def wafers(draw: st.DrawFn) -> tuple[Fabric, FabricGraph]:
     return build_fabric(spec, sizing), expand(spec, sizing)
 
 
+@st.composite
+def meshes(draw: st.DrawFn) -> tuple[Fabric, FabricGraph]:
+    """A torus without links around, of GPUs or of HB domains."""
+    sizes = draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
+    hb_size = draw(st.sampled_from((1, 2, 4)))
+    gpus = prod(sizes) * hb_size
+    assume(gpus >= 8)
+    spec = FABRICS.load("torus-3d")
+    spec = spec.changed(sizes=tuple(sizes), dimensions=len(sizes), wraparound=False)
+    sizing = Sizing(gpus, 64, hb_size, 4e9, 1e9, network_latency_s=1e-9)
+    return build_fabric(spec, sizing), expand(spec, sizing)
+
+
 @settings(deadline=None, max_examples=60)
 @given(wafers())
 def test_levels_count_as_the_graph_and_are_its_rates(wafer: tuple[Fabric, FabricGraph]) -> None:
@@ -186,8 +199,8 @@ def test_levels_count_as_the_graph_and_are_its_rates(wafer: tuple[Fabric, Fabric
 
 @st.composite
 def placed(draw: st.DrawFn) -> tuple[Fabric, FabricGraph, Placement]:
-    """A wafer, and any placement on it; the last members of every level may idle."""
-    fabric, graph = draw(wafers())
+    """A wafer or open torus, and any placement; the last members of every level may idle."""
+    fabric, graph = draw(st.one_of(wafers(), meshes()))
     sizes = tuple(level.size for level in fabric.levels)
     used = tuple(draw(st.integers(-(-size // 2), size)) for size in sizes)
     gpus = prod(used)
