@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Ints
 from netplan.errors import InputError
-from netplan.topologies.graph import FabricGraph, connected_parts
+from netplan.topologies.graph import MEMORY_GROUP, FabricGraph, connected_parts
 from netplan.traffic.routing import HB_GROUP
 
 
@@ -174,11 +174,10 @@ def find_effects(
 
 
 def network_links(graph: FabricGraph) -> Bools:
-    """Links outside HB domains, shape (links,)."""
-    if HB_GROUP not in graph.group_names:
-        return np.ones(graph.link_count, bool)
-    outside: Bools = graph.group != graph.group_names.index(HB_GROUP)
-    return outside
+    """Links outside HB domains that join GPUs, shape (links,); channels to memory do not."""
+    others = [at for at, name in enumerate(graph.group_names) if name in (HB_GROUP, MEMORY_GROUP)]
+    joining: Bools = ~np.isin(graph.group, others)
+    return joining
 
 
 def directed(graph: FabricGraph, links: Ints) -> tuple[Ints, Ints]:

@@ -43,7 +43,7 @@ from netplan.arrays import Bools, Floats, Ints
 from netplan.faults.damage import Damage, Effects, network_links
 from netplan.faults.slabs import Slabs
 from netplan.records import replace
-from netplan.topologies.graph import SWITCH, FabricGraph, connected_parts
+from netplan.topologies.graph import MEMORY_GROUP, SWITCH, FabricGraph, connected_parts
 from netplan.traffic.demand import Leg, check_demand, split_demand
 from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups, no_traffic, sum_by
 from netplan.traffic.routing import HB_GROUP, has_domains, joins_all
@@ -136,8 +136,8 @@ def _labels(graph: FabricGraph) -> Iterator[tuple[Ints, bool]]:
     And whether they are slabs of whole domains across a ring.
     """
     inside = ~network_links(graph)
-    names = [name for name in graph.group_names if name != HB_GROUP]
-    group_of_link = [0 if name == HB_GROUP else names.index(name) for name in graph.group_names]
+    names = [name for name in graph.group_names if name not in (HB_GROUP, MEMORY_GROUP)]
+    group_of_link = [names.index(name) if name in names else 0 for name in graph.group_names]
     rings = [name for name in names if name.startswith(RING)]
     if len(rings) == len(names):
         axes = sorted({name.split()[1] for name in rings})

@@ -77,10 +77,8 @@ def random_case(seed: int) -> tuple[Setting, tuple[Level, ...]]:
         draw.choice(["none", "any", "whole"]),
     )
     sizes = draw.choice([(4, 3), (3, 5), (6,), (2, 7), (2, 3, 4), (2, 5, 1), (1, 7)])
-    kinds: list[LevelKind] = [
-        "switch",
-        *(draw.choice(["switch", "ring", "line", "mesh"]) for _ in sizes),
-    ]  # type: ignore[list-item]
+    known: tuple[LevelKind, ...] = ("switch", "ring", "line", "mesh")
+    kinds: list[LevelKind] = ["switch", *(draw.choice(known) for _ in sizes)]
     rates = (900e9, *(draw.choice([1e8, 100e9]) for _ in sizes))
     levels = tuple(
         Level(kind, size, rate, step_latency_s=draw.choice([0.0, 5e-6]))
