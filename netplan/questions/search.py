@@ -178,7 +178,9 @@ class SearchAnswer(Answer):
         yield column("interleave", "1.plan.interleave", shown="always" if stages else "never")
         for at, name in enumerate(DIMENSIONS):
             yield column(f"hb_{name}", f"1.plan.placement.levels.0.{at}", shown="never")
-        parts = (f"breakdown_s.{part}" for part in self.found.best.breakdown_s)
+        best = self.found.best
+        parts = [f"breakdown_s.{part}" for part in best.breakdown_s]
+        parts += [f"phases_s.{phase}" for phase in best.phases_s]
         yield from columns(*parts, of="1", shown="never")
 
     def _explanation(self) -> Iterator[Section]:

@@ -17,6 +17,7 @@ from netplan.performance.layer_execution import LayerExecution
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import PlanSearch, search_largest, search_plans
 from netplan.performance.setting import Fixed, Options, Training
+from netplan.performance.tiers import Expanded
 from netplan.records import replace
 from netplan.simulation.program_work import plan_work
 from netplan.workloads.accelerators import ACCELERATORS
@@ -48,10 +49,10 @@ class ByHand:
 
     hidden, layers, heads, length, gpus = 25600, 128, 160, 2048, 1024
     flops_per_s, bytes_per_s, sram_bytes = 624e12, 2039e9, 40e6
-    pod, inside, outside, chunks = 8, 300e9, 31.25e9, 4
+    pod, inside, outside = 8, 300e9, 31.25e9
 
-    def __init__(self, tensor: int, tokens: int = 262_144) -> None:
-        self.tensor, self.data = tensor, self.gpus // tensor
+    def __init__(self, tensor: int, *, chunks: int = 4, tokens: int = 262_144) -> None:
+        self.tensor, self.data, self.chunks = tensor, self.gpus // tensor, chunks
         self.tokens = tokens / self.data
 
     def traffic(self, rows: float, inner: float, columns: float) -> float:
@@ -147,13 +148,54 @@ def test_every_degree_as_by_hand(tensor: int) -> None:
 
 @pytest.mark.parametrize("tensor", DEGREES)
 def test_physical_reading_as_by_hand(tensor: int) -> None:
-    expected, found = ByHand(tensor), timed(tensor, "comet")
+    expected, found = ByHand(tensor, chunks=16), timed(tensor, "comet")
     update_s = 28 * PARAMETERS / 1024 / 2039e9
     assert found.breakdown_s["update"] == pytest.approx(update_s, rel=1e-12)
     assert found.breakdown_s["data_comm"] == pytest.approx(expected.queued_s(update_s), rel=1e-9)
     assert found.breakdown_s["tensor_comm"] == pytest.approx(expected.tensor_s(), rel=1e-12)
     working = expected.tokens * (16 * 25600 + 2 * 160 * 2048)
     assert found.memory_parts_bytes["activations"] == pytest.approx(working, rel=1e-12)
+
+
+@pytest.mark.parametrize("tensor", DEGREES)
+@pytest.mark.parametrize(("size", "rate"), [(480e9, 500e9), (201e9, 1000e9), (1e13, 2039e9)])
+def test_expanded_memory_as_by_hand(tensor: int, size: float, rate: float) -> None:
+    """Eq. 3 where it does not fit, whether both memories hold it or not."""
+    footprint = 2 * PARAMETERS / tensor + 14 * PARAMETERS / 1024
+    spilled = max(footprint - 80e9, 0)
+    expected = ByHand(tensor)
+    expected.bytes_per_s = footprint / ((footprint - spilled) / 2039e9 + spilled / rate)
+    update_s = 16 * PARAMETERS / tensor / expected.bytes_per_s
+    seconds = 128 * sum(expected.phases()) + update_s + expected.tensor_s()
+    both = Expanded(size, rate)
+    found = timed(tensor, memory_bytes=80e9, expanded=both, ignore_memory=True)
+    assert found.iteration_time_s == pytest.approx(seconds, rel=1e-12)
+
+
+@pytest.mark.parametrize("tensor", [1, 8, 64])
+@pytest.mark.parametrize("model", ["comet", "comet-fit"])
+def test_an_expanded_memory_that_is_as_fast_is_one_memory(model: str, tensor: int) -> None:
+    one = timed(tensor, model)
+    two = timed(tensor, model, memory_bytes=80e9, expanded=Expanded(4e12, 2039e9))
+    assert two.iteration_time_s == pytest.approx(one.iteration_time_s, rel=1e-12)
+    slower = timed(tensor, model, memory_bytes=80e9, expanded=Expanded(4e12, 100e9))
+    assert (slower.iteration_time_s > one.iteration_time_s * 1.001) == (one.memory_bytes > 80e9)
+
+
+def test_the_batch_of_megatron_gives_other_optima_than_the_papers_figures() -> None:
+    """What the physical reading makes of 3,072 sequences, to the digits that were found for it."""
+    states = _with(memory={"policy": "uniform", "activations": "none"})
+    setting = training(batch=3072, assumptions=states)
+    assert search_plans(setting, PODS).best.plan.tensor == 2
+
+    def seconds(tensor: int, **changes: object) -> float:
+        only = Options(fixed=Fixed(tensor=tensor))
+        return search_plans(replace(setting, **changes), PODS, options=only).best.iteration_time_s
+
+    assert seconds(8, flops_per_s=312e12) / seconds(8) == pytest.approx(1.8, abs=0.01)
+    both = {"memory_bytes": 80e9, "ignore_memory": True}
+    assert seconds(8, **both, expanded=Expanded(480e9, 180e9)) > seconds(64)
+    assert seconds(8, **both, expanded=Expanded(480e9, 210e9)) < seconds(64)
 
 
 def test_gradients_wait_for_their_layers_and_for_those_before() -> None:
