@@ -165,8 +165,8 @@ class FabricRow(Struct, frozen=True):
         )
 
     def run(self, terms: Terms | None) -> RunCost | None:
-        """What a training run on it costs; None without a time, a price, or terms."""
-        if self.bill is None or self.best is None or self.cost is None or terms is None:
+        """What a training run on it costs; None without a bill, a time, or terms."""
+        if self.bill is None or self.best is None or terms is None:
             return None
         return run_cost(self.bill, self.time_s, terms)
 
@@ -289,7 +289,11 @@ class Comparison(Answer):
             yield column(scale.of_money("memory_cost", "memory"), "memory_cost.base")
             runs = [run.total.base for row in self.rows if (run := row.run(self.terms))]
             paid = Scale.of(max(runs, default=MILLION), self.currency)
-            yield column(paid.of_money("training_run_cost", f"run, {paid.title}"), self._run_cost)
+            yield column(
+                paid.of_money("training_run_cost", f"run, {paid.title}"),
+                self._run_cost,
+                mark=_incomplete_run,
+            )
         yield column("cost_low", "cost.low", shown="never")
         yield column("cost_high", "cost.high", shown="never")
         yield column("cost_per_gpu", title=f"{self.currency}/GPU", shown="wide", mark=_incomplete)
@@ -341,6 +345,11 @@ class Comparison(Answer):
 def _incomplete(row: FabricRow, sign: str = "≥ ") -> tuple[str, str]:
     """The sign of a price, or of what is saved, that leaves parts out."""
     return ("" if row.cost_complete or row.cost is None else sign), ""
+
+
+def _incomplete_run(row: FabricRow) -> tuple[str, str]:
+    """The sign of a training run whose network has parts without a price."""
+    return ("≥ " if row.bill is not None and row.bill.unpriced_apart else ""), ""
 
 
 def _uneven(row: FabricRow) -> tuple[str, str]:

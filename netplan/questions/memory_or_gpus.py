@@ -70,7 +70,7 @@ def fewest_gpus(reaches: Reaches, first: int, domain: int) -> Fewest:
     Examples
     --------
     >>> fewest_gpus(lambda gpus: gpus >= 100, 64, 8)
-    Fewest(gpus=104, most=104, proven=True)
+    Fewest(gpus=104, most=128, proven=True)
     >>> fewest_gpus(lambda gpus: gpus >= 10_000, 4096, 8)
     Fewest(gpus=10000, most=12288, proven=False)
     >>> fewest_gpus(lambda gpus: False, 64, 8)
@@ -87,15 +87,16 @@ def fewest_gpus(reaches: Reaches, first: int, domain: int) -> Fewest:
     low, high = 0, 1
     while high < last and not reaches(gpus(high)):
         low, high = high, min(2 * high, last)
+    most = gpus(high)
     if high <= SCANNED:
         tried = (gpus(step) for step in range(1, high + 1))
-        return Fewest(next(filter(reaches, tried), None), gpus(high), proven=True)
-    if not reaches(gpus(high)):
-        return Fewest(None, gpus(high), proven=False)
+        return Fewest(next(filter(reaches, tried), None), most, proven=True)
+    if not reaches(most):
+        return Fewest(None, most, proven=False)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if reaches(gpus(middle)) else (middle, high)
-    return Fewest(gpus(high), gpus(high), proven=False)
+    return Fewest(gpus(high), most, proven=False)
 
 
 class Side(Struct, frozen=True):

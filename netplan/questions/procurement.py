@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from netplan.catalog import Shelf
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.lifetime import ECONOMICS_BOOKS
+from netplan.costing.materials import ACCELERATORS_TOO
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS, PriceBook
 from netplan.costing.switches import SWITCHES
@@ -91,6 +92,11 @@ class Report(
     def ask(self) -> Procurement:
         """Price, compare and, if wanted, break every fabric; recommend one."""
         _require_date(self.date)
+        if ACCELERATORS_TOO in self.networks:
+            raise InputError(
+                f"--with {ACCELERATORS_TOO}: a report recommends a network, to which the same"
+                " accelerators are joined: leave it out, and ask netplan cost"
+            )
         texts = dict(self.overrides or {})
         reader = CatalogReader(self.catalog, texts)
         definition = reader.load(REPORTS, self.report)

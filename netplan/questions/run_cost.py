@@ -17,7 +17,10 @@ from netplan.units import DAY_S, HOURS_PER_DAY, YEAR_S
 
 
 class RunCost(Struct, frozen=True):
-    """A training run on one bill: its iterations [1], days, shares, GPU hours and their price."""
+    """A training run on one bill: its iterations [1], days, shares, GPU hours and their price.
+
+    Where parts have no price the shares leave them out, and the run is not ``complete``.
+    """
 
     iterations: int
     days: float
@@ -25,6 +28,7 @@ class RunCost(Struct, frozen=True):
     memory: Range
     gpu_hours: float
     gpu_hour: float
+    complete: bool
 
     @property
     def gpus(self) -> Range:
@@ -41,7 +45,8 @@ class RunCost(Struct, frozen=True):
         known = {"iterations": self.iterations, "days": self.days}
         amounts = ("network", "memory", "gpus", "total")
         hours = {"gpu_hours": self.gpu_hours, "gpu_hour": self.gpu_hour}
-        return known | {name: asdict(getattr(self, name)) for name in amounts} | hours
+        found = known | {name: asdict(getattr(self, name)) for name in amounts} | hours
+        return found | {"complete": self.complete}
 
 
 def run_cost(bill: Bill, time_s: float, terms: Terms) -> RunCost:
@@ -66,8 +71,8 @@ def run_cost(bill: Bill, time_s: float, terms: Terms) -> RunCost:
     >>> bill = cost(gpus=1024, radix=64, fabrics=("rail-only",)).bills[0]
     >>> free = Running(1, Range.point(1.0), Range.point(0.0), Range.point(0.0))
     >>> run = run_cost(bill, YEAR_S / 3, Terms(1, 2.0, free))
-    >>> run.network.base == bill.capital.base / 3, round(run.gpu_hours), run.memory.base
-    (True, 2990080, 0.0)
+    >>> round(run.network.base / bill.capital.base, 9), round(run.gpu_hours), run.memory.base
+    (0.333333333, 2990080, 0.0)
     """
     run_s = terms.iterations * time_s
     memory = bill.memory
@@ -83,4 +88,5 @@ def run_cost(bill: Bill, time_s: float, terms: Terms) -> RunCost:
         memory=share * lifetime(memory, 0.0, terms.running).per_year,
         gpu_hours=days * HOURS_PER_DAY * bill.gpus,
         gpu_hour=terms.gpu_hour,
+        complete=not bill.unpriced_apart,
     )

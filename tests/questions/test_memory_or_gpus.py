@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 import netplan
 from netplan.costing.ranges import End
+from netplan.errors import InputError
 from netplan.performance.pareto import pareto_front
 from netplan.questions.expanded_memory import NONE
 from netplan.questions.memory_or_gpus import MOST_TIMES, SCANNED, Fewest, Trade, fewest_gpus
+from netplan.questions.procurement import procurement
 from netplan.studies.questions import answer as study_point
 from tests.cli.command import netplan as command
 
@@ -233,6 +235,25 @@ def test_a_run_costs_the_network_and_memory_for_its_days_and_gpu_hours() -> None
         assert run["memory"]["base"] == pytest.approx(expected, rel=1e-9)
         parts = (run[part]["base"] for part in ("network", "memory", "gpus"))
         assert run["total"]["base"] == pytest.approx(sum(parts), rel=1e-12)
+
+
+def test_a_run_on_parts_without_a_price_is_marked() -> None:
+    # 250 Gb/s have no price: GPU hours and memory are known, the network is not.
+    answer = compared(NONE, TIER, accelerator="a100-comet", fabrics=("comet-pods",))
+    plain, tier = (row["training_run"] for row in answer.to_dict()["fabrics"])
+    assert (plain["complete"], tier["complete"]) == (False, False)
+    assert plain["network"]["base"] == plain["memory"]["base"] == 0.0
+    assert plain["total"] == plain["gpus"]
+    assert tier["memory"]["base"] > 0
+    assert "≥ " in answer.text(200).partition("run, ")[2]
+
+
+def test_a_report_counts_no_accelerators() -> None:
+    words = (
+        r"--with accelerators: a report recommends a network, .* leave it out, and ask netplan c"
+    )
+    with pytest.raises(InputError, match=words):
+        procurement(gpus=64, radix=64, networks=("accelerators",))
 
 
 def test_a_study_names_one_memory_a_point() -> None:
