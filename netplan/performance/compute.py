@@ -9,12 +9,16 @@ SUMMA broadcasts one panel before it starts and hides the others behind the comp
 they go (appendix A). As in the published code all n_b panels are set against the computation, so
 that up to one panel counts twice.
 
+Branches of a layer that run beside each other take as long as the longest, and its parts stand for
+the time; what the others do meanwhile costs nothing.
+
 A layer's time depends on the sharding and on where tensor, expert and context groups lie, and on
 nothing else: it is computed once for each distinct combination.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -75,6 +79,10 @@ class Timing(Struct, frozen=True, eq=False):
             self.tensor_s + other.tensor_s,
             self.expert_s + other.expert_s,
         )
+
+    def __mul__(self, factor: Floats) -> "Timing":
+        """So many times as long, shape (shardings,)."""
+        return Timing(*(getattr(self, name) * factor for name in self.__struct_fields__))
 
     @property
     def of_all_steps(self) -> "Timing":
@@ -198,6 +206,70 @@ def operation_times(
     return forward.of_all_steps, backward.of_all_steps
 
 
+def waited_times(
+    operations: Sequence[Operation], setting: Setting, groups: LayerGroups
+) -> list[tuple[Timing, Timing]]:
+    """The same of all operations of a layer, as far as it waits for them."""
+    times = [operation_times(one, setting, groups) for one in operations]
+    if not any(one.branch for one in operations):
+        return times
+    ways = [_longest(operations, [both[way].total_s for both in times]) for way in (0, 1)]
+    return [(ahead * x, back * y) for (ahead, back), x, y in zip(times, *ways, strict=True)]
+
+
+def _sections(operations: Sequence[Operation]) -> Iterator[dict[int, list[int]]]:
+    """Places of operations that run beside each other, by branch; single ones between them."""
+    places = range(len(operations))
+    for beside, some in groupby(places, key=lambda at: operations[at].branch > 0):
+        if not beside:
+            yield from ({0: [at]} for at in some)
+            continue
+        branches: dict[int, list[int]] = {}
+        for at in some:
+            branches.setdefault(operations[at].branch, []).append(at)
+        yield branches
+
+
+def _longest(operations: Sequence[Operation], times_s: Sequence[Floats]) -> list[Floats]:
+    """1 for each operation of the longest of its branches, else 0, shape (shardings,) each."""
+    found = [np.ones_like(one) for one in times_s]
+    for branches in _sections(operations):
+        sums_s = [np.sum([times_s[at] for at in one], axis=0) for one in branches.values()]
+        longest = np.argmax(sums_s, axis=0)
+        for number, places in enumerate(branches.values()):
+            for at in places:
+                found[at] = (longest == number).astype(np.float64)
+    return found
+
+
+class QueuedGradients(NamedTuple):
+    """Gradients of one operation's weights, of shape (shardings,) each."""
+
+    lead_s: Floats  # from when they are there to the end of the backward pass
+    weight_bytes: Floats
+
+
+def _queued(
+    operations: Sequence[Operation], setting: Setting, groups: LayerGroups
+) -> Iterator[QueuedGradients]:
+    """Gradients of operations in the order of the backward pass, the last operation's first."""
+    times_s = [operation_times(one, setting, groups)[1].total_s for one in operations]
+    lead_s, leads = np.zeros(len(groups.index)), dict[int, Floats]()
+    for branches in _sections(operations):
+        sums_s = [np.sum([times_s[at] for at in one], axis=0) for one in branches.values()]
+        end_s = lead_s + np.max(sums_s, axis=0)
+        for whole_s, places in zip(sums_s, branches.values(), strict=True):
+            behind_s = end_s - whole_s  # a branch begins with the others, and ends before them
+            for at in places:
+                leads[at] = behind_s
+                behind_s = behind_s + times_s[at]
+        lead_s = end_s
+    for at in reversed(range(len(operations))):
+        held = total_bytes([operations[at].weight_bytes], len(groups.index))
+        if held.any():
+            yield QueuedGradients(leads[at], held)
+
+
 class End(Struct, frozen=True, eq=False):
     """One end of the network on its stage, every entry of shape (shardings,)."""
 
@@ -221,6 +293,7 @@ class LayerTable(Struct, frozen=True, eq=False):
     stored_bytes: Floats  # weights without gradients or optimizer [B]
     first: End  # embedding
     last: End  # head
+    queue: tuple[QueuedGradients, ...] = ()  # where each operation's gradients are queued alone
 
     @property
     def has_ends(self) -> bool:
@@ -235,7 +308,11 @@ def layer_table(setting: Setting, sharding: Sharding, groups: LayerGroups) -> La
     forward, backward = layer_times(setting, sharding, program, groups)
     held = setting.assumptions.memory.activations
     stored = [one.activation_bytes for one in layer.operations] if held == "stored" else []
-    working = [working_bytes(setting.transformer, sharding)] if held == "working" else []
+    if setting.branched and held == "working":  # none of them are checkpoints
+        stored = [one.activation_bytes for one in layer.operations]
+    working = []
+    if held == "working" and not setting.branched:
+        working = [working_bytes(setting.transformer, sharding)]
     return LayerTable(
         repetition=program.repetition,
         forward=forward,
@@ -249,6 +326,7 @@ def layer_table(setting: Setting, sharding: Sharding, groups: LayerGroups) -> La
         stored_bytes=total_bytes([one.stored_bytes for one in layer.operations], count),
         first=_end(program.first, setting, groups),
         last=_end(program.last, setting, groups),
+        queue=tuple(_queued(layer.operations, setting, groups)) if setting.branched else (),
     )
 
 
@@ -265,19 +343,24 @@ def layer_times(
         ahead, back = mapped_times(setting.execution, setting, sharding, groups)
         return _with_spilled(ahead, back, setting, program)
     forward = backward = Timing.none(len(groups.index))
-    for operation in program.layer.operations:
-        ahead, back = operation_times(operation, setting, groups)
+    for ahead, back in waited_times(program.layer.operations, setting, groups):
         forward, backward = forward + ahead, backward + back
     return forward, backward
 
 
 def _gradient_time(program: Program, setting: Setting, groups: LayerGroups) -> Timing | None:
     """Time of the weights' gradients of one layer, where that is a phase of its own."""
+    operations = program.layer.operations
     phases = [
         _work_time(one.weight_gradient, setting, groups, slowdown_of(one, setting))
-        for one in program.layer.operations
+        for one in operations
         if one.weight_gradient is not NO_WORK
     ]
+    if setting.branched:
+        back_s = [operation_times(one, setting, groups)[1].total_s for one in operations]
+        waited = zip(operations, _longest(operations, back_s), strict=True)
+        kept = [share for one, share in waited if one.weight_gradient is not NO_WORK]
+        phases = [phase * share for phase, share in zip(phases, kept, strict=True)]
     return sum(phases[1:], phases[0]) if phases else None
 
 

@@ -20,6 +20,7 @@ from netplan.performance.compute import (
     layer_times,
     operation_times,
     tensor_collective,
+    waited_times,
 )
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.search import evaluate_plan
@@ -273,9 +274,12 @@ def _operation_terms(setting: Setting, levels: tuple[Level, ...], plan: Plan) ->
     """Terms of all operations, those of zero seconds left out; a mapped layer is one of them."""
     sharding, groups = _sharding_of(setting, levels, plan)
     program = setting.program(sharding)
-    layer, first, last = (
-        [(one.name, operation_times(one, setting, groups)) for one in operations if one is not None]
-        for operations in (program.layer.operations, [program.first], [program.last])
+    operations = program.layer.operations
+    waited = waited_times(operations, setting, groups)
+    layer = [(one.name, times) for one, times in zip(operations, waited, strict=True)]
+    first, last = (
+        [(end.name, operation_times(end, setting, groups))] if end is not None else []
+        for end in (program.first, program.last)
     )
     if setting.execution is not None:
         layer = [("layer", layer_times(setting, sharding, program, groups))]

@@ -41,8 +41,9 @@ with the collective's time x and the pass's time t. The ZeRO stage sets x and r
 (`netplan.workloads.program`); an all_reduce takes a reduce_scatter and an all_gather. Where they
 are *queued*, one all_reduce for each layer waits until its gradients are there and the one before
 is through, once an iteration: the same formula, t the time from the gradients of one layer to those
-of the next (COMET, arXiv:2211.16648, has them *hidden*: they take nothing). The update of the
-weights follows them where it is counted.
+of the next (COMET, arXiv:2211.16648, has them *hidden*: they take nothing). Those of a
+recommendation model wait for the gradients of their own layer each, what is left is exposed. The
+update of the weights follows them where it is counted.
 """
 
 from collections.abc import Sequence
@@ -52,7 +53,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
-from netplan.performance.compute import LayerTable, Timing
+from netplan.performance.compute import LayerTable, QueuedGradients, Timing
 from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace, Runs, real
 from netplan.traffic.algorithms import Affine
@@ -154,6 +155,8 @@ def _placement_terms(
     shared = _SharedWeights(table.repetition, network, placements)
     if setting.assumptions.overlap.data == "queued":
         forward, backward = shared.queued_s(weights, experts)
+        if table.queue:
+            backward = shared.left_s(table.queue, row)
     else:
         forward, backward = shared.both_passes_s(weights, experts)
     first, last = table.first.weight_bytes[row], table.last.weight_bytes[row]
@@ -215,6 +218,16 @@ class _SharedWeights(Struct, frozen=True, eq=False):
         kinds: tuple[CollectiveKind, ...] = ("all_reduce", *_HALVES[:sharded])
         backward = sum(self.seconds(kinds, weights, experts), np.zeros_like(weights))
         return np.zeros_like(weights), backward
+
+    def left_s(self, queue: Sequence[QueuedGradients], row: Ints) -> Floats:
+        """What is left behind the backward pass of all_reduces of single operations [s]."""
+        end_s = np.full(self.placements.count, -np.inf)
+        for one in queue:
+            held = one.weight_bytes[row]
+            _, each_s = self.queued_s(held, np.zeros_like(held))
+            end_s = np.maximum(end_s, -one.lead_s[row]) + each_s
+        left_s: Floats = np.maximum(end_s, 0.0)
+        return left_s
 
 
 def _group(placements: Placements, dimensions: Sequence[str]) -> Group:
@@ -375,11 +388,11 @@ class IterationTerms(Struct, frozen=True, eq=False):
 
         return {
             "forward_compute": of_layers(ahead.compute_s, ahead.memory_s),
-            "forward_comm": of_layers(ahead.tensor_s),
+            "forward_comm": of_layers(ahead.tensor_s, ahead.expert_s),
             "input_gradient_compute": of_layers(
                 back.compute_s - last.compute_s, back.memory_s - last.memory_s
             ),
-            "input_gradient_comm": of_layers(back.tensor_s),
+            "input_gradient_comm": of_layers(back.tensor_s, back.expert_s),
             "weight_gradient_compute": of_layers(last.compute_s, last.memory_s)
             + parts.get("update", 0.0),
             "weight_gradient_comm": parts["data_comm"],

@@ -18,7 +18,14 @@ from netplan.workloads.accelerators import Accelerator, Execution
 from netplan.workloads.closed_forms import IterationFlops, iteration_flops
 from netplan.workloads.models import Model
 from netplan.workloads.operations import PLAIN, Mode, Sharding, Strategy, Variant
-from netplan.workloads.program import Program, TrainingMethod, Zero, dealt, training_program
+from netplan.workloads.program import (
+    Counting,
+    Program,
+    TrainingMethod,
+    Zero,
+    dealt,
+    training_program,
+)
 
 if TYPE_CHECKING:
     from netplan.performance.layer_execution import LayerExecution
@@ -27,6 +34,12 @@ if TYPE_CHECKING:
     from netplan.workloads.graph_program import Layered
 
 AnyStrategy = Literal["1d", "2d", "summa", "all"]
+COUNTED: dict[Counting, tuple[str, ...]] = {
+    "detailed": ("transformer", "graph", "recommendation", "linpack", "fft"),
+    "counted": ("transformer",),
+    "tiled": ("transformer", "recommendation"),
+}
+"""Families of models whose operations can be counted so."""
 LARGEST_BATCH = 10**9
 """Sequences of the largest batch that is searched, far more than any model is trained with [1]."""
 
@@ -87,10 +100,12 @@ class Training(Struct, frozen=True):
                 f"the global batch is at most {LARGEST_BATCH:,} sequences, got {self.batch:,}"
             )
         counting = self.assumptions.compute.operations
-        if not isinstance(self.model, Model) and counting != "detailed":
+        family = "transformer" if isinstance(self.model, Model) else self.model.family
+        if family not in COUNTED[counting]:
             raise InputError(
-                f"iteration model {self.assumptions.name} counts the products of transformers, and"
-                f" {self.model.name} is none: take --iteration-model 4d"
+                f"iteration model {self.assumptions.name} counts the products of transformers"
+                f"{' and recommendation models' * (counting == 'tiled')}, and {self.model.name} is"
+                " none: take --iteration-model 4d"
             )
         if counting == "tiled" and not self.sram_bytes:
             raise InputError(
@@ -335,20 +350,19 @@ class Setting(Struct, frozen=True):
 
     @property
     def zero_stage(self) -> Zero:
-        """What is sharded over the data parallel group."""
-        stage = self.options.zero_stage
-        return self.assumptions.overlap.zero_stage if stage is None else stage
+        """What is sharded over the data parallel group; COMET copies layers beside tables whole."""
+        if self.options.zero_stage is not None:
+            return self.options.zero_stage
+        return 0 if self.branched else self.assumptions.overlap.zero_stage
+
+    @property
+    def branched(self) -> bool:
+        """Whether a recommendation model's tables and layers work beside each other."""
+        tiled = self.assumptions.compute.operations == "tiled"
+        return tiled and self.spread_model is not None
 
     def program(self, sharding: Sharding) -> Program:
         """What one iteration runs, for many shardings at once."""
-        if self.spread_model is not None:
-            from netplan.workloads.spread import spread_program  # noqa: PLC0415 - seldom used
-
-            return spread_program(self.spread_model, sharding, self.zero_stage)
-        if self.graph_model is not None:
-            from netplan.workloads.graph_program import graph_program  # noqa: PLC0415 - seldom used
-
-            return graph_program(self.graph_model, sharding, self.zero_stage)
         method = TrainingMethod(
             strategy=self.strategy,
             counting=self.assumptions.compute.operations,
@@ -357,6 +371,14 @@ class Setting(Struct, frozen=True):
             zero_stage=self.zero_stage,
             sram_bytes=self.training.sram_bytes,
         )
+        if self.spread_model is not None:
+            from netplan.workloads.spread import spread_program  # noqa: PLC0415 - seldom used
+
+            return spread_program(self.spread_model, sharding, method)
+        if self.graph_model is not None:
+            from netplan.workloads.graph_program import graph_program  # noqa: PLC0415 - seldom used
+
+            return graph_program(self.graph_model, sharding, self.zero_stage)
         return training_program(self.transformer, sharding, method)
 
     @property

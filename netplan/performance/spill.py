@@ -109,7 +109,8 @@ class Spilled(Struct, frozen=True, eq=False):
         update_bytes = each if rules.update_bytes is None else rules.update_bytes
         # States are kept with the weights, or shared as the ZeRO stage says.
         parameters = self.memory.weights / ELEMENT_BYTES
-        if rules.update_sharded:
+        # Rows of tables change one by one, in an operation of their own.
+        if rules.update_sharded or setting.spread_model is not None:
             parameters = self.memory.optimizer / overlap.optimizer_bytes
         shares = sum(part * self._share(name) for name, part in moved.items())
         local_s = parameters * update_bytes / rate

@@ -1,7 +1,8 @@
 """The small space of plans of a model that lies on all GPUs alike: on how many of them it lies.
 
 In the free space a plan fills the levels from the inside: all members of the inner ones, and of one
-level a divisor of its members, or as many as a power of two divides. The others stay idle. A part
+level a divisor of its members, or as many as a power of two divides; in that of powers of two such
+parts alone. The others stay idle. A part
 of the cluster is faster than the whole where what it sends stays inside a fast level, such as one
 HB domain; then a GPU has more of the work. Otherwise, and in the exact space, a plan has all GPUs.
 A grid of two dimensions is tried with every divisor of the members of every level.
@@ -9,6 +10,7 @@ A grid of two dimensions is tried with every divisor of the members of every lev
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from math import prod
 
 from netplan.levels import Level
 from netplan.performance.plan import Plan
@@ -42,9 +44,12 @@ def spread_plans(setting: Setting, levels: Sequence[Level]) -> list[Plan]:
     sizes = tuple(level.size for level in levels)
     fixed = setting.options.fixed.given
     plans = []
-    for used in _parts(sizes) if setting.free else [sizes]:
+    parts = setting.free or setting.powers_of_two
+    for used in _parts(sizes) if parts else [sizes]:
+        if setting.powers_of_two and prod(used).bit_count() > 1:
+            continue
         for degrees in product(*(_ways(members, model.spread) for members in used)):
-            placement = Placement(degrees, sizes if setting.free else None)
+            placement = Placement(degrees, sizes if parts else None)
             totals = placement.totals
             if all(getattr(totals, name) == value for name, value in fixed.items()):
                 batch = -(-setting.training.batch // totals.expert)

@@ -303,7 +303,7 @@ def _spread_notes(found: SearchResult) -> Iterator[str]:
     yield setting.spread_model.laid_out(plan.placement.totals._asdict(), setting.training.batch)
     if plan.gpus < plan.placement.cluster:
         given = setting.training.assumptions
-        exact = replace(given, space=replace(given.space, divisibility="exact"))
+        exact = replace(given, space=replace(given.space, divisibility="exact", plans="all"))
         whole = PlanSearch(replace(setting.training, assumptions=exact)).on(found.levels)
         if isinstance(whole, SearchResult):
             slower = whole.time_s > found.time_s

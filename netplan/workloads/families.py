@@ -6,6 +6,7 @@ files of its public code.
 """
 
 from collections.abc import Mapping
+from itertools import pairwise
 from math import log2
 from typing import ClassVar, Literal
 
@@ -14,7 +15,7 @@ import numpy as np
 from netplan.arrays import Ints
 from netplan.catalog import Record
 from netplan.errors import InputError
-from netplan.records import PositiveFloat, PositiveInt
+from netplan.records import NonNegativeFloat, PositiveFloat, PositiveInt
 from netplan.units import si
 from netplan.workloads.graph_model import GraphModel
 
@@ -60,11 +61,14 @@ class SpreadModel(Record, frozen=True, kw_only=True):
 
 
 class RecommendationModel(SpreadModel, frozen=True, kw_only=True):
-    """A recommendation model: tables of embeddings between two stacks of square layers.
+    """A recommendation model: tables of embeddings between two stacks of layers.
 
-    ``width`` is that of all layers; ``bottom_layers`` and ``top_layers`` stand before and after the
-    tables, of each of which a sample looks up ``pooled`` rows. ``batch`` is that of one chip.
-    ``parameters`` is the published count, for checks only.
+    Layers are square, all of one ``width``, ``bottom_layers`` before and ``top_layers`` behind the
+    tables; or ``bottom`` and ``top`` list the numbers that go into each and out of the last. Of
+    each table a sample looks up ``pooled`` rows. Their ``exchange`` sends the rows one by one
+    (``unpooled``), or the sum of a table's (``pooled``); an ``interaction`` by ``dot`` multiplies
+    each pair of these vectors and the bottom stack's. ``row_state_bytes`` is the optimizer's state
+    of a row. ``batch`` is that of one chip. ``parameters`` is the published count, for checks only.
     """
 
     spread: ClassVar[tuple[Literal["expert"], ...]] = ("expert",)
@@ -72,46 +76,100 @@ class RecommendationModel(SpreadModel, frozen=True, kw_only=True):
     counts: ClassVar[str] = "samples"
 
     family: Literal["recommendation"]
-    width: PositiveInt
-    bottom_layers: PositiveInt
-    top_layers: PositiveInt
+    width: PositiveInt | None = None
+    bottom_layers: PositiveInt | None = None
+    top_layers: PositiveInt | None = None
+    bottom: tuple[PositiveInt, ...] = ()
+    top: tuple[PositiveInt, ...] = ()
     tables: PositiveInt
     rows: PositiveInt
     embedding: PositiveInt
     pooled: PositiveInt
+    exchange: Literal["unpooled", "pooled"] = "unpooled"
+    interaction: Literal["none", "dot"] = "none"
+    row_state_bytes: NonNegativeFloat = 0.0
     batch: PositiveInt
     parameters: PositiveFloat | None = None
     notes: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Refuse layers that are described in part, or twice."""
+        square = [self.width, self.bottom_layers, self.top_layers]
+        listed = [self.bottom, self.top]
+        if all(square) and not any(listed):
+            return
+        if any(square) or not all(listed):
+            raise ValueError(
+                "layers are square (width, bottom_layers and top_layers) or listed (bottom and"
+                " top): give all of the one and none of the other"
+            )
+        if min(map(len, listed)) == 1:
+            raise ValueError(
+                "a list of layers has the numbers that go into each and out of the last, got one"
+                " number: give two or more"
+            )
+
+    @property
+    def bottom_products(self) -> tuple[tuple[int, int], ...]:
+        """Numbers into and out of each layer before the tables [1]."""
+        return _products(self.bottom, self.width, self.bottom_layers)
+
+    @property
+    def top_products(self) -> tuple[tuple[int, int], ...]:
+        """The same of the layers behind the tables [1].
+
+        Examples
+        --------
+        >>> from netplan.workloads.models import WORKLOADS
+        >>> WORKLOADS.load("dlrm-astra-sim").top_products
+        ((1040, 512), (512, 512), (512, 512))
+        """
+        return _products(self.top, self.width, self.top_layers)
+
     @property
     def layers(self) -> int:
         """Layers of both stacks [1]."""
-        return self.bottom_layers + self.top_layers
+        return len(self.bottom_products) + len(self.top_products)
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of vectors that interact in a sample, those of the tables and the bottom's [1]."""
+        return self.tables * (self.tables + 1) // 2 if self.interaction == "dot" else 0
 
     @property
     def table_bytes(self) -> float:
-        """All tables, of 16-bit numbers [B]."""
-        return WORD_BYTES * self.tables * self.rows * self.embedding
+        """All tables, of 16-bit numbers, with the optimizer's state of each row [B]."""
+        states = self.row_state_bytes * self.tables * self.rows
+        return WORD_BYTES * self.tables * self.rows * self.embedding + states
 
     def exchange_bytes(self, chips: int) -> float:
-        """What each chip sends to each other one for its lookups, one way [B].
-
-        Rows are sent one by one, not summed first.
-        """
-        return self.sample_bytes / chips * self.batch
+        """What each chip sends to each other one for its lookups, one way [B]."""
+        return self.sent_bytes / chips * self.batch
 
     @property
     def sample_bytes(self) -> float:
         """All rows that one sample looks up [B]."""
         return WORD_BYTES * self.tables * self.pooled * self.embedding
 
+    @property
+    def state_bytes(self) -> float:
+        """States of these rows [B]."""
+        return self.row_state_bytes * self.tables * self.pooled
+
+    @property
+    def sent_bytes(self) -> float:
+        """What of one sample's rows goes to the GPU that has the sample [B]."""
+        pooled = self.exchange == "pooled"
+        return WORD_BYTES * self.tables * self.embedding if pooled else self.sample_bytes
+
     def batch_on(self, gpus: int) -> int:
         """The batch of one chip on each GPU [samples]."""
         return self.batch * gpus
 
     def flops(self, batch: int) -> float:
-        """Three products of every layer, forward and backward: 6 width^2 a sample [FLOP]."""
-        return 6.0 * self.layers * self.width**2 * batch
+        """Three products of every layer, and of every pair: 6 k n of k x n weights [FLOP]."""
+        weights = sum(k * n for k, n in (*self.bottom_products, *self.top_products))
+        return 6.0 * (weights + self.pairs * self.embedding) * batch
 
     def laid_out(self, degrees: Mapping[str, int], batch: int) -> str:
         """Tables on all GPUs, the layers on each."""
@@ -121,6 +179,13 @@ class RecommendationModel(SpreadModel, frozen=True, kw_only=True):
             f" has all layers and {-(-batch // gpus):,} samples; a recommendation model has no"
             " tensor, context or pipeline degree."
         )
+
+
+def _products(
+    sizes: tuple[int, ...], width: int | None, layers: int | None
+) -> tuple[tuple[int, int], ...]:
+    """Numbers into and out of layers, which are listed or square."""
+    return tuple(pairwise(sizes)) or ((width or 0, width or 0),) * (layers or 0)
 
 
 class LinpackModel(SpreadModel, frozen=True, kw_only=True):

@@ -231,6 +231,9 @@ class Operation(Struct, frozen=True, eq=False):
     input_bytes
         What a layer that is computed again keeps instead of activations: its input, which the
         first of its operations reads [B].
+    branch
+        Operations of different branches that follow each other in a list run beside each other, and
+        those of one branch one by one; 0 waits for all before it, and all behind wait for it [1].
     """
 
     name: str
@@ -247,6 +250,7 @@ class Operation(Struct, frozen=True, eq=False):
     stored_bytes: Amount = 0.0
     weight_gradient: Work = NO_WORK
     input_bytes: Amount = 0.0
+    branch: int = 0
 
     @property
     def kept_bytes(self) -> Amount:

@@ -6,12 +6,16 @@ samples look up, and sends their gradients back: two all-to-alls of
 
     tables pooled embedding / chips x local batch x word bytes        a pair of chips
 
-for which each chip reads from memory as much as it sends to all chips. Weights of the layers are
+for which each chip reads from memory as much as it sends to all chips. Of rows that are summed up
+before they are sent, a table's count once. Pairs that interact are multiplied between the stacks.
+Weights of the layers are
 the same on all chips; summing up their gradients is left out, as in the paper: a few MB, once for
 many micro-batches.
 
 Source: DFModel (Ko et al., ACM TACO 2024), Sec. VI, and the input files of its public code.
 """
+
+from itertools import pairwise
 
 from netplan.workloads.families import RecommendationModel
 from netplan.workloads.kernel_graph import Kernel, KernelGraph
@@ -35,32 +39,53 @@ def recommendation_graph(model: RecommendationModel, chips: int) -> KernelGraph:
     >>> graph.count, len(graph.source), float(graph.column("all_to_all_bytes").max())
     (21, 24, 4096000.0)
     """
-    inner = range(model.layers - 1)
-    edges = [(f"L{at}_f", f"L{at + 1}_f") for at in inner]
-    edges += [(f"L{at + 1}_b", f"L{at}_b") for at in inner]
-    edges += [(f"L{at}_f", f"L{at + 1}_u") for at in inner]
-    edges += [(f"L{at + 1}_b", f"L{at}_u") for at in inner]
+    products = (*model.bottom_products, *model.top_products)
     kernels = [*_products(model, chips, "f"), *_products(model, chips, "b")]
     kernels += [
-        Kernel(f"L{at}_u", "update", model.width, model.batch, model.width, backward=True)
-        for at in range(model.layers)
+        Kernel(f"L{at}_u", "update", width, model.batch, columns, backward=True)
+        for at, (width, columns) in enumerate(products)
     ]
+    order = [f"L{at}" for at in range(model.layers)]
+    if model.pairs:
+        order.insert(len(model.bottom_products), "pairs")
+        kernels += [_pairs(model, "f"), _pairs(model, "b")]
+    edges = [(f"{one}_f", f"{two}_f") for one, two in pairwise(order)]
+    edges += [(f"{two}_b", f"{one}_b") for one, two in pairwise(order)]
+    updated = [(one, two) for one, two in pairwise(order) if two != "pairs"]
+    edges += [(f"{one}_f", f"{two}_u") for one, two in updated]
+    updated = [(one, two) for one, two in pairwise(order) if one != "pairs"]
+    edges += [(f"{two}_b", f"{one}_u") for one, two in updated]
     return KernelGraph.of(kernels, edges)
+
+
+def _pairs(model: RecommendationModel, mark: str) -> Kernel:
+    """Products of all pairs of vectors of a sample, or both of their gradients."""
+    runs = model.batch if mark == "f" else 2 * model.batch
+    result = (model.pairs if mark == "f" else (model.tables + 1) * model.embedding) * model.batch
+    return Kernel(
+        *(f"pairs_{mark}", "gemm", model.pairs, model.embedding, runs),
+        output_bytes=ELEMENT_BYTES * result,
+        backward=mark == "b",
+    )
 
 
 def _products(model: RecommendationModel, chips: int, mark: str) -> list[Kernel]:
     """Products of all layers in one direction, the exchange at the last of the bottom stack."""
-    width, batch = model.width, model.batch
-    sends = [0.0] * model.layers
-    sends[model.bottom_layers - 1] = model.exchange_bytes(chips)
-    return [
-        Kernel(
-            *(f"L{at}_{mark}", "gemm", width, width, batch),
-            output_bytes=ELEMENT_BYTES * width * batch,
-            weight_bytes=ELEMENT_BYTES * width * width,
-            all_to_all_bytes=each,
-            read_bytes=chips * each,
-            backward=mark == "b",
+    batch, bottom = model.batch, len(model.bottom_products)
+    sent, read = model.exchange_bytes(chips), chips * (model.sample_bytes / chips * batch)
+    found = []
+    for at, (width, columns) in enumerate((*model.bottom_products, *model.top_products)):
+        # Gradients of the inputs have their size, and are products of the results' gradients.
+        rows, inner = (columns, width) if mark == "f" else (width, columns)
+        exchanges = at == bottom - 1
+        found.append(
+            Kernel(
+                *(f"L{at}_{mark}", "gemm", rows, inner, batch),
+                output_bytes=ELEMENT_BYTES * rows * batch,
+                weight_bytes=ELEMENT_BYTES * width * columns,
+                all_to_all_bytes=sent if exchanges else 0.0,
+                read_bytes=read if exchanges else 0.0,
+                backward=mark == "b",
+            )
         )
-        for at, each in enumerate(sends)
-    ]
+    return found

@@ -8,12 +8,22 @@ its part of them and sees samples of its own. A local batch of b samples looks u
     W = 2 tables pooled embedding b        bytes of rows
 
 which a GPU reads from its memory, for others, as it gets as many from them: an all_to_all of W
-forward and one of their gradients backward, between the bottom and the top layers. All layers are
-square products of b rows and copied to every GPU; the gradients of their weights are summed up over
-all GPUs as the ZeRO stage says. Tables take no gradients beside them: rows change one by one. Rows
-are sent unpooled, as in the paper. Left out: copies of tables, which would save exchange inside a
-copy and cost as much between copies for each of them; the optimizer's state of a row; what hides an
-exchange behind the layers.
+forward and one of their gradients backward, between the bottom and the top layers. Rows that are
+*pooled* are summed up first, so that W/pooled are sent. All layers are products of b rows and
+copied to every GPU; the gradients of their weights are summed up over all GPUs as the ZeRO stage
+says. Tables take no gradients beside them: rows change one by one. Where vectors interact, each
+pair of t + 1 of them is multiplied, t (t + 1) embedding b FLOP forward and twice that backward.
+
+Detailed operations run one after the other, and gradients of rows move as much as the look-up, as
+in DFModel. Tiled ones (COMET) read and write each row that was looked up, with its optimizer's
+state, and run in two branches beside each other, which the interaction or the top layers wait for:
+
+    bottom layers       |   look-up, exchange                       forward
+    bottom layers       |   exchange of gradients, update of rows   backward
+
+Left out: what branches cost each other in the memory or on the network; copies of tables, which
+would save exchange inside a copy and cost as much between copies for each of them; rows that a
+batch looks up twice.
 
 **Fourier transform.** Rows of the square are spread over the ``tensor`` dimension. Columns, then
 rows are transformed on the vector units, each half reads and writes all points of a GPU, and an
@@ -34,10 +44,13 @@ Kernels of the first two are those of `netplan.workloads.recommendation_graph` a
 which a mapper cuts, steps those of `netplan.performance.linpack`; sources stand there.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from netplan.arrays import Floats, Ints, Numbers
 from netplan.errors import InputError
+from netplan.records import replace
 from netplan.workloads.families import (
     FourierModel,
     LinpackModel,
@@ -45,11 +58,25 @@ from netplan.workloads.families import (
     SpreadModel,
 )
 from netplan.workloads.kernels import Product
-from netplan.workloads.operations import NO_WORK, Collective, Layer, Operation, Sharding, Work
-from netplan.workloads.program import Program, Repetition, Zero
+from netplan.workloads.operations import (
+    ELEMENT_BYTES,
+    NO_WORK,
+    Collective,
+    Layer,
+    Operation,
+    Sharding,
+    Work,
+)
+from netplan.workloads.program import DETAILED, Program, Repetition, TrainingMethod
+from netplan.workloads.tiled_layer import TiledProduct
+
+BOTTOM, TABLES = 1, 2
+"""Branches that run beside each other."""
 
 
-def spread_program(model: SpreadModel, sharding: Sharding, zero_stage: Zero = 1) -> Program:
+def spread_program(
+    model: SpreadModel, sharding: Sharding, method: TrainingMethod = DETAILED
+) -> Program:
     """The program of one iteration, for many numbers of GPUs at once.
 
     Parameters
@@ -58,8 +85,9 @@ def spread_program(model: SpreadModel, sharding: Sharding, zero_stage: Zero = 1)
         A recommendation model, a Fourier transform, or LINPACK.
     sharding
         Samples of each GPU, and how many GPUs there are, shape (shardings,).
-    zero_stage
-        What of the layers' weights is sharded over all GPUs.
+    method
+        What of the layers' weights is sharded over all GPUs; of a recommendation model also whether
+        its products are detailed or tiled.
 
     Raises
     ------
@@ -72,14 +100,15 @@ def spread_program(model: SpreadModel, sharding: Sharding, zero_stage: Zero = 1)
 
     >>> from netplan.workloads.models import WORKLOADS
     >>> dlrm = WORKLOADS.load("dlrm-793b")
-    >>> program = spread_program(dlrm, Sharding.of(512, tensor=1, expert=128), zero_stage=0)
+    >>> copied = TrainingMethod(zero_stage=0)
+    >>> program = spread_program(dlrm, Sharding.of(512, tensor=1, expert=128), copied)
     >>> for use in program.collectives(stages=1, microbatches=1):
     ...     print(use.kind, use.collective, use.data_bytes, use.times)
     expert all_to_all 857088000.0 2.0
     data all_reduce 455625000.0 1.0
     """
     if isinstance(model, RecommendationModel):
-        operations = _recommendation(model, _real(sharding.microbatch), _real(sharding.expert))
+        operations = _recommendation(model, sharding, method)
     elif isinstance(model, FourierModel):
         operations = _fourier(model, sharding.tensor)
     elif isinstance(model, LinpackModel):
@@ -87,26 +116,62 @@ def spread_program(model: SpreadModel, sharding: Sharding, zero_stage: Zero = 1)
     else:
         raise InputError(f"{model.name}: there is no program of such a model")
     layer = Layer(operations, boundary_bytes=0.0)
-    return Program(sharding, layer, None, None, Repetition(1, zero_stage, "1d"))
+    return Program(sharding, layer, None, None, Repetition(1, method.zero_stage, "1d"))
 
 
 def _recommendation(
-    model: RecommendationModel, batch: Floats, gpus: Floats
+    model: RecommendationModel, sharding: Sharding, method: TrainingMethod
 ) -> tuple[Operation, ...]:
-    """Bottom layers, the look-up, top layers."""
-    bottom = [_dense(f"bottom{at}", model, batch) for at in range(1, model.bottom_layers + 1)]
-    top = [_dense(f"top{at}", model, batch) for at in range(1, model.top_layers + 1)]
-    rows = model.sample_bytes * batch
-    exchange = (Collective("all_to_all", rows, "expert"),)
-    both_ways = Work(moved_bytes=rows, collectives=exchange, weight_bytes=rows)
-    tables = model.table_bytes / gpus
-    lookup = Operation("lookup", "mlp", 0.0, rows, both_ways, both_ways, stored_bytes=tables)
-    return (*bottom, lookup, *top)
+    """Bottom layers, the look-up, the pairs that interact, top layers."""
+    batch, tiled = _real(sharding.microbatch), method.counting == "tiled"
+
+    def stack(name: str, products: tuple[tuple[int, int], ...]) -> Iterator[Operation]:
+        for at, (width, columns) in enumerate(products, start=1):
+            sizes = batch, float(width), float(columns)
+            if tiled:
+                yield TiledProduct(f"{name}{at}", "mlp", *sizes).operation(method.sram_bytes)
+            else:
+                yield Product(f"{name}{at}", "mlp", *sizes).operation(forward=(), backward=())
+
+    bottom, top = stack("bottom", model.bottom_products), stack("top", model.top_products)
+    lookup = _lookup(model, batch, _real(sharding.expert), tiled=tiled)
+    if tiled:
+        bottom = (replace(one, branch=BOTTOM) for one in bottom)
+        lookup = replace(lookup, branch=TABLES)
+    pairs = (_interaction(model, batch),) if model.pairs else ()
+    return (*bottom, lookup, *pairs, *top)
 
 
-def _dense(name: str, model: RecommendationModel, batch: Floats) -> Operation:
-    width = float(model.width)
-    return Product(name, "mlp", batch, width, width).operation(forward=(), backward=())
+def _lookup(model: RecommendationModel, batch: Floats, gpus: Floats, *, tiled: bool) -> Operation:
+    """Rows for all GPUs and those from all; backward their gradients, and the update."""
+    rows, vectors = model.sample_bytes * batch, model.sent_bytes * batch
+    exchange = (Collective("all_to_all", vectors, "expert"),)
+    update = NO_WORK
+    backward = Work(moved_bytes=rows, collectives=exchange, weight_bytes=rows)
+    if tiled:
+        changed = 2 * (rows + model.state_bytes * batch)
+        backward = Work(collectives=exchange)
+        update = Work(moved_bytes=changed, weight_bytes=changed)
+    return Operation(
+        "lookup",
+        "mlp",
+        weight_bytes=0.0,
+        activation_bytes=vectors,
+        forward=Work(moved_bytes=rows, collectives=exchange, weight_bytes=rows),
+        backward=backward,
+        weight_gradient=update,
+        stored_bytes=model.table_bytes / gpus,
+    )
+
+
+def _interaction(model: RecommendationModel, batch: Floats) -> Operation:
+    """Scalar products of all pairs of vectors of each sample."""
+    vectors, pairs = (model.tables + 1) * model.embedding * batch, model.pairs * batch
+    ahead = Work(
+        tensor_flops=2 * model.embedding * pairs, moved_bytes=ELEMENT_BYTES * (vectors + pairs)
+    )
+    back = Work(tensor_flops=2 * ahead.tensor_flops, moved_bytes=2 * ahead.moved_bytes)
+    return Operation("interaction", "mlp", 0.0, ELEMENT_BYTES * vectors, ahead, back)
 
 
 def _fourier(model: FourierModel, gpus: Ints) -> tuple[Operation, ...]:

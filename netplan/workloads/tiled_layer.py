@@ -130,7 +130,7 @@ def _check_sram(sram_bytes: float) -> None:
         )
 
 
-class _Product(Struct, frozen=True, eq=False):
+class TiledProduct(Struct, frozen=True, eq=False):
     """A product on one GPU, (rows x inner) times (inner x columns), ``times`` over."""
 
     name: str
@@ -232,7 +232,7 @@ def tiled_layer(
 
 def _products(
     model: Model, tokens: Floats, sequences: Floats, tensor: Floats
-) -> tuple[_Product, ...]:
+) -> tuple[TiledProduct, ...]:
     """The six products of a layer (table of this module)."""
     length, hidden = float(model.sequence_length), float(model.hidden_size)
     head = hidden / model.heads
@@ -241,12 +241,12 @@ def _products(
     up = (2 if model.gated_ffn else 1) * ffn
     maps = sequences * model.heads / tensor
     return (
-        _Product("qkv", "attention", tokens, hidden, qkv / tensor),
-        _Product("scores", "attention", length, head, length, maps, has_weights=False),
-        _Product("attend", "attention", length, length, head, maps, has_weights=False),
-        _Product("projection", "attention", tokens, hidden / tensor, hidden),
-        _Product("up", "mlp", tokens, hidden, up / tensor),
-        _Product("down", "mlp", tokens, ffn / tensor, hidden),
+        TiledProduct("qkv", "attention", tokens, hidden, qkv / tensor),
+        TiledProduct("scores", "attention", length, head, length, maps, has_weights=False),
+        TiledProduct("attend", "attention", length, length, head, maps, has_weights=False),
+        TiledProduct("projection", "attention", tokens, hidden / tensor, hidden),
+        TiledProduct("up", "mlp", tokens, hidden, up / tensor),
+        TiledProduct("down", "mlp", tokens, ffn / tensor, hidden),
     )
 
 
