@@ -62,7 +62,7 @@ class ByHand:
     """Section by section in plain Python, on ``gpus`` of pods of two."""
 
     flops_per_s, bytes_per_s, sram_bytes = 624e12, 2039e9, 40e6
-    inside, outside, chunks = 300e9, 31.25e9, 4
+    inside, outside, chunks = 300e9, 31.25e9, COMET.communication.chunks
 
     def __init__(self, model: RecommendationModel, batch: int, gpus: int) -> None:
         self.model, self.gpus, self.batch = model, gpus, batch / gpus
