@@ -33,7 +33,7 @@ from netplan.workloads.accelerators import ACCELERATORS
 class Simulate(SimulationQuestion):
     """Simulate one iteration event by event on the fabric's own links: what waits for what.
 
-    The plan is the best that search finds, or the fastest that --fix leaves, in memory or not.
+    The plan is the best that search finds; where --fix leaves none that fits, the fastest.
     Closed forms say how long compute, collectives and transfers take alone; here they book links,
     so that what shares a link waits. --mode published-code repeats the PALM simulator (iteration
     model palm, fabrics palm-gpu and palm-wafer).
@@ -102,13 +102,18 @@ class Simulate(SimulationQuestion):
     def _plan_notes(self, run: PlacedRun) -> Iterator[str]:
         """That a plan which was given does not fit, or was ranked by an ideal bubble."""
         yield from bubble_note(run.setting, run.fabric.levels, run.timed)
-        needed = run.timed.memory_bytes
-        on = CatalogReader(self.catalog, self.overrides).load(ACCELERATORS, self.accelerator)
-        room = on.memory_bytes + on.expanded_bytes
-        if needed > room and not self.inference:
+        who, held, there = (
+            "The plan needs",
+            run.timed.memory_bytes,
+            run.setting.training.tiers_bytes,
+        )
+        if self.inference:
+            who, held = "The weights alone take", run.timed.memory_parts_bytes["weights"]
+        if held > there:
+            on = CatalogReader(self.catalog, self.overrides).load(ACCELERATORS, self.accelerator)
             yield (
-                f"The plan needs {si(needed, 'B')} of memory a GPU, and {on.name} has"
-                f" {si(room, 'B')}: netplan search has none that do not fit."
+                f"{who} {si(held, 'B')} of memory a GPU, and {on.name} has {si(there, 'B')}:"
+                " netplan search has none that do not fit."
             )
 
     def _schedule(self, run: PlacedRun) -> ScheduleName:

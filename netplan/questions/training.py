@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import Struct
 
-from netplan.errors import InputError
+from netplan.errors import InfeasibleError, InputError
 from netplan.levels import Level, gpu_count
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
 from netplan.performance.plan import Plan, PlanTime, SearchResult
@@ -456,12 +456,15 @@ class RunQuestion(PlanQuestion[AnswerT_co]):
     )
 
     def place(self) -> PlacedRun:
-        """Place the run by its best plan; where a value is fixed the memory is not checked."""
-        case, options = self.case(), self.options()
-        training = case.training
-        if options.fixed.given:
-            training = replace(training, ignore_memory=True)
-        found = self.search(training).whole(case.fabric.levels)
+        """Place the run by its best plan; if values are given, and none fits, by the fastest."""
+        case, given = self.case(), self.options().fixed.given
+        try:
+            found = self.search(case.training).whole(case.fabric.levels)
+        except InfeasibleError:
+            if not given:
+                raise
+            anyway = replace(case.training, ignore_memory=True)
+            found = self.search(anyway).whole(case.fabric.levels)
         timed = found.best
         setting = found.setting_of(timed)
         inputs = self.inputs_of(case, setting)

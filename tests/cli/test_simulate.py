@@ -96,6 +96,26 @@ def test_slow_links_cost_time_and_contention_none_less() -> None:
     assert times[1] <= one <= times[2]
 
 
+def test_weights_that_do_not_fit_are_told_of_inference() -> None:
+    words = ("--gpus", "64", "--hb-size", "8", "--model", "gpt-1t", "--batch", "64", "--inference")
+    one = netplan("simulate", *words, "--fix", "pipeline=1", "--fix", "tensor=1").stdout
+    assert "The weights alone take 2.01 TB of memory a GPU" in one.replace("\n", " ")
+    # In training this plan does not fit: 64 GPUs have no room for gradients and optimizer.
+    other = netplan("simulate", *words, "--fix", "pipeline=8", "--fix", "tensor=8").stdout
+    assert "of memory a GPU" not in other.replace("\n", " ")
+
+
+@pytest.mark.parametrize("command", ["simulate", "loads", "traffic"])
+def test_a_plan_with_given_values_is_the_best_that_fits(command: str) -> None:
+    words = (*SMALL[:-6], "--fix", "pipeline=1", "--format", "json")
+    assert "115 GB of memory" in netplan("simulate", *words[:-2], "--fix", "tensor=1").stdout
+    found = json.loads(netplan(command, *words).stdout)["plan"]
+    best = json.loads(netplan("search", *words).stdout)["plans"][0]
+    assert best["memory_bytes"] < 96e9
+    assert found["tensor"] > 1
+    assert {name: best["plan"][name] for name in found} == found
+
+
 @pytest.mark.parametrize("routing", ["ecmp", "hashed"])
 def test_links_are_as_busy_as_loads_has_them(routing: str) -> None:
     """The 4d model gives messages 70 % of the links' bandwidth; loads has all of it."""
