@@ -1,7 +1,8 @@
 """Memory behind channels: where the cores of a tiled accelerator read and write.
 
-A core uses the channel that is the fewest links away, of equally near ones the first. What it moves
-takes its path there, reads and writes alike, and then the channel, which carries both together.
+A core uses the channel of its tile that is the fewest links away, of equally near ones the first.
+What it moves takes its path there, reads and writes alike, and then the channel, which carries both
+together.
 """
 
 import numpy as np
@@ -9,6 +10,7 @@ from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.topologies.graph import MEMORY_GROUP, FabricGraph
+from netplan.topologies.tiles import BORDER
 
 
 class Channels(Struct, frozen=True, eq=False):
@@ -57,11 +59,12 @@ def channels_of(graph: FabricGraph) -> Channels | None:
     nearest = np.full(graph.gpus, none)
     np.minimum.at(nearest, graph.source[links], links)
     between = (graph.source < graph.gpus) & (graph.target < graph.gpus)
-    ends = graph.source[between], graph.target[between]
-    here, there = (np.concatenate(pair) for pair in (ends, ends[::-1]))
-    while (nearest == none).any():
-        step = (nearest[here] < none) & (nearest[there] == none)
-        if not step.any():
-            return None
-        np.minimum.at(nearest, there[step], nearest[here[step]])
+    inside = np.array([not name.endswith(BORDER) for name in graph.group_names])[graph.group]
+    for used in (between & inside, between):  # over borders only from tiles without a channel
+        ends = graph.source[used], graph.target[used]
+        here, there = (np.concatenate(pair) for pair in (ends, ends[::-1]))
+        while (step := (nearest[here] < none) & (nearest[there] == none)).any():
+            np.minimum.at(nearest, there[step], nearest[here[step]])
+    if (nearest == none).any():
+        return None
     return Channels(graph.source[nearest].astype(np.int64), nearest)

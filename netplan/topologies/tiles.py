@@ -40,7 +40,10 @@ TileOrder = Literal["snake", "line"]
 MEMORY_PORT = 4
 """Port of a core to its channel, behind those to its four neighbours."""
 
-ACROSS_Y = "ring 2 border"
+BORDER = "border"
+"""Last word of the groups of links that cross a border."""
+
+ACROSS_Y = f"ring 2 {BORDER}"
 """Group of the links along columns that cross a border."""
 
 
@@ -206,7 +209,7 @@ def _lines(mesh: Mesh, tile: Tile, border_bytes_per_s: float) -> Iterator[_Lines
         stride = mesh.columns if axis else 1
         place = position // stride % size
         begins, crosses = place < size - 1, place % tile.cores[axis] == tile.cores[axis] - 1
-        rates = {"tile": (~crosses, tile.link_bytes_per_s), "border": (crosses, border_bytes_per_s)}
+        rates = {"tile": (~crosses, tile.link_bytes_per_s), BORDER: (crosses, border_bytes_per_s)}
         for where, (chosen, rate) in rates.items():
             here = position[begins & chosen]
             if len(here):
@@ -245,8 +248,10 @@ def _levels(mesh: Mesh, tile: Tile, sizing: Sizing) -> Iterator[Level]:
     for size in tile.cores:
         yield Level("line", size, tile.link_bytes_per_s, hop_s)
     for size, cores in zip(mesh.tiles, tile.cores, strict=True):
-        rates = [sizing.network_bytes_per_s, tile.link_bytes_per_s]
-        yield Level("line", size, min(rates[:cores]) / cores, cores * hop_s)
+        rate = sizing.network_bytes_per_s
+        if cores > 1:  # else a way from tile to tile has no link inside one
+            rate = min(rate, tile.link_bytes_per_s) / cores
+        yield Level("line", size, rate, cores * hop_s)
 
 
 def wire_tiles(spec: FabricSpec, fabric: Fabric, first: int) -> Wired:
