@@ -121,15 +121,13 @@ class LayerGroups(Struct, frozen=True, eq=False):
         return self.known[key].seconds(message)
 
 
-def roofline(
-    work: Work, setting: Setting, slowdown: float = 1.0, kept_bytes: Amount = 0.0
-) -> tuple[Amount, Amount]:
+def roofline(one: Operation, work: Work, setting: Setting) -> tuple[Amount, Amount]:
     """Time of FLOPs and kernel latency, and of memory traffic as far as that takes longer [s].
 
-    FLOPs take ``slowdown`` times as long. Of the traffic ``kept_bytes`` are what the forward pass
-    keeps for the backward pass. Of the shape of the amounts.
+    Of a work of an operation, and of the shape of its amounts.
     """
     part, training = setting.assumptions.compute, setting.training
+    slowdown = part.attention_slowdown if one.module == "attention" else 1.0
     compute_s: Amount = part.kernel_latency_s
     memory_s: Amount = 0.0
     if not _is_none(work.tensor_flops):
@@ -139,33 +137,27 @@ def roofline(
         if not _is_none(work.vector_flops):
             vector_s = work.vector_flops / (part.vector_efficiency * training.vector_flops_per_s)
             compute_s = compute_s + slowdown * vector_s
-        memory_s = np.maximum(memory_traffic_s(work, setting, kept_bytes) - compute_s, 0)
+        memory_s = np.maximum(memory_traffic_s(one, work, setting) - compute_s, 0)
     return compute_s, memory_s
 
 
-def memory_traffic_s(work: Work, setting: Setting, kept_bytes: Amount = 0.0) -> Amount:
+def memory_traffic_s(one: Operation, work: Work, setting: Setting) -> Amount:
     """Time of an operation's memory traffic alone [s]; 0 without rates of vectors and memory."""
     training = setting.training
     if not (training.vector_flops_per_s and training.memory_bytes_per_s):
         return 0.0
     moved_bytes = work.moved_bytes
     if setting.spill is not None:
-        moved_bytes = setting.spill.moved_bytes(work, kept_bytes)
+        moved_bytes = setting.spill.moved_bytes(one, work)
     return moved_bytes / training.memory_bytes_per_s
 
 
-def _work_time(
-    work: Work,
-    setting: Setting,
-    groups: LayerGroups,
-    slowdown: float = 1.0,
-    kept_bytes: Amount = 0.0,
-) -> Timing:
-    """Time of one direction of one operation; arguments as of :func:`roofline`."""
+def _work_time(operation: Operation, work: Work, setting: Setting, groups: LayerGroups) -> Timing:
+    """Time of one direction of one operation."""
     if work is NO_WORK:
         return Timing.none(len(groups.index))
     zero = np.zeros(len(groups.index))
-    compute_s, memory_s = (zero + part for part in roofline(work, setting, slowdown, kept_bytes))
+    compute_s, memory_s = (zero + part for part in roofline(operation, work, setting))
     if not work.collectives:
         return Timing(compute_s, memory_s, zero, zero)
     panels = 1.0 if work.panels is None else work.panels
@@ -186,21 +178,14 @@ def _is_none(amount: Amount) -> bool:
     return isinstance(amount, float) and amount == 0
 
 
-def slowdown_of(operation: Operation, setting: Setting) -> float:
-    """How many times longer than the efficiencies say the FLOPs of an operation take [1]."""
-    slow = operation.module == "attention"
-    return setting.assumptions.compute.attention_slowdown if slow else 1.0
-
-
 def operation_times(
     operation: Operation, setting: Setting, groups: LayerGroups
 ) -> tuple[Timing, Timing]:
     """Forward and backward time of one operation, with what is computed again."""
-    slowdown, kept = slowdown_of(operation, setting), operation.kept_bytes
-    forward = _work_time(operation.forward, setting, groups, slowdown, kept)
-    backward = _work_time(operation.backward, setting, groups, slowdown, kept)
+    forward = _work_time(operation, operation.forward, setting, groups)
+    backward = _work_time(operation, operation.backward, setting, groups)
     if operation.weight_gradient is not NO_WORK:
-        backward = backward + _work_time(operation.weight_gradient, setting, groups, slowdown)
+        backward = backward + _work_time(operation, operation.weight_gradient, setting, groups)
     if operation.recomputed:
         backward = backward + forward
     return forward.of_all_steps, backward.of_all_steps
@@ -352,7 +337,7 @@ def _gradient_time(program: Program, setting: Setting, groups: LayerGroups) -> T
     """Time of the weights' gradients of one layer, where that is a phase of its own."""
     operations = program.layer.operations
     phases = [
-        _work_time(one.weight_gradient, setting, groups, slowdown_of(one, setting))
+        _work_time(one, one.weight_gradient, setting, groups)
         for one in operations
         if one.weight_gradient is not NO_WORK
     ]
@@ -389,9 +374,9 @@ def _with_spilled(
         return forward, backward
     more = [Timing.none(len(forward.compute_s)) for _ in range(2)]
     for one in program.layer.operations:
-        for at, work in enumerate((one.forward, one.backward)):
-            if work is not NO_WORK:
-                moved = spill.moved_bytes(work, one.kept_bytes) - work.moved_bytes
+        for at, works in enumerate(((one.forward,), one.backward_works)):
+            for work in works:
+                moved = spill.moved_bytes(one, work) - work.moved_bytes
                 more[at] = replace(more[at], memory_s=more[at].memory_s + moved / rate)
     return forward + more[0], backward + more[1]
 

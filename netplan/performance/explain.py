@@ -256,10 +256,6 @@ def plan_fusion(setting: Setting, levels: Sequence[Level], plan: Plan) -> "tuple
     )
 
 
-_Timed = list[tuple[str, tuple[Timing, Timing]]]
-"""Names of operations with their forward and backward times."""
-
-
 def _sharding_of(
     setting: Setting, levels: Sequence[Level], plan: Plan
 ) -> tuple[Sharding, LayerGroups]:
@@ -270,35 +266,52 @@ def _sharding_of(
     return space.sharding, groups
 
 
+def stage_operations(
+    setting: Setting, levels: Sequence[Level], plan: Plan
+) -> list[tuple[Operation, float]]:
+    """Operations of the slowest stage, each with how often it runs in an iteration [1].
+
+    The stages run side by side, so that only the slowest counts; a single one has both ends.
+    """
+    sharding, groups = _sharding_of(setting, levels, plan)
+    program = setting.program(sharding)
+
+    def seconds(times: tuple[Timing, Timing]) -> float:
+        return float(sum(time.total_s[0] for time in times))
+
+    layer_s = seconds(layer_times(setting, sharding, program, groups))
+    first, last = ([one] if one else [] for one in (program.first, program.last))
+    held = stage_layers(program.repetition.layers, plan.pipeline).tolist()
+    stages: list[tuple[int, list[Operation]]] = [(held[-1], last), (held[0], first)]
+    stages += [(layers, []) for layers in held[1:-1]]
+    if plan.pipeline == 1:
+        stages = [(held[0], first + last)]
+    layers, ends = max(
+        stages,
+        key=lambda one: (
+            one[0] * layer_s + sum(seconds(operation_times(end, setting, groups)) for end in one[1])
+        ),
+    )
+    runs = float(plan.microbatches)
+    return [(one, runs * layers) for one in program.layer.operations] + [
+        (one, runs) for one in ends
+    ]
+
+
 def _operation_terms(setting: Setting, levels: tuple[Level, ...], plan: Plan) -> Iterator[Term]:
     """Terms of all operations, those of zero seconds left out; a mapped layer is one of them."""
     sharding, groups = _sharding_of(setting, levels, plan)
     program = setting.program(sharding)
-    operations = program.layer.operations
-    waited = waited_times(operations, setting, groups)
-    layer = [(one.name, times) for one, times in zip(operations, waited, strict=True)]
-    first, last = (
-        [(end.name, operation_times(end, setting, groups))] if end is not None else []
-        for end in (program.first, program.last)
-    )
+    operations, layer = stage_operations(setting, levels, plan), program.layer.operations
+    runs = operations[0][1]
     if setting.execution is not None:
-        layer = [("layer", layer_times(setting, sharding, program, groups))]
-    # The stages run side by side: only the slowest counts; a single one has both ends.
-    held = stage_layers(program.repetition.layers, plan.pipeline).tolist()
-    stages: list[tuple[int, _Timed]] = [(held[-1], last), (held[0], first)]
-    stages += [(layers, []) for layers in held[1:-1]]
-    if plan.pipeline == 1:
-        stages = [(held[0], first + last)]
-    layers, ends = max(stages, key=lambda one: one[0] * _seconds(layer) + _seconds(one[1]))
-    for operation, times in layer:
-        yield from _terms(operation, times, float(plan.microbatches * layers))
-    for end, times in ends:
-        yield from _terms(end, times, float(plan.microbatches))
-
-
-def _seconds(timed: _Timed) -> float:
-    """Forward and backward passes together [s]."""
-    return float(sum(time.total_s[0] for _, times in timed for time in times))
+        yield from _terms("layer", layer_times(setting, sharding, program, groups), runs)
+    else:
+        waited = waited_times(layer, setting, groups)
+        for one, times in zip(layer, waited, strict=True):
+            yield from _terms(one.name, times, runs)
+    for end, runs in operations[len(layer) :]:
+        yield from _terms(end.name, operation_times(end, setting, groups), runs)
 
 
 def _terms(operation: str, times: tuple[Timing, Timing], passes: float) -> Iterator[Term]:

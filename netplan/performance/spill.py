@@ -5,6 +5,8 @@ A plan's memory (`netplan.performance.memory`) says which bytes lie in which tie
 schedule then, not on the sharding alone.
 """
 
+from collections.abc import Collection
+
 import numpy as np
 from msgspec import Struct
 
@@ -70,53 +72,67 @@ class Spilled(Struct, frozen=True, eq=False):
         return training.memory_bytes_per_s / training.expanded.bytes_per_s - 1
 
     @property
-    def _latency_s(self) -> Floats:
+    def _latency_s(self) -> float:
         expanded = self.setting.training.expanded
-        return np.where(self.plans, expanded.latency_s if expanded else 0.0, 0.0)
+        return expanded.latency_s if expanded else 0.0
+
+    def keeping(self, names: Collection[Part]) -> "Spilled":
+        """The same plans if only some parts lay there, and the others in the local memory."""
+        there = {
+            name: one if name in names else np.zeros_like(one) for name, one in self.there.items()
+        }
+        return replace(self, there=there)
 
     def traffic(self, totals: Ints, repetition: Repetition) -> Spill:
-        """How much longer the traffic of operations takes, for degrees of shape (dimensions, n)."""
-        zero, slower = self.setting.zero_stage, self.slower
-        latency_bytes = self._latency_s * (self.setting.training.memory_bytes_per_s or 0.0)
-        none = np.zeros_like(latency_bytes)
-        if _policy(self.setting)[0] == "uniform":
-            share = share_of(self._all, self.memory.total)
-            return Spill(slower * share, none, none, none, latency_bytes)
+        """What of the traffic of operations goes there, for degrees of shape (dimensions, n)."""
+        zero, uniform = self.setting.zero_stage, _policy(self.setting)[0] == "uniform"
+        everything = share_of(self._all, self.memory.total)
+        none = np.zeros_like(everything)
+        weights, gradients, activations = (
+            none if uniform else self._share(part)
+            for part in ("weights", "gradients", "activations")
+        )
         group = members(totals, repetition.weight_group)
-        weights, gradients = slower * self._share("weights"), slower * self._share("gradients")
+        expert_group = members(totals, repetition.expert_group)
         return Spill(
-            everything=none,
+            everything=everything if uniform else none,
             weights=weights / group if zero >= SHARED_WEIGHTS else weights,
             gradients=gradients / group if zero >= SHARED_GRADIENTS else gradients,
-            activations=slower * self._share("activations"),
-            latency_bytes=latency_bytes,
+            expert_weights=weights / expert_group if zero >= SHARED_WEIGHTS else weights,
+            expert_gradients=gradients / expert_group if zero >= SHARED_GRADIENTS else gradients,
+            activations=activations,
+            slower=self.slower,
+            latency_bytes=self._latency_s * (self.setting.training.memory_bytes_per_s or 0.0),
         )
 
     def update_s(self, repetition: Repetition) -> Floats | None:
         """Time of the optimizer's update that counts; None if there is none of any plan [s]."""
-        setting, rules = self.setting, self.setting.assumptions.memory
-        rate = setting.training.memory_bytes_per_s
-        whole = rules.update == "whole"
+        rate = self.setting.training.memory_bytes_per_s
+        whole = self.setting.assumptions.memory.update == "whole"
         if not repetition.trains or rate is None or not (whole or self.plans.any()):
             return None
-        overlap = setting.assumptions.overlap
+        moved_bytes, there_bytes = self.update_bytes()
+        more_s = self.slower * there_bytes / rate + np.where(there_bytes > 0, self._latency_s, 0.0)
+        found: Floats = moved_bytes / rate + more_s if whole else np.maximum(more_s, 0.0)
+        return found
+
+    def update_bytes(self) -> tuple[Floats, Floats]:
+        """What the optimizer's update of plans moves, and what of that from and to the tier [B]."""
+        overlap, rules = self.setting.assumptions.overlap, self.setting.assumptions.memory
         moved: dict[Part, float] = {
             "gradients": overlap.gradient_bytes,
             "optimizer": 2 * overlap.optimizer_bytes,  # read and written
             "weights": ELEMENT_BYTES,
         }
-        each = sum(moved.values())
-        update_bytes = each if rules.update_bytes is None else rules.update_bytes
+        whole = sum(moved.values())
+        each = whole if rules.update_bytes is None else rules.update_bytes
         # States are kept with the weights, or shared as the ZeRO stage says.
         parameters = self.memory.weights / ELEMENT_BYTES
         # Rows of tables change one by one, in an operation of their own.
-        if rules.update_sharded or setting.spread_model is not None:
+        if rules.update_sharded or self.setting.spread_model is not None:
             parameters = self.memory.optimizer / overlap.optimizer_bytes
-        shares = sum(part * self._share(name) for name, part in moved.items())
-        local_s = parameters * update_bytes / rate
-        more_s = self.slower * local_s * shares / each + self._latency_s
-        found: Floats = local_s + more_s if whole else np.maximum(more_s, 0.0)
-        return found
+        there = sum(part * self._share(name) for name, part in moved.items())
+        return parameters * each, parameters * each * there / whole
 
     def parts(self, index: int) -> dict[str, dict[str, float]]:
         """What of every part of one plan lies in either tier [B]."""
@@ -157,12 +173,17 @@ class Evaluated(Struct, frozen=True, eq=False):
         return self.terms.seconds(each, each, each)
 
 
-def evaluate_space(setting: Setting, network: Network, space: PlanSpace) -> Evaluated:
-    """Compute what many plans share, and of single plans all there is."""
+def evaluate_space(
+    setting: Setting, network: Network, space: PlanSpace, there: Collection[Part] = ORDER
+) -> Evaluated:
+    """Compute what many plans share, and of single plans all there is.
+
+    Parts that are not ``there`` lie in the local memory, whatever room it has.
+    """
     groups = LayerGroups.of(network, space.layer_placements, space.sharding_layer)
     table = layer_table(setting, space.sharding, groups)
     memory = memory_of(setting, space.runs, table)
-    spilled = Spilled.of(setting, memory)
+    spilled = Spilled.of(setting, memory).keeping(there)
     if space.single and spilled.plans.any():
         spill = spilled.traffic(space.runs.totals, table.repetition)
         table = layer_table(replace(setting, spill=spill), space.sharding, groups)
@@ -176,12 +197,20 @@ SPILLED_PLANS = 1 << 12
 cache [1]."""
 
 
-def placed(setting: Setting, timed: PlanTime) -> Setting:
-    """The setting in which the operations of one plan take as long as in its time."""
+def spilled_of(setting: Setting, timed: PlanTime) -> Spilled:
+    """What of one plan lies in the expanded memory."""
+    held = {name: np.array([amount]) for name, amount in timed.memory_parts_bytes.items()}
+    return Spilled.of(setting, Memory(**held))
+
+
+def placed(setting: Setting, timed: PlanTime, there: Collection[Part] = ORDER) -> Setting:
+    """The setting in which the operations of one plan take as long as in its time.
+
+    Parts that are not ``there`` lie in the local memory, whatever room it has.
+    """
     if setting.training.expanded is None:
         return setting
-    held = {name: np.array([amount]) for name, amount in timed.memory_parts_bytes.items()}
-    spilled = Spilled.of(setting, Memory(**held))
+    spilled = spilled_of(setting, timed).keeping(there)
     if not spilled.plans.any():
         return setting
     plan = timed.plan

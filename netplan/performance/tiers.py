@@ -37,7 +37,7 @@ from netplan.errors import InputError
 from netplan.workloads.accelerators import Accelerator
 
 if TYPE_CHECKING:
-    from netplan.workloads.operations import Work
+    from netplan.workloads.operations import Operation, Work
 
 Part = Literal["optimizer", "gradients", "weights", "activations", "buffers"]
 Policy = Literal["states-first", "uniform"]
@@ -97,23 +97,43 @@ def hybrid_bytes_per_s(
 
 
 class Spill(Struct, frozen=True, eq=False):
-    """How many more bytes at the local rate the traffic of spilled parts counts for [1].
+    """What of the traffic of operations goes to the expanded tier, and how long that takes.
 
-    Of all traffic, or of weights, gradients and what is kept for the backward pass; beside them
-    the latency, in bytes at the local rate, of an operation that has operands in the tier [B].
+    Parameters
+    ----------
+    everything, weights, gradients, activations
+        Share of all traffic, or of weights, gradients and what is kept for the backward pass [1].
+    expert_weights, expert_gradients
+        The same of weights that belong to experts [1].
+    slower
+        How many times longer a byte takes from there, less one [1].
+    latency_bytes
+        Bytes that the local memory moves in the latency of an operation with operands there [B].
     """
 
     everything: Amount
     weights: Amount
     gradients: Amount
+    expert_weights: Amount
+    expert_gradients: Amount
     activations: Amount
+    slower: float
     latency_bytes: Amount
 
-    def moved_bytes(self, work: "Work", kept_bytes: Amount) -> Amount:
-        """Traffic of one direction of an operation, as if all of it were local [B]."""
-        more = self.everything * work.moved_bytes + self.weights * work.weight_bytes
-        more = more + self.gradients * work.gradient_bytes + self.activations * kept_bytes
-        moved: Amount = work.moved_bytes + more + np.where(more == 0, 0.0, self.latency_bytes)
+    def there_bytes(self, one: "Operation", work: "Work") -> Amount:
+        """What a work of an operation moves from and to the tier [B]."""
+        experts = one.expert_weights
+        weights = self.expert_weights if experts else self.weights
+        gradients = self.expert_gradients if experts else self.gradients
+        there = self.everything * work.moved_bytes + weights * work.weight_bytes
+        there = there + gradients * work.gradient_bytes
+        return there + self.activations * one.kept_bytes(work)
+
+    def moved_bytes(self, one: "Operation", work: "Work") -> Amount:
+        """Traffic of a work of an operation, as if all of it were local [B]."""
+        there = self.there_bytes(one, work)
+        latency_bytes = np.where(there == 0, 0.0, self.latency_bytes)
+        moved: Amount = work.moved_bytes + self.slower * there + latency_bytes
         return moved
 
 

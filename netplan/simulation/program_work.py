@@ -47,7 +47,6 @@ from netplan.performance.compute import (
     layer_times,
     memory_traffic_s,
     roofline,
-    slowdown_of,
 )
 from netplan.performance.iteration_model import IterationModel
 from netplan.performance.plan import PlanTime
@@ -327,15 +326,13 @@ class _Maker:
     def _operation(self, operation: Operation, stage: int, *, ahead: bool) -> Branch:
         """One operation in one direction, what is computed again first."""
         works = _works(operation, ahead=ahead)
-        slowdown = slowdown_of(operation, self.setting)
-        kept = operation.kept_bytes
-        return joined(phase for work in works for phase in self._work(work, stage, slowdown, kept))
+        return joined(phase for work in works for phase in self._work(operation, work, stage))
 
-    def _work(self, work: OperationWork, stage: int, slowdown: float, kept_bytes: Amount) -> Branch:
+    def _work(self, operation: Operation, work: OperationWork, stage: int) -> Branch:
         """Compute and memory, then collectives; panels but one beside the product."""
         if work is NO_WORK:
             return ()
-        busy = self._busy(work, stage, slowdown, kept_bytes)
+        busy = self._busy(operation, work, stage)
         panels = 1.0 if work.panels is None else number(work.panels)
         one_panel: list[Phase] = []
         others: list[Phase] = []
@@ -350,13 +347,11 @@ class _Maker:
             return joined((*busy, *one_panel))
         return joined((*one_panel, ((busy, tuple(others)),)))
 
-    def _busy(self, work: OperationWork, stage: int, slowdown: float, kept_bytes: Amount) -> Branch:
+    def _busy(self, operation: Operation, work: OperationWork, stage: int) -> Branch:
         """FLOPs, and memory traffic beside them: messages where memory lies behind channels."""
-        compute_s, memory_s = roofline(work, self.setting, slowdown, kept_bytes)
-        moving_s, rate = (
-            memory_traffic_s(work, self.setting, kept_bytes),
-            self.setting.training.memory_bytes_per_s,
-        )
+        compute_s, memory_s = roofline(operation, work, self.setting)
+        moving_s = memory_traffic_s(operation, work, self.setting)
+        rate = self.setting.training.memory_bytes_per_s
         if not (self.channels and rate and np.any(moving_s)):
             return (_total(compute_s) + _total(memory_s),)
         flows = Flows(stage, stage, replica=self.sender.replica, memory=True)

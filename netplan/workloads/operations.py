@@ -252,10 +252,16 @@ class Operation(Struct, frozen=True, eq=False):
     input_bytes: Amount = 0.0
     branch: int = 0
 
-    @property
-    def kept_bytes(self) -> Amount:
-        """What the forward pass writes for the backward pass, and that reads [B]."""
-        return self.input_bytes if self.recomputed else self.activation_bytes
+    def kept_bytes(self, work: Work) -> Amount:
+        """What one of the works writes for the backward pass, or reads of what was written [B].
+
+        The forward pass writes it, and the first work of the backward pass that needs it reads it.
+        """
+        if work is NO_WORK or work is self.weight_gradient:
+            return 0.0
+        if not self.recomputed:
+            return self.activation_bytes
+        return self.input_bytes if work is self.forward else 0.0
 
     @property
     def backward_works(self) -> tuple[Work, ...]:

@@ -16,6 +16,7 @@ from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.search import evaluate_plan, search_plans
 from netplan.performance.setting import Options, Setting, Training
 from netplan.performance.space import enumerate_plans
+from netplan.performance.spill import placed
 from netplan.performance.tiers import (
     ORDER,
     Expanded,
@@ -27,7 +28,7 @@ from netplan.performance.tiers import (
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.operations import Operation, Work
+from netplan.workloads.operations import Operation, Variant, Work
 from tests.performance.cases import FOURD, small_model
 from tests.performance.test_free_space import Way, every_plan, random_case
 from tests.performance.test_free_space import timed as time_of_each
@@ -206,15 +207,15 @@ def test_uniform_is_the_bandwidth_of_both_memories() -> None:
 
 
 def test_a_layer_that_is_computed_again_keeps_its_input_there() -> None:
-    """Its first operation reads and writes it; nothing else of activations lies there."""
+    """It is written once, and read before it is computed again; then it is at hand."""
     run = training(inf, None)
     plain = timed(run, variant=replace(Options().variant, recompute="full"))
     slow = training(inf, Expanded(1e12, LOCAL_RATE / 2), offload=("activations",))
     found = timed(slow, variant=replace(Options().variant, recompute="full"))
     model = run.model  # the 16-bit input of a layer, half of the sequence each
     boundary = 2.0 * model.sequence_length * model.hidden_size / 2  # type: ignore[union-attr]
-    # Forward, again forward, and backward: each as many bytes once more at the local rate.
-    more = PLAN.microbatches * 2 * 3 * boundary / LOCAL_RATE
+    # Each of both counts as many bytes once more at the local rate, in two layers of a stage.
+    more = PLAN.microbatches * 2 * 2 * boundary / LOCAL_RATE
     assert by_hand(found) - by_hand(plain) == pytest.approx(more, rel=1e-9)
 
 
@@ -225,6 +226,37 @@ def test_terms_of_a_plan_that_spills_add_up(part: str) -> None:
     found = timed(run)
     assert sum(one.seconds for one in terms) == pytest.approx(found.iteration_time_s, rel=1e-12)
     assert found.iteration_time_s > timed(training(inf, None)).iteration_time_s
+
+
+def test_the_latency_is_paid_by_what_has_operands_there() -> None:
+    """Equally fast tiers too; the update has none of the activations."""
+    far = Expanded(1e12, LOCAL_RATE, 1e-3)
+    plain = timed(training(inf, None))
+    found = timed(training(inf, far, offload=("activations",)))
+    assert "update" not in found.breakdown_s
+    layer = Setting(training(inf, None)).program(PLAN.sharding).layer.operations
+    kept = [one for one in layer if float(np.ravel(one.activation_bytes)[0])]
+    assert len(kept) == 11
+    most = PLAN.microbatches * 2 * len(kept) * 2 * 1e-3
+    assert 0.9 * most < by_hand(found) - by_hand(plain) <= most  # but for what hides behind FLOPs
+    states = timed(training(inf, far, offload=("optimizer",)))
+    assert states.breakdown_s["update"] == 1e-3
+    assert by_hand(states) == by_hand(plain)
+
+
+@pytest.mark.parametrize("zero_stage", [2, 3])
+def test_experts_are_shared_by_fewer_gpus(zero_stage: int) -> None:
+    """Of two GPUs that share experts each holds half of them, and no replica beside it."""
+    plan = Plan(Placement((Degrees(tensor=2, expert=2), Degrees(data=2, pipeline=2))), 1, 4)
+    run = training(inf, Expanded(1e12, LOCAL_RATE / 2), offload=("weights", "gradients"))
+    options = Options(Variant(experts=4, top_k=1), zero_stage=zero_stage)  # type: ignore[arg-type]
+    setting = Setting(run, options=options)
+    spill = placed(setting, evaluate_plan(run, LEVELS, plan, options=options)).spill
+    assert spill is not None
+    expected = [1 / 4, 1 / 2] if zero_stage == 3 else [1, 1]
+    assert [float(spill.weights[0]), float(spill.expert_weights[0])] == expected  # type: ignore[index]
+    shares = float(spill.gradients[0]), float(spill.expert_gradients[0])  # type: ignore[index]
+    assert shares == (1 / 4, 1 / 2)
 
 
 # ------------------------------------------------------------------------- properties

@@ -116,7 +116,7 @@ def test_channels_carry_what_operations_move(case: Case) -> None:
     moved_s = 0.0
     for one in program.layer.operations:
         for work in (one.forward, *((one.forward,) if one.recomputed else ()), one.backward):
-            moved_s += float(np.sum(memory_traffic_s(work, setting)))
+            moved_s += float(np.sum(memory_traffic_s(one, work, setting)))
     layers = stage_layers(program.repetition.layers, plan.pipeline).sum()
     cores = plan.gpus / plan.pipeline
     total_bytes = 64e9 * moved_s * layers * plan.microbatches * cores
@@ -160,7 +160,7 @@ def test_slow_channels_cost_time_where_memory_does() -> None:
     assert times == sorted(times)
     # At a tenth of the rate little but memory is left: 16 cores on four channels.
     moved_s = sum(
-        float(np.sum(memory_traffic_s(work, run.setting)))
+        float(np.sum(memory_traffic_s(one, work, run.setting)))
         for one in run.setting.program(run.timed.plan.sharding).layer.operations
         for work in (one.forward, one.backward, *((one.forward,) if one.recomputed else ()))
     )
