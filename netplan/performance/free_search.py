@@ -132,13 +132,21 @@ def best_free_plans(setting: Setting, levels: tuple[Level, ...], top: int) -> Fr
 def shortlist(setting: Setting, gpus: int) -> Shortlist:
     """Which cuts may fit, by the least time that they take."""
     cuts = enumerate_cuts(setting, gpus)
-    alone = _without_communication(setting, cuts)
+    alone = _without_communication(fastest(setting), cuts)
     smallest = cuts.runs(slice(None), cuts.replicas, cuts.schedules.microbatches)
     memory = memory_of(setting, smallest, alone).total
     fitting = np.flatnonzero(memory <= setting.training.room_bytes)
     bound_s = _computing_s(setting, smallest, alone)[fitting]
     order = np.argsort(bound_s, kind="stable")
     return Shortlist(cuts, memory, alone, fitting[order], bound_s[order])
+
+
+def fastest(setting: Setting) -> Setting:
+    """The setting in which all lies in the faster one of both memories: it bounds all times."""
+    training, expanded = setting.training, setting.training.expanded
+    if expanded is None or expanded.bytes_per_s <= (training.memory_bytes_per_s or 0.0):
+        return setting
+    return replace(setting, training=replace(training, memory_bytes_per_s=expanded.bytes_per_s))
 
 
 def _without_communication(setting: Setting, cuts: Cuts) -> LayerTable:
@@ -224,16 +232,29 @@ class FreeSearch(Struct, frozen=True, eq=False):
         """Fewest replicas outside that fit, and whether any do: memory falls as they rise."""
         return _fewest(cells, microbatches, low, high, self.fit)
 
+    @property
+    def varies(self) -> bool:
+        """Whether more replicas may make operations, or the update, faster."""
+        return self.counts_update or self.setting.training.expanded is not None
+
+    @property
+    def counts_update(self) -> bool:
+        """Whether an update counts, which is shorter for more replicas, whatever spills."""
+        return self.setting.assumptions.memory.update == "whole"
+
     def less_spilled(
         self, cells: Cells, microbatches: Ints, low: Ints, high: Ints
     ) -> tuple[Ints, Ints]:
         """More replicas outside than the fewest, of which less spills: whose, and how many.
 
-        All numbers from those that fit up to the first of which nothing spills.
+        All numbers from those that fit up to the first of which nothing spills, or up to the last
+        where the update counts.
         """
         enough, local = _fewest(cells, microbatches, low, high, self.stays_local)
         least, most = (self.memory_of(cells, microbatches, one).total for one in (low, high))
-        last = np.where(local, enough, np.where(least == most, low, high))
+        last = np.where(least == most, low, high)
+        if not self.counts_update:
+            last = np.where(local, enough, last)
         number, whose, _ = expand(low, last - low + 1)
         return whose, number
 
@@ -319,6 +340,7 @@ class Placed(Struct, frozen=True, eq=False):
     search: FreeSearch
     rows: Rows
     table: LayerTable
+    least: LayerTable  # the same with all in the faster memory
     layers: Layers
     bound_s: Floats  # least time of each entry of the layers
 
@@ -328,11 +350,13 @@ class Placed(Struct, frozen=True, eq=False):
         setting, cuts = search.setting, search.known.cuts
         layers, rows = place_layers(cuts, some, search.sizes)
         groups = LayerGroups.of(search.network, rows.placements, np.arange(rows.placements.count))
-        table = layer_table(setting, rows.sharding, groups)
+        table = least = layer_table(setting, rows.sharding, groups)
+        if (bounding := fastest(setting)) is not setting:
+            least = layer_table(bounding, rows.sharding, groups)
         fewest = cuts.schedules.microbatches[layers.cut]
         runs = cuts.runs(layers.cut, cuts.replicas[layers.cut], fewest)
-        bound_s = _computing_s(setting, runs._replace(sharding=layers.row), table)
-        return cls(search, rows, table, layers, bound_s)
+        bound_s = _computing_s(setting, runs._replace(sharding=layers.row), least)
+        return cls(search, rows, table, least, layers, bound_s)
 
     def cells(self, chosen: Ints) -> Cells:
         """All cells of some of the layers."""
@@ -367,12 +391,11 @@ class Placed(Struct, frozen=True, eq=False):
 
     def _bounds(self, cells: Cells) -> _Bounds:
         """Least time of every cell, and with more microbatches than the fewest."""
-        search, each = self.search, np.arange(len(cells.cut))
-        plans = listed_cells(search.known.cuts, cells, self.rows, cells.fewest)
-        terms = IterationTerms.of(search.setting, search.unblocked, plans, self.table)
+        terms, each = self._least_terms(cells, cells.fewest), np.arange(len(cells.cut))
         # Other numbers of replicas may have faster collectives: those bound nothing.
         least_s = terms.seconds(each, cells.row, each) - terms.data_s(each, cells.row, each)
-        layers = real(-(-search.setting.layered.layers // plans.totals[PIPELINE]))
+        stages = cells.placements.totals[PIPELINE]
+        layers = real(-(-self.search.setting.layered.layers // stages))
         filled_s = least_s - terms.schedule.unfilled * terms.bubble_s[cells.row]
         return _Bounds(least_s, filled_s, layers * terms.layer_s[cells.row])
 
@@ -420,7 +443,7 @@ class Placed(Struct, frozen=True, eq=False):
             if limit is None or search.outermost.never_faster_for_more:
                 outside, fits = search.fewest_that_fit(inside, made, fewest, most)
                 some, outside = np.flatnonzero(fits), outside[fits]
-                if limit is not None and search.setting.training.expanded is not None:
+                if limit is not None and search.varies:
                     of, outside = search.less_spilled(
                         inside.take(some), made[some], outside, most[some]
                     )
@@ -428,13 +451,21 @@ class Placed(Struct, frozen=True, eq=False):
             else:
                 count = most - fewest + 1
                 if search.outermost.kind == "switch":  # more replicas may only lie better
-                    least_s = self._seconds(search.unblocked, inside.times(fewest), made)
+                    least, each = inside.times(fewest), np.arange(len(made))
+                    terms = self._least_terms(least, made)
+                    least_s = terms.seconds(each, least.row, each)
                     count = np.where(least_s <= limit, count, 0)
                 outside, some, _ = expand(fewest, count)
                 fits = search.fit(inside.take(some), made[some], outside)
                 some, outside = some[fits], outside[fits]
             if len(some):
                 yield whose[some], inside.take(some).times(outside), made[some]
+
+    def _least_terms(self, plans: Cells, microbatches: Ints) -> IterationTerms:
+        """What plans take at least on leaves that do not block, whatever spills."""
+        search = self.search
+        space = listed_cells(search.known.cuts, plans, self.rows, microbatches)
+        return IterationTerms.of(search.setting, search.unblocked, space, self.least)
 
     def _seconds(
         self, network: Network, plans: Cells, microbatches: Ints, limit: float = inf
@@ -443,7 +474,7 @@ class Placed(Struct, frozen=True, eq=False):
         each, search = np.arange(len(plans.cut)), self.search
         space = listed_cells(search.known.cuts, plans, self.rows, microbatches)
         setting = search.setting
-        if setting.training.expanded is None and setting.assumptions.memory.update == "spilled":
+        if not search.varies:
             terms = IterationTerms.of(setting, network, space, self.table)
             return terms.seconds(each, plans.row, each)
         spilled = Spilled.of(setting, search.memory_of(plans, microbatches))

@@ -341,7 +341,15 @@ def tiered_case(seed: int) -> tuple[Setting, tuple[Level, ...]]:
     policy: Policy = draw.choice(["states-first", "states-first", "uniform"])
     some: list[tuple[Part, ...]] = [(), (), ("optimizer",), ("activations", "gradients")]
     offload = draw.choice(some) if policy == "states-first" else ()
-    return with_tiers(setting, draw.choice([1e4, 3e5, 1e6, 3e6]), expanded, policy, offload), levels
+    local = draw.choice([1e4, 3e5, 1e6, 3e6])
+    setting = with_tiers(setting, local, expanded, policy, offload)
+    if draw.random() < 1 / 3:
+        rules = setting.assumptions
+        rules = replace(rules, memory=replace(rules.memory, update="whole"))
+        alone = None if draw.random() < 1 / 3 else expanded
+        run = replace(setting.training, assumptions=rules, expanded=alone)
+        setting = replace(setting, training=run)
+    return setting, levels
 
 
 def ways_of(setting: Setting, levels: tuple[Level, ...]) -> list[Way]:
