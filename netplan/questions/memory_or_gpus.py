@@ -253,7 +253,9 @@ class Trade(Struct, frozen=True):
             )
             return
         how = "the fewest that fill HB domains" if self.fewest.proven else "found by halving"
-        yield f"As fast without are {more.gpus:,} GPUs ({more.time_s:.4g} s; {how})."
+        ahead = ours.time_s / more.time_s - 1
+        faster = f", {100 * ahead:.0f} % faster than asked" if ahead > self.within else ""
+        yield f"As fast without are {more.gpus:,} GPUs ({more.time_s:.4g} s{faster}; {how})."
         yield from self._prices(more)
 
     def _prices(self, more: Side) -> Iterator[str]:
