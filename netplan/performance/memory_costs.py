@@ -38,17 +38,17 @@ class PartCost(Struct, frozen=True):
         Its name.
     local_bytes, expanded_bytes
         What of it lies in either tier [B].
-    moved_bytes
+    tier_moved_bytes
         What of it goes from and to the expanded tier in one iteration [B].
-    cost_s
+    spill_cost_s
         What an iteration takes longer than if it lay in the local memory [s].
     """
 
     part: str
     local_bytes: float
     expanded_bytes: float
-    moved_bytes: float
-    cost_s: float
+    tier_moved_bytes: float
+    spill_cost_s: float
 
 
 class MemoryCosts(Struct, frozen=True):
@@ -102,7 +102,7 @@ def memory_costs(setting: Setting, levels: Sequence[Level], timed: PlanTime) -> 
 
     together = cost("all parts", ORDER)
     parts = tuple(cost(name, (name,)) for name in SHOWN)
-    return MemoryCosts(parts, together, timed.iteration_time_s - together.cost_s)
+    return MemoryCosts(parts, together, timed.iteration_time_s - together.spill_cost_s)
 
 
 def moved_bytes(

@@ -34,6 +34,7 @@ from netplan.workloads.accelerators import Accelerator, Execution
 
 if TYPE_CHECKING:
     from netplan.questions.layer_answer import LayerAnswer
+    from netplan.questions.memory_answer import MemoryAnswer
 
 PARTS = {
     "compute": "computing",
@@ -57,8 +58,8 @@ PHASES = {
 }
 """Phases of layers that run in three, for people."""
 
-LAYERS = ("mapping", "layer")
-"""Explanations of the best plan's layer alone."""
+DETAILS = ("mapping", "layer", "memory")
+"""Explanations of the best plan alone: its layer, or its memory."""
 
 RUN: dict[Execution, str] = {"fused": "kept together", "kernel-by-kernel": "one by one"}
 """How kernels run, in words."""
@@ -80,14 +81,14 @@ class SearchAnswer(Answer):
     expanded_bytes: float = 0.0
     notes: tuple[str, ...] = ()
     differences: tuple[Difference, ...] = ()
-    layer: "LayerAnswer | None" = None
+    detail: "LayerAnswer | MemoryAnswer | None" = None
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan search --format json``."""
         told = [difference.to_dict() for difference in self.differences]
         answer = answer_dict(self.inputs, **self.found.to_dict(), notes=list(self.notes))
-        layer = self.layer.to_dict() if self.layer else {}
-        return answer | ({"explanation": told} if told else {}) | layer
+        detail = self.detail.to_dict() if self.detail else {}
+        return answer | ({"explanation": told} if told else {}) | detail
 
     def sections(self) -> Iterator[Section]:
         """Heading, the plans, where the best one's time and memory go, the explanation, notes."""
@@ -112,7 +113,7 @@ class SearchAnswer(Answer):
             )
         yield self._memory(best)
         yield from self._explanation()
-        yield from self.layer.sections() if self.layer else ()
+        yield from self.detail.sections() if self.detail else ()
         yield Notes.of([(self.inputs["fabric"], self.notes)])
 
     def _memory(self, best: PlanTime) -> Bars:
@@ -126,11 +127,11 @@ class SearchAnswer(Answer):
             parts |= {f"{name}, expanded": held for name, held in there.items() if held}
         return Bars(
             "memory",
-            f"Memory of plan 1: {si(used, 'B')} of {si(room, 'B')} ({100 * used / room:.0f} %)"
+            f"Memory of plan 1: {si(used, 'B')} of {si(room, 'B')} ({100 * used / room:,.0f} %)"
             f"{tiers}",
             quantity("memory_bytes", form="si", digits=3, suffix="", scale=1.0),
             tuple(parts.items()),
-            room,
+            max(room, used),
         )
 
     def _heading(self) -> Heading:
@@ -242,6 +243,7 @@ class Search(PlanQuestion[SearchAnswer]):
         "netplan search --gpus 4096 --accelerator h200 --explain 1,2",
         "netplan search --gpus 16384 --accelerator b200 --fix pipeline=64 --fix microbatch=1",
         "netplan search --gpus 1024 --accelerator sn10 --execution fused --explain mapping",
+        "netplan search --gpus 64 --accelerator sn40l --explain memory",
         "netplan search --gpus 1024 --accelerator h100-80gb --expanded-memory comet-480gb",
     )
 
@@ -261,9 +263,9 @@ class Search(PlanQuestion[SearchAnswer]):
         otherwise="the accelerator's, if any",
     )
     explain: str | None = optional(
-        "Difference term by term, between modes or two plans such as 1,2; partitions (mapping) or"
-        " operations (layer) of the best plan.",
-        metavar="modes|mapping|layer|A,B",
+        "Difference term by term, between modes or two plans such as 1,2; partitions (mapping),"
+        " operations (layer) or memory of the best plan.",
+        metavar="modes|mapping|layer|memory|A,B",
     )
 
     def __post_init__(self) -> None:
@@ -294,7 +296,7 @@ class Search(PlanQuestion[SearchAnswer]):
             options=self._mapped(case.on),
             top=max(self.top, *_ranks(self.explain)) if self.explain and self.top > 0 else self.top,
         )
-        layer = self._layer(found, case.on)
+        detail = self._detail(found, case.on)
         # A last HB domain that is not full is bought too.
         share = gpu_count(found.levels) / self.gpus
         best = (replace(one, mfu=share * one.mfu, hfu=share * one.hfu) for one in found.plans)
@@ -308,10 +310,10 @@ class Search(PlanQuestion[SearchAnswer]):
                 *_room_notes(found, training),
                 *plan_notes(found, self.gpus),
                 *((_mapped_note(execution, case.on),) if execution else ()),
-                *(layer.notes if layer else ()),
+                *(detail.notes if detail else ()),
             ),
             differences=_explained(found, self.explain) if self.explain else (),
-            layer=layer,
+            detail=detail,
         )
 
     def _check_explained(self, execution: Execution | None) -> None:
@@ -326,10 +328,16 @@ class Search(PlanQuestion[SearchAnswer]):
                 f" --execution {execution} maps kernels: take --explain mapping"
             )
 
-    def _layer(self, found: SearchResult, chip: Accelerator) -> "LayerAnswer | None":
-        """The layer of the best plan, if it is asked for."""
-        if self.explain not in LAYERS:
+    def _detail(
+        self, found: SearchResult, chip: Accelerator
+    ) -> "LayerAnswer | MemoryAnswer | None":
+        """The layer or the memory of the best plan, if it is asked for."""
+        if self.explain not in DETAILS:
             return None
+        if self.explain == "memory":
+            from netplan.questions.memory_answer import MemoryAnswer
+
+            return MemoryAnswer.of(found, chip)
         from netplan.questions.layer_answer import LayerAnswer
 
         return LayerAnswer.of(found, self.explain, chip)
@@ -371,7 +379,7 @@ def _room_notes(found: SearchResult, training: Training) -> Iterator[str]:
 
 def _ranks(text: str) -> tuple[int, ...]:
     """Ranks that an explanation compares; the best plan alone for modes."""
-    if text in ("modes", *LAYERS):
+    if text in ("modes", *DETAILS):
         return (1,)
     first, comma, second = text.partition(",")
     if comma and first.strip().isdecimal() and second.strip().isdecimal():
@@ -379,13 +387,13 @@ def _ranks(text: str) -> tuple[int, ...]:
         if min(ranks) >= 1:
             return ranks
     raise InputError(
-        f"--explain {text!r}: write modes, or two ranks such as 1,2, or mapping, or layer"
+        f"--explain {text!r}: write modes, or two ranks such as 1,2, or mapping, layer or memory"
     )
 
 
 def _explained(found: SearchResult, text: str) -> tuple[Difference, ...]:
     ranks = _ranks(text)
-    if text in LAYERS:
+    if text in DETAILS:
         return ()
     if max(ranks) > len(found.plans):
         raise InputError(f"--explain {text}: only {found.feasible:,} plans fit")

@@ -170,7 +170,7 @@ def test_attention_is_computed_again_from_queries_and_keys() -> None:
         ("--execution fused --accelerator b200 --set accelerator.sram_bytes=0", "no sram_bytes"),
         ("--explain mapping", "give it"),
         ("--explain layer --execution fused --accelerator sn10", "take --explain mapping"),
-        ("--explain both", "or mapping, or layer"),
+        ("--explain both", "or mapping, layer or memory"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(words: str, told: str) -> None:

@@ -1,0 +1,90 @@
+"""The memory of the best plan: what lies in which tier, what moves there, what that costs."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from netplan.performance.memory_costs import MemoryCosts, PartCost, memory_costs
+from netplan.performance.plan import SearchResult
+from netplan.records import asdict
+from netplan.reports.sections import Column, Paragraph, Section, Table, columns
+from netplan.units import si
+from netplan.workloads.accelerators import Accelerator
+
+TIERS: list[Column["TierRow"]] = columns(
+    *("tier", "capacity_bytes", "held_bytes", "left_bytes", "tier_bytes_per_s", "tier_latency_s")
+)
+LOCAL_PARTS: list[Column[PartCost]] = columns("part", "local_bytes")
+SPILLED_PARTS: list[Column[PartCost]] = columns(
+    "expanded_bytes", "tier_moved_bytes", "spill_cost_s"
+)
+
+
+class TierRow(Struct, frozen=True):
+    """One memory of a GPU: what it holds [B], and its bandwidth and latency, if any is known."""
+
+    tier: str
+    capacity_bytes: float
+    held_bytes: float
+    left_bytes: float
+    tier_bytes_per_s: float | None
+    tier_latency_s: float | None
+
+
+class MemoryAnswer(Struct, frozen=True):
+    """What of the best plan lies in which tier, and what that costs."""
+
+    tiers: tuple[TierRow, ...]
+    costs: MemoryCosts
+    time_s: float
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, found: SearchResult, chip: Accelerator) -> "MemoryAnswer":
+        """The memory of the best plan."""
+        best = found.best
+        costs = memory_costs(found.setting_of(best), found.levels, best)
+        local, there = costs.together.local_bytes, costs.together.expanded_bytes
+        own = chip.memory_bytes
+        rows = [TierRow("local", own, local, own - local, chip.memory_bytes_per_s or None, None)]
+        if more := chip.expanded_bytes:
+            latency_s, rate = chip.expanded_latency_s, chip.expanded_bytes_per_s
+            rows.append(TierRow("expanded", more, there, more - there, rate, latency_s))
+        return cls(tuple(rows), costs, best.iteration_time_s)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the JSON of a search has of it."""
+        memory = {
+            "tiers": [asdict(row) for row in self.tiers],
+            "parts": [asdict(row) for row in self.costs.parts],
+            "together": asdict(self.costs.together),
+            "local_time_s": self.costs.local_time_s,
+        }
+        return {"memory": memory}
+
+    def sections(self) -> Iterator[Section]:
+        """The tiers, the parts of the memory in them, and what a larger memory would save."""
+        yield Table("memory_tiers", TIERS, self.tiers, "Memories of a GPU under plan 1")
+        spills = len(self.tiers) > 1
+        yield Table(
+            "memory_parts",
+            [*LOCAL_PARTS, *SPILLED_PARTS] if spills else LOCAL_PARTS,
+            self.costs.parts,
+            "What lies in them" + (", and what that costs an iteration" if spills else ""),
+            closing=[self.costs.together],
+        )
+        yield Paragraph(self._verdict())
+
+    def _verdict(self) -> str:
+        """What a larger memory would save, and why single parts do not add up to that."""
+        whole, cost_s = self.costs.local_time_s, self.costs.together.spill_cost_s
+        if not self.costs.together.expanded_bytes:
+            return "All lies in the local memory: no part of it costs any time."
+        saved = f"{si(abs(cost_s), 's', 3)} {'less' if cost_s >= 0 else 'more'}"
+        return (
+            f"With all of it in local memory the plan would take {si(whole, 's', 4)}, {saved}"
+            f" ({100 * cost_s / self.time_s:.1f} %). A part costs what an iteration takes less if"
+            " that part alone lay there: such times do not add up, since an operation waits for the"
+            " longer of its computing and its traffic."
+        )
