@@ -6,6 +6,7 @@ Regression values were rebuilt from the paper's text, apart from this code.
 from math import ceil, inf
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,9 +22,10 @@ from netplan.performance.tiers import Expanded
 from netplan.records import replace
 from netplan.simulation.program_work import plan_work
 from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.closed_forms import layer_parameters
 from netplan.workloads.models import MODELS
-from netplan.workloads.operations import Variant
-from netplan.workloads.tiled_layer import gemm_traffic_bytes
+from netplan.workloads.operations import Sharding, Variant
+from netplan.workloads.tiled_layer import gemm_traffic_bytes, tiled_layer
 
 PODS = Level("switch", 8, 300e9), Level("switch", 128, 31.25e9)
 DEGREES = [1 << bit for bit in range(11)]
@@ -329,3 +331,31 @@ def test_closed_forms_alone_are_not_simulated(model: str) -> None:
     found = search_plans(training(model), PODS)
     with pytest.raises(InputError, match=f"iteration model {model} has some of them"):
         plan_work(found.settings[0], found.best, PODS)
+
+
+@pytest.mark.parametrize("name", ["llama-3-70b", "gpt-175b", "transformer-1t"])
+def test_weights_and_flops_are_those_of_the_model(name: str) -> None:
+    """Grouped keys and gates included: 24 h^2 bytes of a plain layer, 2 FLOP a weight and token."""
+    model = MODELS.load(name)
+    layer = tiled_layer(model, Sharding.of(0.25, tensor=4), sram_bytes=40e6)
+    weights = sum(float(np.sum(one.weight_bytes)) for one in layer.operations)
+    assert weights == pytest.approx(2 * layer_parameters(model) / 4, rel=1e-12)
+    tokens, length = 0.25 * model.sequence_length, model.sequence_length
+    products = 2 * tokens * layer_parameters(model) / 4
+    scores = 4 * tokens * length * model.hidden_size / 4
+    for phase in ("forward", "backward", "weight_gradient"):
+        works = [getattr(one, phase) for one in layer.operations]
+        flops = sum(float(np.sum(work.tensor_flops)) for work in works)
+        assert flops == pytest.approx(products + scores, rel=1e-12)
+
+
+def test_weights_that_are_read_are_part_of_the_traffic() -> None:
+    layer = tiled_layer(MODELS.load("transformer-1t"), Sharding.of(1, tensor=8), sram_bytes=40e6)
+    up = next(one for one in layer.operations if one.name == "up")
+    # 105 MB of inputs in three pieces: the weights are read three times forward. Backward the
+    # gradients of the results, 52 MB, have two pieces; the weights' own are written once.
+    assert up.forward.weight_bytes == pytest.approx(3 * 655_360_000)
+    assert up.backward.weight_bytes == pytest.approx(2 * 655_360_000)
+    assert up.weight_gradient.gradient_bytes == pytest.approx(655_360_000)
+    for work in (up.forward, up.backward, up.weight_gradient):
+        assert np.all(work.weight_bytes + work.gradient_bytes <= work.moved_bytes)
