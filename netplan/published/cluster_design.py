@@ -8,35 +8,41 @@ Source: Kadiyala et al., COMET (arXiv:2211.16648).
 
 from collections.abc import Iterator
 from functools import cache
-from typing import NamedTuple
 
-from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import search_plans
 from netplan.performance.setting import Fixed, Options, Training
-from netplan.performance.tiers import Expanded, hybrid_bytes_per_s
+from netplan.performance.tiers import hybrid_bytes_per_s
 from netplan.published.checks import Check, Measured, known, published, stated
+from netplan.published.cluster_figures import (
+    BASELINE,
+    CHANGES,
+    DEGREES,
+    GB,
+    Rates,
+    changes_by_bandwidth,
+    changes_by_flops,
+    expanded_needed,
+    fastest_degree,
+    gain_by_split,
+    name_of,
+)
 from netplan.records import replace
 from netplan.traffic.collectives import hb_bandwidth_ratio
 from netplan.traffic.hierarchy import collective_s
-from netplan.workloads.accelerators import ACCELERATORS, Accelerator
+from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.closed_forms import layer_parameters
 from netplan.workloads.models import MODELS
 from netplan.workloads.program import Zero
 from netplan.workloads.tiled_layer import gemm_traffic_bytes
 
-PODS, CHUNKS = 128, 4
-DEGREES = tuple(1 << bit for bit in range(11))
-GB = 1e9
+CHUNKS = 4
 STAGES: dict[str, Zero] = {"none": 0, "1": 1, "2": 2, "3": 3}
 """Stages of ZeRO, as Fig. 6 compares them."""
 
 NO_VALUE = "-"
 """Format of a number whose inputs are not printed."""
-
-BEST_RATIO = "ratio 1:6 of the same sum"
-"""The change of Fig. 12."""
 
 
 def cluster_design_checks() -> Iterator[Check]:
@@ -48,44 +54,6 @@ def cluster_design_checks() -> Iterator[Check]:
             yield known(row["name"], row["source"], row["expected"], "-", row["reason"])
 
 
-class Rates(NamedTuple):
-    """Factors of what a GPU of Table I computes, and sends in its pod and between pods [1]."""
-
-    compute: float = 1.0
-    inside: float = 1.0
-    between: float = 1.0
-
-    @property
-    def gpu(self) -> Accelerator:
-        """The GPU."""
-        on = ACCELERATORS.load("a100-comet")
-        return replace(
-            on,
-            tensor_flops_per_s=self.compute * on.tensor_flops_per_s,
-            hb_bytes_per_s=self.inside * on.hb_bytes_per_s,
-            network_bytes_per_s=self.between * on.network_bytes_per_s,
-        )
-
-    @property
-    def levels(self) -> tuple[Level, Level]:
-        """Pods of 8 on a switch, and one between them."""
-        on = self.gpu
-        inside = Level("switch", on.hb_size, on.hb_bytes_per_s)
-        return inside, Level("switch", PODS, on.network_bytes_per_s)
-
-
-BASELINE = Rates()
-CHANGES = {
-    "half in the pods": Rates(inside=0.5),
-    "half between them": Rates(between=0.5),
-    "double in the pods": Rates(inside=2.0),
-    "double between them": Rates(between=2.0),
-    "double both": Rates(inside=2.0, between=2.0),
-    "ratio 1:6 of the same sum": Rates(inside=331.25 * 6 / 7 / 300, between=331.25 / 7 / 31.25),
-}
-"""Other bandwidths of Fig. 11 and 12."""
-
-
 @cache
 def timed(
     tensor: int,
@@ -93,7 +61,6 @@ def timed(
     model: str = "comet-fit",
     *,
     zero_stage: Zero | None = None,
-    expanded: Expanded | None = None,
 ) -> PlanTime:
     """The plan of a tensor degree on 1,024 GPUs, whether it fits their memory or not.
 
@@ -103,14 +70,14 @@ def timed(
     (4.068708961, 7.906734777)
     """
     case = MODELS.load("transformer-1t"), ITERATION_MODELS.load(model)
-    training = replace(Training.on(rates.gpu, *case), expanded=expanded, ignore_memory=True)
+    training = replace(Training.on(rates.gpu, *case), ignore_memory=True)
     options = Options(zero_stage=zero_stage, fixed=Fixed(tensor=tensor))
     return search_plans(training, rates.levels, options=options).best
 
 
-def _change(tensor: int, rates: Rates) -> float:
-    """How much longer an iteration takes than on GPUs of Table I [%]."""
-    return 100 * (timed(tensor, rates).iteration_time_s / timed(tensor).iteration_time_s - 1)
+def _time_s(tensor: int, rates: Rates) -> float:
+    """Time of an iteration [s]."""
+    return timed(tensor, rates).iteration_time_s
 
 
 def _formulas() -> Iterator[Measured]:
@@ -138,7 +105,7 @@ def _footprints() -> Iterator[Measured]:
     working = {tensor: timed(tensor, model="comet").memory_bytes for tensor in DEGREES}
     for capacity in (560, 281):
         yield f"least MP whose states fit {capacity} GB", _least(states, capacity * GB)
-    yield "least MP that fits 80 GB with working memory", _least(working, 80 * GB)
+    yield "least MP that fits 80 GB", _least(working, 80 * GB)
     falls = all(states[one] > states[2 * one] for one in DEGREES[:-1])
     yield "states over MP", "falling" if falls else "not falling"
 
@@ -192,12 +159,8 @@ def communication_share() -> float:
     """
     printed = {row["name"]: row["expected"] for row in published("cluster-design")}
     more = changes_of_messages()
-    fitted = sum(one * float(printed[_name_of(name)]) / 100 for name, one in more.items())
+    fitted = sum(one * float(printed[name_of(name)]) / 100 for name, one in more.items())
     return fitted / sum(one**2 for one in more.values())
-
-
-def _name_of(change: str) -> str:
-    return f"MP 64, bandwidth {change}, %"
 
 
 def _changes() -> Iterator[Measured]:
@@ -205,7 +168,7 @@ def _changes() -> Iterator[Measured]:
     share = communication_share()
     yield "MP 64: share of communication, fitted", share
     for name, more in changes_of_messages().items():
-        yield _name_of(name), 100 * share * more
+        yield name_of(name), 100 * share * more
 
 
 def _preset() -> Iterator[Measured]:
@@ -216,34 +179,11 @@ def _preset() -> Iterator[Measured]:
 
 def _trends() -> Iterator[Measured]:
     """What Fig. 8 to 12 show, and the preset as well."""
-    times_s = {tensor: timed(tensor).iteration_time_s for tensor in DEGREES}
-    best = min(DEGREES, key=times_s.__getitem__)
-    yield "MP of the least time", str(best)
-    inner = DEGREES[0] < best < DEGREES[-1]
-    yield "least time over MP", "inside" if inner else "at an end"
-    yield "MP 8, half the FLOP/s, %", _change(8, Rates(compute=0.5))
-    yield "MP 8, double the FLOP/s, %", _change(8, Rates(compute=2.0))
-    yield "MP 8, half of both bandwidths, %", _change(8, Rates(inside=0.5, between=0.5))
-    yield "MP 8, four times both bandwidths, %", _change(8, Rates(inside=4.0, between=4.0))
-    found = {name: _change(64, rates) for name, rates in CHANGES.items()}
-    yield "MP 64, comet-fit, ratio 1:6, %", found["ratio 1:6 of the same sum"]
-    both = found["double both"]
-    more = both < _change(8, CHANGES["double both"]) < 0
-    yield "which MP bandwidth helps more, 8 or 64", "64" if more else "8"
-    either = min(found["double in the pods"], found["double between them"])
-    yield "MP 64, doubling both or either", "both" if both < either else "either"
-    yield "expanded GB/s from which MP 8 beats MP 64", _crossing_bytes_per_s() / GB
-
-
-def _crossing_bytes_per_s() -> float:
-    """Bandwidth of 480 GB of expanded memory at which MP 8 takes as long as MP 64 [B/s]."""
-    limit_s = timed(64).iteration_time_s
-    low, high = 50 * GB, 2000 * GB
-    while high - low > GB / 100:
-        middle = (low + high) / 2
-        slower = timed(8, expanded=Expanded(480e9, middle)).iteration_time_s > limit_s
-        low, high = (middle, high) if slower else (low, middle)
-    return high
+    yield from fastest_degree(_time_s)
+    yield from changes_by_flops(_time_s)
+    yield from changes_by_bandwidth(_time_s)
+    yield from gain_by_split(_time_s)
+    yield from expanded_needed(_time_s)
 
 
 def _slips() -> Iterator[Measured]:

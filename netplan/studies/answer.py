@@ -25,7 +25,17 @@ from netplan.reports.sections import (
     column,
     columns,
 )
-from netplan.studies.charts import OK, PLAN, STATUS, Reader, Row, front_of, left_open, study_charts
+from netplan.studies.charts import (
+    OK,
+    PLAN,
+    STATUS,
+    Reader,
+    Row,
+    front_of,
+    left_open,
+    part_title,
+    study_charts,
+)
 from netplan.studies.definition import ChartSpec, Relative, StudyDefinition
 from netplan.studies.grid import Axis
 from netplan.studies.points import UNEXPECTED, Outcome
@@ -66,16 +76,8 @@ COMPARED = columns("name", "published", "netplan", "gap", "unit", "source")
 PUBLISHED: tuple[Column[Published], ...] = (
     column("value", lambda one: f"{one.name}, {one.unit}" if one.unit else one.name),
     column("published"),
-    column(
-        "netplan",
-        lambda one: None if one.netplan is None else f"{one.netplan:,.{one.decimals}f}",
-        form="code",
-    ),
-    column(
-        "gap",
-        lambda one: None if one.gap is None else f"{one.gap:+,.{one.decimals}f}",
-        form="code",
-    ),
+    column("netplan", "shown", form="code"),
+    column("gap", "gap_shown", form="code"),
     column("source"),
 )
 
@@ -307,6 +309,8 @@ def _chart_tables(rows: Sequence[Row], chart: ChartSpec, reader: Reader) -> Iter
             yield _spread(title, chosen, chart, reader)
         elif chart.kind == "scatter":
             yield _front(title, chosen, chart, reader)
+        elif chart.kind == "bars":
+            yield _parts(title, chosen, chart, (chart.x, *chart.series, *left), reader)
         elif chart.kind == "heat":
             yield _pivot(title, chosen, ((chart.y, *left), (chart.x,), str(chart.z)), reader)
         else:
@@ -350,6 +354,27 @@ def _spread(title: str, rows: Sequence[Row], chart: ChartSpec, reader: Reader) -
     places = [_point_column(name, cells, reader) for name in names]
     said = f"{reader.words(chart.y).title} over {reader.words(str(chart.over)).quantity}"
     return Table(title, [*places, count, *others], cells, f"{title} ({said})", only="people")
+
+
+def _parts(
+    title: str, rows: Sequence[Row], chart: ChartSpec, places: Sequence[str], reader: Reader
+) -> Table[Row]:
+    """Table of an output and the parts that it is cut into, a row a bar."""
+    bars = rows[:MAX_ROWS]
+    names = {chart.y: "whole"} | {part: part_title(part) for part in chart.parts}
+    written = _written(chart.y, reader, [row[name] for row in bars for name in names])
+    values = [
+        Column(replace(written, title=named), methodcaller("get", name))
+        for name, named in names.items()
+    ]
+    return Table(
+        title,
+        [_place_column(places, bars, reader), *values],
+        bars,
+        f"{title} ({reader.words(chart.y).title})",
+        tuple(_cut(len(rows), len(values))),
+        only="texts",
+    )
 
 
 def _pivot(

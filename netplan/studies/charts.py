@@ -1,7 +1,7 @@
 """The charts of a study: which points each drawing shows, under what names and hover boxes.
 
 A study may vary more than its chart names. Lines are then told apart by what is left, and a heat
-chart becomes one drawing for each value of it, so that no two points share a place.
+chart or bars become one drawing for each value of it, so that no two points share a place.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -175,8 +175,8 @@ class Panel(Struct, frozen=True):
 def _panels(rows: Sequence[Row], spec: ChartSpec, reader: Reader) -> list[Panel]:
     """Split the points of a chart."""
     left = left_open(reader.spec, spec)
-    names = ((spec.each,) if spec.each else ()) + (left if spec.kind == "heat" else ())
-    series = spec.series + (left if spec.kind in ("lines", "bars") else ())
+    names = ((spec.each,) if spec.each else ()) + (left if spec.kind in ("heat", "bars") else ())
+    series = spec.series + (left if spec.kind == "lines" else ())
     groups: dict[Key, list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(reader.value(row, name) for name in names), []).append(row)
@@ -209,14 +209,22 @@ def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int) -> Chart:
         zs = [reader.value(row, spec.z) for row in rows]
         return heat_chart(points, zs, reader.words(spec.z), room)
     if spec.parts:
-        parts = {
-            part.rpartition(".")[2]: [reader.value(row, part) for row in rows]
-            for part in spec.parts
-        }
+        parts = {part_title(part): [reader.value(row, part) for row in rows] for part in spec.parts}
         return bar_chart(points, parts, room // len(parts))
     if spec.kind == "lines":
         return line_chart(points, room)
     return scatter_chart(points, front_of(rows, spec) if spec.front else None, room)
+
+
+def part_title(name: str) -> str:
+    """What a part of a bar is called.
+
+    Examples
+    --------
+    >>> part_title("phases_s.forward_compute")
+    'forward compute'
+    """
+    return name.rpartition(".")[2].replace("_", " ")
 
 
 def front_of(rows: Sequence[Row], spec: ChartSpec) -> list[int]:

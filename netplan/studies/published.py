@@ -5,14 +5,26 @@ does not reproduce where it does not.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from math import floor, log10
+from math import floor, inf, log10
 from typing import Any
 
 from msgspec import Struct
 
 from netplan.published.checks import Measured
 from netplan.published.checks import published as table
+from netplan.published.cluster_figures import (
+    ClusterTimes,
+    Rates,
+    best_split,
+    changes_by_bandwidth,
+    changes_by_flops,
+    changes_of_mp_64,
+    expanded_needed,
+    fastest_degree,
+    gain_by_split,
+)
 from netplan.published.dataflow_trends import RATIOS, System, design_space_ratios, fig_19_ratios
 from netplan.published.rail_only_figures import Case, Figure, Times, figure_9, figure_10, figure_11
 from netplan.records import asdict
@@ -25,19 +37,20 @@ Row = Mapping[str, Scalar]
 class Published(Struct, frozen=True):
     """One published value, as printed (a text where the paper gives a range), and this study's.
 
-    ``netplan`` is None where the study lacks something for it, such as a price.
+    ``netplan`` is None where the study lacks something for it, such as a price, and a text where
+    the paper says in words what is so.
     """
 
     name: str
     source: str
     published: str
-    netplan: float | None
+    netplan: float | str | None
     unit: str
 
     @property
     def gap(self) -> float | None:
         """Value of netplan less the published one; None where either is no single number."""
-        if self.netplan is None:
+        if self.netplan is None or isinstance(self.netplan, str):
             return None
         try:
             return self.netplan - float(self.published.replace(",", ""))
@@ -45,15 +58,28 @@ class Published(Struct, frozen=True):
             return None
 
     @property
-    def decimals(self) -> int:
+    def shown(self) -> str | None:
+        """Value of netplan for people."""
+        if self.netplan is None or isinstance(self.netplan, str):
+            return self.netplan
+        return f"{self.netplan:,.{self._decimals(self.netplan)}f}"
+
+    @property
+    def gap_shown(self) -> str | None:
+        """The gap for people, with as many decimals."""
+        if self.gap is None or not isinstance(self.netplan, float):
+            return None
+        return f"{self.gap:+,.{self._decimals(self.netplan)}f}"
+
+    def _decimals(self, value: float) -> int:
         """Decimals of netplan's value: one more than is printed; none of a count [1].
 
         A small one beside a text such as "high" has two digits.
         """
         if not self.unit:
             return 0
-        if self.gap is None and self.netplan:
-            return max(1, 1 - floor(log10(abs(self.netplan))))
+        if self.gap is None and value:
+            return max(1, 1 - floor(log10(abs(value))))
         return len(self.published.partition(".")[2]) + 1
 
     def to_dict(self) -> dict[str, Any]:
@@ -163,6 +189,74 @@ def _sram(rows: Sequence[Row]) -> Iterator[Measured]:
     return fig_19_ratios(found)
 
 
+CHUNKS, OF_FIGURES = "iteration-model.communication.chunks", (None, 4)
+"""Chunks of collectives with which COMET's figures are drawn, or those of the iteration model."""
+
+NONE = "none"
+
+
+def _clusters(
+    figures: Sequence[Callable[[ClusterTimes], Iterator[Measured]]], rows: Sequence[Row]
+) -> Iterator[Published]:
+    """What figures of COMET say, beside what each iteration model gives."""
+    printed = {line["name"]: line for line in table("cluster-design")}
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        batch = f", batch {row['batch']:,}" if "batch" in row else ""
+        groups.setdefault(f"{row['iteration_model']}{batch}", []).append(row)
+    for who, mine in groups.items():
+        for name, value in (*_measured(figures, mine), *_least_fitting(mine)):
+            line = printed[name]
+            what, _, unit = name.rpartition(", ")
+            named = (what, unit) if unit in ("%", "GB/s") else (name, "")
+            got = NONE if value == inf else value
+            yield Published(f"{who}: {named[0]}", line["source"], line["expected"], got, named[1])
+
+
+def _measured(
+    figures: Sequence[Callable[[ClusterTimes], Iterator[Measured]]], rows: Sequence[Row]
+) -> Iterator[Measured]:
+    """What figures say of the times of some rows, as far as these go."""
+    times = {_rounded(*_rates(row)): row["iteration_time_s"] for row in rows if _drawn(row)}
+    for figure in figures:
+        with suppress(KeyError):  # the study was run over fewer values than the figure has
+            yield from figure(lambda *case: float(str(times[_rounded(*case)])))
+
+
+def _drawn(row: Row) -> bool:
+    """Whether a row has a time, and the chunks of the figures."""
+    return row["iteration_time_s"] is not None and row.get(CHUNKS) in OF_FIGURES
+
+
+def _rates(row: Row) -> tuple[int, Rates]:
+    """Tensor degree and rates of a row; of what does not vary, those of Table I and MP 8."""
+    on = Rates().gpu
+    given = {
+        "compute": ("tensor_flops_per_s", on.tensor_flops_per_s),
+        "inside": ("hb_bytes_per_s", on.hb_bytes_per_s),
+        "between": ("network_bytes_per_s", on.network_bytes_per_s),
+        "expanded_bytes_per_s": ("expanded_bytes_per_s", 1.0),
+    }
+    found = {
+        name: float(str(row[f"accelerator.{key}"])) / usual
+        for name, (key, usual) in given.items()
+        if f"accelerator.{key}" in row
+    }
+    return int(str(row.get("fixed.tensor", 8))), Rates(**found)
+
+
+def _rounded(tensor: int, rates: Rates) -> tuple[str, ...]:
+    """A case whose rates are equal to eight digits, as those of a study file may be."""
+    return (str(tensor), *(f"{one:.8g}" for one in rates))
+
+
+def _least_fitting(rows: Sequence[Row]) -> Iterator[Measured]:
+    """The least tensor degree whose memory is there, where the study says of each whether it is."""
+    fitting = [int(str(row["fixed.tensor"])) for row in rows if row.get("fits")]
+    if fitting:
+        yield "least MP that fits 80 GB", str(min(fitting))
+
+
 _FINDERS: Mapping[str, Callable[[Sequence[Row]], Iterator[Published]]] = {
     "hb-size": partial(
         _figure,
@@ -189,4 +283,9 @@ _FINDERS: Mapping[str, Callable[[Sequence[Row]], Iterator[Published]]] = {
     "dataflow-design-space": _design_space,
     "sram-vs-dram": partial(_stated, _sram),
     "radix-and-size": _radix_and_size,
+    "mp-vs-dp": partial(_clusters, (fastest_degree,)),
+    "memory-expansion": partial(_clusters, (expanded_needed,)),
+    "compute-scaling": partial(_clusters, (changes_by_flops,)),
+    "network-scaling": partial(_clusters, (changes_of_mp_64, changes_by_bandwidth)),
+    "network-balance": partial(_clusters, (best_split, gain_by_split)),
 }

@@ -142,13 +142,13 @@ FORMULAS: dict[str, Callable[[dict[str, Any]], float]] = {
 }
 TRENDS = {
     "best MP": "MP of the least time",
-    "smallest MP that fits 80 GB": "least MP that fits 80 GB with working memory",
-    "EM bandwidth where MP8 beats MP64": "expanded GB/s from which MP 8 beats MP 64",
+    "smallest MP that fits 80 GB": "least MP that fits 80 GB",
+    "EM bandwidth where MP8 beats MP64": "expanded memory from which MP 8 beats MP 64, GB/s",
     "MP8 half peak": "MP 8, half the FLOP/s, %",
     "MP8 double peak": "MP 8, double the FLOP/s, %",
     "MP8 both bandwidths halved": "MP 8, half of both bandwidths, %",
     "MP8 both bandwidths times 4": "MP 8, four times both bandwidths, %",
-    "gain at ratio 1:6 MP64": "MP 64, comet-fit, ratio 1:6, %",
+    "gain at ratio 1:6 MP64": "MP 64, ratio 1:6, %",
 }
 
 
