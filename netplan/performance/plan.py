@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from netplan.levels import Level
 from netplan.performance.setting import Setting
+from netplan.records import asdict
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.operations import Sharding, Strategy
 
@@ -135,6 +136,24 @@ def shape_of(degrees: Degrees) -> str:
     return f"{tensor}x{degrees.pipeline}x{degrees.data}{expert}"
 
 
+class Instances(Struct, frozen=True):
+    """How so many instances of a plan run on one cluster.
+
+    Parameters
+    ----------
+    count, at_once, rounds
+        Instances; those that run side by side; how often so many of them do, one after the
+        other [1].
+    turnaround_s
+        Time until all of them have done an iteration [s].
+    """
+
+    count: int
+    at_once: int
+    rounds: int
+    turnaround_s: float
+
+
 class PlanTime(Struct, frozen=True):
     """A plan with its iteration time, the parts that add up to it, and its memory.
 
@@ -154,6 +173,8 @@ class PlanTime(Struct, frozen=True):
     memory_tiers_bytes
         What of every part lies in the ``local`` and in the ``expanded`` memory, where there is an
         expanded one [B].
+    instances
+        Several of them side by side, where that is asked for; their utilisation then.
     """
 
     plan: Plan
@@ -166,11 +187,18 @@ class PlanTime(Struct, frozen=True):
     memory_parts_bytes: dict[str, float] = field(default_factory=dict)
     phases_s: dict[str, float] = field(default_factory=dict)
     memory_tiers_bytes: dict[str, dict[str, float]] | None = None
+    instances: Instances | None = None
 
     @property
     def shares(self) -> dict[str, float]:
         """What of the iteration each part takes [1]."""
         return {name: part / self.iteration_time_s for name, part in self.breakdown_s.items()}
+
+    @property
+    def spilled_bytes(self) -> float:
+        """What of the memory lies in the expanded tier [B]."""
+        tiers = self.memory_tiers_bytes or {}
+        return sum((part["expanded"] for part in tiers.values()), 0.0)
 
     def in_short(self) -> dict[str, Any]:
         """What every answer about a plan says in JSON: time, GPUs and the plan itself."""
@@ -194,6 +222,7 @@ class PlanTime(Struct, frozen=True):
             "memory_bytes": self.memory_bytes,
             "memory_parts_bytes": self.memory_parts_bytes,
             "breakdown_s": self.breakdown_s,
+            **({"instances": asdict(self.instances)} if self.instances else {}),
             **({"phases_s": self.phases_s} if self.phases_s else {}),
             **({"memory_tiers_bytes": self.memory_tiers_bytes} if self.memory_tiers_bytes else {}),
         }

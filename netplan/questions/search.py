@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from netplan.errors import InputError
 from netplan.levels import gpu_count
 from netplan.performance.explain import Difference, explain, explain_modes
+from netplan.performance.instances import side_by_side
 from netplan.performance.plan import PlanTime, SearchResult
 from netplan.performance.search import search_plans
 from netplan.performance.setting import Options, Training
 from netplan.questions.expanded_memory import variants
 from netplan.questions.inputs import CatalogReader, replaced_lines
+from netplan.questions.instances import EVERY_SPREAD, check_instances, is_spread, least_notes
 from netplan.questions.question import asks, optional, shared
 from netplan.questions.training import PlanQuestion, plan_notes
 from netplan.records import replace
@@ -160,10 +162,15 @@ class SearchAnswer(Answer):
         stages = any(plan.interleave > 1 for plan in plans)
         yield column("rank", "0")
         yield column("strategy", "1.strategy", shown="never")
+        if self.found.best.instances:
+            yield column("turnaround_s", "1.instances.turnaround_s", form="si", digits=4)
+            yield column("at_once", "1.instances.at_once")
         yield column("iteration_time_s", "1.iteration_time_s", form="si", digits=4)
         yield column("mfu", "1.mfu")
         yield column("gpus_used", "1.plan.gpus", title="GPUs")
         yield column("memory_bytes", "1.memory_bytes")
+        if self.found.best.instances and self.expanded_bytes:
+            yield column("spilled_bytes", "1.spilled_bytes")
         if self.found.on_grid:
             yield column("grid", "1.plan.grid", data=False)
             yield column("grid_inside", "1.plan.grid_inside", data=False)
@@ -245,6 +252,7 @@ class Search(PlanQuestion[SearchAnswer]):
         "netplan search --gpus 1024 --accelerator sn10 --execution fused --explain mapping",
         "netplan search --gpus 64 --accelerator sn40l --explain memory",
         "netplan search --gpus 1024 --accelerator h100-80gb --expanded-memory comet-480gb",
+        "netplan search --gpus 64 --accelerator h200 --model dlrm-1.2t --instances 8",
     )
 
     top: int = shared("Plans to show.", "whole", low=1)
@@ -256,6 +264,11 @@ class Search(PlanQuestion[SearchAnswer]):
     )
     ignore_memory: bool = optional(
         "Time plans that fit into no memory, too.", "flag", default=False
+    )
+    instances: int | None = optional(
+        "Instances of a model side by side, ranked by the time until all are done.",
+        "whole",
+        low=1,
     )
     expanded_memory: str | None = optional(
         "Memory behind that of each GPU, or none.",
@@ -294,8 +307,11 @@ class Search(PlanQuestion[SearchAnswer]):
             strategy=self.strategy,
             mode=self.mode,
             options=self._mapped(case.on),
-            top=max(self.top, *_ranks(self.explain)) if self.explain and self.top > 0 else self.top,
+            top=self._wanted(training),
         )
+        listed = found.plans
+        if self.instances is not None:
+            found = side_by_side(found, self.instances)
         detail = self._detail(found, case.on)
         # A last HB domain that is not full is bought too.
         share = gpu_count(found.levels) / self.gpus
@@ -309,12 +325,22 @@ class Search(PlanQuestion[SearchAnswer]):
                 *case.fabric.notes,
                 *_room_notes(found, training),
                 *plan_notes(found, self.gpus),
+                *least_notes(found, listed),
                 *((_mapped_note(execution, case.on),) if execution else ()),
                 *(detail.notes if detail else ()),
             ),
             differences=_explained(found, self.explain) if self.explain else (),
             detail=detail,
         )
+
+    def _wanted(self, training: Training) -> int:
+        """Plans to find: those to show or to explain, or all that there are few of."""
+        if self.instances is not None:
+            check_instances(self.instances, training.model)
+        if self.top < 1:
+            return self.top
+        shown = max(self.top, *_ranks(self.explain)) if self.explain else self.top
+        return max(shown, EVERY_SPREAD) if is_spread(training.model) else shown
 
     def _check_explained(self, execution: Execution | None) -> None:
         """Refuse partitions of layers that are not mapped, and operations of those that are."""

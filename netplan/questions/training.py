@@ -23,6 +23,7 @@ from netplan.performance.setting import (
     fixed_values,
 )
 from netplan.questions.inputs import CatalogReader
+from netplan.questions.instances import instances_note
 from netplan.questions.question import (
     AnswerT_co,
     ClusterQuestion,
@@ -269,7 +270,9 @@ def plan_notes(found: SearchResult, gpus: int) -> Iterator[str]:
     """
     plan, setting = found.best.plan, found.setting_of(found.best)
     used = plan.gpus
-    if used < gpus:
+    if found.best.instances:
+        yield instances_note(found.best.instances, plan.gpus, gpus)
+    elif used < gpus:
         exact = not setting.free and gpu_count(found.levels) < gpus
         why = "no plan divides all" if exact else f"{gpus - used:,} are idle"
         yield f"The best plan uses {used:,} of {gpus:,} GPUs; {why}."
@@ -301,7 +304,7 @@ def _spread_notes(found: SearchResult) -> Iterator[str]:
     if setting.spread_model is None:
         return
     yield setting.spread_model.laid_out(plan.placement.totals._asdict(), setting.training.batch)
-    if plan.gpus < plan.placement.cluster:
+    if plan.gpus < plan.placement.cluster and not found.best.instances:
         given = setting.training.assumptions
         exact = replace(given, space=replace(given.space, divisibility="exact", plans="all"))
         whole = PlanSearch(replace(setting.training, assumptions=exact)).on(found.levels)
