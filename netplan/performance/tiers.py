@@ -20,8 +20,16 @@ ZeRO 2 and 3 it has the GPU's own share of gradients and weights, which is what 
 The optimizer's update moves ``update_bytes`` a parameter once an iteration: by Adam with a 32-bit
 copy 2 of the gradient, 12 of states read and written, and 2 of the weight, 28 in all. Iteration
 models that leave the update out (``update: spilled``) count what it takes longer than in the local
-memory; others count all of it. Left out: collectives that read from the expanded memory, transfers
-that hide behind other layers, and buffers, which spill last and move nothing.
+memory; others count all of it. With the states in the host's memory 24 of them cross the link to
+it. ZeRO-Offload (arXiv:2101.06840, Sec. 4) lets the host update instead: 2 bytes of gradients go
+there and 2 of weights come back, and its processor takes the time that is counted here.
+
+What is kept for the backward pass is written once and read once. Each operation takes the longer of
+its FLOPs and its traffic, so that both overlap inside of it, and nothing overlaps the update. Left
+out: collectives that read from the expanded memory, transfers ahead of their operation (which hide
+more) or on few links of a host that GPUs share (which hide less), the room that an operation needs
+for what it reads from there, and buffers, which spill last and move nothing. What spills on the
+fullest GPU is taken to spill on all.
 
 Source: COMET (arXiv:2211.16648), Sec. III-C2; order of the states as in ZeRO-Infinity
 (arXiv:2104.07857), Sec. 5, which moves them by how often they are used.

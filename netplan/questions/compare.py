@@ -86,9 +86,11 @@ class Compare(
         """Size, price and time every fabric."""
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.accelerator)
+        chips = variants(reader, on, self.expanded_memories)
+        self.check_tiers(*(variant.chip for variant in chips))
         designs = [
             (variant, self.search(self.training(reader, variant.chip, self.gpus)))
-            for variant in variants(reader, on, self.expanded_memories)
+            for variant in chips
         ]
         search = designs[0][1]
         books = replace(

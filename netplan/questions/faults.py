@@ -224,6 +224,7 @@ class Faults(TrainingQuestion[FaultsAnswer], SwitchQuestion[FaultsAnswer]):
         """Read the files, size the cluster, and set up the search for plans."""
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.accelerator)
+        self.check_tiers(on)
         training = self.training(reader, on, self.gpus)
         power, cabling = (
             str(default_of("cost", name, self.catalog)) for name in ("power", "cabling")

@@ -144,6 +144,7 @@ class Optimize(TrainingQuestion[Optimization], GpusQuestion[Optimization]):
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.accelerator)
         chips = variants(reader, on, self.expanded_memories)
+        self.check_tiers(*(one.chip for one in chips))
         books = read_books(reader, self.prices, self.power, self.cabling)
         specs, apart = _specs(reader, on, self.fabrics, self.hb_sizes)
         axes = Axes(

@@ -29,7 +29,7 @@ PUBLISHED_DEGREES = {"tensor", "data", "pipeline", "microbatch"}
 NOT_PUBLISHED = (
     *("strategy", "experts", "top_k", "expert_degree", "zero_stage", "embedding", "lm_head"),
     *("interleave", "algorithm", "routing", "seed", "slow", "fail", "graph", "jobs"),
-    "inference",
+    *("inference", "offload", "memory_policy"),
 )
 """Inputs that mean nothing in the published mode."""
 

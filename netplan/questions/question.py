@@ -183,9 +183,10 @@ def _read(name: str, option: Option, value: Any) -> object:  # noqa: ANN401 - of
         raise InputError(f"{name}: give {option.values}, got {len(found)}")
     if option.many and option.kind == "text" and not option.metavar:
         found = tuple(one for words in found for one in split_names(str(words)))
-    if option.choices and found[0] not in option.choices:
+    unknown = [one for one in found if one not in option.choices]
+    if option.choices and unknown:
         flag = option.flag or "--" + name.replace("_", "-")
-        raise InputError(f"unknown {flag} {found[0]!r:.40}: use {', '.join(option.choices)}")
+        raise InputError(f"unknown {flag} {unknown[0]!r:.40}: use {', '.join(option.choices)}")
     return found if several else found[0]
 
 

@@ -22,6 +22,7 @@ from netplan.performance.setting import (
     check_setting,
     fixed_values,
 )
+from netplan.performance.tiers import Part, Policy
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.instances import instances_note
 from netplan.questions.question import (
@@ -31,6 +32,7 @@ from netplan.questions.question import (
     default_of,
     optional,
     options_of,
+    several,
     shared,
 )
 from netplan.records import replace
@@ -53,7 +55,7 @@ if TYPE_CHECKING:
 
 OF_TRANSFORMERS = (
     *("batch", "strategy", "mode", "recompute", "experts", "top_k", "expert_degree", "zero_stage"),
-    *("embedding", "lm_head", "interleave", "execution"),
+    *("embedding", "lm_head", "interleave", "execution", "offload", "memory_policy"),
 )
 """Inputs that say how a transformer is trained; other models take few of them."""
 DIVISIBILITY = "iteration-model.space.divisibility"
@@ -96,6 +98,17 @@ class TrainingQuestion(Question[AnswerT_co]):
     zero_stage: Literal[0, 1, 2, 3] | None = optional(
         "ZeRO stage.", "whole", flag="--zero", low=0, high=3, otherwise="the iteration model's"
     )
+    offload: Sequence[Part] = several(
+        "Lies in the expanded memory in any case (repeatable).",
+        "choice",
+        choices=("optimizer", "gradients", "weights", "activations"),
+    )
+    memory_policy: Policy | None = optional(
+        "What spills there first: states before activations, or all alike.",
+        "choice",
+        choices=("states-first", "uniform"),
+        otherwise="the iteration model's",
+    )
 
     def __post_init__(self) -> None:
         """Refuse unknown names and values out of range, even where nothing is timed."""
@@ -137,7 +150,32 @@ class TrainingQuestion(Question[AnswerT_co]):
         if self.space == "free" and DIVISIBILITY not in (self.overrides or {}):
             space = replace(assumptions.space, divisibility="free")
             assumptions = replace(assumptions, space=space)
-        return model, assumptions
+        return model, self._tiered(assumptions)
+
+    def _tiered(self, assumptions: IterationModel) -> IterationModel:
+        """The iteration model with what is asked for in the expanded memory."""
+        memory = assumptions.memory
+        policy = self.memory_policy or memory.policy
+        if self.offload and policy == "uniform":
+            raise InputError(
+                f"{_spelled('--offload', self.offload[0])} means nothing where all parts spill"
+                " alike: leave it out, or take --memory-policy states-first"
+            )
+        offload = self.offload or (memory.offload if policy == memory.policy else ())
+        changed = replace(memory, policy=policy, offload=tuple(offload))
+        return replace(assumptions, memory=changed)
+
+    def check_tiers(self, *chips: Accelerator) -> None:
+        """Refuse to say what lies in an expanded memory where none of the GPUs has one."""
+        if any(one.expanded_bytes for one in chips):
+            return
+        for flag, given in (("--offload", self.offload), ("--memory-policy", self.memory_policy)):
+            if given:
+                raise InputError(
+                    f"{_spelled(flag, given[0] if flag == '--offload' else given)} needs an"
+                    f" expanded memory, and {chips[0].name} has none: give one, such as --set"
+                    " accelerator.expanded_bytes=480e9 --set accelerator.expanded_bytes_per_s=64e9"
+                )
 
     def _check_inputs_of(self, model: "OtherModel") -> None:
         """Refuse inputs that mean nothing for a model that is no transformer."""
@@ -223,6 +261,7 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
         """
         reader = CatalogReader(self.catalog, self.overrides)
         on, spec = self.chip(reader), reader.load(FABRICS, self.fabric)
+        self.check_tiers(on)
         training = self.training(reader, on, self.gpus)
         sizing = self.sized(on)
         fabric = build_fabric(spec, sizing)
@@ -248,7 +287,10 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
 
     def inputs_of(self, case: "TrainingCase", setting: Setting) -> dict[str, object]:
         """The inputs as the answer shows them, with what the best plan's setting made of them."""
+        tiered = case.training.expanded is not None
         return self.inputs(
+            memory_policy=setting.assumptions.memory.policy if tiered else None,
+            offload=list(setting.assumptions.memory.offload),
             hb_size=case.fabric.sizing.hb_size,
             batch=case.training.batch,
             zero_stage=setting.zero_stage,

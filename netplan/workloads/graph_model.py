@@ -98,7 +98,7 @@ class GraphModel(Record, frozen=True, kw_only=True):
 
     takes: ClassVar[tuple[str, ...]] = (
         *("batch", "zero_stage", "interleave", "execution"),
-        *("schedule", "inference"),
+        *("schedule", "inference", "offload", "memory_policy"),
     )
     counts: ClassVar[str] = "runs"
 
