@@ -12,11 +12,27 @@ from typing import Literal
 
 from netplan.catalog import Record, Shelf
 from netplan.documents import Document
-from netplan.errors import CatalogError
+from netplan.errors import CatalogError, InputError
 from netplan.performance.tiers import Part, Policy
-from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveInt, PositiveShare
+from netplan.records import (
+    Entry,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    PositiveShare,
+    replace,
+)
 from netplan.traffic.hierarchy import Communication, Schedule
 from netplan.workloads.program import Counting, Zero
+
+Optimizer = Literal["adam", "sgd"]
+OPTIMIZER_BYTES: dict[Optimizer, float] = {"adam": 12.0, "sgd": 4.0}
+"""What optimizers hold beside 16-bit weights and gradients [B a parameter].
+
+Both a 32-bit copy of the weights (Micikevicius et al., arXiv:1710.03740, Sec. 3.1); Adam momentum
+and variance too, of 32 bits each (Rajbhandari et al., arXiv:1910.02054, Sec. 3.1: K = 12), which
+SGD without momentum has not.
+"""
 
 
 class ComputePart(Entry, frozen=True, kw_only=True):
@@ -139,6 +155,30 @@ class IterationModel(Record, frozen=True, kw_only=True):
     space: SpacePart
     memory: MemoryPart = MemoryPart()
     notes: tuple[str, ...] = ()
+
+    def under(self, optimizer: Optimizer) -> "IterationModel":
+        """The same under an optimizer: what it holds, and so what its update moves.
+
+        Raises
+        ------
+        InputError
+            If the file says what the update moves, whatever the optimizer holds.
+
+        Examples
+        --------
+        >>> ITERATION_MODELS.load("4d").under("sgd").overlap.optimizer_bytes
+        4.0
+        """
+        held = OPTIMIZER_BYTES[optimizer]
+        if held == self.overlap.optimizer_bytes:
+            return self
+        if self.memory.update_bytes is not None:
+            raise InputError(
+                f"iteration model {self.name} says that the update moves"
+                f" {self.memory.update_bytes:g} bytes a parameter (memory.update_bytes), which"
+                f" --optimizer {optimizer} does not: leave it out, or take another model"
+            )
+        return replace(self, overlap=replace(self.overlap, optimizer_bytes=held))
 
 
 SIMULATED = ("palm",)

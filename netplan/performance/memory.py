@@ -3,7 +3,7 @@
 =============  ===============================================================================
 weights        2 bytes a parameter; tables of embeddings too, which nothing else stands beside
 gradients      ``gradient_bytes`` a parameter
-optimizer      ``optimizer_bytes`` a parameter (Adam with a 32-bit copy: 12)
+optimizer      ``optimizer_bytes`` a parameter (Adam with a 32-bit copy: 12, SGD: 4)
 activations    of the layers of the fullest stage, for every microbatch in flight
 buffers        what sharding and recomputation put together for a while
 =============  ===============================================================================

@@ -18,7 +18,8 @@ both tiers are equally fast. An operation with operands there pays the tier's la
 ZeRO 2 and 3 it has the GPU's own share of gradients and weights, which is what moves.
 
 The optimizer's update moves ``update_bytes`` a parameter once an iteration: by Adam with a 32-bit
-copy 2 of the gradient, 12 of states read and written, and 2 of the weight, 28 in all. Iteration
+copy 2 of the gradient, 12 of states read and written, and 2 of the weight, 28 in all, by SGD
+without momentum 4 of states and 12 in all. Iteration
 models that leave the update out (``update: spilled``) count what it takes longer than in the local
 memory; others count all of it. With the states in the host's memory 24 of them cross the link to
 it. ZeRO-Offload (arXiv:2101.06840, Sec. 4) lets the host update instead: 2 bytes of gradients go

@@ -37,6 +37,7 @@ from netplan.questions.procurement_charts import (
     speed_chart,
 )
 from netplan.questions.recommendation import Recommendation, recommend
+from netplan.questions.training import assumed
 from netplan.questions.training_runs import TrainingRun, training_runs
 from netplan.questions.verdict import Terms, run_tokens
 from netplan.records import asdict, replace
@@ -176,7 +177,7 @@ class Procurement(Answer):
         inputs = self.inputs
         switch = f" ({inputs['switch']})" if inputs["switch"] else ""
         less = f" less {100 * inputs['discount']:g} %" if inputs["discount"] else ""
-        trained = f"; training {inputs['model']}, iteration model {inputs['iteration_model']}"
+        trained = f"; training {inputs['model']}, {assumed(inputs)}"
         trained = trained if inputs["timing"] else ""
         prices = books_in_use(inputs["prices"], (bill.quote for bill in self.cost.bills))
         books = (

@@ -89,6 +89,11 @@ def _run(asked: SimulationQuestion, reader: CatalogReader, rules: PalmModel) -> 
             f"iteration model {rules.name} knows --recompute none and full, --schedule 1f1b and"
             " gpipe: give one of them"
         )
+    if asked.optimizer == "sgd":
+        raise InputError(
+            f"iteration model {rules.name} counts Adam's update, as published: leave --optimizer"
+            " sgd out, or take another iteration model"
+        )
     fixed = asked.options().fixed
     if unknown := set(fixed.given) - PUBLISHED_DEGREES:
         raise InputError(

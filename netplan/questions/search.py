@@ -15,7 +15,7 @@ from netplan.questions.expanded_memory import variants
 from netplan.questions.inputs import CatalogReader, replaced_lines
 from netplan.questions.instances import EVERY_SPREAD, check_instances, is_spread, least_notes
 from netplan.questions.question import asks, optional, shared
-from netplan.questions.training import PlanQuestion, plan_notes
+from netplan.questions.training import PlanQuestion, assumed, plan_notes
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import quantity
@@ -142,7 +142,7 @@ class SearchAnswer(Answer):
         if found.settings[0].free and found.exchange is None:
             plans, done = "plans in any placement", "timed or ruled out"
         where = f"HB domains of {inputs['hb_size']:,}, fabric {inputs['fabric']}"
-        how = f"iteration model {inputs['iteration_model']}"
+        how = assumed(inputs)
         if found.exchange is None:
             how = f"strategy {inputs['strategy']}, {how}"
         space = (

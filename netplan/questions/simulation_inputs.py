@@ -96,6 +96,8 @@ class SimulationQuestion(RunQuestion[SimulateAnswer]):
         elif self.schedule is not None:
             self._otherwise("interleave", "any" if self.schedule == "interleaved" else "none")
         super().__post_init__()
+        if self.inference:
+            self.refuse({"optimizer"}, "--inference, which updates nothing")
 
     def _otherwise(self, name: str, value: str) -> None:
         """Another default than that of other questions."""

@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from msgspec import Struct
 
 from netplan.errors import InfeasibleError, InputError
 from netplan.levels import Level, gpu_count
-from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
+from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel, Optimizer
 from netplan.performance.plan import Plan, PlanTime, SearchResult
 from netplan.performance.plan_traffic import plan_traffic
 from netplan.performance.search import PlanSearch, evaluate_plan
@@ -55,11 +55,14 @@ if TYPE_CHECKING:
 
 OF_TRANSFORMERS = (
     *("batch", "strategy", "mode", "recompute", "experts", "top_k", "expert_degree", "zero_stage"),
-    *("embedding", "lm_head", "interleave", "execution", "offload", "memory_policy"),
+    *("embedding", "lm_head", "interleave", "execution"),
+    *("optimizer", "offload", "memory_policy"),
 )
 """Inputs that say how a transformer is trained; other models take few of them."""
 DIVISIBILITY = "iteration-model.space.divisibility"
 """Override that decides over the space of plans, whatever else is asked."""
+OPTIMIZER_STATES = ".overlap.optimizer_bytes"
+"""Override that says what the optimizer holds, of an iteration model."""
 LEAST_SCATTERING = 0.05
 """Slowdown by a bad placement from which on it is a number of one digit [%]."""
 
@@ -97,6 +100,12 @@ class TrainingQuestion(Question[AnswerT_co]):
     )
     zero_stage: Literal[0, 1, 2, 3] | None = optional(
         "ZeRO stage.", "whole", flag="--zero", low=0, high=3, otherwise="the iteration model's"
+    )
+    optimizer: Optimizer | None = optional(
+        "States beside the weights: adam (12 bytes a parameter), or sgd without momentum (4).",
+        "choice",
+        choices=get_args(Optimizer),
+        otherwise="the iteration model's, Adam's in ours",
     )
     offload: Sequence[Part] = several(
         "Lies in the expanded memory in any case (repeatable).",
@@ -147,6 +156,9 @@ class TrainingQuestion(Question[AnswerT_co]):
                 f"--mode published-code repeats slips of the 4D model's code, and iteration model"
                 f" {assumptions.name} has none of it: leave it out, or take --iteration-model 4d"
             )
+        if self.optimizer is not None:
+            self._check_states()
+            assumptions = assumptions.under(self.optimizer)
         if self.space == "free" and DIVISIBILITY not in (self.overrides or {}):
             space = replace(assumptions.space, divisibility="free")
             assumptions = replace(assumptions, space=space)
@@ -177,11 +189,22 @@ class TrainingQuestion(Question[AnswerT_co]):
                     " accelerator.expanded_bytes=480e9 --set accelerator.expanded_bytes_per_s=64e9"
                 )
 
+    def _check_states(self) -> None:
+        """Refuse an optimizer beside a number of its states."""
+        for key in self.overrides or {}:
+            if key.endswith(OPTIMIZER_STATES):
+                raise InputError(
+                    f"--optimizer {self.optimizer} and --set {key} both say what the optimizer"
+                    " holds: give one of them"
+                )
+
     def _check_inputs_of(self, model: "OtherModel") -> None:
         """Refuse inputs that mean nothing for a model that is no transformer."""
         self.refuse(
             set(OF_TRANSFORMERS) - set(model.takes), f"{model.name}, of family {model.family}"
         )
+        if model.family == "graph" and not model.trains:
+            self.refuse({"optimizer"}, f"{model.name}, which has no backward pass")
 
     def refuse(self, names: Collection[str], who: str) -> None:
         """Refuse inputs that are not at their defaults, since they mean nothing for someone."""
@@ -203,7 +226,19 @@ def training_words(inputs: Mapping[str, Any]) -> str:
     """What is trained, on what, under which assumptions."""
     return (
         f"training {inputs['model']}, batch {inputs['batch']:,}, on {inputs['accelerator']};"
-        f" iteration model {inputs['iteration_model']}"
+        f" {assumed(inputs)}"
+    )
+
+
+def assumed(inputs: Mapping[str, Any]) -> str:
+    """How time is modelled, and with which optimizer if one is asked for.
+
+    >>> assumed({"iteration_model": "4d"}), assumed({"iteration_model": "4d", "optimizer": "sgd"})
+    ('iteration model 4d', 'iteration model 4d, optimizer sgd')
+    """
+    asked = inputs.get("optimizer")
+    return f"iteration model {inputs['iteration_model']}" + (
+        f", optimizer {asked}" if asked else ""
     )
 
 
@@ -476,7 +511,7 @@ class PlacedRun(Struct, frozen=True):
         given = f", the best with {fixed}" if fixed else ", the best of all"
         where = (
             f"HB domains of {self.fabric.sizing.hb_size:,}, fabric {inputs['fabric']};"
-            f" {self.algorithm} collectives; iteration model {inputs['iteration_model']}"
+            f" {self.algorithm} collectives; {assumed(inputs)}"
         )
         how = (
             f"plan{given}: {plan.shape} (TPxPPxDP), {plan.schedule} microbatches,"

@@ -74,7 +74,7 @@ class RecommendationModel(SpreadModel, frozen=True, kw_only=True):
     spread: ClassVar[tuple[Literal["expert"], ...]] = ("expert",)
     takes: ClassVar[tuple[str, ...]] = (
         *("batch", "zero_stage", "inference"),
-        *("offload", "memory_policy"),
+        *("optimizer", "offload", "memory_policy"),
     )
     counts: ClassVar[str] = "samples"
 

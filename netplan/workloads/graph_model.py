@@ -97,8 +97,8 @@ class GraphModel(Record, frozen=True, kw_only=True):
     """
 
     takes: ClassVar[tuple[str, ...]] = (
-        *("batch", "zero_stage", "interleave", "execution"),
-        *("schedule", "inference", "offload", "memory_policy"),
+        *("batch", "zero_stage", "interleave", "execution", "schedule", "inference"),
+        *("optimizer", "offload", "memory_policy"),
     )
     counts: ClassVar[str] = "runs"
 
