@@ -12,6 +12,9 @@ one that is known can be better.
 3. With more microbatches that bound, but for what the bubble has for want of them, rises by at
    least n L for each, n layers of the fullest stage of L seconds a layer.
 
+Where an expanded memory is slower, all three have what at least spills of the cut; where it is
+faster, all traffic is as fast.
+
 So the cells of a few cuts of the lowest bounds are timed first, and then all those that the bounds
 do not rule out, with every number of replicas inside the outermost level that makes so many
 microbatches. The memory of a cell is least with the most replicas and fewest microbatches; of the
@@ -59,6 +62,7 @@ from netplan.traffic.placement import (
     Placement,
     Placements,
 )
+from netplan.workloads.operations import Sharding
 
 FIRST_CUTS, FIRST_LAYERS = 1 << 8, 1 << 6
 """Cuts, and layers of them, whose plans are timed first, so that there is a time to beat [1]."""
@@ -91,6 +95,7 @@ class Shortlist(Struct, frozen=True, eq=False):
 
     cuts: Cuts
     least_bytes: Floats  # memory of each cut with as many replicas as any placement has
+    spill_s: Floats  # what each takes longer at least for what spills
     alone: LayerTable  # bytes and computing of a layer of each size, as if each GPU were alone
     fitting: Ints
     bound_s: Floats
@@ -132,13 +137,34 @@ def best_free_plans(setting: Setting, levels: tuple[Level, ...], top: int) -> Fr
 def shortlist(setting: Setting, gpus: int) -> Shortlist:
     """Which cuts may fit, by the least time that they take."""
     cuts = enumerate_cuts(setting, gpus)
-    alone = _without_communication(fastest(setting), cuts)
+    alone = _without_communication(fastest(setting), cuts.sizes)
     smallest = cuts.runs(slice(None), cuts.replicas, cuts.schedules.microbatches)
-    memory = memory_of(setting, smallest, alone).total
-    fitting = np.flatnonzero(memory <= setting.training.room_bytes)
-    bound_s = _computing_s(setting, smallest, alone)[fitting]
+    memory = memory_of(setting, smallest, alone)
+    fitting = np.flatnonzero(memory.total <= setting.training.room_bytes)
+    bound_s = _computing_s(setting, smallest, alone)
+    spill_s = _least_spill_s(setting, cuts, smallest, Spilled.of(setting, memory))
+    spill_s = np.maximum(spill_s - bound_s, 0.0)
+    bound_s = (bound_s + spill_s)[fitting]
     order = np.argsort(bound_s, kind="stable")
-    return Shortlist(cuts, memory, alone, fitting[order], bound_s[order])
+    return Shortlist(cuts, memory.total, spill_s, alone, fitting[order], bound_s[order])
+
+
+def _least_spill_s(setting: Setting, cuts: Cuts, smallest: Runs, spilled: Spilled) -> Floats:
+    """What cuts take at least with what spills of the smallest of their schedules [s].
+
+    Of each part no less spills with fewer replicas or more microbatches, unless several parts are
+    offloaded that the tier does not hold. Panels of SUMMA may hide what operations take longer.
+    """
+    offload, count = setting.assumptions.memory.offload, len(smallest.sharding)
+    if not spilled.plans.any() or spilled.slower < 0 or offload[1:] or setting.strategy == "summa":
+        return np.zeros(count)
+    sizes = cuts.sizes.take(smallest.sharding)
+    repetition = setting.program(sizes).repetition
+    spill = spilled.traffic(smallest.totals, repetition)
+    table = _without_communication(replace(setting, spill=spill), sizes)
+    bound_s = _computing_s(setting, smallest._replace(sharding=np.arange(count)), table)
+    update_s = spilled.update_s(repetition)
+    return bound_s if update_s is None else bound_s + update_s
 
 
 def fastest(setting: Setting) -> Setting:
@@ -149,12 +175,12 @@ def fastest(setting: Setting) -> Setting:
     return replace(setting, training=replace(training, memory_bytes_per_s=expanded.bytes_per_s))
 
 
-def _without_communication(setting: Setting, cuts: Cuts) -> LayerTable:
+def _without_communication(setting: Setting, sizes: Sharding) -> LayerTable:
     alone = Level("switch", 1, 1.0)
     network = Network((alone,), setting.assumptions.communication.used, setting.mode)
     nowhere = Placements(np.ones((1, len(DIMENSIONS), 1), dtype=np.int64))
-    groups = LayerGroups.of(network, nowhere, np.zeros_like(cuts.sizes.tensor))
-    return layer_table(setting, cuts.sizes, groups)
+    groups = LayerGroups.of(network, nowhere, np.zeros_like(sizes.tensor))
+    return layer_table(setting, sizes, groups)
 
 
 def _computing_s(setting: Setting, runs: Runs, alone: LayerTable) -> Floats:
@@ -356,6 +382,7 @@ class Placed(Struct, frozen=True, eq=False):
         fewest = cuts.schedules.microbatches[layers.cut]
         runs = cuts.runs(layers.cut, cuts.replicas[layers.cut], fewest)
         bound_s = _computing_s(setting, runs._replace(sharding=layers.row), least)
+        bound_s = bound_s + search.known.spill_s[layers.cut]
         return cls(search, rows, table, least, layers, bound_s)
 
     def cells(self, chosen: Ints) -> Cells:
@@ -394,6 +421,7 @@ class Placed(Struct, frozen=True, eq=False):
         terms, each = self._least_terms(cells, cells.fewest), np.arange(len(cells.cut))
         # Other numbers of replicas may have faster collectives: those bound nothing.
         least_s = terms.seconds(each, cells.row, each) - terms.data_s(each, cells.row, each)
+        least_s = least_s + self.search.known.spill_s[cells.cut]
         stages = cells.placements.totals[PIPELINE]
         layers = real(-(-self.search.setting.layered.layers // stages))
         filled_s = least_s - terms.schedule.unfilled * terms.bubble_s[cells.row]
@@ -454,6 +482,7 @@ class Placed(Struct, frozen=True, eq=False):
                     least, each = inside.times(fewest), np.arange(len(made))
                     terms = self._least_terms(least, made)
                     least_s = terms.seconds(each, least.row, each)
+                    least_s = least_s + search.known.spill_s[least.cut]
                     count = np.where(least_s <= limit, count, 0)
                 outside, some, _ = expand(fewest, count)
                 fits = search.fit(inside.take(some), made[some], outside)

@@ -10,10 +10,11 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from netplan.levels import Level, LevelKind
+from netplan.performance.free_search import shortlist
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import SearchResult
 from netplan.performance.search import search_plans
-from netplan.performance.setting import Options, Training
+from netplan.performance.setting import Fixed, Options, Training
 from netplan.records import replace
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
@@ -89,3 +90,32 @@ def test_4d_in_the_free_space(
     assert benchmark.stats
     benchmark.extra_info |= {"plans": found.enumerated}
     assert benchmark.stats.stats.min < FREE[len(sizes)]
+
+
+TIERED_AIMS_S = {1_024: 0.5, 16_384: 2.0}
+
+
+@pytest.mark.parametrize("bytes_per_s", [1e9, 64e9, 500e9, 16e12])
+@pytest.mark.parametrize("local_bytes", [5e9, 40e9])
+@pytest.mark.parametrize(("gpus", "fixed"), [(1_024, Fixed(pipeline=1)), (16_384, Fixed())])
+def test_tiers(
+    benchmark: BenchmarkFixture, gpus: int, fixed: Fixed, local_bytes: float, bytes_per_s: float
+) -> None:
+    """Plans that spill into slow and fast memories, in the free space, nothing remembered."""
+    chip = replace(
+        ACCELERATORS.load("b200"),
+        memory_bytes=local_bytes,
+        expanded_bytes=480e9,
+        expanded_bytes_per_s=bytes_per_s,
+    )
+    rules = ITERATION_MODELS.load("4d")
+    rules = replace(rules, space=replace(rules.space, divisibility="free"))
+    case, options = Training.on(chip, MODELS.load("gpt-1t"), rules), Options(fixed=fixed)
+
+    def search() -> SearchResult:
+        shortlist.cache_clear()
+        return search_plans(case, levels(gpus, 8), options=options)
+
+    benchmark.pedantic(search, rounds=2)
+    assert benchmark.stats
+    assert benchmark.stats.stats.min < TIERED_AIMS_S[gpus]
