@@ -302,6 +302,8 @@ def _chart_tables(rows: Sequence[Row], chart: ChartSpec, reader: Reader) -> Iter
     for row in rows:
         groups.setdefault(row[chart.each] if chart.each else None, []).append(row)
     for value, chosen in groups.items():
+        if chart.z is not None and all(row[chart.z] is None for row in chosen):
+            continue
         title = chart.title
         if chart.each:
             title += f": {reader.texts([(chart.each, value)])}"

@@ -257,6 +257,32 @@ def _least_fitting(rows: Sequence[Row]) -> Iterator[Measured]:
         yield "least MP that fits 80 GB", str(min(fitting))
 
 
+CLUSTERS = {
+    (chip, memory): f"{letter}{number}"
+    for letter, chip in zip("ABC", ("v100-comet", "a100-comet", "h100-comet"), strict=True)
+    for number, memory in enumerate((NONE, "comet-480gb", "comet-201gb"))
+}
+"""Clusters of COMET's Table III."""
+
+
+def _eleven(rows: Sequence[Row]) -> Iterator[Published]:
+    """Speed of clusters against A0, as far as Fig. 15 prints it."""
+    speeds: dict[tuple[str, str, str], float] = {}
+    for row in rows:
+        cluster = CLUSTERS.get((str(row["accelerator"]), str(row["expanded_memory"])))
+        for title, name in (("Transformer-1T", "speed"), ("DLRM", "dlrm_speed")):
+            if cluster is not None and isinstance(value := row.get(name), float):
+                speeds[str(row["iteration_model"]), title, cluster] = value
+    for line in table("cluster-design"):
+        title, _, both = line["name"].partition(": ")
+        one, _, other = both.partition(" over ")
+        for model in dict.fromkeys(model for model, *_ in speeds):
+            pair = [speeds.get((model, title, cluster)) for cluster in (one, other)]
+            if pair[0] and pair[1]:
+                name = f"{model}: {line['name']}"
+                yield Published(name, line["source"], line["expected"], pair[0] / pair[1], "ratio")
+
+
 _FINDERS: Mapping[str, Callable[[Sequence[Row]], Iterator[Published]]] = {
     "hb-size": partial(
         _figure,
@@ -287,5 +313,6 @@ _FINDERS: Mapping[str, Callable[[Sequence[Row]], Iterator[Published]]] = {
     "memory-expansion": partial(_clusters, (expanded_needed,)),
     "compute-scaling": partial(_clusters, (changes_by_flops,)),
     "network-scaling": partial(_clusters, (changes_of_mp_64, changes_by_bandwidth)),
+    "clusters": _eleven,
     "network-balance": partial(_clusters, (best_split, gain_by_split)),
 }

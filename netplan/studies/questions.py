@@ -216,6 +216,7 @@ def questions_of(
 def _own(ask: Ask, named: Mapping[str, set[Scalar]]) -> dict[str, set[Scalar]]:
     """Inputs that a question has, with catalog values of its roles."""
     known = {ONE_FABRIC, *ASKED[ask].question.__dataclass_fields__}
+    known |= {ONE_MEMORY} if MEMORIES_INPUT in known else set()
     return {
         name: values
         for name, values in named.items()

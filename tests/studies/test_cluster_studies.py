@@ -1,11 +1,14 @@
 """Studies after COMET: their trends, by hand where they can be."""
 
+import csv
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import netplan
 from netplan.published.cluster_design import timed
 from netplan.published.cluster_figures import (
     BASELINE,
@@ -20,7 +23,10 @@ from netplan.studies.answer import StudyAnswer
 from netplan.studies.published import Published
 from netplan.studies.sessions import study
 from netplan.traffic.collectives import hb_bandwidth_ratio
+from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.technologies import MEMORIES
 
+GOLDEN = Path(__file__).parents[1] / "golden" / "clusters.csv"
 EXPANDED, RATE = "accelerator.expanded_bytes", "accelerator.expanded_bytes_per_s"
 INSIDE, BETWEEN = "accelerator.hb_bytes_per_s", "accelerator.network_bytes_per_s"
 PHASES = [f"{name}_{what}" for name in ("forward", "input_gradient", "weight_gradient")
@@ -193,3 +199,92 @@ def test_few_values_leave_out_what_needs_more() -> None:
 
     assert study("network-scaling", vary={INSIDE: [300e9], BETWEEN: [31.25e9]}).published == ()
     assert study("mp-vs-dp", vary={"fixed.tensor": [8], "batch": 128}).published == ()
+
+
+def test_the_eleven_clusters_are_those_of_the_table() -> None:
+    with GOLDEN.open(encoding="utf-8", newline="") as file:
+        table = list(csv.DictReader(file))
+    asked = [row for row in shipped("clusters").rows if row["model"] == "transformer-1t"]
+    for model in ("comet-fit", "comet"):
+        mine = [row for row in asked if row["iteration_model"] == model]
+        assert len(mine) == len(table) == 11
+        for row, line in zip(mine, table, strict=True):
+            on = ACCELERATORS.load(str(row["accelerator"]))
+            assert (on.name, row["gpus"]) == (line["accelerator"], int(line["accelerators"]))
+            local = on.memory_bytes, on.memory_bytes_per_s
+            assert local == (float(line["local_bytes"]), float(line["local_bytes_per_s"]))
+            behind = (0.0, 0.0)
+            if row["expanded_memory"] != "none":
+                memory = MEMORIES.load(str(row["expanded_memory"]))
+                behind = memory.memory_bytes or 0.0, memory.bytes_per_s
+            assert behind == (float(line["expanded_bytes"]), float(line["expanded_bytes_per_s"]))
+            if line["levels"] == "switch x switch":
+                assert on.hb_bytes_per_s == float(line["inner_bytes_per_s"])
+                assert on.network_bytes_per_s == float(line["outer_bytes_per_s"])
+            elif line["levels"] == "switch":  # all trays on it
+                assert (on.hb_size, on.hb_bytes_per_s) == (64, float(line["inner_bytes_per_s"]))
+            else:
+                assert row["fabric"] == "torus-3d"
+                assert on.network_bytes_per_s == float(line["inner_bytes_per_s"])
+
+
+def test_expanded_memory_never_slows_a_transformer_and_holds_its_plan() -> None:
+    found = times("clusters", "model", "iteration_model", "accelerator", "expanded_memory")
+    for (model, how, chip, memory), time_s in found.items():
+        assert time_s is not None
+        if model == "transformer-1t" and memory in ("comet-480gb", "comet-201gb"):
+            assert time_s <= found[model, how, chip, "none"]
+    room = {"none": 80e9, "comet-480gb": 560e9, "comet-201gb": 281e9}
+    for row in shipped("clusters").rows:
+        if str(row["accelerator"]) in ("v100-comet", "a100-comet", "h100-comet"):
+            assert float(str(row["memory_bytes"])) <= room[str(row["expanded_memory"])]
+
+
+def test_recommendation_models_want_a_fast_expanded_memory() -> None:
+    """Sec. V-D: A2, B2 and C2 gain; B1 and C1, at half the rate, fare poorly."""
+    found = times("clusters", "model", "accelerator", "expanded_memory", of="dlrm_speed")
+    speed = {(key[1], key[2]): value for key, value in found.items() if key[0] == "dlrm-1.2t"}
+    for chip in ("v100-comet", "a100-comet", "h100-comet"):
+        assert speed[chip, "comet-201gb"] > speed[chip, "none"]
+        assert speed[chip, "comet-201gb"] > speed[chip, "comet-480gb"]
+    assert speed["v100-comet", "comet-480gb"] > 1
+    for chip in ("a100-comet", "h100-comet"):
+        assert speed[chip, "comet-480gb"] < speed[chip, "none"]
+
+
+def test_a_training_run_costs_its_hours_and_its_bill() -> None:
+    """B2 by hand: its iterations, GPU hours, and a year of its network and memory."""
+    row = next(
+        row
+        for row in shipped("clusters").rows
+        if (row["model"], row["iteration_model"], row["accelerator"], row["expanded_memory"])
+        == ("transformer-1t", "comet-fit", "a100-comet", "comet-201gb")
+    )
+    days = 20 * 12 * 128 * 25600**2 / (128 * 2048) * float(str(row["iteration_time_s"])) / 86_400
+    assert row["training_run.days"] == pytest.approx(days)
+    (bill,) = netplan.cost(
+        gpus=1024,
+        radix=64,
+        prices="2026",
+        fabrics=("comet-pods",),
+        accelerator="a100-comet",
+        expanded_memory="comet-201gb",
+        overrides={"accelerator.network_bytes_per_s": "50e9"},  # 400 Gb/s
+    ).bills
+    assert bill.memory.base > 0
+    assert row["bill.capital.base"] == bill.capital.base
+    year = bill.life.per_year.base
+    cost = days * (24 * 1024 * 2.35 + year / 365)
+    assert row["million_usd"] == pytest.approx(cost / 1e6)
+
+
+def test_expanded_memory_pays_where_it_makes_faster_by_more_than_it_costs() -> None:
+    found = times(
+        *("clusters", "iteration_model", "accelerator", "expanded_memory"), of="runs_for_the_money"
+    )
+    # comet-fit: H100s need none, and pay for nothing; V100s gain 41 % in speed, 39 % in money.
+    assert found["comet-fit", "h100-comet", "comet-201gb"] < 1
+    assert found["comet-fit", "v100-comet", "comet-201gb"] == pytest.approx(1.386, abs=1e-3)
+    values = printed("clusters")
+    assert len(values) == 10
+    assert values["comet: Transformer-1T: C1 over A0"].published == "12.5"

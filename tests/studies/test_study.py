@@ -43,6 +43,7 @@ OF_PAPERS = (
     "compute-scaling",
     "network-scaling",
     "network-balance",
+    "clusters",
 )
 SMALL: dict[str, dict[str, Any]] = {
     "dataflow-design-space": {
