@@ -230,7 +230,8 @@ class FreeSearch(Struct, frozen=True, eq=False):
         rounds = self.known.cuts.rounds[cells.cut]
         if self.setting.options.fixed.data is not None:
             made = np.flatnonzero(-(-rounds // cells.replicas) == microbatches)
-            yield made, cells.take(made), np.ones_like(made), np.ones_like(made)
+            if len(made):
+                yield made, cells.take(made), np.ones_like(made), np.ones_like(made)
             return
         least, less = -(-rounds // microbatches), np.maximum(microbatches - 1, 1)
         most = np.where(microbatches > 1, (rounds - 1) // less, cells.replicas)
@@ -345,6 +346,7 @@ def _none(search: FreeSearch) -> FreePlans:
             least_bytes = min(least_bytes, float(memory.total.min()))
     if least_bytes == inf:  # nothing is made with as few microbatches as whole groups have
         least_bytes = float(known.least_bytes.min(initial=inf))
+        cells *= not len(known.fitting)  # it would fit, but no replicas make it
     return FreePlans((), known.cuts.count if cells else 0, 0, least_bytes)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from netplan.errors import InfeasibleError
+from netplan.errors import InfeasibleError, NoPlanError
 from netplan.levels import Level, LevelKind, Tier
 from netplan.performance.explain import plan_terms
 from netplan.performance.free_search import best_free_plans
@@ -283,6 +283,23 @@ def test_degrees_that_fit_on_no_level_are_no_plan() -> None:
     levels = Level("switch", 3, 9e11), Level("switch", 3, 1e11), Level("switch", 1, 1e11)
     with pytest.raises(InfeasibleError, match="has tensor 8: free one of them"):
         search_plans(training, levels, options=Options(fixed=Fixed(tensor=8)))
+
+
+def test_degrees_that_fit_on_no_level_are_no_plan_for_given_replicas_either() -> None:
+    training = Training(small_model(), 16, 1e15, inf, free(FOURD), 1e14, 8e12)
+    levels = tuple(Level("switch", size, 1e11) for size in (2, 4, 4))
+    for fixed in (Fixed(data=7), Fixed(data=2, pipeline=3, tensor=6)):
+        with pytest.raises(NoPlanError, match=r"data .*: free one of them"):
+            search_plans(training, levels, options=Options(fixed=fixed))
+
+
+def test_whole_groups_that_no_replicas_make_are_no_plan() -> None:
+    """Three replicas of 13 sequences have five microbatches, no whole groups of four stages."""
+    training = Training(small_model(layers=8), 13, 1e15, 1e12, free(FOURD), 1e14, 8e12)
+    levels = Level("switch", 8, 900e9), Level("switch", 8, 100e9)
+    fixed = Fixed(data=3, pipeline=4, interleave=2, microbatch=1)
+    with pytest.raises(NoPlanError, match=r"interleave 2: free one of them"):
+        search_plans(training, levels, options=Options(interleave="whole", fixed=fixed))
 
 
 @pytest.mark.parametrize("fixed", [Fixed(data=3), Fixed(data=6, tensor=2), Fixed(pipeline=3)])
