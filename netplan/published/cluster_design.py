@@ -1,14 +1,17 @@
-"""Checks against COMET: its formulas, what Fig. 8 to 12 say of a trillion parameters, its slips.
+"""Checks against COMET: its formulas, what Fig. 8 to 13 say of its two models, its slips.
 
 Batch, chunks and update are not printed. What follows from the formulas alone is exact; changes of
 MP 64 (its tensor degree; data degree 16) follow from one fitted share of communication; the rest is
 a trend of the preset ``comet-fit``, whose inputs were fitted to these figures, or known to differ.
+Sizes of the recommendation model are a stand-in's: of its figure only trends are checked.
 Source: Kadiyala et al., COMET (arXiv:2211.16648).
 """
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 
+from netplan.performance.instances import instances_of
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import search_plans
@@ -19,13 +22,18 @@ from netplan.published.cluster_figures import (
     BASELINE,
     CHANGES,
     DEGREES,
+    EXPANDED_BYTES_PER_S,
     GB,
+    INSTANCE_GPUS,
+    INSTANCES,
     Rates,
     changes_by_bandwidth,
     changes_by_flops,
     expanded_needed,
     fastest_degree,
     gain_by_split,
+    gain_of_instances,
+    instances_needed,
     name_of,
 )
 from netplan.records import replace
@@ -33,7 +41,7 @@ from netplan.traffic.collectives import hb_bandwidth_ratio
 from netplan.traffic.hierarchy import collective_s
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.closed_forms import layer_parameters
-from netplan.workloads.models import MODELS
+from netplan.workloads.models import MODELS, WORKLOADS
 from netplan.workloads.program import Zero
 from netplan.workloads.tiled_layer import gemm_traffic_bytes
 
@@ -47,7 +55,8 @@ NO_VALUE = "-"
 
 def cluster_design_checks() -> Iterator[Check]:
     """All checks of COMET, in the order of their table."""
-    for part in (_formulas, _footprints, _bandwidths, _changes, _preset, _trends, _slips):
+    parts = (_formulas, _footprints, _bandwidths, _changes, _preset, _trends, _instances, _slips)
+    for part in parts:
         yield from stated(part(), "cluster-design")
     for row in published("cluster-design"):
         if row["format"] == NO_VALUE:
@@ -184,6 +193,47 @@ def _trends() -> Iterator[Measured]:
     yield from changes_by_bandwidth(_time_s)
     yield from gain_by_split(_time_s)
     yield from expanded_needed(_time_s)
+
+
+@cache
+def instance(gpus: int, expanded_bytes_per_s: float, batch: int = 32_768) -> PlanTime:
+    """An instance of the recommendation model on some of 64 GPUs (Fig. 13).
+
+    Examples
+    --------
+    >>> round(1e3 * instance(64, 1e12).iteration_time_s, 3)
+    8.951
+    """
+    case = WORKLOADS.load("dlrm-1.2t"), ITERATION_MODELS.load("comet")
+    training = Training.on(Rates(expanded_bytes_per_s=expanded_bytes_per_s).gpu, *case, batch=batch)
+    inside, between = BASELINE.levels
+    levels = inside, replace(between, size=max(INSTANCE_GPUS) // inside.size)
+    return search_plans(training, levels, options=Options(fixed=Fixed(expert=gpus))).best
+
+
+def _instances_s(gpus: int, expanded_bytes_per_s: float) -> float:
+    """Time until all instances are done [s]."""
+    return instances_of(instance(gpus, expanded_bytes_per_s), INSTANCES).turnaround_s
+
+
+def _instances() -> Iterator[Measured]:
+    """Trends of Fig. 13: fewer GPUs, each with as many samples or with its part of all."""
+    most, few, rate = 64, 16, EXPANDED_BYTES_PER_S[-3]
+    times_s = [instance(gpus, rate).iteration_time_s for gpus in (most, few)]
+    less = times_s[1] / times_s[0] < most / few
+    yield "DLRM: time of 16 GPUs over 64", "less than 4" if less else "at least 4"
+    alike = [instance(gpus, rate, 512 * gpus) for gpus in (64, 32, 16)]
+    messages_s = [sum(one.breakdown_s[f"{x}_comm"] for x in ("expert", "data")) for one in alike]
+    work_s = [one.iteration_time_s - sent for one, sent in zip(alike, messages_s, strict=True)]
+    falls = all(one > two for one, two in pairwise(messages_s))
+    yield "DLRM: exposed messages over fewer GPUs", "falling" if falls else "not falling"
+    rises = all(one <= two for one, two in pairwise(work_s)) and work_s[0] < work_s[-1]
+    yield "DLRM: computing over fewer GPUs", "rising" if rises else "not rising"
+    by_rate = [_instances_s(few, one) for one in EXPANDED_BYTES_PER_S]
+    faster = all(one > two for one, two in pairwise(by_rate))
+    yield "DLRM: time over the rate of expanded memory", "falling" if faster else "not falling"
+    yield from instances_needed(_instances_s)
+    yield from gain_of_instances(_instances_s)
 
 
 def _slips() -> Iterator[Measured]:

@@ -1,10 +1,11 @@
-"""What Fig. 8 to 12 of COMET say of a trillion parameters, and what any source of times gives.
+"""What Fig. 8 to 13 of COMET say of its two models, and what any source of times gives.
 
 ``netplan verify`` takes the times from the plan search, a study's page from its own rows. MP is the
-tensor degree on 1,024 GPUs. Source: Kadiyala et al., COMET (arXiv:2211.16648), Sec. V-B.
+tensor degree of a trillion parameters on 1,024 GPUs; of eight recommendation models (DLRM) on 64
+GPUs each instance has some. Source: Kadiyala et al., COMET (arXiv:2211.16648), Sec. V-B and V-C.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from math import inf
 from typing import NamedTuple
@@ -24,6 +25,12 @@ EXPANDED_BYTES_PER_S = (1e11, 2e11, 3e11, 4e11, 5e11, 6e11, 8e11, 1e12, 1.5e12, 
 
 RATIOS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 7.5, 8.0, 9.6, 12.0, 16.0)
 """Bandwidths in the pod over those between pods, of one sum; 9.6 is that of Table I [1]."""
+
+INSTANCES, INSTANCE_GPUS = 8, (64, 32, 16, 8)
+"""Recommendation models of Fig. 13 on 64 GPUs, and GPUs that one of them may have [1]."""
+
+FAST_BYTES_PER_S = 1.5e12
+"""Rate of an expanded memory that gains half of the time there [B/s]."""
 
 GB, PERCENT = 1e9, 100.0
 
@@ -105,16 +112,28 @@ def fastest_degree(time_s: ClusterTimes) -> Iterator[Measured]:
 def expanded_needed(time_s: ClusterTimes) -> Iterator[Measured]:
     """The rate of an expanded memory at which MP 8 is as fast as MP 64, which needs none (Fig. 9).
 
-    Between two rates times are straight over the inverse of the rate, as Eq. 3 has them; infinite
-    where no rate is enough.
+    Infinite where no rate is enough.
     """
-    rate, limit_s = inf, time_s(64, Rates(expanded_bytes_per_s=EXPANDED_BYTES_PER_S[-1]))
+    limit_s = time_s(64, Rates(expanded_bytes_per_s=EXPANDED_BYTES_PER_S[-1]))
     found = [(one, time_s(8, Rates(expanded_bytes_per_s=one))) for one in EXPANDED_BYTES_PER_S]
+    yield "expanded memory from which MP 8 beats MP 64, GB/s", _rate_of(limit_s, found) / GB
+
+
+def _rate_of(limit_s: float, found: Sequence[tuple[float, float]]) -> float:
+    """The least rate with a time of at most so much, from rates and their times [B/s].
+
+    Between two rates times are straight over the inverse of the rate, as Eq. 3 has them.
+
+    Examples
+    --------
+    >>> round(_rate_of(3.0, [(1.0, 4.0), (2.0, 2.0)]), 4)
+    1.3333
+    """
     for (slow, before_s), (fast, after_s) in pairwise(found):
         if after_s <= limit_s < before_s:
             share = (before_s - limit_s) / (before_s - after_s)
-            rate = 1 / (1 / slow + share * (1 / fast - 1 / slow))
-    yield "expanded memory from which MP 8 beats MP 64, GB/s", rate / GB
+            return 1 / (1 / slow + share * (1 / fast - 1 / slow))
+    return inf
 
 
 def changes_by_flops(time_s: ClusterTimes) -> Iterator[Measured]:
@@ -165,3 +184,23 @@ def best_split(time_s: ClusterTimes) -> Iterator[Measured]:
 def change(time_s: ClusterTimes, tensor: int, rates: Rates, *, since: Rates = BASELINE) -> float:
     """How much longer an iteration takes than at other rates [%]."""
     return PERCENT * (time_s(tensor, rates) / time_s(tensor, since) - 1)
+
+
+InstanceTimes = Callable[[int, float], float]
+"""Time of all instances on some GPUs each, by the rate of their expanded memory [s].
+
+Raises KeyError where it is not known.
+"""
+
+
+def instances_needed(time_s: InstanceTimes) -> Iterator[Measured]:
+    """The rate from which 16 GPUs an instance, four at once, beat 64, one after the other (13b)."""
+    limit_s = time_s(64, EXPANDED_BYTES_PER_S[-1])
+    found = [(rate, time_s(16, rate)) for rate in EXPANDED_BYTES_PER_S]
+    yield "DLRM: expanded memory from which 16 GPUs beat 64, GB/s", _rate_of(limit_s, found) / GB
+
+
+def gain_of_instances(time_s: InstanceTimes) -> Iterator[Measured]:
+    """What 200 GB at 1.5 TB/s gain with 16 GPUs an instance (Fig. 13b)."""
+    gain = time_s(64, FAST_BYTES_PER_S) / time_s(16, FAST_BYTES_PER_S)
+    yield "DLRM: gain by 200 GB at 1.5 TB/s", gain

@@ -244,6 +244,8 @@ WORDS = {
     "space.enumerated": Words("enumerated plans"),
     "sequences_per_s": Words("throughput", "sequences/s"),
     "fixed.tensor": Words("tensor degree"),
+    "fixed.expert": Words("expert degree"),
+    "instances.turnaround_s": Words("turnaround"),
     "fixed.data": Words("data degree"),
     "fixed.pipeline": Words("stages"),
     "fixed.microbatch": Words("microbatch", "sequences"),

@@ -24,6 +24,8 @@ from netplan.published.cluster_figures import (
     expanded_needed,
     fastest_degree,
     gain_by_split,
+    gain_of_instances,
+    instances_needed,
 )
 from netplan.published.dataflow_trends import RATIOS, System, design_space_ratios, fig_19_ratios
 from netplan.published.rail_only_figures import Case, Figure, Times, figure_9, figure_10, figure_11
@@ -213,6 +215,20 @@ def _clusters(
             yield Published(f"{who}: {named[0]}", line["source"], line["expected"], got, named[1])
 
 
+def _recommendations(rows: Sequence[Row]) -> Iterator[Published]:
+    """What Fig. 13 of COMET says of instances side by side."""
+    printed = {line["name"]: line for line in table("cluster-design")}
+    key, rate = "fixed.expert", "accelerator.expanded_bytes_per_s"
+    times = {(row[key], float(str(row[rate]))): row["instances.turnaround_s"] for row in rows}
+    for figure in (instances_needed, gain_of_instances):
+        with suppress(KeyError):  # the study was run over fewer values than the figure has
+            for name, value in figure(lambda *case: float(str(times[case]))):
+                what, _, unit = name.partition(", ")
+                got = NONE if value == inf else value
+                line = printed[name]
+                yield Published(what, line["source"], line["expected"], got, unit or "ratio")
+
+
 def _measured(
     figures: Sequence[Callable[[ClusterTimes], Iterator[Measured]]], rows: Sequence[Row]
 ) -> Iterator[Measured]:
@@ -312,6 +328,7 @@ _FINDERS: Mapping[str, Callable[[Sequence[Row]], Iterator[Published]]] = {
     "mp-vs-dp": partial(_clusters, (fastest_degree,)),
     "memory-expansion": partial(_clusters, (expanded_needed,)),
     "compute-scaling": partial(_clusters, (changes_by_flops,)),
+    "dlrm-nodes": _recommendations,
     "network-scaling": partial(_clusters, (changes_of_mp_64, changes_by_bandwidth)),
     "clusters": _eleven,
     "network-balance": partial(_clusters, (best_split, gain_by_split)),

@@ -198,7 +198,7 @@ def test_nothing_fails_and_what_is_known_says_why() -> None:
     assert all(one.reason for one in left)
     names = [one.name for one in checks]
     assert names == [row["name"] for row in published("cluster-design")]
-    assert len(set(names)) == 63
+    assert len(set(names)) == 68
     assert len(left) == 18
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 import netplan
-from netplan.published.cluster_design import timed
+from netplan.published.cluster_design import instance, timed
 from netplan.published.cluster_figures import (
     BASELINE,
     CHANGES,
     DEGREES,
+    EXPANDED_BYTES_PER_S,
     RATIOS,
     Rates,
     expanded_needed,
@@ -184,10 +185,29 @@ def test_the_split_of_a_study_file_is_that_of_the_figure() -> None:
     assert fast[0] / fast[-1] < 1.07
 
 
+def test_recommendation_models_side_by_side() -> None:
+    found = times("dlrm-nodes", "fixed.expert", RATE, of="instances.turnaround_s")
+    alone = times("dlrm-nodes", "fixed.expert", RATE)
+    for (gpus, rate), turnaround_s in found.items():
+        one = instance(gpus, rate)
+        assert alone[gpus, rate] == one.iteration_time_s
+        assert turnaround_s == alone[gpus, rate] * (8 * gpus // 64)
+        # 64 and 32 hold an instance in their own memory, whatever stands behind it.
+        assert (one.spilled_bytes > 0) == (gpus < 32)
+    for gpus in (64, 32, 16, 8):
+        over = [found[gpus, rate] for rate in EXPANDED_BYTES_PER_S]
+        assert over == sorted(over, reverse=True)
+        assert (over[0] == over[-1]) == (gpus > 16)
+    # Fewer GPUs take longer, but by less than their number falls, where memory is fast.
+    for more, fewer in pairwise((64, 32, 16, 8)):
+        assert alone[more, 2e12] < alone[fewer, 2e12] < 2 * alone[more, 2e12]
+    assert printed("dlrm-nodes")["DLRM: expanded memory from which 16 GPUs beat 64"].gap
+
+
 @pytest.mark.parametrize(
     ("name", "values"),
     [("mp-vs-dp", 8), ("memory-expansion", 2), ("compute-scaling", 4), ("network-scaling", 18),
-     ("network-balance", 4)],
+     ("network-balance", 4), ("dlrm-nodes", 2)],
 )  # fmt: skip
 def test_printed_values_stand_beside(name: str, values: int) -> None:
     found = printed(name)
@@ -199,6 +219,7 @@ def test_few_values_leave_out_what_needs_more() -> None:
 
     assert study("network-scaling", vary={INSIDE: [300e9], BETWEEN: [31.25e9]}).published == ()
     assert study("mp-vs-dp", vary={"fixed.tensor": [8], "batch": 128}).published == ()
+    assert study("dlrm-nodes", vary={"fixed.expert": [64]}).published == ()
 
 
 def test_the_eleven_clusters_are_those_of_the_table() -> None:

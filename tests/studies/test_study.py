@@ -44,6 +44,7 @@ OF_PAPERS = (
     "network-scaling",
     "network-balance",
     "clusters",
+    "dlrm-nodes",
 )
 SMALL: dict[str, dict[str, Any]] = {
     "dataflow-design-space": {
