@@ -155,6 +155,8 @@ WHOLE = {
     "--top-k": (1, 1, 2),
     "--expert-degree": (1, 1, 2),
     "--zero": (0, 1, 2, 3),
+    "--offload": ("optimizer", "gradients", "weights", "activations"),
+    "--memory-policy": ("states-first", "uniform"),
     "--years": (1, 5, 30),
     "--draws": (1, 2, 5),
     "--workers": (0, -1, 1_000_000),
