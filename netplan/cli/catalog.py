@@ -6,21 +6,25 @@ import click
 
 from netplan.catalog import user_roots
 from netplan.cli.commands import answer_options, command_of, sentence_of
-from netplan.cli.output import emit, emit_answer, emit_lines, say, terminal_width
+from netplan.cli.output import emit, emit_answer, emit_lines, form_of, say, terminal_width
 from netplan.documents import folded
 from netplan.files import write_atomically
 from netplan.questions.shelves import CatalogCheck, CheckRecords, ListRecords, find_record
 from netplan.reports.answer import to_json
 from netplan.studies import definition as _definition  # noqa: F401 - makes the shelf of studies
 
+FORMS = ("yaml", "json")
+"""Forms of one record: its file, or its validated content."""
 
-def _show(name: str, format_: str, output: Path | None, catalog: str | None) -> None:
+
+def _show(name: str, format_: str | None, output: Path | None, catalog: str | None) -> None:
     """Show the record NAME, with its file; ROLE/NAME where a name stands on two shelves.
 
     The file as it is (yaml), or its validated content (json).
     """
+    form = form_of(format_, output, FORMS)
     shelf, path = find_record(name, user_roots(catalog))
-    if format_ == "json":
+    if form == "json":
         emit(to_json(shelf.load(str(path)).to_dict()), output)
         return
     if output is None:
@@ -43,7 +47,7 @@ SHOW = click.Command(
     callback=_show,
     params=[
         click.Argument(["name"]),
-        *answer_options(("yaml", "json")),
+        *answer_options(FORMS),
         click.Option(["--catalog"], metavar="DIR", help="Your own catalog folder."),
     ],
     help=_show.__doc__,

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from netplan.cli.output import emit_answer, require_places
+from netplan.cli.output import emit_answer, form_of, require_places
 from netplan.errors import InputError
 from netplan.questions.question import Option, Question, options_of, shown_default, summary_of
 from netplan.questions.readers import NUMBERS
@@ -61,10 +61,10 @@ def command_of(
     question
         The class; its docstring is the help.
     formats
-        Forms of the answer; the first is the default. None if ``show`` knows a single one.
+        Forms of the answer; the first is the default, but for a file whose name says another. None
+        if ``show`` knows a single one.
     unsaid
-        What form an answer has if none is asked for, where that is not the first: ``show`` gets an
-        empty one.
+        What form an answer has if none is asked for, where ``show`` decides: it gets an empty one.
     extra
         Further files to write; ``show`` reads them from the context.
     show
@@ -74,6 +74,8 @@ def command_of(
 
     def run(**given: Any) -> None:  # noqa: ANN401 - values of all options
         format_, path = given.pop("format_", None) or "", given.pop("output")
+        if formats and (format_ or not unsaid):
+            format_ = form_of(format_, path, formats)
         asked = {
             name: value
             for name, value in given.items()
@@ -160,6 +162,7 @@ def answer_options(formats: Sequence[str], unsaid: str = "") -> list[click.Optio
     output = click.Option(
         ["-o", "--output"],
         type=click.Path(path_type=Path),
+        metavar="FILE",
         help="Write to a file, not stdout.",
     )
     if not formats:
@@ -167,7 +170,6 @@ def answer_options(formats: Sequence[str], unsaid: str = "") -> list[click.Optio
     form = click.Option(
         ["--format", "format_"],
         type=click.Choice(formats),
-        default=None if unsaid else formats[0],
-        help=f"Form of the answer.  [default: {unsaid or formats[0]}]",
+        help=f"Form of the answer.  [default: {unsaid or f'as FILE ends, or {formats[0]}'}]",
     )
     return [form, output]

@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,10 +19,52 @@ if TYPE_CHECKING:
 PLAIN_WIDTH = 80
 NO_TEXT = "--format xlsx is not text: say where it goes with -o FILE"
 
+FORM_OF_ENDING = {
+    ".txt": "table",
+    ".json": "json",
+    ".csv": "csv",
+    ".md": "markdown",
+    ".html": "html",
+    ".xlsx": "xlsx",
+    ".yaml": "yaml",
+}
+"""Forms of answers, by the ending of a file that has one."""
+
 
 def say(text: str) -> None:
     """Say something on stderr, in as many lines as it has."""
     click.echo("\n".join(map(one_line, text.split("\n"))), err=True)
+
+
+def form_of(asked: str | None, path: Path | None, forms: Sequence[str]) -> str:
+    """Form of an answer: the one that is asked for, else that of its file's name, else the first.
+
+    Where both are given and differ, the one asked for holds, and a line on stderr says so.
+
+    Raises
+    ------
+    InputError
+        If no form is asked for, and none of those there are ends like the file.
+
+    Examples
+    --------
+    >>> form_of(None, Path("bill.xlsx"), ("table", "xlsx")), form_of(None, None, ("table", "xlsx"))
+    ('xlsx', 'table')
+    """
+    ending = path.suffix.lower() if path else ""
+    meant = FORM_OF_ENDING.get(ending)
+    if asked:
+        if meant not in (None, asked):
+            say(f"{path}: holds {asked}, as --format says, though its name says {meant}")
+        return asked
+    if not ending:
+        return forms[0]
+    if meant is None or meant not in forms:
+        known = ", ".join(end for end, form in FORM_OF_ENDING.items() if form in forms)
+        raise InputError(
+            f"-o {path}: no form of this answer ends with {ending}: use {known}, or say --format"
+        )
+    return meant
 
 
 def emit(text: str, path: Path | None) -> None:

@@ -87,7 +87,7 @@ def test_a_switch_that_does_not_fit_makes_no_plan() -> None:
 
 def test_the_form_of_a_plan_is_what_help_says(plan: Path, tmp_path: Path) -> None:
     text = " ".join(netplan("cables", "--help").stdout.split())
-    assert "[default: csv or, by the name of FILE, xlsx; table with --compare]" in text
+    assert "[default: csv or, as FILE ends, xlsx; table with --compare]" in text
     table = netplan(*SMALL, "--format", "table").stdout
     assert table.startswith("Cable plan of rail-optimized\n\nlabel ")
     path = tmp_path / "plan.txt"
