@@ -202,8 +202,13 @@ def waited_times(
     return [(ahead * x, back * y) for (ahead, back), x, y in zip(times, *ways, strict=True)]
 
 
-def _sections(operations: Sequence[Operation]) -> Iterator[dict[int, list[int]]]:
-    """Places of operations that run beside each other, by branch; single ones between them."""
+def sections(operations: Sequence[Operation]) -> Iterator[dict[int, list[int]]]:
+    """Places of operations that run beside each other, by branch; single ones between them.
+
+    >>> alone = Operation("top", "mlp", 0.0, 0.0, NO_WORK, NO_WORK)
+    >>> list(sections([replace(alone, branch=at) for at in (1, 2, 2, 0)]))
+    [{1: [0], 2: [1, 2]}, {0: [3]}]
+    """
     places = range(len(operations))
     for beside, some in groupby(places, key=lambda at: operations[at].branch > 0):
         if not beside:
@@ -218,7 +223,7 @@ def _sections(operations: Sequence[Operation]) -> Iterator[dict[int, list[int]]]
 def _longest(operations: Sequence[Operation], times_s: Sequence[Floats]) -> list[Floats]:
     """1 for each operation of the longest of its branches, else 0, shape (shardings,) each."""
     found = [np.ones_like(one) for one in times_s]
-    for branches in _sections(operations):
+    for branches in sections(operations):
         sums_s = [np.sum([times_s[at] for at in one], axis=0) for one in branches.values()]
         longest = np.argmax(sums_s, axis=0)
         for number, places in enumerate(branches.values()):
@@ -240,7 +245,7 @@ def _queued(
     """Gradients of operations in the order of the backward pass, the last operation's first."""
     times_s = [operation_times(one, setting, groups)[1].total_s for one in operations]
     lead_s, leads = np.zeros(len(groups.index)), dict[int, Floats]()
-    for branches in _sections(operations):
+    for branches in sections(operations):
         sums_s = [np.sum([times_s[at] for at in one], axis=0) for one in branches.values()]
         end_s = lead_s + np.max(sums_s, axis=0)
         for whole_s, places in zip(sums_s, branches.values(), strict=True):

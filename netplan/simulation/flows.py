@@ -8,7 +8,16 @@ from netplan.workloads.operations import CollectiveKind
 
 IN_PASS, BESIDE, ASIDE = range(3)
 """Threads of a stage: operations with their collectives, what goes on beside a layer, and what
-goes on beside whole passes."""
+goes on beside whole passes. Further ones are those of branches."""
+
+
+def thread_of(branch: int) -> int:
+    """Thread of a branch of a layer; 0 is the pass itself.
+
+    >>> thread_of(0) == IN_PASS, thread_of(1)
+    (True, 3)
+    """
+    return ASIDE + branch if branch else IN_PASS
 
 
 class Flows(Struct, frozen=True):

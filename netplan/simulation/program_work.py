@@ -5,8 +5,8 @@ the order in which a stage does them. With n layers on a stage, v interleaved pa
 microbatches:
 
 ============  ====================================================================================
-forward       each layer: operations one after the other, each with its collectives behind it;
-              embedding before the first one, head behind the last one
+forward       each layer: operations one after the other (branches side by side), each with its
+              collectives behind it; embedding before the first one, head behind the last one
 backward      the same the other way round, after what is computed again
 transfers     what one GPU holds of a layer's result goes to the next stage, or back
 weights       collectives over data parallel GPUs (`netplan.workloads.program`). Overlapped, they
@@ -47,12 +47,13 @@ from netplan.performance.compute import (
     layer_times,
     memory_traffic_s,
     roofline,
+    sections,
 )
 from netplan.performance.iteration_model import IterationModel
 from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
 from netplan.performance.spill import placed
-from netplan.simulation.flows import BESIDE, IN_PASS, Flows, FlowSender, FlowUses
+from netplan.simulation.flows import BESIDE, IN_PASS, Flows, FlowSender, FlowUses, thread_of
 from netplan.simulation.weight_work import StageWeights, Weights, number
 from netplan.simulation.work import (
     Branch,
@@ -290,12 +291,18 @@ class _Maker:
         if (stage, ahead) not in self._layers:
             operations = self.program.layer.operations
             order = operations if ahead else operations[::-1]
-            alone = (self._operation(one, stage, ahead=ahead) for one in order)
-            phases = (phase for part in alone for phase in part)
-            mapped = self.setting.execution is not None
-            layer = self._mapped(order, stage, ahead=ahead) if mapped else joined(phases)
-            self._layers[stage, ahead] = layer
+            made = self._mapped if self.setting.execution is not None else self._in_order
+            self._layers[stage, ahead] = made(order, stage, ahead=ahead)
         return self._layers[stage, ahead]
+
+    def _in_order(self, operations: Sequence[Operation], stage: int, *, ahead: bool) -> Branch:
+        """A pass through a layer, one operation after the other; its branches side by side."""
+        alone = [self._operation(one, stage, ahead=ahead) for one in operations]
+        phases: list[Phase] = []
+        for places in sections(operations):
+            ways = (joined(phase for at in way for phase in alone[at]) for way in places.values())
+            phases.append((tuple(ways),))
+        return joined(phases)
 
     def _mapped(self, operations: Sequence[Operation], stage: int, *, ahead: bool) -> Branch:
         """A pass through a layer as its kernels lie on the chip, which sends while it computes."""
@@ -334,15 +341,14 @@ class _Maker:
             return ()
         busy = self._busy(operation, work, stage)
         panels = 1.0 if work.panels is None else number(work.panels)
+        thread = thread_of(operation.branch)
         one_panel: list[Phase] = []
         others: list[Phase] = []
         for one in work.collectives:
             flows, seconds, sent = self._sent(one, stage, panels)
-            one_panel.append(self.sender.message(flows, seconds, sent, IN_PASS))
+            one_panel.append(self.sender.message(flows, seconds, sent, thread))
             # All of them again, as the closed form has it; the bytes that are left.
-            others.append(
-                self.sender.message(flows, panels * seconds, (panels - 1) * sent, IN_PASS)
-            )
+            others.append(self.sender.message(flows, panels * seconds, (panels - 1) * sent, thread))
         if work.panels is None:
             return joined((*busy, *one_panel))
         return joined((*one_panel, ((busy, tuple(others)),)))
@@ -355,12 +361,13 @@ class _Maker:
         if not (self.channels and rate and np.any(moving_s)):
             return (_total(compute_s) + _total(memory_s),)
         flows = Flows(stage, stage, replica=self.sender.replica, memory=True)
+        thread = thread_of(operation.branch)
         steps = zip(*np.broadcast_arrays(_steps(compute_s), _steps(moving_s)), strict=True)
         busy = joined(
             (
                 (
                     (float(busy_s),),
-                    (self.sender.message(flows, float(one_s), rate * float(one_s), IN_PASS),),
+                    (self.sender.message(flows, float(one_s), rate * float(one_s), thread),),
                 ),
             )
             for busy_s, one_s in steps

@@ -29,6 +29,14 @@ ALONE = Conditions(contention=False)
 GRAPH = "examples/gpt-layer.yaml"
 """Kernels of one's own, whose time their mapping to the chip says."""
 
+BRANCHED: Case = {
+    "model": "dlrm-1.2t",
+    "batch": None,
+    "accelerator": "a100-comet",
+    "overrides": ("iteration-model.compute.operations=tiled",),
+}
+"""Tables and layers of a recommendation model beside each other."""
+
 ONE_STAGE: list[Case] = [
     {"fixed": {"pipeline": 1}},
     {"fixed": {"pipeline": 1}, "zero_stage": 0},
@@ -42,6 +50,7 @@ ONE_STAGE: list[Case] = [
     {"fixed": {"pipeline": 1, "tensor": 8}, "iteration_model": "ptd-p"},
     {"fixed": {"pipeline": 1, "tensor": 8}, "iteration_model": "ptd-p", "zero_stage": 3},
     {"model": "dlrm-793b", "batch": None},
+    BRANCHED,
     {"model": "fft-1t", "batch": None, "gpus": 256, "radix": 64},
     {"model": "hpl-5m", "batch": None, "gpus": 1024, "radix": 64},
     {"model": "examples/mixer.yaml", "fixed": {"pipeline": 1, "data": 4}},
@@ -309,7 +318,7 @@ def test_contention_costs_time(
     check(without)
 
 
-@pytest.mark.parametrize("case", [*ONE_STAGE[2:4], *STAGES, *OTHERS[2:]], ids=name_of)
+@pytest.mark.parametrize("case", [*ONE_STAGE[2:4], BRANCHED, *STAGES, *OTHERS[2:]], ids=name_of)
 @pytest.mark.parametrize("fabric", ["fat-tree", "torus-3d", "dragonfly"])
 def test_links_left_out_change_nothing(
     case: Case, fabric: str, monkeypatch: pytest.MonkeyPatch
