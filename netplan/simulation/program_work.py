@@ -154,6 +154,8 @@ def plan_work(
             "an interleaved schedule needs several stages a GPU, and the plan has 1: take 1f1b, or"
             " fix interleave to 2 or more"
         )
+    if schedule == "interleaved" and plan.pipeline == 1:
+        schedule = "1f1b"  # parts of a single stage follow each other: there are no turns to take
     maker = _Maker(setting, timed, levels, schedule, scope)
     if not scope.each_replica:
         return PlanWork((maker.pipeline(plan.microbatches),), maker.sender.uses)

@@ -107,6 +107,15 @@ def test_one_stage_takes_what_the_search_says(case: Case) -> None:
         )
 
 
+@pytest.mark.parametrize("zero_stage", [1, 2])
+def test_parts_of_a_single_stage_take_no_longer_than_all_of_it(zero_stage: int) -> None:
+    fixed = {"pipeline": 1, "tensor": 2, "data": 2, "microbatch": 1, "interleave": 4}
+    found = simulated(ALONE, fixed=fixed, interleave="any", batch=4, zero_stage=zero_stage)
+    assert found.iteration_time_s == pytest.approx(found.analytic_time_s, rel=1e-9)
+    whole = fixed | {"interleave": 1}
+    assert found.stages == simulated(ALONE, fixed=whole, batch=4, zero_stage=zero_stage).stages
+
+
 @pytest.mark.parametrize("case", STAGES, ids=name_of)
 def test_equal_stages_with_free_transfers_take_what_the_search_says(
     case: Case,
