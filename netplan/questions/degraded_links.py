@@ -185,7 +185,9 @@ def _share(text: str) -> float | None:
 
 def _links(name: str, inventory: Inventory, names: PartNames) -> Ints:
     """Links of a group, or of a name as exports write it."""
-    group = inventory.kinds.get(name)
+    group, graph = inventory.kinds.get(name), inventory.graph
+    if group is None and name in graph.group_names:  # as answers call it: hb, ring 1 tile
+        return np.asarray(graph.links_of(name), dtype=np.int64)
     try:
         parts = names.find(name) if group is None else Parts(group, group.numbers)
     except UnknownNameError as error:
@@ -195,7 +197,7 @@ def _links(name: str, inventory: Inventory, names: PartNames) -> Ints:
     if parts.kind.space == "end":
         return parts.numbers // 2
     if parts.kind.name == MEMORY_GROUP:  # which has one link, its channel
-        return np.flatnonzero(np.isin(inventory.graph.target, parts.numbers))
+        return np.flatnonzero(np.isin(graph.target, parts.numbers))
     if parts.kind.space != "link":
         raise _no_link(name, f"a {parts.kind.name}", inventory)
     return parts.numbers

@@ -118,8 +118,8 @@ def read_jobs(path: Path, gpus: int, hb_size: int) -> tuple[PlacedJob, ...]:
 
 
 def _names(entries: Sequence[JobEntry]) -> list[str]:
-    """Name of each job: its own, else that of its model with its number."""
-    return [one.name or f"{one.model} {at}" for at, one in enumerate(entries, 1)]
+    """Name of each job: its own, in one line, else that of its model with its number."""
+    return [" ".join(one.name.split()) or f"{one.model} {at}" for at, one in enumerate(entries, 1)]
 
 
 def _named(document: Document, at: int, entry: JobEntry, gpus: int) -> list[int]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from netplan.errors import InfeasibleError, InputError
+from netplan.errors import InfeasibleError, InputError, UnknownNameError
 from netplan.questions.degraded_links import round_note
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.jobs_file import PlacedJob, read_jobs
@@ -75,5 +75,5 @@ def _run_of(asked: SimulationQuestion, job: PlacedJob) -> PlacedRun:
     given = {"model": entry.model, "batch": entry.batch, "fixed": entry.fix}
     try:
         return replace(asked, gpus=len(job.gpus), jobs=None, **given).place()
-    except (InputError, InfeasibleError) as error:
+    except (InputError, InfeasibleError, UnknownNameError) as error:
         raise type(error)(f"{asked.jobs}, job {job.name:.60}: {error}") from None

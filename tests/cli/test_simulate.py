@@ -96,6 +96,12 @@ def test_slow_links_cost_time_and_contention_none_less() -> None:
     assert times[1] <= one <= times[2]
 
 
+def test_slow_groups_are_called_as_answers_call_them() -> None:
+    names = ("hb", "hb-link")
+    both = [simulated(*SMALL, "--slow", f"{name}=0.5")["iteration_time_s"] for name in names]
+    assert simulated(*SMALL)["iteration_time_s"] < both[0] == both[1]
+
+
 def test_weights_that_do_not_fit_are_told_of_inference() -> None:
     words = ("--gpus", "64", "--hb-size", "8", "--model", "gpt-1t", "--batch", "64", "--inference")
     one = netplan("simulate", *words, "--fix", "pipeline=1", "--fix", "tensor=1").stdout
@@ -374,6 +380,12 @@ def test_a_frame_has_a_row_by_the_name_of_what_ran(tmp_path: Path) -> None:
     assert several.to_dict()["inputs"]["model"] is None
 
 
+def test_names_of_jobs_are_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.yaml"
+    path.write_text(JOBS.replace("name: one", r'name: "one\nand a half"'), encoding="utf-8")
+    assert simulated(*CLUSTER, "--jobs", str(path))["jobs"][0]["name"] == "one and a half"
+
+
 def test_jobs_on_slow_links_stand_beside_whole_ones(tmp_path: Path) -> None:
     path = tmp_path / "jobs.yaml"
     path.write_text(JOBS, encoding="utf-8")
@@ -397,6 +409,7 @@ def test_jobs_on_slow_links_stand_beside_whole_ones(tmp_path: Path) -> None:
         (JOBS.replace("gpt-22b", "gpt-23b"), (), "gpt-23b"),
         (JOBS.replace("pipeline: 2", "pipelines: 2"), (), "pipelines"),
         (JOBS.replace("pipeline: 2", "tensor: 7"), (), "jobs.yaml, job one: no plan of gpt-22b"),
+        (JOBS.replace("gpt-22b", "gpt-22", 1), (), "jobs.yaml, job one: unknown model 'gpt-22'"),
         (JOBS, ("--batch", "8"), "--batch 8 means nothing for jobs.yaml"),
         (JOBS, ("--fix", "tensor=2"), "--fix tensor=2 means nothing for jobs.yaml"),
         (JOBS, ("--mode", "published-code"), "means nothing for iteration model palm"),
