@@ -36,7 +36,7 @@ from netplan.studies.charts import (
     part_title,
     study_charts,
 )
-from netplan.studies.definition import ChartSpec, Relative, StudyDefinition
+from netplan.studies.definition import STUDIES, ChartSpec, Relative, StudyDefinition
 from netplan.studies.grid import Axis
 from netplan.studies.points import UNEXPECTED, Outcome
 from netplan.studies.published import Published, published_values
@@ -139,8 +139,16 @@ class StudyAnswer(Answer):
 
     @property
     def published(self) -> tuple[Published, ...]:
-        """Published values beside those of this study; empty where none are known."""
-        return published_values(self.spec.name, self.rows)
+        """Published values beside those of this study; empty where none are known.
+
+        They are of the shipped study: one that holds other inputs, or varies more, has none.
+        """
+        spec = self.spec
+        if spec.name not in STUDIES.paths():
+            return ()
+        shipped = STUDIES.load(spec.name)
+        same = spec.inputs == shipped.inputs and {*spec.axis_names} <= {*shipped.axis_names}
+        return published_values(spec.name, self.rows) if same else ()
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan study show --format json``."""

@@ -222,6 +222,15 @@ def test_few_values_leave_out_what_needs_more() -> None:
     assert study("dlrm-nodes", vary={"fixed.expert": [64]}).published == ()
 
 
+@pytest.mark.parametrize(
+    "vary", [{"model": "gpt-1t"}, {"batch": [64, 128]}, {"accelerator.hb_size": 16}]
+)
+def test_other_inputs_have_no_printed_values(vary: dict[str, Any]) -> None:
+    found = study("network-balance", vary=vary | {"iteration_model": "comet-fit"})
+    assert found.rows
+    assert found.published == ()
+
+
 def test_the_eleven_clusters_are_those_of_the_table() -> None:
     with GOLDEN.open(encoding="utf-8", newline="") as file:
         table = list(csv.DictReader(file))
