@@ -2,10 +2,10 @@
 
 *Compute* turns operations into seconds, *communication* turns messages on levels into seconds,
 *overlap* says what runs at the same time and what is stored, *space* which plans there are, and
-*memory* in which tier things lie. The presets ``ptd-p`` (rail-only
-paper) and ``4d`` (foundation-models paper) are two such files of one evaluator; a file may combine
-the parts in any other way. Models that have no closed forms, but are simulated only, say so by
-their ``family`` (`netplan.simulation.palm_model`).
+*memory* in which tier things lie. The presets ``ptd-p`` (rail-only paper), ``4d``
+(foundation-models paper) and ``comet`` are such files of one evaluator; a file may combine the
+parts in any other way. Models that have no closed forms, but are simulated only, say so by their
+``family`` (`netplan.simulation.palm_model`).
 """
 
 from typing import Literal

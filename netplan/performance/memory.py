@@ -18,7 +18,8 @@ context GPUs share their weights and join the group (arXiv:2410.00273, Sec. III)
 Microbatches in flight, with p stages, m microbatches and v interleaved stages: min(p, m) under
 1F1B, at most p + (p - 1)/v of them interleaved (Korthikanti et al., arXiv:2205.05198, Sec. 4.3).
 Full recomputation stores the input of each layer and the activations of one. What only runs forward
-stores those of one layer.
+stores those of one layer. Left out: microbatches that fill no whole group of p make the schedule
+that is simulated (`netplan.simulation.schedule`) hold (v - 1)/v (m mod p) more of them, at most m.
 
 Uneven stages: where the first stage holds a layer less than the fullest, the second is one of those
 and has one microbatch less in flight; the fuller of the two counts, and the last one with the head.

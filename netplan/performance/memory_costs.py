@@ -21,12 +21,9 @@ from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
 from netplan.performance.space import listed_plans
 from netplan.performance.spill import evaluate_space, placed, spilled_of
-from netplan.performance.tiers import ORDER, Part
+from netplan.performance.tiers import ORDER, SHOWN, Part
 from netplan.traffic.hierarchy import Network
 from netplan.workloads.operations import total_bytes
-
-SHOWN: tuple[Part, ...] = ("weights", "gradients", "optimizer", "activations", "buffers")
-"""Parts of the memory as pictures of it name them."""
 
 
 class PartCost(Struct, frozen=True):

@@ -17,7 +17,15 @@ from netplan.performance.memory import Memory, members, memory_of
 from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace
-from netplan.performance.tiers import ORDER, Part, Policy, Spill, expanded_parts, share_of
+from netplan.performance.tiers import (
+    ORDER,
+    SHOWN,
+    Part,
+    Policy,
+    Spill,
+    expanded_parts,
+    share_of,
+)
 from netplan.records import replace
 from netplan.traffic.hierarchy import Network
 from netplan.workloads.families import RecommendationModel
@@ -141,8 +149,7 @@ class Spilled(Struct, frozen=True, eq=False):
                 "local": float(self.held[name][index] - self.there[name][index]),
                 "expanded": float(self.there[name][index]),
             }
-            for name in Memory.__struct_fields__
-            if name in self.held
+            for name in SHOWN
         }
 
 

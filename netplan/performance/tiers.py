@@ -12,18 +12,18 @@ an expanded one at e bytes/s, F - M bytes *spill*:
 
 The roofline (`netplan.performance.compute`) counts bytes at the local rate: spilled ones count b/e
 times, that is f (b/e - 1) more than before, so that nothing changes where nothing spills, and where
-both tiers are equally fast. An operation with operands there pays the tier's latency once.
+both tiers are equally fast. An operation with operands there pays the tier's latency once a pass.
 
 *Offloaded* parts lie in the expanded memory whatever room there is, as far as it holds them. Under
 ZeRO 2 and 3 it has the GPU's own share of gradients and weights, which is what moves.
 
 The optimizer's update moves ``update_bytes`` a parameter once an iteration: by Adam with a 32-bit
 copy 2 of the gradient, 12 of states read and written, and 2 of the weight, 28 in all, by SGD
-without momentum 4 of states and 12 in all. Iteration
-models that leave the update out (``update: spilled``) count what it takes longer than in the local
-memory; others count all of it. With the states in the host's memory 24 of them cross the link to
-it. ZeRO-Offload (arXiv:2101.06840, Sec. 4) lets the host update instead: 2 bytes of gradients go
-there and 2 of weights come back, and its processor takes the time that is counted here.
+without momentum 4 of states and 12 in all. Iteration models that leave the update out (``update:
+spilled``) count what it takes longer than in the local memory; others count all of it. With the
+states in the host's memory 24 of them cross the link to it. ZeRO-Offload (arXiv:2101.06840, Sec. 4)
+lets the host update instead: 2 bytes of gradients go there and 2 of weights come back, and its
+processor takes the time that is counted here.
 
 What is kept for the backward pass is written once and read once. Each operation takes the longer of
 its FLOPs and its traffic, so that both overlap inside of it, and nothing overlaps the update. Left
@@ -53,6 +53,9 @@ Policy = Literal["states-first", "uniform"]
 
 ORDER: tuple[Part, ...] = ("optimizer", "gradients", "weights", "activations", "buffers")
 """Parts of the memory in the order in which they spill."""
+
+SHOWN: tuple[Part, ...] = ("weights", "gradients", "optimizer", "activations", "buffers")
+"""The same as pictures of the memory name them."""
 
 
 class Expanded(Struct, frozen=True):

@@ -24,7 +24,7 @@ class Access(Struct, frozen=True):
         return Access(factor * self.write_bytes, factor * self.read_bytes)
 
 
-class MemoryPart(Entry, frozen=True, kw_only=True):
+class PalmMemoryPart(Entry, frozen=True, kw_only=True):
     """How long accesses to memory take.
 
     ``stationary_factor`` is the share of traffic that remains where weights or activations stay on
@@ -73,7 +73,7 @@ class PalmModel(Record, frozen=True, kw_only=True):
     """The iteration model of PALM, as its catalog file describes it."""
 
     family: Literal["palm"]
-    memory: MemoryPart
+    memory: PalmMemoryPart
     communication: PalmCommunicationPart
     pipeline: PipelinePart
     units: UnitsPart

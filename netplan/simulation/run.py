@@ -44,6 +44,8 @@ class PipelineResult(Struct, frozen=True):
         Work of each stage in an iteration, shape (stages,) [s].
     microbatches, simulated
         Microbatches of the iteration, and how many of them were simulated [1].
+    iterations
+        Iterations that the means are over [1].
     """
 
     iteration_time_s: float

@@ -16,7 +16,8 @@ interleaved  v virtual stages each; at most 2 (S - i) - 1 + (v - 1) G in flight.
 So interleaved stages have the bubble of (S - 1) (F + B) / v for any m of at least S. Groups that
 follow a smaller one would have to wait for it. Fewer microbatches than stages wait for the first of
 them to come round: (S - m) (v - 1) (F + B) / v more, and no order of passes takes less
-(`netplan.performance.iteration`).
+(`netplan.performance.iteration`). The first stage holds the activations of up to
+S + (S - 1)/v + (v - 1)/v (m mod S) microbatches at once.
 
 Beside its passes a stage prepares its virtual stages, in their order from its begin on; their first
 pass waits for that. It settles them, each behind its last backward pass, before it finishes.
@@ -183,7 +184,6 @@ class PipelineRun:
         self.completions_s: list[float] = []
         self.busy_s = [0.0] * pipeline.stages
         self.end_s = 0.0
-        self.ends_s = [0.0] * pipeline.stages
         self._began_s = [0.0] * pipeline.stages
         self._known_s: dict[int, float] = {}
         self._working = [False] * pipeline.stages
@@ -298,7 +298,7 @@ class PipelineRun:
         if self.spans is not None:
             self.keep(one, one.kind, one.virtual, self._alone_s(one.work))
         if one.kind == FINISH:
-            self.ends_s[stage] = self.end_s = now
+            self.end_s = now
             self._open -= 1
             self._tell_end()
             return
@@ -370,7 +370,6 @@ class PipelineRun:
     def _end_of(self, stage: int) -> None:
         """Finish a stage that has nothing left to do, or all stages where they finish together."""
         self.end_s = self.engine.now
-        self.ends_s[stage] = self.engine.now
         wanted = self.microbatches * self.pipeline.chunks
         order = self._orders[stage][BACKWARD if self.pipeline.trains else FORWARD]
         busy = self._working[stage] or self._asides[stage].queue

@@ -66,11 +66,6 @@ class Message(Struct, frozen=True):
                 f"a message on {len(self.links)} links has {len(self.busy_s)} times: give one each"
             )
 
-    @property
-    def holds_s(self) -> tuple[float, ...]:
-        """How long each of its links is busy where nothing else is on them [s]."""
-        return self.busy_s or (self.seconds,) * len(self.links)
-
 
 class Burst(Struct, frozen=True):
     """Messages issued at one moment, in this order; whoever waits for them waits for the last."""

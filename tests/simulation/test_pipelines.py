@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.simulation.run import simulate_pipelines
-from netplan.simulation.schedule import FORWARD, SEND_FORWARD
+from netplan.simulation.schedule import BACKWARD, FORWARD, SEND_FORWARD
 from netplan.simulation.work import Burst, Message, Pass, Pipeline, delay, joined
 from netplan.workloads.program import stage_layers
 
@@ -48,6 +48,21 @@ def test_interleaved_stages_have_a_shorter_bubble(chunks: int) -> None:
     found = simulate_pipelines([chain(4, 16, "interleaved", chunks)], links=0)
     both = FORWARD_S + BACKWARD_S
     assert found.iteration_time_s == pytest.approx(16 * both + 3 * both / chunks + FINISH_S)
+
+
+@pytest.mark.parametrize("chunks", [2, 3])
+@pytest.mark.parametrize("microbatches", [2, 4, 5, 6, 7, 8, 11, 30])
+def test_the_first_interleaved_stage_holds_its_limit(microbatches: int, chunks: int) -> None:
+    """S + (S - 1)/v microbatches, and more of those that fill no whole group of S = 4."""
+    run = chain(4, microbatches, "interleaved", chunks)
+    found = simulate_pipelines([run], links=0, full=True, spans=True)
+    steps = {FORWARD: 1, BACKWARD: -1}
+    passes = [one for one in found.spans if one.stage == 0 and one.kind in steps]
+    # A pass is held from its begin forward to its end backward.
+    events = sorted((one.end_s if one.kind else one.start_s, steps[one.kind]) for one in passes)
+    held = max(np.cumsum([step for _, step in events])) / chunks
+    limit = 4 + 3 / chunks + (chunks - 1) / chunks * (microbatches % 4)
+    assert held == pytest.approx(min(limit, microbatches), rel=1e-12)
 
 
 @given(st.integers(1, 9), st.integers(1, 30), st.integers(2, 5), st.sampled_from([1.0, 2.0, 3.5]))
