@@ -156,7 +156,8 @@ def _lookup(model: RecommendationModel, batch: Floats, gpus: Floats, *, tiled: b
         "lookup",
         "mlp",
         weight_bytes=0.0,
-        activation_bytes=vectors,
+        # Pairs, or the first of listed top layers, keep them for themselves.
+        activation_bytes=0.0 if model.pairs or model.top else vectors,
         forward=Work(moved_bytes=rows, collectives=exchange, weight_bytes=rows),
         backward=backward,
         weight_gradient=update,

@@ -1,5 +1,7 @@
 """Instances side by side: turnaround by hand, the best GPUs an instance, what is refused."""
 
+import csv
+import io
 from collections.abc import Mapping
 from typing import Any
 
@@ -71,15 +73,27 @@ def test_fewest_gpus_and_the_memory_that_it_takes() -> None:
     needs = "An instance needs at least"
     (alone,) = [note for note in answer()["notes"] if note.startswith(needs)]
     assert alone == f"{needs} 32 GPUs."
-    # 150 GB of tables, 3.6 of layers and 0.7 of activations on each, 80 GB of them local
+    # 150 GB of tables, 3.6 of layers and 0.5 of activations on each, 80 GB of them local
     (tier,) = [
         note for note in answer(expanded_memory="comet-201gb")["notes"] if note.startswith(needs)
     ]
     assert tier == (
-        f"{needs} 16 GPUs, 74.4 GB on each in the expanded memory; with the local memory alone at"
+        f"{needs} 16 GPUs, 74.2 GB on each in the expanded memory; with the local memory alone at"
         " least 32."
     )
     assert not any(needs in note for note in answer(fixed={"expert": 32})["notes"])
+
+
+def test_columns_for_programs() -> None:
+    shown = netplan.search(**PODS, instances=8, expanded_memory="comet-201gb").csv()
+    rows = [row for row in csv.DictReader(io.StringIO(shown)) if row["table"] == "plans"]
+    assert [int(row["gpus_used"]) for row in rows] == [16, 32, 64]
+    for row, at_once in zip(rows, (4, 2, 1), strict=True):
+        assert int(row["at_once"]) == at_once
+        rounds = 8 / at_once
+        assert float(row["turnaround_s"]) == rounds * float(row["iteration_time_s"])
+        spilled = max(float(row["memory_bytes"]) - 80e9, 0)
+        assert float(row["spilled_bytes"]) == pytest.approx(spilled, rel=1e-12)
 
 
 @pytest.mark.parametrize(
