@@ -250,7 +250,7 @@ WORDS = {
     "fixed.pipeline": Words("stages"),
     "fixed.microbatch": Words("microbatch", "sequences"),
     "accelerator.expanded_bytes": Words("expanded memory", "B"),
-    "accelerator.expanded_bytes_per_s": Words("expanded memory bandwidth", "B/s"),
+    "accelerator.expanded_bytes_per_s": Words("expanded rate", "B/s"),
     "iteration-model.communication.chunks": Words("chunks"),
     "hb_to_network": Words("HB over network bandwidth"),
     "flops_per_s_per_w": Words("power efficiency", "FLOP/s/W"),

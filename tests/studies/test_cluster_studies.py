@@ -278,6 +278,8 @@ def test_recommendation_models_want_a_fast_expanded_memory() -> None:
         assert speed[chip, "comet-201gb"] > speed[chip, "none"]
         assert speed[chip, "comet-201gb"] > speed[chip, "comet-480gb"]
     assert speed["v100-comet", "comet-480gb"] > 1
+    assert all(value is not None for value in speed.values())
+    assert speed["dojo-tray", "none"] == max(speed.values())
     for chip in ("a100-comet", "h100-comet"):
         assert speed[chip, "comet-480gb"] < speed[chip, "none"]
 
