@@ -101,7 +101,7 @@ class Plan(Struct, frozen=True):
     @property
     def schedule(self) -> str:
         """Microbatches of one pipeline x sequences of one microbatch."""
-        return f"{self.microbatches} x {self.microbatch}"
+        return f"{self.microbatches:,} x {self.microbatch:,}"
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON: degrees, schedule, and what of each degree lies at each level."""

@@ -281,6 +281,7 @@ UNITS = {
         for unit in ("GB", "TB", "USD", "kWh", "MW", "kW", "W", "ms", "s", "m")
     },
     "_us": ("µs", ""),
+    "_percent": ("%", ""),
 }
 """Endings of a name: their unit, and the word that stands for them, the longest first."""
 
@@ -304,7 +305,7 @@ SPELT |= {"pue": "PUE", "zero": "ZeRO", "pflops": "PFLOP/s", "lm": "LM"}
 PREFIXED = ("B", "B/s", "FLOP/s", "FLOP/s/W", "FLOP/s/USD", "W")
 """Units whose values are written with an SI prefix."""
 
-DIGITS = 4
+DIGITS, PERCENT_DIGITS = 4, 2
 SMALL_S, LARGE = 0.1, 1000
 
 
@@ -399,6 +400,8 @@ def shown(value: Scalar, unit: str = "") -> str:
     ('48 GB', '16,384 GPUs', '10.1 s', 'yes')
     >>> shown(250609664.0, "USD"), shown(1e-6, "s"), shown("rail-only"), shown(0.31401)
     ('250,609,664 USD', '1 µs', 'rail-only', '0.314')
+    >>> shown(11.63115, "%")
+    '11.63 %'
     """
     if value is None:
         return EN_DASH
@@ -408,7 +411,9 @@ def shown(value: Scalar, unit: str = "") -> str:
         return value
     if unit in PREFIXED or (unit == "s" and 0 < abs(value) < SMALL_S):
         return si(value, unit, DIGITS) if isfinite(value) else str(value)
-    if isinstance(value, int) or abs(value) >= LARGE:
+    if unit == "%":
+        text = f"{value:,.{PERCENT_DIGITS}f}"
+    elif isinstance(value, int) or abs(value) >= LARGE:
         text = f"{value:,.0f}"
     else:
         text = f"{value:.{DIGITS}g}"

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.reports.escape import short
-from netplan.reports.quantities import PREFIXED, Quantity, Scalar, shown
+from netplan.reports.quantities import PERCENT_DIGITS, PREFIXED, Quantity, Scalar, shown
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -457,7 +457,7 @@ def _written(name: str, reader: Reader, values: Sequence[Scalar]) -> Quantity:
         return Quantity(name, name, unit, "si", DIGITS)
     if all(isinstance(one, int) for one in numbers):
         return Quantity(name, name, unit, "count")
-    decimals = decimals_of(numbers)
+    decimals = PERCENT_DIGITS if unit == "%" else decimals_of(numbers)
     if decimals is None:
         return Quantity(name, name, unit, "general", DIGITS)
     return Quantity(name, name, unit, "fixed", decimals)

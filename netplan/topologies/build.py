@@ -58,7 +58,7 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
         )
     rates = {"between": spec.link_bytes_per_s, "inside": spec.hb_link_bytes_per_s}
     own = [f"{gbps(rate):,.4g} Gb/s {where} HB domains" for where, rate in rates.items() if rate]
-    if own:
+    if own and spec.tile is None:  # a wafer's are told with its tiles
         notes.append(f"The rates of links are the design's own: {' and '.join(own)}.")
     sizing = shared_rate(spec, own_rates(spec, sizing))
     fabric = BUILDERS[spec.family](spec, sizing)

@@ -310,6 +310,11 @@ def test_seeds_spread_what_spreading_does_not() -> None:
     assert (found["least"], found["median"], found["most"]) == (least, middle, most)
     assert found["values"] == 3
     assert (spread["ecmp"]["least"], spread["ecmp"]["most"]) == (1, 1)
+    # What closed forms miss is a share of the iteration, in percent.
+    assert "(closed forms below, % over seed)" in answer.text(100)
+    for row in answer.rows:
+        below = 100 * (1 - float(row["analytic_time_s"] or 0) / float(row["iteration_time_s"] or 1))
+        assert row["closed_forms_below_percent"] == pytest.approx(below)
 
 
 @pytest.mark.parametrize(

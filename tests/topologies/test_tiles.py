@@ -57,6 +57,10 @@ def test_counts_of_the_wafer_by_hand() -> None:
     assert graph.node_name(320 + 4 * (2 * 5 + 3) + 1) == "row-2/tile-3/memory-1"
     rates = {name: set(graph.bytes_per_s[graph.links_of(name)]) for name in graph.group_names}
     assert rates["ring 1 tile"] == rates["ring 2 tile"] == {1024e9}
+    # Told once, in the words of a wafer: it has no HB domains.
+    assert [note for note in fabric.notes if "Gb/s" in note] == [
+        "5 x 4 tiles of 4 x 4 cores: links of 8,192 Gb/s inside a tile, 2,048 Gb/s across borders."
+    ]
     assert rates["ring 1 border"] == rates["ring 2 border"] == rates["memory"] == {256e9}
 
 
