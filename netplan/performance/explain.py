@@ -26,7 +26,7 @@ from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.search import evaluate_plan
 from netplan.performance.setting import Setting
 from netplan.performance.space import listed_plans
-from netplan.performance.spill import placed
+from netplan.performance.spill import with_spill
 from netplan.records import asdict, replace
 from netplan.traffic.hierarchy import Network
 from netplan.workloads.operations import Operation, Sharding, Work, total_bytes
@@ -82,7 +82,7 @@ def plan_terms(setting: Setting, levels: Sequence[Level], plan: Plan) -> tuple[T
     whole = [
         Term("", "", part, timed.breakdown_s[part]) for part in WHOLE if part in timed.breakdown_s
     ]
-    return (*_operation_terms(placed(setting, timed), tuple(levels), plan), *whole)
+    return (*_operation_terms(with_spill(setting, timed), tuple(levels), plan), *whole)
 
 
 def explain(
@@ -189,7 +189,7 @@ def layer_operations(
     >>> rows[0].operation, rows[0].tensor_flops, rows[4].collectives
     ('fc1', 1342151065600.0, 'reduce_scatter of 104857600 B, tensor')
     """
-    setting = placed(setting, timed)
+    setting = with_spill(setting, timed)
     sharding, groups = _sharding_of(setting, levels, timed.plan)
     found: list[list[OperationRow]] = [[], []]
     for one in setting.program(sharding).layer.operations:

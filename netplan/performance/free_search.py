@@ -33,6 +33,7 @@ from msgspec import Struct
 from netplan.arrays import Bools, Floats, Ints
 from netplan.levels import Level, gpu_count
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
+from netplan.performance.evaluation import SPILLED_PLANS, evaluate_space
 from netplan.performance.free_space import (
     Cells,
     Cuts,
@@ -51,7 +52,7 @@ from netplan.performance.memory import Memory, memory_of
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
 from netplan.performance.space import Runs, expand, parts, real
-from netplan.performance.spill import SPILLED_PLANS, Spilled, evaluate_space
+from netplan.performance.spill import Spilled
 from netplan.records import replace
 from netplan.traffic.hierarchy import Network
 from netplan.traffic.placement import (

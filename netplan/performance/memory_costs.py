@@ -16,11 +16,12 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.levels import Level
+from netplan.performance.evaluation import evaluate_space
 from netplan.performance.explain import stage_operations
 from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
 from netplan.performance.space import listed_plans
-from netplan.performance.spill import evaluate_space, placed, spilled_of
+from netplan.performance.spill import spilled_of, with_spill
 from netplan.performance.tiers import ORDER, SHOWN, Part
 from netplan.traffic.hierarchy import Network
 from netplan.workloads.operations import total_bytes
@@ -106,7 +107,7 @@ def moved_bytes(
     setting: Setting, levels: Sequence[Level], timed: PlanTime, parts: Collection[Part] = ORDER
 ) -> float:
     """What of some parts a GPU moves from and to the expanded tier in one iteration [B]."""
-    spill = placed(setting, timed, parts).spill
+    spill = with_spill(setting, timed, parts).spill
     if spill is None:
         return 0.0
     operations = stage_operations(setting, levels, timed.plan)

@@ -19,6 +19,7 @@ from msgspec import Struct
 from netplan.arrays import Floats, Ints
 from netplan.errors import InfeasibleError, InputError, NoPlanError
 from netplan.levels import Level
+from netplan.performance.evaluation import SPILLED_PLANS, Evaluated, evaluate_space
 from netplan.performance.free_search import ROUNDING, best_free_plans
 from netplan.performance.plan import Plan, PlanTime, SearchResult
 from netplan.performance.setting import (
@@ -36,7 +37,6 @@ from netplan.performance.space import (
     listed_plans,
     placements_of,
 )
-from netplan.performance.spill import SPILLED_PLANS, Evaluated, evaluate_space
 from netplan.records import replace
 from netplan.traffic.hierarchy import Network
 from netplan.traffic.placement import DATA, PIPELINE, TENSOR, divisors

@@ -52,7 +52,7 @@ from netplan.performance.compute import (
 from netplan.performance.iteration_model import IterationModel
 from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
-from netplan.performance.spill import placed
+from netplan.performance.spill import with_spill
 from netplan.simulation.flows import BESIDE, IN_PASS, Flows, FlowSender, FlowUses, thread_of
 from netplan.simulation.weight_work import StageWeights, Weights, number
 from netplan.simulation.work import (
@@ -204,7 +204,7 @@ class _Maker:
         schedule: ScheduleName,
         scope: Scope,
     ) -> None:
-        self.setting, self.plan = placed(setting, timed), timed.plan
+        self.setting, self.plan = with_spill(setting, timed), timed.plan
         self.schedule, self.trains, self.channels = schedule, scope.trains, scope.channels
         self.update_s, plan = timed.breakdown_s.get("update", 0.0), timed.plan
         self.chunks = chunks = plan.interleave if schedule == "interleaved" else 1

@@ -16,7 +16,7 @@ from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.search import evaluate_plan, search_plans
 from netplan.performance.setting import Options, Setting, Training
 from netplan.performance.space import enumerate_plans
-from netplan.performance.spill import placed
+from netplan.performance.spill import with_spill
 from netplan.performance.tiers import (
     ORDER,
     Expanded,
@@ -251,7 +251,7 @@ def test_experts_are_shared_by_fewer_gpus(zero_stage: int) -> None:
     run = training(inf, Expanded(1e12, LOCAL_RATE / 2), offload=("weights", "gradients"))
     options = Options(Variant(experts=4, top_k=1), zero_stage=zero_stage)  # type: ignore[arg-type]
     setting = Setting(run, options=options)
-    spill = placed(setting, evaluate_plan(run, LEVELS, plan, options=options)).spill
+    spill = with_spill(setting, evaluate_plan(run, LEVELS, plan, options=options)).spill
     assert spill is not None
     expected = [1 / 4, 1 / 2] if zero_stage == 3 else [1, 1]
     assert [float(spill.weights[0]), float(spill.expert_weights[0])] == expected  # type: ignore[index]
