@@ -485,7 +485,10 @@ class Placed(Struct, frozen=True, eq=False):
                     least, each = inside.times(fewest), np.arange(len(made))
                     terms = self._least_terms(least, made)
                     least_s = terms.seconds(each, least.row, each)
-                    least_s = least_s + search.known.spill_s[least.cut]
+                    # What spills hides more of the collectives that run beside it.
+                    beside_s = terms.data_s(each, least.row, each)
+                    spilled_s = least_s - beside_s + search.known.spill_s[least.cut]
+                    least_s = np.maximum(least_s, spilled_s)
                     count = np.where(least_s <= limit, count, 0)
                 outside, some, _ = expand(fewest, count)
                 fits = search.fit(inside.take(some), made[some], outside)
