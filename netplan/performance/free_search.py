@@ -33,7 +33,7 @@ from msgspec import Struct
 from netplan.arrays import Bools, Floats, Ints
 from netplan.levels import Level, gpu_count
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
-from netplan.performance.evaluation import SPILLED_PLANS, evaluate_space
+from netplan.performance.evaluation import ROUNDING, SPILLED_PLANS, evaluate_space
 from netplan.performance.free_space import (
     Cells,
     Cuts,
@@ -70,9 +70,6 @@ FIRST_CUTS, FIRST_LAYERS = 1 << 8, 1 << 6
 
 BATCH_CUTS, BATCH_LAYERS, CHUNK_PLANS = 1 << 10, 1 << 11, 1 << 14
 """Cuts, layers and plans that are worked on together: their arrays stay in the cache [1]."""
-
-ROUNDING = 1 + 1e-11
-"""Bounds and times add up the same terms in other orders [1]."""
 
 Found = tuple[float, int, tuple[Degrees, ...], int, tuple[Degrees, ...]]
 """Seconds, cut, degrees of one replica at each level, microbatches, and degrees of the plan."""

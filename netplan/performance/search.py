@@ -16,11 +16,11 @@ from typing import get_args
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Floats, Ints
+from netplan.arrays import Ints
 from netplan.errors import InfeasibleError, InputError, NoPlanError
 from netplan.levels import Level
-from netplan.performance.evaluation import SPILLED_PLANS, Evaluated, evaluate_space
-from netplan.performance.free_search import ROUNDING, best_free_plans
+from netplan.performance.evaluation import Evaluation
+from netplan.performance.free_search import best_free_plans
 from netplan.performance.plan import Plan, PlanTime, SearchResult
 from netplan.performance.setting import (
     DEFAULT_OPTIONS,
@@ -31,20 +31,21 @@ from netplan.performance.setting import (
     check_setting,
 )
 from netplan.performance.space import (
-    PlanSpace,
     degree_limits,
     enumerate_plans,
     listed_plans,
     placements_of,
 )
 from netplan.records import replace
-from netplan.traffic.hierarchy import Network
 from netplan.traffic.placement import DATA, PIPELINE, TENSOR, divisors
 from netplan.units import si
 from netplan.workloads.models import Model
 from netplan.workloads.operations import Mode, Strategy
 
 __all__ = ["Plan", "PlanTime", "SearchResult", "evaluate_plan", "search_largest", "search_plans"]
+
+LISTED_PLANS = 32
+"""Plans of small spaces that are evaluated together: they may have thousands of steps each [1]."""
 
 
 def search_plans(
@@ -352,13 +353,6 @@ def _no_plan(settings: Sequence[Setting], levels: Sequence[Level]) -> str:
     )
 
 
-CHUNK_PLANS = 1 << 15
-"""Plans of one chunk: their arrays stay in the second-level cache."""
-
-LISTED_PLANS = 32
-"""The same of plans of small spaces, which may have thousands of steps each."""
-
-
 def evaluate_plan(
     training: Training,
     levels: Sequence[Level],
@@ -375,108 +369,3 @@ def evaluate_plan(
         raise InputError(f"a plan has degrees at every level: got {given} for {len(levels)} levels")
     setting = Setting(training, strategy, mode, options)
     return Evaluation.of(setting, tuple(levels), listed_plans([plan])).plan_time(0, 0)
-
-
-class Evaluation(Struct, frozen=True, eq=False):
-    """Times and memory of all plans of a space."""
-
-    setting: Setting
-    network: Network
-    space: PlanSpace
-    found: Evaluated
-
-    @classmethod
-    def of(cls, setting: Setting, levels: tuple[Level, ...], space: PlanSpace) -> "Evaluation":
-        """Compute what many plans share."""
-        network = Network(levels, setting.assumptions.communication.used, setting.mode)
-        return cls(setting, network, space, evaluate_space(setting, network, space))
-
-    def plan_time(self, place: int, schedule: int) -> PlanTime:
-        """One plan with its parts and memory."""
-        if not self.space.single and self.found.spilled.plans[schedule]:
-            alone = self.space.plans(np.array([place]), np.array([schedule]))
-            return Evaluation.of(self.setting, self.network.levels, alone).plan_time(0, 0)
-        row = int(self.space.row(place, schedule))
-        parts = self.found.terms.parts(place, row, schedule)
-        seconds = sum(parts.values())
-        plan = self._plan(place, row, schedule)
-        training, work = self.setting.training, self.setting.flops
-        peak = plan.placement.cluster * training.flops_per_s * seconds
-        return PlanTime(
-            plan=plan,
-            iteration_time_s=seconds,
-            breakdown_s=parts,
-            memory_bytes=float(self.found.memory.total[schedule]),
-            mfu=work.model / peak,
-            hfu=work.hardware / peak,
-            strategy=self.setting.strategy,
-            memory_parts_bytes=self.found.memory.part(schedule),
-            memory_tiers_bytes=self.found.spilled.parts(schedule) if training.expanded else None,
-            phases_s=self.found.terms.phases(place, row, schedule),
-        )
-
-    def _plan(self, place: int, row: int, schedule: int) -> Plan:
-        schedules = self.space.schedules
-        return Plan(
-            placement=self.space.placements.at(place),
-            microbatch=_whole(schedules.microbatch[schedule].item()),
-            microbatches=int(schedules.microbatches[schedule]),
-            interleave=int(schedules.interleave[schedule]),
-            panels=int(self.space.sharding.panels[row]),
-        )
-
-    def best(self, top: int) -> tuple[list[tuple[int, int]], int]:
-        """Best plans as (placement, schedule), equally fast ones in order, and how many fit."""
-        memory, training = self.found.memory.total, self.setting.training
-        fits = memory <= training.tiers_bytes
-        found: list[tuple[float, int, int]] = []
-        feasible = 0
-        for place, schedule in self.space.pairs(memory <= training.room_bytes, CHUNK_PLANS):
-            feasible += int(fits[schedule].sum())
-            seconds = self.found.terms.seconds(place, self.space.row(place, schedule), schedule)
-            limit = found[-1][0] if len(found) == top else inf
-            seconds = self._with_spilled(place, schedule, seconds, top, limit)
-            chosen = _smallest(seconds, top)
-            chosen = chosen[seconds[chosen] < inf]
-            found += [(float(seconds[i]), int(place[i]), int(schedule[i])) for i in chosen]
-            found = sorted(found)[:top]
-        return [(place, schedule) for _, place, schedule in found], feasible
-
-    def _with_spilled(
-        self, place: Ints, schedule: Ints, least_s: Floats, top: int, limit: float
-    ) -> Floats:
-        """Times of plans; of those that spill only while they may be among the best, else inf [s].
-
-        Their layers are timed plan by plan, since what spills depends on the schedule.
-        """
-        spilled = self.found.spilled
-        spills = np.flatnonzero(spilled.plans[schedule])
-        if not len(spills):
-            return least_s
-        seconds = least_s.copy()
-        seconds[spills] = inf
-        order = spills[np.argsort(least_s[spills], kind="stable")]
-        for first in range(0, len(order), SPILLED_PLANS):
-            some = order[first : first + SPILLED_PLANS]
-            if spilled.slower >= 0:  # else what does not spill is no least time
-                best = np.partition(seconds, top - 1)[top - 1] if top <= len(seconds) else inf
-                some = some[least_s[some] <= ROUNDING * min(limit, float(best))]
-            if not len(some):
-                break
-            alone = self.space.plans(place[some], schedule[some])
-            seconds[some] = evaluate_space(self.setting, self.network, alone).seconds
-        return seconds
-
-
-def _whole(number: float) -> float:
-    """The same number, a whole one as such."""
-    return int(number) if number == int(number) else number
-
-
-def _smallest(seconds: Floats, top: int) -> Ints:
-    """Indices of the smallest times; all of those that tie with the last of them."""
-    if len(seconds) <= top:
-        return np.arange(len(seconds))
-    limit = np.partition(seconds, top - 1)[top - 1] if top > 1 else seconds.min()
-    chosen = np.flatnonzero(seconds <= limit)
-    return chosen[np.argsort(seconds[chosen], kind="stable")][:top]

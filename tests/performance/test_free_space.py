@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from netplan.errors import InfeasibleError, NoPlanError
 from netplan.levels import Level, LevelKind, Tier
+from netplan.performance.evaluation import Evaluation
 from netplan.performance.explain import plan_terms
 from netplan.performance.free_search import best_free_plans
 from netplan.performance.iteration_model import IterationModel
 from netplan.performance.plan import Plan, PlanTime, SearchResult
-from netplan.performance.search import Evaluation, PlanSearch, evaluate_plan, search_plans
+from netplan.performance.search import PlanSearch, evaluate_plan, search_plans
 from netplan.performance.setting import Fixed, Options, Setting, Training
 from netplan.performance.space import listed_plans
 from netplan.records import replace

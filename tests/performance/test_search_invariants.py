@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from netplan.errors import InfeasibleError
 from netplan.levels import Level
+from netplan.performance.evaluation import Evaluation
 from netplan.performance.iteration_model import IterationModel
 from netplan.performance.plan import Plan
-from netplan.performance.search import Evaluation, evaluate_plan, search_largest, search_plans
+from netplan.performance.search import evaluate_plan, search_largest, search_plans
 from netplan.performance.setting import Fixed, Options, Setting, Training
 from netplan.performance.space import enumerate_plans
 from netplan.traffic.placement import Degrees, Placement, Placements, all_placements, distinct
@@ -81,7 +82,7 @@ def test_chunks_hold_every_plan_once(
     strategy: Strategy, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = search_plans(training(small_model()), TORUS, strategy=strategy, top=10)
-    monkeypatch.setattr("netplan.performance.search.CHUNK_PLANS", chunk)
+    monkeypatch.setattr("netplan.performance.evaluation.CHUNK_PLANS", chunk)
     pieces = search_plans(training(small_model()), TORUS, strategy=strategy, top=10)
     assert pieces.plans == whole.plans
     assert (pieces.enumerated, pieces.feasible) == (whole.enumerated, whole.feasible)
