@@ -264,6 +264,7 @@ class _Stages(Struct, frozen=True):
             self.onward,
             self.back,
             finish=tuple(one.works[FINISH] for one in self.each),
+            eager=True,
             finish_together=True,
             schedule=schedule,
         )

@@ -1,16 +1,17 @@
 """Which pass a stage runs next: 1F1B, GPipe, interleaved 1F1B.
 
-A stage does one thing at a time, forward and backward passes each in a fixed order. It starts the
-next backward pass if that is ready, else the next forward pass if that is ready and there is room:
+A stage does one thing at a time, forward and backward passes each in a fixed order:
 
 ===========  ===============================================================================
-1f1b         at most S - i microbatches in flight at stage i: forward begun, backward not yet
+1f1b         at most S - i microbatches in flight at stage i: forward begun, backward not yet.
+             Once so many are, backward and forward passes take turns. ``eager`` stages take a
+             backward pass whenever one is ready, as PALM has it: they leave that order where
+             they are uneven, wait for each other, and may take a third longer
 gpipe        no limit; backward passes only after all forward passes of the stage
 interleaved  v virtual stages each; at most 2 (S - i) - 1 + (v - 1) G in flight. Microbatches go
              in groups of S, the first one with those that fill no other, G = S + m mod S: all
              of a group through one virtual stage, then through the next (arXiv:2104.04473,
-             Sec. 2.2); backward passes the other way round. Once so many are in flight, forward
-             and backward passes take turns
+             Sec. 2.2); backward passes the other way round. Turns as in 1f1b
 ===========  ===============================================================================
 
 So interleaved stages have the bubble of (S - 1) (F + B) / v for any m of at least S. Groups that
@@ -255,7 +256,7 @@ class PipelineRun:
         forward, backward = self._orders[stage]
         limit, in_flight = self._most_in_flight(stage), forward.started - backward.started
         all_begun = forward.started == self.microbatches * self.pipeline.chunks
-        eager = self.pipeline.schedule == "1f1b"
+        eager = self.pipeline.eager and self.pipeline.schedule == "1f1b"
         if eager or all_begun or in_flight == limit:
             found = backward.take()
             if found is not None:

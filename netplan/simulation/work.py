@@ -289,6 +289,8 @@ class Pipeline(Struct, frozen=True):
         What every stage does after its last backward pass and ``settle``: gradients, optimizer.
     schedule
         Order of the passes (`netplan.simulation.schedule`).
+    eager
+        Whether 1f1b stages take a backward pass whenever one is ready; else they take turns.
     finish_together
         Whether all stages wait with ``finish`` until the last of them is done.
     trains
@@ -308,6 +310,7 @@ class Pipeline(Struct, frozen=True):
     settle: tuple[Work, ...] = ()
     finish: tuple[Work, ...] = ()
     schedule: ScheduleName = "1f1b"
+    eager: bool = False
     finish_together: bool = False
     trains: bool = True
     name: str = ""

@@ -67,6 +67,7 @@ def random_pipeline(seed: int) -> Pipeline:
         back,
         finish=tuple(_work(random) for _ in range(stages)),
         schedule="interleaved" if chunks > 1 else random.choice(["1f1b", "gpipe"]),
+        eager=random.random() < 0.5,
         finish_together=random.random() < 0.5,
         prepare=((), *some[1:]) if (some := _some(random, virtual)) else (),
         settle=_some(random, virtual),
