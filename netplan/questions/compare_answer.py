@@ -292,7 +292,7 @@ class Comparison(Answer):
             yield column(
                 paid.of_money("training_run_cost", f"run, {paid.title}"),
                 self._run_cost,
-                mark=_incomplete_run,
+                mark=self._incomplete_run,
             )
         yield column("cost_low", "cost.low", shown="never")
         yield column("cost_high", "cost.high", shown="never")
@@ -322,6 +322,11 @@ class Comparison(Answer):
         run = row.run(self.terms)
         return run.total.base if run else None
 
+    def _incomplete_run(self, row: FabricRow) -> tuple[str, str]:
+        """The sign of a training run on a network that has parts without a price."""
+        run = row.run(self.terms)
+        return ("" if run is None or run.complete else "≥ "), ""
+
     @property
     def verdict(self) -> Verdict | None:
         """What to buy, by the rule of the question; None where nothing can be compared."""
@@ -345,11 +350,6 @@ class Comparison(Answer):
 def _incomplete(row: FabricRow, sign: str = "≥ ") -> tuple[str, str]:
     """The sign of a price, or of what is saved, that leaves parts out."""
     return ("" if row.cost_complete or row.cost is None else sign), ""
-
-
-def _incomplete_run(row: FabricRow) -> tuple[str, str]:
-    """The sign of a training run whose network has parts without a price."""
-    return ("≥ " if row.bill is not None and row.bill.unpriced_apart else ""), ""
 
 
 def _uneven(row: FabricRow) -> tuple[str, str]:

@@ -2,8 +2,9 @@
 
 Of a design with expanded memory, the question is which is the smallest number of GPUs that is as
 fast without it, on the same fabric, with the same batch. Numbers that fill HB domains are tried:
-all of them in order where they are few, so that the smallest is proven, else by doubling and
-halving, which finds the smallest if an iteration never takes longer on more GPUs.
+all of them in order where they are few, or where plans have powers of two alone, so that the
+smallest is proven, else by doubling and halving, which finds the smallest if an iteration never
+takes longer on more GPUs.
 
 Both sides are then priced by the one bill, with accelerators and memory on it. Prices that both
 sides share are the same on both, low or high, so that ranges of the two sums may overlap where one
@@ -23,6 +24,7 @@ from netplan.costing.sensitivity import least_saving
 from netplan.errors import InfeasibleError, InputError
 from netplan.performance.search import PlanSearch, SearchResult
 from netplan.questions.expanded_memory import Variant, with_memory
+from netplan.questions.instances import is_spread
 from netplan.questions.run_cost import run_cost
 from netplan.questions.verdict import Terms
 from netplan.records import asdict, replace
@@ -55,7 +57,9 @@ class Fewest(NamedTuple):
     """Whether all smaller numbers that fill HB domains were tried."""
 
 
-def fewest_gpus(reaches: Reaches, first: int, domain: int) -> Fewest:
+def fewest_gpus(
+    reaches: Reaches, first: int, domain: int, *, powers_of_two: bool = False
+) -> Fewest:
     """Smallest number of GPUs that is fast enough: the first, or one that fills HB domains.
 
     Parameters
@@ -66,11 +70,15 @@ def fewest_gpus(reaches: Reaches, first: int, domain: int) -> Fewest:
         The number to begin with [1].
     domain
         GPUs of an HB domain [1].
+    powers_of_two
+        Whether no other number of GPUs has plans.
 
     Examples
     --------
     >>> fewest_gpus(lambda gpus: gpus >= 100, 64, 8)
     Fewest(gpus=104, most=128, proven=True)
+    >>> fewest_gpus(lambda gpus: gpus >= 4096, 1024, 8, powers_of_two=True)
+    Fewest(gpus=4096, most=8192, proven=True)
     >>> fewest_gpus(lambda gpus: gpus >= 10_000, 4096, 8)
     Fewest(gpus=10000, most=12288, proven=False)
     >>> fewest_gpus(lambda gpus: False, 64, 8)
@@ -80,6 +88,10 @@ def fewest_gpus(reaches: Reaches, first: int, domain: int) -> Fewest:
         return Fewest(first, first, proven=True)
     start = first // domain
     last = MOST_TIMES * first // domain - start
+    if powers_of_two:
+        bits = range(first.bit_length(), (MOST_TIMES * first).bit_length())
+        powers = [1 << bit for bit in bits if (1 << bit) % domain == 0]
+        return Fewest(next(filter(reaches, powers), None), (start + last) * domain, proven=True)
 
     def gpus(step: int) -> int:
         return (start + step) * domain
@@ -330,7 +342,9 @@ class Weighing(Struct, frozen=True):
             times[gpus] = self._time_s(spec, sizing, gpus)
             return times[gpus] <= time_s
 
-        found = fewest_gpus(reaches, sizing.gpus, sizing.hb_size)
+        # Models that lie on all GPUs alike leave some idle instead.
+        powers = self.plain.powers_of_two and not is_spread(self.plain.training.model)
+        found = fewest_gpus(reaches, sizing.gpus, sizing.hb_size, powers_of_two=powers)
         ours = self._side(spec, sizing, variant.memory, time_s)
         more = None
         if found.gpus is not None:

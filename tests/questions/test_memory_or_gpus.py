@@ -62,6 +62,28 @@ def test_few_counts_are_all_tried_whatever_their_times_do(domains: int, enough: 
     assert found.gpus == next((gpus for gpus in counts if gpus in fast), None)
 
 
+@given(st.integers(1, 300), st.sampled_from([1, 6, 8, 64]), st.integers(1, 40_000))
+def test_all_powers_of_two_are_tried_where_others_have_no_plans(
+    domains: int, domain: int, enough: int
+) -> None:
+    first = domains * domain
+    counts = [first, *range(first + domain, MOST_TIMES * first + 1, domain)]
+    fast = [gpus for gpus in counts if gpus >= enough and gpus.bit_count() == 1]
+    found = fewest_gpus(fast.__contains__, first, domain, powers_of_two=True)
+    assert found.proven
+    assert found.gpus == next(iter(fast), None)
+
+
+def test_the_fewest_gpus_of_comet_are_a_power_of_two() -> None:
+    asked: dict[str, Any] = {"accelerator": "a100-comet", "fabrics": ("comet-pods",)}
+    asked |= {"iteration_model": "comet", "model": "transformer-1t", "batch": 768}
+    trade = weighed(TIER, **asked)
+    # 2,048 GPUs do not hold it without, 4,096 do; numbers between have no plans.
+    assert (trade.fewest.gpus, trade.fewest.proven) == (4096, True)
+    assert trade.more is not None
+    assert trade.more.time_s < trade.expanded.time_s
+
+
 def test_both_sides_are_the_bills_of_cost() -> None:
     trade = weighed(TIER)
     assert trade.more is not None
@@ -246,6 +268,17 @@ def test_a_run_on_parts_without_a_price_is_marked() -> None:
     assert plain["total"] == plain["gpus"]
     assert tier["memory"]["base"] > 0
     assert "≥ " in answer.text(200).partition("run, ")[2]
+
+
+def test_a_run_of_a_row_without_a_plan_has_no_sign() -> None:
+    dear: dict[str, Any] = {"prices": "rail-only-2023", "fabrics": ("dragonfly",)}
+    answer = compared(NONE, TIER, accelerator="h200", gpus=64, **dear)
+    plain, tier = answer.to_dict()["fabrics"]
+    assert plain["training_run"] is None
+    assert not tier["training_run"]["complete"]
+    shown = answer.text(200)
+    assert "≥ -" not in shown
+    assert f"≥ {tier['training_run']['total']['base'] / 1e3:,.1f}" in shown
 
 
 def test_a_report_counts_no_accelerators() -> None:
