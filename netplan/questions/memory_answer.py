@@ -1,6 +1,7 @@
 """The memory of the best plan: what lies in which tier, what moves there, what that costs."""
 
 from collections.abc import Iterator
+from math import isclose
 from typing import Any
 
 from msgspec import Struct
@@ -32,6 +33,17 @@ class TierRow(Struct, frozen=True):
     tier_latency_s: float | None
 
 
+def _left_bytes(capacity: float, held: float) -> float:
+    """Room that is left of a tier; nothing where parts fill it but for rounding [B].
+
+    Examples
+    --------
+    >>> _left_bytes(80e9, 80e9 + 1e-5), _left_bytes(80e9, 100e9)
+    (0.0, -20000000000.0)
+    """
+    return 0.0 if isclose(capacity, held, rel_tol=1e-12) else capacity - held
+
+
 class MemoryAnswer(Struct, frozen=True):
     """What of the best plan lies in which tier, and what that costs."""
 
@@ -47,10 +59,12 @@ class MemoryAnswer(Struct, frozen=True):
         costs = memory_costs(found.setting_of(best), found.levels, best)
         local, there = costs.together.local_bytes, costs.together.expanded_bytes
         own = chip.memory_bytes
-        rows = [TierRow("local", own, local, own - local, chip.memory_bytes_per_s or None, None)]
+        rate = chip.memory_bytes_per_s or None
+        rows = [TierRow("local", own, local, _left_bytes(own, local), rate, None)]
         if more := chip.expanded_bytes:
             latency_s, rate = chip.expanded_latency_s, chip.expanded_bytes_per_s
-            rows.append(TierRow("expanded", more, there, more - there, rate, latency_s))
+            left = _left_bytes(more, there)
+            rows.append(TierRow("expanded", more, there, left, rate, latency_s))
         return cls(tuple(rows), costs, best.iteration_time_s)
 
     def to_dict(self) -> dict[str, Any]:

@@ -245,7 +245,7 @@ WORDS = {
     "sequences_per_s": Words("throughput", "sequences/s"),
     "fixed.tensor": Words("tensor degree"),
     "fixed.expert": Words("expert degree"),
-    "instances.turnaround_s": Words("turnaround"),
+    "instances.turnaround_s": Words("turnaround", "s"),
     "fixed.data": Words("data degree"),
     "fixed.pipeline": Words("stages"),
     "fixed.microbatch": Words("microbatch", "sequences"),

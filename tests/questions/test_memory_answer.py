@@ -109,3 +109,15 @@ def test_memory_that_is_exceeded_is_less_than_nothing() -> None:
     page = netplan("search", *SMALL, TIGHT[0], "--ignore-memory", "--fix", "pipeline=1").stdout
     shares = [line for line in page.partition("Memory of plan 1")[2].splitlines() if "█" in line]
     assert all(int(line.split(" %")[0].split()[-1]) <= 100 for line in shares)
+
+
+def test_a_full_memory_has_nothing_left() -> None:
+    """Parts that are shared over both memories fill the local one but for rounding."""
+    found = netplan(
+        *("search", "--model", "transformer-1t", "--accelerator", "a100-comet", "--gpus", "1024"),
+        *("--fabric", "comet-pods", "--iteration-model", "comet-fit", "--fix", "tensor=8"),
+        *("--set=accelerator.expanded_bytes=480e9", "--set=accelerator.expanded_bytes_per_s=5e11"),
+        *("--explain", "memory", "--format", "json"),
+    )
+    local, _ = json.loads(found.stdout)["memory"]["tiers"]
+    assert local["left_bytes"] == 0
