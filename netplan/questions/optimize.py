@@ -46,6 +46,7 @@ from netplan.questions.question import GpusQuestion, asks, optional, several, sh
 from netplan.questions.training import TrainingQuestion
 from netplan.questions.verdict import WITHIN
 from netplan.records import replace
+from netplan.reports.quantities import listed
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.units import gbps
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
@@ -271,7 +272,9 @@ def _front_of(
     found, effort = _timed(feasible, searches, objective)
     rows = _front(feasible, found, objective)
     if not rows:
-        raise InfeasibleError(_why_no_time(found))
+        lost = {one.memory for one in space.designs} - {one.memory for one in feasible}
+        told = f"; no design with {listed(sorted(lost))} meets the demands: ask for it alone"
+        raise InfeasibleError(_why_no_time(found) + (told if lost else ""))
     tally = Tally(
         size=space.size,
         built=len(space.designs),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import netplan
 from netplan.costing.ranges import End
-from netplan.errors import InputError
+from netplan.errors import InfeasibleError, InputError
 from netplan.performance.pareto import pareto_front
 from netplan.questions.expanded_memory import NONE
 from netplan.questions.memory_or_gpus import MOST_TIMES, SCANNED, Fewest, Trade, fewest_gpus
@@ -191,6 +191,14 @@ def test_compare_optimize_and_cost_have_one_price() -> None:
         assert {key: own[key] for key in own if key not in skipped} == {
             key: value for key, value in trades[trade.memory].items() if key not in skipped
         }
+
+
+def test_a_memory_that_no_design_may_have_is_told_where_nothing_else_fits() -> None:
+    asked: dict[str, Any] = {"gpus": 64, "accelerator": "h200", "fabrics": ("rail-only",)}
+    asked |= {"expanded_memories": (NONE, TIER), "overrides": {f"{TIER}.kind": "unheard-of"}}
+    words = r"fits on no plan: .*; no design with comet-480gb meets the demands: ask for it alone$"
+    with pytest.raises(InfeasibleError, match=words):
+        netplan.optimize(**asked)
 
 
 def test_the_front_of_all_memories_is_that_of_each_together() -> None:
