@@ -311,7 +311,7 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
         if not fabric.levels or not (whole or search.free):
             remedies = "a multiple, or another --hb-size"
             if search.powers_of_two:
-                remedies = "a power of two"
+                remedies = "powers of two for both"
             elif fabric.levels and self.mode == "corrected":
                 remedies = "a multiple, another --hb-size, or --space free"
             raise InputError(

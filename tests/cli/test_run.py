@@ -166,6 +166,10 @@ def test_a_graph_survives_conversion(tmp_path: Path) -> None:
             ("traffic", "--gpus", "100", "--hb-size", "8", "--space", "model"),
             "100 GPUs do not fill HB domains of 8",
         ),
+        (
+            ("traffic", "--gpus", "64", "--hb-size", "12", "--iteration-model", "comet"),
+            "64 GPUs do not fill HB domains of 12 on rail-optimized: give powers of two for both",
+        ),
         (("traffic", "--gpus", "4096", "--save", "matrix.xyz"), "name it .npz or .csv"),
         (("traffic", "--gpus", "4096", "--fix", "tensor=7"), "has tensor 7: free one of them"),
         (
