@@ -167,7 +167,10 @@ def test_a_graph_survives_conversion(tmp_path: Path) -> None:
             "100 GPUs do not fill HB domains of 8",
         ),
         (
-            ("traffic", "--gpus", "64", "--hb-size", "12", "--iteration-model", "comet"),
+            (
+                *("traffic", "--gpus", "64", "--hb-size", "12"),
+                *("--accelerator", "a100-comet", "--iteration-model", "comet"),
+            ),
             "64 GPUs do not fill HB domains of 12 on rail-optimized: give powers of two for both",
         ),
         (("traffic", "--gpus", "4096", "--save", "matrix.xyz"), "name it .npz or .csv"),
