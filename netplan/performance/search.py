@@ -312,7 +312,8 @@ def _products(setting: Setting, gpus: int) -> Ints:
 def _no_room(training: Training, least_bytes: float) -> str:
     miss = least_bytes - training.tiers_bytes
     whole = isinstance(training.model, Model)
-    room = ", full recomputation or a higher ZeRO stage" if whole else " or a larger memory"
+    room = ", full recomputation, a higher ZeRO stage" if whole else ""
+    room += " or a larger memory" if training.expanded else " or an expanded memory"
     there = si(training.tiers_bytes, "B")
     if training.expanded is not None:
         own, more = si(training.memory_bytes, "B"), si(training.expanded.capacity_bytes, "B")

@@ -1,6 +1,6 @@
 """The cheapest and fastest networks: the front of cost or power against iteration time."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
@@ -283,8 +283,27 @@ def _front_of(
         untimed=sum(bool(why_no_time(design, found)) for design in feasible),
         searches=effort,
     )
-    notes = tuple(notes_of(space, feasible, found, (objective, books)))
+    notes = (
+        *_not_on_front(searches, feasible, rows),
+        *notes_of(space, feasible, found, (objective, books)),
+    )
     return Optimization(inputs, objective, rows, tally, notes, books.prices.currency)
+
+
+def _not_on_front(
+    memories: Iterable[str], feasible: Sequence[Design], rows: Sequence[FrontRow]
+) -> Iterator[str]:
+    """Expanded memories, or none, of which no design is on the front, and why."""
+    shown = {one.memory for row in rows for one in (row.design, *row.equal)}
+    met = {one.memory for one in feasible}
+    for memory in memories:
+        what = "without expanded memory" if memory == NONE else f"with {memory}"
+        if memory in shown:
+            continue
+        if memory in met:
+            yield f"No design {what} is on the front: others are no dearer and no slower."
+        else:
+            yield f"No design {what} meets the demands."
 
 
 def _timed(

@@ -215,7 +215,7 @@ def test_tables_that_do_not_fit_say_by_how_much() -> None:
     # 100 tables x 468,750,000 rows x 256 numbers x 2 bytes / 128 GPUs are 187.5 GB.
     assert PlanSearch(training).on(DOMAINS) == (
         "dlrm-12t fits on no plan: the nearest needs 188 GB a GPU, 108 GB more than the 80 GB"
-        " there are: use more GPUs or a larger memory."
+        " there are: use more GPUs or an expanded memory."
     )
     wide = searched(WORKLOADS.load("dlrm-12t"), memory_bytes=192e9, options=Options()).best
     assert wide.memory_parts_bytes["weights"] == 187.5e9 + 2 * 7 * 490**2

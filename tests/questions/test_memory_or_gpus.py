@@ -201,6 +201,22 @@ def test_a_memory_that_no_design_may_have_is_told_where_nothing_else_fits() -> N
         netplan.optimize(**asked)
 
 
+def test_a_memory_that_is_on_no_front_is_told() -> None:
+    """GPT-22B fits without it, so that it only costs."""
+    asked: dict[str, Any] = {"gpus": 64, "accelerator": "h100-80gb", "model": "gpt-22b"}
+    asked |= {"fabrics": ("rail-only",), "hb_sizes": (8,)}
+    found = netplan.optimize(**asked, expanded_memories=(NONE, "cxl-256gb"))
+    assert {row.design.memory for row in found.rows} == {NONE}
+    assert found.notes[0] == (
+        "No design with cxl-256gb is on the front: others are no dearer and no slower."
+    )
+    priceless = {"cxl-256gb.kind": "unheard-of"}
+    found = netplan.optimize(**asked, expanded_memories=(NONE, "cxl-256gb"), overrides=priceless)
+    assert found.notes[0] == "No design with cxl-256gb meets the demands."
+    alone = netplan.optimize(**asked, expanded_memories=("cxl-256gb",))
+    assert not any("No design" in note for note in alone.notes)
+
+
 def test_the_front_of_all_memories_is_that_of_each_together() -> None:
     asked = {
         **ASKED,
