@@ -277,6 +277,14 @@ def _validate(schema: type[RecordT], document: Document, applied: Mapping[str, s
     except RecordError as error:
         lines = []
         for location, text in error.faults:
+            field = ".".join(map(str, location))
+            # What is wrong with several values together is so for those of them that were replaced.
+            within = f"{field}." if field else ""
+            given = [
+                said
+                for key, said in applied.items()
+                if key == field or (key.startswith(within) and key.rpartition(".")[2] in text)
+            ]
             where = f"{document.path}:{document.line(location)}"
-            lines.append(f"{applied.get('.'.join(map(str, location)), where)}: {text}")
+            lines.append(f"{', '.join(given) or where}: {text}")
         raise CatalogError(*lines) from None

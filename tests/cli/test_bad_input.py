@@ -38,6 +38,10 @@ COMPARE = ("compare", "--gpus", "4096", "--radix", "64", "--no-timing")
         (("--set", "accelerator.memory=1"), "unknown key memory: did you mean memory_bytes?"),
         (("--set", "accelerator.memory_bytes=lots"), "memory_bytes: got 'lots'"),
         (("--set", "accelerator.memory_bytes=-1"), "memory_bytes: got -1"),
+        (
+            ("--set", "accelerator.expanded_bytes=1e9"),
+            "--set accelerator.expanded_bytes=1e9: expanded_bytes without expanded_bytes_per_s",
+        ),
         (("--set", "accelerator.memory_bytes=.inf"), "memory_bytes: got inf"),
         (("--set", "accelerator.memory_bytes=.nan"), "memory_bytes: got nan"),
         (("--set", "accelerator.network_bytes_per_s=1e-300"), "0 or from 1e-30 to 1e30 in size"),

@@ -85,7 +85,7 @@ def test_a_study_varies_the_model() -> None:
         ({"fixed": {"expert": 100}}, "no plan of dlrm-793b on 128 GPUs has expert 100"),
         ({"model": "fft-1t", "batch": 4}, "--batch 4 means nothing for fft-1t, of family fft"),
         ({"model": "fft-1t", "zero_stage": 3}, "--zero 3 means nothing"),
-        ({"model": "dlrm-12t"}, "80 GB there are: use more GPUs or a larger memory"),
+        ({"model": "dlrm-12t"}, "80 GB there are: use more GPUs or an expanded memory"),
         ({"model": "hpl-5m"}, "nearest needs 391 GB a GPU, 311 GB more than the 80 GB"),
         ({"model": "hpl-16k", "fixed": {"data": 2}}, "tensor and context is all there is to fix"),
         ({"model": MIXER, "recompute": "full"}, "--recompute full means nothing for mixer"),
