@@ -115,6 +115,9 @@ def number_scale(axis: Axis, values: Iterable[Scalar]) -> Scale:
     >>> scale = number_scale(Axis(Words("batch"), log=True, steps=True), [8, 16, 0])
     >>> scale.layout["ticktext"], scale.place(0)
     (['8', '16'], None)
+    >>> scale = number_scale(Axis(Words("rate", "B/s"), log=True, steps=True), [1e11, 2e12])
+    >>> scale.layout["title"], scale.layout["ticktext"]
+    ({'text': 'rate'}, ['100 GB/s', '2 TB/s'])
     """
     si = axis.words.unit in PREFIXED
     layout: dict[str, object] = {
@@ -128,7 +131,11 @@ def number_scale(axis: Axis, values: Iterable[Scalar]) -> Scale:
         # Else plotly writes only the first digit between powers of ten.
         layout |= {"tickformat": "~s" if si else ",.6~g", "nticks": MAX_TICKS}
         if axis.steps and 0 < len(own) <= STEPS:
-            layout |= _ticks([(finite(value), shown(value)) for value in _every(own, MAX_TICKS)])
+            unit = axis.words.unit if si else ""
+            ticks = [(finite(value), shown(value, unit)) for value in _every(own, MAX_TICKS)]
+            layout |= _ticks(ticks)
+            if si:
+                layout["title"] = {"text": chart_label(axis.words.quantity, 60)}
         elif own and ONE_DECADE < _decades(own) < THREE_DECADES:
             layout["dtick"] = "D2"  # 1, 2 and 5
     return Scale(None, axis.log, layout)

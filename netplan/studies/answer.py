@@ -33,7 +33,6 @@ from netplan.studies.charts import (
     Row,
     front_of,
     left_open,
-    part_title,
     study_charts,
 )
 from netplan.studies.definition import STUDIES, ChartSpec, Relative, StudyDefinition
@@ -173,7 +172,7 @@ class StudyAnswer(Answer):
         catalog = self.study.catalog
         reader = Reader(spec, currency_of(spec, catalog), currency_of(spec, catalog, of_book=True))
         names = (*spec.axis_names, *spec.output_names)
-        yield Heading(spec.title, (f"{spec.source}.", " ".join(_counted(self))))
+        yield Heading(spec.title, (f"{spec.source}.", " ".join(_counted(self, reader))))
         plain = [Column(Quantity(name, name), itemgetter(name)) for name in (POINT, *names, STATUS)]
         yield Table("points", plain, self.rows, only="programs")
         for chart in spec.charts:
@@ -254,7 +253,7 @@ def _missing_references(rows: Sequence[Row], spec: StudyDefinition) -> Iterator[
             )
 
 
-def _counted(answer: StudyAnswer) -> Iterator[str]:
+def _counted(answer: StudyAnswer, reader: Reader) -> Iterator[str]:
     """Sentences on how many points there are, and what came of them."""
     total, done = answer.study.point_count, len(answer.rows)
     if not done:
@@ -271,7 +270,7 @@ def _counted(answer: StudyAnswer) -> Iterator[str]:
         yield f"{failed:,} failed."
     if answer.damaged:
         yield f"{damaged_points(answer.damaged)}: netplan study resume computes them again."
-    stays = ", ".join(f"{name} {_cell(value)}" for name, value in answer.spec.inputs.items())
+    stays = ", ".join(reader.named(name, value) for name, value in answer.spec.inputs.items())
     asked = answer.spec.ask + (" and its bill" if answer.spec.bill is not None else "")
     yield f"Each point: {asked}" + (f" with {stays}." if stays else ".")
 
@@ -371,7 +370,7 @@ def _parts(
 ) -> Table[Row]:
     """Table of an output and the parts that it is cut into, a row a bar."""
     bars = rows[:MAX_ROWS]
-    names = {chart.y: "whole"} | {part: part_title(part) for part in chart.parts}
+    names = {chart.y: "whole"} | {part: reader.part(part) for part in chart.parts}
     written = _written(chart.y, reader, [row[name] for row in bars for name in names])
     values = [
         Column(replace(written, title=named), methodcaller("get", name))
@@ -395,11 +394,10 @@ def _pivot(
 ) -> Table[Row]:
     """Table of one output (the last name) over others down and across, in their order."""
     down, across, value = names
-    units = [(name, reader.words(name).unit) for name in across]
     table: dict[tuple[Scalar, ...], dict[str, Scalar]] = {}
     heads: dict[str, None] = {}
     for row in rows:
-        head = ", ".join(shown(reader.value(row, name), unit) for name, unit in units) or value
+        head = ", ".join(reader.shown(name, reader.value(row, name)) for name in across) or value
         heads[head] = None
         place = tuple(reader.value(row, name) for name in down)
         table.setdefault(place, dict(zip(down, place, strict=True)))[head] = row[value]

@@ -10,6 +10,7 @@ from functools import cache
 from msgspec import Struct
 
 from netplan.performance.pareto import pareto_front
+from netplan.records import replace
 from netplan.reports.axes import Axis, finite
 from netplan.reports.charts import Chart, hover
 from netplan.reports.escape import short
@@ -32,6 +33,9 @@ STATUS = "status"
 
 OK = "ok"
 PLAN = "plan"
+OF_MODEL = "iteration-model."
+"""Start of inputs that are values of the iteration model: where none is given, its own holds."""
+
 LINE_LENGTH = 48
 """Signs of a line in a hover box that fit a phone [1]."""
 
@@ -72,28 +76,43 @@ class Reader(Struct, frozen=True):
 
     def words(self, name: str) -> Words:
         """Name of an input or output for people."""
-        return _words(name, self.book_currency if name.startswith(PRICE_ROW) else self.currency)
+        found = _words(name, self.book_currency if name.startswith(PRICE_ROW) else self.currency)
+        title = (self.spec.titles or {}).get(name)
+        return found if title is None else replace(found, quantity=title)
+
+    def shown(self, name: str, value: Scalar) -> str:
+        """A value of an input or output with its unit."""
+        if value is None and name.startswith(OF_MODEL) and name in self.spec.axis_names:
+            return "the model's own"
+        return shown(value, self.words(name).unit)
+
+    def part(self, name: str) -> str:
+        """What a part of a bar is called."""
+        return (self.spec.titles or {}).get(name) or part_title(name)
 
     def head(self, name: str) -> tuple[str, str]:
         """Title of a column, and the unit of its cells: that stands there if it takes a prefix."""
         found = self.words(name)
         return (found.quantity, found.unit) if found.unit in PREFIXED else (found.title, "")
 
+    def named(self, name: str, value: Scalar) -> str:
+        """Name and value, such as ``HB domain 8 GPUs``."""
+        return f"{self.words(name).quantity} {self.shown(name, value)}"
+
     def texts(self, values: Iterable[tuple[str, Scalar]]) -> str:
         """Names and values in one line, such as ``HB domain 8 GPUs``; a text stands for itself."""
         found = []
         for name, value in values:
-            known = self.words(name)
             text = value if isinstance(value, str) else None
-            found.append(text or f"{known.quantity} {shown(value, known.unit)}")
+            found.append(text or self.named(name, value))
         return ", ".join(found)
 
     def box(self, row: Row, names: Sequence[str]) -> str:
         """Hover box: one line for each name that has a value at this point."""
-        found = [(self.words(name), self.value(row, name)) for name in names]
+        found = [(name, self.value(row, name)) for name in names]
         return hover(
             *(
-                short(f"{name.quantity}: {shown(value, name.unit)}", LINE_LENGTH)
+                short(f"{self.words(name).quantity}: {self.shown(name, value)}", LINE_LENGTH)
                 for name, value in found
                 if value is not None
             )
@@ -209,7 +228,9 @@ def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int) -> Chart:
         zs = [reader.value(row, spec.z) for row in rows]
         return heat_chart(points, zs, reader.words(spec.z), room)
     if spec.parts:
-        parts = {part_title(part): [reader.value(row, part) for row in rows] for part in spec.parts}
+        parts = {
+            reader.part(part): [reader.value(row, part) for row in rows] for part in spec.parts
+        }
         return bar_chart(points, parts, room // len(parts))
     if spec.kind == "lines":
         return line_chart(points, room)

@@ -85,6 +85,8 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
     With ``bill`` every point is priced, too: ``netplan cost`` of those inputs that it has, and of
     what it calls a value of an axis, such as ``dimensions: {ring-ring: {fabric: torus-2d}}``. Its
     outputs are ``bill.capital.base`` and the like.
+
+    ``titles`` are what the study calls an input or output whose usual name says less there.
     """
 
     ask: Ask
@@ -95,12 +97,16 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
     outputs: Annotated[tuple[Name | Formula, ...], Meta(min_length=1)]
     relative: tuple[Relative, ...] = ()
     charts: tuple[ChartSpec, ...] = ()
+    titles: dict[str, str] | None = None
     notes: tuple[str | Note, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse names that stand twice, and charts of what is not there."""
         self._names_once()
         self._charts_show_what_is_there()
+        for name in self.titles or {}:
+            if name not in (*self.axis_names, *self.inputs, *self.output_names):
+                raise ValueError(f"titles: {name} is neither an input nor an output of the study")
 
     def _names_once(self) -> None:
         names = [name for axis in self.axes for name in axis.names]

@@ -20,6 +20,7 @@ from netplan.published.cluster_figures import (
     expanded_needed,
     split,
 )
+from netplan.records import replace
 from netplan.studies.answer import StudyAnswer
 from netplan.studies.published import Published
 from netplan.studies.sessions import study
@@ -183,6 +184,17 @@ def test_the_split_of_a_study_file_is_that_of_the_figure() -> None:
     fast = [one for key, one in over.items() if key[:2] == ("comet-fit", 8)]
     assert fast == sorted(fast, reverse=True)
     assert fast[0] / fast[-1] < 1.07
+
+
+def test_a_study_names_what_it_shows() -> None:
+    text = shipped("dlrm-nodes").markdown()
+    assert "| GPUs an instance | 100 GB/s |" in text
+    assert "| exchange | gradients |" in text
+    assert "expanded memory 480 GB, fabric comet-pods, GPUs 64" in text
+    assert "expert" not in text
+    assert "| the model's own, comet |" in shipped("network-balance").markdown()
+    with pytest.raises(ValueError, match="titles: radix is neither an input nor an output"):
+        replace(shipped("dlrm-nodes").spec, titles={"radix": "ports"})
 
 
 def test_recommendation_models_side_by_side() -> None:
