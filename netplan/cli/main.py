@@ -156,7 +156,21 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return EXIT_USER_ERROR
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
+    except ImportError as error:
+        code = _ended_by(error.__cause__)
+        if code is None:
+            raise
+        return code
     return 0
+
+
+def _ended_by(cause: BaseException | None) -> int | None:
+    """Exit code if a signal came while a library of C++ was loaded, which hides what it raised."""
+    if isinstance(cause, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    if isinstance(cause, SystemExit) and isinstance(cause.code, int):
+        return cause.code
+    return None
 
 
 def _call(arguments: Sequence[str] | None) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from netplan.cli import main as commands
 from tests.cli.command import netplan, netplan_process, variables
 
 SMALL = ("compare", "--gpus", "1024", "--radix", "64", "--no-timing")
@@ -145,3 +146,25 @@ def test_an_answer_that_nobody_can_get_is_a_failure(
     )
     lines = (line for line in done.stderr.splitlines() if not line.startswith("working"))
     assert (done.returncode, "\n".join(lines)) == (code, said)
+
+
+@pytest.mark.parametrize(("signal_", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
+def test_a_signal_while_a_library_is_loaded_ends_the_command(
+    monkeypatch: pytest.MonkeyPatch, signal_: BaseException, code: int
+) -> None:
+    """Libraries of C++ make an ImportError of what a signal raises in them."""
+
+    def loads(_: object) -> None:
+        raise ImportError("initialization failed") from signal_
+
+    monkeypatch.setattr(commands, "_call", loads)
+    assert commands.run([]) == code
+
+
+def test_a_library_that_is_missing_is_no_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def loads(_: object) -> None:
+        raise ImportError("no such library")
+
+    monkeypatch.setattr(commands, "_call", loads)
+    with pytest.raises(ImportError, match="no such library"):
+        commands.run([])
