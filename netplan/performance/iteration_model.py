@@ -42,10 +42,12 @@ class ComputePart(Entry, frozen=True, kw_only=True):
     products and move no bytes, ``tiled`` ones read their operands again as far as the accelerator's
     ``sram_bytes`` do not hold them (`netplan.workloads.tiled_layer`). ``kernel_latency_s`` is paid
     once an operation and direction; ``attention_slowdown`` stretches the FLOPs of the attention
-    part.
+    part. ``kernels`` follow the ``roofline``, are timed as they were ``measured`` one by one, or as
+    whole runs were ``calibrated``.
     """
 
     operations: Counting
+    kernels: Literal["roofline", "measured", "calibrated"] = "roofline"
     kernel_latency_s: NonNegativeFloat
     tensor_efficiency: PositiveShare
     vector_efficiency: PositiveShare
@@ -56,18 +58,19 @@ class CommunicationPart(Entry, frozen=True, kw_only=True):
     """How long messages take.
 
     A ``ring`` runs through all levels at once, its slowest level counts; ``phased`` collectives
-    use one level after the other. Messages are cut into equal ``chunks`` that follow each other,
-    so that levels work at the same time.
+    use one level after the other; ``measured`` ones are rings with the protocols, ramps and
+    in-switch reductions that were measured. Messages are cut into equal ``chunks`` that follow each
+    other, so that levels work at the same time.
     """
 
-    collectives: Literal["ring", "phased"]
+    collectives: Literal["ring", "phased", "measured"]
     bandwidth_efficiency: PositiveShare
     chunks: PositiveInt = 1
 
     @property
     def used(self) -> Communication:
         """The same for the engine of collective times."""
-        schedule: Schedule = "flat_ring" if self.collectives == "ring" else "hierarchical"
+        schedule: Schedule = "hierarchical" if self.collectives == "phased" else "flat_ring"
         return Communication(schedule, self.bandwidth_efficiency, self.chunks)
 
 

@@ -6,14 +6,81 @@ from msgspec import field
 
 from netplan.catalog import Record, Shelf
 from netplan.records import (
+    Entry,
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
     PositiveShare,
 )
+from netplan.workloads.precision import Precision
 
 Execution = Literal["fused", "kernel-by-kernel"]
+AttentionKernel = Literal["unfused", "fa2", "cudnn"]
+
+
+class TrainingRates(Entry, frozen=True, kw_only=True):
+    """What whole training runs reach of an accelerator's peaks, for iteration model ``calibrated``.
+
+    ``gemm`` are the shares of the peak that products of each precision reach, ``wave`` the share of
+    a wave of tiles on ``sms`` multiprocessors that is lost, ``attention`` the shares of the 16-bit
+    peak that attention kernels reach on long sequences. ``peaks`` are those of precisions below
+    bf16 [FLOP/s]. They are fitted on published runs, not measured kernel by kernel.
+    """
+
+    gemm: dict[Precision, PositiveShare]
+    wave: NonNegativeFloat
+    sms: PositiveInt
+    attention: dict[AttentionKernel, PositiveShare]
+    peaks: dict[Precision, PositiveFloat] = field(default_factory=dict)
+
+
+class MeasuredProduct(Entry, frozen=True, kw_only=True):
+    """Matrix products of one precision as they were measured (`netplan.workloads.kernels`).
+
+    ``efficiency`` and ``memory_efficiency`` are shares of the rates beside them. ``error`` is the
+    mean error on shapes that were not fitted.
+    """
+
+    peak_flops_per_s: PositiveFloat
+    memory_bytes_per_s: PositiveFloat
+    kernel_latency_s: NonNegativeFloat
+    efficiency: PositiveShare
+    memory_efficiency: PositiveShare
+    combine: Literal["hypot", "sum"] = "hypot"
+    error: NonNegativeFloat
+
+
+class MeasuredAttention(Entry, frozen=True, kw_only=True):
+    """Attention as it was measured, on so many ``processors`` (`netplan.workloads.kernels`)."""
+
+    peak_flops_per_s: PositiveFloat
+    memory_bytes_per_s: PositiveFloat
+    kernel_latency_s: NonNegativeFloat
+    efficiency: PositiveShare
+    memory_efficiency: PositiveShare
+    sharpness: PositiveFloat
+    head_exponent: NonNegativeFloat
+    processors: PositiveInt
+    wave_share: NonNegativeFloat
+    ramp_tokens: NonNegativeFloat = 0.0
+    backward_efficiency: PositiveShare = 0.8
+    error: NonNegativeFloat
+
+
+class MeasuredRates(Entry, frozen=True, kw_only=True):
+    """Kernels and links of an accelerator as they were measured one by one.
+
+    ``collectives`` names the record of its links, ``corrections`` the table beside the file by
+    which products of some precisions are corrected.
+    """
+
+    source: str
+    date: str
+    products: dict[Precision, MeasuredProduct] = field(default_factory=dict)
+    attention: MeasuredAttention | None = None
+    collectives: str = ""
+    corrections: str = ""
 
 
 class Accelerator(Record, frozen=True, kw_only=True):
@@ -32,6 +99,9 @@ class Accelerator(Record, frozen=True, kw_only=True):
 
     ``expanded_bytes`` are a second memory behind the first: CXL, the host's, or another kind on the
     board. What the first has no room for lies there (`netplan.performance.tiers`).
+
+    ``training`` says what whole runs reach, ``measured`` what single kernels take: numbers of the
+    one are never used for the other.
 
     Examples
     --------
@@ -61,6 +131,8 @@ class Accelerator(Record, frozen=True, kw_only=True):
     expanded_bytes: NonNegativeFloat = 0.0
     expanded_bytes_per_s: NonNegativeFloat = 0.0
     expanded_latency_s: NonNegativeFloat = 0.0
+    training: TrainingRates | None = None
+    measured: MeasuredRates | None = None
     sources: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
