@@ -85,7 +85,7 @@ def _sums(model: Model, batch: int) -> _Sums:
     return _Sums(
         6 * tokens * (layers * _feed_forward_size(model) + hidden * model.vocabulary),
         6 * tokens * layers * _projections_size(model),
-        2 * tokens * model.sequence_length * hidden * layers,
+        2 * tokens * model.sequence_length * model.query_size * layers,
     )
 
 
@@ -103,7 +103,7 @@ def layer_parameters(model: Model) -> int:
 
 
 def _projections_size(model: Model) -> int:
-    return 2 * model.hidden_size * (model.hidden_size + _kv_size(model))
+    return 2 * model.hidden_size * (model.query_size + _kv_size(model))
 
 
 def _feed_forward_size(model: Model) -> int:
@@ -117,7 +117,7 @@ def _activation_bytes(model: Model) -> int:
     arXiv:2205.05198, section 4).
     """
     hidden, width = model.hidden_size, _ffn_size(model)
-    attention = 7 * hidden + 4 * _kv_size(model)
+    attention = 3 * hidden + 4 * (model.query_size + _kv_size(model))
     # Input and dropout mask take 3 h; each matrix but the last stores its output before and after
     # the activation (a gate adds its product).
     feed_forward = 3 * hidden + 2 * _matrices(model) * width
@@ -126,7 +126,7 @@ def _activation_bytes(model: Model) -> int:
 
 def _kv_size(model: Model) -> int:
     """Width of all key heads together [elements]."""
-    return model.hidden_size // model.heads * (model.kv_heads or model.heads)
+    return model.head_elements * (model.kv_heads or model.heads)
 
 
 def _ffn_size(model: Model) -> int:
@@ -178,7 +178,7 @@ def counted_layer(
     tokens = b * model.sequence_length
     sums = _sums(model, 1)
     sequences = b / (t * model.layers)
-    score_flops = 2.0 * model.sequence_length**2 * model.hidden_size * sequences * model.layers
+    score_flops = 2.0 * model.sequence_length**2 * model.query_size * sequences * model.layers
     logits = 6.0 * model.sequence_length * model.hidden_size * model.vocabulary * sequences
     attention = sums.attention * sequences - 2 * score_flops  # without the second scores
     again = 2 * score_flops if variant.recompute == "selective" else 0.0

@@ -11,10 +11,12 @@ from netplan.records import LayerCount, NonNegativeInt, PositiveFloat, PositiveI
 class Model(Record, frozen=True, kw_only=True):
     """A transformer, as its catalog file describes it.
 
-    ``ffn_size`` is 4 x hidden size, ``kv_heads`` the number of heads and ``batch`` absent unless
-    the file says otherwise. ``vocabulary`` is 0 for a model without one, such as a vision
-    transformer. ``training_tokens`` is the length of its published run, ``parameters`` the
-    published count, for checks only. ``counts`` is what its batch counts.
+    Unless the file says otherwise, ``ffn_size`` is 4 x hidden size, ``kv_heads`` the number of
+    heads, ``head_size`` an even share of the hidden size, ``rotary`` what ``gated_ffn`` is, and
+    ``batch`` absent; heads together may be wider or narrower than the hidden size. ``vocabulary``
+    is 0 for a model without one, such as a vision transformer. ``training_tokens`` is the length of
+    its published run, ``parameters`` the published count, for checks only. ``counts`` is what
+    its batch counts.
     """
 
     counts: ClassVar[str] = "sequences"
@@ -27,11 +29,28 @@ class Model(Record, frozen=True, kw_only=True):
     vocabulary: NonNegativeInt
     batch: PositiveInt
     kv_heads: PositiveInt | None = None
+    head_size: PositiveInt | None = None
     ffn_size: PositiveInt | None = None
     gated_ffn: bool = False
+    rotary: bool | None = None
     training_tokens: PositiveFloat | None = None
     parameters: PositiveFloat | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def head_elements(self) -> int:
+        """Elements of one attention head [1]."""
+        return self.head_size or self.hidden_size // self.heads
+
+    @property
+    def query_size(self) -> int:
+        """Elements of all heads together: width of the queries and of what attention gives [1]."""
+        return self.heads * self.head_elements
+
+    @property
+    def rotates(self) -> bool:
+        """Whether queries and keys are rotated by their position."""
+        return self.gated_ffn if self.rotary is None else self.rotary
 
     def batch_on(self, gpus: int) -> int:  # noqa: ARG002 - of other families it grows with them
         """Global batch of one iteration where none is asked for [sequences]."""
@@ -39,10 +58,10 @@ class Model(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse heads without a whole number of elements each."""
-        if self.hidden_size % self.heads:
+        if self.head_size is None and self.hidden_size % self.heads:
             raise ValueError(
                 f"hidden_size {self.hidden_size:,} is not a multiple of heads {self.heads}:"
-                " each head needs a whole number of elements"
+                " each head needs a whole number of elements: change one, or give head_size"
             )
         if self.kv_heads and self.heads % self.kv_heads:
             raise ValueError(f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}")

@@ -321,7 +321,8 @@ class Local(Struct, frozen=True, eq=False):
     hidden, hidden_local    e; e // n1
     ffn_local               f // n1
     heads, kv_heads         h // n1; heads of keys and values, at least one a GPU
-    head_size               q = e // h
+    head_size               q, e // h unless the model says otherwise
+    queries_local           h q // n1, columns of the local queries
     dropped                 b * (l // (n1 * n2)) * e, elements of a scattered activation
     ======================  ====================================================================
     """
@@ -341,13 +342,14 @@ class Local(Struct, frozen=True, eq=False):
     heads: Floats
     kv_heads: Floats
     head_size: float
+    queries_local: Floats
     dropped: Floats
     gated: bool
 
     @property
     def qkv_local(self) -> Floats:
         """Columns of the local query, key and value projection: 3e // n1 without sharing."""
-        return self.hidden_local + 2 * self.head_size * self.kv_heads
+        return self.queries_local + 2 * self.head_size * self.kv_heads
 
 
 def local_sizes(model: Model, sharding: Sharding) -> Local:
@@ -382,7 +384,8 @@ def local_sizes(model: Model, sharding: Sharding) -> Local:
         ffn_local=real(f // n1),
         heads=real(model.heads // n1),
         kv_heads=real(np.maximum(kv_heads // n1, 1)),
-        head_size=float(e // model.heads),
+        head_size=float(model.head_elements),
+        queries_local=real(model.query_size // n1),
         dropped=real(b * (l // (n1 * n2))) * e,
         gated=model.gated_ffn,
     )

@@ -235,8 +235,8 @@ def _products(
 ) -> tuple[TiledProduct, ...]:
     """The six products of a layer (table of this module)."""
     length, hidden = float(model.sequence_length), float(model.hidden_size)
-    head = hidden / model.heads
-    qkv = hidden + 2 * head * (model.kv_heads or model.heads)
+    head, queries = float(model.head_elements), float(model.query_size)
+    qkv = queries + 2 * head * (model.kv_heads or model.heads)
     ffn = float(model.ffn_size or 4 * model.hidden_size)
     up = (2 if model.gated_ffn else 1) * ffn
     maps = sequences * model.heads / tensor
@@ -244,7 +244,7 @@ def _products(
         TiledProduct("qkv", "attention", tokens, hidden, qkv / tensor),
         TiledProduct("scores", "attention", length, head, length, maps, has_weights=False),
         TiledProduct("attend", "attention", length, length, head, maps, has_weights=False),
-        TiledProduct("projection", "attention", tokens, hidden / tensor, hidden),
+        TiledProduct("projection", "attention", tokens, queries / tensor, hidden),
         TiledProduct("up", "mlp", tokens, hidden, up / tensor),
         TiledProduct("down", "mlp", tokens, ffn / tensor, hidden),
     )

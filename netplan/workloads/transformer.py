@@ -180,7 +180,7 @@ def transformer_layer(
         column_product(Product("qkv", "attention", local.rows, local.hidden, local.qkv_local)),
         _attention(local, variant.recompute),
         row_product(
-            Product("vproj", "attention", local.rows, local.hidden_local, local.hidden),
+            Product("vproj", "attention", local.rows, local.queries_local, local.hidden),
             local.scattered_rows,
         ),
         bias("vproj-bias", *_bias_shape(local, strategy, mode, "vproj")),
@@ -245,7 +245,7 @@ def _summa_layer(
         norm,
         summa_product("qkv", "attention", local, e, local.qkv_local),
         _attention(local, variant.recompute),
-        summa_product("vproj", "attention", local, e, local.hidden_local),
+        summa_product("vproj", "attention", local, float(model.query_size), local.hidden_local),
         bias("vproj-bias", rows, local.hidden_local),
         dropout("drop_v", block),
         block_norm("ln2", local, width, gradients),

@@ -149,7 +149,7 @@ def layer_sizes(model: Model, tensor: int, *, uneven: bool = False) -> LayerSize
                 f"{model.name}: {number:,} {name} do not divide by {tensor} chips: give --tensor a"
                 f" divisor of {number:,}"
             )
-    head = model.hidden_size // model.heads
+    head = model.head_elements
     tokens, heads = model.sequence_length, -(-model.heads // tensor)
     return LayerSizes(
         hidden=model.hidden_size,
