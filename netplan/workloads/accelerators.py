@@ -25,9 +25,11 @@ class TrainingRates(Entry, frozen=True, kw_only=True):
     ``gemm`` are the shares of the peak that products of each precision reach, ``wave`` the share of
     a wave of tiles on ``sms`` multiprocessors that is lost, ``attention`` the shares of the 16-bit
     peak that attention kernels reach on long sequences. ``peaks`` are those of precisions below
-    bf16 [FLOP/s]. They are fitted on published runs, not measured kernel by kernel.
+    bf16 [FLOP/s]. They are fitted on published runs, not measured kernel by kernel; where no run of
+    the accelerator was published, ``fitted`` is false and they are carried over from others.
     """
 
+    fitted: bool = True
     gemm: dict[Precision, PositiveShare]
     wave: NonNegativeFloat
     sms: PositiveInt
@@ -86,7 +88,8 @@ class MeasuredRates(Entry, frozen=True, kw_only=True):
 class Accelerator(Record, frozen=True, kw_only=True):
     """One accelerator, as its catalog file describes it.
 
-    Peak rates are dense (no 2:4 sparsity). Bandwidths are per GPU and one-way; a data sheet that
+    Peak rates are dense (no 2:4 sparsity); ``narrow_flops_per_s`` has those of numbers below 16
+    bits, as the data sheet prints them. Bandwidths are per GPU and one-way; a data sheet that
     adds both directions is halved, and the file's notes say so. ``hb_size`` is the HB domain that
     the product is sold in, ``chip_ports`` the network ports that it has itself, for links to its
     neighbours; a switch is reached through a network card. ``sources`` gives the origin of single
@@ -112,6 +115,7 @@ class Accelerator(Record, frozen=True, kw_only=True):
 
     tensor_flops_per_s: PositiveFloat
     vector_flops_per_s: PositiveFloat
+    narrow_flops_per_s: dict[Precision, PositiveFloat] = field(default_factory=dict)
     memory_bytes: PositiveFloat
     memory_bytes_per_s: PositiveFloat
     hb_size: PositiveInt

@@ -32,6 +32,18 @@ ACCELERATOR_NAMES = (
     "h200",
     "b200",
     "tpu-v4",
+    "a100-40gb",
+    "h100-96gb-500w",
+    "b200-1000w",
+    "b300",
+    "gb200",
+    "gb300",
+    "mi300x",
+    "mi355x",
+    "tpu-v5p",
+    "tpu-v6e",
+    "tpu-v7",
+    "trainium2",
 )
 FILES = (*WORKLOADS.paths().values(), *ACCELERATORS.paths().values())
 README = (shipped_root() / "traffic" / "README.md").read_text(encoding="utf-8")
@@ -77,7 +89,7 @@ def test_file_is_sound(path: Path) -> None:
 def test_record_names_a_public_source_and_its_date(path: Path) -> None:
     shelf = WORKLOADS if path.parent.name == "models" else ACCELERATORS
     record = shelf.load(path.stem)
-    assert re.search(r"arXiv:\d{4}\.\d{5}|NVIDIA", record.source)
+    assert re.search(r"arXiv:\d{4}\.\d{5}|NVIDIA|AMD|Google Cloud|AWS", record.source)
     assert re.fullmatch(r"20\d\d(-[01]\d)?", record.date)
 
 
@@ -205,6 +217,11 @@ def test_every_setting_in_the_notes_loads(name: str) -> None:
         ("gh200-96gb", 989.4e12, 1979e12),
         ("h200", 989.4e12, 1979e12),
         ("b200", 2500e12, 5000e12),
+        ("b200-1000w", 2250e12, 4500e12),  # an eighth of a DGX B200's 36 PFLOP/s
+        ("gb200", 2500e12, 360e15 / 72),  # of an NVL72
+        ("gb300", 2500e12, 360e15 / 72),
+        ("mi300x", 1307e12, 2614.9e12),
+        ("mi355x", 2517e12, 5033e12),
     ],
 )
 def test_peaks_are_dense(name: str, dense: float, printed_sparse: float) -> None:
@@ -222,10 +239,13 @@ def test_peaks_are_dense(name: str, dense: float, printed_sparse: float) -> None
         ("gh200-96gb", 900e9),
         ("h200", 900e9),
         ("b200", 1800e9),
+        ("b200-1000w", 1800e9),
+        ("gb300", 130e12 / 72),
     ],
 )
 def test_nvlink_is_one_way(name: str, nvlink_both_ways: float) -> None:
-    assert 2 * ACCELERATORS.load(name).hb_bytes_per_s == nvlink_both_ways
+    found = 2 * ACCELERATORS.load(name).hb_bytes_per_s
+    assert found == pytest.approx(nvlink_both_ways, rel=0.004)  # 130 TB/s is rounded
 
 
 @pytest.mark.parametrize(
@@ -237,6 +257,9 @@ def test_nvlink_is_one_way(name: str, nvlink_both_ways: float) -> None:
         ("gh200-96gb", 1, 400, 1),
         ("h200", 8, 400, 8),
         ("b200", 8, 800, 8),
+        ("b200-1000w", 8, 400, 8),
+        ("gb300", 4, 800, 4),  # a tray
+        ("trainium2", 16, 200, 16),  # 3.2 Tb/s of EFA
     ],
 )
 def test_network_is_the_share_of_the_servers_ports(
@@ -256,6 +279,106 @@ def test_tpu_is_a_torus_chip() -> None:
     assert tpu.memory_bytes == pytest.approx(32 * 2**30, rel=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("name", "links", "pod_gb_per_s", "gib"),
+    [("tpu-v5p", 6, 1200, 95), ("tpu-v6e", 4, 800, None), ("tpu-v7", 6, 1200, 192)],
+)
+def test_a_link_of_a_tpu_is_its_share_of_the_printed_rate_one_way(
+    name: str, links: int, pod_gb_per_s: float, gib: float | None
+) -> None:
+    tpu = ACCELERATORS.load(name)
+    assert (tpu.hb_size, tpu.chip_ports) == (1, links)
+    assert 2 * links * tpu.network_bytes_per_s == 2 * tpu.hb_bytes_per_s == pod_gb_per_s * 1e9
+    assert gib is None or tpu.memory_bytes == pytest.approx(gib * 2**30, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "fp8", "fp4"),
+    [
+        ("h200", 1979e12, None),
+        ("b200", 5000e12, 10000e12),
+        ("b200-1000w", 36e15 / 8, 72e15 / 8),  # DGX B200
+        ("gb200", 360e15 / 72, 720e15 / 72),
+        ("gb300", 360e15 / 72, 1080e15 / 72),
+        ("tpu-v7", 4614e12, None),
+        ("a100-80gb", None, None),
+    ],
+)
+def test_narrow_peaks_are_those_of_the_data_sheet(
+    name: str, fp8: float | None, fp4: float | None
+) -> None:
+    narrow = ACCELERATORS.load(name).narrow_flops_per_s
+    assert (narrow.get("fp8"), narrow.get("fp4")) == (fp8, fp4)
+
+
+# --- what training runs reach -------------------------------------------------------------------
+
+TRAINED = {name for name in ACCELERATORS.paths() if ACCELERATORS.load(name).training}
+
+
+@pytest.mark.parametrize(
+    ("name", "sms", "shares", "wave", "attention"),
+    [
+        ("a100-80gb", 108, (0.78, None, None), 0.55, (0.60, None, 0.48)),
+        ("a100-40gb", 108, (0.78, None, None), 0.55, (0.60, None, 0.48)),
+        ("h100-80gb", 132, (0.62, 0.635, None), 0.07, (0.295, 0.565, None)),
+        ("h100-96gb-500w", 132, (0.535, 0.485, None), 0.07, (0.295, 0.565, None)),
+        ("h200", 132, (0.62, 0.595, None), 0.07, (0.295, 0.565, None)),
+        ("b200-1000w", 148, (0.66, 0.56, None), 0.07, (None, 0.455, None)),
+        ("gb200", 152, (0.62, 0.51, 0.435), 0.07, (None, 0.455, None)),
+        ("gb300", 152, (0.68, 0.64, 0.41), 0.07, (None, 0.455, None)),
+    ],
+)
+def test_fitted_rates_are_those_of_the_fit(
+    *,
+    name: str,
+    sms: int,
+    shares: tuple[float | None, ...],
+    wave: float,
+    attention: tuple[float | None, ...],
+) -> None:
+    rates = ACCELERATORS.load(name).training
+    assert rates is not None
+    assert rates.fitted
+    assert (rates.sms, rates.wave) == (sms, wave)
+    expected = dict(zip(("bf16", "fp8", "fp4"), shares, strict=True))
+    assert rates.gemm == {key: share for key, share in expected.items() if share}
+    expected = dict(zip(("fa2", "cudnn", "unfused"), attention, strict=True))
+    assert rates.attention == {key: share for key, share in expected.items() if share}
+
+
+@pytest.mark.parametrize(
+    ("name", "bf16", "fp8"),
+    [  # best kernel over peak
+        ("gh200-96gb", 828.6 / 989.4, 1535 / 1979),
+        ("b300", 1769 / 2250, 3353.3 / 4500),
+        ("mi300x", 668.4 / 1307, None),
+        ("mi355x", 1565 / 2517, None),
+    ],
+)
+def test_without_a_run_four_fifths_of_the_best_kernel_count(
+    name: str, bf16: float, fp8: float | None
+) -> None:
+    rates = ACCELERATORS.load(name).training
+    assert rates is not None
+    assert not rates.fitted
+    best = {"bf16": bf16} if fp8 is None else {"bf16": bf16, "fp8": fp8}
+    assert rates.gemm == pytest.approx({key: 0.8 * share for key, share in best.items()}, rel=0.01)
+    assert (rates.wave, rates.attention) == (0.07, {"cudnn": 0.5})
+
+
+@pytest.mark.parametrize("name", sorted(TRAINED))
+def test_trained_peaks_are_the_data_sheets_and_every_share_has_one(name: str) -> None:
+    chip = ACCELERATORS.load(name)
+    assert chip.training is not None
+    assert chip.training.peaks == chip.narrow_flops_per_s
+    assert set(chip.training.gemm) <= {"bf16", *chip.training.peaks}
+
+
+def test_chips_without_runs_or_kernels_have_no_rates() -> None:
+    assert not TRAINED & {"v100-32gb", "b200", "tpu-v4", "tpu-v7", "trainium2"}
+
+
 @pytest.mark.parametrize("name", list(ACCELERATORS.paths()))
 def test_values_hang_together(name: str) -> None:
     gpu = ACCELERATORS.load(name)
@@ -268,6 +391,8 @@ def test_values_hang_together(name: str) -> None:
     assert gpu.hb_latency_s <= gpu.network_latency_s
     most_w = {"wse-2": 25_000, "dojo-tray": 110_000}.get(name, 1500)
     assert (40 if name == "palm-wafer-core" else 100) <= gpu.power_w <= most_w
+    peaks = [gpu.tensor_flops_per_s, *gpu.narrow_flops_per_s.values()]
+    assert peaks == sorted(peaks)  # fp8 is written before fp4
     assert set(gpu.sources) <= set(Accelerator.__struct_fields__)
 
 
