@@ -30,6 +30,8 @@ from netplan.errors import InputError
 from netplan.records import asdict, replace
 
 LevelKind = Literal["switch", "ring", "line", "mesh"]
+NetworkKind = Literal["infiniband", "roce", "omni-path"]
+"""What a network is made of: collectives get different shares of its bandwidth."""
 
 CHAINED: tuple[LevelKind, ...] = ("ring", "line")
 """Kinds whose links lead to neighbours: groups that lie between each other share them."""
@@ -156,6 +158,8 @@ class Level(Struct, frozen=True):
         Fixed delay of one step in the GPU, whatever the links [s].
     tiers
         Tiers of a switch level that may bind, from the leaves up; none if it does not block.
+    network_kind
+        What a level outside HB domains is made of.
 
     Examples
     --------
@@ -172,6 +176,7 @@ class Level(Struct, frozen=True):
     link_latency_s: float = 0.0
     step_latency_s: float = 0.0
     tiers: tuple[Tier, ...] = ()
+    network_kind: NetworkKind = "infiniband"
 
     def __post_init__(self) -> None:
         """Refuse what no hardware can be.
@@ -216,7 +221,10 @@ class Level(Struct, frozen=True):
             }
             for tier in self.tiers
         ]
-        return asdict(self) | {"tiers": tiers}
+        found = asdict(self) | {"tiers": tiers}
+        if self.network_kind == "infiniband":
+            del found["network_kind"]
+        return found
 
     @property
     def step_s(self) -> float:

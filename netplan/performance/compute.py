@@ -25,6 +25,12 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Floats, Ints
 from netplan.errors import InputError
+from netplan.performance.calibrated import Slice
+from netplan.performance.calibrated_layer import (
+    CalibratedLayer,
+    calibrated_layer,
+    layer_collectives,
+)
 from netplan.performance.setting import Setting
 from netplan.records import replace
 from netplan.traffic.algorithms import CollectiveTime
@@ -80,7 +86,7 @@ class Timing(Struct, frozen=True, eq=False):
             self.expert_s + other.expert_s,
         )
 
-    def __mul__(self, factor: Floats | float) -> "Timing":
+    def __mul__(self, factor: Floats) -> "Timing":
         """So many times as long, shape (shardings,)."""
         return Timing(*(getattr(self, name) * factor for name in self.__struct_fields__))
 
@@ -102,6 +108,7 @@ class LayerGroups(Struct, frozen=True, eq=False):
     """Tensor, expert and context groups of distinct placements, seen from each sharding."""
 
     network: Network
+    placements: Placements
     groups: dict[GroupName, Group]
     index: Ints
     known: dict[tuple[CollectiveKind, GroupName], CollectiveTime]
@@ -110,7 +117,7 @@ class LayerGroups(Struct, frozen=True, eq=False):
     def of(cls, network: Network, placements: Placements, index: Ints) -> "LayerGroups":
         """Groups of the placements; ``index`` says which placement a sharding belongs to."""
         groups = {name: group_of(placements, at) for name, at in _DIMENSION.items()}
-        return cls(network, groups, index, {})
+        return cls(network, placements, groups, index, {})
 
     def seconds(self, kind: CollectiveKind, group: GroupName, message: Floats | float) -> Floats:
         """Time of one collective for every sharding [s]."""
@@ -194,12 +201,8 @@ def operation_times(
 def waited_times(
     operations: Sequence[Operation], setting: Setting, groups: LayerGroups
 ) -> list[tuple[Timing, Timing]]:
-    """The same of all operations of a layer, as far as it waits for them and has them."""
+    """The same of all operations of a layer, as far as it waits for them."""
     times = [operation_times(one, setting, groups) for one in operations]
-    times = [
-        both if one.share == 1 else (both[0] * one.share, both[1] * one.share)
-        for one, both in zip(operations, times, strict=True)
-    ]
     if not any(one.branch for one in operations):
         return times
     ways = [_longest(operations, [both[way].total_s for both in times]) for way in (0, 1)]
@@ -288,6 +291,7 @@ class LayerTable(Struct, frozen=True, eq=False):
     first: End  # embedding
     last: End  # head
     queue: tuple[QueuedGradients, ...] = ()  # where each operation's gradients are queued alone
+    calibrated: CalibratedLayer | None = None  # the parts of these times, where they are calibrated
 
     @property
     def has_ends(self) -> bool:
@@ -299,11 +303,16 @@ def layer_table(setting: Setting, sharding: Sharding, groups: LayerGroups) -> La
     """Add up the operations of one layer, for many shardings at once."""
     program = setting.program(sharding)
     count, layer = len(groups.index), program.layer
-    forward, backward = layer_times(setting, sharding, program, groups)
+    calibrated: CalibratedLayer | None = None
+    ends_s: tuple[Amount | None, Amount | None] = (None, None)
+    if setting.training.calibrated is not None:
+        calibrated = calibrated_times(setting, sharding, program, groups)
+        forward, backward = _timings(calibrated)
+        ends_s = calibrated.passes.embedding_s, calibrated.passes.head_s
+    else:
+        forward, backward = layer_times(setting, sharding, program, groups)
     held = setting.assumptions.memory.activations
-    stored = [one.share * one.activation_bytes for one in layer.operations]
-    if held != "stored":
-        stored = []
+    stored = [one.activation_bytes for one in layer.operations] if held == "stored" else []
     if setting.branched and held == "working":  # none of them are checkpoints
         stored = [one.activation_bytes for one in layer.operations]
     working = []
@@ -320,9 +329,50 @@ def layer_table(setting: Setting, sharding: Sharding, groups: LayerGroups) -> La
         working_bytes=total_bytes(working, count),
         boundary_bytes=total_bytes([layer.boundary_bytes], count),
         stored_bytes=total_bytes([one.stored_bytes for one in layer.operations], count),
-        first=_end(program.first, setting, groups),
-        last=_end(program.last, setting, groups),
+        first=_end(program.first, setting, groups, ends_s[0]),
+        last=_end(program.last, setting, groups, ends_s[1]),
         queue=tuple(_queued(layer.operations, setting, groups)) if setting.branched else (),
+        calibrated=calibrated,
+    )
+
+
+def calibrated_times(
+    setting: Setting, sharding: Sharding, program: Program, groups: LayerGroups
+) -> CalibratedLayer:
+    """Times of a layer and of the ends under iteration model ``calibrated``.
+
+    Raises
+    ------
+    InputError
+        If the layer has experts, or is multiplied in panels: no run has been tried with either.
+    """
+    name = setting.assumptions.name
+    if setting.variant.sparse or setting.strategy == "summa":
+        what = "experts" if setting.variant.sparse else "SUMMA"
+        raise InputError(
+            f"iteration model {name} has no formulas for {what}: take --iteration-model 4d"
+        )
+    part = Slice.of(
+        setting.transformer, sharding, sequence_parallel=setting.variant.sequence_parallel
+    )
+    sent = layer_collectives(
+        groups.network, groups.placements, groups.index, part, setting.calibration.collective_s
+    )
+    layer = calibrated_layer(setting, sharding, sent)
+    if setting.spill is None:
+        return layer
+    none = Timing.none(len(groups.index))
+    ahead, back = _with_spilled(none, none, setting, program)
+    return layer.spilling(ahead.memory_s, back.memory_s)
+
+
+def _timings(layer: CalibratedLayer) -> tuple[Timing, Timing]:
+    """Forward and backward pass; what is computed again, and the host, count backward."""
+    one, none = layer.passes, np.zeros_like(layer.layer_weights)
+    back_s = one.backward_s + one.again_s + one.layer_s
+    return (
+        Timing(none + one.forward_s, none, none + one.forward_comm_s, none),
+        Timing(none + back_s, none, none + one.backward_comm_s, none),
     )
 
 
@@ -410,13 +460,23 @@ def mapped_times(
     )
 
 
-def _end(operation: Operation | None, setting: Setting, groups: LayerGroups) -> End:
+def _end(
+    operation: Operation | None,
+    setting: Setting,
+    groups: LayerGroups,
+    calibrated_s: Amount | None = None,
+) -> End:
     count = len(groups.index)
     if operation is None:
         return End(Timing.none(count), np.zeros(count), np.zeros(count))
-    forward, backward = operation_times(operation, setting, groups)
+    if calibrated_s is None:
+        forward, backward = operation_times(operation, setting, groups)
+        time = forward + backward
+    else:
+        none = np.zeros(count)
+        time = Timing(none + calibrated_s, none, none, none)
     return End(
-        forward + backward,
+        time,
         total_bytes([operation.weight_bytes], count),
         total_bytes([operation.activation_bytes], count),
     )

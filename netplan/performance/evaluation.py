@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.levels import Level
-from netplan.performance.compute import LayerGroups, layer_table
+from netplan.performance.calibrated_terms import CalibratedTerms
+from netplan.performance.compute import LayerGroups, LayerTable, layer_table
 from netplan.performance.iteration import IterationTerms
 from netplan.performance.memory import Memory, memory_of
 from netplan.performance.plan import Plan, PlanTime
@@ -35,6 +36,22 @@ ROUNDING = 1 + 1e-11
 """Bounds and times add up the same terms in other orders [1]."""
 
 
+Terms = IterationTerms | CalibratedTerms
+
+
+def terms_of(
+    setting: Setting,
+    network: Network,
+    space: PlanSpace,
+    table: LayerTable,
+    update_s: Floats | None = None,
+) -> Terms:
+    """Terms of the times of all plans, as the iteration model counts them."""
+    if setting.training.calibrated is not None:
+        return CalibratedTerms.of(setting, network, space, table, update_s)
+    return IterationTerms.of(setting, network, space, table, update_s)
+
+
 class Evaluated(Struct, frozen=True, eq=False):
     """Terms of the times, and the memory, of all plans of a space.
 
@@ -42,7 +59,7 @@ class Evaluated(Struct, frozen=True, eq=False):
     the expanded memory is slower. In a space of single plans they are whole.
     """
 
-    terms: IterationTerms
+    terms: Terms
     memory: Memory
     spilled: Spilled
 
@@ -68,7 +85,7 @@ def evaluate_space(
         spill = spilled.traffic(space.runs.totals, table.repetition)
         table = layer_table(replace(setting, spill=spill), space.sharding, groups)
     update_s = spilled.update_s(table.repetition)
-    terms = IterationTerms.of(setting, network, space, table, update_s)
+    terms = terms_of(setting, network, space, table, update_s)
     return Evaluated(terms, memory, spilled)
 
 
@@ -83,7 +100,7 @@ class Evaluation(Struct, frozen=True, eq=False):
     @classmethod
     def of(cls, setting: Setting, levels: tuple[Level, ...], space: PlanSpace) -> "Evaluation":
         """Compute what many plans share."""
-        network = Network(levels, setting.assumptions.communication.used, setting.mode)
+        network = setting.network(levels)
         return cls(setting, network, space, evaluate_space(setting, network, space))
 
     def plan_time(self, place: int, schedule: int) -> PlanTime:

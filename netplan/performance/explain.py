@@ -28,7 +28,6 @@ from netplan.performance.setting import Setting
 from netplan.performance.space import listed_plans
 from netplan.performance.spill import with_spill
 from netplan.records import asdict, replace
-from netplan.traffic.hierarchy import Network
 from netplan.workloads.operations import Operation, Sharding, Work, total_bytes
 from netplan.workloads.program import stage_layers
 
@@ -261,7 +260,7 @@ def _sharding_of(
 ) -> tuple[Sharding, LayerGroups]:
     """The one sharding of a plan, and its groups."""
     space = listed_plans([plan])
-    network = Network(tuple(levels), setting.assumptions.communication.used, setting.mode)
+    network = setting.network(levels)
     groups = LayerGroups.of(network, space.layer_placements, np.zeros(1, dtype=np.int64))
     return space.sharding, groups
 
@@ -293,7 +292,7 @@ def stage_operations(
         ),
     )
     runs = float(plan.microbatches)
-    return [(one, runs * layers * one.share) for one in program.layer.operations] + [
+    return [(one, runs * layers) for one in program.layer.operations] + [
         (one, runs) for one in ends
     ]
 
@@ -303,7 +302,7 @@ def _operation_terms(setting: Setting, levels: tuple[Level, ...], plan: Plan) ->
     sharding, groups = _sharding_of(setting, levels, plan)
     program = setting.program(sharding)
     operations, layer = stage_operations(setting, levels, plan), program.layer.operations
-    runs = operations[0][1] / layer[0].share
+    runs = operations[0][1]
     if setting.execution is not None:
         yield from _terms("layer", layer_times(setting, sharding, program, groups), runs)
     else:

@@ -33,7 +33,13 @@ from msgspec import Struct
 from netplan.arrays import Bools, Floats, Ints
 from netplan.levels import Level, gpu_count
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
-from netplan.performance.evaluation import ROUNDING, SPILLED_PLANS, evaluate_space
+from netplan.performance.evaluation import (
+    ROUNDING,
+    SPILLED_PLANS,
+    Terms,
+    evaluate_space,
+    terms_of,
+)
 from netplan.performance.free_space import (
     Cells,
     Cuts,
@@ -47,7 +53,7 @@ from netplan.performance.free_space import (
     place_layers,
     place_stages,
 )
-from netplan.performance.iteration import IterationTerms, bubble_layers
+from netplan.performance.iteration import bubble_layers
 from netplan.performance.memory import Memory, memory_of
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
@@ -112,7 +118,7 @@ def best_free_plans(setting: Setting, levels: tuple[Level, ...], top: int) -> Fr
         Plans to return; those of a cell differ in their microbatches [1].
     """
     known = shortlist(setting, gpu_count(levels))
-    network = Network(levels, setting.assumptions.communication.used, setting.mode)
+    network = setting.network(levels)
     search = FreeSearch(setting, network, known, top)
     first = Placed.of(search, known.fitting[:FIRST_CUTS])
     limit = search.limit(first.good_plans())
@@ -175,7 +181,7 @@ def fastest(setting: Setting) -> Setting:
 
 def _without_communication(setting: Setting, sizes: Sharding) -> LayerTable:
     alone = Level("switch", 1, 1.0)
-    network = Network((alone,), setting.assumptions.communication.used, setting.mode)
+    network = setting.network((alone,))
     nowhere = Placements(np.ones((1, len(DIMENSIONS), 1), dtype=np.int64))
     groups = LayerGroups.of(network, nowhere, np.zeros_like(sizes.tensor))
     return layer_table(setting, sizes, groups)
@@ -265,7 +271,8 @@ class FreeSearch(Struct, frozen=True, eq=False):
     @property
     def counts_update(self) -> bool:
         """Whether an update counts, which is shorter for more replicas, whatever spills."""
-        return self.setting.assumptions.memory.update == "whole"
+        whole = self.setting.assumptions.memory.update == "whole"
+        return whole or self.setting.training.calibrated is not None
 
     def less_spilled(
         self, cells: Cells, microbatches: Ints, low: Ints, high: Ints
@@ -468,7 +475,8 @@ class Placed(Struct, frozen=True, eq=False):
         search = self.search
         for whose, inside, fewest, most in search.with_replicas_inside(cells, microbatches):
             made = microbatches[whose]
-            if limit is None or search.outermost.never_faster_for_more:
+            enough = search.outermost.never_faster_for_more and not search.counts_update
+            if limit is None or enough:
                 outside, fits = search.fewest_that_fit(inside, made, fewest, most)
                 some, outside = np.flatnonzero(fits), outside[fits]
                 if limit is not None and search.varies:
@@ -482,6 +490,8 @@ class Placed(Struct, frozen=True, eq=False):
                     least, each = inside.times(fewest), np.arange(len(made))
                     terms = self._least_terms(least, made)
                     least_s = terms.seconds(each, least.row, each)
+                    # But for what falls with their number, of which the most have least.
+                    least_s = least_s - terms.falling_s(each, least.row, each)
                     # What spills hides more of the collectives that run beside it.
                     beside_s = terms.data_s(each, least.row, each)
                     spilled_s = least_s - beside_s + search.known.spill_s[least.cut]
@@ -493,11 +503,11 @@ class Placed(Struct, frozen=True, eq=False):
             if len(some):
                 yield whose[some], inside.take(some).times(outside), made[some]
 
-    def _least_terms(self, plans: Cells, microbatches: Ints) -> IterationTerms:
+    def _least_terms(self, plans: Cells, microbatches: Ints) -> Terms:
         """What plans take at least on leaves that do not block, whatever spills."""
         search = self.search
         space = listed_cells(search.known.cuts, plans, self.rows, microbatches)
-        return IterationTerms.of(search.setting, search.unblocked, space, self.least)
+        return terms_of(search.setting, search.unblocked, space, self.least)
 
     def _seconds(
         self, network: Network, plans: Cells, microbatches: Ints, limit: float = inf
@@ -507,11 +517,11 @@ class Placed(Struct, frozen=True, eq=False):
         space = listed_cells(search.known.cuts, plans, self.rows, microbatches)
         setting = search.setting
         if not search.varies:
-            terms = IterationTerms.of(setting, network, space, self.table)
+            terms = terms_of(setting, network, space, self.table)
             return terms.seconds(each, plans.row, each)
         spilled = Spilled.of(setting, search.memory_of(plans, microbatches))
         update_s = spilled.update_s(self.table.repetition)
-        terms = IterationTerms.of(setting, network, space, self.table, update_s)
+        terms = terms_of(setting, network, space, self.table, update_s)
         seconds = terms.seconds(each, plans.row, each)
         spills = np.flatnonzero(spilled.plans)
         if len(spills):

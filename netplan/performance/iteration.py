@@ -105,7 +105,7 @@ def bubble_layers(setting: Setting, rules: Repetition, runs: Runs) -> Bubble:
     """Layers in the bubble of schedules."""
     fullest = rules.fullest(runs.stages)
     m, v = real(runs.microbatches), real(runs.interleave)
-    full = (rules.layers - fullest) / v
+    full = setting.bubble_share * (rules.layers - fullest) / v
     if not setting.scheduled_bubble:
         return Bubble(full, np.zeros_like(full))
     return Bubble(full, (v - 1) / v * np.maximum(rules.layers - m * fullest, 0))
@@ -300,6 +300,10 @@ class IterationTerms(Struct, frozen=True, eq=False):
             total += terms.microbatches[schedule] * self._ends(place, row).total_s
         return total
 
+    def falling_s(self, place: Ints, row: Ints, schedule: Ints) -> Floats:  # noqa: ARG002
+        """What is less for more replicas, whatever they hold: nothing that is counted here [s]."""
+        return np.zeros(len(place))
+
     def data_s(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
         """Exposed data parallel collectives of plans [s]."""
         terms, placed = self.schedule, self.placement
@@ -367,7 +371,7 @@ class IterationTerms(Struct, frozen=True, eq=False):
         if self.update_s is not None and self.update_s[schedule]:
             parts["update"] = float(self.update_s[schedule])
         spread = self.setting.spread_model
-        if self.setting.experts is not None or (spread and "expert" in spread.spread):
+        if self.setting.variant.sparse or (spread and "expert" in spread.spread):
             parts["expert_comm"] = of_layers(both.expert_s, ends.expert_s)
         return parts
 

@@ -13,6 +13,7 @@ from typing import Literal
 from netplan.catalog import Record, Shelf
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError
+from netplan.performance.calibration import CalibrationPart
 from netplan.performance.tiers import Part, Policy
 from netplan.records import (
     Entry,
@@ -23,6 +24,7 @@ from netplan.records import (
     replace,
 )
 from netplan.traffic.hierarchy import Communication, Schedule
+from netplan.workloads.operations import Recompute
 from netplan.workloads.program import Counting, Zero
 
 Optimizer = Literal["adam", "sgd"]
@@ -43,15 +45,17 @@ class ComputePart(Entry, frozen=True, kw_only=True):
     ``sram_bytes`` do not hold them (`netplan.workloads.tiled_layer`). ``kernel_latency_s`` is paid
     once an operation and direction; ``attention_slowdown`` stretches the FLOPs of the attention
     part. ``kernels`` follow the ``roofline``, are timed as they were ``measured`` one by one, or as
-    whole runs were ``calibrated``.
+    whole runs were ``calibrated``. ``recompute`` is what the backward pass computes again where
+    nothing else is asked for.
     """
 
     operations: Counting
     kernels: Literal["roofline", "measured", "calibrated"] = "roofline"
-    kernel_latency_s: NonNegativeFloat
-    tensor_efficiency: PositiveShare
-    vector_efficiency: PositiveShare
-    attention_slowdown: PositiveFloat
+    recompute: Recompute = "selective"
+    kernel_latency_s: NonNegativeFloat = 0.0
+    tensor_efficiency: PositiveShare = 1.0
+    vector_efficiency: PositiveShare = 1.0
+    attention_slowdown: PositiveFloat = 1.0
 
 
 class CommunicationPart(Entry, frozen=True, kw_only=True):
@@ -64,7 +68,7 @@ class CommunicationPart(Entry, frozen=True, kw_only=True):
     """
 
     collectives: Literal["ring", "phased", "measured"]
-    bandwidth_efficiency: PositiveShare
+    bandwidth_efficiency: PositiveShare = 1.0
     chunks: PositiveInt = 1
 
     @property
@@ -157,7 +161,13 @@ class IterationModel(Record, frozen=True, kw_only=True):
     overlap: OverlapPart
     space: SpacePart
     memory: MemoryPart = MemoryPart()
+    calibration: CalibrationPart | None = None
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a calibration that nothing takes, or none where kernels need it."""
+        if (self.compute.kernels == "calibrated") != (self.calibration is not None):
+            raise ValueError("compute.kernels: calibrated and a calibration belong together")
 
     def under(self, optimizer: Optimizer) -> "IterationModel":
         """The same under an optimizer: what it holds, and so what its update moves.

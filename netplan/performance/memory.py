@@ -17,9 +17,11 @@ context GPUs share their weights and join the group (arXiv:2410.00273, Sec. III)
 
 Microbatches in flight, with p stages, m microbatches and v interleaved stages: min(p, m) under
 1F1B, at most p + (p - 1)/v of them interleaved (Korthikanti et al., arXiv:2205.05198, Sec. 4.3).
-Full recomputation stores the input of each layer and the activations of one. What only runs forward
-stores those of one layer. Left out: microbatches that fill no whole group of p make the schedule
-that is simulated (`netplan.simulation.schedule`) hold (v - 1)/v (m mod p) more of them, at most m.
+Full recomputation stores the input of each layer and the activations of one, ``half`` does so for
+every other layer. GPipe holds all microbatches, ``zb-2p`` twice those of 1F1B. What only runs
+forward stores those of one layer. Left out: microbatches that fill no whole group of p make the
+schedule that is simulated (`netplan.simulation.schedule`) hold (v - 1)/v (m mod p) more of them, at
+most m.
 
 Uneven stages: where the first stage holds a layer less than the fullest, the second is one of those
 and has one microbatch less in flight; the fuller of the two counts, and the last one with the head.
@@ -121,7 +123,11 @@ def in_flight(
     Interleaved, a stage starts two chunks, of v a microbatch, later than the one before it
     (arXiv:2104.04473, Fig. 4).
     """
-    rule = setting.assumptions.overlap.in_flight
+    rule, schedule = setting.assumptions.overlap.in_flight, setting.options.schedule
+    if schedule == "gpipe":
+        return microbatches
+    if schedule == "zb-2p":  # arXiv:2401.10241, Table 2
+        return np.minimum(2.0 * stages, microbatches)
     if rule == "plain":
         return stages - behind
     several = interleave > 1
@@ -176,8 +182,9 @@ def _activations(
     """What layers hold for their backward pass, and what a layer holds only while it runs [B]."""
     stored, counted = table.activation_bytes[row], setting.assumptions.memory.activations
     running = np.zeros_like(stored)
-    if setting.variant.recompute == "full" and counted == "stored":
-        running, stored = stored, table.boundary_bytes[row]
+    if counted == "stored" and setting.variant.recompute in ("full", "half"):
+        running, boundary = stored, table.boundary_bytes[row]
+        stored = boundary if setting.variant.recompute == "full" else (stored + boundary) / 2
     if not table.repetition.trains:
         running, stored = running + stored, np.zeros_like(stored)
     activations = stored * held.layers * held.in_flight + held.end_activations

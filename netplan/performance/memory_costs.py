@@ -23,7 +23,6 @@ from netplan.performance.setting import Setting
 from netplan.performance.space import listed_plans
 from netplan.performance.spill import spilled_of, with_spill
 from netplan.performance.tiers import ORDER, SHOWN, Part
-from netplan.traffic.hierarchy import Network
 from netplan.workloads.operations import total_bytes
 
 
@@ -84,7 +83,7 @@ def memory_costs(setting: Setting, levels: Sequence[Level], timed: PlanTime) -> 
     [0.0, 0.0, 6.73, 0.0, 0.0]
     """
     plan, held = timed.plan, timed.memory_parts_bytes
-    network = Network(tuple(levels), setting.assumptions.communication.used, setting.mode)
+    network = setting.network(levels)
     space, spilled = listed_plans([plan]), spilled_of(setting, timed)
 
     def seconds(there: Collection[Part]) -> float:

@@ -1,7 +1,7 @@
 """What is trained: model, batch, GPU, assumptions; and the choices that a search leaves open."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Literal, Optional, get_args
 
@@ -10,14 +10,17 @@ from msgspec import Struct, field
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
+from netplan.levels import Level
+from netplan.performance.calibrated import Reached, Sharing
+from netplan.performance.calibration import CalibratedRun, CalibrationPart
 from netplan.performance.iteration_model import IterationModel
+from netplan.performance.stacks import DEFAULT_STACK, STACKS
 from netplan.performance.tiers import Expanded, Spill
-from netplan.records import asdict
+from netplan.records import asdict, replace
+from netplan.traffic.hierarchy import Network
 from netplan.traffic.placement import Degrees, divisors
 from netplan.workloads.accelerators import Accelerator, Execution
 from netplan.workloads.closed_forms import IterationFlops, iteration_flops
-from netplan.workloads.experts import experts_of
-from netplan.workloads.model_parts import Experts
 from netplan.workloads.models import Model
 from netplan.workloads.operations import PLAIN, Mode, Sharding, Strategy, Variant
 from netplan.workloads.program import (
@@ -42,6 +45,9 @@ COUNTED: dict[Counting, tuple[str, ...]] = {
     "tiled": ("transformer", "recommendation"),
 }
 """Families of models whose operations can be counted so."""
+ScheduleName = Literal["1f1b", "gpipe", "interleaved", "zb-1p", "zb-2p"]
+BUBBLE_SHARE: dict[str, float] = {"zb-1p": 1 / 3, "zb-2p": 0.0}
+"""What of the 1F1B bubble zero-bubble schedules have (arXiv:2401.10241, Table 2) [1]."""
 LARGEST_BATCH = 10**9
 """Sequences of the largest batch that is searched, far more than any model is trained with [1]."""
 
@@ -73,6 +79,8 @@ class Training(Struct, frozen=True):
         How the kernels of a graph lie on the chip, if nothing else is asked for.
     sram_bytes
         Memory on the chip; needed by iteration models with tiled operations [B].
+    calibrated
+        What accelerator and training stack reach; needed by iteration model ``calibrated``.
 
     Raises
     ------
@@ -92,9 +100,15 @@ class Training(Struct, frozen=True):
     sram_bytes: float = 0.0
     expanded: Expanded | None = None
     ignore_memory: bool = False
+    calibrated: CalibratedRun | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be timed."""
+        if (self.assumptions.calibration is not None) != (self.calibrated is not None):
+            raise InputError(
+                f"iteration model {self.assumptions.name} takes a calibrated run of its own kind:"
+                " make it by Training.on"
+            )
         if self.batch < 1:
             raise InputError(f"the global batch is at least 1 sequence, got {self.batch:,}")
         if self.batch > LARGEST_BATCH:
@@ -148,9 +162,16 @@ class Training(Struct, frozen=True):
         *,
         batch: int | None = None,
         gpus: int = 1,
+        calibrated: CalibratedRun | None = None,
     ) -> "Training":
-        """Training on an accelerator; the batch is the model's own, on so many GPUs, if absent."""
+        """Training on an accelerator; the batch is the model's own, on so many GPUs, if absent.
+
+        Iteration model ``calibrated`` takes the default stack in bf16 unless told otherwise.
+        """
         execution = None
+        if assumptions.calibration is not None and calibrated is None:
+            stack = STACKS.load(DEFAULT_STACK)
+            calibrated = CalibratedRun.of(accelerator, stack, assumptions.calibration)
         if model.family == "graph":
             from netplan.performance.layer_execution import (  # noqa: PLC0415 - seldom used
                 LayerExecution,
@@ -160,7 +181,9 @@ class Training(Struct, frozen=True):
         return cls(
             model=model,
             batch=model.batch_on(gpus) if batch is None else batch,
-            flops_per_s=accelerator.tensor_flops_per_s,
+            flops_per_s=calibrated.peak_flops_per_s
+            if calibrated
+            else accelerator.tensor_flops_per_s,
             memory_bytes=accelerator.memory_bytes,
             assumptions=assumptions,
             vector_flops_per_s=accelerator.vector_flops_per_s,
@@ -168,6 +191,7 @@ class Training(Struct, frozen=True):
             execution=execution,
             sram_bytes=accelerator.sram_bytes,
             expanded=Expanded.of(accelerator),
+            calibrated=calibrated,
         )
 
 
@@ -213,6 +237,8 @@ class Options(Struct, frozen=True):
     execution
         How the kernels of a layer lie on the chip; absent: its operations run one by one, as the
         iteration model times them.
+    schedule
+        Order of the passes of a pipeline; absent: 1f1b, interleaved where stages are.
 
     Raises
     ------
@@ -231,27 +257,42 @@ class Options(Struct, frozen=True):
     expert_degree: int | None = None
     fixed: Fixed = field(default_factory=Fixed)
     execution: Optional["LayerExecution"] = None
+    schedule: ScheduleName | None = None
 
     def __post_init__(self) -> None:
         """Refuse what does not exist."""
+        self._check_schedule()
         if self.zero_stage not in (None, 0, 1, 2, 3):
             raise InputError(f"ZeRO has the stages 0 to 3, got {self.zero_stage}")
         if self.interleave not in (None, "none", "whole", "any"):
             raise InputError(f"unknown interleaving {self.interleave!r}: use none, whole or any")
-        degree = self.expert_degree
-        if self.variant.sparse:
-            self.check_experts(self.variant.experts)
+        degree, experts = self.expert_degree, self.variant.experts
+        if degree is not None and (degree < 1 or experts % degree):
+            raise InputError(
+                f"{experts} experts cannot be spread evenly over {degree} GPUs: use a divisor"
+            )
         if degree is not None and self.fixed.expert not in (None, degree):
             raise InputError(
                 f"the expert degree is {degree}, and fixed as {self.fixed.expert}: give one of them"
             )
 
-    def check_experts(self, experts: int) -> None:
-        """Refuse an expert degree that does not divide so many experts."""
-        degree = self.expert_degree
-        if degree is not None and (degree < 1 or experts % degree):
+    def _check_schedule(self) -> None:
+        """Refuse schedules that contradict what else is asked for."""
+        if self.schedule not in (None, *get_args(ScheduleName)):
+            known = ", ".join(get_args(ScheduleName))
+            raise InputError(f"unknown schedule {self.schedule!r}: use one of {known}")
+        chunks, asked = self.fixed.interleave, self.schedule
+        if asked == "interleaved" and (self.interleave == "none" or chunks == 1):
             raise InputError(
-                f"{experts} experts cannot be spread evenly over {degree} GPUs: use a divisor"
+                "schedule interleaved runs several stages a GPU, and they are ruled out: leave"
+                " --interleave none or --fix interleave=1 out"
+            )
+        if asked not in (None, "interleaved") and (
+            self.interleave in ("whole", "any") or (chunks or 1) > 1
+        ):
+            raise InputError(
+                f"schedule {asked} runs one stage a GPU, and several are asked for: leave the"
+                " schedule or the interleaved stages out"
             )
 
 
@@ -302,26 +343,9 @@ class Setting(Struct, frozen=True):
         return self.graph_model or self.transformer
 
     @property
-    def layers(self) -> int:
-        """Layers that lie on the stages of a pipeline [1]."""
-        return self.transformer.depth if self.graph_model is None else self.graph_model.layers
-
-    @property
-    def experts(self) -> Experts | None:
-        """Experts of a transformer, its file's or those that are asked for."""
-        if not isinstance(self.training.model, Model):
-            return None
-        return experts_of(self.training.model, self.variant)
-
-    @property
-    def kv_heads(self) -> tuple[int, ...]:
-        """Numbers of heads of keys and values that are whole, where they are not all heads [1]."""
-        if self.graph_model is not None:
-            return ()
-        model, window = self.transformer, self.transformer.window_attention
-        linear = model.linear_attention
-        found = (model.kv_heads, window and window.kv_heads, linear and linear.key_heads)
-        return tuple(number for number in found if number)
+    def kv_heads(self) -> int | None:
+        """Heads of keys and values that are whole, if they are others than all heads [1]."""
+        return self.transformer.kv_heads if self.graph_model is None else None
 
     @property
     def spread_model(self) -> "SpreadModel | None":
@@ -345,8 +369,50 @@ class Setting(Struct, frozen=True):
 
     @property
     def variant(self) -> Variant:
-        """Recomputation, experts, embedding and head; a graph has what its file lists."""
-        return self.options.variant if self.graph_model is None else Variant(recompute="none")
+        """Recomputation, experts, embedding and head; a graph has what its file lists.
+
+        Iteration model ``calibrated`` always counts both ends, and its stack fuses attention or
+        not.
+        """
+        if self.graph_model is not None:
+            return Variant(recompute="none")
+        run = self.training.calibrated
+        if run is None:
+            return self.options.variant
+        return replace(self.options.variant, embedding=True, lm_head=True, fused=run.stack.fused)
+
+    @property
+    def reached(self) -> Reached:
+        """What kernels reach under iteration model ``calibrated``."""
+        return self._calibrated.reached
+
+    @property
+    def sharing(self) -> Sharing:
+        """How that model hides communication."""
+        return self._calibrated.sharing(self.zero_stage)
+
+    @property
+    def _calibrated(self) -> CalibratedRun:
+        run = self.training.calibrated
+        if run is None:
+            raise InputError(f"iteration model {self.assumptions.name} is not calibrated")
+        return run
+
+    def network(self, levels: Sequence[Level]) -> Network:
+        """Levels of a fabric as collectives of the iteration model use them."""
+        run = self.training.calibrated
+        used = tuple(levels) if run is None else run.levels(levels)
+        return Network(used, self.assumptions.communication.used, self.mode)
+
+    @property
+    def calibration(self) -> CalibrationPart:
+        """Parameters of that model that belong to no accelerator and no stack."""
+        return self._calibrated.part
+
+    @property
+    def bubble_share(self) -> float:
+        """What of the bubble of 1F1B the schedule has (arXiv:2401.10241, Table 2) [1]."""
+        return BUBBLE_SHARE.get(self.options.schedule or "1f1b", 1.0)
 
     @property
     def execution(self) -> Optional["LayerExecution"]:
@@ -440,8 +506,13 @@ class Setting(Struct, frozen=True):
 
     @property
     def interleave(self) -> Literal["none", "whole", "any"]:
-        """Which interleaved schedules there are."""
-        return self.options.interleave or self.assumptions.space.interleave
+        """Which interleaved schedules there are; several stages a GPU that are fixed imply them."""
+        asked, schedule = self.options.interleave, self.options.schedule
+        if schedule is not None and schedule != "interleaved":
+            return "none"
+        own = asked or self.assumptions.space.interleave
+        implied = schedule == "interleaved" or (self.options.fixed.interleave or 1) > 1
+        return "any" if implied and own == "none" and asked is None else own
 
 
 def fixed_values(values: Mapping[str, int]) -> Fixed:

@@ -63,7 +63,7 @@ from netplan.simulation.work import (
     ScheduleName,
     joined,
 )
-from netplan.traffic.hierarchy import Network, group_of
+from netplan.traffic.hierarchy import group_of
 from netplan.traffic.placement import PIPELINE, Placement, Placements
 from netplan.workloads.operations import NO_WORK, Collective, Operation
 from netplan.workloads.operations import Work as OperationWork
@@ -209,8 +209,7 @@ class _Maker:
         self.update_s, plan = timed.breakdown_s.get("update", 0.0), timed.plan
         self.chunks = chunks = plan.interleave if schedule == "interleaved" else 1
         self.sender = FlowSender(plan.placement)
-        used = setting.assumptions.communication.used
-        self.network = Network(tuple(levels), used, setting.mode)
+        self.network = setting.network(levels)
         self.placements = Placements.of(plan.placement)
         self.groups = LayerGroups.of(self.network, self.placements, np.zeros(1, np.int64))
         self.program: Program = setting.program(plan.sharding)
@@ -347,7 +346,7 @@ class _Maker:
         one_panel: list[Phase] = []
         others: list[Phase] = []
         for one in work.collectives:
-            flows, seconds, sent = self._sent(one, stage, panels, share=operation.share)
+            flows, seconds, sent = self._sent(one, stage, panels)
             one_panel.append(self.sender.message(flows, seconds, sent, thread))
             # All of them again, as the closed form has it; the bytes that are left.
             others.append(self.sender.message(flows, panels * seconds, (panels - 1) * sent, thread))
@@ -357,10 +356,8 @@ class _Maker:
 
     def _busy(self, operation: Operation, work: OperationWork, stage: int) -> Branch:
         """FLOPs, and memory traffic beside them: messages where memory lies behind channels."""
-        compute_s, memory_s = (
-            operation.share * part for part in roofline(operation, work, self.setting)
-        )
-        moving_s = operation.share * memory_traffic_s(operation, work, self.setting)
+        compute_s, memory_s = roofline(operation, work, self.setting)
+        moving_s = memory_traffic_s(operation, work, self.setting)
         rate = self.setting.training.memory_bytes_per_s
         if not (self.channels and rate and np.any(moving_s)):
             return (_total(compute_s) + _total(memory_s),)
@@ -380,17 +377,12 @@ class _Maker:
             self.sender.uses[flows].threads.add(BESIDE)
         return busy
 
-    def _sent(
-        self, one: Collective, stage: int, panels: float = 1.0, *, share: float = 1.0
-    ) -> tuple[Flows, float, float]:
-        """Flows, time and sent bytes of a collective of an operation, or of one of its panels.
-
-        Of an operation that a share of the layers has, that much of both.
-        """
+    def _sent(self, one: Collective, stage: int, panels: float = 1.0) -> tuple[Flows, float, float]:
+        """Flows, time and sent bytes of a collective of an operation, or of one of its panels."""
         amount = one.message_bytes / panels
-        seconds = share * _total(self.groups.seconds(one.kind, one.group, amount))
+        seconds = _total(self.groups.seconds(one.kind, one.group, amount))
         # An all_reduce is sent twice: reduced and scattered, then gathered.
-        sent = share * _total(amount) * (2 if one.kind == "all_reduce" else 1)
+        sent = _total(amount) * (2 if one.kind == "all_reduce" else 1)
         return self.sender.among(stage, one.kind, (one.group,)), seconds, sent
 
 

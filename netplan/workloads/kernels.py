@@ -188,7 +188,7 @@ def layer_norm(name: str, local: Local, *, gathers: bool = True) -> Operation:
     message = ELEMENT_BYTES * local.rows * local.hidden
     gather = (Collective("all_gather", message, "tensor"),) if gathers else ()
     scatter = (Collective("reduce_scatter", message, "tensor"),) if gathers else ()
-    norm = norm_of(name, local.scattered_rows, local.hidden, gather, scatter)
+    norm = _norm(name, local.scattered_rows, local.hidden, gather, scatter)
     return replace(norm, result=Tensor(local.rows, local.hidden)) if gathers else norm
 
 
@@ -199,10 +199,10 @@ def block_norm(name: str, local: Local, width: Floats, gradients: Floats) -> Ope
     """
     sums = Collective("all_reduce", ELEMENT_BYTES * 2 * local.rows, "tensor")
     back = Collective("all_reduce", ELEMENT_BYTES * gradients, "tensor")
-    return norm_of(name, local.rows, width, (sums,), (back,))
+    return _norm(name, local.rows, width, (sums,), (back,))
 
 
-def norm_of(
+def _norm(
     name: str,
     rows: Floats,
     width: Amount,

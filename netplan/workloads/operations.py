@@ -12,7 +12,7 @@ The three strategies of tensor parallelism (arXiv:2410.00273, Tables I, II and A
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from msgspec import Struct
@@ -23,7 +23,7 @@ from netplan.workloads.models import Model
 
 Strategy = Literal["1d", "2d", "summa"]
 Mode = Literal["corrected", "published-code"]
-Recompute = Literal["none", "selective", "full"]
+Recompute = Literal["none", "selective", "half", "full"]
 CollectiveKind = Literal[
     "all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce", "all_to_all"
 ]
@@ -44,13 +44,18 @@ class Variant(Struct, frozen=True):
     ----------
     recompute
         ``selective`` computes the attention scores again in the backward pass (fused attention),
-        ``none`` stores them, ``full`` stores only the input of a layer and runs it twice.
+        ``none`` stores them, ``full`` stores only the input of a layer and runs it twice, ``half``
+        does so with every other layer.
     experts
         Feed-forward parts of a layer; 1 is a dense layer [1].
     top_k
         Experts that each token visits [1].
     embedding, lm_head
         Whether the token embedding and the output head (with its loss) are counted.
+    fused
+        Whether attention never stores its scores, whatever is computed again.
+    sequence_parallel
+        Whether norms and dropouts are cut over the tensor GPUs too.
 
     Raises
     ------
@@ -68,12 +73,14 @@ class Variant(Struct, frozen=True):
     top_k: int = 1
     embedding: bool = False
     lm_head: bool = False
+    fused: bool = False
+    sequence_parallel: bool = True
 
     def __post_init__(self) -> None:
         """Refuse what no model can be."""
-        if self.recompute not in ("none", "selective", "full"):
+        if self.recompute not in get_args(Recompute):
             raise InputError(
-                f"unknown recomputation {self.recompute!r}: use none, selective or full"
+                f"unknown recomputation {self.recompute!r}: use {', '.join(get_args(Recompute))}"
             )
         if self.experts < 1:
             raise InputError(f"a layer has at least 1 expert, got {self.experts}")
@@ -86,6 +93,11 @@ class Variant(Struct, frozen=True):
     def sparse(self) -> bool:
         """Whether the layer is a mixture of experts."""
         return self.experts > 1
+
+    @property
+    def stores_scores(self) -> bool:
+        """Whether attention scores are kept for the backward pass."""
+        return not self.fused and self.recompute in ("none", "half")
 
 
 PLAIN = Variant()
@@ -234,9 +246,6 @@ class Operation(Struct, frozen=True, eq=False):
     branch
         Operations of different branches that follow each other in a list run beside each other, and
         those of one branch one by one; 0 waits for all before it, and all behind wait for it [1].
-    share
-        Of the layers, those that have the operation. All amounts are those of a layer that has it;
-        a stack of unlike layers is so many times their mean, in which it counts that much [1].
     """
 
     name: str
@@ -254,7 +263,6 @@ class Operation(Struct, frozen=True, eq=False):
     weight_gradient: Work = NO_WORK
     input_bytes: Amount = 0.0
     branch: int = 0
-    share: float = 1.0
 
     def kept_bytes(self, work: Work) -> Amount:
         """What one of the works writes for the backward pass, or reads of what was written [B].
@@ -327,9 +335,6 @@ class Local(Struct, frozen=True, eq=False):
     heads, kv_heads         h // n1; heads of keys and values, at least one a GPU
     head_size               q, e // h unless the model says otherwise
     queries_local           h q // n1, columns of the local queries
-    value_size              elements of a head's values, q unless the model says otherwise
-    values_local            h value_size // n1, columns of the local results of attention
-    keys                    tokens that a token attends to, l without windows
     dropped                 b * (l // (n1 * n2)) * e, elements of a scattered activation
     ======================  ====================================================================
     """
@@ -350,17 +355,13 @@ class Local(Struct, frozen=True, eq=False):
     kv_heads: Floats
     head_size: float
     queries_local: Floats
-    value_size: float
-    values_local: Floats
-    keys: float
     dropped: Floats
     gated: bool
-    gated_attention: bool
 
     @property
     def qkv_local(self) -> Floats:
         """Columns of the local query, key and value projection: 3e // n1 without sharing."""
-        return self.queries_local + (self.head_size + self.value_size) * self.kv_heads
+        return self.queries_local + 2 * self.head_size * self.kv_heads
 
 
 def local_sizes(model: Model, sharding: Sharding) -> Local:
@@ -376,7 +377,6 @@ def local_sizes(model: Model, sharding: Sharding) -> Local:
     l, e = model.sequence_length, model.hidden_size  # noqa: E741 - the papers' letters
     f = model.ffn_size or 4 * e
     kv_heads = model.kv_heads or model.heads
-    values = model.value_head_size or model.head_elements
 
     def real(values: Numbers) -> Floats:
         return values.astype(np.float64)
@@ -398,12 +398,8 @@ def local_sizes(model: Model, sharding: Sharding) -> Local:
         kv_heads=real(np.maximum(kv_heads // n1, 1)),
         head_size=float(model.head_elements),
         queries_local=real(model.query_size // n1),
-        value_size=float(values),
-        values_local=real(model.heads * values // n1),
-        keys=float(l),
         dropped=real(b * (l // (n1 * n2))) * e,
         gated=model.gated_ffn,
-        gated_attention=model.gated_attention,
     )
 
 

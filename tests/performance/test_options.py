@@ -261,7 +261,7 @@ def test_the_slower_end_sets_the_pace_of_a_pipeline() -> None:
     [
         (lambda: Variant(experts=0), "at least 1 expert, got 0"),
         (lambda: Variant(experts=4, top_k=5), "1 to 4 experts"),
-        (lambda: Variant(recompute="some"), "use none, selective or full"),  # type: ignore[arg-type]
+        (lambda: Variant(recompute="some"), "use none, selective, half, full"),  # type: ignore[arg-type]
         (lambda: Options(zero_stage=4), "stages 0 to 3, got 4"),  # type: ignore[arg-type]
         (lambda: Options(interleave="yes"), "use none, whole or any"),  # type: ignore[arg-type]
         (lambda: Options(Variant(experts=8), expert_degree=3), "8 experts cannot be spread"),

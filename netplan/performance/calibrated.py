@@ -1,0 +1,420 @@
+"""Times of iteration model ``calibrated``: formulas of one layer, on numbers or arrays.
+
+A layer of b s / c = T tokens, hidden size h, on t tensor and c context GPUs, has four products with
+weights, attention, vector operations, and collectives. Symbols: q and k columns of queries and of
+keys of one GPU, f of its feed-forward part, w words of its vocabulary, E = T / t rows where the
+sequence is cut over tensor GPUs too, else T; P a rate of products, B of memory, t0 of a kernel.
+
+=============  =====================================================================================
+product        t0 + max(2 inner (rows columns + a) / P, 2 (rows inner + inner columns + rows
+               columns) / B); a = wave x SMs x 32,768 outputs of a wave of tiles that are lost.
+               Backward two of them. Below bf16 casts move 4 T (inner, backward columns) bytes more
+attention      fused: 2 T s q FLOPs (half of the square) at A s / (s + 530), backward 2.5 times as
+               many; unfused: 4 T s q at A, and 13 bytes a score forward, 21 backward; computed
+               again half the FLOPs and 13 bytes
+vectors        v (2 E h (10 + dropout) + (6 if gated else 4) T f + 4 T (q + 2 k), rotary 4 T (q + k)
+               more) / B + 6 t0; backward 20 for 10, 10 and 8 for 6 and 4, 9 for 6
+ends           head: three products with the words, 24 T w bytes, 6 t0; embedding 12 T h, 4 t0
+=============  =====================================================================================
+
+All of them are numbers of one plan or arrays that broadcast, so that fits evaluate all runs at
+once. How layers make an iteration says `netplan.performance.calibrated_terms`. Source: fitted to
+published runs (reports/published/measured-runs.csv); half length from FlashAttention-2's tables
+(arXiv:2307.08691), 13 and 21 bytes count the passes of unfused softmax and dropout.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Amount, Floats
+from netplan.workloads.models import Model
+from netplan.workloads.operations import ELEMENT_BYTES, Sharding
+
+TILE_OUTPUTS = 128 * 256
+"""Outputs of one tile of a matrix product [1]."""
+
+CAST_BYTES = 4.0
+"""Read in 16 bits, written in fewer, transposed as well [B a number]."""
+
+SCORE_BYTES, SCORE_GRADIENT_BYTES = 13.0, 21.0
+"""Passes over unfused scores: QK write 2, softmax 4, dropout 5, PV read 2; and backwards [B]."""
+
+FUSED_BACKWARD = 2.5
+"""FLOPs of fused attention backward: five products for two (arXiv:2205.14135)."""
+
+LOGIT_BYTES, WORD_BYTES = 24.0, 12.0
+"""Loss and its gradients, a logit; look-up and its gradients, an element [B]."""
+
+
+class Reached(Struct, frozen=True):
+    """What an accelerator and a training stack reach together; numbers, or arrays of one shape.
+
+    Parameters
+    ----------
+    product_flops_per_s, head_flops_per_s
+        Products of layers in the precision of the run, and of the head in bf16, P e [FLOP/s].
+    casts
+        Whether operands are cast below bf16 (1) or not (0).
+    lost_outputs
+        Outputs of a wave of tiles that are lost, a [1].
+    fused, attention_flops_per_s, attention_half_s
+        Whether attention keeps no scores (1 or 0), its rate on long sequences [FLOP/s], and the
+        sequence of half that rate [tokens].
+    memory_bytes_per_s
+        Bandwidth that kernels get, B [B/s].
+    kernel_s
+        Start of a kernel, t0 [s].
+    vector, dropout
+        Passes over memory against fused kernels [1]; whether there is dropout (1 or 0).
+    """
+
+    product_flops_per_s: Amount
+    head_flops_per_s: Amount
+    casts: Amount
+    lost_outputs: Amount
+    fused: Amount
+    attention_flops_per_s: Amount
+    attention_half_s: Amount
+    memory_bytes_per_s: Amount
+    kernel_s: Amount
+    vector: Amount
+    dropout: Amount
+
+
+class Slice(NamedTuple):
+    """What one GPU has of a microbatch and of a layer; numbers, or arrays of one shape [1]."""
+
+    tokens: Amount
+    scattered: Amount
+    hidden: Amount
+    sequence: Amount
+    query: Amount
+    key: Amount
+    ffn: Amount
+    gates: Amount
+    words: Amount
+    heads: Amount
+    rotary: Amount
+
+    @classmethod
+    def of(cls, model: Model, sharding: Sharding, *, sequence_parallel: bool) -> "Slice":
+        """The part of each sharding, of shape (shardings,)."""
+        tensor = sharding.tensor.astype(np.float64)
+        tokens = sharding.microbatch * model.sequence_length / sharding.context
+        size = model.head_size or model.hidden_size / model.heads
+        kv_heads = model.kv_heads or model.heads
+        gated = model.gated_ffn
+        return cls(
+            tokens=tokens,
+            scattered=tokens / tensor if sequence_parallel else tokens,
+            hidden=float(model.hidden_size),
+            sequence=float(model.sequence_length),
+            query=model.heads * size / tensor,
+            key=np.maximum(kv_heads * size / tensor, size),
+            ffn=(model.ffn_size or 4 * model.hidden_size) / tensor,
+            gates=2.0 if gated else 1.0,
+            words=model.vocabulary / tensor,
+            heads=model.heads / tensor,
+            rotary=float(gated if model.rotary is None else model.rotary),
+        )
+
+    @property
+    def products(self) -> tuple[tuple[Amount, Amount], ...]:
+        """Inner and outer size of the products with weights: qkv, projection, fc1, fc2 [1]."""
+        return (
+            (self.hidden, self.query + 2 * self.key),
+            (self.query, self.hidden),
+            (self.hidden, self.gates * self.ffn),
+            (self.ffn, self.hidden),
+        )
+
+    @property
+    def layer_weights(self) -> Amount:
+        """Weights of a layer on one GPU [1]."""
+        return sum((inner * outer for inner, outer in self.products), 0.0)
+
+    @property
+    def end_weights(self) -> Amount:
+        """Weights of the embedding, or of the head, on one GPU [1]."""
+        return self.words * self.hidden
+
+
+class Both(NamedTuple):
+    """Times of the forward and of the backward pass, and of what is computed again [s]."""
+
+    forward_s: Amount
+    backward_s: Amount
+    again_s: Amount = 0.0
+
+
+def product_s(rows: Amount, inner: Amount, columns: Amount, rate: Amount, on: Reached) -> Amount:
+    """Time of one product: rows x inner times inner x columns [s].
+
+    Examples
+    --------
+    >>> ones = dict.fromkeys(Reached.__struct_fields__, 1.0) | {"lost_outputs": 0.0}
+    >>> float(product_s(2.0, 3.0, 5.0, 1.0, Reached(**ones)))
+    63.0
+    """
+    computing_s = 2 * inner * (rows * columns + on.lost_outputs) / rate
+    moved = 2 * (rows * inner + inner * columns + rows * columns)
+    time_s: Amount = on.kernel_s + np.maximum(computing_s, moved / on.memory_bytes_per_s)
+    return time_s
+
+
+def products_s(part: Slice, on: Reached) -> Both:
+    """Time of the products with weights of a layer; the backward pass has two for each [s]."""
+    rate, tokens = on.product_flops_per_s, part.tokens
+    forward_s: Amount = 0.0
+    backward_s: Amount = 0.0
+    for inner, outer in part.products:
+        cast_s = on.casts * CAST_BYTES * tokens / on.memory_bytes_per_s
+        forward_s = forward_s + product_s(tokens, inner, outer, rate, on) + cast_s * inner
+        backward_s = backward_s + product_s(tokens, outer, inner, rate, on)
+        backward_s = backward_s + product_s(inner, tokens, outer, rate, on) + cast_s * outer
+    return Both(forward_s, backward_s)
+
+
+def attention_s(part: Slice, on: Reached) -> Both:
+    """Time of attention in a layer [s]."""
+    t0, memory, length = on.kernel_s, on.memory_bytes_per_s, part.sequence
+    square = part.tokens * length * part.query
+    fused_s = 2 * square * (1 + on.attention_half_s / length) / on.attention_flops_per_s
+    fused = Both(t0 + fused_s, 2 * t0 + FUSED_BACKWARD * fused_s)
+    whole_s = 4 * square / on.attention_flops_per_s
+    score_s = part.tokens * length * part.heads / memory
+    scored = Both(
+        4 * t0 + whole_s + SCORE_BYTES * score_s,
+        8 * t0 + 2 * whole_s + SCORE_GRADIENT_BYTES * score_s,
+        4 * t0 + whole_s / 2 + SCORE_BYTES * score_s,
+    )
+    return Both(
+        *(on.fused * one + (1 - on.fused) * other for one, other in zip(fused, scored, strict=True))
+    )
+
+
+def vectors_s(part: Slice, on: Reached) -> Both:
+    """Time of norms, activations, residual sums and what else moves through memory [s]."""
+    gated = part.gates - 1
+    rows, wide = 2 * part.scattered * part.hidden, part.tokens * part.ffn
+    copied = 4 * part.tokens * (part.query + 2 * part.key)
+    copied = copied + part.rotary * 4 * part.tokens * (part.query + part.key)
+    pace = on.vector / on.memory_bytes_per_s
+    return Both(
+        pace * (rows * (10 + on.dropout) + (4 + 2 * gated) * wide + copied) + 6 * on.kernel_s,
+        pace * (rows * (20 + on.dropout) + (8 + 2 * gated) * wide + copied) + 9 * on.kernel_s,
+    )
+
+
+def head_s(part: Slice, on: Reached) -> Amount:
+    """Time of the head with its loss, there and back, of one microbatch [s]."""
+    rate = on.head_flops_per_s
+    tokens, hidden, words = part.tokens, part.hidden, part.words
+    products = product_s(tokens, hidden, words, rate, on)
+    products = products + product_s(tokens, words, hidden, rate, on)
+    products = products + product_s(hidden, tokens, words, rate, on)
+    moved = LOGIT_BYTES * part.tokens * part.words
+    return products + moved / on.memory_bytes_per_s + 6 * on.kernel_s
+
+
+def embedding_s(part: Slice, on: Reached) -> Amount:
+    """Time of the embedding, there and back, of one microbatch [s]."""
+    moved = WORD_BYTES * part.tokens * part.hidden
+    return moved / on.memory_bytes_per_s + 4 * on.kernel_s
+
+
+def shown_s(beside_s: Amount, behind_s: Amount, contention: Amount) -> Amount:
+    """What communication shows beside computing that it hides behind [s].
+
+    What is longer than that shows whole, what it hides by the share ``contention``.
+
+    >>> float(shown_s(3.0, 2.0, 0.25)), float(shown_s(1.0, 2.0, 0.25))
+    (1.5, 0.25)
+    """
+    hidden_s = np.minimum(beside_s, behind_s)
+    shown: Amount = beside_s - hidden_s + contention * hidden_s
+    return shown
+
+
+COLLECTIVES = 4
+"""Tensor collectives of a layer in each direction: two all_gathers, two reduce_scatters [1]."""
+
+GATHERED_AGAIN = 0.75
+"""Those of the forward pass that run again where all of it is computed again: three of four, as
+the last one's result is not needed (arXiv:2205.05198, Sec. 4.2.2) [1]."""
+
+
+class Sharing(Struct, frozen=True):
+    """How a stack hides communication; numbers, or arrays of one shape.
+
+    ``tensor_visible`` and ``pipeline_visible`` are the shares of tensor collectives and of
+    transfers that nothing hides, ``contention`` what hidden communication shows all the same [1];
+    ``overlapped`` says whether data parallel collectives run beside passes (1 or 0), ``repeats``
+    how often gradients are exchanged. ``layer_s`` is host time of a layer and microbatch.
+    """
+
+    tensor_visible: Amount
+    pipeline_visible: Amount
+    contention: Amount
+    overlapped: Amount
+    repeats: Amount
+    layer_s: Amount
+    gradient_bytes: Amount
+    gather_bytes: Amount
+    collective_s: Amount
+    optimizer_bytes: Amount
+    gradient_buffer_bytes: Amount
+    iteration_s: Amount
+
+    def tensor_s(self, one_s: Amount) -> Amount:
+        """What the tensor collectives of a layer show in one direction, each ``one_s`` long [s]."""
+        shown = self.tensor_visible + (1 - self.tensor_visible) * self.contention
+        return COLLECTIVES * shown * one_s
+
+
+class Passes(NamedTuple):
+    """One layer and the ends of a microbatch; numbers, or arrays of one shape [s].
+
+    Communication stands apart, as far as it shows; ``again_s`` has all that is computed again.
+    """
+
+    forward_s: Amount
+    backward_s: Amount
+    forward_comm_s: Amount
+    backward_comm_s: Amount
+    again_s: Amount
+    layer_s: Amount  # of the host
+    head_s: Amount
+    embedding_s: Amount
+
+    @property
+    def ahead_s(self) -> Amount:
+        """Forward pass, collectives included, behind which others hide [s]."""
+        return self.forward_s + self.forward_comm_s
+
+    @property
+    def back_s(self) -> Amount:
+        """The same of the backward pass [s]."""
+        return self.backward_s + self.backward_comm_s + self.again_s
+
+    @property
+    def whole_s(self) -> Amount:
+        """All that a layer takes [s]."""
+        return self.ahead_s + self.back_s + self.layer_s
+
+
+class Stages(NamedTuple):
+    """A pipeline and its microbatches; numbers, or arrays of one shape [1].
+
+    ``fullest`` layers stand on the fullest stage, ``chunk`` on a virtual one; the first and the
+    last may hold some less. ``bubble`` is the share of the 1F1B bubble that the schedule has.
+    """
+
+    layers: Amount
+    stages: Amount
+    interleave: Amount
+    microbatches: Amount
+    fullest: Amount
+    chunk: Amount
+    first_less: Amount
+    last_less: Amount
+    bubble: Amount
+
+    def slowest(self, one: Passes) -> tuple[Floats, Floats]:
+        """Layers of the slowest stage [1], and what its ends take of a microbatch [s]."""
+        layer_s = one.whole_s
+        first, last = self.fullest - self.first_less, self.fullest - self.last_less
+        first_s, last_s = first * layer_s + one.embedding_s, last * layer_s + one.head_s
+        is_last = last_s >= first_s
+        is_middle = (self.stages > 2) & (  # noqa: PLR2004 - those between both ends
+            self.fullest * layer_s > np.maximum(first_s, last_s)
+        )
+        layers = np.where(is_middle, self.fullest, np.where(is_last, last, first))
+        ends_s = np.where(is_middle, 0.0, np.where(is_last, one.head_s, one.embedding_s))
+        both_s = one.head_s + one.embedding_s
+        return layers, np.where(self.stages == 1, both_s, ends_s)
+
+    def slowest_s(self, one: Passes) -> Amount:
+        """What one microbatch takes on the slowest stage [s]."""
+        layers, ends_s = self.slowest(one)
+        return layers * one.whole_s + ends_s
+
+    def through_s(self, one: Passes) -> Amount:
+        """What one microbatch takes through all stages [s]."""
+        return self.layers * one.whole_s + (one.head_s + one.embedding_s)
+
+    @property
+    def transfers(self) -> Amount:
+        """Transfers between stages that a GPU waits for [1]."""
+        steady = 2 * self.microbatches * self.interleave + 2 * (self.stages - 1)
+        found: Amount = np.where(self.stages > 1, steady, 0.0)
+        return found
+
+
+class Exchange(NamedTuple):
+    """Data parallel GPUs and their weights; numbers, or arrays of one shape.
+
+    ``s_per_byte`` is the time of gathering one byte over the group of D = ``members`` GPUs, the
+    share (D - 1)/D of it over the slowest level [s/B]. ``layer_weights`` and ``end_weights`` are
+    those of one GPU [1]; ``sharded`` and ``gathered`` say whether the optimizer (ZeRO 1) and the
+    weights (ZeRO 3) are cut over the group (1 or 0).
+    """
+
+    s_per_byte: Amount
+    members: Amount
+    layer_weights: Amount
+    end_weights: Amount
+    sharded: Amount
+    gathered: Amount
+
+    def held(self, stages: Stages) -> Amount:
+        """Weights of the fullest stage on one GPU, of even stages, with its ends [1]."""
+        ends = np.where(stages.stages == 1, 2.0, 1.0)
+        return self.layer_weights * stages.layers / stages.stages + self.end_weights * ends
+
+    def data_s(self, stages: Stages, one: Passes, sharing: Sharing) -> Amount:
+        """What collectives over data parallel GPUs show in an iteration [s]."""
+        once_s = self._once_s(stages, one, sharing)
+        if np.any(self.gathered):
+            once_s = np.where(self.gathered > 0, self._gathered_s(stages, one, sharing), once_s)
+        shown: Amount = np.where(self.members > 1, once_s, 0.0)
+        return shown
+
+    def _once_s(self, stages: Stages, one: Passes, sharing: Sharing) -> Amount:
+        """Gradients summed, and weights gathered, once an iteration."""
+        held = self.held(stages)
+        twice = 2 - self.sharded  # unsharded, gradients come back, and no weights
+        scatter_s = sharing.repeats * twice * sharing.gradient_bytes * held * self.s_per_byte
+        gather_s = self.sharded * sharing.gather_bytes * held * self.s_per_byte
+        each = stages.layers / stages.stages
+        pieces = np.where(stages.stages > 1, np.maximum(1.0, each / stages.chunk), stages.layers)
+        hidden_s: Amount = 0.0
+        for exchange_s, pass_s in ((scatter_s, one.back_s), (gather_s, one.ahead_s)):
+            behind_s = pass_s * each
+            last_s = np.maximum(exchange_s / pieces, exchange_s - behind_s * (1 - 1 / pieces))
+            hidden_s = hidden_s + last_s + sharing.contention * np.minimum(exchange_s, behind_s)
+        exposed_s = scatter_s + gather_s
+        shown: Amount = np.where(sharing.overlapped > 0, hidden_s, exposed_s)
+        return shown
+
+    def _gathered_s(self, stages: Stages, one: Passes, sharing: Sharing) -> Amount:
+        """Weights gathered for every pass of every microbatch, gradients scattered likewise."""
+        start_s, pace = sharing.collective_s, self.s_per_byte
+        gather_s = sharing.gather_bytes * self.layer_weights * pace + start_s
+        scatter_s = sharing.gradient_bytes * self.layer_weights * pace + start_s
+        layer_s = shown_s(gather_s, one.ahead_s, sharing.contention)
+        layer_s = layer_s + shown_s(gather_s + scatter_s, one.back_s, sharing.contention)
+        # The ends: gathered twice in 16 bits, their gradients summed once.
+        ends = 2 * self.end_weights * pace * (ELEMENT_BYTES + sharing.gradient_bytes)
+        return stages.microbatches * stages.layers / stages.stages * layer_s + ends
+
+    def optimizer_s(self, stages: Stages, sharing: Sharing, on: Reached) -> Amount:
+        """The update of the weights, and buffers of gradients [s]."""
+        held = self.held(stages)
+        states = sharing.optimizer_bytes * held / np.where(self.sharded > 0, self.members, 1.0)
+        buffers = sharing.gradient_buffer_bytes * held
+        buffers = buffers / np.where(self.gathered > 0, self.members, 1.0)
+        update: Amount = (states + buffers) / on.memory_bytes_per_s
+        return update

@@ -1,0 +1,120 @@
+"""Times of one layer of iteration model ``calibrated``, for many shardings at once.
+
+Its collectives are those of the levels of the fabric: a tensor collective is one ring through all
+levels on which the group lies, the ring of context GPUs is as slow as its slowest hop. What they
+show beside computing says `netplan.performance.calibrated`, how layers make an iteration
+`netplan.performance.calibrated_terms`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Floats, Ints
+from netplan.performance.calibrated import (
+    GATHERED_AGAIN,
+    Passes,
+    Slice,
+    attention_s,
+    embedding_s,
+    head_s,
+    products_s,
+    shown_s,
+    vectors_s,
+)
+from netplan.performance.setting import Setting
+from netplan.records import replace
+from netplan.traffic.hierarchy import Group, Network, group_of
+from netplan.traffic.placement import CONTEXT, TENSOR, Placements
+from netplan.workloads.operations import ELEMENT_BYTES, Sharding
+
+
+class CalibratedLayer(Struct, frozen=True, eq=False):
+    """Times of a layer and of the ends, each of shape (shardings,) [s], and their weights [1]."""
+
+    passes: Passes
+    products_s: Floats  # there and back, without what is computed again
+    attention_s: Floats
+    vectors_s: Floats
+    layer_weights: Floats
+    end_weights: Floats
+
+    @property
+    def communication_s(self) -> Floats:
+        """Tensor collectives and context ring, there and back [s]."""
+        return np.asarray(self.passes.forward_comm_s + self.passes.backward_comm_s)
+
+    def spilling(self, forward_s: Floats, backward_s: Floats) -> "CalibratedLayer":
+        """The same with so much more memory traffic of what lies in an expanded memory [s]."""
+        one = self.passes
+        passes = one._replace(
+            forward_s=one.forward_s + forward_s, backward_s=one.backward_s + backward_s
+        )
+        return replace(self, passes=passes, vectors_s=self.vectors_s + forward_s + backward_s)
+
+
+class LayerCollectives(NamedTuple):
+    """One tensor collective and one round of the context ring of each sharding [s]."""
+
+    tensor_s: Floats
+    ring_s: Floats
+
+
+def layer_collectives(
+    network: Network, placements: Placements, index: Ints, part: Slice, collective_s: float
+) -> LayerCollectives:
+    """Their times alone; groups of one GPU have none.
+
+    ``index`` says which placement each sharding belongs to.
+    """
+    tensor, context = (group_of(placements, at) for at in (TENSOR, CONTEXT))
+    rows = network.collective("all_gather", tensor).take(index)
+    several = tensor.members.prod(axis=0)[index] > 1
+    tensor_s = rows.seconds(ELEMENT_BYTES * part.tokens * part.hidden) + collective_s * several
+    # Keys and values of the other GPUs, one neighbour's after the other: the slowest hop counts.
+    others = context.members.prod(axis=0)[index] - 1
+    keys_bytes = 2 * ELEMENT_BYTES * part.tokens * part.key
+    return LayerCollectives(tensor_s, keys_bytes * others * slowest_hop(network, context)[index])
+
+
+def slowest_hop(network: Network, group: Group) -> Floats:
+    """Time of a byte from one member to the next, at the slowest level with several [s/B]."""
+    slowest = np.zeros(group.members.shape[1])
+    for at, level in enumerate(network.levels):
+        members = group.members[at]
+        slowest = np.maximum(slowest, np.where(members > 1, 1 / level.link_bytes_per_s, 0.0))
+    return slowest
+
+
+def calibrated_layer(
+    setting: Setting, sharding: Sharding, sent: LayerCollectives
+) -> CalibratedLayer:
+    """Times of one layer and of the ends for many shardings at once."""
+    on, sharing, variant = setting.reached, setting.sharing, setting.variant
+    part = Slice.of(setting.transformer, sharding, sequence_parallel=variant.sequence_parallel)
+    products, attention, vectors = (one(part, on) for one in (products_s, attention_s, vectors_s))
+    forward_s = products.forward_s + attention.forward_s + vectors.forward_s
+    backward_s = products.backward_s + attention.backward_s + vectors.backward_s
+    tensor_s = sharing.tensor_s(sent.tensor_s)
+    ahead_s = tensor_s + shown_s(sent.ring_s, attention.forward_s, sharing.contention)
+    back_s = tensor_s + shown_s(2 * sent.ring_s, attention.backward_s, sharing.contention)
+    again_s = {
+        "none": 0.0 * forward_s,
+        "selective": attention.again_s,
+        "half": setting.calibration.half_recompute * forward_s,
+        "full": forward_s + ahead_s * (GATHERED_AGAIN if variant.sequence_parallel else 1.0),
+    }[variant.recompute]
+    none = np.zeros(len(sharding.tensor))
+    return CalibratedLayer(
+        passes=Passes(
+            *(none + forward_s, none + backward_s),
+            *(none + ahead_s, none + back_s, none + again_s, none + sharing.layer_s),
+            *(none + head_s(part, on), none + embedding_s(part, on)),
+        ),
+        products_s=none + products.forward_s + products.backward_s,
+        attention_s=none + attention.forward_s + attention.backward_s,
+        vectors_s=none + vectors.forward_s + vectors.backward_s,
+        layer_weights=none + part.layer_weights,
+        end_weights=none + part.end_weights,
+    )

@@ -1,0 +1,215 @@
+"""Iterations of iteration model ``calibrated``, of all plans of a space.
+
+A stage of n layers takes a microbatch as long as these and its end; m of them follow each other.
+The bubble is what a microbatch takes through all other stages, by interleaved stages v times
+less, under ``zb-1p`` a third of it, under ``zb-2p`` none (Qi et al., arXiv:2401.10241). Transfers
+between stages, collectives over data parallel GPUs, the optimizer's update and a fixed time come
+on top (`netplan.performance.calibrated`); they have the slowest level at which the plan works, and
+the ring through all levels of its group.
+
+Terms have the same face as those of `netplan.performance.iteration`.
+"""
+
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Floats, Ints
+from netplan.errors import InputError
+from netplan.performance.calibrated import Exchange, Passes, Stages
+from netplan.performance.calibrated_layer import CalibratedLayer, slowest_hop
+from netplan.performance.compute import LayerTable
+from netplan.performance.setting import Setting
+from netplan.performance.space import PlanSpace, Runs, real
+from netplan.traffic.hierarchy import Group, Network, group_of
+from netplan.traffic.placement import CONTEXT, DIMENSIONS, TENSOR
+from netplan.workloads.operations import ELEMENT_BYTES
+from netplan.workloads.program import Repetition, missing_layers
+
+T = TypeVar("T", Passes, Stages)
+
+
+def _taken(columns: T, index: Ints) -> T:
+    """Some of the entries of all columns."""
+    return type(columns)(*(np.asarray(column)[index] for column in columns))
+
+
+class _ScheduleTerms(Struct, frozen=True, eq=False):
+    """What depends on the schedule only, each of shape (schedules,)."""
+
+    stages: Stages
+    transfers: Floats  # that a GPU waits for [1]
+    transfer_bytes: Floats  # of each [B]
+    unfilled: Floats  # layers in the bubble for want of microbatches: none are counted [1]
+
+
+class _PlacementTerms(NamedTuple):
+    """What depends on the placement only, each of shape (placements,)."""
+
+    hop_s_per_byte: Floats
+    exchange_s_per_byte: Floats
+    members: Floats
+
+
+def stages_of(setting: Setting, rules: Repetition, shape: Runs) -> Stages:
+    """Pipelines of schedules, each entry of shape (schedules,)."""
+    stages, interleave = shape.stages, real(shape.interleave)
+    fullest = rules.fullest(stages)
+    less = missing_layers(rules.layers, stages)
+    return Stages(
+        layers=np.full_like(stages, rules.layers),
+        stages=stages,
+        interleave=interleave,
+        microbatches=real(shape.microbatches),
+        fullest=fullest,
+        chunk=fullest / interleave,
+        first_less=less.first,
+        last_less=less.last,
+        bubble=np.full_like(stages, setting.bubble_share),
+    )
+
+
+def _schedule_terms(setting: Setting, space: PlanSpace, table: LayerTable) -> _ScheduleTerms:
+    shape = space.runs
+    stages = stages_of(setting, table.repetition, shape)
+    tokens = real(shape.totals[TENSOR] * shape.totals[CONTEXT])
+    whole = space.schedules.microbatch * setting.transformer.sequence_length / tokens
+    sent_bytes = ELEMENT_BYTES * whole * setting.transformer.hidden_size
+    return _ScheduleTerms(
+        stages, np.asarray(stages.transfers), sent_bytes, np.zeros_like(stages.stages)
+    )
+
+
+def _placement_terms(network: Network, space: PlanSpace, rules: Repetition) -> _PlacementTerms:
+    placements = space.placements
+    _, slowest = network.hops(placements)
+    everywhere = Group(placements.degrees.prod(axis=1), np.ones_like(placements.degrees[:, 0]))
+    group = group_of(placements, *(DIMENSIONS.index(one) for one in rules.weight_group), whole=True)
+    return _PlacementTerms(
+        np.maximum(slowest.s_per_byte, slowest_hop(network, everywhere)),
+        network.collective("all_gather", group).seconds(1.0)
+        - network.collective("all_gather", group).seconds(0.0),
+        real(group.members.prod(axis=0)),
+    )
+
+
+class CalibratedTerms(Struct, frozen=True, eq=False):
+    """All terms of all plans; a plan is a placement, a sharding and a schedule."""
+
+    setting: Setting
+    table: LayerTable
+    layer: CalibratedLayer
+    schedule: _ScheduleTerms
+    placement: _PlacementTerms
+    layer_s: Floats
+    bubble_s: Floats
+    update_s: Floats | None = None  # what of the update an expanded memory takes longer
+
+    @classmethod
+    def of(
+        cls,
+        setting: Setting,
+        network: Network,
+        space: PlanSpace,
+        table: LayerTable,
+        update_s: Floats | None = None,
+    ) -> "CalibratedTerms":
+        """Compute every term once for each of the things that it depends on."""
+        layer_s = (table.forward + table.backward).total_s
+        if table.calibrated is None:
+            raise InputError(f"iteration model {setting.assumptions.name} is not calibrated")
+        return cls(
+            setting=setting,
+            table=table,
+            layer=table.calibrated,
+            schedule=_schedule_terms(setting, space, table),
+            placement=_placement_terms(network, space, table.repetition),
+            layer_s=layer_s,
+            bubble_s=layer_s,
+            update_s=update_s,
+        )
+
+    def seconds(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
+        """Iteration time of plans: the sum of what :meth:`parts` names [s]."""
+        one, stages = self._passes(row), _taken(self.schedule.stages, schedule)
+        slowest_s = stages.slowest_s(one)
+        total = np.asarray(stages.microbatches * slowest_s)
+        total += stages.bubble * (stages.through_s(one) - slowest_s) / stages.interleave
+        total += self._transfers_s(place, schedule)
+        total += self.data_s(place, row, schedule)
+        total += self.setting.sharing.iteration_s
+        if self.update_s is not None:
+            total += self.update_s[schedule]
+        return total
+
+    def data_s(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
+        """What depends on the number of replicas: their collectives, and the update [s]."""
+        stages, exchange = _taken(self.schedule.stages, schedule), self._exchange(place, row)
+        exchanged = exchange.data_s(stages, self._passes(row), self.setting.sharing)
+        return np.asarray(exchanged) + self._optimizer_s(exchange, stages)
+
+    def falling_s(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
+        """What of that is less for more replicas: the update [s]."""
+        stages = _taken(self.schedule.stages, schedule)
+        return self._optimizer_s(self._exchange(place, row), stages)
+
+    def parts(self, place: int, row: int, schedule: int) -> dict[str, float]:
+        """Named parts of one plan's iteration time [s].
+
+        Layers are those of the slowest stage, of which computing has the ends.
+        """
+        at, on, by = (np.array([index]) for index in (place, row, schedule))
+        layer, sharing = self.layer, self.setting.sharing
+        one, stages = self._passes(on), _taken(self.schedule.stages, by)
+        exchange = self._exchange(at, on)
+        slowest_s, runs = stages.slowest_s(one), stages.microbatches
+        held, ends_s = stages.slowest(one)
+        passes = runs * held
+        found = {
+            "compute": passes * layer.products_s[on] + runs * ends_s,
+            "attention": passes * layer.attention_s[on],
+            "memory": passes * layer.vectors_s[on],
+            "tensor_comm": passes * layer.communication_s[on],
+            "recompute": passes * one.again_s,
+            "host": passes * one.layer_s,
+            "data_comm": exchange.data_s(stages, one, sharing),
+            "pipeline_comm": self._transfers_s(at, by),
+            "bubble": stages.bubble * (stages.through_s(one) - slowest_s) / stages.interleave,
+            "optimizer": self._optimizer_s(exchange, stages),
+            "fixed": np.array([sharing.iteration_s]),
+        }
+        named = {name: float(np.ravel(seconds)[0]) for name, seconds in found.items()}
+        if self.update_s is not None and self.update_s[schedule]:
+            named["update"] = float(self.update_s[schedule])
+        return named
+
+    def phases(self, place: int, row: int, schedule: int) -> dict[str, float]:  # noqa: ARG002
+        """None: layers do not run in three phases."""
+        return {}
+
+    def _passes(self, row: Ints) -> Passes:
+        return _taken(self.layer.passes, row)
+
+    def _transfers_s(self, place: Ints, schedule: Ints) -> Floats:
+        terms, sharing = self.schedule, self.setting.sharing
+        part = self.setting.calibration
+        hop_s = terms.transfer_bytes[schedule] * self.placement.hop_s_per_byte[place]
+        hop_s = hop_s + part.collective_s + part.network_step_s
+        shown: Floats = terms.transfers[schedule] * hop_s * sharing.pipeline_visible
+        return shown
+
+    def _exchange(self, place: Ints, row: Ints) -> Exchange:
+        zero = self.setting.zero_stage
+        return Exchange(
+            self.placement.exchange_s_per_byte[place],
+            self.placement.members[place],
+            self.layer.layer_weights[row],
+            self.layer.end_weights[row],
+            sharded=float(zero >= 1),
+            gathered=float(zero == 3),  # noqa: PLR2004 - ZeRO stages are numbers
+        )
+
+    def _optimizer_s(self, exchange: Exchange, stages: Stages) -> Floats:
+        setting = self.setting
+        return np.asarray(exchange.optimizer_s(stages, setting.sharing, setting.reached))

@@ -1,0 +1,217 @@
+"""What a training run of iteration model ``calibrated`` reaches: accelerator, stack, network."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from netplan.errors import InputError
+from netplan.levels import Level, NetworkKind
+from netplan.performance.calibrated import TILE_OUTPUTS, Reached, Sharing
+from netplan.performance.stacks import Stack
+from netplan.records import Entry, NonNegativeFloat, PositiveShare, replace
+from netplan.workloads.accelerators import Accelerator, TrainingRates
+from netplan.workloads.precision import Precision
+from netplan.workloads.program import Zero
+
+
+class NetworkEfficiency(Entry, frozen=True, kw_only=True):
+    """Shares of the network's bandwidth that collectives get, by its kind [1]."""
+
+    infiniband: PositiveShare
+    roce: PositiveShare
+    omni_path: PositiveShare
+
+    def of(self, kind: NetworkKind) -> float:
+        """That of one kind [1]."""
+        share: float = getattr(self, kind.replace("-", "_"))
+        return share
+
+
+class CalibrationPart(Entry, frozen=True, kw_only=True):
+    """Parameters of iteration model ``calibrated`` that belong to no accelerator and no stack.
+
+    Kernels get ``memory_efficiency`` of the memory's bandwidth and start in ``kernel_s``;
+    collectives get ``hb_efficiency`` and ``network_efficiency`` of the links', start in
+    ``collective_s`` and take ``hb_step_s`` or ``network_step_s`` a step. ``contention`` is the
+    share of hidden communication that shows all the same. Attention reaches half its rate at
+    sequences of ``attention_half_s`` tokens. The optimizer moves ``optimizer_bytes`` a parameter,
+    buffers of gradients ``gradient_buffer_bytes``; ``iteration_s`` is what an iteration takes
+    beside all that, ``half_recompute`` the share of the forward pass that recomputation ``half``
+    runs again.
+    """
+
+    memory_efficiency: PositiveShare
+    kernel_s: NonNegativeFloat
+    collective_s: NonNegativeFloat
+    hb_step_s: NonNegativeFloat
+    network_step_s: NonNegativeFloat
+    hb_efficiency: PositiveShare
+    network_efficiency: NetworkEfficiency
+    contention: NonNegativeFloat
+    attention_half_s: NonNegativeFloat
+    optimizer_bytes: NonNegativeFloat
+    gradient_buffer_bytes: NonNegativeFloat
+    iteration_s: NonNegativeFloat
+    half_recompute: PositiveShare
+
+
+class CalibratedRun(Struct, frozen=True):
+    """An accelerator under a training stack, in one precision.
+
+    Parameters
+    ----------
+    accelerator, stack, part
+        Name of the accelerator, the stack, and the iteration model's parameters.
+    precision, peak_flops_per_s
+        That of the layers' products, and the accelerator's peak in it [FLOP/s].
+    reached
+        Rates of kernels.
+    tensor_visible
+        Share of tensor collectives that nothing hides [1].
+    network_kind
+        Kind of the network, whatever the fabric says; None takes the fabric's.
+    """
+
+    accelerator: str
+    stack: Stack
+    part: CalibrationPart
+    precision: Precision
+    peak_flops_per_s: float
+    reached: Reached
+    tensor_visible: float
+    network_kind: NetworkKind | None = None
+
+    @classmethod
+    def of(
+        cls,
+        accelerator: Accelerator,
+        stack: Stack,
+        part: CalibrationPart,
+        *,
+        precision: Precision = "bf16",
+        tensor_overlap: bool = True,
+        network_kind: NetworkKind | None = None,
+    ) -> "CalibratedRun":
+        """Join what the files say.
+
+        Raises
+        ------
+        InputError
+            If the accelerator has no rates of training runs, of the precision, or of any attention
+            kernel of the stack.
+        """
+        rates = accelerator.training
+        if rates is None:
+            raise InputError(
+                f"{accelerator.name} has no training block, the rates that training runs reach:"
+                " take --iteration-model 4d, or fit one with netplan calibrate"
+            )
+        visible = stack.tensor_visible
+        if not tensor_overlap and stack.tensor_visible_without_overlap is not None:
+            visible = stack.tensor_visible_without_overlap
+        reached = Reached(
+            product_flops_per_s=peak_of(accelerator, precision) * share_of(accelerator, precision),
+            head_flops_per_s=accelerator.tensor_flops_per_s * share_of(accelerator, "bf16"),
+            casts=float(precision != "bf16"),
+            lost_outputs=rates.wave * rates.sms * TILE_OUTPUTS,
+            fused=float(stack.fused),
+            attention_flops_per_s=accelerator.tensor_flops_per_s * _attention(accelerator, stack),
+            attention_half_s=part.attention_half_s,
+            memory_bytes_per_s=accelerator.memory_bytes_per_s * part.memory_efficiency,
+            kernel_s=part.kernel_s,
+            vector=stack.vector,
+            dropout=float(stack.dropout),
+        )
+        peak = peak_of(accelerator, precision)
+        return cls(
+            *(accelerator.name, stack, part, precision, peak, reached, visible, network_kind)
+        )
+
+    def sharing(self, zero_stage: Zero) -> Sharing:
+        """How communication is hidden, and what is sent, under a ZeRO stage."""
+        stack, part = self.stack, self.part
+        gradient_bytes, gather_bytes = stack.gradient_bytes, stack.gather_bytes
+        if zero_stage == 3:  # noqa: PLR2004 - ZeRO stages are numbers
+            narrow = stack.zero3_narrow_gather_bytes if self.precision != "bf16" else None
+            gradient_bytes = stack.zero3_gradient_bytes or gradient_bytes
+            gather_bytes = narrow or stack.zero3_gather_bytes or gather_bytes
+        return Sharing(
+            tensor_visible=self.tensor_visible,
+            pipeline_visible=max(stack.pipeline_visible, part.contention),
+            contention=part.contention,
+            overlapped=float(stack.data == "overlapped"),
+            repeats=2.0 if stack.gather_again else 1.0,
+            layer_s=stack.layer_s,
+            gradient_bytes=gradient_bytes,
+            gather_bytes=gather_bytes,
+            collective_s=part.collective_s,
+            optimizer_bytes=part.optimizer_bytes,
+            gradient_buffer_bytes=part.gradient_buffer_bytes,
+            iteration_s=part.iteration_s,
+        )
+
+    def levels(self, levels: Sequence[Level]) -> tuple[Level, ...]:
+        """The levels with the bandwidth and the steps that collectives get, the HB domain first."""
+        domain, *network = levels
+        part = self.part
+        own = domain.link_bytes_per_s * part.hb_efficiency
+        found = [_reached(domain, own, part.hb_step_s)]
+        for level in network:
+            share = part.network_efficiency.of(self.network_kind or level.network_kind)
+            found.append(_reached(level, level.link_bytes_per_s * share, part.network_step_s))
+        return tuple(found)
+
+
+def _reached(level: Level, bytes_per_s: float, step_s: float) -> Level:
+    return replace(level, link_bytes_per_s=bytes_per_s, link_latency_s=0.0, step_latency_s=step_s)
+
+
+def peak_of(accelerator: Accelerator, precision: Precision) -> float:
+    """Peak of an accelerator in a precision, as iteration model ``calibrated`` counts it [FLOP/s].
+
+    Raises
+    ------
+    InputError
+        If its file has none.
+    """
+    if precision == "bf16":
+        return accelerator.tensor_flops_per_s
+    rates = accelerator.training
+    if rates is None or precision not in rates.peaks:
+        raise InputError(
+            f"{accelerator.name} computes no {precision}, as far as its file says: take --precision"
+            " bf16, or another accelerator"
+        )
+    return rates.peaks[precision]
+
+
+def share_of(accelerator: Accelerator, precision: Precision) -> float:
+    """Share of the peak that its products reach in a precision [1].
+
+    Raises
+    ------
+    InputError
+        If no training run says so.
+    """
+    rates: TrainingRates | None = accelerator.training
+    if rates is None or precision not in rates.gemm:
+        known = ", ".join(rates.gemm) if rates else "none"
+        raise InputError(
+            f"no training run says what {precision} products reach on {accelerator.name} (its"
+            f" training.gemm has {known}): take another --precision"
+        )
+    return rates.gemm[precision]
+
+
+def _attention(accelerator: Accelerator, stack: Stack) -> float:
+    """Share of the peak that the stack's first known kernel reaches [1]."""
+    rates = accelerator.training
+    known = rates.attention if rates else {}
+    for kernel in stack.attention:
+        if kernel in known:
+            return known[kernel]
+    raise InputError(
+        f"stack {stack.name} runs attention by {' or '.join(stack.attention)}, and"
+        f" {accelerator.name} has rates of {', '.join(known) or 'none'} (training.attention): take"
+        " another --stack"
+    )
