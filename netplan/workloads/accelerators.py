@@ -1,10 +1,12 @@
 """Accelerator files: what one GPU computes, stores and sends."""
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 from msgspec import field
 
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Record, Shelf, user_roots
 from netplan.records import (
     Entry,
     NonNegativeFloat,
@@ -13,6 +15,7 @@ from netplan.records import (
     PositiveInt,
     PositiveShare,
 )
+from netplan.workloads.measured_rates import MeasuredRates
 from netplan.workloads.precision import Precision
 
 Execution = Literal["fused", "kernel-by-kernel"]
@@ -35,54 +38,6 @@ class TrainingRates(Entry, frozen=True, kw_only=True):
     sms: PositiveInt
     attention: dict[AttentionKernel, PositiveShare]
     peaks: dict[Precision, PositiveFloat] = field(default_factory=dict)
-
-
-class MeasuredProduct(Entry, frozen=True, kw_only=True):
-    """Matrix products of one precision as they were measured (`netplan.workloads.kernels`).
-
-    ``efficiency`` and ``memory_efficiency`` are shares of the rates beside them. ``error`` is the
-    mean error on shapes that were not fitted.
-    """
-
-    peak_flops_per_s: PositiveFloat
-    memory_bytes_per_s: PositiveFloat
-    kernel_latency_s: NonNegativeFloat
-    efficiency: PositiveShare
-    memory_efficiency: PositiveShare
-    combine: Literal["hypot", "sum"] = "hypot"
-    error: NonNegativeFloat
-
-
-class MeasuredAttention(Entry, frozen=True, kw_only=True):
-    """Attention as it was measured, on so many ``processors`` (`netplan.workloads.kernels`)."""
-
-    peak_flops_per_s: PositiveFloat
-    memory_bytes_per_s: PositiveFloat
-    kernel_latency_s: NonNegativeFloat
-    efficiency: PositiveShare
-    memory_efficiency: PositiveShare
-    sharpness: PositiveFloat
-    head_exponent: NonNegativeFloat
-    processors: PositiveInt
-    wave_share: NonNegativeFloat
-    ramp_tokens: NonNegativeFloat = 0.0
-    backward_efficiency: PositiveShare = 0.8
-    error: NonNegativeFloat
-
-
-class MeasuredRates(Entry, frozen=True, kw_only=True):
-    """Kernels and links of an accelerator as they were measured one by one.
-
-    ``collectives`` names the record of its links, ``corrections`` the table beside the file by
-    which products of some precisions are corrected.
-    """
-
-    source: str
-    date: str
-    products: dict[Precision, MeasuredProduct] = field(default_factory=dict)
-    attention: MeasuredAttention | None = None
-    collectives: str = ""
-    corrections: str = ""
 
 
 class Accelerator(Record, frozen=True, kw_only=True):
@@ -160,4 +115,34 @@ class Accelerator(Record, frozen=True, kw_only=True):
             )
 
 
-ACCELERATORS = Shelf("accelerator", "traffic/accelerators", Accelerator)
+class AcceleratorShelf(Shelf[Accelerator], frozen=True):
+    """Accelerator files, beside which tables of corrections may lie."""
+
+    def load(
+        self,
+        name: str,
+        roots: Sequence[Path] = (),
+        overrides: Mapping[str, str] | None = None,
+    ) -> Accelerator:
+        """Load one accelerator; where its corrections lie is known then, and nothing read."""
+        found = super().load(name, roots, overrides)
+        if found.measured is None or not found.measured.corrections:
+            return found
+        table = self.find(name, roots).with_name(found.measured.corrections)
+        return found.changed(measured=found.measured.changed(corrections=str(table)))
+
+
+ACCELERATORS = AcceleratorShelf("accelerator", "traffic/accelerators", Accelerator)
+
+
+def accelerator_of(accelerator: Accelerator | str) -> Accelerator:
+    """An accelerator as such, or by its name in the catalogs of ``NETPLAN_CATALOG``.
+
+    Examples
+    --------
+    >>> accelerator_of("h100-80gb").memory_bytes
+    80000000000.0
+    """
+    if isinstance(accelerator, Accelerator):
+        return accelerator
+    return ACCELERATORS.load(accelerator, user_roots())

@@ -4,12 +4,21 @@ Products have their weights cut by columns, by rows, or on a SUMMA grid. FLOPs a
 product of length k takes 2k - 1 (arXiv:2410.00273, Tables I, II and A2; backward passes from its
 published code). Of all others the counts per element are those of that code (its tables leave them
 out); the gated activation is counted here the same way. A bias works as hard backward as forward.
+
+How long kernels take that were measured one by one, `product_time_s` and `attention_time_s` say.
 """
 
 from msgspec import Struct
 
 from netplan.arrays import Amount, Floats
 from netplan.records import replace
+from netplan.workloads.expert_exchange import expert_exchange_s
+from netplan.workloads.measured_attention import (
+    attention_backward_time_s,
+    attention_time_s,
+    generation_time_s,
+)
+from netplan.workloads.measured_products import kernel_error, product_time_s
 from netplan.workloads.operations import (
     ELEMENT_BYTES,
     MASK_BYTES,
@@ -20,6 +29,22 @@ from netplan.workloads.operations import (
     Shape,
     Tensor,
     Work,
+)
+
+__all__ = (
+    "activation",
+    "attention_backward_time_s",
+    "attention_time_s",
+    "bias",
+    "column_product",
+    "dropout",
+    "expert_exchange_s",
+    "generation_time_s",
+    "kernel_error",
+    "layer_norm",
+    "product_time_s",
+    "row_product",
+    "summa_product",
 )
 
 

@@ -204,6 +204,23 @@ class Shape(Struct, frozen=True, eq=False):
         return 2.0 * self.m * self.k * self.n
 
 
+class AttentionShape(Struct, frozen=True, eq=False):
+    """Attention on one GPU: so many sequences and heads, each of queries on keys [1].
+
+    Fewer queries than keys are those of a GPU that shares the sequence with others. A ``window``
+    bounds how many keys a query sees; causal ones see what came before them.
+    """
+
+    sequences: Amount
+    heads: Amount
+    kv_heads: Amount
+    queries: Amount
+    keys: Amount
+    head_size: Amount
+    causal: bool = True
+    window: float | None = None
+
+
 class Tensor(Struct, frozen=True, eq=False):
     """What one GPU holds of a result: ``rows`` of ``columns`` 16-bit numbers [1]."""
 

@@ -1,0 +1,136 @@
+"""What was measured of kernels: rates of single GPUs, and what stands for those without data.
+
+The figures are fits to measured tables (AIConfigurator 0.12.0 of NVIDIA, Apache-2.0), one set a GPU
+in its accelerator file, with the peaks that they are shares of. A GPU without one has the medians
+of those that have, and a wider error.
+"""
+
+from typing import Literal
+
+from msgspec import field
+
+from netplan.catalog import Record, Shelf, user_roots
+from netplan.records import (
+    Entry,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    PositiveShare,
+    asdict,
+)
+from netplan.workloads.precision import Precision
+
+Kernel = Literal["products", "attention", "generation"]
+ExchangePhase = Literal["dispatch", "combine"]
+ExchangeKind = Literal["normal", "low-latency", "rack"]
+
+
+class ProductShares(Entry, frozen=True, kw_only=True):
+    """Matrix products of one precision, as shares of rates that stand elsewhere.
+
+    FLOPs and bytes together take the ``hypot`` of both times, or their ``sum``. ``error`` is the
+    mean error on large products that were not fitted, with corrections where there are some.
+    """
+
+    kernel_latency_s: NonNegativeFloat
+    efficiency: PositiveShare
+    memory_efficiency: PositiveShare
+    combine: Literal["hypot", "sum"] = "hypot"
+    error: NonNegativeFloat
+
+    def of(self, peak_flops_per_s: float, memory_bytes_per_s: float) -> "MeasuredProduct":
+        """The same of such rates."""
+        rates = {"peak_flops_per_s": peak_flops_per_s, "memory_bytes_per_s": memory_bytes_per_s}
+        return MeasuredProduct(**asdict(self) | rates)
+
+
+class MeasuredProduct(ProductShares, frozen=True, kw_only=True):
+    """Matrix products of one precision as they were measured, with the rates of their shares."""
+
+    peak_flops_per_s: PositiveFloat
+    memory_bytes_per_s: PositiveFloat
+
+
+class AttentionShares(Entry, frozen=True, kw_only=True):
+    """Attention in one kernel, as shares of rates that stand elsewhere.
+
+    Blocks of 128 queries fill ``processors`` in waves, of which an unfilled one costs
+    ``wave_share``; heads narrower than 128 cost (128 / q)^``head_exponent``, short sequences as if
+    ``ramp_tokens`` longer. ``sharpness`` is the norm that joins FLOPs and bytes. That of tokens
+    that are generated one by one has an ``efficiency`` above 1 where memory hides it.
+    """
+
+    kernel_latency_s: NonNegativeFloat
+    efficiency: PositiveFloat
+    memory_efficiency: PositiveShare
+    sharpness: PositiveFloat
+    head_exponent: NonNegativeFloat
+    processors: PositiveInt = 1
+    wave_share: NonNegativeFloat
+    ramp_tokens: NonNegativeFloat = 0.0
+    backward_efficiency: PositiveShare = 0.8
+    error: NonNegativeFloat
+
+    def of(self, peak_flops_per_s: float, memory_bytes_per_s: float) -> "MeasuredAttention":
+        """The same of such rates."""
+        rates = {"peak_flops_per_s": peak_flops_per_s, "memory_bytes_per_s": memory_bytes_per_s}
+        return MeasuredAttention(**asdict(self) | rates)
+
+
+class MeasuredAttention(AttentionShares, frozen=True, kw_only=True):
+    """Attention as it was measured, with the rates of its shares."""
+
+    peak_flops_per_s: PositiveFloat
+    memory_bytes_per_s: PositiveFloat
+
+
+class MeasuredRates(Entry, frozen=True, kw_only=True):
+    """Kernels and links of an accelerator as they were measured one by one.
+
+    ``attention`` is that of whole sequences, ``generation`` that of one new token each.
+    ``collectives`` names the record of its links, ``corrections`` the table beside the file by
+    which products of some precisions are corrected (`netplan.workloads.corrections`).
+    """
+
+    source: str
+    date: str
+    products: dict[Precision, MeasuredProduct] = field(default_factory=dict)
+    attention: MeasuredAttention | None = None
+    generation: MeasuredAttention | None = None
+    collectives: str = ""
+    corrections: str = ""
+
+
+class ExchangeRates(Entry, frozen=True, kw_only=True):
+    """One phase of an expert exchange: its latency, and shares of the bandwidths of a GPU."""
+
+    latency_s: NonNegativeFloat
+    network_efficiency: PositiveShare = 1.0
+    hb_efficiency: PositiveShare
+    error: NonNegativeFloat
+
+
+class PooledRates(Record, frozen=True, kw_only=True):
+    """What is known of kernels beyond a single GPU.
+
+    ``products``, ``attention`` and ``generation`` stand for GPUs without figures of their own.
+    Their ``error`` is that of parts of the ``maker`` whose GPUs were measured, ``strangers`` those
+    of all others. Operations without products have ``vector_latency_s``.
+    """
+
+    maker: str
+    products: ProductShares
+    attention: AttentionShares
+    generation: AttentionShares
+    strangers: dict[Kernel, NonNegativeFloat]
+    vector_latency_s: NonNegativeFloat
+    expert_exchange: dict[ExchangeKind, dict[ExchangePhase, ExchangeRates]]
+    notes: tuple[str, ...] = ()
+
+
+KERNELS = Shelf("kernels", "traffic/kernels", PooledRates)
+
+
+def pooled() -> PooledRates:
+    """What is known of kernels beyond a single GPU, as the catalogs have it."""
+    return KERNELS.load("pooled", user_roots())
