@@ -81,6 +81,7 @@ def test_catalog_check_finds_all_files_sound() -> None:
     assert done.stdout == f"{total} of {total} files are sound.\n"
 
 
+@pytest.mark.usefixtures("suites")
 def test_verify_passes_and_lists_what_does_not_reproduce() -> None:
     done = netplan("verify", "--format", "json")
     assert done.returncode == 0

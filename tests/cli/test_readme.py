@@ -83,6 +83,7 @@ def run_line(line: str, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.usefixtures("suites")
 @pytest.mark.parametrize("line", EXAMPLES)
 def test_examples_run(line: str, folder: Path) -> None:
     for first in BEFORE.get(line, ()):

@@ -14,6 +14,7 @@ import netplan
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.errors import InfeasibleError, InputError, NetplanError
+from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.pareto import comparable
 from netplan.performance.search import search_largest
@@ -65,12 +66,8 @@ def brute_force(  # noqa: PLR0913 - the question
     iteration_model: str = "ptd-p",
     prices: str = "2026",
 ) -> dict[Key, tuple[float, float]]:
-    """Time every design by a search of its own; what is priced and timed, by its key."""
+    """Time every design by a search of its levels; what is priced and timed, by its key."""
     on = ACCELERATORS.load("gh200-96gb")
-    assumptions = ITERATION_MODELS.load(iteration_model)
-    space = replace(assumptions.space, divisibility="free")
-    assumptions = replace(assumptions, space=space)
-    training = Training.on(on, MODELS.load(model), assumptions, batch=batch)
     found: dict[Key, tuple[float, float]] = {}
     for name, size, radix, ratio in product(FABRICS.paths(), hb_sizes, radices, RATIOS):
         spec = FABRICS.load(name)
@@ -103,12 +100,26 @@ def brute_force(  # noqa: PLR0913 - the question
         known = [] if fabric.nic_ports > gpus else ["nic_port"]  # the same on every such fabric
         if missing not in ([], known) or not fabric.levels:
             continue
-        try:
-            best = search_largest(training, fabric.levels).plans[0]
-        except InfeasibleError:
-            continue
-        found[key] = comparable(value), comparable(best.iteration_time_s)
+        time_s = fastest_s(model, batch, iteration_model, fabric.levels)
+        if time_s is not None:
+            found[key] = comparable(value), comparable(time_s)
     return found
+
+
+@cache
+def fastest_s(
+    model: str, batch: int, iteration_model: str, levels: tuple[Level, ...]
+) -> float | None:
+    """Time of the best plan on these levels [s]; none where no plan fits."""
+    assumptions = ITERATION_MODELS.load(iteration_model)
+    space = replace(assumptions.space, divisibility="free")
+    assumptions = replace(assumptions, space=space)
+    on = ACCELERATORS.load("gh200-96gb")
+    training = Training.on(on, MODELS.load(model), assumptions, batch=batch)
+    try:
+        return search_largest(training, levels).plans[0].iteration_time_s
+    except InfeasibleError:
+        return None
 
 
 def counts(fabric: Fabric) -> dict[str, int]:
@@ -136,7 +147,6 @@ def undominated(
     ]
 
 
-@pytest.mark.parametrize("objective", ["cost", "power"])
 @pytest.mark.parametrize("iteration_model", ["ptd-p", "4d"])
 @pytest.mark.parametrize(
     "space",
@@ -150,16 +160,16 @@ def undominated(
     ],
     ids=["512", "no domains", "uneven", "squares", "4096", "unpriced"],
 )
-def test_front_is_that_of_brute_force(
-    objective: Objective, iteration_model: str, space: dict[str, Any]
-) -> None:
+def test_front_is_that_of_brute_force(iteration_model: str, space: dict[str, Any]) -> None:
     question: dict[str, Any] = {"model": "gpt-22b", "batch": 512} | space
-    question |= {"objective": objective, "iteration_model": iteration_model}
-    oracle = brute_force(**question)
-    answer = optimize(**question)
-    assert fronts(answer) == undominated(oracle)
-    searches = answer.tally.searches
-    assert searches.run + searches.spared == searches.levels
+    question |= {"iteration_model": iteration_model}
+    objectives: tuple[Objective, ...] = ("cost", "power")
+    for objective in objectives:
+        question |= {"objective": objective}
+        answer = optimize(**question)
+        assert fronts(answer) == undominated(brute_force(**question))
+        searches = answer.tally.searches
+        assert searches.run + searches.spared == searches.levels
 
 
 def test_bounds_spare_searches_where_a_fast_network_costs_little() -> None:
