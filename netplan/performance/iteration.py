@@ -56,7 +56,7 @@ from netplan.arrays import Bools, Floats, Ints
 from netplan.performance.compute import LayerTable, QueuedGradients, Timing
 from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace, Runs, real
-from netplan.traffic.algorithms import Affine
+from netplan.traffic.algorithms import Affine, Longest, Summed
 from netplan.traffic.hierarchy import Group, Network, group_of
 from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placements
 from netplan.workloads.operations import CollectiveKind
@@ -75,6 +75,7 @@ class _ScheduleTerms(Struct, frozen=True, eq=False):
     transfers: Floats  # but for those of the fill, 2 m v and what waits for microbatches [1]
     transfer_bytes: Floats  # of all of them [B]
     fill_bytes: Floats  # of the transfers that every hop of the bubble makes [B]
+    boundary_bytes: Floats  # of one of them [B]
     microbatches: Floats  # m [1]
     forward_rest: Floats  # data parallel collectives behind the first one, r n - 1 [1]
     backward_rest: Floats
@@ -83,8 +84,8 @@ class _ScheduleTerms(Struct, frozen=True, eq=False):
 class _PlacementTerms(Struct, frozen=True, eq=False):
     """What depends on the placement only, each of shape (placements,)."""
 
-    hop: Affine  # one transfer of the steady state
-    fill: Affine  # all hops from the first stage to the last
+    hop: Affine | Summed | Longest  # one transfer of the steady state
+    fill: Affine | Summed  # all hops from the first stage to the last
     forward_s: Floats  # data parallel collectives of one layer (of the stage if nothing overlaps)
     backward_s: Floats
     ends_s: Floats  # those of embedding and head
@@ -131,6 +132,7 @@ def _schedule_terms(setting: Setting, space: PlanSpace, table: LayerTable) -> _S
         transfers=transfers,
         transfer_bytes=transfers * boundary,
         fill_bytes=ways * boundary,
+        boundary_bytes=boundary,
         microbatches=runs.ends,
         forward_rest=runs.forward_weights * layers - 1,
         backward_rest=runs.backward_weights * layers - 1,
@@ -145,8 +147,7 @@ def _placement_terms(
     stages = real(placements.totals[PIPELINE])
     fill, slowest = network.hops(placements)
     hops = np.maximum(stages - 1, 1)
-    mean = Affine(fill.s_per_byte / hops, fill.fixed_s / hops)
-    hop = mean if setting.assumptions.overlap.hop == "mean" else slowest
+    hop = fill.among(hops) if setting.assumptions.overlap.hop == "mean" else slowest
     layers = table.repetition.fullest(stages)
     row = space.first_sharding[space.layer_of]
     weights, experts = table.weight_bytes[row], table.expert_bytes[row]
@@ -286,13 +287,11 @@ class IterationTerms(Struct, frozen=True, eq=False):
 
     def seconds(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
         """Iteration time of plans: the sum of what :meth:`parts` names [s]."""
-        terms, placed = self.schedule, self.placement
+        terms = self.schedule
         total: Floats = terms.passes[schedule] * self.layer_s[row]
         total += terms.bubble[schedule] * self.bubble_s[row]
-        total += terms.transfer_bytes[schedule] * placed.hop.s_per_byte[place]
-        total += terms.transfers[schedule] * placed.hop.fixed_s[place]
-        total += terms.fill_bytes[schedule] * placed.fill.s_per_byte[place]
-        total += (self.table.repetition.ways * placed.fill.fixed_s)[place]
+        for part in (*self._steady_hops_s(place, schedule), *self._filling_s(place, schedule)):
+            total += part
         total += self.data_s(place, row, schedule)
         if self.update_s is not None:
             total += self.update_s[schedule]
@@ -303,6 +302,23 @@ class IterationTerms(Struct, frozen=True, eq=False):
     def falling_s(self, place: Ints, row: Ints, schedule: Ints) -> Floats:  # noqa: ARG002
         """What is less for more replicas, whatever they hold: nothing that is counted here [s]."""
         return np.zeros(len(place))
+
+    def _steady_hops_s(self, place: Ints, schedule: Ints) -> tuple[Floats, ...]:
+        """Transfers of the steady state, in parts that add up [s]."""
+        terms, hop = self.schedule, self.placement.hop
+        if isinstance(hop, Affine):
+            sending_s = terms.transfer_bytes[schedule] * hop.s_per_byte[place]
+            return sending_s, terms.transfers[schedule] * hop.fixed_s[place]
+        each_s = hop.take(place).seconds(terms.boundary_bytes[schedule])
+        return (terms.transfers[schedule] * each_s,)
+
+    def _filling_s(self, place: Ints, schedule: Ints) -> tuple[Floats, ...]:
+        """Transfers of the bubble, in parts that add up [s]."""
+        terms, fill, ways = self.schedule, self.placement.fill, self.table.repetition.ways
+        if isinstance(fill, Affine):
+            sending_s = terms.fill_bytes[schedule] * fill.s_per_byte[place]
+            return sending_s, (ways * fill.fixed_s)[place]
+        return (ways * fill.take(place).seconds(terms.boundary_bytes[schedule]),)
 
     def data_s(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
         """Exposed data parallel collectives of plans [s]."""
@@ -346,7 +362,7 @@ class IterationTerms(Struct, frozen=True, eq=False):
     def parts(self, place: int, row: int, schedule: int) -> dict[str, float]:
         """Named parts of one plan's iteration time [s]."""
         at, on, by = (np.array([index]) for index in (place, row, schedule))
-        terms, placed = self.schedule, self.placement
+        terms = self.schedule
         passes, microbatches = terms.passes[by], terms.microbatches[by]
         ends = self._ends(at, on)
         both = self.table.forward + self.table.backward
@@ -354,12 +370,8 @@ class IterationTerms(Struct, frozen=True, eq=False):
         def of_layers(part: Floats, end: Floats) -> float:
             return float((passes * part[on] + microbatches * end)[0])
 
-        hop, fill = placed.hop, placed.fill
-        transfers = terms.transfer_bytes[by] * hop.s_per_byte[at]
-        transfers += terms.transfers[by] * hop.fixed_s[at]
-        bubble = terms.bubble[by] * self.bubble_s[on]
-        ways = self.table.repetition.ways
-        bubble += terms.fill_bytes[by] * fill.s_per_byte[at] + ways * fill.fixed_s[at]
+        transfers = sum(self._steady_hops_s(at, by), np.zeros(1))
+        bubble = terms.bubble[by] * self.bubble_s[on] + sum(self._filling_s(at, by), np.zeros(1))
         parts = {
             "compute": of_layers(both.compute_s, ends.compute_s),
             "memory": of_layers(both.memory_s, ends.memory_s),

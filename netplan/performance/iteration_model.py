@@ -71,6 +71,11 @@ class CommunicationPart(Entry, frozen=True, kw_only=True):
     bandwidth_efficiency: PositiveShare = 1.0
     chunks: PositiveInt = 1
 
+    def __post_init__(self) -> None:
+        """Refuse chunks of messages that were measured whole."""
+        if self.collectives == "measured" and self.chunks > 1:
+            raise ValueError("measured collectives have their own chunks: leave chunks out")
+
     @property
     def used(self) -> Communication:
         """The same for the engine of collective times."""

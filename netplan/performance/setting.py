@@ -21,6 +21,7 @@ from netplan.traffic.hierarchy import Network
 from netplan.traffic.placement import Degrees, divisors
 from netplan.workloads.accelerators import Accelerator, Execution
 from netplan.workloads.closed_forms import IterationFlops, iteration_flops
+from netplan.workloads.measured_links import Links
 from netplan.workloads.models import Model
 from netplan.workloads.operations import PLAIN, Mode, Sharding, Strategy, Variant
 from netplan.workloads.program import (
@@ -81,6 +82,8 @@ class Training(Struct, frozen=True):
         Memory on the chip; needed by iteration models with tiled operations [B].
     calibrated
         What accelerator and training stack reach; needed by iteration model ``calibrated``.
+    links
+        What collectives take on its links; needed by iteration models of measured collectives.
 
     Raises
     ------
@@ -101,6 +104,7 @@ class Training(Struct, frozen=True):
     expanded: Expanded | None = None
     ignore_memory: bool = False
     calibrated: CalibratedRun | None = None
+    links: Links | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be timed."""
@@ -132,6 +136,11 @@ class Training(Struct, frozen=True):
             raise InputError(
                 f"iteration model {self.assumptions.name} needs the accelerator's vector rate and"
                 " memory bandwidth, got none: give both, or use ptd-p"
+            )
+        if self.assumptions.communication.collectives == "measured" and self.links is None:
+            raise InputError(
+                f"iteration model {self.assumptions.name} needs measured links, got none: give"
+                " links, such as Links.of(accelerator)"
             )
         if self.expanded is not None and not self.memory_bytes_per_s:
             raise InputError(
@@ -166,9 +175,11 @@ class Training(Struct, frozen=True):
     ) -> "Training":
         """Training on an accelerator; the batch is the model's own, on so many GPUs, if absent.
 
-        Iteration model ``calibrated`` takes the default stack in bf16 unless told otherwise.
+        Iteration model ``calibrated`` takes the default stack in bf16 unless told otherwise,
+        measured links are those of the shipped catalog.
         """
         execution = None
+        measured = assumptions.communication.collectives == "measured"
         if assumptions.calibration is not None and calibrated is None:
             stack = STACKS.load(DEFAULT_STACK)
             calibrated = CalibratedRun.of(accelerator, stack, assumptions.calibration)
@@ -192,6 +203,7 @@ class Training(Struct, frozen=True):
             sram_bytes=accelerator.sram_bytes,
             expanded=Expanded.of(accelerator),
             calibrated=calibrated,
+            links=Links.of(accelerator) if measured else None,
         )
 
 
@@ -402,7 +414,8 @@ class Setting(Struct, frozen=True):
         """Levels of a fabric as collectives of the iteration model use them."""
         run = self.training.calibrated
         used = tuple(levels) if run is None else run.levels(levels)
-        return Network(used, self.assumptions.communication.used, self.mode)
+        communication = replace(self.assumptions.communication.used, links=self.training.links)
+        return Network(used, communication, self.mode)
 
     @property
     def calibration(self) -> CalibrationPart:

@@ -36,7 +36,7 @@ from netplan.topologies.specs import FABRICS
 from netplan.traffic.algorithms import Collective
 from netplan.traffic.bounds import group_bound
 from netplan.traffic.cuts import collective_bound_s
-from netplan.traffic.hierarchy import Network, group_of
+from netplan.traffic.hierarchy import group_of
 from netplan.traffic.loads import GroupLoad, HotLink, LinkLoads
 from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
 from netplan.traffic.matrix_files import load_csv, load_npz
@@ -315,14 +315,15 @@ def _bounds(graph: FabricGraph) -> dict[str, float]:
 
 def _collectives(run: PlacedRun, graph: FabricGraph, routing: Routing) -> Iterator[CollectiveLoad]:
     """Every collective of the iteration, alone on the fabric."""
-    used = run.setting.assumptions.communication.used
-    network = Network(run.fabric.levels, used, run.setting.mode)
+    network = run.setting.network(run.fabric.levels)
     placements = Placements.of(run.placement)
     for use in run.collectives:
         over = (DIMENSIONS.index(name) for name in use.dimensions)
         group = group_of(placements, *over, whole=True)
-        # An all_reduce is a reduce_scatter and an all_gather, unless their chunks overlap.
-        twice = use.collective == "all_reduce" and used.chunks == 1
+        # An all_reduce is a reduce_scatter and an all_gather, unless its chunks overlap, or it was
+        # measured as one.
+        used = network.communication
+        twice = use.collective == "all_reduce" and used.chunks == 1 and used.links is None
         kind: CollectiveKind = "all_gather" if twice else use.collective
         analytic_s = (2 if twice else 1) * network.collective(kind, group).sending_s(use.data_bytes)
         matrix = use_traffic(use, run.placement, run.algorithm, gpus=run.fabric.sizing.gpus)

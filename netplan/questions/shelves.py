@@ -27,11 +27,12 @@ from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.measured_links import ANY_LINK
 from netplan.workloads.models import WORKLOADS
-from netplan.workloads.technologies import LINKS, MEMORIES
+from netplan.workloads.technologies import MEMORIES
 
 ORDER: tuple[Shelf[Any], ...] = (
-    *(WORKLOADS, ACCELERATORS, MEMORIES, LINKS, ANY_ITERATION_MODEL),
+    *(WORKLOADS, ACCELERATORS, MEMORIES, ANY_LINK, ANY_ITERATION_MODEL),
     *(FABRICS, DESIGNS, FLOOR_PLANS, SITE_NETWORKS, SWITCHES),
     *(CABLING_BOOKS, PRICE_BOOKS, POWER_BOOKS, ECONOMICS_BOOKS, FAILURE_BOOKS, REPORTS),
 )

@@ -46,6 +46,7 @@ from netplan.traffic.placement import Placement
 from netplan.traffic.training import collectives_of
 from netplan.units import counted, si
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
+from netplan.workloads.measured_links import Links
 from netplan.workloads.models import WORKLOADS, Model
 from netplan.workloads.operations import Mode, Recompute, Variant
 from netplan.workloads.program import CollectiveUse, stage_layers
@@ -136,7 +137,8 @@ class TrainingQuestion(Question[AnswerT_co]):
 
     def training(self, reader: CatalogReader, on: Accelerator, gpus: int) -> Training:
         """What is trained on so many such GPUs."""
-        return Training.on(on, *self.trained(reader), batch=self.batch, gpus=gpus)
+        found = Training.on(on, *self.trained(reader), batch=self.batch, gpus=gpus)
+        return replace(found, links=Links.of(on, reader.load)) if found.links else found
 
     def trained(self, reader: CatalogReader) -> "tuple[Model | OtherModel, IterationModel]":
         """Files of the model and of the iteration model, whose plans divide only if asked to.

@@ -253,10 +253,9 @@ class _Maker:
             return ()
         sent_bytes = number(self.program.layer.boundary_bytes)
         at = stage_level(self.plan.placement, stage, next_stage)
-        level, stride = self.network.levels[at], group_of(self.placements, PIPELINE).stride[at, 0]
-        share = self.network.communication.bandwidth_efficiency
+        stride = group_of(self.placements, PIPELINE).stride[at, 0]
         # As long as alone: what the search adds on rings and blocking leaves is waited for here.
-        seconds = sent_bytes / (share * level.link_bytes_per_s) + float(level.hop_s(stride))
+        seconds = self.network.transfer_s(at, stride, sent_bytes)
         flows = Flows(stage, next_stage, replica=self.sender.replica)
         return (self.sender.message(flows, seconds, sent_bytes, None),)
 

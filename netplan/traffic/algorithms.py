@@ -60,6 +60,7 @@ from netplan.arrays import Amount, Bools, Counts, Floats, Ints
 from netplan.errors import InputError
 from netplan.levels import CHAINED, LINKS_PER_STEP, Level, LevelKind
 from netplan.traffic.leaves import Working, collective_slowdown
+from netplan.traffic.measured import Regimes
 from netplan.workloads.operations import CollectiveKind
 
 Collective = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all"]
@@ -242,11 +243,15 @@ class Affine(Struct, frozen=True, eq=False):
         """Some of the entries."""
         return Affine(self.s_per_byte[index], self.fixed_s[index])
 
+    def among(self, count: Floats) -> "Affine":
+        """The mean of so many."""
+        return Affine(self.s_per_byte / count, self.fixed_s / count)
+
 
 class Longest(Struct, frozen=True, eq=False):
-    """The longest of several times that are affine in the bytes, one entry a group."""
+    """The longest of several times, one entry a group."""
 
-    times: tuple[Affine, ...]
+    times: "tuple[Affine | Regimes, ...]"
 
     def seconds(self, data_bytes: Amount) -> Floats:
         """Time for this many bytes [s]."""
@@ -261,7 +266,33 @@ class Longest(Struct, frozen=True, eq=False):
         return Longest(tuple(one.take(index) for one in self.times))
 
 
-CollectiveTime = Affine | Longest
+class Summed(Struct, frozen=True, eq=False):
+    """Several times one after the other, each so often, one entry a group."""
+
+    counts: tuple[Floats, ...]
+    times: "tuple[Affine | Regimes, ...]"
+
+    def seconds(self, data_bytes: Amount) -> Floats:
+        """Time for this many bytes each [s]."""
+        each = zip(self.counts, self.times, strict=True)
+        return reduce(np.add, (count * one.seconds(data_bytes) for count, one in each))
+
+    def sending_s(self, data_bytes: float) -> Floats:
+        """The same without latencies [s]."""
+        each = zip(self.counts, self.times, strict=True)
+        return reduce(np.add, (count * one.sending_s(data_bytes) for count, one in each))
+
+    def take(self, index: Ints) -> "Summed":
+        """Some of the entries."""
+        counts = tuple(one[index] for one in self.counts)
+        return Summed(counts, tuple(one.take(index) for one in self.times))
+
+    def among(self, count: Floats) -> "Summed":
+        """The mean of so many."""
+        return Summed(tuple(one / count for one in self.counts), self.times)
+
+
+CollectiveTime = Affine | Longest | Regimes
 
 
 class Span(NamedTuple):

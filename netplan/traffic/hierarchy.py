@@ -27,7 +27,8 @@ An iteration model has *communication* parameters: a schedule and a share of the
 models (arXiv:2410.00273, Sec. III) run one ``flat_ring``; ``phased`` ones (arXiv:2307.12169, Eq. 1)
 are ``hierarchical``. Their `Network` times groups of GPUs for all placements at once. In one chunk
 every time is affine in the message, seconds = slope x bytes + fixed, in several the longest of such
-times. An all_to_all takes m - 1 steps on a ring.
+times. An all_to_all takes m - 1 steps on a ring. ``measured`` collectives are rings too, whose
+times bend with the message (`netplan.traffic.measured`).
 
 Sources: ASTRA-sim 2.0 (Won et al. 2023), whose analytical backends give these times; COMET
 (arXiv:2211.16648), Sec. V-B4 for the hierarchical all_reduce; arXiv:2410.00273, Sec. III for the
@@ -56,13 +57,16 @@ from netplan.traffic.algorithms import (
     Longest,
     Method,
     Span,
+    Summed,
     check_choice,
     check_number,
     level_span_time,
     plain,
 )
 from netplan.traffic.leaves import Working, hop_slowdowns
+from netplan.traffic.measured import LevelUse, Regimes, regimes
 from netplan.traffic.placement import PIPELINE, Placements
+from netplan.workloads.measured_links import Links, MeasuredLink
 from netplan.workloads.operations import CollectiveKind, Mode
 
 Schedule = Literal["hierarchical", "per_dimension", "flat_ring"]
@@ -255,12 +259,20 @@ def _methods(
 class Communication(Struct, frozen=True):
     """How an iteration model composes levels, and the share of the bandwidth that messages get.
 
-    Messages are cut into equal ``chunks``.
+    Messages are cut into equal ``chunks``. On measured ``links`` switches take what was measured
+    there (`netplan.traffic.measured`), other levels a ring at that share of the bandwidth.
     """
 
     schedule: Schedule
     bandwidth_efficiency: float = 1.0
     chunks: int = 1
+    links: Links | None = None
+
+    def link(self, at: int, level: Level) -> MeasuredLink | None:
+        """What was measured on the links of a level, the HB domain first."""
+        if self.links is None or level.kind != "switch":
+            return None
+        return self.links.network if at else self.links.domain
 
 
 def group_of(placements: Placements, *dimensions: int, whole: bool = False) -> Group:
@@ -298,6 +310,8 @@ class Network(Struct, frozen=True):
         Mode ``published-code`` repeats a slip: an all_reduce costs a reduce_scatter, of which only
         the bandwidth part is doubled, and only if the group lies on several levels.
         """
+        if self.communication.links is not None:
+            return self._measured(kind, group)
         slips = self.mode == "published-code" and kind == "all_reduce"
         efficiency = self.communication.bandwidth_efficiency
         in_steps = [kind == "all_to_all" and level.kind == "ring" for level in self.levels]
@@ -314,7 +328,43 @@ class Network(Struct, frozen=True):
         several = (group.members > 1).sum(axis=0) > 1
         return Affine(one.s_per_byte * np.where(several, 2.0, 1.0), one.fixed_s)
 
-    def hops(self, placements: Placements) -> tuple[Affine, Affine]:
+    def _measured(self, kind: CollectiveKind, group: Group) -> Regimes:
+        """Time of a collective on measured links, at what leaves that block leave of the rate."""
+        links = [self.communication.link(at, level) for at, level in enumerate(self.levels)]
+        # Of measured links the record has the share of the bandwidth.
+        shares = [1.0 if link else self.communication.bandwidth_efficiency for link in links]
+        methods = [_method(None, share) for share in shares]
+        times = _level_times(kind, self.levels, group, methods, "flat_ring")
+        members = group.members.astype(np.float64)
+        inside = np.cumprod(members, axis=0) / members
+        each = zip(self.levels, links, times, members, inside, strict=True)
+        return regimes(
+            kind,
+            [
+                LevelUse(link, here, below, one.s_per_byte, level.link_bytes_per_s, one.fixed_s)
+                for level, link, one, here, below in each
+            ],
+        )
+
+    def transfer_s(self, at: int, stride: Counts, sent_bytes: float) -> float:
+        """Time of one message to the GPU so many places on at a level, alone there [s]."""
+        level, used = self.levels[at], self.communication
+        if used.link(at, level) is not None:
+            return float(self._transfer(at, np.ones(1), np.zeros(1)).seconds(sent_bytes)[0])
+        seconds = sent_bytes / (used.bandwidth_efficiency * level.link_bytes_per_s)
+        return seconds + float(level.hop_s(stride))
+
+    def _transfer(self, at: int, slowdown: Floats, latency_s: Floats) -> Affine | Regimes:
+        """Time of a message at a level, so many times as long as alone; 0 where there is none."""
+        level, used = self.levels[at], self.communication
+        s_per_byte, link = slowdown / level.link_bytes_per_s, used.link(at, level)
+        if link is None:
+            return Affine(s_per_byte / used.bandwidth_efficiency, latency_s)
+        one = np.ones(s_per_byte.shape)
+        members = np.where(slowdown > 0, 2.0, 1.0)
+        return regimes("all_to_all", [LevelUse(link, members, one, s_per_byte, np.inf)])
+
+    def hops(self, placements: Placements) -> tuple[Affine | Summed, Affine | Longest]:
         """Transfers between pipeline stages: all hops from first to last, and the slowest hop.
 
         A pipeline of degrees p_1 ... p_k over the levels has (p_i - 1) x p_(i+1) x ... x p_k hops
@@ -338,6 +388,14 @@ class Network(Struct, frozen=True):
         on_average, crossing = self._slowdowns(group)
         apart = zip(self.levels, np.where(stages > 1, group.stride, 1), strict=True)
         hop_s = np.stack([level.hop_s(stride) + np.zeros(len(stride)) for level, stride in apart])
+        if self.communication.links is not None:
+            there = stages > 1
+            latency_s, shared = np.where(there, hop_s, 0.0), np.where(there, shared, 0.0)
+            mean, slowest = (
+                tuple(map(self._transfer, range(len(self.levels)), shared * slower, latency_s))
+                for slower in (on_average, crossing)
+            )
+            return Summed(tuple(hops), mean), Longest(slowest)
         fill = (hops * s_per_byte * on_average).sum(axis=0)
         s_per_byte = s_per_byte * crossing
         slowest = np.where(stages > 1, s_per_byte, 0.0).argmax(axis=0)

@@ -3,6 +3,8 @@
 from math import inf
 
 from netplan.catalog import Record, Shelf
+from netplan.documents import Document
+from netplan.errors import CatalogError
 from netplan.records import NonNegativeFloat, PositiveFloat, replace
 from netplan.workloads.accelerators import Accelerator
 
@@ -36,8 +38,27 @@ class Link(Record, frozen=True, kw_only=True):
     switch_price_usd_per_bytes_per_s: PositiveFloat | None = None
 
 
+class LinkShelf(Shelf[Link], frozen=True):
+    """Links of chips, beside which measured ones stand (`netplan.workloads.measured_links`)."""
+
+    def schema_of(self, document: Document) -> type[Link]:
+        """Type of the record in a file.
+
+        Raises
+        ------
+        CatalogError
+            If it says what collectives take, not what a link is.
+        """
+        if "family" in document.data:
+            raise CatalogError(
+                f"{document.path}:{document.line(['family'])}: collectives measured on a link:"
+                " only netplan collective and iteration models of measured collectives take them"
+            )
+        return self.schema
+
+
 MEMORIES = Shelf("memory", "traffic/memories", Memory)
-LINKS = Shelf("link", "traffic/links", Link)
+LINKS = LinkShelf("link", "traffic/links", Link)
 
 
 def expanded(chip: Accelerator, memory: Memory | None) -> Accelerator:

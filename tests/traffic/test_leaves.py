@@ -219,7 +219,7 @@ def test_the_slowest_hop_is_that_of_the_busiest_link(
             graph.gpus, source=here, destination=there, flow_bytes=GB, kind="pipeline"
         )
         busiest_s = max(busiest_s, network_busiest_s(link_loads(graph, flows)))
-    slowest_s = float(slowest.s_per_byte[0]) * GB
+    slowest_s = float(slowest.sending_s(GB)[0])
     inside, outside = placement.splits("pipeline")
     domains = graph.hb_size * np.arange(fabric.sizing.domains)
     leaves = [tier.starts[:-1] for level in fabric.levels for tier in level.tiers]
@@ -230,7 +230,7 @@ def test_the_slowest_hop_is_that_of_the_busiest_link(
     assert busiest_s * (1 - 1e-9) <= slowest_s <= most * busiest_s * (1 + 1e-9)
     if fabric.name == "fat-tree" and whole:
         assert slowest_s == pytest.approx(busiest_s)
-    mean_s = float(fill.s_per_byte[0]) * GB / (outside - 1)
+    mean_s = float(fill.sending_s(GB)[0]) / (outside - 1)
     assert GB / PORT * (1 - 1e-9) <= mean_s <= slowest_s * (1 + 1e-9)
 
 

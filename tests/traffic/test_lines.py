@@ -254,7 +254,7 @@ def test_no_transfer_between_stages_takes_longer_than_a_hop(
         demand = flows_matrix(
             graph.gpus, source=source, destination=destination, flow_bytes=np.ones(len(chains))
         )
-        assert link_loads(graph, demand).busiest_s <= slowest.s_per_byte[0] * (1 + 1e-9)
+        assert link_loads(graph, demand).busiest_s <= slowest.sending_s(1.0)[0] * (1 + 1e-9)
     stages = group_of(Placements.of(placement), PIPELINE).members
     assert stages.prod() == chains.shape[1]
 

@@ -1,0 +1,225 @@
+"""Time of collectives as they were measured: protocols, ramps, reduction inside switches.
+
+With the message D, c = (g-1)/g for the g members of a group (twice that of an all_reduce, 1 of a
+broadcast or reduce), the members n_i at level i and M_i below it, and the bandwidth B_i of a link:
+
+=========  ========================================================================================
+small      a + l (n-1) + X, X = c D / (eta B): low latency; groups inside of one level only
+large      sum_i (a_i + l_i (g/M_i - g/M_(i+1))) + max_i (X_i + 2 sqrt(r_i X_i)),
+           X_i = c D / (M_i eta_i B_i): a ring of pipelined chunks, where each level fills its own
+           pipeline; in an all_to_all of several levels X_i = D (g-M_i)/g / (eta_i B_i), and all
+           steps are under way at once
+in-switch  an all_reduce whose HB domain sums in its switches: there X = (1 + 1/n) D / (eta B), each
+           GPU sends D and its reduced share, and no steps
+=========  ========================================================================================
+
+The least of them counts. Start a, step l, efficiency eta and ramp r are those of the links' records
+(`netplan.workloads.measured_links`); levels with one member are left out. Broadcast and reduce are
+not measured and take those of an all_gather. A transfer of b bytes is an all_to_all of 2 b among
+two. Rings, lines and meshes have no records: they keep the iteration model's ring.
+
+Forms and numbers are fitted on measured tables (AIConfigurator 0.12.0) and public nccl-tests runs.
+Left out: reduction in the network's switches, trees, more than two HB domains of over eight GPUs,
+where measured times grow faster with the domains.
+"""
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Literal, NamedTuple
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Amount, Bools, Floats, Ints
+from netplan.workloads.measured_links import InSwitch, MeasuredCollective, MeasuredLink
+from netplan.workloads.operations import CollectiveKind
+
+RegimeName = Literal["small", "large", "in-switch"]
+
+
+class Ramped(Struct, frozen=True, eq=False):
+    """Time in one level but for its start: slope x bytes + root x sqrt(bytes), an entry a group."""
+
+    s_per_byte: Floats
+    s_per_root: Floats
+
+    @classmethod
+    def of(cls, s_per_byte: Floats, ramp_s: Amount) -> "Ramped":
+        """Bytes at a pace, in chunks whose pipeline takes so long to fill."""
+        return cls(s_per_byte, 2 * np.sqrt(ramp_s * s_per_byte))
+
+
+class Regime(Struct, frozen=True, eq=False):
+    """One way to carry out a collective: a fixed time, and the slowest of the levels.
+
+    The fixed time is infinite of groups that have no such way.
+    """
+
+    name: RegimeName
+    fixed_s: Floats
+    levels: tuple[Ramped, ...]
+
+    def seconds(self, data_bytes: Amount) -> Floats:
+        """Time for this many bytes [s]."""
+        root = np.sqrt(data_bytes)
+        each = (one.s_per_byte * data_bytes + one.s_per_root * root for one in self.levels)
+        found: Floats = self.fixed_s + reduce(np.maximum, each)
+        return found
+
+    def sending_s(self, data_bytes: float) -> Floats:
+        """The same without latencies and ramps [s]; infinite as the fixed time."""
+        each = (one.s_per_byte * data_bytes for one in self.levels)
+        found: Floats = np.where(np.isinf(self.fixed_s), np.inf, reduce(np.maximum, each))
+        return found
+
+    def take(self, index: Ints) -> "Regime":
+        """Some of the entries."""
+        levels = (Ramped(one.s_per_byte[index], one.s_per_root[index]) for one in self.levels)
+        return Regime(self.name, self.fixed_s[index], tuple(levels))
+
+
+class Regimes(Struct, frozen=True, eq=False):
+    """The fastest of several ways, one entry a group; a message of nothing takes no time.
+
+    Examples
+    --------
+    >>> def way(name, fixed_s, s_per_byte):
+    ...     return Regime(name, np.array([fixed_s]), (Ramped(np.array([s_per_byte]), np.zeros(1)),))
+    >>> both = Regimes((way("small", 5e-6, 4e-11), way("large", 9e-6, 2e-11)))
+    >>> both.seconds(1e5), both.seconds(1e6), both.names(1e6)
+    (array([9.e-06]), array([2.9e-05]), array(['large'], dtype='<U5'))
+    """
+
+    ways: tuple[Regime, ...]
+
+    def seconds(self, data_bytes: Amount) -> Floats:
+        """Time for this many bytes [s]."""
+        fastest = reduce(np.minimum, (one.seconds(data_bytes) for one in self.ways))
+        return np.where(np.asarray(data_bytes) > 0, fastest, 0.0)
+
+    def sending_s(self, data_bytes: float) -> Floats:
+        """The same without latencies and ramps [s]."""
+        return reduce(np.minimum, (one.sending_s(data_bytes) for one in self.ways))
+
+    def take(self, index: Ints) -> "Regimes":
+        """Some of the entries."""
+        return Regimes(tuple(one.take(index) for one in self.ways))
+
+    def names(self, data_bytes: Amount) -> "np.ndarray[tuple[int, ...], np.dtype[np.str_]]":
+        """Which way it is for this many bytes."""
+        every = np.stack([one.seconds(data_bytes) for one in self.ways])
+        found: np.ndarray[tuple[int, ...], np.dtype[np.str_]] = np.array(
+            [one.name for one in self.ways]
+        )[every.argmin(axis=0)]
+        return found
+
+
+class LevelUse(NamedTuple):
+    """How groups use one level.
+
+    Parameters
+    ----------
+    link
+        What was measured on its links; None takes ``step_s`` and the slope as they are.
+    members, inside
+        Members n_i of the level and M_i below it, shape (groups,) [1].
+    s_per_byte
+        Slope c / (M_i B_i) at the whole bandwidth, or at the iteration model's share of it without
+        a record, shape (groups,) [s/B].
+    link_bytes_per_s
+        Bandwidth B_i [B/s].
+    fixed_s
+        Latency of all steps where nothing was measured [s].
+    """
+
+    link: MeasuredLink | None
+    members: Floats
+    inside: Floats
+    s_per_byte: Floats
+    link_bytes_per_s: float
+    fixed_s: Amount = 0.0
+
+
+def regimes(kind: CollectiveKind, uses: Sequence[LevelUse]) -> Regimes:
+    """Ways to carry out a collective on some levels, the HB domain first (formulas of this module).
+
+    Examples
+    --------
+    An all_gather of 8 GPUs with NVLink 4: 5.143 + 7 x 0.974 us + 7/8 x 200 kB / (0.266 x 450 GB/s).
+
+    >>> from netplan.workloads.measured_links import MEASURED_LINKS
+    >>> eight, one = np.array([8.0]), np.array([1.0])
+    >>> domain = LevelUse(MEASURED_LINKS.load("nvlink-4"), eight, one, 7 / 8 / 450e9 * one, 450e9)
+    >>> round(float(regimes("all_gather", [domain]).seconds(200e3)[0]) * 1e6, 3)
+    13.423
+    """
+    group = reduce(np.multiply, (use.members for use in uses))
+    several = sum((use.members > 1 for use in uses), np.zeros(group.shape, int)) > 1
+    parts = [_large(kind, use, group, several) for use in uses]
+    fixed = [fixed_s for fixed_s, _ in parts]
+    levels = tuple(ramped for _, ramped in parts)
+    ways = [Regime("large", sum(fixed, np.zeros(group.shape)), levels)]
+    small = [_collective(use.link, kind).small for use in uses if use.link]
+    if any(small):
+        ways.insert(0, _small(kind, uses, several))
+    domain = uses[0]
+    if kind == "all_reduce" and domain.link and domain.link.in_switch:
+        start_s, there = _in_switch(domain, domain.link.in_switch, group)
+        ways.append(Regime("in-switch", start_s + sum(fixed[1:], 0.0), (there, *levels[1:])))
+    return Regimes(tuple(ways))
+
+
+def _collective(link: MeasuredLink, kind: CollectiveKind) -> MeasuredCollective:
+    """What was measured of a collective; broadcasts and reductions are taken for all_gathers."""
+    name = "all_gather" if kind in ("broadcast", "reduce") else kind
+    found: MeasuredCollective = getattr(link, name)
+    return found
+
+
+def _large(
+    kind: CollectiveKind, use: LevelUse, group: Floats, several: Bools
+) -> tuple[Floats, Ramped]:
+    """Fixed time of one level in a ring through all of them, and its time beyond that."""
+    there = use.members > 1
+    if use.link is None:
+        return np.where(there, use.fixed_s, 0.0), Ramped.of(use.s_per_byte, 0.0)
+    steps = np.where(there, group / use.inside - group / (use.inside * use.members), 0.0)
+    sent = _collective(use.link, kind).large
+    slope = use.s_per_byte / sent.efficiency
+    if kind == "all_to_all":
+        # All that leaves the members below, not what members of the level exchange.
+        steps = np.where(several, 0.0, steps)
+        own = (use.members - 1) / use.members
+        slope = slope * np.where(there, (group - use.inside) / group / np.where(there, own, 1), 0)
+    fixed_s: Floats = there * sent.start_s + steps * sent.step_s
+    return fixed_s, Ramped.of(slope, sent.ramp_s)
+
+
+def _small(kind: CollectiveKind, uses: Sequence[LevelUse], several: Bools) -> Regime:
+    """Low latency, of groups that lie in one level for which it is known."""
+    fixed_s = np.where(several, np.inf, 0.0)
+    levels = []
+    for use in uses:
+        sent = _collective(use.link, kind).small if use.link else None
+        there = use.members > 1
+        if sent is None:
+            fixed_s = np.where(there, np.inf, fixed_s)
+            continue
+        fixed_s = fixed_s + there * (sent.start_s + sent.step_s * (use.members - 1))
+        levels.append(Ramped.of(use.s_per_byte / sent.efficiency, 0.0))
+    return Regime("small", fixed_s, tuple(levels))
+
+
+def _in_switch(domain: LevelUse, rows: Sequence[InSwitch], group: Floats) -> tuple[Floats, Ramped]:
+    """Start of a domain that sums in its switches, infinite where it cannot, and its time."""
+    members = domain.members
+    start_s, efficiency = np.full(group.shape, np.inf), np.ones(group.shape)
+    ramp_s = np.zeros(group.shape)
+    for row in rows:
+        here = members >= row.least_members
+        most = np.inf if row.most_domains is None else row.most_domains
+        start_s = np.where(here, np.where(group <= most * members, row.start_s, np.inf), start_s)
+        efficiency = np.where(here, row.efficiency, efficiency)
+        ramp_s = np.where(here, row.ramp_s, ramp_s)
+    s_per_byte = (1 + 1 / members) / (efficiency * domain.link_bytes_per_s)
+    return start_s, Ramped.of(np.where(members > 1, s_per_byte, 0.0), ramp_s)
