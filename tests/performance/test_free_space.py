@@ -1,4 +1,4 @@
-"""The free space of plans: every plan counted one by one, nested sizes, published uneven runs."""
+"""The free space of plans: its best plan against every plan, counted one by one."""
 
 import random
 from collections.abc import Iterator
@@ -7,29 +7,21 @@ from math import ceil, inf, prod
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
 from netplan.errors import InfeasibleError, NoPlanError
 from netplan.levels import Level, LevelKind, Tier
 from netplan.performance.evaluation import Evaluation
-from netplan.performance.explain import plan_terms
 from netplan.performance.free_search import best_free_plans
 from netplan.performance.iteration_model import IterationModel
-from netplan.performance.plan import Plan, PlanTime, SearchResult
-from netplan.performance.search import PlanSearch, evaluate_plan, search_plans
+from netplan.performance.plan import Plan
+from netplan.performance.search import search_plans
 from netplan.performance.setting import Fixed, Options, Setting, Training
 from netplan.performance.space import listed_plans
 from netplan.records import replace
-from netplan.topologies.build import build_fabric
-from netplan.topologies.fabric import MIN_GPUS, Sizing
-from netplan.topologies.specs import FABRICS
 from netplan.traffic.placement import Degrees, Placement
-from netplan.workloads.closed_forms import iteration_flops
 from netplan.workloads.models import Model
-from netplan.workloads.operations import Strategy, Variant
-from netplan.workloads.program import Zero, dealt, stage_layers
-from tests.performance.cases import FOURD, PTDP, Row, read, small_model
+from netplan.workloads.operations import Variant
+from tests.performance.cases import FOURD, PTDP, small_model
 
 Way = tuple[tuple[tuple[int, ...], ...], int, int, int, int]
 """Degrees by level, microbatch, microbatches, interleaving, panels."""
@@ -340,21 +332,6 @@ def test_a_given_microbatch_leaves_replicas_of_a_domain_out_that_have_no_round(
     assert (plan.data, plan.microbatch, plan.microbatches) == (6, 2, 1)
 
 
-@settings(deadline=None, max_examples=60)
-@given(seed=st.integers(0, 10**6), batch=st.integers(1, 128))
-def test_an_odd_batch_is_never_slower_than_the_next_power_of_two(seed: int, batch: int) -> None:
-    """Of dense models: of 16 sequences four GPUs that share experts may take four, of 13 not."""
-    setting, levels = random_case(seed)
-    assume(not setting.variant.sparse)
-    training = replace(setting.training, model=small_model(sequence_length=64))
-    times = []
-    for sequences in (batch, 1 << (batch - 1).bit_length()):
-        search = PlanSearch(replace(training, batch=sequences), "1d", options=setting.options)
-        found = search.on(levels)
-        times.append(found.plans[0].iteration_time_s if isinstance(found, SearchResult) else inf)
-    assert times[0] <= times[1] * (1 + 1e-11)
-
-
 def test_a_microbatch_that_does_not_divide_leaves_the_last_one_partly_empty() -> None:
     """Sixteen sequences are six microbatches of three, on two replicas three each."""
     training = Training(small_model(batch=16), 16, 1e13, inf, free(FOURD), 1e12, 8e12)
@@ -367,261 +344,3 @@ def test_a_microbatch_that_does_not_divide_leaves_the_last_one_partly_empty() ->
     assert best.iteration_time_s == even.iteration_time_s
     assert best.mfu == pytest.approx(even.mfu * 16 / 18)
     assert found.settings[0].microbatches(3, best.plan.placement.totals).tolist() == [3, 3]
-
-
-def best(training: Training, setting: Setting, levels: tuple[Level, ...]) -> PlanTime | None:
-    search = PlanSearch(training, setting.strategy, options=setting.options)
-    found = search.on(levels)
-    return found.plans[0] if isinstance(found, SearchResult) else None
-
-
-def seconds_of(plan: PlanTime | None) -> float:
-    return inf if plan is None else plan.iteration_time_s
-
-
-def network(domains: int, leaf: int, slow: float, *, rails: bool) -> tuple[Level, Level]:
-    """Domains of four, and leaves of one uplink that so many of them fill; none of 0."""
-    tiers: tuple[Tier, ...] = ()
-    if leaf:
-        width = leaf if rails else 4 * leaf
-        tiers = (Tier((4 * domains, 4 * domains // width), 1, 4, domains, by_rank=rails),)
-    return (
-        Level("switch", 4, 900e9, step_latency_s=1e-6),
-        Level("switch", domains, slow, step_latency_s=5e-6, tiers=tiers),
-    )
-
-
-@settings(deadline=None, max_examples=80)
-@given(
-    seed=st.integers(0, 10**6),
-    leaf=st.integers(0, 3),
-    rails=st.booleans(),
-    domains=st.integers(1, 12),
-    more=st.integers(1, 12),
-    batch=st.integers(1, 64),
-    slow=st.sampled_from([1e7, 1e9, 100e9]),
-)
-def test_more_domains_never_train_slower(  # noqa: PLR0913 - a case
-    *, seed: int, leaf: int, rails: bool, domains: int, more: int, batch: int, slow: float
-) -> None:
-    """Where leaves do not block, or whole domains fill them, and layers lie in one domain."""
-    setting, _ = random_case(seed)
-    training = replace(setting.training, batch=batch)
-    if leaf:
-        assume(not setting.variant.sparse)
-        inside = replace(setting.options, fixed=Fixed(tensor=1, context=1))
-        setting = replace(setting, options=inside)
-    times = []
-    for leaves in (domains, domains + more):
-        levels = network(leaves * max(leaf, 1), leaf, slow, rails=rails)
-        times.append(seconds_of(best(training, setting, levels)))
-    assert times[1] <= times[0] * (1 + 1e-11)
-
-
-def can_be_placed(plan: Placement, inner: int, outer: int) -> bool:
-    """Whether parts of the outer degrees can move inside, on levels of these sizes."""
-    inside, outside = plan.levels
-    moved = product(*([part for part in range(1, n + 1) if n % part == 0] for n in outside))
-    return any(
-        prod(inside) * prod(parts) <= inner and prod(outside) // prod(parts) <= outer
-        for parts in moved
-    )
-
-
-@settings(deadline=None, max_examples=100)
-@given(
-    seed=st.integers(0, 10**6),
-    fabric=st.sampled_from(["rail-optimized", "fat-tree", "rail-only"]),
-    radix=st.sampled_from([8, 12, 16]),
-    hb_size=st.integers(1, 6),
-    times=st.sampled_from([2, 3, 4, 5]),
-    domains=st.integers(1, 6),
-    batch=st.integers(1, 64),
-)
-def test_larger_domains_never_train_slower(  # noqa: PLR0913 - a case
-    *, seed: int, fabric: str, radix: int, hb_size: int, times: int, domains: int, batch: int
-) -> None:
-    """Wherever they have room for the degrees of the best plan on smaller ones.
-
-    They need not: 27 domains of 5 GPUs hold 65 replicas of two, 9 domains of 15 hold 63.
-    """
-    gpus = hb_size * times * domains
-    assume(gpus >= MIN_GPUS)
-    setting, _ = random_case(seed)
-    training = replace(setting.training, batch=batch)
-    # One phase in each level has one latency more as soon as it has two levels.
-    phased = setting.assumptions.communication.used.schedule != "flat_ring"
-    plans = []
-    for size in (hb_size, hb_size * times):
-        spec, one = FABRICS.load(fabric), Sizing(gpus, radix, size, 450e9, 50e9)
-        one = replace(one, hb_latency_s=0 if phased else 1e-6, network_latency_s=5e-6)
-        levels = build_fabric(spec, one).levels
-        assert [(level.size, level.tiers) for level in levels] == [(size, ()), (gpus // size, ())]
-        plans.append(best(training, setting, levels))
-    before, after = plans
-    if before and can_be_placed(before.plan.placement, hb_size * times, domains):
-        assert seconds_of(after) <= before.iteration_time_s * (1 + 1e-11)
-
-
-def test_as_few_replicas_in_a_domain_as_the_rounds_need() -> None:
-    """A ring of 36 takes fewer steps than one of 54: not all that have room lie in a domain."""
-    training = Training(small_model(batch=64), 64, 1e13, inf, free(FOURD), 1e12, 8e12)
-    domain = Level("switch", 27, 900e9, step_latency_s=2.5e-6)
-    levels = domain, Level("switch", 2, 100e9, step_latency_s=5e-6)
-    fixed = Options(fixed=Fixed(tensor=1, pipeline=1, microbatch=2))
-    plan = search_plans(training, levels, options=fixed).plans[0].plan
-    assert [level.data for level in plan.placement.levels] == [16, 2]
-
-
-@pytest.mark.parametrize("strategy", ["1d", "2d", "summa"])
-def test_plans_that_divide_are_among_the_free_ones(strategy: Strategy) -> None:
-    compared = 0
-    for seed in range(120):
-        setting, levels = random_case(seed)
-        if setting.variant.sparse or setting.assumptions.name == "ptd-p":
-            continue
-        options = replace(setting.options, interleave="any")
-        exact = replace(
-            setting.training.assumptions,
-            space=replace(setting.training.assumptions.space, divisibility="exact"),
-        )
-        search = PlanSearch(replace(setting.training, assumptions=exact), strategy, options=options)
-        found = search.on(levels)
-        if not isinstance(found, SearchResult):
-            continue
-        best = search_plans(setting.training, levels, strategy=strategy, options=options).plans[0]
-        assert best.iteration_time_s <= found.plans[0].iteration_time_s * (1 + 1e-12)
-        compared += found.levels == levels
-    assert compared > 12
-
-
-# Layers 5 on 2 stages: 3 + 2. Batch 7 over 3 replicas: 3, 2, 2. Tensor 2 of 4 GPUs of a domain.
-UNEVEN = Plan(Placement((Degrees(tensor=2), Degrees(data=3, pipeline=2)), (4, 7)), 1, 3)
-SLOW = (Level("switch", 4, 1e9), Level("switch", 7, 1e9))
-
-
-def test_the_slowest_stage_of_the_slowest_replica_paces() -> None:
-    """Closed forms at 1 FLOP/s: m n L + (l - n) L, with m = 3, n = 3, l = 5."""
-    model = small_model(layers=5, vocabulary=0)
-    training = Training(model, 7, 1.0, inf, free(PTDP))
-    found = evaluate_plan(training, SLOW, UNEVEN)
-    # A layer, one sequence on 2 GPUs: 48 s h^2 + 2.5 (24 s h^2 + 16 s^2 h), gamma = 2.5.
-    s, h = 256, 512
-    layer = (48 * s * h**2 + 2.5 * (24 * s * h**2 + 16 * s**2 * h)) / 2
-    assert found.breakdown_s["compute"] == pytest.approx(3 * 3 * layer)
-    hop = 2 * s * h / 2 / 1e9
-    assert found.breakdown_s["bubble"] == pytest.approx(2 * layer + 2 * hop)
-    assert found.breakdown_s["pipeline_comm"] == pytest.approx(2 * 3 * hop)
-    # Weights of three layers, two bytes each; gathered and reduced over 3 replicas.
-    held = 2 * 3 * 12 * h**2 / 2
-    assert found.breakdown_s["data_comm"] == pytest.approx(2 * 2 / 3 * held / 1e9)
-    assert found.memory_parts_bytes["weights"] == held
-    # Interleaved 1F1B keeps two microbatches of the first stage: 34 s h bytes a layer on 2 GPUs.
-    assert found.memory_parts_bytes["activations"] == 2 * 3 * 34 * s * h / 2
-    # The GPUs bought: 28, of which 12 work.
-    assert UNEVEN.gpus == 12
-    work = iteration_flops(model, 7).model
-    assert found.mfu == pytest.approx(work / (28 * found.iteration_time_s))
-
-
-def test_the_ends_hold_a_layer_less_where_stages_are_uneven() -> None:
-    """Seven layers on three stages: 2, 3, 2, and a head that is slower than a layer or not."""
-    plan = Plan(Placement((Degrees(), Degrees(pipeline=3)), (1, 3)), 1, 4)
-    levels = Level("switch", 1, 1e12), Level("switch", 3, 1e15)
-    seconds = {}
-    for words in (1, 1000, 500_000):
-        model = small_model(layers=7, vocabulary=words)
-        training = Training(model, 4, 1e12, inf, free(FOURD), 1e12, 1e15)
-        both = {}
-        for ends in (False, True):
-            options = Options(Variant(embedding=ends, lm_head=ends))
-            both[ends] = evaluate_plan(training, levels, plan, options=options)
-        held = both[True].memory_parts_bytes["weights"] / 2 - 2 * 512 * words * (words > 1000) / 2
-        assert held > 0
-        seconds[words] = sum(
-            both[True].breakdown_s[key] - both[False].breakdown_s[key]
-            for key in ("compute", "memory")
-        )
-    # A few words take less than the layer that the last stage is spared, many take more.
-    assert seconds[1] == seconds[1000] == 0
-    layer_s = both[False].breakdown_s["bubble"] / 4  # (l - n) layers, transfers of no time
-    head_s = 6 * 256 * 512 * 500_000 / (0.8 * 1e12)
-    assert seconds[500_000] == pytest.approx(4 * (head_s - layer_s), rel=0.05)
-
-
-@pytest.mark.parametrize("zero", [1, 3])
-@pytest.mark.parametrize("ends", [False, True])
-def test_terms_of_an_uneven_plan_add_up_to_its_time(zero: Zero, ends: bool) -> None:  # noqa: FBT001
-    for layers, words in ((5, 40), (7, 50_000), (4, 100)):
-        model = small_model(layers=layers, vocabulary=words)
-        training = Training(model, 7, 1e13, inf, free(FOURD), 1e12, 8e12)
-        options = Options(Variant(embedding=ends, lm_head=ends), zero_stage=zero)
-        for stages in (1, 2, 3, 4):
-            placement = Placement((Degrees(tensor=2), Degrees(data=3, pipeline=stages)), (2, 12))
-            plan, levels = Plan(placement, 1, 3), (Level("switch", 2, 1e9), SLOW[1])
-            levels = levels[0], replace(SLOW[1], size=12)
-            terms = plan_terms(Setting(training, options=options), levels, plan)
-            whole = evaluate_plan(training, levels, plan, options=options).iteration_time_s
-            assert sum(term.seconds for term in terms) == pytest.approx(whole, rel=1e-12)
-
-
-def run_search(row: Row, assumptions: IterationModel) -> SearchResult | str | None:
-    """The search for exactly the plan of a published run, on its HB domains."""
-    number = {key: int(row[key] or 0) for key in row if key not in ("id", "source")}
-    heads, kv_heads = number["heads"], number["kv_heads"]
-    model = small_model(
-        hidden_size=number["hidden"],
-        layers=number["layers"],
-        heads=heads,
-        kv_heads=None if kv_heads == heads else kv_heads,
-        ffn_size=number["ffn"],
-        sequence_length=number["seq"],
-    )
-    domain = min(number["hb_domain"], number["gpus"])
-    levels = Level("switch", domain, 450e9), Level("switch", number["gpus"] // domain, 50e9)
-    fixed = Fixed(
-        tensor=number["tp"],
-        context=number["cp"],
-        data=number["dp"],
-        pipeline=number["pp"],
-        microbatch=number["micro_batch"],
-        interleave=max(number["vp"], 1),
-    )
-    training = Training(model, number["global_batch"], 1e15, inf, assumptions, 1e14, 3e12)
-    strategy: Strategy = "2d" if number["cp"] > 1 else "1d"
-    options = Options(interleave="any", fixed=fixed)
-    return PlanSearch(training, strategy, options=options).on(levels)
-
-
-def test_all_published_runs_lie_in_the_free_space() -> None:
-    """237 dense runs; 73 have uneven stages: Llama 3 405B's 126 layers, BLOOM's, Zero Bubble's."""
-    whole = replace(FOURD, space=replace(FOURD.space, divisibility="free"))
-    rows = read("run_plans.csv")
-    outside = []
-    for row in {tuple(list(row.values())[2:]): row for row in rows}.values():
-        found = run_search(row, whole)
-        assert isinstance(found, SearchResult), row["id"]
-        plan = found.plans[0].plan
-        assert plan.microbatches == int(row["microbatches"] or plan.microbatches)
-        assert (plan.pipeline, plan.data) == (int(row["pp"]), int(row["dp"]))
-        if isinstance(run_search(row, FOURD), str):
-            outside.append(tuple(list(row.values())[2:]))
-    uneven = [row for row in rows if tuple(list(row.values())[2:]) in outside]
-    assert (len(rows), len(uneven)) == (237, 73)
-    llama = [row for row in uneven if row["layers"] == "126"]
-    assert {row["pp"] for row in llama} == {"8", "16"}
-    assert all(int(row["layers"]) % (int(row["pp"]) * int(row["vp"] or 1)) for row in uneven)
-
-
-def test_layers_and_microbatches_are_shared_out_whole() -> None:
-    for layers, stages in product(range(1, 40), range(1, 40)):
-        if stages <= layers:
-            held = stage_layers(layers, stages)
-            assert held.sum() == layers
-            assert held.max() == ceil(layers / stages)
-            assert held.max() - held.min() <= 1
-            assert held[0] == held.max() or held[-1] < held.max()
-        runs = dealt(layers, stages)
-        assert (runs.sum(), runs.max(), runs.min()) == (
-            layers, ceil(layers / stages), layers // stages,
-        )  # fmt: skip
