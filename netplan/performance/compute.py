@@ -86,7 +86,7 @@ class Timing(Struct, frozen=True, eq=False):
             self.expert_s + other.expert_s,
         )
 
-    def __mul__(self, factor: Floats) -> "Timing":
+    def __mul__(self, factor: Floats | float) -> "Timing":
         """So many times as long, shape (shardings,)."""
         return Timing(*(getattr(self, name) * factor for name in self.__struct_fields__))
 
@@ -201,8 +201,12 @@ def operation_times(
 def waited_times(
     operations: Sequence[Operation], setting: Setting, groups: LayerGroups
 ) -> list[tuple[Timing, Timing]]:
-    """The same of all operations of a layer, as far as it waits for them."""
+    """The same of all operations of a layer, as far as it waits for them and has them."""
     times = [operation_times(one, setting, groups) for one in operations]
+    times = [
+        both if one.share == 1 else (both[0] * one.share, both[1] * one.share)
+        for one, both in zip(operations, times, strict=True)
+    ]
     if not any(one.branch for one in operations):
         return times
     ways = [_longest(operations, [both[way].total_s for both in times]) for way in (0, 1)]
@@ -312,7 +316,9 @@ def layer_table(setting: Setting, sharding: Sharding, groups: LayerGroups) -> La
     else:
         forward, backward = layer_times(setting, sharding, program, groups)
     held = setting.assumptions.memory.activations
-    stored = [one.activation_bytes for one in layer.operations] if held == "stored" else []
+    stored = [one.share * one.activation_bytes for one in layer.operations]
+    if held != "stored":
+        stored = []
     if setting.branched and held == "working":  # none of them are checkpoints
         stored = [one.activation_bytes for one in layer.operations]
     working = []

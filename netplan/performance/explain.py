@@ -292,7 +292,7 @@ def stage_operations(
         ),
     )
     runs = float(plan.microbatches)
-    return [(one, runs * layers) for one in program.layer.operations] + [
+    return [(one, runs * layers * one.share) for one in program.layer.operations] + [
         (one, runs) for one in ends
     ]
 
@@ -302,7 +302,7 @@ def _operation_terms(setting: Setting, levels: tuple[Level, ...], plan: Plan) ->
     sharding, groups = _sharding_of(setting, levels, plan)
     program = setting.program(sharding)
     operations, layer = stage_operations(setting, levels, plan), program.layer.operations
-    runs = operations[0][1]
+    runs = operations[0][1] / layer[0].share
     if setting.execution is not None:
         yield from _terms("layer", layer_times(setting, sharding, program, groups), runs)
     else:

@@ -215,7 +215,7 @@ def _ceil(number: Ints | int, parts: Ints) -> Ints:
 
 def _cut_degrees(setting: Setting, gpus: int) -> Ints:
     """Degrees that the rules allow for one replica, shape (dimensions, ways)."""
-    given, kv_heads = setting.given, setting.kv_heads
+    given = setting.given
     if setting.options.expert_degree is not None:
         given["expert"] = setting.options.expert_degree
     limits, caps = degree_limits(setting, gpus)
@@ -223,7 +223,7 @@ def _cut_degrees(setting: Setting, gpus: int) -> Ints:
     for at in CUT:
         choices = stage_numbers(setting, gpus) if at == PIPELINE else divisors(limits[at])
         choices = choices[choices <= caps[at]]
-        if at == TENSOR and kv_heads:
+        for kv_heads in setting.kv_heads if at == TENSOR else ():
             choices = choices[(kv_heads % choices == 0) | (choices % kv_heads == 0)]
         if DIMENSIONS[at] in given:
             choices = choices[choices == given[DIMENSIONS[at]]]
@@ -239,7 +239,7 @@ def _with_chunks(setting: Setting, totals: Ints, plain: Schedules) -> tuple[Sche
     if setting.interleave == "none":
         chunks, owner = np.ones_like(stages), np.arange(len(stages))
     else:
-        chunks, owner = all_divisors(_ceil(setting.layered.layers, stages))
+        chunks, owner = all_divisors(_ceil(setting.layers, stages))
     keep = np.ones(len(chunks), np.bool_) if given is None else chunks == given
     if setting.interleave == "whole":  # a single stage has nothing to interleave with
         keep &= (chunks == 1) | (stages[owner] > 1)
@@ -276,7 +276,7 @@ def place_stages(setting: Setting, cuts: Cuts, layers: Layers, sizes: Sequence[i
     owner, degrees = _split(stages, PIPELINE, layers.degrees, sizes)
     if fixed.pipeline is None and setting.interleave != "whole":
         inside = degrees[:outer, PIPELINE].prod(axis=0)
-        every = np.arange(1, setting.layered.layers + 1)
+        every = np.arange(1, setting.layers + 1)
         first = np.maximum.accumulate(np.where(_changes(setting), every, 0))
         keep = stages[owner] - inside < first[stages[owner] - 1]
         owner, degrees = owner[keep], degrees[:, :, keep]
@@ -359,7 +359,7 @@ def stage_numbers(setting: Setting, inside: int = 1) -> Ints:
     >>> stage_numbers(Setting(Training.on(on, model, ITERATION_MODELS.load("4d"))), inside=4)
     array([ 1,  2,  3,  4,  5,  6,  7,  8,  9, 11, 12, 16, 18, 32])
     """
-    layers, given = setting.layered.layers, setting.options.fixed.pipeline
+    layers, given = setting.layers, setting.options.fixed.pipeline
     every = np.arange(1, layers + 1)
     if given is not None:
         every = every[every == given]
@@ -377,7 +377,7 @@ def stage_numbers(setting: Setting, inside: int = 1) -> Ints:
 
 def _changes(setting: Setting) -> Bools:
     """Whether a number of stages, from 1 on, holds something else than one stage less does."""
-    layers, variant = setting.layered.layers, setting.variant
+    layers, variant = setting.layers, setting.variant
     every = np.arange(1, layers + 1)
     held = -(-layers // every)
     changed: Bools = np.diff(held, prepend=0) != 0

@@ -383,7 +383,7 @@ class IterationTerms(Struct, frozen=True, eq=False):
         if self.update_s is not None and self.update_s[schedule]:
             parts["update"] = float(self.update_s[schedule])
         spread = self.setting.spread_model
-        if self.setting.variant.sparse or (spread and "expert" in spread.spread):
+        if self.setting.experts is not None or (spread and "expert" in spread.spread):
             parts["expert_comm"] = of_layers(both.expert_s, ends.expert_s)
         return parts
 

@@ -39,6 +39,7 @@ from netplan.performance.space import (
 from netplan.records import replace
 from netplan.traffic.placement import DATA, PIPELINE, TENSOR, divisors
 from netplan.units import si
+from netplan.workloads.experts import experts_of
 from netplan.workloads.models import Model
 from netplan.workloads.operations import Mode, Strategy
 
@@ -165,7 +166,8 @@ class PlanSearch(Struct, frozen=True):
         """Whether no message goes from all to all, in one chunk: a transformer without experts."""
         if self.training.assumptions.communication.chunks > 1:
             return False  # the bounds are proven for one chunk
-        return isinstance(self.training.model, Model) and not self.options.variant.sparse
+        model = self.training.model
+        return isinstance(model, Model) and experts_of(model, self.options.variant) is None
 
     def on(self, levels: tuple[Level, ...]) -> SearchResult | str | None:
         """Best plan on a fabric's levels, or why there is none; None without levels.
@@ -201,10 +203,12 @@ def _settings(
     """One setting a strategy; ``all`` means those that iteration model and variant cover."""
     if not isinstance(training.model, Model):  # nothing of it is cut in one of several ways
         return (Setting(training, "1d", mode, options),)
+    experts = experts_of(training.model, options.variant)
+    options.check_experts(experts.count if experts else 1)
     if strategy != "all":
         return (Setting(training, strategy, mode, options),)
     covered = get_args(Strategy)
-    if options.variant.sparse:
+    if options.variant.sparse or training.model.unlike:
         covered = tuple(name for name in covered if name != "summa")
     if training.assumptions.compute.operations != "detailed":
         covered = ("1d",)

@@ -21,7 +21,9 @@ from netplan.traffic.hierarchy import Network
 from netplan.traffic.placement import Degrees, divisors
 from netplan.workloads.accelerators import Accelerator, Execution
 from netplan.workloads.closed_forms import IterationFlops, iteration_flops
+from netplan.workloads.experts import experts_of
 from netplan.workloads.measured_links import Links
+from netplan.workloads.model_parts import Experts
 from netplan.workloads.models import Model
 from netplan.workloads.operations import PLAIN, Mode, Sharding, Strategy, Variant
 from netplan.workloads.program import (
@@ -278,11 +280,9 @@ class Options(Struct, frozen=True):
             raise InputError(f"ZeRO has the stages 0 to 3, got {self.zero_stage}")
         if self.interleave not in (None, "none", "whole", "any"):
             raise InputError(f"unknown interleaving {self.interleave!r}: use none, whole or any")
-        degree, experts = self.expert_degree, self.variant.experts
-        if degree is not None and (degree < 1 or experts % degree):
-            raise InputError(
-                f"{experts} experts cannot be spread evenly over {degree} GPUs: use a divisor"
-            )
+        degree = self.expert_degree
+        if self.variant.sparse:
+            self.check_experts(self.variant.experts)
         if degree is not None and self.fixed.expert not in (None, degree):
             raise InputError(
                 f"the expert degree is {degree}, and fixed as {self.fixed.expert}: give one of them"
@@ -305,6 +305,14 @@ class Options(Struct, frozen=True):
             raise InputError(
                 f"schedule {asked} runs one stage a GPU, and several are asked for: leave the"
                 " schedule or the interleaved stages out"
+            )
+
+    def check_experts(self, experts: int) -> None:
+        """Refuse an expert degree that does not divide so many experts."""
+        degree = self.expert_degree
+        if degree is not None and (degree < 1 or experts % degree):
+            raise InputError(
+                f"{experts} experts cannot be spread evenly over {degree} GPUs: use a divisor"
             )
 
 
@@ -355,9 +363,26 @@ class Setting(Struct, frozen=True):
         return self.graph_model or self.transformer
 
     @property
-    def kv_heads(self) -> int | None:
-        """Heads of keys and values that are whole, if they are others than all heads [1]."""
-        return self.transformer.kv_heads if self.graph_model is None else None
+    def layers(self) -> int:
+        """Layers that lie on the stages of a pipeline [1]."""
+        return self.transformer.depth if self.graph_model is None else self.graph_model.layers
+
+    @property
+    def experts(self) -> Experts | None:
+        """Experts of a transformer, its file's or those that are asked for."""
+        if not isinstance(self.training.model, Model):
+            return None
+        return experts_of(self.training.model, self.variant)
+
+    @property
+    def kv_heads(self) -> tuple[int, ...]:
+        """Numbers of heads of keys and values that are whole, where they are not all heads [1]."""
+        if self.graph_model is not None:
+            return ()
+        model, window = self.transformer, self.transformer.window_attention
+        linear = model.linear_attention
+        found = (model.kv_heads, window and window.kv_heads, linear and linear.key_heads)
+        return tuple(number for number in found if number)
 
     @property
     def spread_model(self) -> "SpreadModel | None":

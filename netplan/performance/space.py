@@ -140,17 +140,18 @@ def degree_limits(setting: Setting, gpus: int) -> tuple[list[int], list[int]]:
     """
     limits, caps = [1] * 5, [gpus] * 5
     limits[DATA] = setting.training.batch
-    limits[PIPELINE] = setting.layered.layers
+    limits[PIPELINE] = setting.layers
     if setting.free:
-        caps[PIPELINE] = setting.layered.layers
+        caps[PIPELINE] = setting.layers
     if setting.graph_model is not None:
         limits[TENSOR] = _graph_limit(setting)
         return limits, caps
     model, rules = setting.transformer, setting.assumptions.space
     cut = model.heads if rules.tensor == "heads" else model.sequence_length
     block = rules.smallest_block
-    limits[TENSOR] = gcd(cut, model.hidden_size)
-    limits[EXPERT] = setting.variant.experts
+    linear, experts = model.linear_attention, setting.experts
+    limits[TENSOR] = gcd(cut, model.hidden_size, linear.value_heads if linear else 0)
+    limits[EXPERT] = experts.count if experts else 1
     if setting.strategy == "1d":
         caps[TENSOR] = 3 * model.hidden_size // block
     else:
@@ -177,13 +178,13 @@ def _graph_limit(setting: Setting) -> int:
 
 def placements_of(setting: Setting, sizes: Sequence[int]) -> Placements:
     """Placements that the rules allow on levels of these sizes."""
-    options, kv_heads = setting.options, setting.kv_heads
+    options = setting.options
     found = all_placements(sizes, *degree_limits(setting, prod(sizes)))
     totals = found.totals
     keep = setting.training.batch % (totals[EXPERT] * totals[DATA]) == 0
     # Key heads are whole: several a GPU, or one that several GPUs hold.
     tensor = totals[TENSOR]
-    if kv_heads:
+    for kv_heads in setting.kv_heads:
         keep &= (kv_heads % tensor == 0) | (tensor % kv_heads == 0)
     if options.expert_degree is not None:
         keep &= totals[EXPERT] == options.expert_degree
@@ -313,7 +314,7 @@ def _schedules(setting: Setting, totals: Ints, blocks: ShardingBlocks, sizes_of:
 
 def _interleaved(setting: Setting, totals: Ints, plain: Schedules) -> Schedules:
     """Every schedule with every number of interleaved stages that divides its layers."""
-    layers = setting.layered.layers // totals[PIPELINE]
+    layers = setting.layers // totals[PIPELINE]
     interleave, owner = all_divisors(layers[plain.totals])
     found = replace(plain.take(owner), interleave=interleave)
     if setting.interleave == "any":

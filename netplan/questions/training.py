@@ -398,7 +398,7 @@ def _spread_notes(found: SearchResult) -> Iterator[str]:
 
 def _pipeline_notes(setting: Setting, plan: Plan) -> Iterator[str]:
     """What is uneven about the stages and replicas of a transformer."""
-    layers = setting.layered.layers
+    layers = setting.layers
     if layers % plan.pipeline:
         held = stage_layers(layers, plan.pipeline)
         yield (

@@ -32,8 +32,8 @@ from netplan.questions.question import AnswerT_co, Question, optional, shared
 from netplan.records import asdict, replace
 from netplan.reports.quantities import Scale, listed
 from netplan.units import DAY_S, DAYS_PER_YEAR, GIGA, HOURS_PER_DAY
-from netplan.workloads.closed_forms import layer_parameters
 from netplan.workloads.models import Model
+from netplan.workloads.parameters import stack_of
 
 if TYPE_CHECKING:
     from netplan.workloads.families import OtherModel
@@ -583,8 +583,8 @@ class Terms(Struct, frozen=True):
 def run_tokens(model: Model, given: float | None) -> tuple[float, str]:
     """Tokens of one training run [1], and where the number comes from.
 
-    Where neither the question nor the model's file says it, 20 a parameter are taken (Hoffmann et
-    al., Training Compute-Optimal Large Language Models, arXiv:2203.15556), embeddings aside.
+    Where neither the question nor the file says it, 20 for a parameter that a token uses (Hoffmann
+    et al., Training Compute-Optimal Large Language Models, arXiv:2203.15556), embeddings aside.
 
     Raises
     ------
@@ -597,4 +597,4 @@ def run_tokens(model: Model, given: float | None) -> tuple[float, str]:
         return given, "as asked"
     if model.training_tokens is not None:
         return model.training_tokens, "the model's own"
-    return TOKENS_PER_PARAMETER * float(model.layers * layer_parameters(model)), "20 a parameter"
+    return TOKENS_PER_PARAMETER * float(stack_of(model).used), "20 a parameter"

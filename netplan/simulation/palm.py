@@ -56,7 +56,7 @@ from netplan.topologies.specs import FabricSpec
 from netplan.topologies.tiles import tile_order
 from netplan.units import si
 from netplan.workloads.accelerators import Accelerator
-from netplan.workloads.models import Model
+from netplan.workloads.models import Model, refuse_unlike
 
 PalmSchedule = Literal["1f1b", "gpipe"]
 """Orders of passes that the published code knows."""
@@ -112,6 +112,7 @@ class PalmRun(Struct, frozen=True, kw_only=True, eq=False):
 
     def __post_init__(self) -> None:
         """Refuse what cannot run."""
+        refuse_unlike(self.model, f"the rules of iteration model {self.rules.name}")
         used, gpus = self.tensor * self.data * self.pipeline, self.fabric.sizing.gpus
         degrees = f"tensor {self.tensor} x data {self.data} x pipeline {self.pipeline}"
         if min(self.tensor, self.data, self.pipeline, self.microbatch or 1) < 1:

@@ -345,7 +345,7 @@ class _Maker:
         one_panel: list[Phase] = []
         others: list[Phase] = []
         for one in work.collectives:
-            flows, seconds, sent = self._sent(one, stage, panels)
+            flows, seconds, sent = self._sent(one, stage, panels, share=operation.share)
             one_panel.append(self.sender.message(flows, seconds, sent, thread))
             # All of them again, as the closed form has it; the bytes that are left.
             others.append(self.sender.message(flows, panels * seconds, (panels - 1) * sent, thread))
@@ -355,8 +355,10 @@ class _Maker:
 
     def _busy(self, operation: Operation, work: OperationWork, stage: int) -> Branch:
         """FLOPs, and memory traffic beside them: messages where memory lies behind channels."""
-        compute_s, memory_s = roofline(operation, work, self.setting)
-        moving_s = memory_traffic_s(operation, work, self.setting)
+        compute_s, memory_s = (
+            operation.share * part for part in roofline(operation, work, self.setting)
+        )
+        moving_s = operation.share * memory_traffic_s(operation, work, self.setting)
         rate = self.setting.training.memory_bytes_per_s
         if not (self.channels and rate and np.any(moving_s)):
             return (_total(compute_s) + _total(memory_s),)
@@ -376,12 +378,17 @@ class _Maker:
             self.sender.uses[flows].threads.add(BESIDE)
         return busy
 
-    def _sent(self, one: Collective, stage: int, panels: float = 1.0) -> tuple[Flows, float, float]:
-        """Flows, time and sent bytes of a collective of an operation, or of one of its panels."""
+    def _sent(
+        self, one: Collective, stage: int, panels: float = 1.0, *, share: float = 1.0
+    ) -> tuple[Flows, float, float]:
+        """Flows, time and sent bytes of a collective of an operation, or of one of its panels.
+
+        Of an operation that a share of the layers has, that much of both.
+        """
         amount = one.message_bytes / panels
-        seconds = _total(self.groups.seconds(one.kind, one.group, amount))
+        seconds = share * _total(self.groups.seconds(one.kind, one.group, amount))
         # An all_reduce is sent twice: reduced and scattered, then gathered.
-        sent = _total(amount) * (2 if one.kind == "all_reduce" else 1)
+        sent = share * _total(amount) * (2 if one.kind == "all_reduce" else 1)
         return self.sender.among(stage, one.kind, (one.group,)), seconds, sent
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.records import replace
-from netplan.workloads.models import Model
+from netplan.workloads.models import Model, refuse_unlike
 from netplan.workloads.operations import (
     ELEMENT_BYTES,
     PLAIN,
@@ -26,6 +26,7 @@ from netplan.workloads.operations import (
     Variant,
     Work,
 )
+from netplan.workloads.parameters import stack_of
 
 
 class IterationFlops(Struct, frozen=True):
@@ -53,7 +54,8 @@ def iteration_flops(model: Model, batch: int, variant: Variant = PLAIN) -> Itera
 
     For the standard layer: feed-forward 48 B s h^2 l + 6 B s h V, attention 24 B s h^2 l +
     16 B s^2 h l (12 for training, 4 for one recomputed forward pass of the two score products).
-    Every expert that a token visits counts like one feed-forward part. Hardware FLOPs contain the
+    Every expert that a token visits counts like one feed-forward part; layers that are unlike count
+    as what they are (`netplan.workloads.parameters`). Hardware FLOPs contain the
     attention scores once more under selective recomputation, and the whole forward pass (a third
     of the training) under full recomputation, of every other layer under ``half``.
 
@@ -74,8 +76,10 @@ def iteration_flops(model: Model, batch: int, variant: Variant = PLAIN) -> Itera
     sums, tokens = _sums(model, batch), batch * model.sequence_length
     training = float(sums.feed_forward + sums.projections + 6 * sums.scores)
     visits = variant.top_k - 1
-    useful = training + 6.0 * tokens * model.layers * _feed_forward_size(model) * visits
     selective = float(sums.feed_forward) + float(sums.attention) - training
+    useful = training + 3.0 * tokens * stack_of(model).other_flops
+    if model.experts is None:
+        useful += 6.0 * tokens * model.layers * _feed_forward_size(model) * visits
     forward = useful / 3
     again = {"none": 0.0, "selective": selective, "half": forward / 2, "full": forward}
     if variant.fused:  # which computes the scores again, whatever else is
@@ -84,11 +88,10 @@ def iteration_flops(model: Model, batch: int, variant: Variant = PLAIN) -> Itera
 
 
 def _sums(model: Model, batch: int) -> _Sums:
-    tokens, hidden, layers = batch * model.sequence_length, model.hidden_size, model.layers
+    tokens, stack = batch * model.sequence_length, stack_of(model)
+    logits = model.hidden_size * model.vocabulary * (1 + model.prediction_layers)
     return _Sums(
-        6 * tokens * (layers * _feed_forward_size(model) + hidden * model.vocabulary),
-        6 * tokens * layers * _projections_size(model),
-        2 * tokens * model.sequence_length * model.query_size * layers,
+        6 * tokens * (stack.visited + logits), 6 * tokens * stack.attention, tokens * stack.scores
     )
 
 
@@ -177,6 +180,7 @@ def counted_layer(
         raise InputError(
             "closed forms cover dense 1d layers without embedding: use the iteration model 4d"
         )
+    refuse_unlike(model, "closed forms")
     b, t = sharding.microbatch.astype(np.float64), sharding.tensor.astype(np.float64)
     tokens = b * model.sequence_length
     sums = _sums(model, 1)

@@ -213,7 +213,7 @@ def layer_norm(name: str, local: Local, *, gathers: bool = True) -> Operation:
     message = ELEMENT_BYTES * local.rows * local.hidden
     gather = (Collective("all_gather", message, "tensor"),) if gathers else ()
     scatter = (Collective("reduce_scatter", message, "tensor"),) if gathers else ()
-    norm = _norm(name, local.scattered_rows, local.hidden, gather, scatter)
+    norm = norm_of(name, local.scattered_rows, local.hidden, gather, scatter)
     return replace(norm, result=Tensor(local.rows, local.hidden)) if gathers else norm
 
 
@@ -224,10 +224,10 @@ def block_norm(name: str, local: Local, width: Floats, gradients: Floats) -> Ope
     """
     sums = Collective("all_reduce", ELEMENT_BYTES * 2 * local.rows, "tensor")
     back = Collective("all_reduce", ELEMENT_BYTES * gradients, "tensor")
-    return _norm(name, local.rows, width, (sums,), (back,))
+    return norm_of(name, local.rows, width, (sums,), (back,))
 
 
-def _norm(
+def norm_of(
     name: str,
     rows: Floats,
     width: Amount,

@@ -1,22 +1,34 @@
 """Model files: the hyperparameters of what is trained or computed, transformers in full."""
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta
 
 from netplan.catalog import Record, Shelf
 from netplan.documents import Document
-from netplan.errors import CatalogError
+from netplan.errors import CatalogError, InputError
 from netplan.records import LayerCount, NonNegativeInt, PositiveFloat, PositiveInt
+from netplan.workloads.model_parts import (
+    Experts,
+    IndexAttention,
+    LatentAttention,
+    LinearAttention,
+    WindowAttention,
+)
 
 
 class Model(Record, frozen=True, kw_only=True):
     """A transformer, as its catalog file describes it.
 
     Unless the file says otherwise, ``ffn_size`` is 4 x hidden size, ``kv_heads`` the number of
-    heads, ``head_size`` an even share of the hidden size, ``rotary`` what ``gated_ffn`` is, and
-    ``batch`` absent; heads together may be wider or narrower than the hidden size. ``vocabulary``
-    is 0 for a model without one, such as a vision transformer. ``training_tokens`` is the length of
-    its published run, ``parameters`` the published count, for checks only. ``counts`` is what
-    its batch counts.
+    heads, ``head_size`` an even share of the hidden size, ``value_head_size`` as large, ``rotary``
+    what ``gated_ffn`` is, and ``batch`` absent; heads together may be wider or narrower than the
+    hidden size. ``gated_attention`` makes a gate of results beside each query. ``vocabulary`` is 0
+    for a model without one, such as a vision transformer. ``prediction_layers`` predict a token
+    further on each. ``training_tokens`` is the length of its published run; ``parameters`` and
+    ``active_parameters`` of a token are published counts, for checks only. ``counts`` is what its
+    batch counts. Layers may be unlike (`netplan.workloads.model_parts`): heads are those of full
+    attention then, and ``ffn_size`` that of dense layers.
     """
 
     counts: ClassVar[str] = "sequences"
@@ -30,16 +42,26 @@ class Model(Record, frozen=True, kw_only=True):
     batch: PositiveInt
     kv_heads: PositiveInt | None = None
     head_size: PositiveInt | None = None
+    value_head_size: PositiveInt | None = None
+    gated_attention: bool = False
     ffn_size: PositiveInt | None = None
     gated_ffn: bool = False
     rotary: bool | None = None
+    experts: Experts | None = None
+    latent_attention: LatentAttention | None = None
+    window_attention: WindowAttention | None = None
+    linear_attention: LinearAttention | None = None
+    index_attention: IndexAttention | None = None
+    prediction_layers: Annotated[int, Meta(ge=0, le=1000)] = 0
+    tied_embeddings: bool = False
     training_tokens: PositiveFloat | None = None
     parameters: PositiveFloat | None = None
+    active_parameters: PositiveFloat | None = None
     notes: tuple[str, ...] = ()
 
     @property
     def head_elements(self) -> int:
-        """Elements of one attention head [1]."""
+        """Elements of one attention head, of queries and keys [1]."""
         return self.head_size or self.hidden_size // self.heads
 
     @property
@@ -51,6 +73,39 @@ class Model(Record, frozen=True, kw_only=True):
     def rotates(self) -> bool:
         """Whether queries and keys are rotated by their position."""
         return self.gated_ffn if self.rotary is None else self.rotary
+
+    @property
+    def depth(self) -> int:
+        """Layers that are trained, those that predict further tokens included [1]."""
+        return self.layers + self.prediction_layers
+
+    @property
+    def sparse_layers(self) -> int:
+        """Layers with experts of the file's own, of all that are trained [1]."""
+        if self.experts is None:
+            return 0
+        return self.experts.sparse_layers(self.layers) + self.prediction_layers
+
+    @property
+    def full_layers(self) -> int:
+        """Layers whose attention is neither a window nor linear, of all that are trained [1]."""
+        others = (self.window_attention, self.linear_attention)
+        return self.depth - sum(one.layers for one in others if one is not None)
+
+    @property
+    def unlike(self) -> str:
+        """What no plain layer has: words for a question that knows plain layers only, or none."""
+        blocks = {
+            "experts": self.experts,
+            "latent attention": self.latent_attention,
+            "windows": self.window_attention,
+            "linear attention": self.linear_attention,
+            "an index": self.index_attention,
+            "gated attention": self.gated_attention,
+            "values of another size": self.value_head_size,
+            "prediction layers": self.prediction_layers,
+        }
+        return ", ".join(name for name, block in blocks.items() if block)
 
     def batch_on(self, gpus: int) -> int:  # noqa: ARG002 - of other families it grows with them
         """Global batch of one iteration where none is asked for [sequences]."""
@@ -65,6 +120,39 @@ class Model(Record, frozen=True, kw_only=True):
             )
         if self.kv_heads and self.heads % self.kv_heads:
             raise ValueError(f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}")
+        own = self.window_attention and self.window_attention.kv_heads
+        if own and self.heads % own:
+            raise ValueError(f"heads {self.heads} is not a multiple of the windows' kv_heads {own}")
+        if self.full_layers < self.prediction_layers:
+            raise ValueError(
+                f"windows and linear attention have {self.depth - self.full_layers:,} layers, more"
+                f" than the {self.layers:,} there are"
+            )
+        if self.experts is not None and self.sparse_layers == self.prediction_layers:
+            raise ValueError(
+                f"experts are in none of the {self.layers:,} layers: lower dense_first_layers or"
+                " every"
+            )
+        if self.latent_attention and (self.kv_heads or self.head_size or self.value_head_size):
+            raise ValueError(
+                "latent_attention has head sizes of its own: leave out kv_heads, head_size and"
+                " value_head_size"
+            )
+
+
+def refuse_unlike(model: Model, who: str) -> None:
+    """Refuse a model with what plain layers do not have, where somebody knows these only.
+
+    Raises
+    ------
+    InputError
+        If it has.
+    """
+    if model.unlike:
+        raise InputError(
+            f"{who} cover plain layers that are all alike, and {model.name} has {model.unlike}: use"
+            " the iteration model 4d, or another model"
+        )
 
 
 class TransformerShelf(Shelf[Model], frozen=True):

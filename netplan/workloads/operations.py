@@ -263,6 +263,9 @@ class Operation(Struct, frozen=True, eq=False):
     branch
         Operations of different branches that follow each other in a list run beside each other, and
         those of one branch one by one; 0 waits for all before it, and all behind wait for it [1].
+    share
+        Of the layers, those that have the operation. All amounts are those of a layer that has it;
+        a stack of unlike layers is so many times their mean, in which it counts that much [1].
     """
 
     name: str
@@ -280,6 +283,7 @@ class Operation(Struct, frozen=True, eq=False):
     weight_gradient: Work = NO_WORK
     input_bytes: Amount = 0.0
     branch: int = 0
+    share: float = 1.0
 
     def kept_bytes(self, work: Work) -> Amount:
         """What one of the works writes for the backward pass, or reads of what was written [B].
@@ -352,6 +356,9 @@ class Local(Struct, frozen=True, eq=False):
     heads, kv_heads         h // n1; heads of keys and values, at least one a GPU
     head_size               q, e // h unless the model says otherwise
     queries_local           h q // n1, columns of the local queries
+    value_size              elements of a head's values, q unless the model says otherwise
+    values_local            h value_size // n1, columns of the local results of attention
+    keys                    tokens that a token attends to, l without windows
     dropped                 b * (l // (n1 * n2)) * e, elements of a scattered activation
     ======================  ====================================================================
     """
@@ -372,13 +379,17 @@ class Local(Struct, frozen=True, eq=False):
     kv_heads: Floats
     head_size: float
     queries_local: Floats
+    value_size: float
+    values_local: Floats
+    keys: float
     dropped: Floats
     gated: bool
+    gated_attention: bool
 
     @property
     def qkv_local(self) -> Floats:
         """Columns of the local query, key and value projection: 3e // n1 without sharing."""
-        return self.queries_local + 2 * self.head_size * self.kv_heads
+        return self.queries_local + (self.head_size + self.value_size) * self.kv_heads
 
 
 def local_sizes(model: Model, sharding: Sharding) -> Local:
@@ -394,6 +405,7 @@ def local_sizes(model: Model, sharding: Sharding) -> Local:
     l, e = model.sequence_length, model.hidden_size  # noqa: E741 - the papers' letters
     f = model.ffn_size or 4 * e
     kv_heads = model.kv_heads or model.heads
+    values = model.value_head_size or model.head_elements
 
     def real(values: Numbers) -> Floats:
         return values.astype(np.float64)
@@ -415,8 +427,12 @@ def local_sizes(model: Model, sharding: Sharding) -> Local:
         kv_heads=real(np.maximum(kv_heads // n1, 1)),
         head_size=float(model.head_elements),
         queries_local=real(model.query_size // n1),
+        value_size=float(values),
+        values_local=real(model.heads * values // n1),
+        keys=float(l),
         dropped=real(b * (l // (n1 * n2))) * e,
         gated=model.gated_ffn,
+        gated_attention=model.gated_attention,
     )
 
 

@@ -199,7 +199,7 @@ class Repetition(Struct, frozen=True):
     Parameters
     ----------
     layers
-        Layers of the model, l [1].
+        Layers of the model, l, those that predict further tokens included [1].
     zero_stage
         What is sharded over the data parallel GPUs.
     strategy
@@ -320,7 +320,8 @@ class Program(Struct, frozen=True, eq=False):
     def weight_bytes(self, *, experts: bool) -> Floats:
         """16-bit weights of one layer on one GPU: those of experts, or all others [B]."""
         chosen = [one for one in self.layer.operations if one.expert_weights == experts]
-        return total_bytes([one.weight_bytes for one in chosen], len(self.sharding.tensor))
+        held = [one.share * one.weight_bytes for one in chosen]
+        return total_bytes(held, len(self.sharding.tensor))
 
     def collectives(self, *, stages: int, microbatches: int) -> tuple[CollectiveUse, ...]:
         """All collectives of one iteration on the fullest stage of the slowest replica.
@@ -362,7 +363,7 @@ class Program(Struct, frozen=True, eq=False):
         rules = self.repetition
         runs = rules.runs(stages=float(stages), microbatches=float(microbatches), interleave=1.0)
         for operation in self.layer.operations:
-            yield from _work_uses(operation, runs.layers, "each")
+            yield from _work_uses(operation, runs.layers * operation.share, "each")
         ends: tuple[tuple[Operation | None, Stage], ...]
         ends = ((self.first, "first"), (self.last, "last"))
         for end, stage in ends:
@@ -432,7 +433,7 @@ def training_program(
         )
     if variant.recompute == "full":
         first, *others = (replace(one, recomputed=True) for one in layer.operations)
-        first = replace(first, input_bytes=layer.boundary_bytes)
+        first = replace(first, input_bytes=layer.boundary_bytes / first.share)
         layer = replace(layer, operations=(first, *others))
     # Closed forms contain the logits.
     head = variant.lm_head and method.counting == "detailed"
@@ -441,7 +442,7 @@ def training_program(
         layer=layer,
         first=embedding(model, sharding) if variant.embedding else None,
         last=lm_head(model, sharding) if head else None,
-        repetition=Repetition(model.layers, method.zero_stage, method.strategy),
+        repetition=Repetition(model.depth, method.zero_stage, method.strategy),
     )
 
 

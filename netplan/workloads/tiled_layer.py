@@ -41,7 +41,7 @@ from msgspec import Struct
 from netplan.arrays import Amount, Floats
 from netplan.errors import InputError
 from netplan.records import replace
-from netplan.workloads.models import Model
+from netplan.workloads.models import Model, refuse_unlike
 from netplan.workloads.operations import (
     ELEMENT_BYTES,
     PLAIN,
@@ -211,6 +211,7 @@ def tiled_layer(
             "tiled operations cover dense 1d layers without embedding and head: use the iteration"
             " model 4d"
         )
+    refuse_unlike(model, "tiled operations")
     tensor: Floats = sharding.tensor.astype(np.float64)
     sequences: Floats = sharding.microbatch.astype(np.float64)
     tokens, hidden = sequences * model.sequence_length, float(model.hidden_size)

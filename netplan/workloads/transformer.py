@@ -5,13 +5,9 @@ attention. Mode ``published-code`` repeats two slips of that paper's code, which
 the SUMMA norm is l // n1 wide instead of e // n1, and the biases of fc2 and vproj act on rows that
 were scattered before. Left out, as there: the qkv bias, residual sums, loss and optimizer.
 
-A mixture of experts may take the place of the feed-forward part. Every token visits ``top_k`` of
-the experts, which are spread over ``expert`` GPUs of the data parallel group; within one expert the
-weights are cut over the tensor GPUs. Tokens leave from where the sequence is cut, travel by
-all_to_all to their experts, and are gathered over the tensor GPUs there; the results take the way
-back. Tokens are spread evenly: capacity factors, dropped tokens and imbalance are left out.
-Sources: Lepikhin et al., GShard (arXiv:2006.16668), Sec. 3 for the exchange; Singh et al.
-(arXiv:2303.06318) for experts under tensor parallelism.
+Layers of a model may be unlike: some with experts (`netplan.workloads.experts`), with windows,
+latent vectors or linear attention (`netplan.workloads.attention`). A stack of them is so many times
+their mean: every operation says which share of the layers has it.
 
 Token embedding (at the first stage) and head with loss (at the last) hold the vocabulary cut over
 the tensor GPUs, whatever the strategy, and see the tokens of their context GPU (Shoeybi et al.,
@@ -19,13 +15,15 @@ arXiv:1909.08053, Sec. 3). Their weights are counted apart; a model that ties th
 two.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.records import replace
+from netplan.workloads.attention import attention, attention_operations
+from netplan.workloads.experts import expert_feed_forward, experts_of
 from netplan.workloads.kernels import (
     Product,
     activation,
@@ -41,14 +39,12 @@ from netplan.workloads.models import Model
 from netplan.workloads.operations import (
     ELEMENT_BYTES,
     INPUT,
-    MASK_BYTES,
     PLAIN,
     Collective,
     Layer,
     Local,
     Mode,
     Operation,
-    Shape,
     Sharding,
     Strategy,
     Tensor,
@@ -57,68 +53,11 @@ from netplan.workloads.operations import (
     local_sizes,
 )
 
-ROUTER_FLOPS = 5
-"""Softmax over the experts and choice of the best: vector work [FLOP a token and expert]."""
-
 LOSS_FLOPS = 5
 """Shift, exponential, sum, quotient and logarithm of the loss [FLOP a logit]."""
 
 STATISTIC_BYTES = 4.0
 """Largest logit and sum of a token travel as 32-bit numbers [B]."""
-
-
-def _attention(local: Local, *, stores_scores: bool) -> Operation:
-    """Attention of all local heads.
-
-    Symbols: X = b H lk l scores, Y = b H lk (l - 1) sums; softmax and its dropout take 3X + Y
-    vector FLOPs forward and 4X + Y backward. Selective recomputation (fused attention) computes
-    scores and softmax again; without it the softmax, its dropout mask and its dropped result are
-    stored, 5 bytes a score (arXiv:2205.05198, Sec. 4.1).
-    """
-    maps, q = local.microbatch * local.heads, local.head_size
-    keys, queries = local.sequence, local.queries
-    rows = maps * queries
-    scores, sums, query = rows * keys, rows * (keys - 1), rows * q
-    key = local.microbatch * local.kv_heads * keys * q  # as many values as keys
-    softmax = 3 * scores + sums
-    again = not stores_scores
-    scores_bytes = 0.0 if again else (2 * ELEMENT_BYTES + MASK_BYTES) * scores
-
-    query_key = scores * (2 * q - 1)
-    attend = query * (2 * keys - 1)
-    key_gradient = maps * keys * q * (2 * queries - 1)
-    # Gradients of queries, values, probabilities and keys; then the scores once more.
-    backward_flops = attend + 2 * key_gradient + query_key + (query_key if again else 0.0)
-    stored = _stored_bytes(local) + scores_bytes
-    gather = Collective("all_gather", ELEMENT_BYTES * 2 * key, "context")
-    scatter = Collective("reduce_scatter", ELEMENT_BYTES * 2 * key, "context")
-    return Operation(
-        "attention",
-        "attention",
-        0.0,
-        stored,
-        forward=Work(
-            tensor_flops=query_key + attend,
-            vector_flops=softmax,
-            moved_bytes=ELEMENT_BYTES * (2 * query + 2 * key + rows) + scores_bytes,
-            collectives=(gather,),
-        ),
-        backward=Work(
-            tensor_flops=backward_flops,
-            vector_flops=softmax + scores + (softmax if again else 0.0),
-            moved_bytes=ELEMENT_BYTES * (2 * key + 2 * query) + stored,
-            collectives=(gather, scatter),
-        ),
-        result=Tensor(rows, q),
-        shapes=(Shape(rows, q, keys, maps), Shape(rows, keys, q, maps)),
-    )
-
-
-def _stored_bytes(local: Local) -> Floats:
-    """Queries and results, keys and values of the local tokens, and two sums a row [B]."""
-    b, q, queries = local.microbatch, local.head_size, local.queries
-    elements = 2 * b * (local.heads + local.kv_heads) * queries * q + 2 * b * local.heads * queries
-    return ELEMENT_BYTES * elements
 
 
 def transformer_layer(
@@ -163,29 +102,25 @@ def transformer_layer(
     >>> layer.operations[0].forward.tensor_flops
     array([1.34215107e+12])
     """
-    local = local_sizes(model, sharding)
-    _check_modelled(strategy, variant)
+    local, experts = local_sizes(model, sharding), experts_of(model, variant)
+    _check_modelled(model, strategy, variant)
     if strategy == "summa":
         return _summa_layer(model, sharding, local, mode, variant)
     if not variant.sequence_parallel:
         local = _whole_rows(local)
     feed_forward = _feed_forward(local, strategy, mode)
-    if variant.sparse:
-        feed_forward = tuple(_expert_operations(local, variant, sharding.expert.astype(float)))
-    norm = layer_norm("ln1", local)
+    if experts is not None:
+        feed_forward = tuple(expert_feed_forward(model, sharding, local, experts))
+    norm = layer_norm("ln1", local, gathers=model.latent_attention is None)
     operations = (
+        *_prediction(model, local),
         *feed_forward,
         dropout("drop2", local.dropped),
         norm,
-        column_product(Product("qkv", "attention", local.rows, local.hidden, local.qkv_local)),
-        _attention(local, stores_scores=variant.stores_scores),
-        row_product(
-            Product("vproj", "attention", local.rows, local.queries_local, local.hidden),
-            local.scattered_rows,
-        ),
+        *attention_operations(model, sharding, local, stores_scores=variant.stores_scores),
         bias("vproj-bias", *_bias_shape(local, strategy, mode, "vproj")),
         dropout("drop_v", local.dropped),
-        layer_norm("ln2", local, gathers=not variant.sparse),
+        layer_norm("ln2", local, gathers=experts is None),
     )
     if not variant.sequence_parallel:
         # The next stage takes a share of the rows from each tensor GPU all the same
@@ -194,15 +129,16 @@ def transformer_layer(
     return Layer(operations, norm.activation_bytes)
 
 
-def _check_modelled(strategy: Strategy, variant: Variant) -> None:
+def _check_modelled(model: Model, strategy: Strategy, variant: Variant) -> None:
     """Refuse what no layer is known for."""
-    if not variant.sequence_parallel and (strategy == "summa" or variant.sparse):
+    unlike = "experts" if variant.sparse else model.unlike
+    if not variant.sequence_parallel and (strategy == "summa" or unlike):
         raise InputError(
-            "experts and SUMMA are modelled with sequence parallelism: leave"
+            f"{unlike or 'SUMMA'} are modelled with sequence parallelism alone: leave"
             " --no-sequence-parallel out"
         )
-    if strategy == "summa" and variant.sparse:
-        raise InputError("experts under SUMMA are not modelled: use strategy 1d or 2d")
+    if strategy == "summa" and unlike:
+        raise InputError(f"{unlike} under SUMMA are not modelled: use strategy 1d or 2d")
 
 
 def _whole_rows(local: Local) -> Local:
@@ -229,6 +165,21 @@ def _reduced(operations: Sequence[Operation]) -> tuple[Operation, ...]:
 
 def _whole(sent: Collective) -> Collective:
     return replace(sent, kind="all_reduce") if sent.kind == "reduce_scatter" else sent
+
+
+def _prediction(model: Model, local: Local) -> Iterator[Operation]:
+    """What stands before a layer that predicts a token further on: two vectors become one.
+
+    The hidden vectors and the embeddings of the tokens one further, projected together; such a
+    layer is one more layer of the stack (DeepSeek-V3, arXiv:2412.19437, Sec. 2.2).
+    """
+    if not model.prediction_layers:
+        return
+    product = Product("mtp-proj", "mlp", local.rows, 2 * local.hidden, local.hidden / local.tensor)
+    given = Collective("all_gather", 2 * ELEMENT_BYTES * local.rows * local.hidden, "tensor")
+    back = Collective("reduce_scatter", given.message_bytes, "tensor")
+    made = product.operation(forward=(given,), backward=(back,))
+    yield replace(made, share=model.prediction_layers / model.depth, inputs=(INPUT,))
 
 
 def _feed_forward(local: Local, strategy: Strategy, mode: Mode) -> tuple[Operation, ...]:
@@ -285,100 +236,13 @@ def _summa_layer(
         dropout("drop2", block),
         norm,
         summa_product("qkv", "attention", local, e, local.qkv_local),
-        _attention(local, stores_scores=variant.stores_scores),
+        attention(local, stores_scores=variant.stores_scores),
         summa_product("vproj", "attention", local, float(model.query_size), local.hidden_local),
         bias("vproj-bias", rows, local.hidden_local),
         dropout("drop_v", block),
         block_norm("ln2", local, width, gradients),
     )
     return Layer(operations, norm.activation_bytes)
-
-
-def _expert_operations(local: Local, variant: Variant, expert_gpus: Floats) -> Sequence[Operation]:
-    """Router, dispatch, the experts' own operations, and the combination of their results."""
-    visits, scattered = variant.top_k * local.rows, variant.top_k * local.scattered_rows
-    copies = variant.experts / expert_gpus
-    columns = (2 if local.gated else 1) * local.ffn_local
-    experts = (
-        column_product(Product("fc1", "mlp", visits, local.hidden, columns, copies)),
-        bias("fc1-bias", visits, columns, copies),
-        activation(local, visits),
-        dropout("drop1", visits * local.ffn_local),
-        row_product(
-            Product("fc2", "mlp", visits, local.ffn_local, local.hidden, copies), scattered
-        ),
-        bias("fc2-bias", scattered, local.hidden, copies),
-    )
-    return (
-        _router(local, variant),
-        _dispatch(local, variant),
-        *(replace(operation, expert_weights=True) for operation in experts),
-        _combine(local, variant),
-    )
-
-
-def _router(local: Local, variant: Variant) -> Operation:
-    """A product of the local tokens with one column an expert, and a softmax; not cut."""
-    product = Product("router", "mlp", local.scattered_rows, local.hidden, float(variant.experts))
-    whole = product.operation(forward=(), backward=())
-    choices = local.scattered_rows * variant.experts
-    softmax = ROUTER_FLOPS * choices
-    return replace(
-        whole,
-        activation_bytes=whole.activation_bytes + ELEMENT_BYTES * choices,
-        forward=replace(whole.forward, vector_flops=softmax),
-        backward=replace(whole.backward, vector_flops=softmax),
-    )
-
-
-def _sent_bytes(local: Local, variant: Variant) -> Floats:
-    """What one GPU sends to the experts: its scattered tokens, ``top_k`` times [B]."""
-    return ELEMENT_BYTES * variant.top_k * local.scattered_rows * local.hidden
-
-
-def _gathered_bytes(local: Local, variant: Variant) -> Floats:
-    """All tokens that the tensor GPUs of one expert have received together [B]."""
-    return ELEMENT_BYTES * variant.top_k * local.rows * local.hidden
-
-
-def _dispatch(local: Local, variant: Variant) -> Operation:
-    """Copy the tokens in the order of their experts, send them, gather them there."""
-    sent = _sent_bytes(local, variant)
-    send = Collective("all_to_all", sent, "expert")
-    gather = Collective("all_gather", _gathered_bytes(local, variant), "tensor")
-    # The conjugate of the gather is the reduce_scatter of the first product's gradients.
-    return Operation(
-        "dispatch",
-        "mlp",
-        0.0,
-        0.0,
-        Work(moved_bytes=2 * sent, collectives=(send, gather)),
-        Work(moved_bytes=2 * sent, collectives=(send,)),
-        result=Tensor(variant.top_k * local.rows, local.hidden),
-        inputs=(INPUT, "router"),
-    )
-
-
-def _combine(local: Local, variant: Variant) -> Operation:
-    """Send the results back and add them up, weighted by the router."""
-    sent = _sent_bytes(local, variant)
-    back = Collective("all_to_all", sent, "expert")
-    gather = Collective("all_gather", _gathered_bytes(local, variant), "tensor")
-    work = Work(
-        vector_flops=2 * sent / ELEMENT_BYTES,
-        moved_bytes=sent + sent / variant.top_k,
-        collectives=(back,),
-    )
-    return Operation(
-        "combine",
-        "mlp",
-        0.0,
-        sent,
-        work,
-        replace(work, collectives=(back, gather)),
-        result=Tensor(local.scattered_rows, local.hidden),
-        inputs=("fc2-bias", "router"),
-    )
 
 
 def embedding(model: Model, sharding: Sharding) -> Operation:
@@ -420,6 +284,8 @@ def embedding(model: Model, sharding: Sharding) -> Operation:
 def lm_head(model: Model, sharding: Sharding) -> Operation:
     """Multiply by the vocabulary and take the loss over the local words.
 
+    Once more for every layer that predicts a token further on, with the same weights.
+
     Raises
     ------
     InputError
@@ -435,11 +301,33 @@ def lm_head(model: Model, sharding: Sharding) -> Operation:
         forward=(Collective("all_gather", message, "tensor"), statistics),
         backward=(Collective("reduce_scatter", message, "tensor"),),
     )
-    return replace(
+    head = replace(
         whole,
         activation_bytes=whole.activation_bytes + ELEMENT_BYTES * logits,
         forward=replace(whole.forward, vector_flops=LOSS_FLOPS * logits),
         backward=replace(whole.backward, vector_flops=2 * logits),
+    )
+    return _repeated(head, 1 + model.prediction_layers) if model.prediction_layers else head
+
+
+def _repeated(one: Operation, times: int) -> Operation:
+    """An operation so many times over, with the same weights."""
+
+    def again(work: Work) -> Work:
+        return replace(
+            work,
+            tensor_flops=times * work.tensor_flops,
+            vector_flops=times * work.vector_flops,
+            moved_bytes=times * work.moved_bytes,
+            weight_bytes=times * work.weight_bytes,
+            collectives=work.collectives * times,
+        )
+
+    return replace(
+        one,
+        activation_bytes=times * one.activation_bytes,
+        forward=again(one.forward),
+        backward=again(one.backward),
     )
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.workloads.kernel_graph import Direction, Kernel, KernelGraph
-from netplan.workloads.models import Model
+from netplan.workloads.models import Model, refuse_unlike
 from netplan.workloads.operations import ELEMENT_BYTES
 
 FORWARD_EDGES = (
@@ -90,6 +90,7 @@ def layer_graph(
     >>> graph.count, len(graph.source), sum(k.all_reduce_bytes > 0 for k in graph.kernels)
     (41, 53, 4)
     """
+    refuse_unlike(model, "kernels on a chip")
     sizes = layer_sizes(model, tensor, uneven=uneven)
     forward, back = _forward(sizes), _backward(sizes)
     edges = FORWARD_EDGES

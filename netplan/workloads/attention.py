@@ -1,0 +1,279 @@
+"""Attention of a layer: full, in windows, from latent vectors, by an index, and linear.
+
+All kinds count the whole square of queries and keys, as arXiv:2410.00273 does: no causal mask
+halves it, and a window is as wide for every token.
+
+=========  =======================================================================================
+full       qkv, attention, vproj (arXiv:2410.00273, Tables I and II)
+windows    the same with so many keys of a query; context GPUs hand on what reaches over their edge
+latent     both latent vectors of the tokens of a scattered sequence (``latent-down``, weights on
+           every tensor GPU), gathered in place of the hidden vectors; queries, keys and values of
+           the local heads are made from them (``q-up``, ``kv-up``) and stored as such
+           (DeepSeek-V2, arXiv:2405.04434, Sec. 2.1)
+index      ``index`` scores all keys by small heads of its own, for the tokens of a scattered
+           sequence; attention takes those chosen (arXiv:2512.02556, Sec. 2.1). Left out: handing
+           the choice to the other tensor GPUs, and the loss that trains the indexer
+linear     gated delta nets in chunks of 64 tokens (``delta-in``, ``delta``, ``delta-out``):
+           convolution, products within a chunk, and the state between chunks, which context GPUs
+           hand on (Yang et al., arXiv:2412.06464, Sec. 3.3)
+=========  =======================================================================================
+
+Left out: norms of queries and keys, attention sinks, biases of projections, and that some models
+take keys as values.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from netplan.arrays import Floats
+from netplan.records import replace
+from netplan.workloads.kernels import NORM_FLOPS, Product, column_product, norm_of, row_product
+from netplan.workloads.model_parts import (
+    IndexAttention,
+    LatentAttention,
+    LinearAttention,
+    WindowAttention,
+)
+from netplan.workloads.models import Model
+from netplan.workloads.operations import (
+    ELEMENT_BYTES,
+    MASK_BYTES,
+    Collective,
+    Local,
+    Operation,
+    Shape,
+    Sharding,
+    Tensor,
+    Work,
+    local_sizes,
+)
+from netplan.workloads.parameters import CHUNK, delta_flops
+
+STATE_BYTES = 4.0
+"""One element of a state of linear attention [B]."""
+
+INDEX_FLOPS = 3
+"""Rectifier, weight and sum of an index score: vector work [FLOP a score and head]."""
+
+
+def attention_operations(
+    model: Model, sharding: Sharding, local: Local, *, stores_scores: bool
+) -> Iterator[Operation]:
+    """Operations between the norm and the bias, each with its share of the layers."""
+    depth, window, linear = model.depth, model.window_attention, model.linear_attention
+    full, index = model.full_layers, model.index_attention
+    windows = window.layers if window is not None else 0
+    own = window is not None and window.own_heads
+    first, last = [_qkv(local)], _vproj(local)
+    if model.latent_attention is not None:
+        local = _latent_local(model, sharding, local)
+        first, last = [*_latent_projections(local, model.latent_attention)], _vproj(local)
+        last = _gathering_back(last, local)
+    together = full + (0 if own else windows)
+    kinds: list[tuple[int, Operation]] = [(together, one) for one in first]
+    if index is not None:
+        kinds.append((min(index.layers or full, full), _indexer(model, local, index)))
+        local = replace(local, keys=min(local.keys, float(index.tokens)))
+    kinds.append((full, attention(local, stores_scores=stores_scores)))
+    if window is not None:
+        inside = _window_local(model, sharding, window)
+        seen = replace(attention(inside, stores_scores=stores_scores), name="window-attention")
+        if own:
+            kinds += [(together, last), (windows, replace(_qkv(inside), name="window-qkv"))]
+            last, together = replace(_vproj(inside), name="window-vproj"), windows
+        kinds.append((windows, seen))
+    kinds.append((together, last))
+    if linear is not None:
+        parts = _linear(model, sharding, local, linear)
+        kinds += [(linear.layers, one) for one in parts]
+    yield from (replace(one, share=layers / depth) for layers, one in kinds if layers)
+
+
+def _qkv(local: Local) -> Operation:
+    """Projection of the gathered tokens to queries, keys and values of the local heads."""
+    columns = local.qkv_local + (local.values_local if local.gated_attention else 0.0)
+    return column_product(Product("qkv", "attention", local.rows, local.hidden, columns))
+
+
+def _vproj(local: Local) -> Operation:
+    """Projection of the local heads' results."""
+    product = Product("vproj", "attention", local.rows, local.values_local, local.hidden)
+    return row_product(product, local.scattered_rows)
+
+
+def _gathering(first: Operation, local: Local) -> Operation:
+    """A product that gathers its tokens itself, since no norm does it."""
+    message = ELEMENT_BYTES * local.rows * local.hidden
+    gather = Collective("all_gather", message, "tensor")
+    return replace(first, forward=replace(first.forward, collectives=(gather,)))
+
+
+def _gathering_back(last: Operation, local: Local) -> Operation:
+    """A product that gathers the gradients of its results itself."""
+    message = ELEMENT_BYTES * local.rows * local.hidden
+    gather = Collective("all_gather", message, "tensor")
+    return replace(last, backward=replace(last.backward, collectives=(gather,)))
+
+
+def _window_local(model: Model, sharding: Sharding, window: WindowAttention) -> Local:
+    """Sizes of the heads of windows."""
+    own = model.changed(
+        kv_heads=window.kv_heads or model.kv_heads,
+        head_size=window.head_size or model.head_size,
+        value_head_size=window.value_head_size or model.value_head_size,
+    )
+    local = local_sizes(own, sharding)
+    return replace(local, keys=min(local.keys, float(window.tokens)))
+
+
+def attention(local: Local, *, stores_scores: bool) -> Operation:
+    """Attention of all local heads.
+
+    Symbols: X = b H lk k scores, Y = b H lk (k - 1) sums with k keys of a query; softmax and its
+    dropout take 3X + Y vector FLOPs forward and 4X + Y backward. Selective recomputation (fused
+    attention) computes scores and softmax again; without it the softmax, its dropout mask and its
+    dropped result are stored, 5 bytes a score (arXiv:2205.05198, Sec. 4.1).
+    """
+    maps, q, v = local.microbatch * local.heads, local.head_size, local.value_size
+    keys, queries = local.keys, local.queries
+    rows = maps * queries
+    scores, sums, query, result = rows * keys, rows * (keys - 1), rows * q, rows * v
+    # Windows of the local queries reach as many keys before the first of them.
+    held = local.microbatch * local.kv_heads * np.minimum(local.sequence, queries + keys)
+    both = held * q + held * v
+    softmax = 3 * scores + sums
+    again = not stores_scores
+    scores_bytes = 0.0 if again else (2 * ELEMENT_BYTES + MASK_BYTES) * scores
+
+    query_key = scores * (2 * q - 1)
+    attend = result * (2 * keys - 1)
+    # Gradients of queries, of values and keys, of probabilities; then the scores once more.
+    gradients = query * (2 * keys - 1) + maps * keys * (q + v) * (2 * queries - 1)
+    gradients = gradients + scores * (2 * v - 1)
+    stored = _stored_bytes(local) + scores_bytes
+    gather = Collective("all_gather", ELEMENT_BYTES * both, "context")
+    scatter = Collective("reduce_scatter", ELEMENT_BYTES * both, "context")
+    return Operation(
+        "attention",
+        "attention",
+        0.0,
+        stored,
+        forward=Work(
+            tensor_flops=query_key + attend,
+            vector_flops=softmax,
+            moved_bytes=ELEMENT_BYTES * (query + result + both + rows) + scores_bytes,
+            collectives=(gather,),
+        ),
+        backward=Work(
+            tensor_flops=gradients + (query_key if again else 0.0),
+            vector_flops=softmax + scores + (softmax if again else 0.0),
+            moved_bytes=ELEMENT_BYTES * (both + (query + result)) + stored,
+            collectives=(gather, scatter),
+        ),
+        result=Tensor(rows, v),
+        shapes=(Shape(rows, q, keys, maps), Shape(rows, keys, v, maps)),
+    )
+
+
+def _stored_bytes(local: Local) -> Floats:
+    """Queries and results, keys and values of the local tokens, and two sums a row [B]."""
+    b, queries, sizes = local.microbatch, local.queries, local.head_size + local.value_size
+    elements = b * (local.heads + local.kv_heads) * queries * sizes + 2 * b * local.heads * queries
+    return ELEMENT_BYTES * elements
+
+
+def _latent_local(model: Model, sharding: Sharding, local: Local) -> Local:
+    """Sizes of the heads that are made from latent vectors: as many keys as queries."""
+    latent = model.latent_attention
+    if latent is None:
+        return local
+    heads = model.changed(
+        latent_attention=None,
+        head_size=latent.head_size + latent.rotary_head_size,
+        value_head_size=latent.value_head_size,
+    )
+    return local_sizes(heads, sharding)
+
+
+def _latent_projections(local: Local, latent: LatentAttention) -> Iterator[Operation]:
+    """Down to the latent vectors on scattered tokens, then up to the heads on gathered ones."""
+    queries, keys = latent.query_rank or 0, latent.kv_rank + latent.rotary_head_size
+    rows = local.scattered_rows
+    down = Product("latent-down", "attention", rows, local.hidden, float(queries + keys))
+    yield down.operation(forward=(), backward=())
+    message = ELEMENT_BYTES * local.rows * (queries + keys)
+    gather = Collective("all_gather", message, "tensor")
+    norm = norm_of("latent-norm", rows, float(queries + latent.kv_rank), (gather,), ())
+    yield replace(norm, result=Tensor(local.rows, float(queries + keys)))
+    width = float(queries) if queries else local.hidden
+    up = column_product(Product("q-up", "attention", local.rows, width, local.queries_local))
+    yield up if queries else _gathering(up, local)
+    columns = local.heads * (latent.head_size + latent.value_head_size)
+    yield column_product(Product("kv-up", "attention", local.rows, float(latent.kv_rank), columns))
+
+
+def _indexer(model: Model, local: Local, index: IndexAttention) -> Operation:
+    """Scores of all keys for the scattered tokens, by small heads with weights on every GPU."""
+    latent, rows = model.latent_attention, local.scattered_rows
+    queries = latent.query_rank if latent and latent.query_rank else model.hidden_size
+    width = queries * index.heads * index.head_size + model.hidden_size * (
+        index.head_size + index.heads
+    )
+    weights = ELEMENT_BYTES * width
+    scores = rows * local.sequence * index.heads
+    keys = local.microbatch * local.sequence * index.head_size
+    made = rows * index.head_size * (index.heads + 1)
+    flops = 2 * rows * width + 2 * scores * index.head_size
+    moved = ELEMENT_BYTES * (made + keys + rows * local.hidden) + weights
+    work = Work(
+        tensor_flops=flops,
+        vector_flops=INDEX_FLOPS * scores,
+        moved_bytes=moved,
+        weight_bytes=weights,
+    )
+    back = replace(
+        work,
+        tensor_flops=2 * flops,
+        vector_flops=2 * INDEX_FLOPS * scores,
+        moved_bytes=2 * moved,
+        gradient_bytes=weights,
+    )
+    return Operation("index", "attention", weights, ELEMENT_BYTES * made, work, back)
+
+
+def _linear(
+    model: Model, sharding: Sharding, local: Local, linear: LinearAttention
+) -> Sequence[Operation]:
+    """Projections and states of gated delta nets, heads cut over the tensor GPUs."""
+    tensor, rows = sharding.tensor, local.rows
+    k, v = linear.key_head_size, linear.value_head_size
+    heads: Floats = (linear.value_heads // tensor).astype(np.float64)
+    keys = k * np.maximum(linear.key_heads // tensor, 1).astype(np.float64)
+    values = v * heads
+    mixed = 2 * keys + values
+    columns = mixed + values + 2 * heads
+    flops = rows * heads * delta_flops(linear)
+    vector = rows * (mixed * (2 * linear.convolution + 4) + values * (NORM_FLOPS + 5))
+    states = rows / CHUNK * heads * k * v
+    tokens = rows * (2 * mixed + 2 * values)
+    weights = ELEMENT_BYTES * (mixed * linear.convolution + 2 * heads)
+    moved = ELEMENT_BYTES * (tokens + 2 * states) + weights
+    handed = STATE_BYTES * local.microbatch * heads * k * v * local.context
+    hand_on = (Collective("all_gather", handed, "context"),)
+    work = Work(flops, vector, moved, hand_on, weight_bytes=weights)
+    back = replace(
+        work,
+        tensor_flops=2 * flops,
+        vector_flops=2 * vector,
+        moved_bytes=2 * moved,
+        gradient_bytes=weights,
+    )
+    net = Operation("delta", "attention", weights, ELEMENT_BYTES * tokens, work, back)
+    first = column_product(Product("delta-in", "attention", rows, local.hidden, columns))
+    last = row_product(
+        Product("delta-out", "attention", rows, values, local.hidden), local.scattered_rows
+    )
+    if model.latent_attention is not None:  # the norm does not gather for latent vectors
+        first, last = _gathering(first, local), _gathering_back(last, local)
+    return first, replace(net, result=Tensor(rows, values)), last

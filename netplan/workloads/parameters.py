@@ -1,0 +1,175 @@
+"""Parameters of a transformer, and what a token does with them, summed over unlike layers.
+
+Counted are matrices: projections of attention, feed-forward parts with routers, embedding and head;
+and two norms of a layer with the last one. Left out are biases and norms of queries, keys and
+latent vectors, less than a thousandth. Publishers count the parameters that a token uses with the
+token embedding, of which it reads a row (Llama 4, Mixtral), or without it (gpt-oss, DeepSeek-V3).
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from netplan.workloads.model_parts import LinearAttention
+from netplan.workloads.models import Model
+
+CHUNK = 64
+"""Tokens of a chunk of linear attention, as its published kernels have it [1]."""
+
+NORMS = 2
+"""Of a layer [1]."""
+
+
+class ParameterCount(NamedTuple):
+    """Parameters of a model [1]."""
+
+    total: int  # without layers that predict further tokens
+    active: int  # of them a token uses, its embedding included
+    embedding: int  # of the token embedding; 0 where the head is the same matrix
+    prediction: int  # of layers that predict further tokens, which share embedding and head
+
+    @property
+    def active_without_embedding(self) -> int:
+        """What a token uses in products [1]."""
+        return self.active - self.embedding
+
+
+class Stack(NamedTuple):
+    """What the layers hold and do for a token, all together, prediction layers included."""
+
+    attention: int  # weights of attention [1]
+    feed_forward: int  # weights of feed-forward parts [1]
+    visited: int  # those of them that a token uses [1]
+    scores: int  # numbers of queries and values times the tokens that they meet [1]
+    other_flops: float  # forward, of indexers and linear attention's states [FLOP a token]
+
+    @property
+    def used(self) -> int:
+        """Weights that a token uses [1]."""
+        return self.attention + self.visited
+
+
+def parameter_count(model: Model) -> ParameterCount:
+    """Parameters of a model, in total and of a token.
+
+    Examples
+    --------
+    >>> from netplan.workloads.models import MODELS
+    >>> parameter_count(MODELS.load("llama-3-70b")).total
+    70553706496
+    """
+    words = model.hidden_size * model.vocabulary
+    ends = words if model.tied_embeddings else 2 * words
+    without = stack_of(model.changed(prediction_layers=0))
+    whole = stack_of(model)
+    norms = model.hidden_size * (NORMS * model.layers + 1)
+    beside = ends + norms + without.attention
+    more = whole.attention + whole.feed_forward - without.attention - without.feed_forward
+    if model.prediction_layers:  # each has norms of both vectors, and its own three
+        more += model.prediction_layers * model.hidden_size * (NORMS + NORMS + 1)
+    return ParameterCount(
+        beside + without.feed_forward,
+        beside + without.visited,
+        0 if model.tied_embeddings else words,
+        more,
+    )
+
+
+def stack_of(model: Model) -> Stack:
+    """What all layers of a model hold and do, prediction layers included."""
+    hidden, depth, experts = model.hidden_size, model.depth, model.experts
+    matrices = (3 if model.gated_ffn else 2) * hidden
+    wide = matrices * (model.ffn_size or 4 * hidden)
+    sparse = model.sparse_layers
+    feed_forward = visited = (depth - sparse) * wide
+    if experts is not None:
+        one = matrices * experts.ffn_size if experts.ffn_size else wide
+        each = matrices * experts.shared_ffn_size + hidden * experts.count
+        feed_forward += sparse * (each + experts.count * one)
+        visited += sparse * (each + experts.per_token * one)
+    projected = 2 * hidden**2 * model.prediction_layers
+    kinds = [*_attention_kinds(model)]
+    return Stack(
+        sum(kind.layers * kind.weights for kind in kinds),
+        feed_forward + projected,
+        visited + projected,
+        sum(kind.layers * kind.scores for kind in kinds),
+        sum(kind.layers * kind.other_flops for kind in kinds),
+    )
+
+
+class _Kind(NamedTuple):
+    """One kind of attention: its layers, and what one of them holds and does for a token."""
+
+    layers: int
+    weights: int
+    scores: int = 0
+    other_flops: float = 0.0
+
+
+def _attention_kinds(model: Model) -> Iterator[_Kind]:
+    """Full attention with its indexer, windows, linear attention."""
+    length, window, index = model.sequence_length, model.window_attention, model.index_attention
+    query, value = model.head_elements, model.value_head_size or model.head_elements
+    if model.latent_attention is not None:
+        latent = model.latent_attention
+        query, value = latent.head_size + latent.rotary_head_size, latent.value_head_size
+    met = min(length, index.tokens) if index else length
+    yield _Kind(model.full_layers, _projections(model), met * model.heads * (query + value))
+    if index is not None:
+        queries = model.hidden_size
+        if model.latent_attention is not None:
+            queries = model.latent_attention.query_rank or queries
+        width = index.heads * index.head_size
+        weights = queries * width + model.hidden_size * (index.heads + index.head_size)
+        own = min(index.layers or model.full_layers, model.full_layers)
+        yield _Kind(own, weights, other_flops=2.0 * (weights + length * width))
+    if window is not None:
+        inside = model.changed(
+            kv_heads=window.kv_heads or model.kv_heads,
+            head_size=window.head_size or model.head_size,
+            value_head_size=window.value_head_size or model.value_head_size,
+        )
+        query, value = inside.head_elements, inside.value_head_size or inside.head_elements
+        met = min(length, window.tokens)
+        yield _Kind(window.layers, _projections(inside), met * model.heads * (query + value))
+    if model.linear_attention is not None:
+        yield _linear(model.linear_attention, model.hidden_size)
+
+
+def _projections(model: Model) -> int:
+    """Weights of the projections of attention, without an indexer [1]."""
+    hidden, heads, latent = model.hidden_size, model.heads, model.latent_attention
+    if latent is not None:
+        query, value = latent.head_size + latent.rotary_head_size, latent.value_head_size
+        down = hidden * (latent.kv_rank + latent.rotary_head_size + (latent.query_rank or 0))
+        up = latent.kv_rank * heads * (latent.head_size + value)
+        return down + up + (latent.query_rank or hidden) * heads * query + heads * value * hidden
+    query, value = model.head_elements, model.value_head_size or model.head_elements
+    keys = (model.kv_heads or heads) * (query + value)
+    gate = heads * value if model.gated_attention else 0
+    return hidden * (heads * (query + value) + gate + keys)
+
+
+def _linear(linear: LinearAttention, hidden: int) -> _Kind:
+    """A layer of gated delta nets (`netplan.workloads.attention`)."""
+    keys, values, heads = linear.key_size, linear.value_size, linear.value_heads
+    mixed = 2 * keys + values
+    weights = hidden * (mixed + 2 * values + 2 * heads) + mixed * linear.convolution + 2 * heads
+    return _Kind(linear.layers, weights, other_flops=heads * delta_flops(linear))
+
+
+def delta_flops(linear: LinearAttention) -> float:
+    """Products of gated delta nets in chunks [FLOP a token and head of values].
+
+    Of C tokens a chunk, k and v elements of a head's key and value: 2 C k for K K^T, Q K^T and T K
+    each, 2 C v for T V and A V each, C^2 / 3 to invert T, and 2 k v to read the state for values
+    and for results, and to write it (Yang et al., arXiv:2412.06464, Sec. 3.3).
+
+    Examples
+    --------
+    >>> round(delta_flops(LinearAttention(
+    ...     layers=1, key_heads=16, value_heads=64, key_head_size=128, value_head_size=128)))
+    181589
+    """
+    k, v, c = linear.key_head_size, linear.value_head_size, CHUNK
+    return 6 * c * k + 4 * c * v + 6 * k * v + c * c / 3
