@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from netplan.documents import Document, read_scalar, read_yaml
 from netplan.errors import CatalogError, UnknownNameError
-from netplan.records import Entry, RecordError
+from netplan.records import Entry, RecordError, replace
 
 ENDS = ("low", "high")
 """Ends of a range, beside its ``base``."""
@@ -59,6 +59,7 @@ class Shelf(Struct, Generic[RecordT], frozen=True):
     folder: str
     schema: type[RecordT]
     all: ClassVar[list["Shelf[Any]"]] = []
+    other_suffixes: ClassVar[tuple[str, ...]] = ()  # of files that are read though they are no YAML
 
     def __post_init__(self) -> None:
         """Make the shelf known to ``netplan catalog``."""
@@ -89,12 +90,12 @@ class Shelf(Struct, Generic[RecordT], frozen=True):
         """
         path = self.find(name, roots)
         version = _version(path)
-        document = _read(path, version)
+        document = _read(self, path, version)
         roles = (self.role, document.data.get("name"))
         mine = {k: text for k, text in (overrides or {}).items() if k.partition(".")[0] in roles}
         if not mine:
             return cast("RecordT", _record(self, path, version))
-        changed = Document(path, deepcopy(document.data), document.root)
+        changed = replace(document, data=deepcopy(document.data))
         applied: dict[str, str] = {}
         rows: list[tuple[str, dict[str, Any]]] = []
         for key, text in mine.items():
@@ -111,9 +112,13 @@ class Shelf(Struct, Generic[RecordT], frozen=True):
         """Type of the record in a file: the shelf's one, unless a shelf knows several."""
         return self.schema
 
+    def read(self, path: Path) -> Document:
+        """A file as parsed, with the keys of a record."""
+        return read_yaml(path)
+
     def find(self, name: str, roots: Sequence[Path] = ()) -> Path:
         """File of a record by name or by path."""
-        if name.endswith((SUFFIX, ".yml")) or os.sep in name:
+        if name.endswith((SUFFIX, ".yml", *self.other_suffixes)) or os.sep in name:
             path = Path(name)
             if not path.is_file():
                 raise UnknownNameError(f"no {self.role} file {name}")
@@ -146,15 +151,15 @@ def _version(path: Path) -> Version:
 
 # A study asks thousands of times for the same few files; what is kept is small and never changed.
 @lru_cache(maxsize=512)
-def _read(path: Path, version: Version) -> Document:  # noqa: ARG001 - part of the key
+def _read(shelf: Shelf[Any], path: Path, version: Version) -> Document:  # noqa: ARG001 - in the key
     """A file as parsed; callers copy its data before they change it."""
-    return read_yaml(path)
+    return shelf.read(path)
 
 
 @lru_cache(maxsize=512)
 def _record(shelf: Shelf[Any], path: Path, version: Version) -> Record:
     """A record as its file has it."""
-    document = _read(path, version)
+    document = _read(shelf, path, version)
     record: Record = _validate(shelf.schema_of(document), document, {})
     return record
 

@@ -349,6 +349,7 @@ def plan_notes(found: SearchResult, gpus: int) -> Iterator[str]:
     """
     plan, setting = found.best.plan, found.setting_of(found.best)
     used = plan.gpus
+    yield from model_notes(setting.training.model)
     if found.best.instances:
         yield instances_note(found.best.instances, plan.gpus, gpus)
     elif used < gpus:
@@ -359,6 +360,20 @@ def plan_notes(found: SearchResult, gpus: int) -> Iterator[str]:
     yield from _graph_notes(setting, plan)
     yield from bubble_note(setting, found.levels, found.best)
     yield from scattering_note(setting, found.levels, found.best)
+
+
+def model_notes(model: "Model | OtherModel") -> Iterator[str]:
+    """What of a transformer is assumed or left out, and that its unlike layers are a mean."""
+    if not isinstance(model, Model):
+        return
+    yield from model.left_out
+    if 0 < model.sparse_layers < model.depth or 0 < model.full_layers < model.depth:
+        yield f"Layers of {model.name} are unlike: a stage holds so many times their mean."
+    if model.prediction_layers:
+        yield (
+            f"Of its {model.depth} layers {model.prediction_layers} predict further tokens, each"
+            " with a projection."
+        )
 
 
 def _graph_notes(setting: Setting, plan: Plan) -> Iterator[str]:

@@ -1,10 +1,11 @@
 """Model files: the hyperparameters of what is trained or computed, transformers in full."""
 
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Record, RecordT, Shelf
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError
 from netplan.records import LayerCount, NonNegativeInt, PositiveFloat, PositiveInt
@@ -25,10 +26,10 @@ class Model(Record, frozen=True, kw_only=True):
     what ``gated_ffn`` is, and ``batch`` absent; heads together may be wider or narrower than the
     hidden size. ``gated_attention`` makes a gate of results beside each query. ``vocabulary`` is 0
     for a model without one, such as a vision transformer. ``prediction_layers`` predict a token
-    further on each. ``training_tokens`` is the length of its published run; ``parameters`` and
-    ``active_parameters`` of a token are published counts, for checks only. ``counts`` is what its
-    batch counts. Layers may be unlike (`netplan.workloads.model_parts`): heads are those of full
-    attention then, and ``ffn_size`` that of dense layers.
+    further on each. Layers may be unlike (`netplan.workloads.model_parts`): heads are those of full
+    attention then, and ``ffn_size`` that of dense layers. ``training_tokens`` is the length of its
+    published run; ``parameters`` and ``active_parameters`` of a token are published counts, for
+    checks only; plans say what of the model is ``left_out``. ``counts`` is what its batch counts.
     """
 
     counts: ClassVar[str] = "sequences"
@@ -57,6 +58,7 @@ class Model(Record, frozen=True, kw_only=True):
     training_tokens: PositiveFloat | None = None
     parameters: PositiveFloat | None = None
     active_parameters: PositiveFloat | None = None
+    left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -155,7 +157,25 @@ def refuse_unlike(model: Model, who: str) -> None:
         )
 
 
-class TransformerShelf(Shelf[Model], frozen=True):
+class ModelShelf(Shelf[RecordT], frozen=True):
+    """Model files, and configurations of published models."""
+
+    other_suffixes: ClassVar[tuple[str, ...]] = (".json",)
+
+    def read(self, path: Path) -> Document:
+        """A file as parsed; a configuration with the keys of a model file."""
+        document = None if path.suffix == ".json" else super().read(path)
+        if document is not None and not {"model_type", "architectures"} & document.data.keys():
+            return document
+        from netplan.workloads.configuration import (  # noqa: PLC0415 - seldom used
+            as_model_file,
+            read_configuration,
+        )
+
+        return as_model_file(path, document.data) if document else read_configuration(path)
+
+
+class TransformerShelf(ModelShelf[Model], frozen=True):
     """Model files of transformers, beside which other families stand."""
 
     def schema_of(self, document: Document) -> type[Model]:
@@ -175,7 +195,7 @@ class TransformerShelf(Shelf[Model], frozen=True):
         return self.schema
 
 
-class WorkloadShelf(Shelf[Any], frozen=True):
+class WorkloadShelf(ModelShelf[Any], frozen=True):
     """Model files, each of the type that its family says (`netplan.workloads.families`)."""
 
     def schema_of(self, document: Document) -> type[Any]:

@@ -1,0 +1,408 @@
+"""Configuration files of published models (Hugging Face ``config.json``) as model files.
+
+A configuration says sizes, not how a model was trained: sequence length and batch are assumed, and
+the record says so. What has no counterpart here stands in ``left_out``. Keys that change neither
+sizes nor work (rope, precision, tokens) are passed over. Nothing is fetched from a network.
+
+Layers of a kind are counted, not placed (`netplan.workloads.model_parts`).
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple, cast
+
+from yaml.nodes import MappingNode
+
+from netplan.documents import TAG, Document, Location
+from netplan.errors import CatalogError
+from netplan.files import read_bounded, text_of
+from netplan.records import MAX_COUNT
+
+SUFFIX = ".json"
+MAX_BYTES = 8 << 20
+"""Of a configuration; those of quantized models list every matrix [bytes]."""
+
+SEQUENCE_LENGTH = 4096
+"""Assumed of training, or as long as the model takes if that is less [tokens]."""
+
+BATCH_TOKENS = 4 << 20
+"""Assumed of one iteration [tokens]."""
+
+LONGEST_LIST = 100_000
+MAX_NAME = 40
+
+Data = Mapping[str, object]
+Found = dict[str, object]
+
+
+class Family(NamedTuple):
+    """What the type of a model says beside its keys."""
+
+    gated: bool = True  # three matrices in a feed-forward part
+    tied: bool = False  # where the configuration does not say
+    gated_attention: bool = False
+
+
+PLAIN = Family()
+FAMILIES: dict[str, Family] = {
+    **dict.fromkeys(("llama", "mistral", "mixtral", "ministral3", "mimo", "phi3", "olmo2"), PLAIN),
+    **dict.fromkeys(("qwen2", "qwen2_moe", "qwen3", "qwen3_moe"), PLAIN),
+    **dict.fromkeys(("qwen3_vl_text", "qwen3_vl_moe_text", "qwen3_5_text"), PLAIN),
+    **dict.fromkeys(("qwen3_5_moe_text", "llama4_text", "gpt_oss", "minimax_m2"), PLAIN),
+    **dict.fromkeys(("deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2"), PLAIN),
+    **dict.fromkeys(("glm4", "glm4_moe", "glm_moe_dsa", "mimo_v2_flash"), PLAIN),
+    **dict.fromkeys(("gemma", "gemma2", "gemma3_text", "gemma4_text"), Family(tied=True)),
+    "qwen3_next": Family(gated_attention=True),
+    "gpt2": Family(gated=False, tied=True),
+}
+"""Types of models that are read, by their ``model_type``."""
+
+OLD_NAMES = {
+    "n_embd": "hidden_size",
+    "n_layer": "num_hidden_layers",
+    "n_head": "num_attention_heads",
+    "n_inner": "intermediate_size",
+    "n_positions": "max_position_embeddings",
+}
+"""Keys of GPT-2, and what the others call them."""
+
+VISION = ("vision_config", "audio_config")
+
+
+def read_configuration(path: Path) -> Document:
+    """A JSON configuration as the document of a model file.
+
+    Raises
+    ------
+    CatalogError
+        If the file cannot be read, is too large, is no JSON object, of an unknown architecture, or
+        a number in it is missing or out of range.
+    """
+    return as_model_file(path, _parsed(path))
+
+
+def as_model_file(path: Path, data: Data) -> Document:
+    """The data of a configuration as the document of a model file; errors as above."""
+    text = _text_part(data)
+    reader = _Reader(path, {OLD_NAMES.get(key, key): value for key, value in text.items()})
+    found = reader.model(_family(path, data, text))
+    tied = data.get("tie_word_embeddings")
+    if isinstance(tied, bool) and "tie_word_embeddings" not in text:
+        found["tied_embeddings"] = tied
+    left_out = cast("list[str]", found["left_out"])
+    left_out += [f"its {key.partition('_')[0]} encoder" for key in VISION if data.get(key)]
+    assumed = (
+        f"From {path.name}, which says nothing of training: sequences of"
+        f" {found['sequence_length']:,} tokens and a batch of {found['batch']:,} are assumed"
+        " (--set model.sequence_length=8192, --batch)."
+    )
+    without = [f"Left out of {found['name']}: {'; '.join(left_out)}."] if left_out else []
+    found["left_out"] = [assumed, *without]
+    return Configuration(path, found, MappingNode(f"{TAG}map", []))
+
+
+class Configuration(Document, frozen=True):
+    """A document whose values have no lines of their own."""
+
+    def line(self, location: Location) -> int:  # noqa: ARG002 - all are on one
+        """The first line, of every value."""
+        return 1
+
+
+def _parsed(path: Path) -> Data:
+    """The JSON object of a file."""
+    content = read_bounded(path, MAX_BYTES, "no configuration is so large: give the config.json")
+    try:
+        data = json.loads(text_of(path, content))
+    except RecursionError:
+        raise CatalogError(f"{path}:1: not valid JSON: nested too deeply") from None
+    except ValueError as error:
+        raise CatalogError(f"{path}:1: not valid JSON: {error!s:.80}") from None
+    if not isinstance(data, dict):
+        raise CatalogError(f"{path}:1: expected an object with the keys of a configuration")
+    return data
+
+
+def _text_part(data: Data) -> Data:
+    """The language model of a configuration that has other parts too."""
+    for key in ("text_config", "language_config", "llm_config"):
+        part = data.get(key)
+        if isinstance(part, dict) and part:
+            return cast("Data", part)
+    return data
+
+
+def _family(path: Path, data: Data, text: Data) -> tuple[str, Family]:
+    """The type of the model, or a refusal that says what is known."""
+    kinds = [str(one.get("model_type", ""))[:MAX_NAME] for one in (text, data)]
+    names = data.get("architectures")
+    if isinstance(names, list) and names:
+        # LlamaForCausalLM stands for llama where a file does not say its type.
+        stem = re.sub(r"For\w*$", "", str(names[0])[:MAX_NAME])
+        kinds.append(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", stem).lower())
+    for kind in kinds:
+        for known in (kind, f"{kind}_text"):
+            if known in FAMILIES:
+                return known, FAMILIES[known]
+    got = next((kind for kind in kinds if kind), "none")
+    raise CatalogError(
+        f"{path}:1: architecture {got!r} is not known: known are {', '.join(FAMILIES)}: write a"
+        " model file with its sizes (traffic/README.md)"
+    )
+
+
+class _Reader:
+    """Reads one configuration; every number is checked when it is asked for."""
+
+    def __init__(self, path: Path, data: Data) -> None:
+        self.path, self.data = path, data
+        self.left_out: list[str] = []
+
+    def model(self, typed: tuple[str, Family]) -> Found:
+        """The record of the whole model."""
+        kind, family = typed
+        layers, hidden = self.number("num_hidden_layers"), self.number("hidden_size")
+        heads = self.number("num_attention_heads")
+        longest = self.optional("max_position_embeddings") or SEQUENCE_LENGTH
+        length = min(longest, SEQUENCE_LENGTH)
+        name = self.name()
+        tied = self.data.get("tie_word_embeddings")
+        found: Found = {
+            "name": name,
+            "title": name,
+            "source": f"configuration file {self.path.name}",
+            "date": "of the file",
+            "hidden_size": hidden,
+            "layers": layers,
+            "heads": heads,
+            "gated_ffn": family.gated,
+            "rotary": kind != "gpt2",
+            "sequence_length": length,
+            "vocabulary": self.optional("vocab_size") or 0,
+            "batch": max(BATCH_TOKENS // length, 1),
+            "tied_embeddings": tied if isinstance(tied, bool) else family.tied,
+            "gated_attention": bool(self.data.get("attn_output_gate", family.gated_attention)),
+            "prediction_layers": self.prediction_layers(),
+            "left_out": self.left_out,
+        }
+        if layers > LONGEST_LIST:
+            raise self.fault("num_hidden_layers", layers, f"at most {LONGEST_LIST:,}")
+        found |= self.attention(kind, layers, hidden // heads if hidden % heads == 0 else 0)
+        found |= self.feed_forward(kind, layers)
+        self.left_out += self.passed_over(kind)
+        return found
+
+    def name(self) -> str:
+        """The file's name, or its folder's where it is a plain config.json."""
+        stem = self.path.stem
+        if stem == "config":
+            stem = self.path.absolute().parent.name
+        stem = re.sub(r"[^A-Za-z0-9._-]+", "-", stem.removesuffix("_config"))
+        return stem.strip("-").lower()[:MAX_NAME] or "model"
+
+    def prediction_layers(self) -> int:
+        """Layers that predict further tokens; their number stands in different keys."""
+        if self.data.get("use_mtp") and self.optional("num_mtp_modules"):
+            return self.number("num_mtp_modules") * (self.optional("mtp_transformer_layers") or 1)
+        keys = ("num_nextn_predict_layers", "mtp_num_hidden_layers")
+        return next((found for key in keys if (found := self.optional(key))), 0)
+
+    def attention(self, kind: str, layers: int, even: int) -> Found:
+        """Heads of full attention, and blocks of other kinds."""
+        found: Found = {}
+        if self.optional("kv_lora_rank"):
+            found |= {"latent_attention": self.latent()}
+        else:
+            found |= self.heads(even)
+        if self.optional("index_topk"):
+            kinds = self.kinds("indexer_types")
+            own = sum(one == "full" for one in kinds)
+            block = {
+                "tokens": self.number("index_topk"),
+                "heads": self.number("index_n_heads"),
+                "head_size": self.number("index_head_dim"),
+            }
+            found["index_attention"] = block | ({"layers": own} if own else {})
+        linear = self.linear(layers)
+        if linear:
+            found["linear_attention"] = linear
+        window = self.window(kind, layers)
+        if window:
+            found |= window
+        return found
+
+    def heads(self, even: int) -> Found:
+        """Sizes of plain heads, as far as they are not what a model file takes for granted."""
+        found: Found = {}
+        heads, size = self.number("num_attention_heads"), self.optional("head_dim")
+        key_heads = self.optional("num_global_key_value_heads")
+        key_heads = key_heads or self.optional("num_key_value_heads") or heads
+        size = self.optional("global_head_dim") or size
+        if key_heads != heads:
+            found["kv_heads"] = key_heads
+        if size and size != even:
+            found["head_size"] = size
+        value = self.optional("v_head_dim")
+        if value and value != (size or even):
+            found["value_head_size"] = value
+        return found
+
+    def latent(self) -> Found:
+        """The block of latent attention."""
+        query = self.optional("q_lora_rank")
+        found: Found = {
+            "kv_rank": self.number("kv_lora_rank"),
+            "head_size": self.number("qk_nope_head_dim"),
+            "rotary_head_size": self.optional("qk_rope_head_dim") or 0,
+            "value_head_size": self.number("v_head_dim"),
+        }
+        return found | ({"query_rank": query} if query else {})
+
+    def linear(self, layers: int) -> Found:
+        """The block of gated delta nets, if some layers have them."""
+        if not self.optional("linear_num_value_heads"):
+            return {}
+        kinds = self.kinds("layer_types")
+        interval = self.optional("full_attention_interval") or 4
+        count = sum(one == "linear_attention" for one in kinds) or layers - layers // interval
+        return {
+            "layers": count,
+            "key_heads": self.number("linear_num_key_heads"),
+            "value_heads": self.number("linear_num_value_heads"),
+            "key_head_size": self.number("linear_key_head_dim"),
+            "value_head_size": self.number("linear_value_head_dim"),
+            "convolution": self.optional("linear_conv_kernel_dim") or 4,
+        }
+
+    def window(self, kind: str, layers: int) -> Found:
+        """The block of windows, if some layers have them, and the heads of the others."""
+        tokens = self.optional("sliding_window") or self.optional("attention_chunk_size")
+        if not tokens or self.data.get("use_sliding_window") is False:
+            return {}
+        names = ("sliding_attention", "chunked_attention")
+        pattern = self.data.get("hybrid_layer_pattern")
+        given = pattern if isinstance(pattern, list) else []
+        count = sum(one in names for one in self.kinds("layer_types")) + given.count(1)
+        if not count:
+            count = self.windows_by_rule(kind, layers)
+        if not count:
+            return {}
+        block: Found = {"tokens": tokens, "layers": count}
+        full, own = self.optional("global_head_dim"), self.optional("head_dim")
+        if full and own and full != own:
+            block["head_size"] = own
+        for key, ours in (("swa_head_dim", "head_size"), ("swa_v_head_dim", "value_head_size")):
+            if self.optional(key) and self.optional(key) != self.optional(key[4:]):
+                block[ours] = self.number(key)
+        other = self.optional("swa_num_key_value_heads")
+        if self.optional("num_global_key_value_heads"):
+            other = self.number("num_key_value_heads")
+        if other:
+            block["kv_heads"] = other
+        return {"window_attention": block}
+
+    def windows_by_rule(self, kind: str, layers: int) -> int:
+        """Layers with windows where no list says which: by the rule of the type [1]."""
+        if kind == "llama4_text":
+            return layers - layers // (self.optional("no_rope_layer_interval") or 4)
+        if kind == "gemma2":
+            return -(-layers // 2)
+        if kind == "gemma3_text":
+            return layers - layers // (self.optional("sliding_window_pattern") or 6)
+        if kind in ("qwen2", "qwen2_moe", "qwen3", "qwen3_moe"):
+            return max(layers - (self.optional("max_window_layers") or 0), 0)
+        return layers
+
+    def feed_forward(self, kind: str, layers: int) -> Found:
+        """Width of dense layers, and the block of experts."""
+        count = next(
+            (
+                found
+                for key in ("n_routed_experts", "num_experts", "num_local_experts")
+                if (found := self.optional(key))
+            ),
+            1,
+        )
+        width = self.optional("intermediate_size")
+        if count == 1:
+            return {"ffn_size": width} if width else {}
+        keys = ("num_experts_per_tok", "top_k_experts", "experts_per_token")
+        visited = next((key for key in keys if self.optional(key)), keys[0])
+        own = self.optional("moe_intermediate_size") or self.number("intermediate_size")
+        shared = (self.optional("n_shared_experts") or 0) * own
+        shared = shared or self.optional("shared_expert_intermediate_size") or 0
+        dense = width
+        if kind == "llama4_text":
+            shared, dense = own, self.optional("intermediate_size_mlp") or width
+        if kind == "gemma4_text":
+            shared = width or 0
+        block: Found = {
+            "count": count,
+            "per_token": self.number(visited),
+            "ffn_size": own,
+            "shared_ffn_size": shared,
+            **self.sparse_layers(layers),
+        }
+        return {"experts": block} | ({"ffn_size": dense} if dense else {})
+
+    def sparse_layers(self, layers: int) -> Found:
+        """Which layers have experts."""
+        first = self.optional("first_k_dense_replace") or 0
+        listed = self.data.get("moe_layer_freq")
+        dense = sum(one == "dense" for one in self.kinds("mlp_layer_types"))
+        if isinstance(listed, list):
+            dense = min(listed.count(0), layers)
+        also = self.data.get("mlp_only_layers")
+        if isinstance(also, list):
+            dense = max(dense, len(also))
+        for key in ("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_freq"):
+            step = self.data.get(key)
+            if isinstance(step, int) and not isinstance(step, bool) and step > 1:
+                return {"every": self.number(key), "dense_first_layers": max(first, dense)}
+        return {"dense_first_layers": max(first, dense)}
+
+    def passed_over(self, kind: str) -> Iterator[str]:
+        """What changes counts and has no counterpart here."""
+        if self.data.get("attention_k_eq_v"):
+            yield "that full attention takes keys as values (counted as two matrices)"
+        if kind == "gpt2":
+            yield "embeddings of positions"
+        if kind == "gpt_oss":
+            yield "attention sinks"
+        if self.optional("n_group") not in (None, 0, 1):
+            yield "the limit on groups of experts of a token"
+        if self.data.get("attention_bias") or self.data.get("qkv_bias"):
+            yield "biases of projections"
+        if self.optional("num_kv_shared_layers"):
+            yield "keys and values that layers share"
+        if self.optional("hidden_size_per_layer_input"):
+            yield "embeddings of single layers"
+
+    def kinds(self, key: str) -> list[object]:
+        """A list with an entry for each layer, or none."""
+        found = self.data.get(key)
+        return found[:LONGEST_LIST] if isinstance(found, list) else []
+
+    def number(self, key: str) -> int:
+        """A whole number above 0."""
+        value = self.data.get(key)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= MAX_COUNT:
+            raise self.fault(key, value, f"a whole number from 1 to {MAX_COUNT:,}")
+        return value
+
+    def optional(self, key: str) -> int | None:
+        """The same, or None where it is absent, null or 0."""
+        value = self.data.get(key)
+        if value is None or value is False or (isinstance(value, int | float) and value == 0):
+            return None
+        return self.number(key)
+
+    def fault(self, key: str, value: object, allowed: str) -> CatalogError:
+        """The error of one value."""
+        if value is None:
+            return CatalogError(f"{self.path}:1: {key} is missing: give {allowed}")
+        return CatalogError(f"{self.path}:1: {key}: got {value!r:.40}: give {allowed}")
