@@ -350,11 +350,13 @@ def calibrated_times(
     Raises
     ------
     InputError
-        If the layer has experts, or is multiplied in panels: no run has been tried with either.
+        If the layer has experts or is no plain one, or is multiplied in panels: no run has been
+        tried with either.
     """
     name = setting.assumptions.name
-    if setting.variant.sparse or setting.strategy == "summa":
-        what = "experts" if setting.variant.sparse else "SUMMA"
+    unlike = "experts" if setting.variant.sparse else setting.transformer.unlike
+    if unlike or setting.strategy == "summa":
+        what = unlike or "SUMMA"
         raise InputError(
             f"iteration model {name} has no formulas for {what}: take --iteration-model 4d"
         )
