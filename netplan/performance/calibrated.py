@@ -30,7 +30,7 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Floats
 from netplan.workloads.models import Model
-from netplan.workloads.operations import ELEMENT_BYTES, Sharding
+from netplan.workloads.operations import ELEMENT_BYTES, Recompute, Sharding
 
 TILE_OUTPUTS = 128 * 256
 """Outputs of one tile of a matrix product [1]."""
@@ -274,6 +274,13 @@ class Sharing(Struct, frozen=True):
         return COLLECTIVES * shown * one_s
 
 
+class LayerCollectives(NamedTuple):
+    """One tensor collective and one round of the context ring of each sharding [s]."""
+
+    tensor_s: Amount
+    ring_s: Amount
+
+
 class Passes(NamedTuple):
     """One layer and the ends of a microbatch; numbers, or arrays of one shape [s].
 
@@ -303,6 +310,57 @@ class Passes(NamedTuple):
     def whole_s(self) -> Amount:
         """All that a layer takes [s]."""
         return self.ahead_s + self.back_s + self.layer_s
+
+
+class Redone(NamedTuple):
+    """What the backward pass computes again; shares, or arrays of one shape [1].
+
+    ``scores`` of attention, the ``forward`` pass of the layer, and the ``collectives`` in it.
+    """
+
+    scores: Amount
+    forward: Amount
+    collectives: Amount
+
+    @classmethod
+    def of(cls, recompute: Recompute, half: float, *, sequence_parallel: bool) -> "Redone":
+        """That of a kind of recomputation, of which ``half`` runs a share of the forward pass."""
+        gathered = GATHERED_AGAIN if sequence_parallel else 1.0
+        return {
+            "none": cls(0.0, 0.0, 0.0),
+            "selective": cls(1.0, 0.0, 0.0),
+            "half": cls(0.0, half, 0.0),
+            "full": cls(0.0, 1.0, gathered),
+        }[recompute]
+
+
+class Kernels(NamedTuple):
+    """What computing a layer and the ends of a microbatch takes [s]."""
+
+    products: Both
+    attention: Both
+    vectors: Both
+    head_s: Amount
+    embedding_s: Amount
+
+    @classmethod
+    def of(cls, part: Slice, on: Reached) -> "Kernels":
+        """That of a slice of a layer."""
+        layer = products_s(part, on), attention_s(part, on), vectors_s(part, on)
+        return cls(*layer, head_s(part, on), embedding_s(part, on))
+
+    def beside(self, sent: LayerCollectives, again: Redone, sharing: Sharing) -> Passes:
+        """The same with what collectives show beside it, and what is computed again."""
+        products, attention, vectors = self[:3]
+        forward_s = products.forward_s + attention.forward_s + vectors.forward_s
+        backward_s = products.backward_s + attention.backward_s + vectors.backward_s
+        tensor_s = sharing.tensor_s(sent.tensor_s)
+        ahead_s = tensor_s + shown_s(sent.ring_s, attention.forward_s, sharing.contention)
+        back_s = tensor_s + shown_s(2 * sent.ring_s, attention.backward_s, sharing.contention)
+        again_s = again.scores * attention.again_s + again.forward * forward_s
+        again_s = again_s + again.collectives * ahead_s
+        computed = forward_s, backward_s, ahead_s, back_s, again_s
+        return Passes(*computed, sharing.layer_s, self.head_s, self.embedding_s)
 
 
 class Stages(NamedTuple):
@@ -344,6 +402,12 @@ class Stages(NamedTuple):
     def through_s(self, one: Passes) -> Amount:
         """What one microbatch takes through all stages [s]."""
         return self.layers * one.whole_s + (one.head_s + one.embedding_s)
+
+    def pipeline_s(self, one: Passes) -> Amount:
+        """What all microbatches take, and the bubble [s]."""
+        slowest_s = self.slowest_s(one)
+        bubble_s = self.bubble * (self.through_s(one) - slowest_s) / self.interleave
+        return self.microbatches * slowest_s + bubble_s
 
     @property
     def transfers(self) -> Amount:

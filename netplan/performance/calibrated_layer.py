@@ -6,23 +6,11 @@ show beside computing says `netplan.performance.calibrated`, how layers make an 
 `netplan.performance.calibrated_terms`.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
-from netplan.performance.calibrated import (
-    GATHERED_AGAIN,
-    Passes,
-    Slice,
-    attention_s,
-    embedding_s,
-    head_s,
-    products_s,
-    shown_s,
-    vectors_s,
-)
+from netplan.performance.calibrated import Kernels, LayerCollectives, Passes, Redone, Slice
 from netplan.performance.setting import Setting
 from netplan.records import replace
 from netplan.traffic.hierarchy import Group, Network, group_of
@@ -52,13 +40,6 @@ class CalibratedLayer(Struct, frozen=True, eq=False):
             forward_s=one.forward_s + forward_s, backward_s=one.backward_s + backward_s
         )
         return replace(self, passes=passes, vectors_s=self.vectors_s + forward_s + backward_s)
-
-
-class LayerCollectives(NamedTuple):
-    """One tensor collective and one round of the context ring of each sharding [s]."""
-
-    tensor_s: Floats
-    ring_s: Floats
 
 
 def layer_collectives(
@@ -91,30 +72,21 @@ def calibrated_layer(
     setting: Setting, sharding: Sharding, sent: LayerCollectives
 ) -> CalibratedLayer:
     """Times of one layer and of the ends for many shardings at once."""
-    on, sharing, variant = setting.reached, setting.sharing, setting.variant
+    variant = setting.variant
     part = Slice.of(setting.transformer, sharding, sequence_parallel=variant.sequence_parallel)
-    products, attention, vectors = (one(part, on) for one in (products_s, attention_s, vectors_s))
-    forward_s = products.forward_s + attention.forward_s + vectors.forward_s
-    backward_s = products.backward_s + attention.backward_s + vectors.backward_s
-    tensor_s = sharing.tensor_s(sent.tensor_s)
-    ahead_s = tensor_s + shown_s(sent.ring_s, attention.forward_s, sharing.contention)
-    back_s = tensor_s + shown_s(2 * sent.ring_s, attention.backward_s, sharing.contention)
-    again_s = {
-        "none": 0.0 * forward_s,
-        "selective": attention.again_s,
-        "half": setting.calibration.half_recompute * forward_s,
-        "full": forward_s + ahead_s * (GATHERED_AGAIN if variant.sequence_parallel else 1.0),
-    }[variant.recompute]
+    kernels = Kernels.of(part, setting.reached)
+    again = Redone.of(
+        variant.recompute,
+        setting.calibration.half_recompute,
+        sequence_parallel=variant.sequence_parallel,
+    )
+    one = kernels.beside(sent, again, setting.sharing)
     none = np.zeros(len(sharding.tensor))
     return CalibratedLayer(
-        passes=Passes(
-            *(none + forward_s, none + backward_s),
-            *(none + ahead_s, none + back_s, none + again_s, none + sharing.layer_s),
-            *(none + head_s(part, on), none + embedding_s(part, on)),
-        ),
-        products_s=none + products.forward_s + products.backward_s,
-        attention_s=none + attention.forward_s + attention.backward_s,
-        vectors_s=none + vectors.forward_s + vectors.backward_s,
+        passes=Passes(*(none + column for column in one)),
+        products_s=none + kernels.products.forward_s + kernels.products.backward_s,
+        attention_s=none + kernels.attention.forward_s + kernels.attention.backward_s,
+        vectors_s=none + kernels.vectors.forward_s + kernels.vectors.backward_s,
         layer_weights=none + part.layer_weights,
         end_weights=none + part.end_weights,
     )

@@ -133,9 +133,7 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
     def seconds(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
         """Iteration time of plans: the sum of what :meth:`parts` names [s]."""
         one, stages = self._passes(row), _taken(self.schedule.stages, schedule)
-        slowest_s = stages.slowest_s(one)
-        total = np.asarray(stages.microbatches * slowest_s)
-        total += stages.bubble * (stages.through_s(one) - slowest_s) / stages.interleave
+        total = np.asarray(stages.pipeline_s(one))
         total += self._transfers_s(place, schedule)
         total += self.data_s(place, row, schedule)
         total += self.setting.sharing.iteration_s
