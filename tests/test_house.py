@@ -15,8 +15,8 @@ PACKAGE = ROOT / "netplan"
 # A room imports only from rooms before it, and from itself.
 ROOMS = (
     *("version", "errors", "units", "arrays", "records", "files", "levels", "documents", "catalog"),
-    *("reports", "workloads", "topologies", "traffic", "costing", "performance", "simulation"),
-    *("faults", "questions", "published", "studies", "cli", "__main__"),
+    *("reports", "workloads", "topologies", "traffic", "costing", "performance", "calibration"),
+    *("simulation", "faults", "questions", "published", "studies", "cli", "__main__"),
 )
 MAX_MODULE_LINES, MAX_FUNCTION_LINES = 600, 40
 # What was there when the house was built fits in 38,000 lines; more scope raises this knowingly.

@@ -12,6 +12,7 @@ from netplan.published.dataflow import dataflow_checks
 from netplan.published.dataflow_trends import trend_checks
 from netplan.published.designs import design_checks
 from netplan.published.foundation import foundation_checks
+from netplan.published.left_out import left_out_checks
 from netplan.published.network import bandwidth_checks, path_checks, traffic_checks
 from netplan.published.rail_only import fault_checks, rail_only_checks
 from netplan.published.rail_only_figures import rail_only_figure_checks
@@ -40,6 +41,7 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "tiled accelerators": tiled_checks,
     "cluster design": cluster_design_checks,
     "simulated runs": megatron_checks,
+    "sources left out": left_out_checks,
     "traffic": traffic_checks,
     "paths": path_checks,
     "bandwidth": bandwidth_checks,

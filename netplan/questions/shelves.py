@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 
+from netplan.calibration.parameters import CALIBRATIONS
 from netplan.catalog import Shelf, check_file, unknown_name, user_roots
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.lifetime import ECONOMICS_BOOKS
@@ -16,6 +17,7 @@ from netplan.costing.switches import SWITCHES
 from netplan.documents import read_yaml
 from netplan.errors import InputError
 from netplan.faults.rates import FAILURE_BOOKS
+from netplan.performance.stacks import STACKS
 from netplan.questions.library import REPORTS
 from netplan.questions.question import Question, absent, optional, several
 from netplan.records import asdict
@@ -32,7 +34,7 @@ from netplan.workloads.models import WORKLOADS
 from netplan.workloads.technologies import MEMORIES
 
 ORDER: tuple[Shelf[Any], ...] = (
-    *(WORKLOADS, ACCELERATORS, MEMORIES, ANY_LINK, ANY_ITERATION_MODEL),
+    *(WORKLOADS, ACCELERATORS, MEMORIES, ANY_LINK, ANY_ITERATION_MODEL, STACKS, CALIBRATIONS),
     *(FABRICS, DESIGNS, FLOOR_PLANS, SITE_NETWORKS, SWITCHES),
     *(CABLING_BOOKS, PRICE_BOOKS, POWER_BOOKS, ECONOMICS_BOOKS, FAILURE_BOOKS, REPORTS),
 )

@@ -160,7 +160,7 @@ class MissingLayers(NamedTuple, Generic[T]):
     last: T
 
 
-def missing_layers(layers: int, stages: Floats) -> MissingLayers[Floats]:
+def missing_layers(layers: Amount, stages: Floats) -> MissingLayers[Floats]:
     """The same as :func:`stage_layers` for the two ends of many pipelines, shape (n,) [1].
 
     Examples

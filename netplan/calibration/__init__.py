@@ -1,0 +1,1 @@
+"""Fits of what models reach to what was measured: runs, kernels, collectives."""

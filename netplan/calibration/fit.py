@@ -1,0 +1,107 @@
+"""Fits with priors: of logarithms of parameters, to what was measured.
+
+With predictions p_i(x) of measured t_i and parameters exp(x_j), the least of
+
+    sum_i rho((log p_i - log t_i)^2 / noise^2)  +  sum_j (x_j - x0_j)^2 / width_j^2
+
+is looked for, rho(z) = 2 (sqrt(1 + z) - 1): squares for small errors, absolute values for large
+ones, so that single runs that went wrong do not bend all the rest. Priors x0 say what is known
+beforehand, and how well. A parameter that no row says anything about keeps its prior, and its
+standard deviation stays that prior's width.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct
+from scipy.optimize import least_squares
+
+from netplan.arrays import Bools, Floats
+
+Predict = Callable[[Floats], Floats]
+"""Logarithms of predictions, shape (..., rows), by those of parameters, (..., parameters)."""
+
+STEP = 1e-5
+"""Change of a logarithm by which slopes are found [1]."""
+
+SOFT = 0.9
+"""Standard deviation, as a share of the prior's width, from which rows said little [1]."""
+
+
+class Priors(NamedTuple):
+    """What is known of parameters beforehand, each of shape (parameters,).
+
+    Logarithms of their values, standard deviations of these, and the largest that they may be.
+    """
+
+    logs: Floats
+    widths: Floats
+    largest: Floats
+
+
+class Fit(Struct, frozen=True, eq=False):
+    """Parameters and their standard deviations, in logarithms, shape (parameters,) [1]."""
+
+    logs: Floats
+    deviations: Floats
+    priors: Priors
+
+    @property
+    def values(self) -> Floats:
+        """The parameters themselves."""
+        return np.exp(self.logs)
+
+    @property
+    def undecided(self) -> Bools:
+        """Parameters of which the rows say little."""
+        return self.deviations > SOFT * self.priors.widths
+
+
+def fit(predict: Predict, measured: Floats, priors: Priors, noise: float) -> Fit:
+    """Fit parameters to measured values, all of them above 0.
+
+    Parameters
+    ----------
+    predict
+        Logarithms of predictions.
+    measured
+        What they should be, shape (rows,).
+    priors
+        What is known of the parameters.
+    noise
+        Standard deviation of a row, as a share of it [1].
+
+    Examples
+    --------
+    Two rows of a rate, seen as 2 and 8 times as long as at a rate of 1.
+
+    >>> wide = Priors(np.zeros(1), np.full(1, 100.0), np.full(1, np.inf))
+    >>> found = fit(lambda x: -x + np.zeros(2), np.array([2.0, 8.0]), wide, noise=0.1)
+    >>> found.values.round(3)
+    array([0.25])
+    """
+    logs, rows = np.log(measured), len(measured)
+
+    def residuals(x: Floats) -> Floats:
+        return np.concatenate([(predict(x) - logs) / noise, (x - priors.logs) / priors.widths])
+
+    def slopes(x: Floats) -> Floats:
+        change = predict(x + STEP * np.eye(len(x))) - predict(x)
+        return np.concatenate([change.T / STEP / noise, np.diag(1 / priors.widths)])
+
+    def loss(squares: Floats) -> Floats:
+        """Soft of the rows, plain of the priors, each with two derivatives."""
+        rho = np.stack([squares, np.ones_like(squares), np.zeros_like(squares)])
+        root = np.sqrt(1 + squares[:rows])
+        rho[:, :rows] = 2 * (root - 1), 1 / root, -0.5 / root**3
+        return rho
+
+    top = np.log(priors.largest)
+    start = np.minimum(priors.logs, top - STEP)
+    least = np.full(len(start), -np.inf)
+    found = least_squares(residuals, start, jac=slopes, bounds=(least, top), loss=loss)
+    at = slopes(found.x)
+    weights = np.concatenate([1 / np.sqrt(1 + residuals(found.x)[:rows] ** 2), np.ones(len(start))])
+    spread = np.linalg.inv((at * weights[:, None]).T @ at)
+    return Fit(found.x, np.sqrt(np.diag(spread)), priors)

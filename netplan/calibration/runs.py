@@ -1,0 +1,293 @@
+"""Training runs that were measured, as arrays for iteration model ``calibrated``.
+
+A run says what it trained, on what, by which plan, and the seconds of an iteration. Many of them
+become arrays of one shape, so that a fit evaluates all runs at once, by the formulas of
+`netplan.performance.calibrated`. They lie on two levels, HB domains and the network, tensor GPUs
+inside, then those of context and data, then the stages.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Amount, Floats
+from netplan.levels import NetworkKind
+from netplan.performance.calibrated import (
+    Exchange,
+    Kernels,
+    LayerCollectives,
+    Reached,
+    Redone,
+    Sharing,
+    Slice,
+    Stages,
+)
+from netplan.performance.calibration import CalibratedRun, CalibrationPart
+from netplan.performance.setting import BUBBLE_SHARE
+from netplan.performance.stacks import Stack
+from netplan.records import replace
+from netplan.workloads.accelerators import Accelerator
+from netplan.workloads.models import Model
+from netplan.workloads.operations import ELEMENT_BYTES, Recompute, Sharding
+from netplan.workloads.precision import Precision
+from netplan.workloads.program import Zero, missing_layers
+
+ColumnsT = TypeVar("ColumnsT", Reached, Sharing)
+TupleT = TypeVar("TupleT", Slice, Redone)
+
+
+class Degrees(NamedTuple):
+    """How a run is cut: GPUs of each kind, interleaved stages, and microbatches [1]."""
+
+    tensor: int = 1
+    context: int = 1
+    data: int = 1
+    pipeline: int = 1
+    interleave: int = 1
+    microbatch: int = 1
+    microbatches: int = 1
+
+    @property
+    def gpus(self) -> int:
+        """All GPUs [1]."""
+        return self.tensor * self.context * self.data * self.pipeline
+
+
+class MeasuredRun(Struct, frozen=True, kw_only=True):
+    """One training run: what, on what, how, and how long an iteration took [s].
+
+    ``source`` says who published it, or the file that it stands in.
+    """
+
+    name: str
+    source: str
+    model: Model
+    accelerator: Accelerator
+    stack: Stack
+    degrees: Degrees
+    hb_size: int
+    network_bytes_per_s: float
+    network_kind: NetworkKind = "infiniband"
+    precision: Precision = "bf16"
+    recompute: Recompute = "none"
+    sequence_parallel: bool = True
+    tensor_overlap: bool = True
+    zero_stage: Zero = 1
+    schedule: str = "1f1b"
+    seconds: float
+
+    @property
+    def attention(self) -> str:
+        """Kernel that the stack takes on this accelerator."""
+        known = self.accelerator.training.attention if self.accelerator.training else {}
+        return next((kernel for kernel in self.stack.attention if kernel in known), "")
+
+
+class Factors(NamedTuple):
+    """What fitted numbers are of those in the files, each of a shape that ends with (runs,) [1]."""
+
+    products: Amount = 1.0
+    head: Amount = 1.0
+    wave: Amount = 1.0
+    attention: Amount = 1.0
+    vector: Amount = 1.0
+    tensor_visible: Amount = 1.0
+    layer_s: Amount = 1.0
+    contention: Amount = 1.0
+    iteration_s: Amount = 1.0
+    network: Amount = 1.0
+
+
+NO_CHANGE = Factors()
+
+
+class Links(NamedTuple):
+    """Bandwidths that collectives get, and who lies where; each of shape (runs,)."""
+
+    hb_bytes_per_s: Floats
+    network_bytes_per_s: Floats
+    hb_size: Floats
+
+    def pace(self, members: Floats, before: Floats, network: Amount) -> Floats:
+        """A ring through all members, ``before`` GPUs apart: its share c of a byte [s/B]."""
+        inside = np.minimum(members, np.maximum(1.0, self.hb_size // before))
+        outer = np.minimum(self.hb_bytes_per_s, inside * self.network_bytes_per_s * network)
+        rate = np.where(inside >= members, self.hb_bytes_per_s, outer)
+        found: Floats = (members - 1) / members / rate
+        return found
+
+    def hop(self, members: Floats, network: Amount) -> Floats:
+        """One hop between neighbours of so many GPUs that follow each other [s/B]."""
+        outer = self.network_bytes_per_s * network
+        found: Floats = 1 / np.where(members <= self.hb_size, self.hb_bytes_per_s, outer)
+        return found
+
+
+class Runs(Struct, frozen=True, eq=False):
+    """Measured runs, every array of shape (runs,)."""
+
+    runs: tuple[MeasuredRun, ...]
+    measured_s: Floats
+    part: Slice
+    stages: Stages
+    again: Redone
+    degrees: Floats  # shape (7, runs), as in Degrees
+    links: Links
+    reached: Reached
+    sharing: Sharing
+    pipeline_visible: Floats  # of the stack, before contention
+    zero_stage: Floats
+    model: CalibrationPart
+
+    @classmethod
+    def of(cls, runs: Sequence[MeasuredRun], model: CalibrationPart) -> "Runs":
+        """Bring runs into arrays.
+
+        Raises
+        ------
+        InputError
+            If an accelerator lacks the precision of a run, or every attention kernel of its stack.
+        """
+        on = [_calibrated(one, model) for one in runs]
+        degrees = np.array([one.degrees for one in runs], np.float64).T
+        hb = [one.accelerator.hb_bytes_per_s * model.hb_efficiency for one in runs]
+        network = [
+            one.network_bytes_per_s * model.network_efficiency.of(one.network_kind) for one in runs
+        ]
+        links = (np.array(x, np.float64) for x in (hb, network, [one.hb_size for one in runs]))
+        return cls(
+            runs=tuple(runs),
+            measured_s=np.array([one.seconds for one in runs]),
+            part=_stacked(Slice, [_slice(one) for one in runs]),
+            stages=_stages(runs, degrees),
+            again=_stacked(Redone, [_redone(one, model) for one in runs]),
+            degrees=degrees,
+            links=Links(*links),
+            reached=_columns(Reached, [one.reached for one in on]),
+            sharing=_columns(
+                Sharing, [each.sharing(one.zero_stage) for each, one in zip(on, runs, strict=True)]
+            ),
+            pipeline_visible=np.array([one.stack.pipeline_visible for one in runs]),
+            zero_stage=np.array([one.zero_stage for one in runs], np.float64),
+            model=model,
+        )
+
+    def seconds(self, by: Factors = NO_CHANGE) -> Floats:
+        """Iteration times, for files whose numbers are changed by such factors [s]."""
+        on, sharing = self._reached(by), self._sharing(by)
+        kernels = Kernels.of(self.part, on)
+        one = kernels.beside(self._sent(by), self.again, sharing)
+        total = self.stages.pipeline_s(one) + self._transfers_s(by, sharing)
+        exchange = self._exchange(by)
+        total = total + exchange.data_s(self.stages, one, sharing)
+        optimizer_s = exchange.optimizer_s(self.stages, sharing, on)
+        found: Floats = np.asarray(total + optimizer_s + sharing.iteration_s)
+        return found
+
+    def _reached(self, by: Factors) -> Reached:
+        on = self.reached
+        return replace(
+            on,
+            product_flops_per_s=on.product_flops_per_s * by.products,
+            head_flops_per_s=on.head_flops_per_s * by.head,
+            lost_outputs=on.lost_outputs * by.wave,
+            attention_flops_per_s=on.attention_flops_per_s * by.attention,
+            vector=on.vector * by.vector,
+        )
+
+    def _sharing(self, by: Factors) -> Sharing:
+        sharing = self.sharing
+        contention = sharing.contention * by.contention
+        return replace(
+            sharing,
+            tensor_visible=sharing.tensor_visible * by.tensor_visible,
+            pipeline_visible=np.maximum(self.pipeline_visible, contention),
+            contention=contention,
+            layer_s=sharing.layer_s * by.layer_s,
+            iteration_s=sharing.iteration_s * by.iteration_s,
+        )
+
+    def _sent(self, by: Factors) -> LayerCollectives:
+        """Tensor collectives and context rings of a layer, alone."""
+        part, links, model = self.part, self.links, self.model
+        tensor, context = self.degrees[:2]
+        outside = tensor / np.minimum(tensor, links.hb_size)
+        steps_s = model.hb_step_s * (tensor - outside) + model.network_step_s * (outside - 1)
+        pace = links.pace(tensor, np.ones_like(tensor), by.network)
+        tensor_s = ELEMENT_BYTES * part.tokens * part.hidden * pace + steps_s
+        tensor_s = tensor_s + np.where(tensor > 1, model.collective_s, 0.0)
+        keys_bytes = 2 * ELEMENT_BYTES * part.tokens * part.key
+        ring_s = keys_bytes * (context - 1) * links.hop(tensor * context, by.network)
+        return LayerCollectives(tensor_s, ring_s)
+
+    def _transfers_s(self, by: Factors, sharing: Sharing) -> Floats:
+        """Transfers between stages, as far as they show."""
+        tensor, context, data, pipeline = self.degrees[:4]
+        sent_bytes = ELEMENT_BYTES * self.part.tokens * self.part.hidden / tensor
+        hop_s = sent_bytes * self.links.hop(tensor * context * data * pipeline, by.network)
+        hop_s = hop_s + self.model.collective_s + self.model.network_step_s
+        found: Floats = self.stages.transfers * hop_s * sharing.pipeline_visible
+        return found
+
+    def _exchange(self, by: Factors) -> Exchange:
+        tensor, context, data = self.degrees[:3]
+        members = context * data
+        return Exchange(
+            self.links.pace(members, tensor, by.network),
+            members,
+            self.part.layer_weights,
+            self.part.end_weights,
+            sharded=np.where(self.zero_stage >= 1, 1.0, 0.0),
+            gathered=np.where(self.zero_stage == 3, 1.0, 0.0),  # noqa: PLR2004 - ZeRO stages are numbers
+        )
+
+
+def _calibrated(run: MeasuredRun, model: CalibrationPart) -> CalibratedRun:
+    return CalibratedRun.of(
+        run.accelerator,
+        run.stack,
+        model,
+        precision=run.precision,
+        tensor_overlap=run.tensor_overlap,
+        network_kind=run.network_kind,
+    )
+
+
+def _slice(run: MeasuredRun) -> Slice:
+    cut = run.degrees
+    sharding = Sharding.of(cut.microbatch, tensor=cut.tensor, context=cut.context)
+    return Slice.of(run.model, sharding, sequence_parallel=run.sequence_parallel)
+
+
+def _redone(run: MeasuredRun, model: CalibrationPart) -> Redone:
+    half, parallel = model.half_recompute, run.sequence_parallel
+    return Redone.of(run.recompute, half, sequence_parallel=parallel)
+
+
+def _stages(runs: Sequence[MeasuredRun], degrees: Floats) -> Stages:
+    """Pipelines of runs."""
+    layers = np.array([one.model.layers for one in runs], np.float64)
+    _, _, _, stages, interleave, _, microbatches = degrees
+    fullest = -(-layers // stages)
+    less = missing_layers(layers, stages)
+    bubble = np.array([BUBBLE_SHARE.get(one.schedule, 1.0) for one in runs])
+    chunk = fullest / interleave
+    return Stages(
+        layers, stages, interleave, microbatches, fullest, chunk, less.first, less.last, bubble
+    )
+
+
+def _stacked(kind: type[TupleT], rows: Sequence[TupleT]) -> TupleT:
+    """Named tuples of single numbers as one of arrays."""
+    columns = (
+        np.array([float(np.ravel(one)[0]) for one in each]) for each in zip(*rows, strict=True)
+    )
+    return kind(*columns)
+
+
+def _columns(kind: type[ColumnsT], rows: Sequence[ColumnsT]) -> ColumnsT:
+    """Structs of single numbers as one of arrays."""
+    names = kind.__struct_fields__
+    return kind(**{name: np.array([float(getattr(one, name)) for one in rows]) for name in names})

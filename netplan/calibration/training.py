@@ -1,0 +1,95 @@
+"""Fits of iteration model ``calibrated`` to training runs, and what they say without some."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Bools, Floats
+from netplan.calibration.fit import Fit, Priors, fit
+from netplan.calibration.parameters import Calibration, Place, places_of
+from netplan.calibration.runs import Factors, Runs
+from netplan.errors import CatalogError
+from netplan.reports.sections import value_at
+
+
+class TrainingProblem(Struct, frozen=True, eq=False):
+    """Runs, and the numbers that are fitted on them.
+
+    A factor of a run is exp(x @ mask - offset), by the parameters' logarithms x.
+    """
+
+    runs: Runs
+    calibration: Calibration
+    bases: Floats  # what the files say, shape (parameters,)
+    priors: Priors
+    masks: dict[str, Floats]  # by factor, shape (parameters, runs)
+    offsets: dict[str, Floats]  # by factor, shape (runs,)
+
+    @classmethod
+    def of(cls, runs: Runs, calibration: Calibration) -> "TrainingProblem":
+        """Find out which number is where in which run.
+
+        Raises
+        ------
+        CatalogError
+            If a place of the calibration is none.
+        """
+        shape = len(calibration.parameters), len(runs.runs)
+        masks = {name: np.zeros(shape) for name in Factors._fields}
+        offsets = {name: np.zeros(shape[1]) for name in Factors._fields}
+        bases, largest = np.ones(shape[0]), np.full(shape[0], np.inf)
+        for row, parameter in enumerate(calibration.parameters):
+            for value in parameter.values:
+                for place, column, base in _uses(value, runs):
+                    masks[place.factor][row, column] = 1.0
+                    offsets[place.factor][column] += np.log(base)
+                    bases[row], largest[row] = base, place.largest
+        given = [one.prior for one in calibration.parameters]
+        means = [base if one is None else one for one, base in zip(given, bases, strict=True)]
+        widths = np.array([one.width for one in calibration.parameters])
+        priors = Priors(np.log(means), widths, largest)
+        return cls(runs, calibration, bases, priors, masks, offsets)
+
+    def seconds(self, logs: Floats) -> Floats:
+        """Iteration times by the parameters' logarithms, shape (..., runs) [s]."""
+        each = {name: np.exp(logs @ mask - self.offsets[name]) for name, mask in self.masks.items()}
+        return self.runs.seconds(Factors(**each))
+
+    def fitted(self, kept: Bools | None = None) -> Fit:
+        """Fit on all runs, or on those that are kept."""
+        measured_s = self.runs.measured_s
+        rows = np.arange(len(measured_s)) if kept is None else np.flatnonzero(kept)
+
+        def predict(logs: Floats) -> Floats:
+            found: Floats = np.log(self.seconds(logs)[..., rows])
+            return found
+
+        return fit(predict, measured_s[rows], self.priors, self.calibration.noise)
+
+    def left_out(self, groups: Sequence[str]) -> Floats:
+        """Iteration time of every run by a fit without its group, shape (runs,) [s]."""
+        found, names = np.zeros(len(groups)), np.array(groups)
+        for name in dict.fromkeys(groups):
+            out = names == name
+            found[out] = self.seconds(self.fitted(~out).logs)[out]
+        return found
+
+
+def _uses(address: str, runs: Runs) -> Iterator[tuple[Place, int, float]]:
+    """Where a number stands: its place, the run, and what the file says there."""
+    name, _, key = address.partition(".")
+    places = places_of(key)
+    if not places:
+        raise CatalogError(f"calibration: {address}: no number that can be fitted on runs")
+    for column, run in enumerate(runs.runs):
+        known: Mapping[str, object] = {
+            run.accelerator.name: run.accelerator,
+            run.stack.name: run.stack,
+            "accelerator": run.accelerator,
+            "stack": run.stack,
+            "calibrated": {"calibration": runs.model},
+        }
+        for place in places if name in known else ():
+            if place.applies(run):
+                yield place, column, float(value_at(known[name], key))
