@@ -1,6 +1,6 @@
 """What a training run of iteration model ``calibrated`` reaches: accelerator, stack, network."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -8,7 +8,14 @@ from netplan.errors import InputError
 from netplan.levels import Level, NetworkKind
 from netplan.performance.calibrated import TILE_OUTPUTS, Reached, Sharing
 from netplan.performance.stacks import Stack
-from netplan.records import Entry, NonNegativeFloat, PositiveShare, replace
+from netplan.records import (
+    Entry,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    PositiveShare,
+    replace,
+)
 from netplan.workloads.accelerators import Accelerator, TrainingRates
 from netplan.workloads.precision import Precision
 from netplan.workloads.program import Zero
@@ -27,6 +34,69 @@ class NetworkEfficiency(Entry, frozen=True, kw_only=True):
         return share
 
 
+class Factors(Entry, frozen=True, kw_only=True):
+    """Measured over predicted times, their 5th and 95th percentile [1]."""
+
+    low: PositiveFloat
+    high: PositiveFloat
+
+    def __post_init__(self) -> None:
+        """Refuse a bar whose ends are swapped."""
+        if self.low > self.high:
+            raise ValueError(f"low {self.low:g} is above high {self.high:g}: swap them")
+
+    def of(self, seconds: float) -> tuple[float, float]:
+        """Low and high end of a time, or of what grows with it.
+
+        Examples
+        --------
+        >>> Factors(low=0.5, high=1.5).of(10.0)
+        (5.0, 15.0)
+        """
+        return self.low * seconds, self.high * seconds
+
+    def of_rate(self, rate: float) -> tuple[float, float]:
+        """Low and high end of what falls as the time grows, such as utilisation."""
+        return rate / self.high, rate / self.low
+
+    @property
+    def half_overlap(self) -> float:
+        """Ratio of two times whose bars overlap by half of the narrower [1].
+
+        Examples
+        --------
+        Bars of 1 s and 2 s, from 0.5 and from 1 s on: half of 0.5 to 1.5 s is in both.
+
+        >>> Factors(low=0.5, high=1.5).half_overlap
+        2.0
+        """
+        return (self.low + self.high) / (2 * self.low)
+
+
+class Domain(Entry, frozen=True, kw_only=True):
+    """What scored runs have in common: sequences, microbatches of a GPU [tokens], degrees [1]."""
+
+    least_sequence: PositiveInt
+    most_sequence: PositiveInt
+    least_tokens: PositiveInt
+    most_gpus: PositiveInt
+    most_context: PositiveInt
+
+
+class ErrorPart(Entry, frozen=True, kw_only=True):
+    """Error bars: of runs like those that were scored, of all others, and where the former end.
+
+    ``own`` is that of what two plans do not share; times of one plan that is measured twice differ
+    by ``repeat``.
+    """
+
+    calibrated: Factors
+    transferred: Factors
+    own: Factors
+    repeat: NonNegativeFloat
+    domain: Domain
+
+
 class CalibrationPart(Entry, frozen=True, kw_only=True):
     """Parameters of iteration model ``calibrated`` that belong to no accelerator and no stack.
 
@@ -37,7 +107,7 @@ class CalibrationPart(Entry, frozen=True, kw_only=True):
     sequences of ``attention_half_s`` tokens. The optimizer moves ``optimizer_bytes`` a parameter,
     buffers of gradients ``gradient_buffer_bytes``; ``iteration_s`` is what an iteration takes
     beside all that, ``half_recompute`` the share of the forward pass that recomputation ``half``
-    runs again.
+    runs again. ``errors`` are the bars of its times (`netplan.performance.error_bars`).
     """
 
     memory_efficiency: PositiveShare
@@ -53,6 +123,7 @@ class CalibrationPart(Entry, frozen=True, kw_only=True):
     gradient_buffer_bytes: NonNegativeFloat
     iteration_s: NonNegativeFloat
     half_recompute: PositiveShare
+    errors: ErrorPart
 
 
 class CalibratedRun(Struct, frozen=True):
@@ -70,6 +141,8 @@ class CalibratedRun(Struct, frozen=True):
         Share of tensor collectives that nothing hides [1].
     network_kind
         Kind of the network, whatever the fabric says; None takes the fabric's.
+    untried
+        Why no scored run is like it, a clause each; none if some are.
     """
 
     accelerator: str
@@ -80,6 +153,7 @@ class CalibratedRun(Struct, frozen=True):
     reached: Reached
     tensor_visible: float
     network_kind: NetworkKind | None = None
+    untried: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -123,9 +197,18 @@ class CalibratedRun(Struct, frozen=True):
             dropout=float(stack.dropout),
         )
         peak = peak_of(accelerator, precision)
+        untried = tuple(_unscored(accelerator, stack, precision))
         return cls(
-            *(accelerator.name, stack, part, precision, peak, reached, visible, network_kind)
+            *(accelerator.name, stack, part, precision, peak, reached, visible, network_kind),
+            untried,
         )
+
+    def without(self, replaced: Iterable[str]) -> "CalibratedRun":
+        """The same where values of the files are others, by their keys such as ``stack.vector``.
+
+        No scored run had those that a fit gave, or was made with.
+        """
+        return replace(self, untried=(*self.untried, *_unfitted(replaced)))
 
     def sharing(self, zero_stage: Zero) -> Sharing:
         """How communication is hidden, and what is sent, under a ZeRO stage."""
@@ -215,3 +298,28 @@ def _attention(accelerator: Accelerator, stack: Stack) -> float:
         f" {accelerator.name} has rates of {', '.join(known) or 'none'} (training.attention): take"
         " another --stack"
     )
+
+
+def _unscored(accelerator: Accelerator, stack: Stack, precision: Precision) -> Iterator[str]:
+    """What of accelerator, stack and precision no scored run has."""
+    scored = accelerator.training.scored if accelerator.training else {}
+    if stack.name not in scored:
+        yield f"no run of stack {stack.name} on {accelerator.name} was scored"
+    elif all(precision not in precisions for precisions in scored.values()):
+        yield f"no run of {accelerator.name} in {precision} was scored"
+
+
+FITTED = ("tensor_flops_per_s", "memory_bytes_per_s", "hb_bytes_per_s")
+"""Rates of an accelerator that the shares were fitted with."""
+NOT_FITTED = ("gradient_bytes", "gather_bytes")
+"""What of a stack differs from run to run."""
+
+
+def _unfitted(replaced: Iterable[str]) -> Iterator[str]:
+    """Values that a fit gave, or was made with, of those that were replaced."""
+    for key in replaced:
+        _, _, value = key.partition(".")
+        block = value.partition(".")[0]
+        of_stack = value in Stack.__struct_fields__ and not value.endswith(NOT_FITTED)
+        if block in ("training", "calibration") or value in FITTED or of_stack:
+            yield f"{key} is not as it was fitted"

@@ -15,6 +15,7 @@ from netplan.arrays import Floats, Ints
 from netplan.levels import Level
 from netplan.performance.calibrated_terms import CalibratedTerms
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
+from netplan.performance.error_bars import ErrorBar, error_bar
 from netplan.performance.iteration import IterationTerms
 from netplan.performance.memory import Memory, memory_of
 from netplan.performance.plan import Plan, PlanTime
@@ -125,7 +126,15 @@ class Evaluation(Struct, frozen=True, eq=False):
             memory_parts_bytes=self.found.memory.part(schedule),
             memory_tiers_bytes=self.found.spilled.parts(schedule) if training.expanded else None,
             phases_s=self.found.terms.phases(place, row, schedule),
+            error=self._error(plan),
         )
+
+    def _error(self, plan: Plan) -> ErrorBar | None:
+        """How far the time of a plan may be off, if the iteration model says so."""
+        run = self.setting.training.calibrated
+        if run is None:
+            return None
+        return error_bar(run, self.setting.transformer, plan.placement, plan.microbatch)
 
     def _plan(self, place: int, row: int, schedule: int) -> Plan:
         schedules = self.space.schedules

@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from netplan.levels import Level
+from netplan.performance.error_bars import ErrorBar, bar_dict
 from netplan.performance.setting import Setting
 from netplan.records import asdict
 from netplan.traffic.placement import Degrees, Placement
@@ -175,6 +176,8 @@ class PlanTime(Struct, frozen=True):
         expanded one [B].
     instances
         Several of them side by side, where that is asked for; their utilisation then.
+    error
+        How far the time may be off, if the iteration model says so.
     """
 
     plan: Plan
@@ -188,6 +191,7 @@ class PlanTime(Struct, frozen=True):
     phases_s: dict[str, float] = field(default_factory=dict)
     memory_tiers_bytes: dict[str, dict[str, float]] | None = None
     instances: Instances | None = None
+    error: ErrorBar | None = None
 
     @property
     def shares(self) -> dict[str, float]:
@@ -200,12 +204,18 @@ class PlanTime(Struct, frozen=True):
         tiers = self.memory_tiers_bytes or {}
         return sum((part["expanded"] for part in tiers.values()), 0.0)
 
+    def equals(self, other: "PlanTime") -> bool:
+        """Whether two times of one model on like GPUs are too near to be told apart."""
+        bars = [one for one in (self.error, other.error) if one is not None]
+        return any(bar.equal(self.breakdown_s, other.breakdown_s) for bar in bars)
+
     def in_short(self) -> dict[str, Any]:
         """What every answer about a plan says in JSON: time, GPUs and the plan itself."""
         return {
             "iteration_time_s": self.iteration_time_s,
             "gpus_used": self.plan.gpus,
             "plan": self.plan.to_dict(),
+            **(bar_dict(self.iteration_time_s, self.error) if self.error else {}),
         }
 
     def to_dict(self, rank: int) -> dict[str, Any]:
@@ -214,10 +224,7 @@ class PlanTime(Struct, frozen=True):
             "rank": rank,
             "strategy": self.strategy,
             **self.in_short(),
-            # No iteration model carries an error bar yet.
-            "iteration_time_low_s": None,
-            "iteration_time_high_s": None,
-            "error_basis": None,
+            **bar_dict(self.iteration_time_s, self.error),
             "mfu": self.mfu,
             "memory_bytes": self.memory_bytes,
             "memory_parts_bytes": self.memory_parts_bytes,

@@ -30,6 +30,8 @@ class TrainingRates(Entry, frozen=True, kw_only=True):
     peak that attention kernels reach on long sequences. ``peaks`` are those of precisions below
     bf16 [FLOP/s]. They are fitted on published runs, not measured kernel by kernel; where no run of
     the accelerator was published, ``fitted`` is false and they are carried over from others.
+    ``scored`` names the training stacks of which runs were predicted and compared, and the
+    precisions of these runs: times of other stacks have a wider error bar.
     """
 
     fitted: bool = True
@@ -38,6 +40,7 @@ class TrainingRates(Entry, frozen=True, kw_only=True):
     sms: PositiveInt
     attention: dict[AttentionKernel, PositiveShare]
     peaks: dict[Precision, PositiveFloat] = field(default_factory=dict)
+    scored: dict[str, tuple[Precision, ...]] = field(default_factory=dict)
 
 
 class Accelerator(Record, frozen=True, kw_only=True):

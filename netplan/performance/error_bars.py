@@ -1,0 +1,146 @@
+"""Error bars of iteration model ``calibrated``: how far a time may be off, and whose error it is.
+
+A bar is the 5th to the 95th percentile of measured over predicted times. It is ``calibrated`` where
+runs of this accelerator under this stack were scored (``training.scored`` of its file), the model
+is dense, and the plan lies among those that were tried: that of the scored runs themselves.
+Anything else is ``transferred``: the bar of runs whose whole source was left out of the fit, which
+leans towards too fast. Factors and domain stand in the iteration model's file
+(`netplan.performance.calibration.ErrorPart`).
+
+Two plans of one model on one accelerator under one stack share most of their error: products that
+run slower than the file says lengthen both. Part by part of their breakdowns the smaller time is
+shared, and what is left of either is its own,
+
+    own(A) = sum over parts max(A - B, 0),    own(B) = sum over parts max(B - A, 0),
+
+so that own(B) - own(A) is how much longer B takes. Two plans are *equal* if
+
+* their times differ by less than those of one plan that is measured twice, or
+* their bars overlap by more than half, and so do those of their own times, which are wider, since
+  a single part is known less well than the sum.
+
+With factors l and h, bars overlap by more than half of the narrower if the longer time is below
+(l + h)/(2 l) times the shorter. A plan that is slower in one part and faster in none has nothing to
+set against it: it is slower, whatever the error.
+
+Of the 181 scored runs 127 pairs have model, cluster and batch in common. The rule calls 33 of them
+equal, of which 19 come in the order of their predicted times; of the 94 others 89 do. Had own times
+the bars of whole ones, 98 of 112 would.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from netplan.performance.calibration import CalibratedRun, Factors
+from netplan.traffic.placement import Placement
+from netplan.workloads.models import Model
+
+Basis = Literal["calibrated", "transferred"]
+
+
+class ErrorBar(Struct, frozen=True):
+    """How far a predicted time may be off.
+
+    Parameters
+    ----------
+    whole, own
+        Multiples of the time between which the true one lies, nine times of ten, and those of what
+        it does not share with another plan's.
+    repeat
+        Difference of times of one plan that is measured twice [1].
+    basis
+        Whether runs like this one were scored.
+    reasons
+        Why none were, a clause each.
+    """
+
+    whole: Factors
+    own: Factors
+    repeat: float
+    basis: Basis = "calibrated"
+    reasons: tuple[str, ...] = ()
+
+    def equal(self, first: Mapping[str, float], second: Mapping[str, float]) -> bool:
+        """Whether the times of two breakdowns cannot be told apart.
+
+        Examples
+        --------
+        Both compute 90 s. Ten seconds of tensor collectives against 15 s of bubble are equal,
+        against 21 s they are not; nor are 2 s more of the same, but half a second more is.
+
+        >>> bar = ErrorBar(Factors(low=0.93, high=1.08), Factors(low=0.5, high=1.5), 0.01)
+        >>> tensor = {"compute": 90, "tensor": 10}
+        >>> [bar.equal(tensor, {"compute": 90, "bubble": more}) for more in (15, 21)]
+        [True, False]
+        >>> [bar.equal(tensor, {"compute": 90, "tensor": more}) for more in (12, 10.5)]
+        [False, True]
+        """
+        short, long = sorted((sum(first.values()), sum(second.values())))
+        if long < short * (1 + self.repeat):
+            return True
+        less, more = sorted(own_times(first, second))
+        return long < short * self.whole.half_overlap and more < less * self.own.half_overlap
+
+
+def own_times(first: Mapping[str, float], second: Mapping[str, float]) -> tuple[float, float]:
+    """What two breakdowns do not share: time of the first, and of the second, alone [s].
+
+    Examples
+    --------
+    >>> own_times({"compute": 9, "tensor": 1}, {"compute": 8.5, "bubble": 2})
+    (1.5, 2.0)
+    """
+    parts = dict.fromkeys((*first, *second))
+    more = [first.get(part, 0.0) - second.get(part, 0.0) for part in parts]
+    return sum((one for one in more if one > 0), 0.0), -sum((one for one in more if one < 0), 0.0)
+
+
+def error_bar(
+    run: CalibratedRun, model: Model, placement: Placement, microbatch: float
+) -> ErrorBar:
+    """The error bar of a plan's iteration time.
+
+    Parameters
+    ----------
+    run
+        Accelerator, stack and precision.
+    model, placement, microbatch
+        What is trained, by which degrees, in microbatches of so many sequences.
+    """
+    errors = run.part.errors
+    reasons = (*run.untried, *_untried(run, model, placement, microbatch))
+    whole = errors.transferred if reasons else errors.calibrated
+    basis: Basis = "transferred" if reasons else "calibrated"
+    return ErrorBar(whole, errors.own, errors.repeat, basis, reasons)
+
+
+def _untried(
+    run: CalibratedRun, model: Model, placement: Placement, microbatch: float
+) -> Iterator[str]:
+    """What of model and plan lies outside of the scored runs."""
+    tried, degrees = run.part.errors.domain, placement.totals
+    length = model.sequence_length
+    if not tried.least_sequence <= length <= tried.most_sequence:
+        yield (
+            f"sequences of {length:,} tokens, tried were {tried.least_sequence:,} to"
+            f" {tried.most_sequence:,}"
+        )
+    tokens = microbatch * length / degrees.context
+    if tokens < tried.least_tokens:
+        yield f"microbatches of {int(tokens):,} tokens a GPU, tried were {tried.least_tokens:,} on"
+    if placement.gpus > tried.most_gpus:
+        yield f"{placement.gpus:,} GPUs, tried were up to {tried.most_gpus:,}"
+    if degrees.context > tried.most_context:
+        yield f"context degree {degrees.context}, tried were up to {tried.most_context}"
+
+
+def bar_dict(seconds: float | None, bar: ErrorBar | None) -> dict[str, Any]:
+    """The bar of an iteration time as JSON; nothing of a time without one [s]."""
+    low, high = bar.whole.of(seconds) if bar and seconds is not None else (None, None)
+    return {
+        "iteration_time_low_s": low,
+        "iteration_time_high_s": high,
+        "error_basis": bar.basis if bar and seconds is not None else None,
+    }
