@@ -78,6 +78,8 @@ def plan_terms(setting: Setting, levels: Sequence[Level], plan: Plan) -> tuple[T
         mode=setting.mode,
         options=setting.options,
     )
+    if setting.training.calibrated is not None:  # which knows parts of layers, no operations
+        return tuple(Term("", "", *part) for part in timed.breakdown_s.items())
     whole = [
         Term("", "", part, timed.breakdown_s[part]) for part in WHOLE if part in timed.breakdown_s
     ]

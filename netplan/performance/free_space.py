@@ -243,6 +243,8 @@ def _with_chunks(setting: Setting, totals: Ints, plain: Schedules) -> tuple[Sche
     keep = np.ones(len(chunks), np.bool_) if given is None else chunks == given
     if setting.interleave == "whole":  # a single stage has nothing to interleave with
         keep &= (chunks == 1) | (stages[owner] > 1)
+    if setting.options.schedule == "interleaved":
+        keep &= (chunks > 1) & (stages[owner] > 1)
     owner = owner[keep]
     return replace(plain.take(owner), interleave=chunks[keep]), owner
 

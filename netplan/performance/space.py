@@ -317,6 +317,9 @@ def _interleaved(setting: Setting, totals: Ints, plain: Schedules) -> Schedules:
     layers = setting.layers // totals[PIPELINE]
     interleave, owner = all_divisors(layers[plain.totals])
     found = replace(plain.take(owner), interleave=interleave)
+    if setting.options.schedule == "interleaved":
+        found = found.take((found.interleave > 1) & (totals[PIPELINE][found.totals] > 1))
+        interleave = found.interleave
     if setting.interleave == "any":
         return found
     # Narayanan et al. (arXiv:2104.04473, Sec. 2.2.2): microbatches run in groups of the pipeline.

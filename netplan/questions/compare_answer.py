@@ -18,9 +18,10 @@ from netplan.questions.cost import NO_HIGH, no_high, open_above, ordered, span_c
 from netplan.questions.expanded_memory import with_memory
 from netplan.questions.inputs import replaced_lines
 from netplan.questions.memory_or_gpus import Trade
+from netplan.questions.plan_notes import plan_notes
 from netplan.questions.pricing import CASES
 from netplan.questions.run_cost import RunCost, run_cost
-from netplan.questions.training import plan_notes, training_words
+from netplan.questions.training import training_words
 from netplan.questions.verdict import (
     Basis,
     Candidate,

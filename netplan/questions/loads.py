@@ -16,8 +16,9 @@ from netplan.errors import InputError
 from netplan.performance.iteration_model import CommunicationPart
 from netplan.questions.export import read_graph, with_own_domains
 from netplan.questions.inputs import CatalogReader, require_least
+from netplan.questions.plan_notes import scattering_note
 from netplan.questions.question import asks, optional, shared
-from netplan.questions.training import PlacedRun, RunQuestion, scattering_note
+from netplan.questions.training import PlacedRun, RunQuestion
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import (

@@ -84,7 +84,7 @@ def published_answer(
 def _run(asked: SimulationQuestion, reader: CatalogReader, rules: PalmModel) -> PalmRun:
     """The run of the published mode, with the degrees that are given."""
     asked.refuse(NOT_PUBLISHED, f"iteration model {rules.name}")
-    if asked.recompute in ("selective", "half") or asked.schedule == "interleaved":
+    if asked.recompute in ("selective", "half") or asked.simulated == "interleaved":
         raise InputError(
             f"iteration model {rules.name} knows --recompute none and full, --schedule 1f1b and"
             " gpipe: give one of them"
@@ -117,7 +117,7 @@ def _run(asked: SimulationQuestion, reader: CatalogReader, rules: PalmModel) -> 
         pipeline=pipeline,
         microbatch=fixed.microbatch,
         recompute="none" if asked.recompute == "none" else "full",
-        schedule=asked.schedule or "1f1b",
+        schedule=asked.simulated or "1f1b",
         gpus=_places(asked, spec, fabric.sizing.gpus, tensor * data * pipeline),
         groups=asked.groups,
     )

@@ -14,8 +14,9 @@ from netplan.performance.setting import Options, Training
 from netplan.questions.expanded_memory import variants
 from netplan.questions.inputs import CatalogReader, replaced_lines
 from netplan.questions.instances import EVERY_SPREAD, check_instances, is_spread, least_notes
+from netplan.questions.plan_notes import plan_notes
 from netplan.questions.question import asks, optional, shared
-from netplan.questions.training import PlanQuestion, assumed, plan_notes
+from netplan.questions.training import PlanQuestion, TrainingCase, assumed
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import quantity
@@ -47,6 +48,11 @@ PARTS = {
     "expert_comm": "expert parallel",
     "bubble": "pipeline bubble",
     "update": "optimizer's update",
+    "attention": "attention",
+    "recompute": "computing again",
+    "host": "waiting for the host",
+    "optimizer": "optimizer's update",
+    "fixed": "a fixed time",
 }
 """Parts of an iteration for people."""
 
@@ -262,9 +268,6 @@ class Search(PlanQuestion[SearchAnswer]):
         choices=("fused", "kernel-by-kernel"),
         otherwise="as the iteration model times them",
     )
-    ignore_memory: bool = optional(
-        "Time plans that fit into no memory, too.", "flag", default=False
-    )
     instances: int | None = optional(
         "Instances of a model side by side, ranked by the time until all are done.",
         "whole",
@@ -299,14 +302,15 @@ class Search(PlanQuestion[SearchAnswer]):
         """Search the whole space."""
         case = self.case()
         execution = self.execution or case.training.mapped_as
-        self._check_explained(execution)
-        training = replace(case.training, ignore_memory=self.ignore_memory)
+        calibrated = case.training.calibrated is not None
+        self._check_explained(execution, calibrated=calibrated)
+        training = case.training
         found = search_plans(
             training,
             case.fabric.levels,
             strategy=self.strategy,
             mode=self.mode,
-            options=self._mapped(case.on),
+            options=self._mapped(case),
             top=self._wanted(training),
         )
         listed = found.plans
@@ -342,11 +346,17 @@ class Search(PlanQuestion[SearchAnswer]):
         shown = max(self.top, *_ranks(self.explain)) if self.explain else self.top
         return max(shown, EVERY_SPREAD) if is_spread(training.model) else shown
 
-    def _check_explained(self, execution: Execution | None) -> None:
+    def _check_explained(self, execution: Execution | None, *, calibrated: bool) -> None:
         """Refuse partitions of layers that are not mapped, and operations of those that are."""
         if self.explain == "mapping" and execution is None:
             raise InputError(
                 "--explain mapping shows what --execution fused keeps together: give it"
+            )
+        if calibrated and (execution is not None or self.explain == "layer"):
+            what = f"--execution {execution}" if execution else "--explain layer"
+            raise InputError(
+                f"iteration model {self.iteration_model} times layers as whole runs took them, and"
+                f" {what} needs single kernels: leave it out, or take --iteration-model 4d"
             )
         if self.explain == "layer" and execution is not None:
             raise InputError(
@@ -368,14 +378,14 @@ class Search(PlanQuestion[SearchAnswer]):
 
         return LayerAnswer.of(found, self.explain, chip)
 
-    def _mapped(self, chip: Accelerator) -> Options:
+    def _mapped(self, case: TrainingCase) -> Options:
         """What the search leaves open, and how layers lie on the chip."""
-        options = self.options()
+        options = self.options(assumptions=case.training.assumptions)
         if self.execution is None:
             return options
         from netplan.performance.layer_execution import LayerExecution
 
-        return replace(options, execution=LayerExecution(chip, self.execution))
+        return replace(options, execution=LayerExecution(case.on, self.execution))
 
 
 search = asks(Search)

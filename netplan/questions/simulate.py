@@ -11,18 +11,19 @@ from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.questions.degraded_links import check_degraded, round_note
 from netplan.questions.inputs import CatalogReader, require_least
+from netplan.questions.plan_notes import bubble_note
 from netplan.questions.progress import share_done
 from netplan.questions.published_mode import published_answer
 from netplan.questions.question import asks
 from netplan.questions.simulate_answer import SimulateAnswer
 from netplan.questions.simulated_jobs import jobs_answer
 from netplan.questions.simulation_inputs import SimulationQuestion
-from netplan.questions.training import PlacedRun, bubble_note
+from netplan.questions.training import PlacedRun
 from netplan.records import replace
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL, PalmModel
 from netplan.simulation.ranks import read_ranks, snake, strided
 from netplan.simulation.training import simulate_training
-from netplan.simulation.work import ScheduleName
+from netplan.simulation.work import SimulatedSchedule
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.tiles import tile_order
 from netplan.units import si
@@ -116,11 +117,11 @@ class Simulate(SimulationQuestion):
                 " netplan search has none that do not fit."
             )
 
-    def _schedule(self, run: PlacedRun) -> ScheduleName:
+    def _schedule(self, run: PlacedRun) -> SimulatedSchedule:
         """The schedule that is asked for, or that of the plan."""
         stages = run.timed.plan.interleave
-        own: ScheduleName = "interleaved" if stages > 1 else "1f1b"
-        asked = self.schedule or own
+        own: SimulatedSchedule = "interleaved" if stages > 1 else "1f1b"
+        asked = self.simulated or own
         if (asked == "interleaved") != (stages > 1):
             advice = "--fix interleave=1" if stages > 1 else "--fix interleave=2"
             raise InputError(

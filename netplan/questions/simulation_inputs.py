@@ -14,7 +14,7 @@ from netplan.questions.simulate_answer import SimulateAnswer
 from netplan.questions.training import RunQuestion
 from netplan.simulation.ranks import Groups
 from netplan.simulation.training import Conditions
-from netplan.simulation.work import ScheduleName
+from netplan.simulation.work import SimulatedSchedule
 from netplan.topologies.expand import expand, switched_domain_size
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
@@ -33,12 +33,6 @@ PUBLISHED = "palm"
 class SimulationQuestion(RunQuestion[SimulateAnswer]):
     """Inputs of a simulated iteration."""
 
-    schedule: ScheduleName | None = optional(
-        "Order of the passes.",
-        "choice",
-        choices=get_args(ScheduleName),
-        otherwise="1f1b; interleaved where the plan has several stages a GPU",
-    )
     placement: str | None = optional(
         "GPUs of the ranks: line (in order; on a wafer column by column), snake (rows turn back),"
         " or a file.",
@@ -93,11 +87,23 @@ class SimulationQuestion(RunQuestion[SimulateAnswer]):
             self._otherwise("iteration_model", PUBLISHED)
         if self.iteration_model == PUBLISHED:
             self._otherwise("recompute", "full")
-        elif self.schedule is not None:
-            self._otherwise("interleave", "any" if self.schedule == "interleaved" else "none")
         super().__post_init__()
+        self._check_simulated()
         if self.inference:
             self.refuse({"optimizer"}, "--inference, which updates nothing")
+
+    def _check_simulated(self) -> None:
+        """Refuse a schedule that only closed forms know."""
+        if self.schedule is not None and self.simulated is None:
+            raise InputError(
+                f"--schedule {self.schedule} is timed by netplan search alone: netplan simulate"
+                f" runs {', '.join(get_args(SimulatedSchedule))}"
+            )
+
+    @property
+    def simulated(self) -> SimulatedSchedule | None:
+        """The schedule that is asked for, if any."""
+        return next((one for one in get_args(SimulatedSchedule) if one == self.schedule), None)
 
     def _otherwise(self, name: str, value: str) -> None:
         """Another default than that of other questions."""
@@ -120,7 +126,7 @@ class SimulationQuestion(RunQuestion[SimulateAnswer]):
         """How anything is simulated on some GPUs of a graph."""
         return Conditions(
             algorithm=self.algorithm,
-            schedule=self.schedule,
+            schedule=self.simulated,
             routing="ecmp" if self.fail else self.routing,
             seed=self.seed,  # of the parts that fail, or of hashed paths: never of both
             contention=self.contention,

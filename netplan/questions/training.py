@@ -1,17 +1,16 @@
 """Training runs: their inputs, and the run of the best plan, placed on a fabric."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from msgspec import Struct
 
-from netplan.errors import InfeasibleError, InputError
-from netplan.levels import Level, gpu_count
+from netplan.errors import CatalogError, InfeasibleError, InputError
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel, Optimizer
-from netplan.performance.plan import Plan, PlanTime, SearchResult
+from netplan.performance.plan import PlanTime
 from netplan.performance.plan_traffic import plan_traffic
-from netplan.performance.search import PlanSearch, evaluate_plan
+from netplan.performance.search import PlanSearch
 from netplan.performance.setting import (
     LARGEST_BATCH,
     AnyStrategy,
@@ -24,17 +23,16 @@ from netplan.performance.setting import (
 )
 from netplan.performance.tiers import Part, Policy
 from netplan.questions.inputs import CatalogReader
-from netplan.questions.instances import instances_note
 from netplan.questions.question import (
     AnswerT_co,
     ClusterQuestion,
-    Question,
     default_of,
     optional,
     options_of,
     several,
     shared,
 )
+from netplan.questions.stack_inputs import CALIBRATED, SHOWN_IF_GIVEN, StackQuestion
 from netplan.records import replace
 from netplan.reports.sections import Heading
 from netplan.topologies.build import build_fabric
@@ -44,12 +42,11 @@ from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.patterns import Pattern
 from netplan.traffic.placement import Placement
 from netplan.traffic.training import collectives_of
-from netplan.units import counted, si
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.measured_links import Links
 from netplan.workloads.models import WORKLOADS, Model
-from netplan.workloads.operations import Mode, Recompute, Variant
-from netplan.workloads.program import CollectiveUse, stage_layers
+from netplan.workloads.operations import PLAIN, Mode, Variant
+from netplan.workloads.program import CollectiveUse
 
 if TYPE_CHECKING:
     from netplan.workloads.families import OtherModel
@@ -57,19 +54,18 @@ if TYPE_CHECKING:
 OF_TRANSFORMERS = (
     *("batch", "strategy", "mode", "recompute", "experts", "top_k", "expert_degree", "zero_stage"),
     *("embedding", "lm_head", "interleave", "execution"),
-    *("optimizer", "offload", "memory_policy"),
+    *("optimizer", "offload", "memory_policy", "schedule", "sequence_parallel"),
+    *CALIBRATED,
 )
 """Inputs that say how a transformer is trained; other models take few of them."""
 DIVISIBILITY = "iteration-model.space.divisibility"
 """Override that decides over the space of plans, whatever else is asked."""
 OPTIMIZER_STATES = ".overlap.optimizer_bytes"
 """Override that says what the optimizer holds, of an iteration model."""
-LEAST_SCATTERING = 0.05
-"""Slowdown by a bad placement from which on it is a number of one digit [%]."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingQuestion(Question[AnswerT_co]):
+class TrainingQuestion(StackQuestion[AnswerT_co]):
     """Inputs of all questions about a training run."""
 
     model: str = shared("What is trained or computed: a model of any family.")
@@ -88,11 +84,6 @@ class TrainingQuestion(Question[AnswerT_co]):
         "Plans: free (uneven stages and batches, idle GPUs), or those of the iteration model.",
         "choice",
         choices=("free", "model"),
-    )
-    recompute: Recompute = shared(
-        "Activations computed again in the backward pass.",
-        "choice",
-        choices=("none", "selective", "full"),
     )
     experts: int = shared("Experts of a layer.", "whole", low=1)
     top_k: int = shared("Experts of a token.", "whole", low=1)
@@ -126,10 +117,21 @@ class TrainingQuestion(Question[AnswerT_co]):
         check_setting(self.strategy, self.mode)
         self.options()
 
-    def options(self, fixed: Fixed | None = None) -> Options:
+    def options(
+        self, fixed: Fixed | None = None, *, assumptions: IterationModel | None = None
+    ) -> Options:
         """What the search leaves open or not; refuses choices that do not fit each other."""
+        recompute = self.recompute
+        if recompute is None:
+            recompute = assumptions.compute.recompute if assumptions else PLAIN.recompute
         return Options(
-            variant=Variant(self.recompute, self.experts, self.top_k),
+            variant=Variant(
+                recompute,
+                self.experts,
+                self.top_k,
+                sequence_parallel=self.sequence_parallel,
+            ),
+            schedule=self.schedule,
             zero_stage=self.zero_stage,
             expert_degree=self.expert_degree,
             fixed=fixed or Fixed(),
@@ -137,8 +139,18 @@ class TrainingQuestion(Question[AnswerT_co]):
 
     def training(self, reader: CatalogReader, on: Accelerator, gpus: int) -> Training:
         """What is trained on so many such GPUs."""
-        found = Training.on(on, *self.trained(reader), batch=self.batch, gpus=gpus)
-        return replace(found, links=Links.of(on, reader.load)) if found.links else found
+        model, assumptions = self.trained(reader)
+        training = Training.on(
+            on,
+            model,
+            assumptions,
+            batch=self.batch,
+            gpus=gpus,
+            calibrated=self.calibrated(reader, on, model, assumptions),
+        )
+        if training.links:
+            training = replace(training, links=Links.of(on, reader.load))
+        return replace(training, ignore_memory=self.ignore_memory)
 
     def trained(self, reader: CatalogReader) -> "tuple[Model | OtherModel, IterationModel]":
         """Files of the model and of the iteration model, whose plans divide only if asked to.
@@ -158,6 +170,7 @@ class TrainingQuestion(Question[AnswerT_co]):
                 f"--mode published-code repeats slips of the 4D model's code, and iteration model"
                 f" {assumptions.name} has none of it: leave it out, or take --iteration-model 4d"
             )
+        self.check_stack(assumptions)
         if self.optimizer is not None:
             self._check_states()
             assumptions = assumptions.under(self.optimizer)
@@ -221,7 +234,28 @@ class TrainingQuestion(Question[AnswerT_co]):
 
     def search(self, training: Training) -> PlanSearch:
         """The search for the best plan of a training run."""
-        return PlanSearch(training, self.strategy, self.mode, self.options())
+        options = self.options(assumptions=training.assumptions)
+        return PlanSearch(training, self.strategy, self.mode, options)
+
+    def inputs(self, **resolved: object) -> dict[str, object]:
+        """The inputs as the answer shows them, with what the iteration model fills in."""
+        shown = super().inputs()
+        assumptions = self._assumptions()
+        if assumptions is not None:
+            shown |= self.stack_inputs(assumptions)
+        if assumptions is None or assumptions.calibration is None:
+            for name in SHOWN_IF_GIVEN:
+                if shown[name] in (None, True):
+                    del shown[name]
+        return shown | resolved
+
+    def _assumptions(self) -> IterationModel | None:
+        """The iteration model as its file has it; None of those that are simulated only."""
+        try:
+            reader = CatalogReader(self.catalog, self.overrides)
+            return reader.load(ITERATION_MODELS, self.iteration_model)
+        except CatalogError:
+            return None
 
 
 def training_words(inputs: Mapping[str, Any]) -> str:
@@ -266,9 +300,18 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
         many=True,
     )
 
-    def options(self, fixed: Fixed | None = None) -> Options:
+    def __post_init__(self) -> None:
+        """Cut the sequence where a context degree is fixed; refuse what is out of range."""
+        super().__post_init__()
+        if (self.fixed or {}).get("context", 1) > 1 and self.strategy == "1d":
+            object.__setattr__(self, "strategy", "2d")
+
+    def options(
+        self, fixed: Fixed | None = None, *, assumptions: IterationModel | None = None
+    ) -> Options:
         """What the search leaves open or not."""
-        whole = super().options(fixed or fixed_values(self.fixed or {}))
+        fixed = fixed or fixed_values(self.fixed or {})
+        whole = super().options(fixed, assumptions=assumptions)
         variant = replace(whole.variant, embedding=self.embedding, lm_head=self.lm_head)
         return replace(whole, variant=variant, interleave=self.interleave)
 
@@ -337,104 +380,6 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
         )
 
 
-def plan_notes(found: SearchResult, gpus: int) -> Iterator[str]:
-    """What is uneven about the best plan, which GPUs it leaves idle, what a bad placement costs.
-
-    Parameters
-    ----------
-    found
-        The best plan.
-    gpus
-        GPUs bought [1].
-    """
-    plan, setting = found.best.plan, found.setting_of(found.best)
-    used = plan.gpus
-    yield from model_notes(setting.training.model)
-    if found.best.instances:
-        yield instances_note(found.best.instances, plan.gpus, gpus)
-    elif used < gpus:
-        exact = not setting.free and gpu_count(found.levels) < gpus
-        why = "no plan divides all" if exact else f"{gpus - used:,} are idle"
-        yield f"The best plan uses {used:,} of {gpus:,} GPUs; {why}."
-    yield from _pipeline_notes(setting, plan) if found.exchange is None else _spread_notes(found)
-    yield from _graph_notes(setting, plan)
-    yield from bubble_note(setting, found.levels, found.best)
-    yield from scattering_note(setting, found.levels, found.best)
-
-
-def model_notes(model: "Model | OtherModel") -> Iterator[str]:
-    """What of a transformer is assumed or left out, and that its unlike layers are a mean."""
-    if not isinstance(model, Model):
-        return
-    yield from model.left_out
-    if 0 < model.sparse_layers < model.depth or 0 < model.full_layers < model.depth:
-        yield f"Layers of {model.name} are unlike: a stage holds so many times their mean."
-    if model.prediction_layers:
-        yield (
-            f"Of its {model.depth} layers {model.prediction_layers} predict further tokens, each"
-            " with a projection."
-        )
-
-
-def _graph_notes(setting: Setting, plan: Plan) -> Iterator[str]:
-    """How a graph of kernels is shared, and how sure its partitions are."""
-    model, execution = setting.graph_model, setting.execution
-    if model is None or execution is None:
-        return
-    if model.chips == 1 and plan.tensor > 1:
-        yield f"{plan.tensor:,} GPUs share every kernel, cut where they send the least."
-    if model.layers > 1:
-        yield "Stages of a pipeline hold whole layers; a graph is not cut inside."
-    if not execution.exact_on(model, plan.tensor):
-        yield (
-            "The graph has so many orders that a search cuts it along a few of them: netplan map"
-            " may find faster partitions."
-        )
-
-
-def _spread_notes(found: SearchResult) -> Iterator[str]:
-    """What lies on each GPU of those at work, and what all of them would take together."""
-    setting, plan = found.setting_of(found.best), found.best.plan
-    if setting.spread_model is None:
-        return
-    yield setting.spread_model.laid_out(plan.placement.totals._asdict(), setting.training.batch)
-    if plan.gpus < plan.placement.cluster and not found.best.instances:
-        given = setting.training.assumptions
-        exact = replace(given, space=replace(given.space, divisibility="exact", plans="all"))
-        whole = PlanSearch(replace(setting.training, assumptions=exact)).on(found.levels)
-        if isinstance(whole, SearchResult):
-            slower = whole.time_s > found.time_s
-            yield (
-                f"On all {whole.best.plan.gpus:,} an iteration would take"
-                f" {si(whole.time_s, 's', 4)}"
-                f"{': they exchange more over slower links' if slower else ''}."
-            )
-
-
-def _pipeline_notes(setting: Setting, plan: Plan) -> Iterator[str]:
-    """What is uneven about the stages and replicas of a transformer."""
-    layers = setting.layers
-    if layers % plan.pipeline:
-        held = stage_layers(layers, plan.pipeline)
-        yield (
-            f"The {layers} layers lie on {plan.pipeline} stages: {held.max()} on"
-            f" {int((held == held.max()).sum())} of them, {held.min()} on the others."
-        )
-    runs = setting.microbatches(plan.microbatch, plan.placement.totals)
-    together = plan.microbatch * plan.expert
-    if setting.training.batch % together:
-        yield (
-            f"The batch of {setting.training.batch:,} is no multiple of {together:,}: the last"
-            " microbatch is partly empty and takes as long as the others."
-        )
-    if runs.min() < runs.max():
-        slowest = int((runs == runs.max()).sum())
-        yield (
-            f"The {runs.sum():,} microbatches lie on {len(runs):,} replicas: {runs.max():,} on"
-            f" {slowest:,} of them, {runs.min():,} on the others."
-        )
-
-
 class TrainingCase(Struct, frozen=True):
     """A fabric, what is trained on which GPUs of it, from files, and the values replaced there."""
 
@@ -443,56 +388,6 @@ class TrainingCase(Struct, frozen=True):
     training: Training
     replaced: dict[str, object]
     on: Accelerator
-
-
-def bubble_note(setting: Setting, levels: Sequence[Level], timed: PlanTime) -> Iterator[str]:
-    """That an ideal bubble is shorter than so few microbatches of interleaved stages can have it.
-
-    Papers have it so; netplan's own model has it as scheduled.
-    """
-    plan, training = timed.plan, setting.training
-    if setting.scheduled_bubble or plan.interleave == 1 or plan.microbatches >= plan.pipeline:
-        return
-    overlap = replace(training.assumptions.overlap, interleaved_bubble="scheduled")
-    scheduled = evaluate_plan(
-        replace(training, assumptions=replace(training.assumptions, overlap=overlap)),
-        levels,
-        plan,
-        strategy=timed.strategy,
-        mode=setting.mode,
-        options=setting.options,
-    )
-    yield (
-        f"Plans are ranked by the ideal bubble of interleaved stages, which"
-        f" {counted(plan.microbatches, 'microbatch', 'microbatches')} on {plan.pipeline:,} stages"
-        f" cannot have: as scheduled, this one takes {si(scheduled.iteration_time_s, 's', 4)}"
-        " (--set iteration-model.overlap.interleaved_bubble=scheduled)."
-    )
-
-
-def scattering_note(setting: Setting, levels: Sequence[Level], timed: PlanTime) -> Iterator[str]:
-    """What a bad placement would cost on a network that blocks, by the model.
-
-    The worst there is stands for bad ones: no two HB domains that talk lie under one leaf, as if
-    they were handed out in turn over the leaves. Random ones are hardly better: of L leaves, one
-    neighbour in L lies under one's own.
-    """
-    if not any(level.tiers for level in levels):
-        return
-    worst = evaluate_plan(
-        setting.training,
-        [level.scattered for level in levels],
-        timed.plan,
-        strategy=timed.strategy,
-        mode=setting.mode,
-        options=setting.options,
-    )
-    more = 100 * (worst.iteration_time_s / timed.iteration_time_s - 1)
-    slower = f"{si(worst.iteration_time_s, 's', 4)} an iteration, {more:.1f} % more"
-    yield (
-        "Ranks fill the leaves in order; were the HB domains scattered over them, this plan would"
-        f" take {slower if more >= LEAST_SCATTERING else 'as long'}."
-    )
 
 
 class PlacedRun(Struct, frozen=True):

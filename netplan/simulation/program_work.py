@@ -60,7 +60,7 @@ from netplan.simulation.work import (
     Pass,
     Phase,
     Pipeline,
-    ScheduleName,
+    SimulatedSchedule,
     joined,
 )
 from netplan.traffic.hierarchy import group_of
@@ -107,7 +107,7 @@ def plan_work(
     timed: PlanTime,
     levels: Sequence[Level],
     *,
-    schedule: ScheduleName | None = None,
+    schedule: SimulatedSchedule | None = None,
     scope: Scope = WHOLE,
 ) -> PlanWork:
     """The work of one iteration.
@@ -201,7 +201,7 @@ class _Maker:
         setting: Setting,
         timed: PlanTime,
         levels: Sequence[Level],
-        schedule: ScheduleName,
+        schedule: SimulatedSchedule,
         scope: Scope,
     ) -> None:
         self.setting, self.plan = with_spill(setting, timed), timed.plan

@@ -26,7 +26,7 @@ from netplan.simulation.program_work import Scope, plan_work
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD, Span
 from netplan.simulation.ticks import TICKED, tick_of
-from netplan.simulation.work import ScheduleName
+from netplan.simulation.work import SimulatedSchedule
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import MEMORY_GROUP, FabricGraph
 from netplan.traffic.patterns import Pattern
@@ -71,7 +71,7 @@ class Conditions(Struct, frozen=True, kw_only=True, eq=False):
     """
 
     algorithm: Pattern = "hierarchical"
-    schedule: ScheduleName | None = None
+    schedule: SimulatedSchedule | None = None
     routing: Routing = "auto"
     seed: int = 0
     contention: bool = True

@@ -29,7 +29,7 @@ from netplan.records import replace
 ENDS = 2
 """Microbatches that may differ from the others, the first and the last [1]."""
 
-ScheduleName = Literal["1f1b", "gpipe", "interleaved"]
+SimulatedSchedule = Literal["1f1b", "gpipe", "interleaved"]
 
 
 class Message(Struct, frozen=True):
@@ -309,7 +309,7 @@ class Pipeline(Struct, frozen=True):
     prepare: tuple[Work, ...] = ()
     settle: tuple[Work, ...] = ()
     finish: tuple[Work, ...] = ()
-    schedule: ScheduleName = "1f1b"
+    schedule: SimulatedSchedule = "1f1b"
     eager: bool = False
     finish_together: bool = False
     trains: bool = True

@@ -70,6 +70,11 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
         )
     if not fabric.exact:
         notes.append(_inexact(fabric))
+    if spec.network_kind != "infiniband":
+        domain, *network = fabric.levels or (None,)
+        if domain is not None:
+            network = [replace(level, network_kind=spec.network_kind) for level in network]
+            fabric = replace(fabric, levels=(domain, *network))
     return replace(fabric, notes=(*notes, *fabric.notes))
 
 

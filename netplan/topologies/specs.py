@@ -6,6 +6,7 @@ from typing import Annotated, Literal, get_args
 from msgspec import Meta
 
 from netplan.catalog import Record, Shelf
+from netplan.levels import NetworkKind
 from netplan.records import Entry, NonNegativeInt, PositiveFloat, PositiveInt
 
 Family = Literal[
@@ -77,6 +78,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     link_bytes_per_s: PositiveFloat | None = None
     accelerators: tuple[str, ...] = ()
     in_sets: bool = True
+    network_kind: NetworkKind = "infiniband"
     notes: tuple[str, ...] = ()
 
     # clos, rail-only, scalable-units

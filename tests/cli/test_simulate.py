@@ -275,7 +275,7 @@ def test_spread_tensor_groups_cost_time() -> None:
         (("--placement", "ranks.txt"), "cannot be read: No such file"),
         (("--placement", "snake"), "is for rings and meshes"),
         (("--graph", "fabric.graphml"), "cannot be read: No such file"),
-        (("--schedule", "interleaved", "--interleave", "none"), "give --fix interleave=2"),
+        (("--schedule", "interleaved", "--interleave", "none"), "leave --interleave none"),
         (("--schedule", "round"), "round"),
         (("--hot", "-1"), "--hot -1"),
         (("--slow", "gpu=0.5"), "--slow 'gpu' is a gpu: name a link"),
