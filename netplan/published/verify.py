@@ -14,6 +14,7 @@ from netplan.published.designs import design_checks
 from netplan.published.foundation import foundation_checks
 from netplan.published.left_out import left_out_checks
 from netplan.published.network import bandwidth_checks, path_checks, traffic_checks
+from netplan.published.parameters import parameter_checks
 from netplan.published.rail_only import fault_checks, rail_only_checks
 from netplan.published.rail_only_figures import rail_only_figure_checks
 from netplan.published.reliability import reliability_checks
@@ -46,6 +47,7 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "paths": path_checks,
     "bandwidth": bandwidth_checks,
     "designs": design_checks,
+    "model parameters": parameter_checks,
     "reliability": reliability_checks,
     "faults": fault_checks,
 }

@@ -89,7 +89,9 @@ def test_file_is_sound(path: Path) -> None:
 def test_record_names_a_public_source_and_its_date(path: Path) -> None:
     shelf = WORKLOADS if path.parent.name == "models" else ACCELERATORS
     record = shelf.load(path.stem)
-    assert re.search(r"arXiv:\d{4}\.\d{5}|NVIDIA|AMD|Google Cloud|AWS", record.source)
+    assert re.search(
+        r"arXiv:\d{4}\.\d{5}|huggingface\.co|NVIDIA|AMD|Google Cloud|AWS", record.source
+    )
     assert re.fullmatch(r"20\d\d(-[01]\d)?", record.date)
 
 
@@ -108,7 +110,7 @@ def test_readme_names_every_file_and_every_key() -> None:
 # --- models ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS.paths() if name.startswith("gpt-")])
+@pytest.mark.parametrize("name", [name for name in MODELS.paths() if re.match(r"gpt-\d", name)])
 def test_gpt_parameters_are_the_published_ones(name: str) -> None:
     # 1T: 128 (12 * 25600^2 + 13 * 25600) + (51200 + 2048) * 25600 = 1,008.04e9.
     model = MODELS.load(name)
@@ -134,6 +136,13 @@ def test_llama_parameters_are_the_published_ones(name: str, published: int) -> N
     assert model.parameters == pytest.approx(published, rel=0.001)
     # Table 4 of the report: 128 replicas of 16 sequences, 16M = 2^24 tokens.
     assert model.batch * model.sequence_length == 2**24
+
+
+@pytest.mark.parametrize("name", ["llama-3.1-8b", "llama-3.1-70b"])
+def test_a_configuration_says_what_the_report_says(name: str) -> None:
+    other = MODELS.load(name), MODELS.load(name.replace("3.1", "3"))
+    for field in ("hidden_size", "layers", "heads", "kv_heads", "ffn_size", "vocabulary", "batch"):
+        assert len({getattr(one, field) for one in other}) == 1
 
 
 def test_vision_transformer_has_no_vocabulary() -> None:
