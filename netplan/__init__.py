@@ -13,6 +13,7 @@ from netplan.version import __version__
 _HOMES = {
     "audit": "netplan.questions.audit",
     "cables": "netplan.questions.cables",
+    "collective": "netplan.questions.collective",
     "compare": "netplan.questions.compare",
     "cost": "netplan.questions.cost",
     "export": "netplan.questions.export",
@@ -33,6 +34,7 @@ __all__ = [
     "__version__",
     "audit",
     "cables",
+    "collective",
     "compare",
     "cost",
     "export",
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from netplan.published.verify import verify
     from netplan.questions.audit import audit
     from netplan.questions.cables import cables
+    from netplan.questions.collective import collective
     from netplan.questions.compare import compare
     from netplan.questions.cost import cost
     from netplan.questions.export import export

@@ -13,6 +13,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "optimize": {"gpus": 512, "fabrics": ("rail-only",), "model": "gpt-22b"},
     "search": {"gpus": 512, "accelerator": "b200", "model": "gpt-22b", "batch": 512},
     "training_traffic": {"gpus": 512, "hb_size": 8, "model": "gpt-22b", "batch": 512},
+    "collective": {"kind": "all_gather", "gpus": 64, "message_bytes": 2**20},
     "loads": {"gpus": 512, "hb_size": 8, "model": "gpt-22b", "batch": 512},
     "simulate": {"gpus": 64, "hb_size": 8, "model": "gpt-22b", "batch": 64},
     "cost": {"gpus": 512, "radix": 32, "fabrics": ("rail-only",)},

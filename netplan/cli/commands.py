@@ -11,7 +11,7 @@ import click
 from netplan.cli.output import emit_answer, form_of, require_places
 from netplan.errors import InputError
 from netplan.questions.question import Option, Question, options_of, shown_default, summary_of
-from netplan.questions.readers import NUMBERS
+from netplan.questions.readers import NUMBERS, size
 from netplan.reports.answer import FORMATS
 
 
@@ -22,22 +22,24 @@ def text(given: str) -> str:
     return given
 
 
-def number(kind: str) -> Callable[[str], float]:
+def number(kind: str) -> Callable[[str], object]:
     """What reads the text of an option as a number of a kind."""
+    reader: Callable[[str], object] = size if kind == "size" else NUMBERS[kind]
 
-    def read(text: str) -> float:
+    def read(text: str) -> object:
         try:
-            return NUMBERS[kind](text)
+            return reader(text)
         except InputError as error:
             raise click.BadParameter(str(error)) from None
 
-    read.__name__ = NUMBERS[kind].__name__  # which help shows
+    read.__name__ = reader.__name__  # which help shows
     return read
 
 
 TYPES: dict[str, Any] = {
     **{kind: number(kind) for kind in NUMBERS},
     "text": text,
+    "size": number("size"),
     "path": click.Path(path_type=Path),
     "settings": str,
     "numbers": str,

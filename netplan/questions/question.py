@@ -30,7 +30,17 @@ QuestionT = TypeVar("QuestionT", bound="Question[Any]")
 P = ParamSpec("P")
 
 Kind = Literal[
-    "text", "whole", "real", "ratio", "percent", "choice", "flag", "path", "settings", "numbers"
+    "text",
+    "whole",
+    "real",
+    "ratio",
+    "percent",
+    "choice",
+    "flag",
+    "path",
+    "settings",
+    "numbers",
+    "size",
 ]
 DEFAULTS = "reports/defaults.yaml"
 COMMON = "common"
@@ -43,12 +53,13 @@ class Option(Struct, frozen=True):
     """What is known of one input beside its name and type.
 
     Its kind says how a text is read: ``whole`` (32,768), ``real``, ``ratio`` (3:1), ``percent``
-    (7%), ``text`` (a name or a path to a file), ``choice``, ``flag``, ``path``, ``settings``
-    (ROLE.KEY=VALUE), ``numbers`` (NAME=N). Its flag is made from the name if empty; one that begins
-    with ``--no-`` turns the input off. An argument is told by its place, not by a flag. ``low`` and
-    ``high`` are both allowed; ``otherwise`` says what holds if nothing is given and no default says
-    it, such as ``the accelerator's``; a shared default stands in the defaults file; ``values``
-    counts what follows the flag. A ``source`` is where inputs are read from, and none itself.
+    (7%), ``size`` (512MiB, or a range), ``text`` (a name or a path to a file), ``choice``,
+    ``flag``, ``path``, ``settings`` (ROLE.KEY=VALUE), ``numbers`` (NAME=N). Its flag is made from
+    the name if empty; one that begins with ``--no-`` turns the input off. An argument is told by
+    its place, not by a flag. ``low`` and ``high`` are both allowed; ``otherwise`` says what holds
+    if nothing is given and no default says it, such as ``the accelerator's``; a shared default
+    stands in the defaults file; ``values`` counts what follows the flag. A ``source`` is where
+    inputs are read from, and none itself.
     """
 
     help: str

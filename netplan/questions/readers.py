@@ -55,6 +55,34 @@ def percent(text: str) -> float:
     return float(number[1]) / 100
 
 
+_SIZE = re.compile(r"(\d+(?:\.\d*)?(?:e\+?\d+)?)\s*(?:([kMGTP]?i?)B)?", re.IGNORECASE)
+_PREFIXES = {prefix: power for power, prefix in enumerate(("", "k", "m", "g", "t", "p"))}
+
+
+def size(text: str) -> float | tuple[float, float]:
+    """Read a number of bytes, such as ``8e9``, ``512MiB`` or ``512MB``, or a range, ``1MiB..1GiB``.
+
+    Examples
+    --------
+    >>> size("512MiB"), size("8e9"), size("1kB..2 GB")
+    (536870912.0, 8000000000.0, (1000.0, 2000000000.0))
+    """
+    low, dots, high = text.partition("..")
+    return (_bytes(low), _bytes(high)) if dots else _bytes(low)
+
+
+def _bytes(text: str) -> float:
+    found = _SIZE.fullmatch(text.strip().replace(",", "").replace("_", ""))
+    if found is None or len(text) > _LONGEST:
+        raise InputError(f"{text!r:.40} is no size: write 8e9, 512MiB, 512MB, or 1MiB..1GiB")
+    prefix = (found[2] or "").lower()
+    base = 1024.0 if prefix.endswith("i") else 1000.0
+    return float(found[1]) * base ** _PREFIXES[prefix.removesuffix("i")]
+
+
+_LONGEST = 40
+"""Signs of a number of bytes [1]."""
+
 NUMBERS: Mapping[str, Callable[[str], float]] = {
     "whole": integer,
     "real": decimal,
@@ -78,6 +106,8 @@ def read_value(kind: str, value: Any) -> object:  # noqa: ANN401 - of any kind
     """
     if kind in NUMBERS:
         return NUMBERS[kind](value) if isinstance(value, str) else _number(kind, value)
+    if kind == "size":
+        return _size(value)
     if kind == "flag" and not isinstance(value, bool):
         # Any text would be true, "no" as well.
         raise InputError(f"{value!r:.60} is neither True nor False")
@@ -86,6 +116,17 @@ def read_value(kind: str, value: Any) -> object:  # noqa: ANN401 - of any kind
     if kind == "path" and "\0" in str(value):
         raise InputError(f"{value!r:.60} is no name of a file")
     return Path(value) if kind == "path" else str(value) if isinstance(value, Path) else value
+
+
+def _size(value: object) -> float | tuple[float, float]:
+    """A number of bytes, or two that are the ends of a range."""
+    if isinstance(value, str):
+        return size(value)
+    if isinstance(value, tuple | list):
+        if len(value) != 2:  # noqa: PLR2004 - from and to
+            raise InputError(f"{value!r:.60} is no range of sizes: give two, the smaller one first")
+        return float(_number("real", value[0])), float(_number("real", value[1]))
+    return float(_number("real", value))
 
 
 def _number(kind: str, value: object) -> float:

@@ -7,6 +7,8 @@ and only the links of J, E_J = sum of E_j a GPU, leave one. With N GPUs in all a
 ===========================  ==================================================================
 all_gather, reduce_scatter   (g-1) * D / (N*E_J)
 all_reduce                   2 * (g-1) * D / (N*E_J), as long as sums are formed in GPUs
+the same in the switches     g * D / (N*E_J) where J holds level 1 and its switches form sums: what
+                             a group adds leaves it, what all add comes in
 all_to_all                   (g-1)/g * D / E_J, and through the middle of each ring of n > 2:
                              floor(n/2) * ceil(n/2) * D / (2*n*B), of each line twice that
 broadcast, point_to_point    D / (sum of all E_i)
@@ -20,7 +22,7 @@ GPUs; then its links leave every group, and only the sets J that hold it give a 
 
 Sources: cut bound of Zhao and Krishnamurthy 2023, whose optimum the all_gather terms equal on
 rings, tori, switches and two-level hierarchies (ForestColl, arXiv:2402.06787). Left out: latency,
-blocking switches, reduction inside switches.
+blocking switches, reduction inside the network's switches.
 """
 
 import math
@@ -80,6 +82,7 @@ def lower_bound(
     *,
     data_bytes: float,
     fabric: Fabric = "rail-only",
+    reducing: bool = False,
 ) -> LowerBound:
     """Time that no algorithm on these levels can beat (formulas of this module).
 
@@ -94,6 +97,8 @@ def lower_bound(
     fabric
         ``rail-only``: the product of the levels. ``rail-optimized``: the outermost level is one
         non-blocking switch for all GPUs.
+    reducing
+        Whether the switches of the innermost level form sums.
 
     Returns
     -------
@@ -135,7 +140,9 @@ def lower_bound(
         for subset in combinations(used, count)
         if fabric == "rail-only" or used[-1] in subset
     )
-    terms = [_cut_term(operation, subset, data_bytes, share) for subset in subsets]
+    sums = reducing and operation == "all_reduce" and levels[0].kind == "switch"
+    cut = _summed_term if sums else _cut_term
+    terms = [cut(operation, subset, data_bytes, share) for subset in subsets]
     if operation == "all_to_all" and fabric == "rail-only":
         terms += [
             (f"bisection of level {number}", data_bytes * _bisection_s_per_byte(level))
@@ -214,6 +221,15 @@ def _cut_term(
     if collective == "all_reduce":
         passes, out_bytes_per_s = 2, sum(_mean_bytes_per_s(level) for _, level in subset)
     return name, data_bytes * (passes * (groups - 1) * share / out_bytes_per_s)
+
+
+def _summed_term(
+    collective: Operation, subset: tuple[tuple[int, Level], ...], data_bytes: float, share: float
+) -> tuple[str, float]:
+    """The same of an all_reduce whose sums the switches of level 1 form."""
+    name, time_s = _cut_term(collective, subset, data_bytes, share)
+    groups = math.prod(level.size for _, level in subset)
+    return name, time_s * groups / (2 * (groups - 1)) if subset[0][0] == 1 else time_s
 
 
 def _mean_bytes_per_s(level: Level) -> float:

@@ -64,7 +64,7 @@ from netplan.traffic.algorithms import (
     plain,
 )
 from netplan.traffic.leaves import Working, hop_slowdowns
-from netplan.traffic.measured import LevelUse, Regimes, regimes
+from netplan.traffic.measured import LevelUse, Regimes, regimes, transfer
 from netplan.traffic.placement import PIPELINE, Placements
 from netplan.workloads.measured_links import Links, MeasuredLink
 from netplan.workloads.operations import CollectiveKind, Mode
@@ -360,9 +360,7 @@ class Network(Struct, frozen=True):
         s_per_byte, link = slowdown / level.link_bytes_per_s, used.link(at, level)
         if link is None:
             return Affine(s_per_byte / used.bandwidth_efficiency, latency_s)
-        one = np.ones(s_per_byte.shape)
-        members = np.where(slowdown > 0, 2.0, 1.0)
-        return regimes("all_to_all", [LevelUse(link, members, one, s_per_byte, np.inf)])
+        return transfer(link, s_per_byte)
 
     def hops(self, placements: Placements) -> tuple[Affine | Summed, Affine | Longest]:
         """Transfers between pipeline stages: all hops from first to last, and the slowest hop.

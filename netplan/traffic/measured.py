@@ -169,6 +169,13 @@ def regimes(kind: CollectiveKind, uses: Sequence[LevelUse]) -> Regimes:
     return Regimes(tuple(ways))
 
 
+def transfer(link: MeasuredLink, s_per_byte: Floats) -> Regimes:
+    """Ways to send a message to one other GPU, 0 s/B where there is none."""
+    members = np.where(s_per_byte > 0, 2.0, 1.0)
+    alone = LevelUse(link, members, np.ones(members.shape), s_per_byte, np.inf)
+    return regimes("all_to_all", [alone])
+
+
 def _collective(link: MeasuredLink, kind: CollectiveKind) -> MeasuredCollective:
     """What was measured of a collective; broadcasts and reductions are taken for all_gathers."""
     name = "all_gather" if kind in ("broadcast", "reduce") else kind

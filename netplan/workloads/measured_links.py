@@ -45,12 +45,15 @@ class MeasuredCollective(Entry, frozen=True, kw_only=True):
 class InSwitch(Entry, frozen=True, kw_only=True):
     """Reduction inside the switches of an HB domain, for groups of so many of its members or more.
 
-    The row of the largest ``least_members`` counts. It holds for groups on up to ``most_domains``;
-    for any number of them if that is left out.
+    The row of the largest ``least_members`` counts. It holds for groups on up to ``most_domains``,
+    for any number of them if that is left out; on more of them the ring counts, and times err by
+    up to ``beyond_error``. It was fitted on groups of ``fitted_members`` in each domain.
     """
 
     least_members: PositiveInt
+    fitted_members: PositiveInt
     most_domains: PositiveInt | None = None
+    beyond_error: PositiveShare | None = None
     start_s: NonNegativeFloat
     efficiency: PositiveShare
     ramp_s: NonNegativeFloat
@@ -66,6 +69,9 @@ class LinkError(Entry, frozen=True, kw_only=True):
 class MeasuredLink(Record, frozen=True, kw_only=True):
     """What collectives take on links of one kind, as its catalog file describes it.
 
+    It was fitted on groups of up to ``fitted_members``; larger ones err by ``larger_error`` at
+    least.
+
     Examples
     --------
     >>> link = MEASURED_LINKS.load("nvlink-4")
@@ -79,6 +85,8 @@ class MeasuredLink(Record, frozen=True, kw_only=True):
     all_reduce: MeasuredCollective
     all_to_all: MeasuredCollective
     in_switch: tuple[InSwitch, ...] = ()
+    fitted_members: PositiveInt | None = None
+    larger_error: PositiveShare | None = None
     errors: tuple[LinkError, ...]
     notes: tuple[str, ...] = ()
 
@@ -92,6 +100,10 @@ class MeasuredLink(Record, frozen=True, kw_only=True):
                 raise ValueError(f"{name}: rows stand in rising order, each begins once")
         if not self.errors or self.errors[0].least_bytes:
             raise ValueError("errors: the first row begins at 0 bytes: give one")
+
+    def in_switch_of(self, members: int) -> InSwitch | None:
+        """The row of a group of so many members of a domain."""
+        return next((row for row in self.in_switch[::-1] if row.least_members <= members), None)
 
     def error(self, message_bytes: float) -> float:
         """Mean relative error of the time of a message [1]."""

@@ -24,6 +24,7 @@ ANSWERS: dict[str, tuple[str, ...]] = {
                  "--model", "gpt-22b", "--batch", "64"),
     "cost": (*SMALL, "--fabric", "rail-only"),
     "traffic": PLANNED,
+    "collective": ("--kind", "all_reduce", "--gpus", "64"),
     "loads": PLANNED,
     "simulate": PLANNED,
     "audit": ("design.csv",),

@@ -100,6 +100,7 @@ OUTPUTS = ("--output", "--save", "--heat-map", "--xlsx", "--store", "--timeline"
 
 WORDS = {
     "--catalog": (".",),
+    "--bytes": ("512MiB", "8e9", "1kB..1 GB", "8..", "..8", "4..2", "1e400", "0", "5q", "1..9e14"),
     "--strategy": ("1d", "2d", "summa", "all"),
     "--mode": ("corrected", "published-code"),
     "--explain": ("modes", "1,2", "mapping", "layer", "memory", "1,1", "9,99"),

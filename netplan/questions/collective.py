@@ -1,0 +1,248 @@
+"""How long a collective takes on so many GPUs, by what was measured on their links."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.errors import InputError
+from netplan.questions.inputs import CatalogReader, replaced_lines
+from netplan.questions.question import Question, asks, check_ranges, optional, required, shared
+from netplan.records import asdict
+from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.axes import Axis
+from netplan.reports.charts import Chart, hover
+from netplan.reports.plots import Points, line_chart
+from netplan.reports.quantities import words
+from netplan.reports.sections import Column, Heading, Notes, Section, Table, column, columns
+from netplan.traffic.gpu_group import KINDS, GpuGroup, GroupKind, bus_factor
+from netplan.units import counted, si
+from netplan.workloads.accelerators import ACCELERATORS
+
+SWEEP = (2.0**10, 2.0**34)
+"""Least and largest message where none is asked for [B]."""
+
+LARGEST_BYTES = 1e15
+BINARY = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+REGIMES = {
+    "small": "small (low latency)",
+    "large": "large (pipelined)",
+    "in-switch": "in-switch (sums in the switches)",
+}
+
+
+class SizeRow(Struct, frozen=True):
+    """What one size takes, in the words of nccl-tests; low and high are those of the mean error."""
+
+    message_bytes: float
+    time_s: float
+    time_low_s: float
+    time_high_s: float
+    algbw_bytes_per_s: float
+    busbw_bytes_per_s: float
+    bound_s: float
+    regime: str
+
+
+def shown_size(size: float) -> str:
+    """A size as people say it: in powers of two where it is a whole number of them.
+
+    Examples
+    --------
+    >>> shown_size(512 * 2.0**20), shown_size(8e9), shown_size(512)
+    ('512 MiB', '8 GB', '512 B')
+    """
+    for unit, whole in reversed(BINARY.items()):
+        if whole <= size < 1024 * whole and size % whole == 0:
+            return f"{size / whole:,.0f} {unit}"
+    return si(size, "B", 4)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveAnswer(Answer):
+    """The answer of :func:`netplan.collective`: one size, or a sweep of them."""
+
+    inputs: dict[str, Any]
+    group: GpuGroup
+    rows: tuple[SizeRow, ...]
+
+    @property
+    def kind(self) -> GroupKind:
+        """What the GPUs do."""
+        kind: GroupKind = self.inputs["kind"]
+        return kind
+
+    @property
+    def sweep(self) -> bool:
+        """Whether sizes are compared."""
+        return not isinstance(self.inputs["message_bytes"], float)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the measured form cannot say."""
+        return list(self.group.notes(self.kind))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan collective --format json``."""
+        found: dict[str, Any] = asdict(self.rows[0])
+        if self.sweep:
+            found = {"sizes": [asdict(row) for row in self.rows]}
+        about = {"domains": self.group.domains, "basis": self.group.basis, "notes": self.notes}
+        return answer_dict(self.inputs, **found, **about)
+
+    def sections(self) -> Iterator[Section]:
+        """Heading, a row a size, notes, bus bandwidth over the sizes."""
+        yield self._heading()
+        shown: list[Column[SizeRow]] = [
+            column("size", lambda row: shown_size(row.message_bytes), data=False, form="code"),
+            *columns("message_bytes", shown="never"),
+            column("time_s", digits=4),
+            column("between", _between, data=False, form="code"),
+            *columns("time_low_s", "time_high_s", shown="never"),
+            *columns("algbw_bytes_per_s", "busbw_bytes_per_s", "bound_s", "regime"),
+        ]
+        factor = bus_factor(self.kind, self.group.gpus)
+        met = {row.regime: None for row in self.rows}
+        legend = (
+            "between: the time with the mean error of such times below and above.",
+            f"bus GB/s: {factor:.4g} x size / time, as nccl-tests has it.",
+            "bound: no algorithm is faster on these links.",
+            f"regime: {', '.join(REGIMES[one] for one in met)}.",
+        )
+        yield Table("sizes", shown, self.rows, legend=legend)
+        yield Notes(tuple(("", note) for note in self.notes))
+        if self.sweep:
+            yield self._chart()
+
+    def _heading(self) -> Heading:
+        group, inputs = self.group, self.inputs
+        inside, outside = group.levels
+        rate = si(inside.link_bytes_per_s, "B/s")
+        where = [f"HB domains of {inside.size}: {group.links.domain.title}, {rate} a GPU one way"]
+        if group.domains > 1:
+            where.append(
+                f"between {group.domains:,} of them: {si(outside.link_bytes_per_s, 'B/s')} a GPU"
+            )
+        title = f"{self.kind} on {counted(group.gpus, 'GPU')} ({inputs['accelerator']})"
+        return Heading(title, (*where, *replaced_lines(inputs)))
+
+    def _chart(self) -> Chart:
+        """Bus bandwidth by the form, and at the bound."""
+        factor, rows = bus_factor(self.kind, self.group.gpus), self.rows
+        bounds = [factor * row.message_bytes / row.bound_s for row in rows]
+        boxes = [
+            hover(
+                shown_size(row.message_bytes),
+                f"{si(row.time_s, 's')}, {_between(row)}",
+                f"bus bandwidth {si(row.busbw_bytes_per_s, 'B/s')}",
+                REGIMES[row.regime],
+            )
+            for row in rows
+        ]
+        return line_chart(
+            Points(
+                key="bus-bandwidth",
+                label="Bus bandwidth over the size of the message",
+                x=Axis(words("message_bytes"), log=True),
+                y=Axis(words("busbw_bytes_per_s")),
+                xs=[row.message_bytes for row in rows] * 2,
+                ys=[row.busbw_bytes_per_s for row in rows] + bounds,
+                series=[(name,) for name in ("measured links", "bound") for _ in rows],
+                name=lambda key: str(key[0]),
+                box=lambda at: boxes[at % len(rows)],
+            ),
+            room=2 * len(rows),
+        )
+
+
+def _between(row: SizeRow) -> str:
+    """Low and high of a time."""
+    (low, unit), (high, other) = (si(end, "s").split() for end in (row.time_low_s, row.time_high_s))
+    return f"{low} to {high} {unit}" if unit == other else f"{low} {unit} to {high} {other}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collective(Question[CollectiveAnswer]):
+    """Time a collective on so many GPUs as it was measured on such links: one size, or a sweep.
+
+    Sizes are those of nccl-tests: of an all_gather the gathered result, else the input of one GPU.
+    A send goes from each GPU to the next one. Without --bytes, or with a range of them, sizes
+    double from row to row.
+
+    Raises
+    ------
+    NetplanError
+        If an input is not allowed.
+
+    Examples
+    --------
+    Measured: 2.111 ms on eight H100 (NCCL 2.29.2).
+
+    >>> answer = collective(
+    ...     kind="all_reduce", message_bytes=512 * 2**20, gpus=8, accelerator="h100-80gb")
+    >>> round(1e3 * answer.rows[0].time_s, 3), answer.rows[0].regime
+    (2.07, 'in-switch')
+    """
+
+    command: ClassVar[str] = "collective"
+    examples: ClassVar[tuple[str, ...]] = (
+        "netplan collective --kind all_reduce --bytes 512MiB --gpus 64 --accelerator h100-80gb",
+        "netplan collective --kind all_gather --gpus 72 --accelerator gb200",
+        "netplan collective --kind all_to_all --gpus 32 --bytes 1MiB..1GiB --hb-size 4",
+    )
+
+    kind: GroupKind = required("What the GPUs do.", "choice", choices=KINDS)
+    message_bytes: float | tuple[float, float] | None = optional(
+        "Message: 8e9, 512MiB, 512MB, or from..to.",
+        "size",
+        flag="--bytes",
+        unit="bytes",
+        metavar="SIZE",
+        otherwise="1KiB..16GiB",
+    )
+    gpus: int = required("GPUs that take part.", "whole", unit="GPUs", low=2, high=4_194_304)
+    accelerator: str = shared("Which GPUs.")
+    hb_size: int | None = optional(
+        "GPUs per HB domain.", "whole", unit="GPUs", low=1, otherwise="the accelerator's"
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse numbers out of range."""
+        super().__post_init__()
+        check_ranges(self)
+        low, high = self._ends
+        if not 1 <= low <= high <= LARGEST_BYTES:
+            said = shown_size(low) if low == high else f"{shown_size(low)}..{shown_size(high)}"
+            raise InputError(
+                f"--bytes {said} is out of range: give 1 B to {si(LARGEST_BYTES, 'B')}, the"
+                " smaller size first"
+            )
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        """Least and largest message [B]."""
+        given = self.message_bytes
+        if given is None:
+            return SWEEP
+        return given if isinstance(given, tuple) else (given, given)
+
+    def ask(self) -> CollectiveAnswer:
+        """Time every size."""
+        reader = CatalogReader(self.catalog, self.overrides)
+        chip = reader.load(ACCELERATORS, self.accelerator)
+        group = GpuGroup.of(chip, self.gpus, self.hb_size, reader.load)
+        low, high = self._ends
+        doubled = low * 2.0 ** np.arange(np.floor(np.log2(high / low)) + 1)
+        sizes = doubled if doubled[-1] == high else np.append(doubled, high)
+        found = group.times(self.kind, sizes)
+        algorithm = sizes / found.time_s
+        bus = bus_factor(self.kind, self.gpus) * algorithm
+        numbers = (sizes, found.time_s, found.low_s, found.high_s, algorithm, bus, found.bound_s)
+        rows = zip(*(one.tolist() for one in (*numbers, found.regime)), strict=True)
+        inputs = self.inputs(hb_size=group.members, set=reader.replaced())
+        return CollectiveAnswer(inputs, group, tuple(SizeRow(*row) for row in rows))
+
+
+collective = asks(Collective)

@@ -1,0 +1,225 @@
+"""A group of GPUs with measured links: what collectives take, at least, and how sure that is."""
+
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Floats
+from netplan.catalog import Shelf
+from netplan.errors import InputError
+from netplan.levels import Level
+from netplan.traffic.algorithms import check_choice
+from netplan.traffic.bounds import Operation, lower_bound
+from netplan.traffic.hierarchy import Communication, Group, Network
+from netplan.traffic.measured import Regimes, transfer
+from netplan.units import counted
+from netplan.workloads.accelerators import Accelerator
+from netplan.workloads.measured_links import POOLED, Links, MeasuredLink
+from netplan.workloads.operations import CollectiveKind
+
+GroupKind = CollectiveKind | Literal["send"]
+KINDS: tuple[GroupKind, ...] = (*get_args(CollectiveKind), "send")
+"""Collectives, and messages from each GPU to the next one."""
+
+
+class GroupTimes(NamedTuple):
+    """Times of messages, each of shape (messages,) [s]; ``regime`` names the way they go."""
+
+    time_s: Floats
+    low_s: Floats
+    high_s: Floats
+    bound_s: Floats
+    regime: "np.ndarray[tuple[int, ...], np.dtype[np.str_]]"
+
+
+class GpuGroup(Struct, frozen=True):
+    """GPUs that all take part in collectives: HB domains of ``levels[0]``, ``levels[1]`` of them.
+
+    Examples
+    --------
+    >>> from netplan.workloads.accelerators import ACCELERATORS
+    >>> group = GpuGroup.of(ACCELERATORS.load("h100-80gb"), 8)
+    >>> times = group.times("all_reduce", np.array([1e3, 512 * 2.0**20]))
+    >>> times.time_s.round(6), times.regime.tolist()
+    (array([1.70e-05, 2.07e-03]), ['large', 'in-switch'])
+    """
+
+    links: Links
+    levels: tuple[Level, Level]
+
+    @classmethod
+    def of(
+        cls,
+        accelerator: Accelerator,
+        gpus: int,
+        hb_size: int | None = None,
+        load: Callable[[Shelf[MeasuredLink], str], MeasuredLink] | None = None,
+    ) -> "GpuGroup":
+        """So many GPUs in whole HB domains, the accelerator's own unless another size is given.
+
+        Raises
+        ------
+        InputError
+            If domains would be filled in part, or the GPUs have links to their neighbours only.
+        """
+        size = min(hb_size or accelerator.hb_size, gpus)
+        if gpus % size:
+            fewer = gpus // size * size
+            raise InputError(
+                f"--gpus {gpus:,} leave an HB domain of {size} partly filled: give {fewer:,} or"
+                f" {fewer + size:,}, or another --hb-size"
+            )
+        if accelerator.chip_ports and gpus > size:
+            raise InputError(
+                f"{accelerator.name} has links to its neighbours and no network of switches, on"
+                " which collectives were measured: see its torus with netplan loads"
+            )
+        domain = Level("switch", size, accelerator.hb_bytes_per_s)
+        network = Level("switch", gpus // size, accelerator.network_bytes_per_s)
+        return cls(Links.of(accelerator, load), (domain, network))
+
+    @property
+    def domains(self) -> int:
+        """HB domains [1]."""
+        return self.levels[1].size
+
+    @property
+    def members(self) -> int:
+        """GPUs of each domain [1]."""
+        return self.levels[0].size
+
+    @property
+    def gpus(self) -> int:
+        """All GPUs [1]."""
+        return self.members * self.domains
+
+    def times(self, kind: GroupKind, message_bytes: Floats) -> GroupTimes:
+        """What messages take, with the mean error of such times below and above, and at least.
+
+        Parameters
+        ----------
+        kind
+            A collective, or ``send``.
+        message_bytes
+            The gathered result of an all_gather, else the input of one GPU, shape (messages,) [B].
+
+        Raises
+        ------
+        InputError
+            If the kind is unknown.
+        """
+        check_choice("collective", kind, KINDS)
+        ways = self._ways(kind)
+        time_s = ways.seconds(message_bytes)
+        error = np.array([self.error(kind, float(one)) for one in message_bytes])
+        bound_s = self._bound_s_per_byte(kind) * message_bytes
+        low_s = np.maximum(time_s / (1 + error), bound_s)
+        return GroupTimes(time_s, low_s, time_s / (1 - error), bound_s, ways.names(message_bytes))
+
+    def _ways(self, kind: GroupKind) -> Regimes:
+        if kind == "send":
+            crosses = self.domains > 1
+            link = self.links.network if crosses else self.links.domain
+            return transfer(link, np.array([1 / self.levels[crosses].link_bytes_per_s]))
+        network = Network(self.levels, Communication("flat_ring", links=self.links))
+        members = np.array([[self.members], [self.domains]])
+        found = network.collective(kind, Group(members, np.ones_like(members)))
+        if not isinstance(found, Regimes):
+            raise TypeError(kind)
+        return found
+
+    def _bound_s_per_byte(self, kind: GroupKind) -> float:
+        """Least time of a byte at the links' whole rates, over any network between domains [s]."""
+        known: dict[GroupKind, Operation] = {"send": "point_to_point", "reduce": "broadcast"}
+        operation: Operation = known.get(kind, kind)  # type: ignore[arg-type]
+        reducing = bool(self.links.domain.in_switch)
+        return lower_bound(
+            *(operation, self.levels), data_bytes=1.0, fabric="rail-optimized", reducing=reducing
+        ).bound_s
+
+    @property
+    def beyond(self) -> bool:
+        """Whether the group lies on more domains than any that reduce in switches were measured."""
+        row = self.links.domain.in_switch_of(self.members)
+        return bool(row and row.most_domains and self.domains > row.most_domains)
+
+    def error(self, kind: GroupKind, message_bytes: float) -> float:
+        """Mean relative error of the time of a message [1]."""
+        domain, found = self.links.domain, [0.0]
+        if self.members > 1:
+            found.append(domain.error(message_bytes))
+        if self.domains > 1:
+            found.append(self.links.network.error(message_bytes))
+        if self._untried(kind):
+            found.append(domain.larger_error or 0.0)
+        row = domain.in_switch_of(self.members)
+        if kind != "send" and self.beyond and row:
+            found.append(row.beyond_error or 0.0)
+        return max(found)
+
+    def _untried(self, kind: GroupKind) -> bool:
+        """Whether more members of a domain take part than any that were measured so."""
+        domain = self.links.domain
+        if kind == "send" or domain.fitted_members is None:
+            return False
+        row = domain.in_switch_of(self.members) if kind == "all_reduce" else None
+        if row and row.fitted_members == self.members:
+            return False
+        return self.members > domain.fitted_members
+
+    @property
+    def basis(self) -> Literal["measured", "transferred"]:
+        """Whether the domain's own links were measured."""
+        unknown = self.members > 1 and self.links.domain.name == POOLED
+        return "transferred" if unknown else "measured"
+
+    def notes(self, kind: GroupKind) -> Iterator[str]:
+        """What the form cannot say of a collective."""
+        domain, members = self.links.domain, self.members
+        if self.basis == "transferred":
+            yield (
+                "Nobody has measured collectives on these links: three generations of NVLink pooled"
+                " stand in (name measured.collectives in the accelerator's file)."
+            )
+        row = domain.in_switch_of(members) if kind == "all_reduce" else None
+        if self._untried(kind):
+            known = f"up to {domain.fitted_members}"
+            if row and row.fitted_members > (domain.fitted_members or 0):
+                known = f"{known} and with {row.fitted_members}"
+            yield f"{kind} was measured with {known} GPUs of a domain, not with {members}."
+        if row and not self.beyond:
+            yield "Switches form sums of 16- and 32-bit numbers; int8 takes the ring."
+        if kind in ("broadcast", "reduce"):
+            yield f"{kind} is not measured: it takes an all_gather's start and efficiency."
+        if self.domains > 1:
+            yield from self._network_notes(kind)
+
+    def _network_notes(self, kind: GroupKind) -> Iterator[str]:
+        """The same of what crosses the network."""
+        if self.beyond:
+            yield (
+                f"Beyond two racks nothing is claimed: {counted(self.domains, 'HB domain')} of"
+                f" {self.members} are timed by the ring alone, and on 20 racks measured times were"
+                " up to half as long again."
+            )
+        if kind != "all_reduce":
+            yield (
+                "Across domains only all_reduce was measured: others are assumed to reach the same"
+                f" {self.links.network.all_reduce.large.efficiency:.0%} of the network cards."
+            )
+        yield "Latencies of the network are assumed; trees and sums in its switches are left out."
+
+
+def bus_factor(kind: GroupKind, gpus: int) -> float:
+    """Bus over algorithm bandwidth, as nccl-tests prints them [1].
+
+    Examples
+    --------
+    >>> bus_factor("all_reduce", 8), bus_factor("broadcast", 8)
+    (1.75, 1.0)
+    """
+    if kind in ("broadcast", "reduce", "send"):
+        return 1.0
+    return (2 if kind == "all_reduce" else 1) * (gpus - 1) / gpus

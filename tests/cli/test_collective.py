@@ -1,0 +1,124 @@
+"""Collectives on the command line: one size, sweeps, ways to say a size, what is refused."""
+
+import json
+from typing import Any
+
+import pytest
+
+from netplan.questions.collective import Collective, collective
+from tests.cli.command import netplan, refused
+
+EIGHT = ("collective", "--kind", "all_reduce", "--gpus", "8", "--accelerator", "h100-80gb")
+
+
+def asked(*words: str) -> dict[str, Any]:
+    """The JSON of an answer."""
+    found: dict[str, Any] = json.loads(netplan(*words, "--format", "json").stdout)
+    return found
+
+
+@pytest.mark.parametrize("example", Collective.examples)
+def test_examples_of_the_help_have_an_answer(example: str) -> None:
+    assert netplan(*example.split()[1:], "--format", "json").returncode == 0
+
+
+def test_one_size_stands_at_the_top() -> None:
+    found = asked(*EIGHT, "--bytes", "512MiB")
+    assert found["time_s"] == pytest.approx(2.111e-3, rel=0.08)  # measured, NCCL 2.29.2
+    assert found["algbw_bytes_per_s"] == pytest.approx(2**29 / found["time_s"])
+    assert found["busbw_bytes_per_s"] == pytest.approx(1.75 * found["algbw_bytes_per_s"])
+    assert found["regime"] == "in-switch"
+    # In the switches each GPU sends its input once: 512 MiB at 450 GB/s.
+    assert found["bound_s"] == pytest.approx(2**29 / 450e9)
+    # The mean error of such links and sizes is 8.8 %.
+    assert found["time_low_s"] == pytest.approx(found["time_s"] / 1.088)
+    assert found["time_high_s"] == pytest.approx(found["time_s"] / 0.912)
+    assert found["inputs"] == {
+        "kind": "all_reduce",
+        "message_bytes": 2**29,
+        "gpus": 8,
+        "accelerator": "h100-80gb",
+        "hb_size": 8,
+        "set": {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("8e9", 8e9), ("512MiB", 2**29), ("512MB", 512e6), ("1 GB", 1e9), ("64KiB", 2**16), ("7", 7)],
+)
+def test_ways_to_say_a_size(text: str, size: float) -> None:
+    assert asked(*EIGHT, "--bytes", text)["message_bytes"] == size
+
+
+def test_a_sweep_doubles_up_to_its_end() -> None:
+    found = asked(*EIGHT, "--bytes", "1MiB..5MiB")
+    assert [row["message_bytes"] / 2**20 for row in found["sizes"]] == [1, 2, 4, 5]
+    whole = asked(*EIGHT)["sizes"]
+    assert (whole[0]["message_bytes"], whole[-1]["message_bytes"]) == (2**10, 2**34)
+    for row in whole:
+        assert row["bound_s"] <= row["time_low_s"] <= row["time_s"] <= row["time_high_s"]
+    assert [row["regime"] for row in whole] == ["large"] * 14 + ["in-switch"] * 11
+
+
+def test_python_says_the_same() -> None:
+    answer = collective(kind="all_gather", message_bytes=8e9, gpus=64, accelerator="h100-80gb")
+    gather = ("collective", "--kind", "all_gather", "--gpus", "64", "--bytes", "8e9")
+    assert answer.to_dict() == asked(*gather)
+    both = collective(kind="all_gather", message_bytes=(2**20, 2**21), gpus=64)
+    assert [row.message_bytes for row in both.rows] == [2**20, 2**21]
+    assert both.plot().data
+
+
+@pytest.mark.parametrize(
+    ("words", "note"),
+    [
+        (("--gpus", "1440", "--accelerator", "gb200"), "Beyond two racks nothing is claimed"),
+        (("--gpus", "36", "--accelerator", "gb200"), "not with 36"),
+        (("--gpus", "8", "--accelerator", "mi300x"), "Nobody has measured"),
+        (("--gpus", "64", "--kind", "all_gather"), "Across domains only all_reduce was measured"),
+        (("--gpus", "8", "--kind", "broadcast"), "broadcast is not measured"),
+    ],
+)
+def test_what_the_form_cannot_say_it_says(words: tuple[str, ...], note: str) -> None:
+    kind = () if "--kind" in words else ("--kind", "all_reduce")
+    notes = asked("collective", *kind, *words, "--bytes", "1GiB")["notes"]
+    assert any(note in one for one in notes)
+
+
+def test_unmeasured_groups_have_wide_bars() -> None:
+    def widths(*words: str) -> float:
+        found = asked("collective", "--kind", "all_reduce", "--bytes", "8GiB", *words)
+        return float(found["time_high_s"] / found["time_s"])
+
+    rack = widths("--gpus", "72", "--accelerator", "gb200")
+    assert rack == pytest.approx(1 / (1 - 0.107))
+    assert widths("--gpus", "36", "--accelerator", "gb200") == pytest.approx(1 / (1 - 0.14))
+    assert widths("--gpus", "1440", "--accelerator", "gb200") == pytest.approx(1 / (1 - 0.35))
+    assert widths("--gpus", "8", "--accelerator", "mi300x") == pytest.approx(1 / (1 - 0.2))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--gpus", "8", "--bytes", "5q"), "'5q' is no size: write 8e9, 512MiB"),
+        (("--gpus", "8", "--bytes", "0"), "--bytes 0 B is out of range"),
+        (("--gpus", "8", "--bytes", "4..2"), "the smaller size first"),
+        (("--gpus", "8", "--bytes", "1e400"), "is out of range"),
+        (("--gpus", "12"), "give 8 or 16, or another --hb-size"),
+        (("--gpus", "1"), "--gpus 1 is out of range"),
+        (("--gpus", "16", "--accelerator", "tpu-v4"), "links to its neighbours"),
+        (("--gpus", "8", "--set", "nvlink-5.larger_error=0.2"), "nvlink-5"),
+    ],
+)
+def test_bad_input_is_one_line(words: tuple[str, ...], said: str) -> None:
+    line = refused("collective", "--kind", "all_reduce", *words)
+    assert said in line
+    assert line.count("\n") <= 1
+
+
+def test_values_of_the_links_are_replaced() -> None:
+    gather = ("collective", "--kind", "all_gather", "--gpus", "8", "--bytes", "1e12")
+    slower = asked(*gather, "--set", "nvlink-4.all_gather.large.efficiency=0.5")
+    assert slower["time_s"] / asked(*gather)["time_s"] == pytest.approx(0.849 / 0.5, rel=1e-2)
+    assert slower["inputs"]["set"] == {"nvlink-4.all_gather.large.efficiency": 0.5}
