@@ -42,8 +42,10 @@ from msgspec import Struct
 from netplan.arrays import Amount, Floats
 from netplan.errors import InputError
 from netplan.levels import Level
+from netplan.performance.calibrated_layer import CalibratedLayer
 from netplan.performance.compute import (
     LayerGroups,
+    calibrated_times,
     layer_times,
     memory_traffic_s,
     roofline,
@@ -68,6 +70,9 @@ from netplan.traffic.placement import PIPELINE, Placement, Placements
 from netplan.workloads.operations import NO_WORK, Collective, Operation
 from netplan.workloads.operations import Work as OperationWork
 from netplan.workloads.program import Program, stage_layers
+
+ONCE = ("update", "optimizer", "fixed")
+"""Parts of an iteration that no pass has, and nothing is sent for."""
 
 
 class PlanWork(Struct, frozen=True):
@@ -206,7 +211,7 @@ class _Maker:
     ) -> None:
         self.setting, self.plan = with_spill(setting, timed), timed.plan
         self.schedule, self.trains, self.channels = schedule, scope.trains, scope.channels
-        self.update_s, plan = timed.breakdown_s.get("update", 0.0), timed.plan
+        self.parts_s, plan = timed.breakdown_s, timed.plan
         self.chunks = chunks = plan.interleave if schedule == "interleaved" else 1
         self.sender = FlowSender(plan.placement)
         self.network = setting.network(levels)
@@ -221,6 +226,11 @@ class _Maker:
                 " change the pipeline degree"
             )
         self._layers: dict[tuple[int, bool], Branch] = {}
+        self.calibrated: CalibratedLayer | None = None
+        if setting.training.calibrated is not None:
+            self.calibrated = calibrated_times(
+                self.setting, plan.sharding, self.program, self.groups
+            )
 
     def pipeline(self, microbatches: int, replica: int | None = None) -> Pipeline:
         """The pipeline of one replica, or one that stands for all."""
@@ -256,6 +266,10 @@ class _Maker:
         stride = group_of(self.placements, PIPELINE).stride[at, 0]
         # As long as alone: what the search adds on rings and blocking leaves is waited for here.
         seconds = self.network.transfer_s(at, stride, sent_bytes)
+        if self.calibrated is not None:  # as much of it as a stage waits for
+            shown = _total(self.setting.sharing.pipeline_visible)
+            seconds = shown * (seconds + self.setting.calibration.collective_s)
+            sent_bytes = shown * sent_bytes
         flows = Flows(stage, next_stage, replica=self.sender.replica)
         return (self.sender.message(flows, seconds, sent_bytes, None),)
 
@@ -283,7 +297,8 @@ class _Maker:
             stages=self.stages,
             overlaps=self.setting.assumptions.overlap.data == "overlapped",
             trains=self.trains,
-            update_s=self.update_s,
+            update_s=sum(self.parts_s.get(part, 0.0) for part in ONCE),
+            shown_s=None if self.calibrated is None else self.parts_s["data_comm"],
         )
 
     def layer(self, stage: int, *, ahead: bool) -> Branch:
@@ -292,6 +307,8 @@ class _Maker:
             operations = self.program.layer.operations
             order = operations if ahead else operations[::-1]
             made = self._mapped if self.setting.execution is not None else self._in_order
+            if self.calibrated is not None:
+                made = self._calibrated
             self._layers[stage, ahead] = made(order, stage, ahead=ahead)
         return self._layers[stage, ahead]
 
@@ -304,28 +321,58 @@ class _Maker:
             phases.append((tuple(ways),))
         return joined(phases)
 
+    def _calibrated(self, operations: Sequence[Operation], stage: int, *, ahead: bool) -> Branch:
+        """A pass through a layer as calibrated: collectives show a part, the rest goes beside."""
+        if self.calibrated is None:
+            return ()
+        one = self.calibrated.passes
+        busy_s, shown_s = one.forward_s, one.forward_comm_s
+        if not ahead:
+            busy_s = one.backward_s + one.again_s + one.layer_s
+            shown_s = one.backward_comm_s
+        works = (work for each in operations for work in _works(each, ahead=ahead))
+        sent = [self._sent(each, stage) for work in works for each in work.collectives]
+        return self._beside(_total(busy_s), _total(shown_s), sent)
+
+    def _beside(
+        self, busy_s: float, shown_s: float, sent: Sequence[tuple[Flows, float, float]]
+    ) -> Branch:
+        """Computing, with what it hides of some messages beside it, and behind it what shows.
+
+        Each message shows the same share; what shows beyond the time of all has no bytes.
+        """
+        needed_s = sum(seconds for _, seconds, _ in sent)
+        if not needed_s:
+            return (busy_s + shown_s,)
+        share = shown_s / needed_s
+        hidden, behind = (
+            [
+                self.sender.message(flows, x * seconds, min(1.0, x) * size, IN_PASS)
+                for flows, seconds, size in sent
+            ]
+            for x in (max(0.0, 1 - share), share)
+        )
+        return joined(((((busy_s,), joined(hidden)),), *behind))
+
     def _mapped(self, operations: Sequence[Operation], stage: int, *, ahead: bool) -> Branch:
         """A pass through a layer as its kernels lie on the chip, which sends while it computes."""
         both = layer_times(self.setting, self.plan.sharding, self.program, self.groups)
         times = both[0 if ahead else 1]
         works = (work for one in operations for work in _works(one, ahead=ahead))
         sent = [self._sent(one, stage) for work in works for one in work.collectives]
-        needed_s, exposed_s = sum(seconds for _, seconds, _ in sent), _total(times.tensor_s)
-        exposed = exposed_s / needed_s if needed_s else 0.0
-        hidden, behind = (
-            [
-                self.sender.message(flows, x * seconds, x * size, IN_PASS)
-                for flows, seconds, size in sent
-            ]
-            for x in (1 - exposed, exposed)
-        )
         busy_s = _total(times.compute_s) + _total(times.memory_s)
-        return joined(((((busy_s,), joined(hidden)),), *behind))
+        return self._beside(busy_s, _total(times.tensor_s), sent)
 
     def _ends(self, virtual: int, *, ahead: bool) -> tuple[Branch, Branch]:
         """What embedding and head do before and behind the layers of a virtual stage."""
         first, last, stage = self.program.first, self.program.last, virtual % self.stages
         is_last = virtual == self.stages * self.chunks - 1
+        if self.calibrated is not None:
+            # A third of both passes is the forward one.
+            share, one = 1 / 3 if ahead else 2 / 3, self.calibrated.passes
+            front: Branch = (share * _total(one.embedding_s),) if virtual == 0 else ()
+            back: Branch = (share * _total(one.head_s),) if is_last else ()
+            return (front, back) if ahead else (back, front)
         before = self._operation(first, stage, ahead=ahead) if first and virtual == 0 else ()
         behind = self._operation(last, stage, ahead=ahead) if last and is_last else ()
         return (before, behind) if ahead else (behind, before)

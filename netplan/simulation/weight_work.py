@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from netplan.arrays import Amount
 from netplan.simulation.flows import ASIDE, BESIDE, IN_PASS, FlowSender
-from netplan.simulation.work import Branch, Pass, Work, joined, one_after_the_other
+from netplan.simulation.work import Branch, Pass, Work, branch_alone_s, joined, one_after_the_other
 from netplan.traffic.hierarchy import Group, Network, group_of
 from netplan.traffic.placement import DIMENSIONS, Placements
 from netplan.workloads.operations import CollectiveKind
@@ -33,6 +33,9 @@ class Weights(Struct, frozen=True, eq=False):
         Whether gradients go back.
     update_s
         What the optimizer takes by itself [s].
+    shown_s
+        What the collectives show of themselves in an iteration, where the iteration model says so
+        as a whole; None places them beside passes or behind them [s].
     """
 
     program: Program
@@ -43,6 +46,7 @@ class Weights(Struct, frozen=True, eq=False):
     overlaps: bool
     trains: bool
     update_s: float
+    shown_s: float | None = None
 
 
 class StageWeights:
@@ -54,9 +58,16 @@ class StageWeights:
         self.held = sum(weights.layers[stage :: weights.stages])
 
     def _collectives(
-        self, names: Sequence[CollectiveKind], layers: float, thread: int | None
+        self,
+        names: Sequence[CollectiveKind],
+        layers: float,
+        thread: int | None,
+        share: float = 1.0,
     ) -> Branch:
-        """Those of so many layers: of all weights but those of experts, then of these."""
+        """Those of so many layers: of all weights but those of experts, then of these.
+
+        They take a ``share`` of their time, and send at most that of their bytes.
+        """
         program = self.weights.program
         parts = (
             (program.repetition.weight_group, program.weight_bytes(experts=False)),
@@ -66,17 +77,22 @@ class StageWeights:
             phase
             for name in names
             for group, held_bytes in parts
-            for phase in self._collective(name, group, layers * number(held_bytes), thread)
+            for phase in self._collective(name, group, layers * number(held_bytes), thread, share)
         )
 
     def _collective(
-        self, name: CollectiveKind, group: tuple[str, ...], sent_bytes: float, thread: int | None
+        self,
+        name: CollectiveKind,
+        group: tuple[str, ...],
+        sent_bytes: float,
+        thread: int | None,
+        share: float = 1.0,
     ) -> Branch:
         """One collective; an all_reduce is a reduce_scatter and an all_gather."""
         if name == "all_reduce":
             both: tuple[CollectiveKind, ...] = ("reduce_scatter", "all_gather")
             return joined(
-                p for one in both for p in self._collective(one, group, sent_bytes, thread)
+                p for one in both for p in self._collective(one, group, sent_bytes, thread, share)
             )
         weights = self.weights
         if not (sent_bytes and weights.trains):
@@ -86,7 +102,8 @@ class StageWeights:
         )
         seconds = _seconds(weights.network, name, members, sent_bytes)
         flows = self.sender.among(self.stage, name, group)
-        return (self.sender.message(flows, seconds, sent_bytes, thread),)
+        sent_bytes *= min(1.0, share)
+        return (self.sender.message(flows, share * seconds, sent_bytes, thread),)
 
     def _of_one_layer(self, *, ahead: bool, thread: int | None) -> Branch:
         """Collectives over the weights of one layer in one direction."""
@@ -110,6 +127,8 @@ class StageWeights:
     def aside(self, virtual: int, *, ahead: bool) -> Work:
         """Those of a further virtual stage, which have the time of all that the stage does."""
         first = virtual == self.stage
+        if self.weights.shown_s is not None:
+            return ()
         if first or not self.weights.overlaps or self._repeats(ahead=ahead):
             return ()
         layer = self._of_one_layer(ahead=ahead, thread=ASIDE)
@@ -117,6 +136,8 @@ class StageWeights:
 
     def begin(self) -> Work:
         """The first gather where the others hide, else all of them."""
+        if self.weights.shown_s is not None:
+            return ()
         return one_after_the_other(*self._exposed(ahead=True)) if self.weights.overlaps else ()
 
     def finish(self) -> Work:
@@ -125,21 +146,38 @@ class StageWeights:
         Then weights of ends, and the optimizer's update.
         """
         rule, thread = self.rule, None
+        if self.weights.shown_s is not None:
+            return self._shown(self.weights.shown_s)
         if self.weights.overlaps:
             phases = self._exposed(ahead=False)
         else:
             once = () if rule.backward_repeats else rule.backward
             more = () if rule.forward_repeats else rule.forward
             phases = self._collectives((*once, *more), float(self.held), thread)
+        update = (self.weights.update_s,) if self.weights.update_s else ()
+        return one_after_the_other(*phases, *self._of_ends(), *update)
+
+    def _shown(self, shown_s: float) -> Work:
+        """What collectives show, behind all passes, with their share of the bytes; the update."""
+        alone = StageWeights(self.weights, FlowSender(self.sender.placement), self.stage)
+        needed_s = branch_alone_s(alone._once())
+        sent = self._once(shown_s / needed_s) if needed_s else (shown_s,)
+        return one_after_the_other(*sent, self.weights.update_s)
+
+    def _once(self, share: float = 1.0) -> Branch:
+        """All collectives over the weights of the stage once, or a share of their time."""
+        rule = self.rule
+        phases = self._collectives((*rule.backward, *rule.forward), float(self.held), None, share)
+        return (*phases, *self._of_ends(share))
+
+    def _of_ends(self, share: float = 1.0) -> Branch:
+        """Gradients of embedding and head summed up, and their weights gathered."""
         program = self.weights.program
         first = program.first if self.stage == 0 else None
         last = program.last if self.stage == self.weights.stages - 1 else None
         held_bytes = sum(number(one.weight_bytes) for one in (first, last) if one is not None)
         group = program.repetition.weight_group
-        update = (self.weights.update_s,) if self.weights.update_s else ()
-        return one_after_the_other(
-            *phases, *self._collective("all_reduce", group, held_bytes, thread), *update
-        )
+        return self._collective("all_reduce", group, held_bytes, None, share)
 
     def passes(
         self,
@@ -151,6 +189,8 @@ class StageWeights:
     ) -> Pass:
         """Passes of all microbatches through the layers of a virtual stage."""
         repeats, layers = self._repeats(ahead=ahead), self.weights.layers[virtual]
+        if self.weights.shown_s is not None:
+            return Pass(one_after_the_other(*ends[0], *layer * layers, *ends[1]))
         if not self.weights.overlaps:
             names = (self.rule.forward if ahead else self.rule.backward) if repeats else ()
             exposed = self._collectives(names, float(layers), IN_PASS)
