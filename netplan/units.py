@@ -4,6 +4,8 @@ Inside netplan all quantities are SI (bytes, seconds, watts, FLOP/s) and GB is 1
 carry their unit; a conversion happens only through a function of this module.
 """
 
+from math import floor, log10
+
 BITS_PER_BYTE = 8
 GIGA = 1e9
 SECONDS_PER_MINUTE, TEN_SECONDS = 60.0, 10.0
@@ -56,6 +58,25 @@ def si(value: float, unit: str = "", digits: int = 3) -> str:
         return f"{rounded:,.0f} s"
     scale, prefix = next((p for p in _PREFIXES if abs(rounded) >= p[0]), _PREFIXES[-1])
     return f"{float(f'{value / scale:.{digits}g}'):g} {prefix.strip()}{unit}".rstrip()
+
+
+def si_span(value: float, ends: tuple[float, float], unit: str = "", digits: int = 3) -> str:
+    """Write a quantity with its low and high end, in the same prefix and to the same place.
+
+    Examples
+    --------
+    >>> si_span(10.4, (9.67, 11.23), "s"), si_span(0.083, (0.0772, 0.0896), "s")
+    ('10.4 s (9.7-11.2)', '83.0 ms (77.2-89.6)')
+    >>> si_span(2365.2, (2199.6, 2554.4), "s")
+    '2,370 s (2,200-2,550)'
+    """
+    whole = 0.0 if value == 0 else float(f"{value:.{digits}g}")
+    scale, prefix = next((p for p in _PREFIXES if abs(whole) >= p[0]), _PREFIXES[-1])
+    if unit == "s" and abs(whole) >= _THOUSAND:
+        scale, prefix = 1.0, ""
+    places = digits - 1 - (floor(log10(abs(whole / scale))) if whole else 0)
+    one, low, high = (f"{round(end / scale, places):,.{max(places, 0)}f}" for end in (value, *ends))
+    return f"{one} {prefix.strip()}{unit}".rstrip() + f" ({low}-{high})"
 
 
 def rounded(value: float, digits: int = 4) -> str:

@@ -35,6 +35,7 @@ from msgspec import Struct
 
 from netplan.performance.calibration import CalibratedRun, Factors
 from netplan.traffic.placement import Placement
+from netplan.units import si, si_span
 from netplan.workloads.models import Model
 
 Basis = Literal["calibrated", "transferred"]
@@ -144,3 +145,26 @@ def bar_dict(seconds: float | None, bar: ErrorBar | None) -> dict[str, Any]:
         "iteration_time_high_s": high,
         "error_basis": bar.basis if bar and seconds is not None else None,
     }
+
+
+def time_text(seconds: float, bar: ErrorBar | None, digits: int = 4) -> str:
+    """A time for people: with its bar, or with so many digits where it has none.
+
+    Examples
+    --------
+    >>> bar = ErrorBar(Factors(low=0.93, high=1.08), Factors(low=0.5, high=1.5), 0.01)
+    >>> time_text(10.4, bar), time_text(10.4321, None)
+    ('10.4 s (9.7-11.2)', '10.43 s')
+    """
+    return si_span(seconds, bar.whole.of(seconds), "s") if bar else si(seconds, "s", digits)
+
+
+def bar_note(bar: ErrorBar | None) -> Iterator[str]:
+    """What the bars of an answer mean, in a sentence; why they are wide."""
+    if bar is None:
+        return
+    ends = f"{bar.whole.low:g} to {bar.whole.high:g} times the time"
+    if bar.basis == "calibrated":
+        yield f"Error bars, {ends}: nine of ten published runs lie in them."
+    else:
+        yield f"Error bars are wide, {ends}: {'; '.join(bar.reasons)}."

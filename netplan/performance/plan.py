@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from netplan.levels import Level
-from netplan.performance.error_bars import ErrorBar, bar_dict
+from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.setting import Setting
 from netplan.records import asdict
 from netplan.traffic.placement import Degrees, Placement
@@ -204,6 +204,21 @@ class PlanTime(Struct, frozen=True):
         tiers = self.memory_tiers_bytes or {}
         return sum((part["expanded"] for part in tiers.values()), 0.0)
 
+    @property
+    def bar(self) -> dict[str, Any]:
+        """Ends and basis of the error bar, as in JSON."""
+        return bar_dict(self.iteration_time_s, self.error)
+
+    @property
+    def known_bar(self) -> dict[str, Any]:
+        """The same, nothing where there is none: of answers that came without."""
+        return self.bar if self.error else {}
+
+    @property
+    def time_text(self) -> str:
+        """The iteration time for people, with its error bar."""
+        return time_text(self.iteration_time_s, self.error)
+
     def equals(self, other: "PlanTime") -> bool:
         """Whether two times of one model on like GPUs are too near to be told apart."""
         bars = [one for one in (self.error, other.error) if one is not None]
@@ -215,7 +230,6 @@ class PlanTime(Struct, frozen=True):
             "iteration_time_s": self.iteration_time_s,
             "gpus_used": self.plan.gpus,
             "plan": self.plan.to_dict(),
-            **(bar_dict(self.iteration_time_s, self.error) if self.error else {}),
         }
 
     def to_dict(self, rank: int) -> dict[str, Any]:
@@ -224,7 +238,7 @@ class PlanTime(Struct, frozen=True):
             "rank": rank,
             "strategy": self.strategy,
             **self.in_short(),
-            **bar_dict(self.iteration_time_s, self.error),
+            **self.bar,
             "mfu": self.mfu,
             "memory_bytes": self.memory_bytes,
             "memory_parts_bytes": self.memory_parts_bytes,

@@ -14,6 +14,7 @@ from netplan.costing.materials import BillItem
 from netplan.costing.pricing import books_in_use
 from netplan.costing.ranges import Range
 from netplan.performance.search import PlanTime, SearchResult
+from netplan.questions.barred import barred_columns
 from netplan.questions.cost import NO_HIGH, no_high, open_above, ordered, span_column
 from netplan.questions.expanded_memory import with_memory
 from netplan.questions.inputs import replaced_lines
@@ -204,6 +205,7 @@ class FabricRow(Struct, frozen=True):
             "cost_per_effective_pflops_usd": self.cost_per_effective_pflops if dollars else None,
             **values_at(self, "cost_complete", "cost_reduction", "power_w"),
             **values_at(self, "best.iteration_time_s", "mfu", "effective_flops_per_s"),
+            **(best.known_bar if best else {}),
             **values_at(best, "memory_bytes", "breakdown_s"),
             "plan": best.plan.to_dict() if best else None,
             "gpus_used": value_at(best, "plan.gpus"),
@@ -406,8 +408,7 @@ def plan_columns(
     """
     exchange = timed.exchange if timed else None
     found: list[Column[Any]] = [
-        time_column("iteration_time_s", f"{row}best.iteration_time_s", timed),
-        column("mfu", f"{row}mfu"),
+        *_headline_columns(timed, row),
         column("gpus_used", f"{row}best.plan.gpus", title="GPUs"),
         column("memory_bytes", f"{row}best.memory_bytes"),
     ]
@@ -426,6 +427,15 @@ def plan_columns(
             shown="always" if interleaved else "never",
         ),
     ]
+
+
+def _headline_columns(timed: SearchResult | None, row: str) -> Iterator[Column[Any]]:
+    """Iteration time and utilisation, with error bars if they have them."""
+    if timed and timed.best.error:
+        yield from barred_columns(f"{row}best", f"{row}mfu")
+    else:
+        yield time_column("iteration_time_s", f"{row}best.iteration_time_s", timed)
+        yield column("mfu", f"{row}mfu")
 
 
 def time_column(

@@ -376,6 +376,7 @@ def fabric_faults(
         record=years.record,
         network_cost_complete=whole,
         notes=tuple(_notes(subject, years, shared.book)),
+        error=subject.intact.best.error if subject.intact else None,
     )
 
 

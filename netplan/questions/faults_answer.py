@@ -13,6 +13,8 @@ from netplan.faults.impact import Impact, Single
 from netplan.faults.rates import PLACES, Unit
 from netplan.faults.recoveries import IdlePrice, Recovery
 from netplan.faults.rerouting import TrainingLoads
+from netplan.performance.error_bars import ErrorBar, bar_note
+from netplan.questions.barred import barred_column, with_bars
 from netplan.questions.faults_charts import slowdowns, survival
 from netplan.questions.inputs import replaced_lines
 from netplan.questions.training import training_words
@@ -92,11 +94,16 @@ class FabricFaults(Struct, frozen=True):
     record: tuple[BesideRecord, ...]
     network_cost_complete: bool
     notes: tuple[str, ...]
+    error: ErrorBar | None = None
+    """How far iteration times may be off, if the iteration model says so."""
 
     def to_dict(self) -> dict[str, Any]:
         """The fabric as the command line prints it in JSON."""
-        called = {"name": "fabric", "forecast": "outlook"}
-        return {called.get(key, key): value for key, value in asdict(self).items()}
+        called, plain = (
+            {"name": "fabric", "forecast": "outlook"},
+            with_bars(asdict(self), self.error),
+        )
+        return {called.get(key, key): value for key, value in plain.items() if key != "error"}
 
 
 class Failure(Struct, frozen=True):
@@ -164,7 +171,7 @@ class FaultsAnswer(Answer):
             *RECOVERIES,
             column(quantity("price", title=self.currency), "1.price", mark=_lacks_a_price),
             column("price_complete", "1.price_complete", shown="never"),
-            column("iteration_time_s", "1.iteration_time_s"),
+            self._time_column("iteration_time_s", "1.iteration_time_s"),
         ]
         title = "After a failed GPU or port"
         yield Table("recoveries", bought, ways, title, RECOVERY_LEGEND, part=itemgetter(0))
@@ -172,6 +179,11 @@ class FaultsAnswer(Answer):
         yield from self._spares()
         yield from self._record()
         yield Notes.of(self._notes(), "all fabrics")
+
+    def _time_column(self, name: str, path: str) -> Column[Any]:
+        """Iteration times of rows that start with a fabric."""
+        bars = {fabric.name: fabric.error for fabric in self.fabrics}
+        return barred_column(name, path, lambda row: bars[row[0]], barred=any(bars.values()))
 
     def _impact_legend(self) -> tuple[str, ...]:
         """What the columns of an impact mean, and why one may be empty."""
@@ -233,7 +245,9 @@ class FaultsAnswer(Answer):
         yield Table("scenario", SCENARIO, found, title, legend, only="people")
         if any(one.draws > 1 for _, one in found):
             mean = f"Mean of the {draws:,} draws"
-            yield Table("scenario", DRAWN, found, mean, DRAWN_LEGEND, only="people")
+            time = self._time_column("mean_iteration_time_s", "1.mean_iteration_time_s")
+            drawn = [*DRAWN[:-1], time, DRAWN[-1]]
+            yield Table("scenario", drawn, found, mean, DRAWN_LEGEND, only="people")
         yield Table("scenario", [*SCENARIO[:1], *DRAWS], found, only="programs")
         routed = [(name, one.loads) for name, one in found if one.loads is not None]
         yield Table("loads", LOADS, routed, "Its training traffic, rerouted", LOADS_LEGEND)
@@ -308,7 +322,7 @@ class FaultsAnswer(Answer):
         for fabric in self.fabrics:
             missing = isinstance(fabric.scenario, str)
             said = (f"Not failed there: {fabric.scenario}.",) if missing else ()
-            yield fabric.name, (*said, *fabric.notes)
+            yield fabric.name, (*said, *fabric.notes, *bar_note(fabric.error))
 
 
 def _standing_by(inputs: Mapping[str, Any]) -> Iterator[str]:
@@ -433,7 +447,7 @@ SCENARIO: tuple[Column[tuple[str, ScenarioImpact]], ...] = (
 )
 DRAWN: tuple[Column[tuple[str, ScenarioImpact]], ...] = (
     FABRIC,
-    *columns("mean_worst_bandwidth_share", "mean_slowdown", "mean_iteration_time_s", of="1"),
+    *columns("mean_worst_bandwidth_share", "mean_slowdown", of="1"),
     column("stopped_of_draws", lambda row: f"{row[1].stopped} of {row[1].draws}"),
 )
 MEANS = ("mean_iteration_time_s", "mean_slowdown", "mean_worst_bandwidth_share")

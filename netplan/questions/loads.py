@@ -115,6 +115,7 @@ class LoadsAnswer(Answer):
             return found | {"bounds_s": self.bounds_s, "notes": list(self.notes)}
         return found | {
             **self.run.timed.in_short(),
+            **self.run.timed.known_bar,
             "collectives": [{**asdict(one), "ratio": one.ratio} for one in self.collectives],
             "notes": list(self.notes),
         }

@@ -4,12 +4,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from netplan.levels import Level, gpu_count
+from netplan.performance.error_bars import bar_note
 from netplan.performance.plan import Plan, PlanTime, SearchResult
 from netplan.performance.search import PlanSearch, evaluate_plan
 from netplan.performance.setting import Setting
 from netplan.questions.instances import instances_note
 from netplan.records import replace
-from netplan.units import counted, si
+from netplan.units import counted
 from netplan.workloads.models import Model
 from netplan.workloads.program import stage_layers
 
@@ -41,6 +42,7 @@ def plan_notes(found: SearchResult, gpus: int) -> Iterator[str]:
         yield f"The best plan uses {used:,} of {gpus:,} GPUs; {why}."
     yield from _pipeline_notes(setting, plan) if found.exchange is None else _spread_notes(found)
     yield from _graph_notes(setting, plan)
+    yield from bar_note(found.best.error)
     yield from bubble_note(setting, found.levels, found.best)
     yield from scattering_note(setting, found.levels, found.best)
 
@@ -89,7 +91,7 @@ def _spread_notes(found: SearchResult) -> Iterator[str]:
             slower = whole.time_s > found.time_s
             yield (
                 f"On all {whole.best.plan.gpus:,} an iteration would take"
-                f" {si(whole.time_s, 's', 4)}"
+                f" {whole.best.time_text}"
                 f"{': they exchange more over slower links' if slower else ''}."
             )
 
@@ -138,7 +140,7 @@ def bubble_note(setting: Setting, levels: Sequence[Level], timed: PlanTime) -> I
     yield (
         f"Plans are ranked by the ideal bubble of interleaved stages, which"
         f" {counted(plan.microbatches, 'microbatch', 'microbatches')} on {plan.pipeline:,} stages"
-        f" cannot have: as scheduled, this one takes {si(scheduled.iteration_time_s, 's', 4)}"
+        f" cannot have: as scheduled, this one takes {scheduled.time_text}"
         " (--set iteration-model.overlap.interleaved_bubble=scheduled)."
     )
 
@@ -161,7 +163,7 @@ def scattering_note(setting: Setting, levels: Sequence[Level], timed: PlanTime) 
         options=setting.options,
     )
     more = 100 * (worst.iteration_time_s / timed.iteration_time_s - 1)
-    slower = f"{si(worst.iteration_time_s, 's', 4)} an iteration, {more:.1f} % more"
+    slower = f"{worst.time_text} an iteration, {more:.1f} % more"
     yield (
         "Ranks fill the leaves in order; were the HB domains scattered over them, this plan would"
         f" take {slower if more >= LEAST_SCATTERING else 'as long'}."

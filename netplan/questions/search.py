@@ -11,6 +11,7 @@ from netplan.performance.instances import side_by_side
 from netplan.performance.plan import PlanTime, SearchResult
 from netplan.performance.search import search_plans
 from netplan.performance.setting import Options, Training
+from netplan.questions.barred import barred_columns
 from netplan.questions.expanded_memory import variants
 from netplan.questions.inputs import CatalogReader, replaced_lines
 from netplan.questions.instances import EVERY_SPREAD, check_instances, is_spread, least_notes
@@ -106,7 +107,7 @@ class SearchAnswer(Answer):
         names = PARTS if self.found.exchange is None else PARTS | {self.found.exchange: "exchange"}
         yield Bars(
             "time",
-            f"Time of plan 1: {si(best.iteration_time_s, 's', 4)}",
+            f"Time of plan 1: {best.time_text}",
             quantity("seconds"),
             tuple((names[key], value) for key, value in best.breakdown_s.items()),
             best.iteration_time_s,
@@ -171,8 +172,11 @@ class SearchAnswer(Answer):
         if self.found.best.instances:
             yield column("turnaround_s", "1.instances.turnaround_s", form="si", digits=4)
             yield column("at_once", "1.instances.at_once")
-        yield column("iteration_time_s", "1.iteration_time_s", form="si", digits=4)
-        yield column("mfu", "1.mfu")
+        if self.found.best.error:
+            yield from barred_columns("1", "1.mfu")
+        else:
+            yield column("iteration_time_s", "1.iteration_time_s", form="si", digits=4)
+            yield column("mfu", "1.mfu")
         yield column("gpus_used", "1.plan.gpus", title="GPUs")
         yield column("memory_bytes", "1.memory_bytes")
         if self.found.best.instances and self.expanded_bytes:

@@ -97,6 +97,7 @@ class Simulate(SimulationQuestion):
             found=found,
             plan=run.timed.plan,
             counts=run.setting.training.model.counts,
+            error=run.timed.error if not self.inference else None,
             notes=(*run.fabric.notes, *notes, *self._plan_notes(run), *found.notes, *failed),
         )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.plan import Plan
 from netplan.questions.simulate_charts import gantt, trace
 from netplan.records import asdict, replace
@@ -63,7 +64,8 @@ class JobRow(Struct, frozen=True):
 class SimulateAnswer(Answer):
     """The answer of :func:`netplan.simulate`: of one plan, or of several jobs on one fabric.
 
-    ``counts`` is what the batch counts, such as sequences.
+    ``counts`` is what the batch counts, such as sequences, ``error`` how far the plan's time may be
+    off.
     """
 
     inputs: dict[str, Any]
@@ -73,6 +75,7 @@ class SimulateAnswer(Answer):
     jobs: tuple[JobRow, ...] = ()
     notes: tuple[str, ...] = ()
     counts: str = "sequences"
+    error: ErrorBar | None = None
 
     @property
     def utilisation(self) -> list[float]:
@@ -88,6 +91,7 @@ class SimulateAnswer(Answer):
         return answer_dict(
             self.inputs,
             **(plain | lists),
+            **(bar_dict(self.found.iteration_time_s, self.error) if self.error else {}),
             utilisation=self.utilisation,
             gpus_used=sum(plan.gpus for plan in self._plans),
             plan=self.plan.to_dict() if self.plan else None,
@@ -117,7 +121,7 @@ class SimulateAnswer(Answer):
         took = f"{booked} (computed in {si(self.found.seconds, 's', 2)})."
         yield replace(self.heading, lines=(*self.heading.lines, took))
         if not self.jobs:
-            yield Table("iteration", ITERATION, [self], only="programs")
+            yield Table("iteration", [*ITERATION, *self._ends()], [self], only="programs")
         yield Paragraph(self._of_jobs() if self.jobs else self._verdict(), "strong")
         if self.jobs:
             degraded = any(one.intact_time_s is not None for one in self.jobs)
@@ -132,6 +136,12 @@ class SimulateAnswer(Answer):
             yield Table("links", LINKS, self.found.links)
         yield Paragraph(self._simulated())
         yield Notes.of([("", self.notes)])
+
+    def _ends(self) -> Iterator[Column["SimulateAnswer"]]:
+        """Ends and basis of the error bar, if there is one."""
+        if self.error:
+            for name, end in bar_dict(self.found.iteration_time_s, self.error).items():
+                yield column(name, lambda _, end=end: end)
 
     def _stages(self) -> Iterator[Section]:
         """Where the time of each stage goes; for people those that are alike in one row."""
@@ -155,7 +165,7 @@ class SimulateAnswer(Answer):
         found = self.found
         taken_s, rate = found.iteration_time_s, rounded(found.sequences_per_s)
         one = "a batch" if self.inputs["inference"] else "an iteration"
-        said = [f"{si(taken_s, 's', 4)} {one}, {rate} {self.counts}/s."]
+        said = [f"{time_text(taken_s, self.error)} {one}, {rate} {self.counts}/s."]
         if found.analytic_time_s:
             said.append(_against("Closed forms have", found.analytic_time_s, taken_s))
         if found.intact_time_s:

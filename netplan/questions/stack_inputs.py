@@ -149,7 +149,7 @@ class StackQuestion(Question[AnswerT_co]):
             stack = replace(stack, zero3_gradient_bytes=None)
         if "gather_bytes" in asked:
             stack = replace(stack, zero3_gather_bytes=None, zero3_narrow_gather_bytes=None)
-        return CalibratedRun.of(
+        run = CalibratedRun.of(
             on,
             stack,
             assumptions.calibration,
@@ -157,6 +157,7 @@ class StackQuestion(Question[AnswerT_co]):
             tensor_overlap=self.tensor_overlap,
             network_kind=self.network_kind,
         )
+        return run.without(reader.overrides)
 
     def stack_inputs(self, assumptions: IterationModel) -> dict[str, object]:
         """Values that were filled in, as the answer shows them."""

@@ -44,6 +44,7 @@ class TrafficAnswer(Answer):
         return answer_dict(
             self.run.inputs,
             **self.run.timed.in_short(),
+            **self.run.timed.known_bar,
             total_bytes=self.matrix.total_bytes,
             hb_share=self.hb_share,
             idle_pairs_share=self.idle_pairs_share,

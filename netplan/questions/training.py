@@ -1,12 +1,13 @@
 """Training runs: their inputs, and the run of the best plan, placed on a fabric."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from msgspec import Struct
 
 from netplan.errors import CatalogError, InfeasibleError, InputError
+from netplan.performance.error_bars import bar_note
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel, Optimizer
 from netplan.performance.plan import PlanTime
 from netplan.performance.plan_traffic import plan_traffic
@@ -435,8 +436,14 @@ class PlacedRun(Struct, frozen=True):
         return Heading(
             f"{what} of {inputs['model']}, batch {training.batch:,}, on"
             f" {self.fabric.sizing.gpus:,} {inputs['accelerator']}",
-            (where, how),
+            (where, how, *self._barred()),
         )
+
+    def _barred(self) -> Iterator[str]:
+        """The iteration time where it has an error bar, and what that means."""
+        if self.timed.error:
+            said = (f"An iteration takes {self.timed.time_text}.", *bar_note(self.timed.error))
+            yield " ".join(said)
 
 
 @dataclass(frozen=True, kw_only=True)
