@@ -85,7 +85,7 @@ class Simulate(SimulationQuestion):
         if self.slow or self.fail:
             intact = simulate_training(*one, conditions.on_whole_links)
             found = replace(found, intact_time_s=intact.iteration_time_s)
-        heading = run.heading("Simulation")
+        heading = run.heading("Simulation", timed=False)
         orders = "inference" if self.inference else f"schedule {schedule}"
         orders = "" if run.setting.spread_model and not self.inference else f"{orders}, "
         links = "" if self.graph is None else f", links of {self.graph}"

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.plan import Plan
+from netplan.questions.barred import ENDS
 from netplan.questions.simulate_charts import gantt, trace
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
@@ -83,6 +84,11 @@ class SimulateAnswer(Answer):
         whole = self.found.iteration_time_s
         return [one.compute_s / whole for one in self.found.stages]
 
+    @property
+    def bar(self) -> dict[str, Any]:
+        """Ends and basis of the error bar, as in JSON."""
+        return bar_dict(self.found.iteration_time_s, self.error)
+
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan simulate --format json``."""
         plain = asdict(replace(self.found, spans=()))
@@ -91,7 +97,7 @@ class SimulateAnswer(Answer):
         return answer_dict(
             self.inputs,
             **(plain | lists),
-            **(bar_dict(self.found.iteration_time_s, self.error) if self.error else {}),
+            **(self.bar if self.error else {}),
             utilisation=self.utilisation,
             gpus_used=sum(plan.gpus for plan in self._plans),
             plan=self.plan.to_dict() if self.plan else None,
@@ -121,7 +127,9 @@ class SimulateAnswer(Answer):
         took = f"{booked} (computed in {si(self.found.seconds, 's', 2)})."
         yield replace(self.heading, lines=(*self.heading.lines, took))
         if not self.jobs:
-            yield Table("iteration", [*ITERATION, *self._ends()], [self], only="programs")
+            yield Table(
+                "iteration", [*ITERATION, *(BARRED if self.error else ())], [self], only="programs"
+            )
         yield Paragraph(self._of_jobs() if self.jobs else self._verdict(), "strong")
         if self.jobs:
             degraded = any(one.intact_time_s is not None for one in self.jobs)
@@ -136,12 +144,6 @@ class SimulateAnswer(Answer):
             yield Table("links", LINKS, self.found.links)
         yield Paragraph(self._simulated())
         yield Notes.of([("", self.notes)])
-
-    def _ends(self) -> Iterator[Column["SimulateAnswer"]]:
-        """Ends and basis of the error bar, if there is one."""
-        if self.error:
-            for name, end in bar_dict(self.found.iteration_time_s, self.error).items():
-                yield column(name, lambda _, end=end: end)
 
     def _stages(self) -> Iterator[Section]:
         """Where the time of each stage goes; for people those that are alike in one row."""
@@ -234,6 +236,7 @@ ITERATION: list[Column[SimulateAnswer]] = [
     column("model", lambda answer: str(answer.inputs["model"])),
     *columns(*RUN, of="found"),
 ]
+BARRED: list[Column[SimulateAnswer]] = columns(*ENDS, of="bar")
 TOGETHER: list[Column[Outcome]] = columns(*RUN)
 GROUPS: list[Column[GroupOutcome]] = [
     *columns("group", "directions", "unused"),

@@ -416,8 +416,8 @@ class PlacedRun(Struct, frozen=True):
         """Traffic of one iteration."""
         return plan_traffic(self.setting, self.timed, self.fabric.sizing.gpus, self.algorithm)
 
-    def heading(self, what: str) -> Heading:
-        """What an answer about the run says first."""
+    def heading(self, what: str, *, timed: bool = True) -> Heading:
+        """What an answer about the run says first; the time of its plan if that is ``timed``."""
         inputs, plan, training = self.inputs, self.timed.plan, self.setting.training
         degrees = cast("dict[str, int]", inputs["fixed"])
         fixed = ", ".join(f"{name} {degree}" for name, degree in degrees.items())
@@ -436,14 +436,14 @@ class PlacedRun(Struct, frozen=True):
         return Heading(
             f"{what} of {inputs['model']}, batch {training.batch:,}, on"
             f" {self.fabric.sizing.gpus:,} {inputs['accelerator']}",
-            (where, how, *self._barred()),
+            (where, how, *self._barred(timed=timed)),
         )
 
-    def _barred(self) -> Iterator[str]:
-        """The iteration time where it has an error bar, and what that means."""
+    def _barred(self, *, timed: bool) -> Iterator[str]:
+        """What error bars mean where there are any, and the time of the plan with its own."""
         if self.timed.error:
-            said = (f"An iteration takes {self.timed.time_text}.", *bar_note(self.timed.error))
-            yield " ".join(said)
+            takes = f"An iteration takes {self.timed.time_text}. " if timed else ""
+            yield takes + " ".join(bar_note(self.timed.error))
 
 
 @dataclass(frozen=True, kw_only=True)
