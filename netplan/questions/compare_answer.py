@@ -172,6 +172,11 @@ class FabricRow(Struct, frozen=True):
             return None
         return run_cost(self.bill, self.time_s, terms)
 
+    def _speed(self) -> dict[str, Any]:
+        """How fast it trains, in JSON."""
+        found = values_at(self, "best.iteration_time_s", "mfu", "effective_flops_per_s")
+        return found | (self.best.known_bar if self.best else {})
+
     def to_dict(self, currency: str = DOLLAR, terms: Terms | None = None) -> dict[str, Any]:
         """The row as the command line prints it in JSON; dollars where that is the currency."""
         fabric, best = self.fabric, self.best
@@ -204,8 +209,7 @@ class FabricRow(Struct, frozen=True):
             "cost_per_effective_pflops": self.cost_per_effective_pflops,
             "cost_per_effective_pflops_usd": self.cost_per_effective_pflops if dollars else None,
             **values_at(self, "cost_complete", "cost_reduction", "power_w"),
-            **values_at(self, "best.iteration_time_s", "mfu", "effective_flops_per_s"),
-            **(best.known_bar if best else {}),
+            **self._speed(),
             **values_at(best, "memory_bytes", "breakdown_s"),
             "plan": best.plan.to_dict() if best else None,
             "gpus_used": value_at(best, "plan.gpus"),
