@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from netplan.errors import InputError
 from netplan.published.checks import Check, published
 from netplan.published.cluster_design import cluster_design_checks
+from netplan.published.collectives import collective_checks
 from netplan.published.dataflow import dataflow_checks
 from netplan.published.dataflow_trends import trend_checks
 from netplan.published.designs import design_checks
@@ -47,6 +48,7 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "paths": path_checks,
     "bandwidth": bandwidth_checks,
     "designs": design_checks,
+    "collectives": collective_checks,
     "model parameters": parameter_checks,
     "reliability": reliability_checks,
     "faults": fault_checks,
