@@ -12,6 +12,7 @@ from typing import cast
 from netplan.calibration.runs import Degrees, MeasuredRun
 from netplan.catalog import shipped_root
 from netplan.levels import NetworkKind
+from netplan.performance.setting import ScheduleName
 from netplan.performance.stacks import STACKS, Stack
 from netplan.records import replace
 from netplan.workloads.accelerators import ACCELERATORS
@@ -65,7 +66,7 @@ def published_run(row: Mapping[str, str]) -> MeasuredRun:
         sequence_parallel=flags["sequence_parallel"],
         tensor_overlap=flags["tp_overlap"],
         zero_stage=cast("Zero", whole["zero"]),
-        schedule=row["schedule"],
+        schedule=cast("ScheduleName", row["schedule"]),
         seconds=float(row["sec_per_iter"]),
     )
 

@@ -25,7 +25,7 @@ from netplan.performance.calibrated import (
     Stages,
 )
 from netplan.performance.calibration import CalibratedRun, CalibrationPart
-from netplan.performance.setting import BUBBLE_SHARE
+from netplan.performance.setting import BUBBLE_SHARE, ScheduleName
 from netplan.performance.stacks import Stack
 from netplan.records import replace
 from netplan.workloads.accelerators import Accelerator
@@ -75,7 +75,7 @@ class MeasuredRun(Struct, frozen=True, kw_only=True):
     sequence_parallel: bool = True
     tensor_overlap: bool = True
     zero_stage: Zero = 1
-    schedule: str = "1f1b"
+    schedule: ScheduleName = "1f1b"
     seconds: float
 
     @property

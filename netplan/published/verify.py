@@ -14,6 +14,14 @@ from netplan.published.dataflow_trends import trend_checks
 from netplan.published.designs import design_checks
 from netplan.published.foundation import foundation_checks
 from netplan.published.left_out import left_out_checks
+from netplan.published.measured_runs import (
+    TITLE,
+    RunErrors,
+    measured_run_checks,
+    run_errors,
+    run_sections,
+    timed_runs,
+)
 from netplan.published.network import bandwidth_checks, path_checks, traffic_checks
 from netplan.published.parameters import parameter_checks
 from netplan.published.rail_only import fault_checks, rail_only_checks
@@ -43,6 +51,7 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "tiled accelerators": tiled_checks,
     "cluster design": cluster_design_checks,
     "simulated runs": megatron_checks,
+    "measured runs": measured_run_checks,
     "sources left out": left_out_checks,
     "traffic": traffic_checks,
     "paths": path_checks,
@@ -61,6 +70,12 @@ class Verification(Answer):
     """The answer of :func:`verify`."""
 
     checks: tuple[Check, ...]
+
+    @property
+    def measured(self) -> RunErrors | None:
+        """Errors of iteration models on measured runs, if these are among the checks."""
+        asked = any(check.source.startswith(TITLE) for check in self.checks)
+        return run_errors(timed_runs()) if asked else None
 
     def count(self, verdict: str) -> int:
         """Checks with this verdict [1]."""
@@ -86,13 +101,14 @@ class Verification(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan verify --format json``."""
+        measured = self.measured
         return {
             "netplan_version": __version__,
             "passed": self.count("pass"),
             "failed": self.count("fail"),
             "known": self.count("known"),
             "checks": [asdict(check) for check in self.checks],
-        }
+        } | ({"measured_runs": measured.to_dict()} if measured else {})
 
     def sections(self) -> Iterator[Section]:
         """The summary, what fails or is known to differ and why, one table a paper."""
@@ -108,6 +124,8 @@ class Verification(Answer):
             papers.setdefault(_paper(check), []).append(check)
         for paper, checks in papers.items():
             yield Table("checks", SHOWN, checks, title=paper, only="people")
+        if measured := self.measured:
+            yield from run_sections(measured)
         # A long text ends where a reader of a terminal begins.
         yield Paragraph(self.summary, "strong", only="texts")
 

@@ -1,0 +1,338 @@
+"""Published training runs against iteration models, each run as it was made.
+
+The runs stand in `reports/published/measured-runs.csv`, each with its address
+(`netplan.calibration.published`). Iteration model ``calibrated`` was fitted to those that are
+scored, and is held to what its fit reached; ``4d`` and ``ptd-p``, which no run has touched, stand
+beside it on the same runs. Both know no training software and no half recomputation: they take
+``selective`` for it, the peak of the run's precision, and 4d counts embedding and head as the runs
+have them. The closed forms of ptd-p have neither ends nor context parallelism.
+
+An error is predicted over measured time less 1, and means are those of its absolute value.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from math import gcd
+from statistics import fmean, median
+
+from msgspec import Struct
+
+from netplan.calibration.published import SCORED, published_rows, published_run
+from netplan.calibration.runs import MeasuredRun
+from netplan.levels import Level
+from netplan.performance.calibration import CalibratedRun, CalibrationPart
+from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
+from netplan.performance.plan import Plan, PlanTime
+from netplan.performance.search import evaluate_plan
+from netplan.performance.setting import Options, Training
+from netplan.published.checks import Check, check, known
+from netplan.records import replace
+from netplan.reports.sections import Column, Section, Shown, Table, column
+from netplan.traffic.placement import Degrees, Placement
+from netplan.workloads.operations import Strategy, Variant
+
+TITLE = "Measured training runs"
+OWN = "calibrated"
+PAPERS = ("4d", "ptd-p")
+MOST_MEAN, MOST_OF_A_SOURCE, MOST_OF_A_RUN = 0.04, 0.06, 0.05
+"""Mean errors of all runs and of a source, and the error of a named run, above which they fail."""
+
+FAR = 0.10
+"""Error from which a run is listed by name [1]."""
+
+ALL = "all"
+SUSPECTED = {
+    "LLMF-A100-40G-70b-g64": "27 % slower a GPU than the same model on 128 GPUs with twice the"
+    " microbatch: its memory may have been short"
+}
+"""What may be wrong with runs that are far off."""
+
+
+class TimedRun(Struct, frozen=True):
+    """A published run and what iteration models say of it.
+
+    Parameters
+    ----------
+    run
+        The run.
+    use, why
+        ``dev`` and ``fit`` are scored; ``context`` is not, for a reason.
+    seconds
+        Iteration time by each iteration model that can time it [s].
+    """
+
+    run: MeasuredRun
+    use: str
+    why: str
+    seconds: Mapping[str, float]
+
+    def error(self, model: str) -> float | None:
+        """Predicted over measured time less 1 [1]; None where the model cannot time the run."""
+        return self.seconds[model] / self.run.seconds - 1 if model in self.seconds else None
+
+
+class Errors(Struct, frozen=True):
+    """Absolute errors of one iteration model on several runs [1]."""
+
+    runs: int
+    mean: float
+    median: float
+    largest: float
+
+    @classmethod
+    def of(cls, runs: Iterable[TimedRun], model: str) -> "Errors":
+        """Those of the runs that it can time.
+
+        Examples
+        --------
+        >>> found = [one for one in timed_runs() if one.run.source == "KORTH"]
+        >>> errors = Errors.of(found, "calibrated")
+        >>> errors.runs, round(100 * errors.mean, 1), round(100 * errors.largest, 1)
+        (7, 1.8, 3.5)
+        """
+        errors = [abs(error) for one in runs if (error := one.error(model)) is not None]
+        return cls(len(errors), fmean(errors), median(errors), max(errors))
+
+
+class SourceErrors(Struct, frozen=True):
+    """Scored runs of one source, or all of them, and the errors of each iteration model."""
+
+    source: str
+    runs: int
+    models: Mapping[str, Errors]
+
+    @classmethod
+    def of(cls, source: str, runs: list[TimedRun]) -> "SourceErrors":
+        """Errors of the models on these runs."""
+        models = {model: Errors.of(runs, model) for model in (OWN, *PAPERS)}
+        return cls(source, len(runs), models)
+
+
+class NotScored(Struct, frozen=True):
+    """Runs of a source that are not scored, and why."""
+
+    source: str
+    runs: int
+    why: str
+
+
+class RunErrors(Struct, frozen=True):
+    """All of ``netplan verify`` that is about measured runs."""
+
+    sources: tuple[SourceErrors, ...]
+    dev: tuple[TimedRun, ...]
+    far: tuple[TimedRun, ...]
+    not_scored: tuple[NotScored, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """As JSON."""
+        return {
+            "sources": [
+                {"source": one.source, "runs": one.runs}
+                | {model: _shares(errors) for model, errors in one.models.items()}
+                for one in self.sources
+            ],
+            "dev": [_seconds(one) for one in self.dev],
+            "far": [_seconds(one) for one in self.far],
+            "not_scored": [
+                {"source": one.source, "runs": one.runs, "why": one.why} for one in self.not_scored
+            ],
+        }
+
+
+def _shares(errors: Errors) -> dict[str, float]:
+    return {
+        "runs": errors.runs,
+        "mean_error": errors.mean,
+        "median_error": errors.median,
+        "largest_error": errors.largest,
+    }
+
+
+def _seconds(one: TimedRun) -> dict[str, object]:
+    return {"name": one.run.name, "measured_s": one.run.seconds, "predicted_s": dict(one.seconds)}
+
+
+@cache
+def timed_runs() -> tuple[TimedRun, ...]:
+    """Every published run, in the order of the table; those that are scored with all times."""
+    found = []
+    for row in published_rows():
+        run = published_run(row)
+        models = (OWN, *PAPERS) if run.degrees.context == 1 else (OWN, *PAPERS[:1])
+        asked = models if row["use"] in SCORED else ()
+        seconds = {name: plan_time(run, name).iteration_time_s for name in asked}
+        found.append(TimedRun(run, row["use"], row["why"], seconds))
+    return tuple(found)
+
+
+def run_errors(timed: Sequence[TimedRun]) -> RunErrors:
+    """Errors by source and of all, runs one by one that are named, and what is not scored."""
+    runs = [one for one in timed if one.use in SCORED]
+    sources: dict[str, list[TimedRun]] = {}
+    for one in runs:
+        sources.setdefault(one.run.source, []).append(one)
+    left = Counter((one.run.source, one.why) for one in timed if one.use not in SCORED)
+    return RunErrors(
+        sources=tuple(SourceErrors.of(*one) for one in (*sorted(sources.items()), (ALL, runs))),
+        dev=tuple(one for one in runs if one.use == "dev"),
+        far=tuple(one for one in runs if abs(one.error(OWN) or 0.0) > FAR),
+        not_scored=tuple(NotScored(source, runs, why) for (source, why), runs in left.items()),
+    )
+
+
+def measured_run_checks() -> Iterator[Check]:
+    """The published runs, as checks."""
+    return checks_of(run_errors(timed_runs()))
+
+
+def checks_of(found: RunErrors) -> Iterator[Check]:
+    """Mean errors of ``calibrated`` by source and of all runs, and the errors of named runs."""
+    for one in found.sources:
+        most = MOST_MEAN if one.source == ALL else MOST_OF_A_SOURCE
+        errors = one.models[OWN]
+        yield check(
+            f"{one.source}: mean error of {one.runs} runs, %",
+            f"{TITLE}, {one.source}",
+            f"at most {100 * most:.1f}",
+            f"{100 * errors.mean:.1f}",
+            holds=errors.mean <= most,
+        )
+    for run in found.dev:
+        error = run.error(OWN) or 0.0
+        yield check(*_of_run(run), holds=abs(error) <= MOST_OF_A_RUN)
+    for run in found.far:
+        reason = SUSPECTED.get(run.run.name, f"off by more than {100 * FAR:.0f} %")
+        yield known(*_of_run(run), reason)
+
+
+def _of_run(one: TimedRun) -> tuple[str, str, str, str]:
+    """Name, source, and seconds as measured and as predicted."""
+    seconds, error = one.seconds[OWN], one.error(OWN)
+    return (
+        f"{one.run.name}, s",
+        f"{TITLE}, {one.run.source}",
+        f"{one.run.seconds:.4g}",
+        f"{seconds:.4g} ({100 * (error or 0.0):+.1f} %)",
+    )
+
+
+def run_sections(found: RunErrors) -> Iterator[Section]:
+    """Errors by source, runs one by one, and what is not scored and why."""
+    scored = found.sources[-1]
+    beside = ", ".join(f"{model} {scored.models[model].runs}" for model in PAPERS)
+    yield Table(
+        "measured-sources",
+        SOURCES,
+        found.sources[:-1],
+        f"{TITLE}: mean errors",
+        closing=found.sources[-1:],
+        legend=(
+            "Each mean is that of absolute errors, before the largest of them.",
+            f"Of {scored.runs} runs {OWN} times all, {beside}.",
+            "Addresses: reports/published/measured-runs.csv.",
+        ),
+        only="people",
+    )
+    for title, runs in (("one by one", found.dev), ("that are far off", found.far)):
+        yield Table("measured-runs", RUNS, runs, f"{TITLE} {title}", only="people")
+    yield Table("not-scored", LEFT, found.not_scored, f"{TITLE} that are not scored", only="people")
+
+
+def plan_time(run: MeasuredRun, model: str) -> PlanTime:
+    """Time and memory of a run by an iteration model, by the evaluator of every question.
+
+    Examples
+    --------
+    >>> run = published_run(published_rows()[1])
+    >>> run.name, run.seconds, round(plan_time(run, "calibrated").iteration_time_s, 4)
+    ('KORTH-22b-selective', 1.1, 1.1007)
+    """
+    assumptions = ITERATION_MODELS.load(model)
+    part = assumptions.calibration
+    asked = _as_a_paper_can(run, assumptions) if part is None else _as_made(run, assumptions, part)
+    training, options = asked
+    levels, plan = as_it_lay(run)
+    strategy: Strategy = "2d" if run.degrees.context > 1 else "1d"
+    return evaluate_plan(training, levels, plan, strategy=strategy, options=options)
+
+
+def _as_made(
+    run: MeasuredRun, assumptions: IterationModel, part: CalibrationPart
+) -> tuple[Training, Options]:
+    """With the run's software, numbers, schedule and all that it computes again."""
+    calibrated = CalibratedRun.of(
+        run.accelerator,
+        run.stack,
+        part,
+        precision=run.precision,
+        tensor_overlap=run.tensor_overlap,
+    )
+    training = Training.on(run.accelerator, run.model, assumptions, calibrated=calibrated)
+    variant = Variant(
+        recompute=run.recompute,
+        embedding=True,
+        lm_head=True,
+        fused=run.stack.fused,
+        sequence_parallel=run.sequence_parallel,
+    )
+    return training, Options(variant, zero_stage=run.zero_stage, schedule=run.schedule)
+
+
+def _as_a_paper_can(run: MeasuredRun, assumptions: IterationModel) -> tuple[Training, Options]:
+    """As near as models of papers come to it."""
+    training = Training.on(run.accelerator, run.model, assumptions)
+    peak = run.accelerator.narrow_flops_per_s.get(run.precision, training.flops_per_s)
+    ends = assumptions.compute.operations == "detailed"
+    recompute = "selective" if run.recompute == "half" else run.recompute
+    variant = Variant(recompute=recompute, embedding=ends, lm_head=ends)
+    return replace(training, flops_per_s=peak), Options(variant, zero_stage=run.zero_stage)
+
+
+def as_it_lay(run: MeasuredRun) -> tuple[tuple[Level, Level], Plan]:
+    """HB domains and network of a run, and its plan: tensor GPUs inside, stages outside."""
+    degrees, on = run.degrees, run.accelerator
+    size = room = min(run.hb_size, degrees.gpus)
+    inside, outside = {}, {}
+    for name in ("tensor", "context", "data", "pipeline"):
+        degree: int = getattr(degrees, name)
+        inside[name] = gcd(degree, room)
+        outside[name] = degree // inside[name]
+        room //= inside[name]
+    domain = Level("switch", size, on.hb_bytes_per_s, step_latency_s=on.hb_latency_s)
+    network = Level(
+        "switch",
+        degrees.gpus // size,
+        run.network_bytes_per_s,
+        step_latency_s=on.network_latency_s,
+        network_kind=run.network_kind,
+    )
+    placement = Placement((Degrees(**inside), Degrees(**outside)))
+    plan = Plan(placement, degrees.microbatch, degrees.microbatches, degrees.interleave)
+    return (domain, network), plan
+
+
+def _of_model(model: str) -> tuple[Column[SourceErrors], ...]:
+    """Mean, median where there is room, and largest error of an iteration model."""
+    at = f"models.{model}"
+    shown: Shown = "always" if model == OWN else "wide"
+    return (
+        column("mean_error", f"{at}.mean", title=model),
+        column("median_error", f"{at}.median", shown=shown),
+        column("largest_error", f"{at}.largest", shown=shown),
+    )
+
+
+SOURCES: tuple[Column[SourceErrors], ...] = (
+    column("source", form="text"),
+    column("runs"),
+    *(one for model in (OWN, *PAPERS) for one in _of_model(model)),
+)
+RUNS: tuple[Column[TimedRun], ...] = (
+    column("name", "run.name", title="run"),
+    column("measured_s", "run.seconds"),
+    *(column("predicted_s", f"seconds.{model}", title=model) for model in (OWN, *PAPERS)),
+    column("prediction_error", lambda one: one.error(OWN)),
+)
+LEFT: tuple[Column[NotScored], ...] = (column("source", form="text"), column("runs"), column("why"))
