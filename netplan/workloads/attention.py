@@ -33,7 +33,6 @@ from netplan.workloads.model_parts import (
     IndexAttention,
     LatentAttention,
     LinearAttention,
-    WindowAttention,
 )
 from netplan.workloads.models import Model
 from netplan.workloads.operations import (
@@ -77,7 +76,8 @@ def attention_operations(
         local = replace(local, keys=min(local.keys, float(index.tokens)))
     kinds.append((full, attention(local, stores_scores=stores_scores)))
     if window is not None:
-        inside = _window_local(model, sharding, window)
+        heads = local_sizes(model.in_windows(), sharding) if own else local
+        inside = replace(heads, keys=min(heads.keys, float(window.tokens)))
         seen = replace(attention(inside, stores_scores=stores_scores), name="window-attention")
         if own:
             kinds += [(together, last), (windows, replace(_qkv(inside), name="window-qkv"))]
@@ -114,17 +114,6 @@ def _gathering_back(last: Operation, local: Local) -> Operation:
     message = ELEMENT_BYTES * local.rows * local.hidden
     gather = Collective("all_gather", message, "tensor")
     return replace(last, backward=replace(last.backward, collectives=(gather,)))
-
-
-def _window_local(model: Model, sharding: Sharding, window: WindowAttention) -> Local:
-    """Sizes of the heads of windows."""
-    own = model.changed(
-        kv_heads=window.kv_heads or model.kv_heads,
-        head_size=window.head_size or model.head_size,
-        value_head_size=window.value_head_size or model.value_head_size,
-    )
-    local = local_sizes(own, sharding)
-    return replace(local, keys=min(local.keys, float(window.tokens)))
 
 
 def attention(local: Local, *, stores_scores: bool) -> Operation:

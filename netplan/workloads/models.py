@@ -94,6 +94,17 @@ class Model(Record, frozen=True, kw_only=True):
         others = (self.window_attention, self.linear_attention)
         return self.depth - sum(one.layers for one in others if one is not None)
 
+    def in_windows(self) -> "Model":
+        """The model with the heads of its windows in place of those of full attention."""
+        window = self.window_attention
+        if window is None or not window.own_heads:
+            return self
+        return self.changed(
+            kv_heads=window.kv_heads or self.kv_heads,
+            head_size=window.head_size or self.head_size,
+            value_head_size=window.value_head_size or self.value_head_size,
+        )
+
     @property
     def unlike(self) -> str:
         """What no plain layer has: words for a question that knows plain layers only, or none."""
@@ -135,10 +146,12 @@ class Model(Record, frozen=True, kw_only=True):
                 f"experts are in none of the {self.layers:,} layers: lower dense_first_layers or"
                 " every"
             )
-        if self.latent_attention and (self.kv_heads or self.head_size or self.value_head_size):
+        own_sizes = self.kv_heads or self.head_size or self.value_head_size
+        windows = self.window_attention
+        if self.latent_attention and (own_sizes or (windows and windows.own_heads)):
             raise ValueError(
                 "latent_attention has head sizes of its own: leave out kv_heads, head_size and"
-                " value_head_size"
+                " value_head_size, those of windows too"
             )
 
 

@@ -124,12 +124,9 @@ def _attention_kinds(model: Model) -> Iterator[_Kind]:
         own = min(index.layers or model.full_layers, model.full_layers)
         yield _Kind(own, weights, other_flops=2.0 * (weights + length * width))
     if window is not None:
-        inside = model.changed(
-            kv_heads=window.kv_heads or model.kv_heads,
-            head_size=window.head_size or model.head_size,
-            value_head_size=window.value_head_size or model.value_head_size,
-        )
-        query, value = inside.head_elements, inside.value_head_size or inside.head_elements
+        inside = model.in_windows()
+        if window.own_heads:
+            query, value = inside.head_elements, inside.value_head_size or inside.head_elements
         met = min(length, window.tokens)
         yield _Kind(window.layers, _projections(inside), met * model.heads * (query + value))
     if model.linear_attention is not None:

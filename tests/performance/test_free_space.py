@@ -95,7 +95,7 @@ def divides(number: int, *parts: int) -> bool:
 
 def cuts(setting: Setting, sizes: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], ...]]:
     """Tensor, context, expert and pipeline degrees at every level, one by one."""
-    model, sparse = setting.transformer, setting.variant.experts
+    model, experts = setting.transformer, setting.experts.count if setting.experts else 1
     limit = model.heads if setting.assumptions.space.tensor == "heads" else model.sequence_length
     block = setting.assumptions.space.smallest_block
     width = model.hidden_size * (3 if setting.strategy == "1d" else 1)
@@ -115,7 +115,7 @@ def cuts(setting: Setting, sizes: tuple[int, ...]) -> Iterator[tuple[tuple[int, 
             continue
         if setting.strategy == "summa" and not divides(model.hidden_size, context):
             continue
-        if divides(sparse, expert) and stages <= model.layers:
+        if divides(experts, expert) and stages <= setting.layers:
             yield levels
 
 
@@ -136,7 +136,7 @@ def panels_of(setting: Setting, tensor: int, context: int) -> list[int]:
 
 def chunks(setting: Setting, stages: int, microbatches: int) -> Iterator[int]:
     """Numbers of interleaved chunks that the rules allow."""
-    fullest = ceil(setting.transformer.layers / stages)
+    fullest = ceil(setting.layers / stages)
     for interleave in range(1, fullest + 1):
         plain = interleave == 1
         whole = stages > 1 and divides(microbatches, stages)

@@ -47,6 +47,8 @@ ONE_STAGE: list[Case] = [
     {"fixed": {"pipeline": 1, "context": 4}, "strategy": "2d"},
     {"fixed": {"pipeline": 1, "tensor": 4, "context": 2}, "strategy": "summa"},
     {"fixed": {"pipeline": 1, "expert": 8}, "experts": 8, "top_k": 2},
+    {"fixed": {"pipeline": 1, "tensor": 2, "expert": 4}, "model": "deepseek-v3"},
+    {"fixed": {"pipeline": 1, "tensor": 2}, "model": "gpt-oss-20b"},
     {"fixed": {"pipeline": 1, "tensor": 8}, "iteration_model": "ptd-p"},
     {"fixed": {"pipeline": 1, "tensor": 8}, "iteration_model": "ptd-p", "zero_stage": 3},
     {"model": "dlrm-793b", "batch": None},

@@ -76,13 +76,13 @@ def program_bytes(
     again = method.variant.recompute == "full"
     for operation in program.layer.operations:
         for kind, amount in operation_bytes(operation, totals, again=again):
-            found[kind] += gpus * M * layers * amount
+            found[kind] += gpus * M * layers * operation.share * amount
     # Gathered and scattered weights of a stage, by ZeRO stage; an all_reduce counts as two.
     passes = {0: 2, 1: 2, 2: 1 + M, 3: 3 * M}[method.zero_stage]
     shared = totals.data * (totals.context if method.strategy == "2d" else 1)
     for operation in program.layer.operations:
         members = shared if operation.expert_weights else shared * totals.expert
-        amount = layers * number(operation.weight_bytes)
+        amount = layers * operation.share * number(operation.weight_bytes)
         found["data"] += gpus * passes * sent("all_gather", members, amount)
     for end in (program.first, program.last):
         if end is not None:
@@ -127,6 +127,32 @@ def test_bytes_of_the_program_are_those_of_the_matrix(strategy: Strategy, expert
         np.testing.assert_allclose(sent.sum(), received.sum())
         assert (got["expert"] > 0) == (expert > 1)
         assert (got["context"] > 0) == (context > 1)
+
+
+def test_bytes_of_unlike_layers_are_those_of_the_matrix() -> None:
+    """Some layers dense, some with windows, latent vectors and a layer that predicts further."""
+    latent = {"kv_rank": 16, "query_rank": 32, "head_size": 16, "rotary_head_size": 8}
+    model = small_model(
+        layers=5,
+        experts={"count": 4, "per_token": 2, "shared_ffn_size": 64, "dense_first_layers": 1},
+        latent_attention=latent | {"value_head_size": 16},
+        window_attention={"tokens": 16, "layers": 2},
+        prediction_layers=1,
+    )
+    outer = Degrees(data=2, pipeline=2)
+    for zero, expert, context in product(get_args(Zero), (1, 2), (1, 2)):
+        inner = Degrees(tensor=2, context=context, expert=expert)
+        strategy: Strategy = "2d" if context > 1 else "1d"
+        method = TrainingMethod(
+            strategy=strategy, variant=Variant(embedding=True, lm_head=True), zero_stage=zero
+        )
+        sharding = Sharding.of(1, 2, context, expert=expert)
+        program = training_program(model, sharding, method)
+        placement = Placement((inner, outer))
+        matrix = training_traffic(program, placement, gpus=placement.gpus, microbatches=M)
+        got = {kind: matrix.of_kind(kind).total_bytes for kind in KINDS}
+        assert got == pytest.approx(program_bytes(program, placement, method, 1), rel=1e-12)
+        assert (got["expert"] > 0) == (expert > 1)
 
 
 def uneven_bytes(

@@ -38,6 +38,8 @@ UNLIKE: list[dict[str, Any]] = [
     {"window_attention": WINDOW | {"layers": 12}},
     {"linear_attention": LINEAR, "gated_attention": True, "kv_heads": 4},
     {"index_attention": INDEX, "latent_attention": LATENT},
+    {"latent_attention": LATENT, "window_attention": WINDOW},
+    {"latent_attention": LATENT, "linear_attention": LINEAR},
     {"index_attention": INDEX | {"layers": 3}},
     {"prediction_layers": 1, "experts": EXPERTS, "latent_attention": LATENT},
     {"value_head_size": 32, "kv_heads": 4},
