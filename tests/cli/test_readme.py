@@ -45,6 +45,7 @@ FILES = {
         '[1] "H-1"[1](a1) # "gpu-0" lid 2 4xNDR\n\n'
         'Ca 1 "H-1" # "gpu-0"\n[1](a1) "S-1"[1] # lid 2 lmc 0 "rail-0/leaf-0" lid 1 4xNDR\n'
     ),
+    "config.json": (PATH.parent / "examples/config.json").read_text(encoding="utf-8"),
     "gpt-layer.yaml": (PATH.parent / "examples/gpt-layer.yaml").read_text(encoding="utf-8"),
     "jobs.yaml": (PATH.parent / "examples/jobs.yaml").read_text(encoding="utf-8"),
     "mixer.yaml": (PATH.parent / "examples/mixer.yaml").read_text(encoding="utf-8"),
