@@ -450,7 +450,8 @@ def test_memories_and_links_are_those_of_the_study() -> None:
     known = [MEMORIES.load(name) for name in MEMORIES.paths()]
     rates = {one.name: one.bytes_per_s / 1e9 for one in known if one.memory_bytes is None}
     assert rates == {"ddr-2d": 100, "ddr4": 200, "hbm-2.5d": 1000, "hbm3": 3000, "stacked-3d": 1e5}
-    rates = {name: LINKS.load(name).bytes_per_s / 1e9 for name in LINKS.paths()}
+    chips = ("nvlink4", "pcie4", "sn40l-link")  # the others say what collectives take
+    rates = {name: LINKS.load(name).bytes_per_s / 1e9 for name in chips}
     assert rates == {"nvlink4": 900, "pcie4": 25, "sn40l-link": 25}
 
 
