@@ -274,6 +274,14 @@ class FreeSearch(Struct, frozen=True, eq=False):
         whole = self.setting.assumptions.memory.update == "whole"
         return whole or self.setting.training.calibrated is not None
 
+    @property
+    def sums_in_switches(self) -> bool:
+        """Whether more replicas may be faster, as switches form the sums of large groups only."""
+        links = self.network.communication.links
+        queued = self.setting.assumptions.overlap.data == "queued"  # as all_reduces
+        inside = outermost(self.sizes) == 0
+        return queued and inside and links is not None and bool(links.domain.in_switch)
+
     def less_spilled(
         self, cells: Cells, microbatches: Ints, low: Ints, high: Ints
     ) -> tuple[Ints, Ints]:
@@ -475,7 +483,9 @@ class Placed(Struct, frozen=True, eq=False):
         search = self.search
         for whose, inside, fewest, most in search.with_replicas_inside(cells, microbatches):
             made = microbatches[whose]
+            sums_up = search.sums_in_switches
             enough = search.outermost.never_faster_for_more and not search.counts_update
+            enough &= not sums_up
             if limit is None or enough:
                 outside, fits = search.fewest_that_fit(inside, made, fewest, most)
                 some, outside = np.flatnonzero(fits), outside[fits]
@@ -486,7 +496,8 @@ class Placed(Struct, frozen=True, eq=False):
                     some = some[of]
             else:
                 count = most - fewest + 1
-                if search.outermost.kind == "switch":  # more replicas may only lie better
+                # More replicas may only lie better.
+                if search.outermost.kind == "switch" and not sums_up:
                     least, each = inside.times(fewest), np.arange(len(made))
                     terms = self._least_terms(least, made)
                     least_s = terms.seconds(each, least.row, each)

@@ -19,6 +19,9 @@ is faster than the best plan of the best case:
   rate B of all outer levels this is at least (1/M - 1/g) D / B, which is the twin's time: the sum
   telescopes. A ring takes at least its innermost outer level's part, c D / (M B). Rings never have
   fewer steps than the switch that replaces them, nor any level a rate above what leaves the GPU.
+* Measured collectives (:mod:`netplan.traffic.measured`) are rings whose levels are measured alike:
+  merged outer levels start once, and sums in switches ask for no fewer domains. This is so of
+  switches alone; where there are other levels, every one is searched.
 * Hops between stages number as many, sum_i (p_i - 1) p_(i+1) ... p_k = p - 1, and each is as fast
   or faster.
 * The best case blocks nowhere: leaves and pods only ever take from a rate.
@@ -143,6 +146,9 @@ def time_designs(
         What was found on the levels that were searched, and what that took.
     """
     prune = prune and search.dense and search.strategy == PROVEN
+    if search.training.links is not None:
+        # Rings and meshes keep a model's latencies, which may be less than measured ones.
+        prune = prune and all(level.kind == "switch" for _, levels in designs for level in levels)
     ordered = sorted(designs, key=lambda design: design[0])
     bounds = _Bounds.of(search, [levels for _, levels in ordered])
     found: dict[Levels, Found] = {}

@@ -16,6 +16,7 @@ from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.measured_links import Links
 from netplan.workloads.models import MODELS
 from netplan.workloads.operations import Variant
 from tests.performance.cases import FOURD, PTDP, small_model
@@ -83,6 +84,40 @@ def test_no_fabric_beats_the_best_case(
         assert (found.enumerated > 0) == (bound.enumerated > 0)
         lower = bound.plans[0].iteration_time_s
         assert lower <= found.plans[0].iteration_time_s * (1 + ROUNDING)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data(), st.sampled_from((1, 2, 4, 8)), st.sampled_from((1e12, 1e15)))
+def test_no_switched_fabric_beats_the_best_case_on_measured_links(
+    data: st.DataObject, domain: int, flops_per_s: float
+) -> None:
+    group = [
+        tuple(replace(level, kind="switch") for level in data.draw(fabrics(domain)))
+        for _ in range(2)
+    ]
+    parts = FOURD.communication.changed(collectives="measured")
+    space = replace(FOURD.space, divisibility="free")
+    assumptions = FOURD.changed(communication=parts, space=space)
+    links = Links.of(ACCELERATORS.load(data.draw(st.sampled_from(("h200", "b200", "tpu-v4")))))
+    training = Training(
+        small_model(batch=64), 64, flops_per_s, 1e12, assumptions, 1e14, 8e12, links=links
+    )
+    bound = search_best_case(PlanSearch(training), group)
+    assert bound is not None
+    for levels in group:
+        found = search_plans(training, levels)
+        assert bound.plans[0].iteration_time_s <= found.plans[0].iteration_time_s * (1 + ROUNDING)
+
+
+def test_rings_beside_measured_switches_are_all_searched() -> None:
+    assumptions = FOURD.changed(communication=FOURD.communication.changed(collectives="measured"))
+    training = Training.on(ACCELERATORS.load("h200"), small_model(batch=64), assumptions)
+    domain, network = Level("switch", 8, 450e9), Level("switch", 4, 1e9)
+    designs = [(1.0, (domain, replace(network, link_bytes_per_s=50e9)))]
+    designs += [(2.0, (domain, network)), (3.0, (domain, replace(network, kind="ring")))]
+    _, switched = time_designs(PlanSearch(training), designs[:2])
+    _, whole = time_designs(PlanSearch(training), designs)
+    assert (switched.bounds, whole.bounds, whole.run) == (1, 0, 3)
 
 
 @settings(deadline=None, max_examples=250)

@@ -1,7 +1,7 @@
 """The free space of plans: its best plan against every plan, counted one by one."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 from math import ceil, inf, prod
 
@@ -19,6 +19,7 @@ from netplan.performance.setting import Fixed, Options, Setting, Training
 from netplan.performance.space import listed_plans
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement
+from netplan.workloads.measured_links import MEASURED_LINKS, Links
 from netplan.workloads.models import Model
 from netplan.workloads.operations import Variant
 from tests.performance.cases import FOURD, PTDP, small_model
@@ -203,10 +204,50 @@ def timed(
 
 def test_the_search_finds_the_best_of_all_plans() -> None:
     """Against every plan one by one: exactly the best time, and none where none fits."""
-    plans, tight, alone = 0, 0, 0
     # The named ones need a number of stages that others hold as much with fewer of.
-    for seed in (*range(250), 1083, 1944, 3028, 3224, 3425, 4217):
-        setting, levels = random_case(seed)
+    seeds = (*range(250), 1083, 1944, 3028, 3224, 3425, 4217)
+    plans, tight, alone = searched_exactly(map(random_case, seeds))
+    assert plans > 50_000
+    assert min(tight, alone) > 5
+
+
+def measured_case(seed: int) -> tuple[Setting, tuple[Level, ...]]:
+    """The same with collectives as measured, on switches that sum up three or more GPUs."""
+    setting, levels = random_case(seed)
+    link, network = MEASURED_LINKS.load("nvlink-5"), MEASURED_LINKS.load("network")
+    # So much better than a ring that three replicas may be faster than two.
+    rows = tuple(
+        replace(row, least_members=least, start_s=0.0, efficiency=1.0)
+        for row, least in zip(link.in_switch, (3, 5), strict=True)
+    )
+    slow = replace(link.all_reduce, large=replace(link.all_reduce.large, efficiency=0.1))
+    links = Links(replace(link, in_switch=rows, all_reduce=slow), network)
+    assumptions = setting.assumptions
+    data = "queued" if seed % 3 == 0 else assumptions.overlap.data
+    assumptions = replace(
+        assumptions,
+        communication=replace(assumptions.communication, collectives="measured"),
+        overlap=replace(assumptions.overlap, data=data),
+    )
+    training = replace(setting.training, assumptions=assumptions, links=links)
+    if seed % 2:  # an HB domain alone
+        levels = (replace(levels[0], size=6 + seed % 3, link_bytes_per_s=10.0 ** (6 + seed % 5)),)
+    return replace(setting, training=training), levels
+
+
+def test_the_search_finds_the_best_of_all_plans_on_measured_links() -> None:
+    # In the named ones more replicas are faster.
+    seeds = (*range(60), 273, 363, 813, 927)
+    plans, _, _ = searched_exactly(map(measured_case, seeds))
+    assert plans > 10_000
+
+
+def searched_exactly(
+    cases: Iterable[tuple[Setting, tuple[Level, ...]]],
+) -> tuple[int, int, int]:
+    """Search, and time every plan: how many there are, how many cases are tight, or have none."""
+    plans, tight, alone = 0, 0, 0
+    for seed, (setting, levels) in enumerate(cases):
         ways = list(every_plan(setting, tuple(level.size for level in levels)))
         both = timed(setting, levels, ways)
         room = setting.training.memory_bytes
@@ -230,8 +271,7 @@ def test_the_search_finds_the_best_of_all_plans() -> None:
         seconds = [one.iteration_time_s for one in found.plans]
         assert seconds == sorted(seconds)
         assert all(min(abs(time - other) for other in fitting) < 1e-9 * time for time in seconds)
-    assert plans > 50_000
-    assert min(tight, alone) > 5
+    return plans, tight, alone
 
 
 def test_the_search_finds_the_best_of_interleaved_plans() -> None:
