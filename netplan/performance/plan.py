@@ -309,5 +309,8 @@ class SearchResult(Struct, frozen=True):
                 "feasible": self.feasible,
                 "seconds": self.seconds,
             },
-            "plans": [plan.to_dict(rank) for rank, plan in enumerate(self.plans, start=1)],
+            "plans": [
+                plan.to_dict(rank) | ({"equals_best": plan.equals(self.best)} if plan.error else {})
+                for rank, plan in enumerate(self.plans, start=1)
+            ],
         }

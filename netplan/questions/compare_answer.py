@@ -15,6 +15,7 @@ from netplan.costing.pricing import books_in_use
 from netplan.costing.ranges import Range
 from netplan.performance.search import PlanTime, SearchResult
 from netplan.questions.barred import barred_columns
+from netplan.questions.candidates import Basis, Candidate
 from netplan.questions.cost import NO_HIGH, no_high, open_above, ordered, span_column
 from netplan.questions.expanded_memory import with_memory
 from netplan.questions.inputs import replaced_lines
@@ -23,14 +24,7 @@ from netplan.questions.plan_notes import plan_notes
 from netplan.questions.pricing import CASES
 from netplan.questions.run_cost import RunCost, run_cost
 from netplan.questions.training import training_words
-from netplan.questions.verdict import (
-    Basis,
-    Candidate,
-    Probe,
-    Terms,
-    Verdict,
-    decide,
-)
+from netplan.questions.verdict import Probe, Terms, Verdict, decide
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import Scale, listed
@@ -164,6 +158,7 @@ class FabricRow(Struct, frozen=True):
             lacking=self.bill is not None and bool(self.bill.unpriced_apart),
             direct=self.fabric is not None and self.fabric.network == "direct",
             built_with=self.built_with,
+            timed=self.best,
         )
 
     def run(self, terms: Terms | None) -> RunCost | None:
@@ -345,7 +340,9 @@ class Comparison(Answer):
         inputs = self.inputs
         run = self.terms.run(inputs["gpus"]) if self.terms else None
         bought = "network and memory" if any(inputs["expanded_memories"]) else "network"
-        return Basis(inputs["rule"], inputs["within"], run, self.scale, inputs["timing"], bought)
+        barred = any(row.best.error for row in self.rows if row.best)
+        weighed = inputs["rule"], inputs["within"], run, self.scale
+        return Basis(*weighed, inputs["timing"], bought, barred=barred)
 
     @property
     def scale(self) -> Scale:

@@ -159,7 +159,10 @@ class Optimization(Answer):
             currency=self.currency,
             front=[row.to_dict(self.currency) for row in self.rows],
             knee=self.knee,
-            steps=[{"faster": s.faster, paid: s.price, each: s.per_percent} for s in steps],
+            steps=[
+                {"faster": s.faster, paid: s.price, each: s.per_percent} | self._doubtful(number)
+                for number, s in enumerate(steps)
+            ],
             space=self.tally.to_dict(),
             notes=list(self.notes),
             **({"memory_or_gpus": [one.to_dict() for one in self.trades]} if self.trades else {}),
@@ -254,13 +257,36 @@ class Optimization(Answer):
         value, time_s = self.points[at]
         step = self.step(at)
         start = "Knee of the front" if self.knee else "Cheapest" if cost else "Least power"
-        near = self.inputs["within"]
+        near, best = self.inputs["within"], self.rows[at].best
         doubt = f" (the model's error: {100 * near:g} %)" if step.faster <= near else ""
+        if best.error is not None:
+            doubt = " (within the model's error)" if self.equal(at) else ""
+        shown = best.time_text if best.error else f"{time_s:.3f} s"
         return (
             f"{start}: {at + 1} ({label(self.rows[at].design)}), {self._amount(value)} and"
-            f" {time_s:.3f} s. The next step, to {at + 2}, is {100 * step.faster:.2g} %"
+            f" {shown}. The next step, to {at + 2}, is {100 * step.faster:.2g} %"
             f" faster{doubt} for {self._amount(step.price)} more:"
-            f" {self._amount(step.per_percent)} for each percent."
+            f" {self._amount(step.per_percent)} for each percent.{self._cheapest_equal()}"
+        )
+
+    def equal(self, number: int) -> bool:
+        """Whether the model's error leaves no difference between a row and the next."""
+        first, second = self.rows[number : number + 2]
+        return first.best.equals(second.best)
+
+    def _doubtful(self, number: int) -> dict[str, bool]:
+        """In JSON whether a step is within the model's error, where times have error bars."""
+        barred = self.rows[number].best.error is not None
+        return {"within_error": self.equal(number)} if barred else {}
+
+    def _cheapest_equal(self) -> str:
+        """The least row that trains as fast as the last, for all that is known."""
+        last = self.rows[-1]
+        row = next(one for one in self.rows if one is last or one.best.equals(last.best))
+        if row is last:
+            return ""
+        return (
+            f" Within the model's error {row.number} trains as fast as {last.number}, the fastest."
         )
 
     def _proof(self) -> Iterator[str]:

@@ -13,9 +13,10 @@ from msgspec import Struct
 
 from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.sensitivity import least_saving
+from netplan.questions.candidates import Basis
 from netplan.questions.compare_answer import FabricRow
 from netplan.questions.cost import CostAnswer, open_above
-from netplan.questions.verdict import Basis, Probe, Verdict, decide
+from netplan.questions.verdict import Probe, Verdict, decide
 from netplan.records import replace
 from netplan.reports.quantities import Scale, listed
 
@@ -71,6 +72,9 @@ def recommend(
     rivals = [bill for bill in answer.bills if bill.name in own and bill is not chosen]
     others = [bill for bill in rivals if bill.complete]
     slower = {name: time_s / min(times_s.values()) - 1 for name, time_s in times_s.items()}
+    if basis.barred and times_s:
+        fastest = own[min(times_s, key=times_s.__getitem__)]
+        slower |= {name: 0.0 for name in slower if basis.same_time(own[name], fastest)}
     sentence = _sentence(answer.scale, chosen, others, slower)
     told = {change.fabric for change in verdict.changes}
     untold = {name: late for name, late in slower.items() if name not in told}

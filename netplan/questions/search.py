@@ -12,6 +12,7 @@ from netplan.performance.plan import PlanTime, SearchResult
 from netplan.performance.search import search_plans
 from netplan.performance.setting import Options, Training
 from netplan.questions.barred import barred_columns
+from netplan.questions.equal_plans import equal_to_best, told_apart
 from netplan.questions.expanded_memory import variants
 from netplan.questions.inputs import CatalogReader, replaced_lines
 from netplan.questions.instances import EVERY_SPREAD, check_instances, is_spread, least_notes
@@ -81,7 +82,7 @@ class SearchAnswer(Answer):
     """The answer of :func:`search`: the best plans and the size of the space.
 
     Beside them stand the memory of one GPU [B], what the fabric assumes, and the differences term
-    by term where an explanation was asked for.
+    by term where an explanation was asked for, of ``compared`` plans if it is one of two.
     """
 
     inputs: dict[str, Any]
@@ -90,6 +91,7 @@ class SearchAnswer(Answer):
     expanded_bytes: float = 0.0
     notes: tuple[str, ...] = ()
     differences: tuple[Difference, ...] = ()
+    compared: tuple[PlanTime, ...] = ()
     detail: "LayerAnswer | MemoryAnswer | None" = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -97,13 +99,21 @@ class SearchAnswer(Answer):
         told = [difference.to_dict() for difference in self.differences]
         answer = answer_dict(self.inputs, **self.found.to_dict(), notes=list(self.notes))
         detail = self.detail.to_dict() if self.detail else {}
+        if told and self._barred:
+            answer |= {"equal": self.compared[0].equals(self.compared[1])}
         return answer | ({"explanation": told} if told else {}) | detail
+
+    @property
+    def _barred(self) -> bool:
+        """Whether two plans were compared whose times have error bars."""
+        return bool(self.compared) and self.compared[0].error is not None
 
     def sections(self) -> Iterator[Section]:
         """Heading, the plans, where the best one's time and memory go, the explanation, notes."""
         best = self.found.best
         yield self._heading()
         yield Table("plans", list(self._columns()), list(enumerate(self.found.plans, start=1)))
+        yield from (Paragraph(said) for said in equal_to_best(self.found.plans))
         names = PARTS if self.found.exchange is None else PARTS | {self.found.exchange: "exchange"}
         yield Bars(
             "time",
@@ -174,6 +184,7 @@ class SearchAnswer(Answer):
             yield column("at_once", "1.instances.at_once")
         if self.found.best.error:
             yield from barred_columns("1", "1.mfu")
+            yield column("equals_best", lambda row: row[1].equals(self.found.best), shown="never")
         else:
             yield column("iteration_time_s", "1.iteration_time_s", form="si", digits=4)
             yield column("mfu", "1.mfu")
@@ -218,6 +229,8 @@ class SearchAnswer(Answer):
             column("difference_s"),
         ]
         yield Table("explanation", [*names, *times], self.differences, only="programs")
+        if self._barred:
+            yield Paragraph(told_apart((first, second), *self.compared), "strong")
         changed = [row for row in self.differences if row.difference_s]
         if not changed:
             yield Paragraph(f"No term differs between {first} and {second}.")
@@ -338,6 +351,7 @@ class Search(PlanQuestion[SearchAnswer]):
                 *(detail.notes if detail else ()),
             ),
             differences=_explained(found, self.explain) if self.explain else (),
+            compared=_compared(found, self.explain) if self.explain else (),
             detail=detail,
         )
 
@@ -443,6 +457,12 @@ def _explained(found: SearchResult, text: str) -> tuple[Difference, ...]:
         return explain_modes(settings[0], found.levels, chosen[0].plan)
     first, second = ((setting, one.plan) for setting, one in zip(settings, chosen, strict=True))
     return explain(found.levels, first, second)
+
+
+def _compared(found: SearchResult, text: str) -> tuple[PlanTime, ...]:
+    """The two plans that are compared, if they are two."""
+    ranks = _ranks(text)
+    return tuple(found.plans[rank - 1] for rank in ranks) if len(ranks) > 1 else ()
 
 
 def _term(row: Difference) -> str:

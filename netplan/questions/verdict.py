@@ -9,39 +9,39 @@ Rules, of the fabrics that have a price for all that sets them apart:
 
 A product that is built with other accelerators than those asked for is shown, and never wins.
 
-Iteration times that differ by less than the model's error are not told apart, so nothing is
-recommended for such a difference, nor where two cost the same: that is a tie. The runner-up wins at
-another price, at another value of a day of training, or with more network bandwidth.
+Iteration times that differ by less than the model's error are not told apart
+(`netplan.questions.candidates`), so nothing is recommended for such a difference, nor where two
+cost the same: that is a tie. The runner-up wins at another price, at another value of a day of
+training, or with more network bandwidth.
 
 A run of d days on a network of yearly cost y costs d (y / 365 + v), where a day of all GPUs is
 worth v. Two runs cost the same at v = (d2 y2 - d1 y1) / 365 / (d1 - d2).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, inf, isclose
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from msgspec import Struct
 
-from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Lifetime, Running
+from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running
 from netplan.costing.prices import PriceBook
 from netplan.errors import CatalogError, InputError
+from netplan.questions.candidates import Basis, Candidate, Rule, Run, nearly_fastest_s
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import AnswerT_co, Question, optional, shared
 from netplan.records import asdict, replace
-from netplan.reports.quantities import Scale, listed
-from netplan.units import DAY_S, DAYS_PER_YEAR, GIGA, HOURS_PER_DAY
+from netplan.reports.quantities import listed
+from netplan.units import DAYS_PER_YEAR, GIGA
 from netplan.workloads.models import Model
 from netplan.workloads.parameters import stack_of
 
 if TYPE_CHECKING:
     from netplan.workloads.families import OtherModel
 
-Rule = Literal["near-fastest", "run-cost", "price", "fastest"]
 Lever = Literal["price", "bandwidth", "day_value"]
 TOKENS_PER_PARAMETER = 20
-IN_MILLIONS_FROM = 1e6
 LEAST_PACE = 5e-4
 """Difference of times below which two fabrics are as fast for a reader of a tenth of a percent."""
 MOST_BANDWIDTH, BANDWIDTH_STEP = 16.0, 0.01
@@ -52,92 +52,6 @@ WITHIN = "Iteration times so near are as good: the model's error."
 
 Probe = Callable[[str, float], float | None]
 """Network bandwidth a GPU at which a fabric trains within a time [B/s]; None if at no such."""
-
-
-class Candidate(Struct, frozen=True):
-    """A fabric that may be bought.
-
-    Parameters
-    ----------
-    name
-        Name of the fabric.
-    price
-        Base price of its network, of the parts that have one.
-    complete
-        Whether that holds all that sets fabrics apart.
-    time_s
-        Iteration time; infinite without one [s].
-    life
-        What the network costs in its years of use, if that is known.
-    gpu_bytes_per_s
-        Network bandwidth of a GPU [B/s].
-    lacking
-        Whether parts that set it apart have no price.
-    direct
-        Whether its GPUs are joined to each other, without switches.
-    built_with
-        Accelerators of the product, if they are others than those asked for.
-    """
-
-    name: str
-    price: float
-    complete: bool
-    time_s: float
-    life: Lifetime | None
-    gpu_bytes_per_s: float
-    lacking: bool = False
-    direct: bool = False
-    built_with: tuple[str, ...] = ()
-
-    @property
-    def per_year(self) -> float:
-        """Annuity and energy of the network in a year."""
-        return self.life.per_year.base if self.life else 0.0
-
-
-class Run(Struct, frozen=True):
-    """A training run: its iterations [1], and what an hour of all GPUs costs."""
-
-    iterations: int
-    hour: float
-
-    @property
-    def day(self) -> float:
-        """What a day of all GPUs costs."""
-        return HOURS_PER_DAY * self.hour
-
-    def days(self, one: Candidate) -> float:
-        """Days of the run on a fabric."""
-        return self.iterations * one.time_s / DAY_S
-
-    def network(self, one: Candidate) -> float:
-        """The network's share: its yearly cost for so many days."""
-        return self.days(one) * one.per_year / DAYS_PER_YEAR
-
-    def cost(self, one: Candidate) -> float:
-        """Cost of the run: GPU hours, and the network's share."""
-        return self.days(one) * self.day + self.network(one)
-
-
-class Basis(Struct, frozen=True):
-    """What is decided by: the rule, the error of iteration times [1], and the training run."""
-
-    rule: Rule
-    within: float
-    run: Run | None
-    money: Scale
-    timing: bool = True
-    """Whether iteration times were asked for."""
-    bought: str = "network"
-
-    def amount(self, value: float) -> str:
-        """An amount with its unit."""
-        return f"{self.money.one(value)} {self.money.title}"
-
-    def unscaled(self, value: float) -> str:
-        """An amount that has nothing to do with prices of networks: in millions or thousands."""
-        factor, sign = (1e6, "M") if value >= IN_MILLIONS_FROM else (1e3, "k")
-        return f"{value / factor:,.1f} {sign} {self.money.title.rpartition(' ')[2]}"
 
 
 class Change(Struct, frozen=True):
@@ -177,6 +91,7 @@ def decide(
 
     Examples
     --------
+    >>> from netplan.reports.quantities import Scale
     >>> basis = Basis("near-fastest", 0.05, None, Scale(1e6, "M USD", 1))
     >>> clos = Candidate("clos", 100e6, True, 10.0, None, 50e9)
     >>> rails = Candidate("rails", 60e6, True, 10.2, None, 50e9)
@@ -212,19 +127,14 @@ def decide(
     return Verdict(alone, _rule_words(basis), sentence, tied, tuple(changes), caveats)
 
 
-def nearly_fastest_s(times_s: Iterable[float], within: float) -> float:
-    """Longest iteration that counts as fast as the shortest; infinite where none is timed [s]."""
-    return min(times_s, default=inf) * (1 + within)
-
-
 def _field(candidates: Sequence[Candidate], basis: Basis) -> Iterator[Candidate]:
     """Who competes."""
-    limit_s = nearly_fastest_s((one.time_s for one in candidates), basis.within)
+    fastest = min(candidates, key=lambda one: one.time_s, default=None)
     for one in candidates:
         timed = one.time_s < inf
         if {
             "price": one.complete,
-            "near-fastest": one.complete and one.time_s <= limit_s,
+            "near-fastest": one.complete and (fastest is None or basis.nearly(one, fastest)),
             "run-cost": one.complete and timed and one.life is not None,
             "fastest": timed,
         }[basis.rule]:
@@ -235,11 +145,10 @@ def _barely_slow(
     candidates: Sequence[Candidate], field: Sequence[Candidate], best: Candidate, basis: Basis
 ) -> list[Candidate]:
     """Cheaper fabrics that are too slow by the fastest, but not told apart from the best."""
-    limit_s = nearly_fastest_s([best.time_s], basis.within)
     return [
         one
         for one in candidates
-        if one.complete and one.price < best.price and one.time_s <= limit_s and one not in field
+        if one.complete and one.price < best.price and basis.nearly(one, best) and one not in field
     ]
 
 
@@ -268,8 +177,7 @@ def _beats(one: Candidate, other: Candidate, basis: Basis) -> bool:
     value, least = _value(one, basis), _value(other, basis)
     if value >= least or isclose(value, least, rel_tol=1e-9):
         return False
-    short, long = sorted((one.time_s, other.time_s))
-    if basis.rule in ("price", "near-fastest") or long > short * (1 + basis.within):
+    if basis.rule in ("price", "near-fastest") or not basis.same_time(one, other):
         return True
     # Times so near are not told apart: only the network's own cost counts, if no time is lost.
     return basis.rule == "run-cost" and one.per_year <= other.per_year
@@ -277,13 +185,15 @@ def _beats(one: Candidate, other: Candidate, basis: Basis) -> bool:
 
 def _rule_words(basis: Basis) -> str:
     near = f"{100 * basis.within:g} %"
+    error = "the model's error" if basis.barred else near
+    barred = ", or within the model's error" if basis.barred else ""
     hour = f" at {basis.unscaled(basis.run.hour)} an hour of all GPUs" if basis.run else ""
     share = f"the {basis.bought}'s share"
     return {
         "price": "lowest cost",
-        "near-fastest": f"lowest cost within {near} of the fastest iteration time",
+        "near-fastest": f"lowest cost within {near} of the fastest iteration time{barred}",
         "run-cost": f"least cost of the training run: GPU hours{hour}, and {share}",
-        "fastest": f"fastest iteration; times within {near} are not told apart",
+        "fastest": f"fastest iteration; times within {error} are not told apart",
     }[basis.rule]
 
 
@@ -293,21 +203,23 @@ def _sentence(even: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
     near = f"{100 * basis.within:g} %"
     if basis.rule == "fastest":
         if alone:
-            return f"{names} trains fastest: {best.time_s:.3f} s an iteration"
+            return f"{names} trains fastest: {best.time_text} an iteration"
         ends = best.time_s, max(one.time_s for one in even)
-        span = " to ".join(dict.fromkeys(f"{end:.3f}" for end in ends))
-        return f"{names} train as fast as each other, within the model's {near}: {span} s"
+        span = f"{' to '.join(dict.fromkeys(f'{end:.3f}' for end in ends))} s"
+        span = best.time_text if basis.barred else span
+        return f"{names} train as fast as each other, within the model's {basis.near}: {span}"
     if basis.rule == "run-cost" and basis.run:
         run = basis.run
         if not alone:
             costs = " or ".join(basis.amount(run.cost(one)) for one in even)
             return (
-                f"The training run costs as much on {names}, within the model's {near} of time:"
-                f" {costs}"
+                f"The training run costs as much on {names}, within the model's {basis.near} of"
+                f" time: {costs}"
             )
+        cost = basis.amount_on(best, run.cost(best))
+        days, share = best.barred_text(run.days(best), 1), basis.amount(run.network(best))
         return (
-            f"{names} has the cheapest training run: {basis.amount(run.cost(best))} in"
-            f" {run.days(best):,.1f} days, {basis.amount(run.network(best))} of it for the"
+            f"{names} has the cheapest training run: {cost} in {days} days, {share} of it for the"
             f" {basis.bought}"
         )
     start = f"Within {near} of the fastest, " if basis.rule == "near-fastest" else ""
@@ -360,8 +272,12 @@ def _changes(
     elif others and best.price:
         yield _by_price(best, others[0], basis)
     if basis.rule == "near-fastest":
-        limit_s = nearly_fastest_s((one.time_s for one in candidates), basis.within)
-        late = [one for one in candidates if one.complete and inf > one.time_s > limit_s]
+        fastest = min(candidates, key=lambda one: one.time_s)
+        late = [
+            one
+            for one in candidates
+            if one.complete and one.time_s < inf and not basis.nearly(one, fastest)
+        ]
         slow = [one for one in late if one.price < best.price] or ([] if others else late)
     yield from _by_bandwidth(candidates, slow, best, basis, probe)
     if basis.run and best.life is not None:
@@ -442,7 +358,7 @@ def _by_day(
     near = run.day if basis.rule == "run-cost" else 0.0
     value, faster, other = min(found, key=lambda row: abs(row[0] - near))
     pace = abs(best.time_s / other.time_s - 1)
-    error = ", less than the model's error," if pace <= basis.within else ""
+    error = ", less than the model's error," if basis.same_time(best, other) else ""
     text = (
         f"{other.name} trains {100 * pace:.1f} % {'faster' if faster else 'slower'}{error} and pays"
         f" where a day of training is worth {'more' if faster else 'less'} than"
@@ -456,7 +372,8 @@ def _ahead(known: Sequence[Candidate], best: Candidate, basis: Basis, run: Run) 
     found = [
         one
         for one in known
-        if best.time_s >= one.time_s * (1 + max(basis.within, LEAST_PACE))
+        if best.time_s >= one.time_s * (1 + LEAST_PACE)
+        and not basis.same_time(best, one)
         and 0 < run.network(one) <= run.network(best)
     ]
     if not found:

@@ -1,0 +1,167 @@
+"""Who may be bought, what it is decided by, and whose iteration times can be told apart.
+
+Times that carry error bars are told apart by them (`netplan.performance.error_bars`): two networks
+under one plan differ by what they communicate alone, and share all other error. Times without are
+as good as each other within a tolerance, the same for all.
+"""
+
+from collections.abc import Iterable
+from math import inf
+from typing import Literal
+
+from msgspec import Struct
+
+from netplan.costing.lifetime import Lifetime
+from netplan.performance.error_bars import time_text
+from netplan.performance.plan import PlanTime
+from netplan.reports.quantities import Scale
+from netplan.units import DAY_S, DAYS_PER_YEAR, HOURS_PER_DAY
+
+Rule = Literal["near-fastest", "run-cost", "price", "fastest"]
+IN_MILLIONS_FROM = 1e6
+
+
+class Candidate(Struct, frozen=True):
+    """A fabric that may be bought.
+
+    Parameters
+    ----------
+    name
+        Name of the fabric.
+    price
+        Base price of its network, of the parts that have one.
+    complete
+        Whether that holds all that sets fabrics apart.
+    time_s
+        Iteration time; infinite without one [s].
+    life
+        What the network costs in its years of use, if that is known.
+    gpu_bytes_per_s
+        Network bandwidth of a GPU [B/s].
+    lacking
+        Whether parts that set it apart have no price.
+    direct
+        Whether its GPUs are joined to each other, without switches.
+    built_with
+        Accelerators of the product, if they are others than those asked for.
+    timed
+        The plan behind the time.
+    """
+
+    name: str
+    price: float
+    complete: bool
+    time_s: float
+    life: Lifetime | None
+    gpu_bytes_per_s: float
+    lacking: bool = False
+    direct: bool = False
+    built_with: tuple[str, ...] = ()
+    timed: PlanTime | None = None
+
+    @property
+    def barred(self) -> bool:
+        """Whether its time has an error bar."""
+        return self.timed is not None and self.timed.error is not None
+
+    @property
+    def time_text(self) -> str:
+        """The iteration time for people."""
+        if self.timed is None or self.timed.error is None:
+            return f"{self.time_s:.3f} s"
+        return time_text(self.time_s, self.timed.error)
+
+    def barred_text(self, amount: float, digits: int) -> str:
+        """What grows with its time, to so many digits behind the point, with the bar of that."""
+        text = f"{amount:,.{digits}f}"
+        if self.timed is None or self.timed.error is None:
+            return text
+        low, high = self.timed.error.whole.of(amount)
+        return f"{text} ({low:,.{digits}f}-{high:,.{digits}f})"
+
+    @property
+    def per_year(self) -> float:
+        """Annuity and energy of the network in a year."""
+        return self.life.per_year.base if self.life else 0.0
+
+
+class Run(Struct, frozen=True):
+    """A training run: its iterations [1], and what an hour of all GPUs costs."""
+
+    iterations: int
+    hour: float
+
+    @property
+    def day(self) -> float:
+        """What a day of all GPUs costs."""
+        return HOURS_PER_DAY * self.hour
+
+    def days(self, one: Candidate) -> float:
+        """Days of the run on a fabric."""
+        return self.iterations * one.time_s / DAY_S
+
+    def network(self, one: Candidate) -> float:
+        """The network's share: its yearly cost for so many days."""
+        return self.days(one) * one.per_year / DAYS_PER_YEAR
+
+    def cost(self, one: Candidate) -> float:
+        """Cost of the run: GPU hours, and the network's share."""
+        return self.days(one) * self.day + self.network(one)
+
+
+class Basis(Struct, frozen=True):
+    """What is decided by: the rule, the error of iteration times [1], and the training run."""
+
+    rule: Rule
+    within: float
+    run: Run | None
+    money: Scale
+    timing: bool = True
+    """Whether iteration times were asked for."""
+    bought: str = "network"
+    barred: bool = False
+    """Whether times carry error bars, which tell them apart then."""
+
+    @property
+    def near(self) -> str:
+        """The model's error, in words."""
+        return "error" if self.barred else f"{100 * self.within:g} %"
+
+    def same_time(self, one: Candidate, other: Candidate) -> bool:
+        """Whether two iteration times cannot be told apart.
+
+        Examples
+        --------
+        >>> basis = Basis("fastest", 0.05, None, Scale(1e6, "M USD", 1))
+        >>> clos = Candidate("clos", 100e6, True, 10.0, None, 50e9)
+        >>> rails = Candidate("rails", 60e6, True, 10.2, None, 50e9)
+        >>> basis.same_time(clos, rails)
+        True
+        """
+        if one.timed and other.timed and (one.barred or other.barred):
+            return one.timed.equals(other.timed)
+        short, long = sorted((one.time_s, other.time_s))
+        return long <= short * (1 + self.within)
+
+    def nearly(self, one: Candidate, best: Candidate) -> bool:
+        """Whether one is as fast as another for a buyer: in tolerance, or for all that is known."""
+        within = one.time_s <= nearly_fastest_s([best.time_s], self.within)
+        return within or (one.time_s < inf and self.same_time(one, best))
+
+    def amount(self, value: float) -> str:
+        """An amount with its unit."""
+        return f"{self.money.one(value)} {self.money.title}"
+
+    def amount_on(self, one: Candidate, value: float) -> str:
+        """An amount that grows with the time on a fabric, with its unit."""
+        return f"{one.barred_text(value / self.money.factor, self.money.digits)} {self.money.title}"
+
+    def unscaled(self, value: float) -> str:
+        """An amount that has nothing to do with prices of networks: in millions or thousands."""
+        factor, sign = (1e6, "M") if value >= IN_MILLIONS_FROM else (1e3, "k")
+        return f"{value / factor:,.1f} {sign} {self.money.title.rpartition(' ')[2]}"
+
+
+def nearly_fastest_s(times_s: Iterable[float], within: float) -> float:
+    """Longest iteration that counts as fast as the shortest; infinite where none is timed [s]."""
+    return min(times_s, default=inf) * (1 + within)

@@ -1,0 +1,166 @@
+"""Answers of iteration models with error bars: bars beside times, plans and networks that tie."""
+
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+
+import netplan
+from netplan.performance.calibration import Factors
+from netplan.performance.error_bars import ErrorBar
+from netplan.performance.plan import Plan, PlanTime
+from netplan.questions.candidates import Basis, Candidate, Rule
+from netplan.questions.equal_plans import equal_to_best, told_apart
+from netplan.questions.search import SearchAnswer
+from netplan.questions.verdict import Verdict, decide
+from netplan.records import replace
+from netplan.reports.quantities import Scale
+from netplan.traffic.placement import Degrees, Placement
+
+BAR = ErrorBar(Factors(low=0.9, high=1.2), Factors(low=0.5, high=1.5), 0.01)
+PLAN = Plan(Placement((Degrees(tensor=8),)), 1, 1)
+ASKED: dict[str, Any] = {
+    "gpus": 256,
+    "radix": 64,
+    "accelerator": "h100-80gb",
+    "model": "gpt-175b",
+    "iteration_model": "calibrated",
+}
+
+
+def timed(**parts: float) -> PlanTime:
+    """A plan whose iteration has these parts [s]."""
+    return PlanTime(PLAN, sum(parts.values()), parts, 1e9, 0.4, 0.4, error=BAR)
+
+
+def network(name: str, price: float, **parts: float) -> Candidate:
+    """A network with a whole price, and its best plan."""
+    best = timed(**parts)
+    return Candidate(name, price, True, best.iteration_time_s, None, 50e9, timed=best)
+
+
+def verdict(rule: Rule, *networks: Candidate) -> Verdict:
+    """What is decided where times more than 0.1 % apart are not as good."""
+    basis = Basis(rule, 0.001, None, Scale(1e6, "M USD", 1), barred=True)
+    found = decide(networks, basis)
+    assert found is not None
+    return found
+
+
+def test_a_winner_by_less_than_times_repeat_is_a_tie() -> None:
+    # 0.3 % apart, in one part alone; and 2 %, by what two networks share nothing of.
+    clos, rails = (
+        network("clos", 9e6, compute=9.0, data_comm=1.0),
+        network("rails", 6e6, compute=9.0, data_comm=1.03),
+    )
+    found = verdict("fastest", clos, rails)
+    assert (found.fabric, found.tied) == (None, ("rails", "clos"))
+    assert "as fast as each other, within the model's error: 10.0 s (9.0-12.0)" in found.sentence
+    slow = network("slow", 5e6, compute=9.0, data_comm=1.2)
+    found = verdict("fastest", clos, slow)
+    assert found.fabric == "clos"
+    assert "clos trains fastest: 10.0 s (9.0-12.0) an iteration" in found.sentence
+
+
+def test_near_fastest_holds_all_that_the_bars_leave_equal() -> None:
+    # 2 s of one part for 1.8 s of another: 0.2 s of 10 are out of tolerance, not of the error.
+    clos = network("clos", 9e6, compute=8.0, tensor_comm=1.8)
+    rails = network("rails", 6e6, compute=8.0, bubble=2.0)
+    far = network("far", 1e6, compute=8.0, tensor_comm=1.8, bubble=2.4)  # slower in one part
+    found = verdict("near-fastest", clos, rails, far)
+    assert found.fabric == "rails"
+    assert found.rule.endswith("iteration time, or within the model's error")
+
+
+def test_run_cost_has_the_bar_of_its_time() -> None:
+    answer = netplan.compare(**ASKED, fabrics=("rail-only", "torus-2d"), rule="run-cost")
+    assert answer.verdict is not None
+    said = answer.verdict.sentence
+    best = next(row for row in answer.rows if row.name == "rail-only")
+    assert best.best is not None
+    assert best.best.error is not None
+    low, high = best.best.error.whole.low, best.best.error.whole.high
+    days = answer.terms.iterations * best.time_s / 86_400  # type: ignore[union-attr]
+    assert f"in {days:,.1f} ({low * days:,.1f}-{high * days:,.1f}) days" in said
+
+
+def test_ranks_that_equal_the_best_are_told() -> None:
+    best, near = timed(compute=90, tensor_comm=10), timed(compute=90, bubble=12)
+    far = timed(compute=90, tensor_comm=14)
+    assert list(equal_to_best([best])) == []
+    (said,) = equal_to_best([best, near, far])
+    assert said.startswith("Equal to plan 1 within the model's error: plan 2 (less than 1 %")
+    (said,) = equal_to_best([best, far])
+    assert "none of these plans" in said
+    assert list(equal_to_best([replace(best, error=None), replace(near, error=None)])) == []
+    said = told_apart(("plan 1", "plan 2"), best, near)
+    assert said == (
+        "Plan 1 and plan 2 are equal within the model's error: 2.0 % apart; of 100 s and 102 s"
+        " they share 90 s, whose error changes no order; 10 s and 12 s are their own, each 0.5 to"
+        " 1.5 times as long."
+    )
+    assert "4.0 % apart, more than the model's error" in told_apart("ab", best, far)
+
+
+@cache
+def searched() -> SearchAnswer:
+    """The best plans of a run that was scored."""
+    return netplan.search(**ASKED, top=4, explain="1,3", batch=1024)
+
+
+def test_search_has_bars_in_every_form() -> None:
+    answer = searched()
+    plans = answer.to_dict()["plans"]
+    for one in plans:
+        assert one["iteration_time_low_s"] == pytest.approx(0.93 * one["iteration_time_s"])
+        assert one["iteration_time_high_s"] == pytest.approx(1.08 * one["iteration_time_s"])
+        assert one["error_basis"] == "calibrated"
+    assert plans[0]["equals_best"] is True
+    assert answer.to_dict()["equal"] is plans[2]["equals_best"]
+    best = answer.found.best
+    assert f"Time of plan 1: {best.time_text}" in answer.text()
+    frame = answer.to_frame()
+    assert list(frame["iteration_time_low_s"]) == [one["iteration_time_low_s"] for one in plans]
+    assert list(frame["error_basis"]) == ["calibrated"] * 4
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        ({"stack.vector": "1.5"}, "stack.vector is not as it was fitted"),
+        ({"model.sequence_length": "32768"}, "sequences of 32,768 tokens, tried were"),
+    ],
+)
+def test_what_no_run_has_tried_widens_the_bar(overrides: dict[str, str], reason: str) -> None:
+    answer = netplan.search(**ASKED, overrides=overrides, batch=256, recompute="full")
+    plan = answer.to_dict()["plans"][0]
+    assert plan["error_basis"] == "transferred"
+    assert plan["iteration_time_high_s"] == pytest.approx(1.18 * plan["iteration_time_s"])
+    assert any(note.startswith("Error bars are wide") and reason in note for note in answer.notes)
+
+
+def test_every_answer_about_a_run_has_its_bar() -> None:
+    found = [
+        netplan.loads(**ASKED).to_dict(),
+        netplan.simulate(**ASKED).to_dict(),
+        netplan.compare(**ASKED, fabrics=("rail-only",)).to_dict()["fabrics"][0],
+        netplan.optimize(
+            **{name: value for name, value in ASKED.items() if name != "radix"},
+            fabrics=("rail-only",),
+            hb_sizes=(8,),
+        ).to_dict()["front"][0],
+        netplan.faults(**ASKED, fabrics=("rail-only",)).to_dict()["fabrics"][0],
+    ]
+    for one in found:
+        time_s = one["iteration_time_s"]
+        assert one["iteration_time_low_s"] == pytest.approx(0.93 * time_s)
+        assert one["error_basis"] == "calibrated"
+
+
+def test_other_iteration_models_say_nothing_of_bars() -> None:
+    asked = ASKED | {"iteration_model": "4d"}
+    text = json.dumps(netplan.compare(**asked, fabrics=("rail-only",)).to_dict())
+    assert "low_s" not in text
+    assert "error" not in text
+    assert "(" not in str(netplan.search(**asked).text().split("plan ")[1].split("Time of")[0])
