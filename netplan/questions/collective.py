@@ -15,7 +15,7 @@ from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.axes import Axis
 from netplan.reports.charts import Chart, hover
 from netplan.reports.plots import Points, line_chart
-from netplan.reports.quantities import words
+from netplan.reports.quantities import Words
 from netplan.reports.sections import Column, Heading, Notes, Section, Table, column, columns
 from netplan.traffic.gpu_group import KINDS, GpuGroup, GroupKind, bus_factor
 from netplan.units import counted, si
@@ -145,8 +145,8 @@ class CollectiveAnswer(Answer):
             Points(
                 key="bus-bandwidth",
                 label="Bus bandwidth over the size of the message",
-                x=Axis(words("message_bytes"), log=True),
-                y=Axis(words("busbw_bytes_per_s")),
+                x=Axis(Words("size", "B"), log=True),
+                y=Axis(Words("bus bandwidth", "B/s")),
                 xs=[row.message_bytes for row in rows] * 2,
                 ys=[row.busbw_bytes_per_s for row in rows] + bounds,
                 series=[(name,) for name in ("measured links", "bound") for _ in rows],

@@ -1,6 +1,7 @@
 """A group of GPUs with measured links: what collectives take, at least, and how sure that is."""
 
 from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -113,7 +114,7 @@ class GpuGroup(Struct, frozen=True):
         check_choice("collective", kind, KINDS)
         ways = self._ways(kind)
         time_s = ways.seconds(message_bytes)
-        error = np.array([self.error(kind, float(one)) for one in message_bytes])
+        error = self.error(kind, message_bytes)
         bound_s = self._bound_s_per_byte(kind) * message_bytes
         low_s = np.maximum(time_s / (1 + error), bound_s)
         return GroupTimes(time_s, low_s, time_s / (1 - error), bound_s, ways.names(message_bytes))
@@ -145,19 +146,19 @@ class GpuGroup(Struct, frozen=True):
         row = self.links.domain.in_switch_of(self.members)
         return bool(row and row.most_domains and self.domains > row.most_domains)
 
-    def error(self, kind: GroupKind, message_bytes: float) -> float:
-        """Mean relative error of the time of a message [1]."""
-        domain, found = self.links.domain, [0.0]
+    def error(self, kind: GroupKind, message_bytes: Floats) -> Floats:
+        """Mean relative error of the time of each message [1]."""
+        domain, found = self.links.domain, [np.zeros(message_bytes.shape)]
         if self.members > 1:
             found.append(domain.error(message_bytes))
         if self.domains > 1:
             found.append(self.links.network.error(message_bytes))
         if self._untried(kind):
-            found.append(domain.larger_error or 0.0)
+            found.append(np.full(message_bytes.shape, domain.larger_error or 0.0))
         row = domain.in_switch_of(self.members)
         if kind != "send" and self.beyond and row:
-            found.append(row.beyond_error or 0.0)
-        return max(found)
+            found.append(np.full(message_bytes.shape, row.beyond_error or 0.0))
+        return reduce(np.maximum, found)
 
     def _untried(self, kind: GroupKind) -> bool:
         """Whether more members of a domain take part than any that were measured so."""

@@ -6,8 +6,10 @@ The times of collectives follow from them by the forms of `netplan.traffic.measu
 from collections.abc import Callable
 from typing import Any, Literal
 
+import numpy as np
 from msgspec import Struct
 
+from netplan.arrays import Floats
 from netplan.catalog import Record, Shelf
 from netplan.documents import Document
 from netplan.errors import CatalogError
@@ -75,8 +77,8 @@ class MeasuredLink(Record, frozen=True, kw_only=True):
     Examples
     --------
     >>> link = MEASURED_LINKS.load("nvlink-4")
-    >>> link.all_gather.large.efficiency, link.error(1e9), link.error(1e3)
-    (0.849, 0.088, 0.057)
+    >>> link.all_gather.large.efficiency, link.error(np.array([1e9, 1e3]))
+    (0.849, array([0.088, 0.057]))
     """
 
     family: Literal["measured"]
@@ -105,9 +107,11 @@ class MeasuredLink(Record, frozen=True, kw_only=True):
         """The row of a group of so many members of a domain."""
         return next((row for row in self.in_switch[::-1] if row.least_members <= members), None)
 
-    def error(self, message_bytes: float) -> float:
-        """Mean relative error of the time of a message [1]."""
-        return [row.share for row in self.errors if row.least_bytes <= message_bytes][-1]
+    def error(self, message_bytes: Floats) -> Floats:
+        """Mean relative error of the time of each message [1]."""
+        least, share = zip(*((row.least_bytes, row.share) for row in self.errors), strict=True)
+        found: Floats = np.array(share)[np.searchsorted(least, message_bytes, side="right") - 1]
+        return found
 
 
 class Links(Struct, frozen=True):
