@@ -55,10 +55,8 @@ def model_notes(model: "Model | OtherModel") -> Iterator[str]:
     if 0 < model.sparse_layers < model.depth or 0 < model.full_layers < model.depth:
         yield f"Layers of {model.name} are unlike: a stage holds so many times their mean."
     if model.prediction_layers:
-        yield (
-            f"Of its {model.depth} layers {model.prediction_layers} predict further tokens, each"
-            " with a projection."
-        )
+        more = counted(model.prediction_layers, "layer that predicts", "layers that predict")
+        yield f"The {model.depth} layers contain {more} further tokens, with a projection."
 
 
 def _graph_notes(setting: Setting, plan: Plan) -> Iterator[str]:

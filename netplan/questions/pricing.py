@@ -15,7 +15,14 @@ from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES, SwitchModel
 from netplan.errors import CatalogError, InputError
 from netplan.questions.inputs import CatalogReader
-from netplan.questions.question import AnswerT_co, ClusterQuestion, optional, several, shared
+from netplan.questions.question import (
+    AnswerT_co,
+    ClusterQuestion,
+    default_of,
+    optional,
+    several,
+    shared,
+)
 from netplan.records import asdict, replace
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
@@ -37,26 +44,26 @@ class SwitchQuestion(ClusterQuestion[AnswerT_co]):
         unit="ports",
         low=4,
         high=1024,
-        otherwise="those of --switch",
+        otherwise="those of --switch, or the common default",
     )
     switch: str | None = optional("Switch model with that many ports.", otherwise="any")
 
     def __post_init__(self) -> None:
-        """Take the radix of the switch model where none is given."""
+        """Take the radix of the switch model, or the default, where none is given."""
         super().__post_init__()
         if cast("int | None", self.radix) is None:
             object.__setattr__(self, "radix", self._ports())
 
     def _ports(self) -> int:
-        """Ports of the switch model at the accelerator's link rate [1].
+        """Ports of the switch model at the accelerator's link rate, if there is one [1].
 
         Raises
         ------
         InputError
-            If there is no model, or it forwards no packets at that rate.
+            If the model forwards no packets at that rate.
         """
         if not self.switch:
-            raise InputError("Missing option '--radix', or '--switch' with a model that has one")
+            return cast("int", default_of(self.command, "radix", self.catalog))
         reader = CatalogReader(self.catalog, self.overrides)
         on, model = reader.load(ACCELERATORS, self.accelerator), reader.load(SWITCHES, self.switch)
         return packet_ports(reader, model, gbps(on.network_bytes_per_s))

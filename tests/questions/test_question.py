@@ -38,8 +38,7 @@ def test_required_inputs_are_required_everywhere() -> None:
     assert {one.name for one in command.params if one.required} == needed
     with pytest.raises(TypeError, match="gpus"):
         compare(radix=64)
-    with pytest.raises(InputError, match="--radix', or '--switch'"):
-        compare(gpus=64)
+    assert (compare(gpus=64).inputs["radix"], Compare(gpus=64, switch="qm9700").radix) == (64, 64)
 
 
 def test_a_users_defaults_hold_for_commands_and_keywords(tmp_path: Path) -> None:
