@@ -3,7 +3,9 @@
 An operation takes the longer of its FLOPs and its memory traffic, and its communication on top
 (arXiv:2410.00273, Sec. III),
 
-    max(kernel latency + FLOPs / (efficiency x peak), bytes / memory bandwidth) + communication.
+    max(kernel latency + FLOPs / (efficiency x peak), bytes / memory bandwidth) + communication,
+
+or what its kernels were measured to take (`netplan.workloads.measured_kernels`).
 
 SUMMA broadcasts one panel before it starts and hides the others behind the computation as far as
 they go (appendix A). As in the published code all n_b panels are set against the computation, so
@@ -131,9 +133,11 @@ class LayerGroups(Struct, frozen=True, eq=False):
 def roofline(one: Operation, work: Work, setting: Setting) -> tuple[Amount, Amount]:
     """Time of FLOPs and kernel latency, and of memory traffic as far as that takes longer [s].
 
-    Of a work of an operation, and of the shape of its amounts.
+    Of a work of an operation, and of the shape of its amounts; as measured, where kernels are.
     """
     part, training = setting.assumptions.compute, setting.training
+    if training.measured is not None:
+        return training.measured.parts_s(one, work, _moved_bytes(one, work, setting))
     slowdown = part.attention_slowdown if one.module == "attention" else 1.0
     compute_s: Amount = part.kernel_latency_s
     memory_s: Amount = 0.0
@@ -153,10 +157,12 @@ def memory_traffic_s(one: Operation, work: Work, setting: Setting) -> Amount:
     training = setting.training
     if not (training.vector_flops_per_s and training.memory_bytes_per_s):
         return 0.0
-    moved_bytes = work.moved_bytes
-    if setting.spill is not None:
-        moved_bytes = setting.spill.moved_bytes(one, work)
-    return moved_bytes / training.memory_bytes_per_s
+    return _moved_bytes(one, work, setting) / training.memory_bytes_per_s
+
+
+def _moved_bytes(one: Operation, work: Work, setting: Setting) -> Amount:
+    """Memory traffic of an operation; what spilled counts as so many local bytes more [B]."""
+    return work.moved_bytes if setting.spill is None else setting.spill.moved_bytes(one, work)
 
 
 def _work_time(operation: Operation, work: Work, setting: Setting, groups: LayerGroups) -> Timing:

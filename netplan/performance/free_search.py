@@ -176,7 +176,11 @@ def fastest(setting: Setting) -> Setting:
     training, expanded = setting.training, setting.training.expanded
     if expanded is None or expanded.bytes_per_s <= (training.memory_bytes_per_s or 0.0):
         return setting
-    return replace(setting, training=replace(training, memory_bytes_per_s=expanded.bytes_per_s))
+    kernels, before = training.measured, training.memory_bytes_per_s
+    if kernels is not None and before:
+        kernels = kernels.with_memory(expanded.bytes_per_s / before)
+    faster = replace(training, memory_bytes_per_s=expanded.bytes_per_s, measured=kernels)
+    return replace(setting, training=faster)
 
 
 def _without_communication(setting: Setting, sizes: Sharding) -> LayerTable:

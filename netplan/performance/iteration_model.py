@@ -173,6 +173,11 @@ class IterationModel(Record, frozen=True, kw_only=True):
         """Refuse a calibration that nothing takes, or none where kernels need it."""
         if (self.compute.kernels == "calibrated") != (self.calibration is not None):
             raise ValueError("compute.kernels: calibrated and a calibration belong together")
+        if self.compute.kernels == "measured" and self.compute.operations != "detailed":
+            raise ValueError(
+                f"measured kernels take detailed operations, got {self.compute.operations}:"
+                " change compute.operations, or compute.kernels"
+            )
 
     def under(self, optimizer: Optimizer) -> "IterationModel":
         """The same under an optimizer: what it holds, and so what its update moves.

@@ -22,6 +22,7 @@ from netplan.traffic.placement import Degrees, divisors
 from netplan.workloads.accelerators import Accelerator, Execution
 from netplan.workloads.closed_forms import IterationFlops, iteration_flops
 from netplan.workloads.experts import experts_of
+from netplan.workloads.measured_kernels import MeasuredKernels
 from netplan.workloads.measured_links import Links
 from netplan.workloads.model_parts import Experts
 from netplan.workloads.models import Model
@@ -84,6 +85,8 @@ class Training(Struct, frozen=True):
         Memory on the chip; needed by iteration models with tiled operations [B].
     calibrated
         What accelerator and training stack reach; needed by iteration model ``calibrated``.
+    measured
+        Measured kernels of the accelerator; needed by iteration models that take them.
     links
         What collectives take on its links; needed by iteration models of measured collectives.
 
@@ -106,14 +109,16 @@ class Training(Struct, frozen=True):
     expanded: Expanded | None = None
     ignore_memory: bool = False
     calibrated: CalibratedRun | None = None
+    measured: MeasuredKernels | None = None
     links: Links | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be timed."""
-        if (self.assumptions.calibration is not None) != (self.calibrated is not None):
+        kernels = self.assumptions.compute.kernels
+        given = {"calibrated": self.calibrated, "measured": self.measured}
+        if any((one is not None) != (name == kernels) for name, one in given.items()):
             raise InputError(
-                f"iteration model {self.assumptions.name} takes a calibrated run of its own kind:"
-                " make it by Training.on"
+                f"iteration model {self.assumptions.name} takes {kernels} kernels: use Training.on"
             )
         if self.batch < 1:
             raise InputError(f"the global batch is at least 1 sequence, got {self.batch:,}")
@@ -182,6 +187,7 @@ class Training(Struct, frozen=True):
         """
         execution = None
         measured = assumptions.communication.collectives == "measured"
+        measured_kernels = assumptions.compute.kernels == "measured"
         if assumptions.calibration is not None and calibrated is None:
             stack = STACKS.load(DEFAULT_STACK)
             calibrated = CalibratedRun.of(accelerator, stack, assumptions.calibration)
@@ -205,6 +211,7 @@ class Training(Struct, frozen=True):
             sram_bytes=accelerator.sram_bytes,
             expanded=Expanded.of(accelerator),
             calibrated=calibrated,
+            measured=MeasuredKernels.of(accelerator) if measured_kernels else None,
             links=Links.of(accelerator) if measured else None,
         )
 

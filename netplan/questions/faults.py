@@ -58,6 +58,7 @@ from netplan.performance.search import PlanSearch
 from netplan.questions.cost import Cost
 from netplan.questions.faults_answer import BesideRecord, FabricFaults, FaultsAnswer, ScenarioImpact
 from netplan.questions.inputs import CatalogReader
+from netplan.questions.plan_notes import rates_note
 from netplan.questions.pricing import SwitchQuestion, read_books
 from netplan.questions.progress import each
 from netplan.questions.question import asks, check_ranges, default_of, optional, several, shared
@@ -460,10 +461,9 @@ def _beside_record(
 
 def _notes(subject: Subject, years: Years, book: FailureBook) -> Iterator[str]:
     """Why nothing is timed, whether the job needs its network or survives it, the fabric's own."""
-    if subject.unplanned:
-        yield f"Not timed: {subject.unplanned}"
-    if subject.divided:
-        yield subject.divided
+    untimed = subject.unplanned and f"Not timed: {subject.unplanned}"
+    yield from filter(None, (untimed, subject.divided))
+    yield from rates_note(subject.intact.settings[0].training) if subject.intact else ()
     if subject.sizing.domains == 1 and subject.fabric.link_count:
         yield "One HB domain holds all GPUs: the job needs no network, whose failures stop nothing."
     elif subject.fabric.link_count and not years.forecast.network_interruptions_per_year:

@@ -16,7 +16,7 @@ from netplan.errors import InputError
 from netplan.performance.iteration_model import CommunicationPart
 from netplan.questions.export import read_graph, with_own_domains
 from netplan.questions.inputs import CatalogReader, require_least
-from netplan.questions.plan_notes import scattering_note
+from netplan.questions.plan_notes import rates_note, scattering_note
 from netplan.questions.question import asks, optional, shared
 from netplan.questions.training import PlacedRun, RunQuestion
 from netplan.records import asdict, replace
@@ -252,6 +252,7 @@ class Loads(RunQuestion[LoadsAnswer]):
             notes=(
                 *run.fabric.notes,
                 *scattering_note(run.setting, run.fabric.levels, run.timed),
+                *rates_note(run.setting.training),
                 *_agreement(collectives, part),
             ),
         )
@@ -394,6 +395,7 @@ def _agreement(collectives: tuple[CollectiveLoad, ...], part: CommunicationPart)
 _MORE = {
     "phased": "the model adds the phases; the busiest link works in one of them",
     "ring": "the model runs one ring through all levels, of which the slowest counts",
+    "measured": "measured rings take time to start, and reach a share of the bandwidth",
     "panels": "the model sends all panels over each link; a GPU need not get those it has itself",
 }
 """Why a model takes longer than the busiest link."""

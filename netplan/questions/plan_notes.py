@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from netplan.levels import Level, gpu_count
 from netplan.performance.error_bars import bar_note
 from netplan.performance.plan import Plan, PlanTime, SearchResult
 from netplan.performance.search import PlanSearch, evaluate_plan
-from netplan.performance.setting import Setting
+from netplan.performance.setting import Setting, Training
 from netplan.questions.instances import instances_note
 from netplan.records import replace
 from netplan.units import counted
@@ -45,6 +47,7 @@ def plan_notes(found: SearchResult, gpus: int) -> Iterator[str]:
     yield from bar_note(found.best.error)
     yield from bubble_note(setting, found.levels, found.best)
     yield from scattering_note(setting, found.levels, found.best)
+    yield from rates_note(setting.training)
 
 
 def model_notes(model: "Model | OtherModel") -> Iterator[str]:
@@ -57,6 +60,23 @@ def model_notes(model: "Model | OtherModel") -> Iterator[str]:
     if model.prediction_layers:
         more = counted(model.prediction_layers, "layer that predicts", "layers that predict")
         yield f"The {model.depth} layers contain {more} further tokens, with a projection."
+
+
+LARGE_MESSAGE_BYTES = np.array(512e6)
+"""A message of weights or activations, whose error stands for those of collectives [B]."""
+
+
+def rates_note(training: Training) -> Iterator[str]:
+    """What rates that were measured are worth, in one line if any are used."""
+    words = []
+    if training.measured and training.execution is None:  # else kernels are mapped
+        words.append(training.measured.note)
+    if training.links:
+        error = round(100 * training.links.domain.error(LARGE_MESSAGE_BYTES).item())
+        what = "collectives" if words else "Collectives"
+        words.append(f"{what} +-{error} % in HB domains ({training.links.domain.name})")
+    if words:
+        yield f"{', '.join(words)}."
 
 
 def _graph_notes(setting: Setting, plan: Plan) -> Iterator[str]:

@@ -125,8 +125,7 @@ def attention(local: Local, *, stores_scores: bool) -> Operation:
     dropped result are stored, 5 bytes a score (arXiv:2205.05198, Sec. 4.1).
     """
     maps, q, v = local.microbatch * local.heads, local.head_size, local.value_size
-    keys, queries = local.keys, local.queries
-    rows = maps * queries
+    keys, queries, rows = local.keys, local.queries, maps * local.queries
     scores, sums, query, result = rows * keys, rows * (keys - 1), rows * q, rows * v
     # Windows of the local queries reach as many keys before the first of them.
     held = local.microbatch * local.kv_heads * np.minimum(local.sequence, queries + keys)
@@ -162,6 +161,7 @@ def attention(local: Local, *, stores_scores: bool) -> Operation:
         ),
         result=Tensor(rows, v),
         shapes=(Shape(rows, q, keys, maps), Shape(rows, keys, v, maps)),
+        attention=local.attention,
     )
 
 

@@ -24,7 +24,8 @@ class Model(Record, frozen=True, kw_only=True):
     Unless the file says otherwise, ``ffn_size`` is 4 x hidden size, ``kv_heads`` the number of
     heads, ``head_size`` an even share of the hidden size, ``value_head_size`` as large, ``rotary``
     what ``gated_ffn`` is, and ``batch`` absent; heads together may be wider or narrower than the
-    hidden size. ``gated_attention`` makes a gate of results beside each query. ``vocabulary`` is 0
+    hidden size. Tokens of a ``causal`` model attend to those before them, of others to all.
+    ``gated_attention`` makes a gate of results beside each query. ``vocabulary`` is 0
     for a model without one, such as a vision transformer. ``prediction_layers`` predict a token
     further on each. Layers may be unlike (`netplan.workloads.model_parts`): heads are those of full
     attention then, and ``ffn_size`` that of dense layers. ``training_tokens`` is the length of its
@@ -48,6 +49,7 @@ class Model(Record, frozen=True, kw_only=True):
     ffn_size: PositiveInt | None = None
     gated_ffn: bool = False
     rotary: bool | None = None
+    causal: bool = True
     experts: Experts | None = None
     latent_attention: LatentAttention | None = None
     window_attention: WindowAttention | None = None

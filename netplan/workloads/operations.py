@@ -260,6 +260,8 @@ class Operation(Struct, frozen=True, eq=False):
     input_bytes
         What a layer that is computed again keeps instead of activations: its input, which the
         first of its operations reads [B].
+    attention
+        Shape of its attention on one GPU, where it is one; None of all others.
     branch
         Operations of different branches that follow each other in a list run beside each other, and
         those of one branch one by one; 0 waits for all before it, and all behind wait for it [1].
@@ -282,6 +284,7 @@ class Operation(Struct, frozen=True, eq=False):
     stored_bytes: Amount = 0.0
     weight_gradient: Work = NO_WORK
     input_bytes: Amount = 0.0
+    attention: AttentionShape | None = None
     branch: int = 0
     share: float = 1.0
 
@@ -385,6 +388,21 @@ class Local(Struct, frozen=True, eq=False):
     dropped: Floats
     gated: bool
     gated_attention: bool
+    causal: bool
+
+    @property
+    def attention(self) -> AttentionShape:
+        """Shape of its attention: a head at least, as wide as keys and values in the mean."""
+        return AttentionShape(
+            self.microbatch,
+            np.maximum(self.heads, 1.0),
+            self.kv_heads,
+            self.queries,
+            self.sequence,
+            (self.head_size + self.value_size) / 2,
+            self.causal,
+            self.keys,
+        )
 
     @property
     def qkv_local(self) -> Floats:
@@ -433,6 +451,7 @@ def local_sizes(model: Model, sharding: Sharding) -> Local:
         dropped=real(b * (l // (n1 * n2))) * e,
         gated=model.gated_ffn,
         gated_attention=model.gated_attention,
+        causal=model.causal,
     )
 
 

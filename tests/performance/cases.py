@@ -16,6 +16,7 @@ Row = dict[str, str]
 
 FOURD = ITERATION_MODELS.load("4d")
 PTDP = ITERATION_MODELS.load("ptd-p")
+MEASURED = ITERATION_MODELS.load("measured")
 
 # Tensor and vector FLOP/s, memory B and B/s, NVLink and network B/s (arXiv:2410.00273, Table A3,
 # with the unrounded values of its code).

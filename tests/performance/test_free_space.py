@@ -19,10 +19,12 @@ from netplan.performance.setting import Fixed, Options, Setting, Training
 from netplan.performance.space import listed_plans
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement
+from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.measured_kernels import MeasuredKernels
 from netplan.workloads.measured_links import MEASURED_LINKS, Links
 from netplan.workloads.models import Model
 from netplan.workloads.operations import Variant
-from tests.performance.cases import FOURD, PTDP, small_model
+from tests.performance.cases import FOURD, MEASURED, PTDP, small_model
 
 Way = tuple[tuple[tuple[int, ...], ...], int, int, int, int]
 """Degrees by level, microbatch, microbatches, interleaving, panels."""
@@ -240,6 +242,29 @@ def test_the_search_finds_the_best_of_all_plans_on_measured_links() -> None:
     seeds = (*range(60), 273, 363, 813, 927)
     plans, _, _ = searched_exactly(map(measured_case, seeds))
     assert plans > 10_000
+
+
+def kernel_case(seed: int) -> tuple[Setting, tuple[Level, ...]]:
+    """Kernels as measured, on a GPU of any speed, with measured links or without."""
+    draw = random.Random(seed)  # noqa: S311 - test cases, no secrets
+    setting, levels = draw.choice([random_case, measured_case])(seed)
+    kernels = MeasuredKernels.of(ACCELERATORS.load(draw.choice(["h100-80gb", "b200", "tpu-v4"])))
+    products = kernels.products.changed(
+        peak_flops_per_s=draw.choice([1e11, 1e13, 1e15]),
+        kernel_latency_s=draw.choice([0.0, 2e-6]),
+    )
+    training = replace(
+        setting.training,
+        measured=replace(kernels, products=products),
+        assumptions=replace(setting.assumptions, compute=MEASURED.compute),
+    )
+    return replace(setting, training=training), levels
+
+
+def test_the_search_finds_the_best_of_all_plans_on_measured_kernels() -> None:
+    plans, tight, _ = searched_exactly(map(kernel_case, range(40)))
+    assert plans > 10_000
+    assert tight
 
 
 def searched_exactly(
