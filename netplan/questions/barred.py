@@ -1,40 +1,74 @@
 """Times that carry error bars, in answers: `10.4 s (9.7-11.2)` for people, ends for programs."""
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
+from netplan.performance.plan import PlanTime
 from netplan.reports.sections import Column, column, value_at
+
+ENDS = ("iteration_time_low_s", "iteration_time_high_s", "error_basis")
 
 BarOf = Callable[[Any], ErrorBar | None]
 """The error bar of what stands in a row; None without one."""
-ENDS = ("iteration_time_low_s", "iteration_time_high_s", "error_basis")
 
 
-def barred_columns(path: str, mfu: str) -> Iterator[Column[Any]]:
-    """Iteration time and utilisation with their bars, and the ends of the former.
+def barred_columns(
+    best: Callable[[Any], PlanTime | None], mfu: Callable[[Any], float | None]
+) -> Iterator[Column[Any]]:
+    """Iteration time and utilisation of rows with their bars, and the ends of the former.
 
     Parameters
     ----------
-    path
-        Where the timed plan stands in a row, or None.
-    mfu
-        Where its utilisation does.
+    best, mfu
+        The timed plan of a row, and its utilisation.
     """
-    bar: BarOf = partial(value_at, path=f"{path}.error")
-    yield barred_column("iteration_time_s", f"{path}.iteration_time_s", bar)
+
+    def bar(row: object) -> ErrorBar | None:
+        timed = best(row)
+        return timed.error if timed else None
+
+    def behind_share(row: object) -> tuple[str, str]:
+        share, found = mfu(row), bar(row)
+        if found is None or share is None:
+            return "", ""
+        low, high = found.whole.of_rate(100 * share)
+        return "", f" ({low:.0f}-{high:.0f})"
+
+    def at(path: str) -> Callable[[Any], Any]:
+        return lambda row: value_at(best(row), path)
+
+    yield barred_column("iteration_time_s", at("iteration_time_s"), bar)
     for name in ENDS:
-        yield column(name, f"{path}.bar.{name}", shown="never")
-    yield column("mfu", mfu, mark=partial(_behind_share, path=mfu, bar=bar))
+        yield column(name, at(f"bar.{name}"), shown="never")
+    yield column("mfu", mfu, mark=behind_share)
 
 
-def barred_column(name: str, path: str, bar: BarOf, *, barred: bool = True) -> Column[Any]:
-    """A column of times with the bars of their rows, or as it is where none is ``barred``."""
-    if not barred:
-        return column(name, path)
-    mark = partial(_behind_time, path=path, bar=bar)
-    return column(name, path, form="si", digits=3, suffix="s", mark=mark)
+def behind(
+    amount: Callable[[Any], float | None], bar: BarOf, digits: int
+) -> Callable[[Any], tuple[str, str]]:
+    """The sign behind what grows with the time, such as days: its ends."""
+
+    def mark(row: object) -> tuple[str, str]:
+        value, found = amount(row), bar(row)
+        if found is None or value is None:
+            return "", ""
+        low, high = found.whole.of(value)
+        return "", f" ({low:,.{digits}f}-{high:,.{digits}f})"
+
+    return mark
+
+
+def barred_column(name: str, seconds: Callable[[Any], float | None], bar: BarOf) -> Column[Any]:
+    """A column of times with the bars of their rows."""
+
+    def behind(row: object) -> tuple[str, str]:
+        time_s, found = seconds(row), bar(row)
+        if found is None or time_s is None:
+            return "", ""
+        return "", f" ({time_text(time_s, found).partition(' (')[2]}"
+
+    return column(name, seconds, form="si", digits=3, suffix="s", mark=behind)
 
 
 def with_bars(data: Any, bar: ErrorBar | None) -> Any:  # noqa: ANN401 - JSON of any depth
@@ -54,20 +88,3 @@ def with_bars(data: Any, bar: ErrorBar | None) -> Any:  # noqa: ANN401 - JSON of
         ends = bar_dict(found["iteration_time_s"], bar) if "iteration_time_s" in found else {}
         return found | ends
     return [with_bars(one, bar) for one in data] if isinstance(data, list | tuple) else data
-
-
-def _behind_time(row: object, path: str, bar: BarOf) -> tuple[str, str]:
-    """The bar behind a time."""
-    seconds, found = value_at(row, path), bar(row)
-    if found is None or seconds is None:
-        return "", ""
-    return "", f" ({time_text(seconds, found).partition(' (')[2]}"
-
-
-def _behind_share(row: object, path: str, bar: BarOf) -> tuple[str, str]:
-    """The bar behind a utilisation, which falls as the time grows."""
-    share, found = value_at(row, path), bar(row)
-    if found is None or share is None:
-        return "", ""
-    low, high = found.whole.of_rate(100 * share)
-    return "", f" ({low:.0f}-{high:.0f})"

@@ -433,7 +433,8 @@ def plan_columns(
 def _headline_columns(timed: SearchResult | None, row: str) -> Iterator[Column[Any]]:
     """Iteration time and utilisation, with error bars if they have them."""
     if timed and timed.best.error:
-        yield from barred_columns(f"{row}best", f"{row}mfu")
+        best, mfu = (partial(value_at, path=f"{row}{name}") for name in ("best", "mfu"))
+        yield from barred_columns(best, mfu)
     else:
         yield time_column("iteration_time_s", f"{row}best.iteration_time_s", timed)
         yield column("mfu", f"{row}mfu")

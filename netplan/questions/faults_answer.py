@@ -183,7 +183,9 @@ class FaultsAnswer(Answer):
     def _time_column(self, name: str, path: str) -> Column[Any]:
         """Iteration times of rows that start with a fabric."""
         bars = {fabric.name: fabric.error for fabric in self.fabrics}
-        return barred_column(name, path, lambda row: bars[row[0]], barred=any(bars.values()))
+        if not any(bars.values()):
+            return column(name, path)
+        return barred_column(name, partial(value_at, path=path), lambda row: bars[row[0]])
 
     def _impact_legend(self) -> tuple[str, ...]:
         """What the columns of an impact mean, and why one may be empty."""

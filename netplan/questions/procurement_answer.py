@@ -16,6 +16,9 @@ from netplan.costing.materials import CABLE_PARTS
 from netplan.costing.prices import PriceBook
 from netplan.costing.pricing import books_in_use
 from netplan.errors import CatalogError
+from netplan.performance.error_bars import bar_note
+from netplan.performance.plan import PlanTime
+from netplan.questions.barred import barred_columns, behind
 from netplan.questions.compare_answer import Comparison
 from netplan.questions.cost import (
     BOTH_ENDS,
@@ -62,6 +65,7 @@ from netplan.reports.sections import (
     Table,
     column,
     columns,
+    value_at,
 )
 from netplan.topologies.drawing import fabric_drawing, rack_drawing
 from netplan.version import __version__
@@ -129,9 +133,9 @@ class Procurement(Answer):
         return hashlib.sha256(self.canonical_inputs.encode()).hexdigest()
 
     @property
-    def times_s(self) -> dict[str, float]:
-        """Iteration time of each timed fabric [s]."""
-        return {row.name: row.time_s for row in self.comparison.rows if row.best}
+    def timed(self) -> dict[str, PlanTime]:
+        """The best plan of each timed fabric."""
+        return {row.name: row.best for row in self.comparison.rows if row.best}
 
     @property
     def recommendation(self) -> Recommendation:
@@ -249,15 +253,22 @@ def _comparison(answer: Procurement) -> Iterator[Section]:
         _told("cables", get=ordered(*CABLE_PARTS.values()), form="count"),
         amount_column("power_w", "power_w", title="power, kW"),
     ]
-    if answer.times_s:
-        timed = {row.name: row for row in answer.comparison.rows}
-        time = quantity("iteration_time_s", title="iteration, s", suffix="")
-        side += [
-            column(time, lambda row: answer.times_s.get(row.name)),
-            column("mfu", lambda row: timed[row.name].mfu),
-        ]
+    if answer.timed:
+        rows = {row.name: row for row in answer.comparison.rows}
+        if any(best.error for best in answer.timed.values()):
+            side += barred_columns(
+                lambda one: answer.timed.get(one.name), lambda one: rows[one.name].mfu
+            )
+        else:
+            time = quantity("iteration_time_s", title="iteration, s", suffix="")
+            side += [
+                column(time, lambda one: value_at(rows[one.name], "best.iteration_time_s")),
+                column("mfu", lambda one: rows[one.name].mfu),
+            ]
     chosen = answer.recommendation.fabric
     yield Table("fabrics", side, priced.rows, chosen=lambda row: row.name == chosen)
+    for best in list(answer.timed.values())[:1]:
+        yield from (Paragraph(said, "quiet") for said in bar_note(best.error))
     for row in priced.refused:
         yield Paragraph(f"{row.name}: {row.reason}", "quiet")
 
@@ -330,12 +341,13 @@ def _training_run(answer: Procurement) -> Iterator[Section]:
     def lacking(run: TrainingRun) -> tuple[str, str]:
         return ("≥ " if bills[run.fabric].quote.unpriced else ""), ""
 
+    days = behind(lambda run: run.days, lambda run: answer.timed[run.fabric].error, 1)
     whole, useful = Scale(1.0, unit, 0), f"{unit} per useful PFLOP/s"
     run_cost = _told(f"network, {unit} a run", "run_cost", "cost.base", form="count")
     each = _told(useful, "cost_per_effective_pflops", "price_per_pflops.base", form="count")
     of_run: list[Column[TrainingRun]] = [
         _told("iterations", form="count"),
-        _told("days", form="fixed", digits=1),
+        replace(_told("days", form="fixed", digits=1), mark=days),
         replace(run_cost, mark=lacking),
         _range("cost", whole, lambda run: no_high(bills[run.fabric])),
     ]
@@ -366,7 +378,7 @@ def _training_run(answer: Procurement) -> Iterator[Section]:
 def _speed(answer: Procurement) -> Iterator[Section]:
     """Iteration time against price, where fabrics were timed."""
     inputs, chosen = answer.inputs, answer.chosen.name
-    chart = speed_chart(answer.cost, answer.times_s, chosen, str(inputs["model"]))
+    chart = speed_chart(answer.cost, answer.timed, chosen, str(inputs["model"]))
     if chart is None:
         return
     said = (

@@ -14,8 +14,19 @@ from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.materials import Category
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import Driver
+from netplan.performance.plan import PlanTime
 from netplan.questions.cost import CostAnswer
-from netplan.reports.charts import ACCENT, GREY, PALE, Chart, Json, hover, marks, named_ticks
+from netplan.reports.charts import (
+    ACCENT,
+    GREY,
+    PALE,
+    Chart,
+    Json,
+    error_bars,
+    hover,
+    marks,
+    named_ticks,
+)
 from netplan.reports.escape import chart_label
 from netplan.reports.quantities import Scale, part_words
 
@@ -87,12 +98,12 @@ def driver_chart(answer: CostAnswer, bill: FabricBill, shown: int) -> Chart | No
 
 
 def speed_chart(
-    answer: CostAnswer, times_s: Mapping[str, float], chosen: str, training: str
+    answer: CostAnswer, timed: Mapping[str, PlanTime], chosen: str, training: str
 ) -> Chart | None:
-    """Iteration time against price; None if no fabric with a price was timed."""
+    """Iteration time against price, with their bars; None if no fabric with a price was timed."""
     money = answer.scale
-    bills = [bill for bill in answer.bills if bill.cost and bill.name in times_s]
-    points = _points(bills, times_s, money)
+    bills = [bill for bill in answer.bills if bill.cost and bill.name in timed]
+    points = _points(bills, timed, money)
     if not points:
         return None
     times = [point.time_s for point in points]
@@ -103,7 +114,7 @@ def speed_chart(
         [price.base / money.factor for price in prices],
         times,
         [
-            hover(*point.names, f"{point.time_s:.3f} s an iteration", _amounts(point.price, money))
+            hover(*point.names, f"{point.time_text} an iteration", _amounts(point.price, money))
             for point in points
         ],
         mode="markers+text",
@@ -113,6 +124,7 @@ def speed_chart(
         cliponaxis=False,
         marker={"size": 13, "color": [ACCENT if chosen in one.names else GREY for one in points]},
         error_x=_error(prices, money),
+        **_time_bars(points),
     )
     top = 1.25 * max(price.high for price in prices) / money.factor
     layout: Json = {
@@ -127,12 +139,22 @@ def speed_chart(
 
 
 class Point(Struct, frozen=True):
-    """Fabrics that look the same: their price, and time of an iteration [s]."""
+    """Fabrics that look the same: their price, and the plan of an iteration."""
 
     names: list[str]
     price: Range
-    time_s: float
+    timed: PlanTime
     lacking: str
+
+    @property
+    def time_s(self) -> float:
+        """Time of an iteration [s]."""
+        return self.timed.iteration_time_s
+
+    @property
+    def time_text(self) -> str:
+        """The same for people."""
+        return self.timed.time_text if self.timed.error else f"{self.time_s:.3f} s"
 
     def label(self, chosen: str) -> str:
         """The chosen fabric if it is there, else the first, and how many more."""
@@ -141,13 +163,25 @@ class Point(Struct, frozen=True):
         return f"{chart_label(name, 18)}{more}{self.lacking}"
 
 
-def _points(bills: Sequence[FabricBill], times_s: Mapping[str, float], money: Scale) -> list[Point]:
+def _time_bars(points: Sequence[Point]) -> Json:
+    """Error bars of iteration times, if they have any."""
+    if not any(point.timed.error for point in points):
+        return {}
+    bars = [point.timed.error.whole.of(point.time_s) for point in points if point.timed.error]
+    above = [high - point.time_s for (_, high), point in zip(bars, points, strict=True)]
+    below = [point.time_s - low for (low, _), point in zip(bars, points, strict=True)]
+    return {"error_y": error_bars(above, below)}
+
+
+def _points(
+    bills: Sequence[FabricBill], timed: Mapping[str, PlanTime], money: Scale
+) -> list[Point]:
     """Fabrics from left to right; those that look the same share a point."""
     found: dict[tuple[str, str, str], Point] = {}
     for bill in sorted(bills, key=lambda bill: bill.capital.base):
-        time_s, lacking = times_s[bill.name], _lacking(bill)
-        key = (_amounts(bill.capital, money), f"{time_s:.3f}", lacking)
-        found.setdefault(key, Point([], bill.capital, time_s, lacking)).names.append(bill.name)
+        own, lacking = timed[bill.name], _lacking(bill)
+        key = (_amounts(bill.capital, money), f"{own.iteration_time_s:.3f}", lacking)
+        found.setdefault(key, Point([], bill.capital, own, lacking)).names.append(bill.name)
     return list(found.values())
 
 
@@ -191,15 +225,10 @@ def _whiskers(amounts: Sequence[Range | None], bills: Sequence[FabricBill], mone
 
 
 def _error(amounts: Sequence[Range], money: Scale) -> Json:
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [(amount.high - amount.base) / money.factor for amount in amounts],
-        "arrayminus": [(amount.base - amount.low) / money.factor for amount in amounts],
-        "thickness": 1.5,
-        "width": 6,
-        "color": "#5d6876",
-    }
+    return error_bars(
+        [(amount.high - amount.base) / money.factor for amount in amounts],
+        [(amount.base - amount.low) / money.factor for amount in amounts],
+    )
 
 
 def _bars(

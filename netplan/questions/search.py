@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from netplan.errors import InputError
@@ -183,7 +184,7 @@ class SearchAnswer(Answer):
             yield column("turnaround_s", "1.instances.turnaround_s", form="si", digits=4)
             yield column("at_once", "1.instances.at_once")
         if self.found.best.error:
-            yield from barred_columns("1", "1.mfu")
+            yield from barred_columns(itemgetter(1), lambda row: row[1].mfu)
             yield column("equals_best", lambda row: row[1].equals(self.found.best), shown="never")
         else:
             yield column("iteration_time_s", "1.iteration_time_s", form="si", digits=4)

@@ -56,6 +56,19 @@ def marks(
     return drawn | {"hoverinfo": "text", "hovertext": list(boxes)} | facts
 
 
+def error_bars(above: Sequence[float], below: Sequence[float]) -> Json:
+    """Error bars as plotly draws them: how far each reaches to either side of its mark."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": list(above),
+        "arrayminus": list(below),
+        "thickness": 1.5,
+        "width": 6,
+        "color": "#5d6876",
+    }
+
+
 def named_ticks(labels: Sequence[str]) -> dict[str, object]:
     """An axis of names at 0, 1, 2, ...: a name that looks like a date stays a name."""
     places = list(range(len(labels)))

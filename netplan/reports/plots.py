@@ -20,7 +20,7 @@ from netplan.reports.axes import (
     number_scale,
     spread,
 )
-from netplan.reports.charts import GREY, Chart, Json, named_ticks
+from netplan.reports.charts import GREY, Chart, Json, error_bars, named_ticks
 from netplan.reports.charts import marks as drawn_marks
 from netplan.reports.escape import chart_label
 from netplan.reports.quantities import PREFIXED, Scalar, Words, shown
@@ -77,6 +77,8 @@ class Points(Struct, frozen=True):
         Name of a series from its key; empty if there is only one.
     box
         Hover box of a point by its number.
+    ends
+        Low and high end of the error bar of each value on the vertical axis; empty without any.
     """
 
     key: str
@@ -88,6 +90,7 @@ class Points(Struct, frozen=True):
     series: Sequence[Key]
     name: Callable[[Key], str]
     box: Callable[[int], str]
+    ends: Sequence[tuple[Scalar, Scalar]] = ()
 
     @property
     def named(self) -> bool:
@@ -97,9 +100,20 @@ class Points(Struct, frozen=True):
     def drawn(self, marks: Sequence["Mark"], **facts: object) -> Json:
         """Some of them as plotly draws them; a gap has no hover box."""
         boxes = ["" if mark.y is None else self.box(mark.at) for mark in marks]
+        bars = {"error_y": self._bars(marks)} if self.ends else {}
         return drawn_marks(
-            "scatter", (at.x for at in marks), (at.y for at in marks), boxes, **facts
+            "scatter", (at.x for at in marks), (at.y for at in marks), boxes, **facts, **bars
         )
+
+    def _bars(self, marks: Sequence["Mark"]) -> Json:
+        """Error bars of marks; of no length where there are none."""
+        above, below = [], []
+        for mark in marks:
+            low, high = (finite(end, log=False) for end in self.ends[mark.at])
+            known = mark.y is not None and low is not None and high is not None
+            above.append((high or 0.0) - (mark.y or 0.0) if known else 0.0)
+            below.append((mark.y or 0.0) - (low or 0.0) if known else 0.0)
+        return error_bars(above, below)
 
 
 class Mark(Struct, frozen=True):

@@ -223,6 +223,7 @@ def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int) -> Chart:
         series=[tuple(reader.value(row, name) for name in panel.series) for row in rows],
         name=lambda one: reader.texts(zip(panel.series, one, strict=True)),
         box=lambda at: reader.box(rows[at], boxed),
+        ends=ends_of(rows, spec.y),
     )
     if spec.z is not None:
         zs = [reader.value(row, spec.z) for row in rows]
@@ -235,6 +236,15 @@ def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int) -> Chart:
     if spec.kind == "lines":
         return line_chart(points, room)
     return scatter_chart(points, front_of(rows, spec) if spec.front else None, room)
+
+
+def ends_of(rows: Sequence[Row], name: str) -> list[tuple[Scalar, Scalar]]:
+    """Low and high end of an output at each point, where the study has them; none where not."""
+    stem = name.removesuffix("_s")
+    low, high = f"{stem}_low_s", f"{stem}_high_s"
+    if not all(low in row and high in row for row in rows):
+        return []
+    return [(row[low], row[high]) for row in rows]
 
 
 def part_title(name: str) -> str:

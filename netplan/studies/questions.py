@@ -25,6 +25,7 @@ from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.performance.setting import Fixed
+from netplan.questions.barred import ENDS
 from netplan.questions.compare import Compare
 from netplan.questions.cost import Cost, Priced
 from netplan.questions.expanded_memory import NONE
@@ -311,6 +312,8 @@ def output(found: Json, name: str) -> Scalar:
     for key in name.split("."):
         if value is None:
             return None  # such as the plan of a fabric that was not timed
+        if key in ENDS and key not in value:
+            return None  # of an iteration model without error bars
         if not isinstance(value, Mapping) or key not in value:
             known = list(value) if isinstance(value, Mapping) else []
             raise unknown_name(f"output {name}: key", key, known)

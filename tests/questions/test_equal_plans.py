@@ -2,7 +2,7 @@
 
 import json
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -12,10 +12,15 @@ from netplan.performance.error_bars import ErrorBar
 from netplan.performance.plan import Plan, PlanTime
 from netplan.questions.candidates import Basis, Candidate, Rule
 from netplan.questions.equal_plans import equal_to_best, told_apart
+from netplan.questions.procurement_charts import speed_chart
 from netplan.questions.search import SearchAnswer
 from netplan.questions.verdict import Verdict, decide
 from netplan.records import replace
-from netplan.reports.quantities import Scale
+from netplan.reports.axes import Axis
+from netplan.reports.plots import Points, line_chart, scatter_chart
+from netplan.reports.quantities import Scale, Words
+from netplan.studies.charts import ends_of
+from netplan.studies.questions import output
 from netplan.traffic.placement import Degrees, Placement
 
 BAR = ErrorBar(Factors(low=0.9, high=1.2), Factors(low=0.5, high=1.5), 0.01)
@@ -164,3 +169,38 @@ def test_other_iteration_models_say_nothing_of_bars() -> None:
     assert "low_s" not in text
     assert "error" not in text
     assert "(" not in str(netplan.search(**asked).text().split("plan ")[1].split("Time of")[0])
+
+
+def test_a_report_draws_the_bars_of_times() -> None:
+    answer = netplan.procurement(**ASKED, fabrics=("rail-only", "fat-tree"))
+    chart = speed_chart(answer.cost, answer.timed, "rail-only", "gpt-175b")
+    assert chart is not None
+    (dots,) = chart.data
+    bars, times = cast("dict[str, Any]", dots["error_y"]), cast("list[float]", dots["y"])
+    assert bars["array"] == pytest.approx([0.08 * time_s for time_s in times])
+    assert bars["arrayminus"] == pytest.approx([0.07 * time_s for time_s in times])
+    page = answer.html()
+    assert answer.timed["rail-only"].time_text in page
+    assert "Error bars, 0.93 to 1.08 times the time" in page
+
+
+def test_studies_draw_bars_of_outputs_that_have_ends() -> None:
+    rows = [{"gpus": 8, "t_s": 1.0, "t_low_s": 0.9, "t_high_s": 1.2}, {"gpus": 16, "t_s": 2.0}]
+    assert ends_of(rows[:1], "t_s") == [(0.9, 1.2)]
+    assert ends_of(rows, "t_s") == []
+    points = Points(
+        *("times", "Times", Axis(Words("GPUs")), Axis(Words("time", "s")), [8], [1.0]),
+        series=[()],
+        name=lambda _: "",
+        box=lambda _: "",
+        ends=ends_of(rows[:1], "t_s"),
+    )
+    for chart in (line_chart(points, 10), scatter_chart(points, None, 10)):
+        bars = cast("dict[str, Any]", chart.data[0]["error_y"])
+        assert (bars["array"], bars["arrayminus"]) == (pytest.approx([0.2]), pytest.approx([0.1]))
+    plain = line_chart(replace(points, ends=()), 10)
+    assert "error_y" not in plain.data[0]
+
+
+def test_a_study_may_ask_for_ends_that_a_model_lacks() -> None:
+    assert output({"iteration_time_s": 1.0}, "iteration_time_low_s") is None

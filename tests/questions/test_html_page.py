@@ -164,14 +164,14 @@ def test_fabrics_without_bill_are_named_with_the_reason() -> None:
 def test_fabrics_that_look_the_same_share_a_point() -> None:
     fabrics = ("rail-optimized", "fat-tree", "rail-only")
     answer = procurement(gpus=32768, radix=128, fabrics=fabrics)
-    chart = speed_chart(answer.cost, answer.times_s, "rail-only", "gpt-1t")
+    chart = speed_chart(answer.cost, answer.timed, "rail-only", "gpt-1t")
     assert chart is not None
     assert chart.data[0]["text"] == ["rail-only", "rail-optimized and 1 more"]
 
 
 def test_there_is_no_speed_chart_without_timing_and_no_tornado_without_spreads() -> None:
     answer = procurement(gpus=1024, radix=64, prices="rail-only-2023", timing=False)
-    assert speed_chart(answer.cost, answer.times_s, "rail-only", "gpt-1t") is None
+    assert speed_chart(answer.cost, answer.timed, "rail-only", "gpt-1t") is None
     assert driver_chart(answer.cost, answer.chosen, 8) is None
     page = parsed(answer.html())
     assert "the price is one number" in " ".join(page.text)

@@ -145,7 +145,7 @@ def test_cost_of_a_training_run_by_hand() -> None:
     run = answer.runs[0]
     # 450e9 tokens of 4096 x 2048 an iteration: 53,644.2, rounded up.
     assert run.iterations == 53_645
-    seconds = 53_645 * answer.times_s["rail-only"]
+    seconds = 53_645 * answer.timed["rail-only"].iteration_time_s
     assert run.days == pytest.approx(seconds / 86_400)
     per_year = answer.cost.bills[0].life.per_year.base
     assert run.cost is not None
