@@ -127,7 +127,7 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
             placement=_placement_terms(network, space, table.repetition),
             layer_s=layer_s,
             bubble_s=layer_s,
-            update_s=update_s,
+            update_s=None if update_s is None else np.maximum(update_s, 0.0),
         )
 
     def seconds(self, place: Ints, row: Ints, schedule: Ints) -> Floats:

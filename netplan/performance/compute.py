@@ -377,7 +377,8 @@ def calibrated_times(
         return layer
     none = Timing.none(len(groups.index))
     ahead, back = _with_spilled(none, none, setting, program)
-    return layer.spilling(ahead.memory_s, back.memory_s)
+    # A faster tier makes no kernel faster than runs were.
+    return layer.spilling(np.maximum(ahead.memory_s, 0.0), np.maximum(back.memory_s, 0.0))
 
 
 def _timings(layer: CalibratedLayer) -> tuple[Timing, Timing]:

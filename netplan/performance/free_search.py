@@ -70,6 +70,7 @@ from netplan.traffic.placement import (
     Placements,
 )
 from netplan.workloads.operations import Sharding
+from netplan.workloads.program import missing_layers
 
 FIRST_CUTS, FIRST_LAYERS = 1 << 8, 1 << 6
 """Cuts, and layers of them, whose plans are timed first, so that there is a time to beat [1]."""
@@ -146,15 +147,18 @@ def shortlist(setting: Setting, gpus: int) -> Shortlist:
     memory = memory_of(setting, smallest, alone)
     fitting = np.flatnonzero(memory.total <= setting.training.room_bytes)
     bound_s = _computing_s(setting, smallest, alone)
-    spill_s = _least_spill_s(setting, cuts, smallest, Spilled.of(setting, memory))
-    spill_s = np.maximum(spill_s - bound_s, 0.0)
+    spill_s = _least_spill_s(setting, smallest, alone, Spilled.of(setting, memory), cuts)
     bound_s = (bound_s + spill_s)[fitting]
     order = np.argsort(bound_s, kind="stable")
     return Shortlist(cuts, memory.total, spill_s, alone, fitting[order], bound_s[order])
 
 
-def _least_spill_s(setting: Setting, cuts: Cuts, smallest: Runs, spilled: Spilled) -> Floats:
-    """What cuts take at least with what spills of the smallest of their schedules [s].
+def _least_spill_s(
+    setting: Setting, smallest: Runs, alone: LayerTable, spilled: Spilled, cuts: Cuts
+) -> Floats:
+    """What cuts take longer at least for what spills of the smallest of their schedules [s].
+
+    A stage with an end may be the slowest though it has a layer less, which then does not spill.
 
     Of each part no less spills with fewer replicas or more microbatches, unless several parts are
     offloaded that the tier does not hold. Panels of SUMMA may hide what operations take longer.
@@ -166,9 +170,15 @@ def _least_spill_s(setting: Setting, cuts: Cuts, smallest: Runs, spilled: Spille
     repetition = setting.program(sizes).repetition
     spill = spilled.traffic(smallest.totals, repetition)
     table = _without_communication(replace(setting, spill=spill), sizes)
-    bound_s = _computing_s(setting, smallest._replace(sharding=np.arange(count)), table)
+    less = np.zeros(count)
+    if alone.has_ends:
+        less = np.maximum(*missing_layers(repetition.layers, smallest.stages))
+    own = smallest._replace(sharding=np.arange(count))
+    more_s = _computing_s(setting, own, table, less) - _computing_s(setting, smallest, alone, less)
     update_s = spilled.update_s(repetition)
-    return bound_s if update_s is None else bound_s + update_s
+    more_s = more_s if update_s is None else more_s + update_s
+    least_s: Floats = np.maximum(more_s, 0.0)
+    return least_s
 
 
 def fastest(setting: Setting) -> Setting:
@@ -191,12 +201,17 @@ def _without_communication(setting: Setting, sizes: Sharding) -> LayerTable:
     return layer_table(setting, sizes, groups)
 
 
-def _computing_s(setting: Setting, runs: Runs, alone: LayerTable) -> Floats:
-    """What schedules take at least: layers and bubble without any communication [s]."""
+def _computing_s(
+    setting: Setting, runs: Runs, alone: LayerTable, less: Floats | float = 0.0
+) -> Floats:
+    """What schedules take at least: layers and bubble without any communication [s].
+
+    With ``less`` layers on the slowest stage than on the fullest.
+    """
     both = alone.forward + alone.backward
     bubble_s = both.total_s if setting.whole_bubble else both.compute_s
     bubble = bubble_layers(setting, alone.repetition, runs)
-    layers = real(runs.microbatches) * alone.repetition.fullest(runs.stages)
+    layers = real(runs.microbatches) * (alone.repetition.fullest(runs.stages) - less)
     steady = layers * both.total_s[runs.sharding]
     bound_s: Floats = steady + (bubble.full + bubble.unfilled) * bubble_s[runs.sharding]
     return bound_s

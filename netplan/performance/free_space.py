@@ -33,7 +33,8 @@ than others, so every number counts there. So it does inside: more replicas shar
 other domains, fewer take fewer steps.
 
 Interleaved schedules of whole groups of microbatches (m divisible by p) prefer some p to smaller
-ones, so with them every p counts, and so does one that is asked for.
+ones, so with them every p counts, and so does one that is asked for. Under iteration model
+``calibrated`` every p counts too: stages exchange weights of l/p layers each.
 `tests/performance/test_free_space.py` compares all of this with plans counted one by one.
 """
 
@@ -276,7 +277,7 @@ def place_stages(setting: Setting, cuts: Cuts, layers: Layers, sizes: Sequence[i
     outer, fixed = outermost(sizes), setting.options.fixed
     stages = cuts.totals[PIPELINE, cuts.schedules.totals[layers.cut]]
     owner, degrees = _split(stages, PIPELINE, layers.degrees, sizes)
-    if fixed.pipeline is None and setting.interleave != "whole":
+    if fixed.pipeline is None and not setting.every_stage_counts:
         inside = degrees[:outer, PIPELINE].prod(axis=0)
         every = np.arange(1, setting.layers + 1)
         first = np.maximum.accumulate(np.where(_changes(setting), every, 0))
@@ -365,7 +366,7 @@ def stage_numbers(setting: Setting, inside: int = 1) -> Ints:
     every = np.arange(1, layers + 1)
     if given is not None:
         every = every[every == given]
-    if given is not None or setting.interleave == "whole":
+    if given is not None or setting.every_stage_counts:
         return every
     changed = _changes(setting)
     fewest, alike = every[changed], np.cumsum(changed)

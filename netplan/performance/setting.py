@@ -455,6 +455,11 @@ class Setting(Struct, frozen=True):
         return self._calibrated.part
 
     @property
+    def every_stage_counts(self) -> bool:
+        """Whether stages more may be better though the fullest holds no less."""
+        return self.interleave == "whole" or self.training.calibrated is not None
+
+    @property
     def bubble_share(self) -> float:
         """What of the bubble of 1F1B the schedule has (arXiv:2401.10241, Table 2) [1]."""
         return BUBBLE_SHARE.get(self.options.schedule or "1f1b", 1.0)
