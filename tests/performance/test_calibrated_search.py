@@ -47,6 +47,7 @@ def random_case(seed: int) -> tuple[Setting, tuple[Level, ...]]:
     stacks = ["fsdp-eager", "megatron-2025"] if on.name == "h100-80gb" else ["megatron-2022"]
     # Slower memory makes the update count, so that more replicas may be faster.
     on = replace(on, memory_bytes_per_s=draw.choice([1e10, 2e12]))
+    assert CALIBRATED.calibration is not None
     part = replace(
         CALIBRATED.calibration,
         **{name: draw.choice([0.0, 1e-6]) for name in ("kernel_s", "collective_s")},
