@@ -301,12 +301,6 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
         many=True,
     )
 
-    def __post_init__(self) -> None:
-        """Cut the sequence where a context degree is fixed; refuse what is out of range."""
-        super().__post_init__()
-        if (self.fixed or {}).get("context", 1) > 1 and self.strategy == "1d":
-            object.__setattr__(self, "strategy", "2d")
-
     def options(
         self, fixed: Fixed | None = None, *, assumptions: IterationModel | None = None
     ) -> Options:
@@ -315,6 +309,14 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
         whole = super().options(fixed, assumptions=assumptions)
         variant = replace(whole.variant, embedding=self.embedding, lm_head=self.lm_head)
         return replace(whole, variant=variant, interleave=self.interleave)
+
+    def trained(self, reader: CatalogReader) -> "tuple[Model | OtherModel, IterationModel]":
+        """The same; a context degree that is fixed implies the strategy that cuts the sequence."""
+        model, assumptions = super().trained(reader)
+        cut = (self.fixed or {}).get("context", 1) > 1 and isinstance(model, Model)
+        if cut and self.strategy == "1d" and assumptions.compute.operations == "detailed":
+            object.__setattr__(self, "strategy", "2d")
+        return model, assumptions
 
     def _check_inputs_of(self, model: "OtherModel") -> None:
         """Refuse also degrees that such a model does not have."""
