@@ -13,6 +13,7 @@ from netplan.version import __version__
 _HOMES = {
     "audit": "netplan.questions.audit",
     "cables": "netplan.questions.cables",
+    "calibrate": "netplan.questions.calibrate",
     "collective": "netplan.questions.collective",
     "compare": "netplan.questions.compare",
     "cost": "netplan.questions.cost",
@@ -34,6 +35,7 @@ __all__ = [
     "__version__",
     "audit",
     "cables",
+    "calibrate",
     "collective",
     "compare",
     "cost",
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from netplan.published.verify import verify
     from netplan.questions.audit import audit
     from netplan.questions.cables import cables
+    from netplan.questions.calibrate import calibrate
     from netplan.questions.collective import collective
     from netplan.questions.compare import compare
     from netplan.questions.cost import cost

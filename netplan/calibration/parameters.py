@@ -8,11 +8,12 @@ named as by ``--set``: ``NAME.KEY`` or ``ROLE.KEY``.
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 
 from netplan.calibration.runs import MeasuredRun
 from netplan.catalog import Record, Shelf
 from netplan.records import Entry, PositiveFloat
+from netplan.workloads.accelerators import TrainingRates
 
 
 class Parameter(Entry, frozen=True, kw_only=True):
@@ -27,10 +28,17 @@ class Parameter(Entry, frozen=True, kw_only=True):
 
 
 class Calibration(Record, frozen=True, kw_only=True):
-    """Numbers that are fitted together; ``noise`` is the error of a run, as a share of it."""
+    """Numbers that are fitted together; ``noise`` is the error of a run, as a share of it.
+
+    ``kernel_noise`` is that of a product or collective, ``kernel_widths`` has the widths of their
+    numbers by key; ``start`` stands for the block ``training`` of accelerators that have none.
+    """
 
     noise: PositiveFloat
     parameters: tuple[Parameter, ...]
+    kernel_noise: PositiveFloat = 0.05
+    kernel_widths: dict[str, PositiveFloat] = field(default_factory=dict)
+    start: TrainingRates | None = None
     notes: tuple[str, ...] = ()
 
 

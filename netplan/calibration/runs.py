@@ -78,6 +78,10 @@ class MeasuredRun(Struct, frozen=True, kw_only=True):
     schedule: ScheduleName = "1f1b"
     seconds: float
 
+    def on(self, accelerator: Accelerator) -> "MeasuredRun":
+        """The same run, as said of another file of its accelerator."""
+        return replace(self, accelerator=accelerator)
+
     @property
     def attention(self) -> str:
         """Kernel that the stack takes on this accelerator."""
@@ -85,7 +89,7 @@ class MeasuredRun(Struct, frozen=True, kw_only=True):
         return next((kernel for kernel in self.stack.attention if kernel in known), "")
 
 
-class Factors(NamedTuple):
+class Scaling(NamedTuple):
     """What fitted numbers are of those in the files, each of a shape that ends with (runs,) [1]."""
 
     products: Amount = 1.0
@@ -100,7 +104,7 @@ class Factors(NamedTuple):
     network: Amount = 1.0
 
 
-NO_CHANGE = Factors()
+NO_CHANGE = Scaling()
 
 
 class Links(NamedTuple):
@@ -174,7 +178,7 @@ class Runs(Struct, frozen=True, eq=False):
             model=model,
         )
 
-    def seconds(self, by: Factors = NO_CHANGE) -> Floats:
+    def seconds(self, by: Scaling = NO_CHANGE) -> Floats:
         """Iteration times, for files whose numbers are changed by such factors [s]."""
         on, sharing = self._reached(by), self._sharing(by)
         kernels = Kernels.of(self.part, on)
@@ -186,7 +190,7 @@ class Runs(Struct, frozen=True, eq=False):
         found: Floats = np.asarray(total + optimizer_s + sharing.iteration_s)
         return found
 
-    def _reached(self, by: Factors) -> Reached:
+    def _reached(self, by: Scaling) -> Reached:
         on = self.reached
         return replace(
             on,
@@ -197,7 +201,7 @@ class Runs(Struct, frozen=True, eq=False):
             vector=on.vector * by.vector,
         )
 
-    def _sharing(self, by: Factors) -> Sharing:
+    def _sharing(self, by: Scaling) -> Sharing:
         sharing = self.sharing
         contention = sharing.contention * by.contention
         return replace(
@@ -209,7 +213,7 @@ class Runs(Struct, frozen=True, eq=False):
             iteration_s=sharing.iteration_s * by.iteration_s,
         )
 
-    def _sent(self, by: Factors) -> LayerCollectives:
+    def _sent(self, by: Scaling) -> LayerCollectives:
         """Tensor collectives and context rings of a layer, alone."""
         part, links, model = self.part, self.links, self.model
         tensor, context = self.degrees[:2]
@@ -222,7 +226,7 @@ class Runs(Struct, frozen=True, eq=False):
         ring_s = keys_bytes * (context - 1) * links.hop(tensor * context, by.network)
         return LayerCollectives(tensor_s, ring_s)
 
-    def _transfers_s(self, by: Factors, sharing: Sharing) -> Floats:
+    def _transfers_s(self, by: Scaling, sharing: Sharing) -> Floats:
         """Transfers between stages, as far as they show."""
         tensor, context, data, pipeline = self.degrees[:4]
         sent_bytes = ELEMENT_BYTES * self.part.tokens * self.part.hidden / tensor
@@ -231,7 +235,7 @@ class Runs(Struct, frozen=True, eq=False):
         found: Floats = self.stages.transfers * hop_s * sharing.pipeline_visible
         return found
 
-    def _exchange(self, by: Factors) -> Exchange:
+    def _exchange(self, by: Scaling) -> Exchange:
         tensor, context, data = self.degrees[:3]
         members = context * data
         return Exchange(

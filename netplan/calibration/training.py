@@ -6,15 +6,15 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats
-from netplan.calibration.fit import Fit, Priors, fit
+from netplan.calibration.fit import Fit, Fitted, Measurements, Priors, fit, fit_rows
 from netplan.calibration.parameters import Calibration, Place, places_of
-from netplan.calibration.runs import Factors, Runs
+from netplan.calibration.runs import Runs, Scaling
 from netplan.errors import CatalogError
 from netplan.reports.sections import value_at
 
 
 class TrainingProblem(Struct, frozen=True, eq=False):
-    """Runs, and the numbers that are fitted on them.
+    """Runs, and the numbers of a calibration that stand in them.
 
     A factor of a run is exp(x @ mask - offset), by the parameters' logarithms x.
     """
@@ -36,8 +36,8 @@ class TrainingProblem(Struct, frozen=True, eq=False):
             If a place of the calibration is none.
         """
         shape = len(calibration.parameters), len(runs.runs)
-        masks = {name: np.zeros(shape) for name in Factors._fields}
-        offsets = {name: np.zeros(shape[1]) for name in Factors._fields}
+        masks = {name: np.zeros(shape) for name in Scaling._fields}
+        offsets = {name: np.zeros(shape[1]) for name in Scaling._fields}
         bases, largest = np.ones(shape[0]), np.full(shape[0], np.inf)
         for row, parameter in enumerate(calibration.parameters):
             for value in parameter.values:
@@ -45,16 +45,18 @@ class TrainingProblem(Struct, frozen=True, eq=False):
                     masks[place.factor][row, column] = 1.0
                     offsets[place.factor][column] += np.log(base)
                     bases[row], largest[row] = base, place.largest
-        given = [one.prior for one in calibration.parameters]
-        means = [base if one is None else one for one, base in zip(given, bases, strict=True)]
-        widths = np.array([one.width for one in calibration.parameters])
-        priors = Priors(np.log(means), widths, largest)
+        used = np.any([mask.any(axis=1) for mask in masks.values()], axis=0)
+        kept = [one for one, is_used in zip(calibration.parameters, used, strict=True) if is_used]
+        bases, masks = bases[used], {name: mask[used] for name, mask in masks.items()}
+        means = [one.prior or base for one, base in zip(kept, bases, strict=True)]
+        priors = Priors(np.log(means), np.array([one.width for one in kept]), largest[used])
+        calibration = calibration.changed(parameters=tuple(kept))
         return cls(runs, calibration, bases, priors, masks, offsets)
 
     def seconds(self, logs: Floats) -> Floats:
         """Iteration times by the parameters' logarithms, shape (..., runs) [s]."""
         each = {name: np.exp(logs @ mask - self.offsets[name]) for name, mask in self.masks.items()}
-        return self.runs.seconds(Factors(**each))
+        return self.runs.seconds(Scaling(**each))
 
     def fitted(self, kept: Bools | None = None) -> Fit:
         """Fit on all runs, or on those that are kept."""
@@ -66,6 +68,18 @@ class TrainingProblem(Struct, frozen=True, eq=False):
             return found
 
         return fit(predict, measured_s[rows], self.priors, self.calibration.noise)
+
+    def fitted_rows(self) -> Fitted:
+        """Fit on all runs, and predict each by a fit without it."""
+        runs = self.runs
+        rows = Measurements("iterations", tuple(one.name for one in runs.runs), runs.measured_s)
+        names = [one.values[0] for one in self.calibration.parameters]
+
+        def predict(logs: Floats) -> Floats:
+            found: Floats = np.log(self.seconds(logs))
+            return found
+
+        return fit_rows(rows, predict, names, self.priors, self.calibration.noise)
 
     def left_out(self, groups: Sequence[str]) -> Floats:
         """Iteration time of every run by a fit without its group, shape (runs,) [s]."""
@@ -92,4 +106,6 @@ def _uses(address: str, runs: Runs) -> Iterator[tuple[Place, int, float]]:
         }
         for place in places if name in known else ():
             if place.applies(run):
-                yield place, column, float(value_at(known[name], key))
+                base = float(value_at(known[name], key))
+                if base:  # nothing is a share of nothing
+                    yield place, column, base

@@ -73,6 +73,7 @@ def command_of(
         Writes the answer, from answer, format and path; as text, JSON, … if absent.
     """
     names = {option.name for option in extra}
+    files = [one.name for one in extra if isinstance(one.type, click.Path) and one.type.file_okay]
 
     def run(**given: Any) -> None:  # noqa: ANN401 - values of all options
         format_, path = given.pop("format_", None) or "", given.pop("output")
@@ -83,7 +84,7 @@ def command_of(
             for name, value in given.items()
             if name not in names and value is not None and value != ()
         }
-        beside = {name: given[name] for name in (*names, "store") if name in given}
+        beside = {name: given[name] for name in (*files, "store") if name in given}
         require_places(format_, output=path, **beside)
         answer = question(**asked).ask()
         (show or emit_answer)(answer, format_, path)

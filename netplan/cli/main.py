@@ -27,6 +27,7 @@ COMMANDS = {
     "audit": "What does not add up in somebody's bill or topology.",
     "export": "A fabric as a graph for other tools: GraphML, DOT, ASTRA-sim, SimAI, Slurm, ...",
     "faults": "Failures: single ones, your own, and years of them; recovery, goodput, spares.",
+    "calibrate": "Your own cluster: files fitted to its kernels, collectives and training runs.",
     "study": "Sensitivity studies, resumable: HB-domain size, bandwidths, batch, radix, prices.",
     "report": "Documents to send: the procurement report as one HTML file, with a spreadsheet.",
     "catalog": "List, show and check catalog files.",

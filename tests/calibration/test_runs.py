@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from netplan.calibration.published import published_runs
-from netplan.calibration.runs import Factors, Runs
+from netplan.calibration.runs import Runs, Scaling
 from netplan.performance.iteration_model import ITERATION_MODELS
 
 EXPECTED = Path(__file__).with_name("runs_expected.csv")
@@ -28,10 +28,10 @@ def test_every_published_run_takes_what_the_reference_says(runs: Runs) -> None:
 
 
 def test_factors_broadcast_and_act_where_they_belong(runs: Runs) -> None:
-    slower = Factors(products=np.array([[1.0], [0.5]]))
+    slower = Scaling(products=np.array([[1.0], [0.5]]))
     both = runs.seconds(slower)
     assert both.shape == (2, len(runs.runs))
     np.testing.assert_array_equal(both[0], runs.seconds())
     assert np.all(both[1] > both[0])
     # The fixed time of an iteration is added once: twice of 33 ms is 33 ms more.
-    np.testing.assert_allclose(runs.seconds(Factors(iteration_s=2.0)) - runs.seconds(), 0.033)
+    np.testing.assert_allclose(runs.seconds(Scaling(iteration_s=2.0)) - runs.seconds(), 0.033)

@@ -1,0 +1,304 @@
+"""Catalog files of your own cluster: an accelerator, its links, a training stack, as fitted.
+
+Each is the file that the fit began with, with other numbers where something was measured, and says
+so: on which files and rows, when, and how far off predictions are.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from math import ceil, floor, log10
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import yaml
+from msgspec import Struct, to_builtins
+
+from netplan.calibration.fit import Fitted
+from netplan.calibration.kernels import changed_link
+from netplan.calibration.nccl import KINDS
+from netplan.calibration.parameters import Calibration
+from netplan.catalog import Record, Shelf
+from netplan.documents import CoreLoader
+from netplan.errors import InputError
+from netplan.files import replacing
+from netplan.performance.stacks import STACKS, Stack
+from netplan.workloads.accelerators import ACCELERATORS, Accelerator, TrainingRates
+from netplan.workloads.measured_links import MEASURED_LINKS, MeasuredLink
+from netplan.workloads.measured_products import product_rates
+from netplan.workloads.measured_rates import MeasuredRates
+from netplan.workloads.operations import CollectiveKind
+from netplan.workloads.precision import Precision
+
+DIGITS = 6
+SCORED_ERROR = 0.04
+"""Mean error of rows that were left out, up to which runs count as calibrated: that of published
+ones where ``netplan verify`` fails [1]."""
+
+LEAST_PLAIN, MOST_PLAIN = 1e-3, 1e6
+"""Sizes between which numbers are written without an exponent."""
+
+PROSE = {"notes", "sources"}
+"""Keys whose texts stand in lines of their own."""
+
+Told = dict[str, float]
+
+
+class Origin(NamedTuple):
+    """What a fit was made from: the new name, the day, and files of each kind."""
+
+    name: str
+    date: str
+    gemm: Sequence[Path]
+    collectives: Sequence[Path]
+    steps: Sequence[Path]
+
+
+class Fits(Struct, frozen=True, eq=False):
+    """All fits of one question."""
+
+    products: dict[Precision, Fitted]
+    collectives: dict[CollectiveKind, Fitted]
+    steps: Fitted | None
+    precisions: tuple[Precision, ...] = ()  # of the runs
+
+    @property
+    def all(self) -> list[Fitted]:
+        """Products, collectives, then runs."""
+        steps = [self.steps] if self.steps else []
+        return [*self.products.values(), *self.collectives.values(), *steps]
+
+
+class Bases(NamedTuple):
+    """Records that the fits began with."""
+
+    accelerator: Accelerator
+    link: MeasuredLink
+    stack: Stack
+
+
+def trainable(
+    accelerator: Accelerator, calibration: Calibration, precisions: Sequence[Precision]
+) -> Accelerator:
+    """The accelerator with a block ``training`` for these precisions, from others' if need be.
+
+    Raises
+    ------
+    InputError
+        If nothing says how fast its products of a precision could be.
+    """
+    start = calibration.start
+    if start is None:
+        return accelerator
+    rates: TrainingRates = accelerator.training or start
+    peaks = accelerator.narrow_flops_per_s | rates.peaks
+    for one in precisions:
+        if one != "bf16" and one not in peaks:
+            raise InputError(
+                f"{accelerator.name} computes no {one}, as far as its file says: give"
+                f" --set accelerator.narrow_flops_per_s.{one}"
+            )
+    missing = {one: start.gemm[one] for one in precisions if one not in rates.gemm}
+    return accelerator.changed(training=rates.changed(gemm=rates.gemm | missing, peaks=peaks))
+
+
+def own_records(bases: Bases, fits: Fits, origin: Origin) -> list[tuple[Shelf[Any], Record]]:
+    """Records of the cluster, each with its shelf: accelerator, and links and stack if fitted."""
+    accelerator = _accelerator(bases.accelerator, fits, origin)
+    found: list[tuple[Shelf[Any], Record]] = [(ACCELERATORS, accelerator)]
+    if fits.collectives:
+        found.append((MEASURED_LINKS, _link(bases.link, fits, origin)))
+    if fits.steps:
+        found.append((STACKS, _stack(bases.stack, fits.steps, origin)))
+    return found
+
+
+def _accelerator(base: Accelerator, fits: Fits, origin: Origin) -> Accelerator:
+    measured = _measured(base, fits, origin)
+    if measured and measured.corrections:  # a table beside the file
+        measured = measured.changed(corrections=f"{origin.name}.csv")
+    new = base.changed(
+        name=origin.name,
+        title=f"{base.title}, as measured ({origin.name})",
+        source=f"{base.source}; own measurements as the notes say",
+        date=origin.date,
+        measured=measured,
+        notes=(*base.notes, *_notes(fits, origin)),
+    )
+    if fits.steps is None:
+        return new
+    values = {key.partition(".")[2]: value for key, value in _rounded(fits.steps).items()}
+    return new.changed(training=_training(base, values, fits, origin.name))
+
+
+def _training(base: Accelerator, values: Told, fits: Fits, name: str) -> TrainingRates:
+    rates = cast("TrainingRates", base.training)
+    parts: dict[str, dict[str, float]] = {
+        "gemm": {str(name): share for name, share in rates.gemm.items()},
+        "attention": {str(name): share for name, share in rates.attention.items()},
+    }
+    for key, value in values.items():
+        _, part, *last = *key.split("."), ""
+        if part in parts:
+            parts[part][last[0]] = value
+    steps = cast("Fitted", fits.steps)
+    good = steps.error(steps.left_out_s) <= SCORED_ERROR
+    return rates.changed(
+        **parts,
+        wave=values.get("training.wave", rates.wave),
+        fitted=True,
+        scored={name: fits.precisions} if good else {},
+    )
+
+
+def _measured(base: Accelerator, fits: Fits, origin: Origin) -> MeasuredRates | None:
+    if not (fits.products or fits.collectives):
+        return base.measured
+    known = base.measured or MeasuredRates(source="", date="")
+    fitted = {
+        dtype: product_rates(base, dtype).changed(**_rounded(one), error=_error(one))
+        for dtype, one in fits.products.items()
+    }
+    own = _files((*origin.gemm, *origin.collectives))
+    return known.changed(
+        source=f"own measurements ({own}); else {known.source or 'nothing'}",
+        date=origin.date,
+        products=known.products | fitted,
+        collectives=origin.name if fits.collectives else known.collectives,
+    )
+
+
+def _link(base: MeasuredLink, fits: Fits, origin: Origin) -> MeasuredLink:
+    link = base
+    for kind, one in fits.collectives.items():
+        link = changed_link(link, kind, _rounded(one))
+    worst = max(_error(one) for one in fits.collectives.values())
+    left = [kind for kind in KINDS.values() if kind not in fits.collectives]
+    note = (f"As {base.name}, since not measured: {', '.join(left)}.",) if left else ()
+    return link.changed(
+        name=origin.name,
+        title=f"Links of {origin.name}, as measured inside HB domains",
+        source=f"own measurements ({_files(origin.collectives)}); else {base.source}",
+        date=origin.date,
+        errors=tuple(
+            row.changed(share=max(row.share, worst) if left else worst) for row in base.errors
+        ),
+        notes=(*base.notes, *note, *_notes(fits, origin)),
+    )
+
+
+def _stack(base: Stack, steps: Fitted, origin: Origin) -> Stack:
+    values = {
+        key.partition(".")[2]: value
+        for key, value in _rounded(steps).items()
+        if key.startswith("stack.")
+    }
+    together = f"Fitted together with the block training of accelerator {origin.name}: use both."
+    return base.changed(
+        **values,
+        name=origin.name,
+        title=f"{base.title}, as measured ({origin.name})",
+        source=f"own runs ({_files(origin.steps)}); else {base.source}",
+        date=origin.date,
+        notes=(*base.notes, together, _said(steps)),
+    )
+
+
+def _notes(fits: Fits, origin: Origin) -> list[str]:
+    """What was fitted on what, and how well, a sentence each."""
+    files = _files((*origin.gemm, *origin.collectives, *origin.steps))
+    return [f"Fitted by netplan calibrate on {origin.date} to {files}."] + [
+        _said(one) for one in fits.all
+    ]
+
+
+def _said(one: Fitted) -> str:
+    """How well one fit does, and what its rows leave open."""
+    errors = [one.error(times) for times in (one.before_s, one.after_s, one.left_out_s)]
+    before, after, left_out = (f"{100 * error:.1f} %" for error in errors)
+    told = (
+        f"{one.title}, {len(one.labels)} rows: mean error {before} before, {after} fitted,"
+        f" {left_out} left out."
+    )
+    open_ = [name for name, little in zip(one.names, one.fit.undecided, strict=True) if little]
+    return told + (f" The rows say little about {', '.join(open_)}." if open_ else "")
+
+
+def _files(paths: Sequence[Path]) -> str:
+    """Names of files with the beginnings of their SHA-256."""
+    return ", ".join(
+        f"{path.name} sha256 {hashlib.sha256(path.read_bytes()).hexdigest()[:12]}" for path in paths
+    )
+
+
+def _rounded(one: Fitted) -> Told:
+    return {name: float(f"{value:.{DIGITS}g}") for name, value in one.values.items()}
+
+
+def _error(one: Fitted) -> float:
+    """Mean error of rows left out, rounded up to a thousandth [1]."""
+    return min(1.0, max(1, ceil(1000 * one.error(one.left_out_s))) / 1000)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes numbers as the catalogs have them, 989.4e12 and 2.9e-6."""
+
+    yaml_implicit_resolvers = CoreLoader.yaml_implicit_resolvers
+
+
+def _number(dumper: _Dumper, value: float) -> yaml.ScalarNode:
+    exponent = 3 * floor(log10(abs(value)) / 3) if value else 0
+    plain = LEAST_PLAIN <= abs(value) < MOST_PLAIN or not value
+    text = f"{value:.12g}" if plain else f"{value / 10.0**exponent:.12g}e{exponent}"
+    kind = "int" if text.isdigit() else "float"
+    return dumper.represent_scalar(f"tag:yaml.org,2002:{kind}", text)
+
+
+_Dumper.add_representer(float, _number)
+
+
+def file_text(record: Record) -> str:
+    """A record as its catalog file.
+
+    Examples
+    --------
+    >>> from netplan.performance.stacks import STACKS
+    >>> print(file_text(STACKS.load("nemo-2024")).splitlines()[5])
+    dropout: false
+    """
+    data = to_builtins(record)
+    nested = {key for key, value in data.items() if isinstance(value, dict | list | tuple)}
+    return "".join(
+        yaml.dump(
+            {key: value},
+            Dumper=_Dumper,
+            sort_keys=False,
+            allow_unicode=True,
+            width=100,
+            default_flow_style=None if key in nested - PROSE else False,
+        )
+        for key, value in data.items()
+    )
+
+
+def write_records(
+    folder: Path, texts: Mapping[str, str], *, force: bool = False
+) -> tuple[Path, ...]:
+    """Write files of a catalog folder, by their places in it, each as a whole.
+
+    Raises
+    ------
+    InputError
+        If one is there already and ``force`` is not said, or cannot be written.
+    """
+    paths = {folder / place: text for place, text in texts.items()}
+    there = [str(path) for path in paths if path.exists()]
+    if there and not force:
+        raise InputError(f"{', '.join(there)}: already there: give another --name, or --force")
+    for path, text in paths.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+        with replacing(path) as new:
+            new.write_text(text, encoding="utf-8")
+    return tuple(paths)

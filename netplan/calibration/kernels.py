@@ -1,0 +1,224 @@
+"""Fits of measured products and collectives: the forms of one GPU, one link, around known values.
+
+Products of one precision have latency, efficiency and share of the memory's bandwidth
+(`netplan.workloads.measured_products`); where a table corrects them, the fitted form is corrected
+by the same table. Collectives of one kind have the protocols of `netplan.traffic.measured`, and an
+all_reduce the reduction inside switches. What the rows say little about stays what the files have.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from netplan.arrays import Floats
+from netplan.calibration.fit import Fitted, Measurements, Priors, fit_rows
+from netplan.calibration.nccl import MeasuredMessage
+from netplan.calibration.parameters import Calibration
+from netplan.calibration.tables import Column, Line, one_of, positive, read_rows, whole
+from netplan.errors import InputError
+from netplan.traffic.measured import LevelUse, regimes
+from netplan.workloads.accelerators import Accelerator
+from netplan.workloads.corrections import corrections_of
+from netplan.workloads.measured_links import InSwitch, MeasuredCollective, MeasuredLink, Protocol
+from netplan.workloads.measured_products import RESULT_BYTES, product_parts_s, product_rates
+from netplan.workloads.operations import CollectiveKind
+from netplan.workloads.precision import ALIASES, NUMBER_BYTES, Precision, precision_named
+
+LEAST_ROWS = 6
+"""Measurements of one kind that a fit takes at least [1]."""
+
+PRODUCT_COLUMNS = (
+    Column("dtype", one_of(*NUMBER_BYTES, *ALIASES), needed=True),
+    *(Column(size, whole, needed=True) for size in "mnk"),
+    Column("time_s", positive, needed=True),
+)
+PRODUCT_EXAMPLES = ("bf16,8192,8192,8192,1.40e-3", "bf16,4096,14336,4096,6.6e-4")
+PRODUCT_KEYS = ("kernel_latency_s", "efficiency", "memory_efficiency")
+REDUCED_IN_SWITCH = ("half", "bfloat16", "float")
+"""Types of nccl-tests that switches sum up: of 16 and 32 bits."""
+
+PartT = TypeVar("PartT", Protocol, InSwitch)
+Values = Mapping[str, Floats]
+"""Numbers by key, each of a shape (..., 1)."""
+
+
+class Kernels(NamedTuple):
+    """Fits of products by precision, and of collectives by kind."""
+
+    products: dict[Precision, Fitted]
+    collectives: dict[CollectiveKind, Fitted]
+
+
+def fit_products(
+    paths: Iterable[Path], accelerator: Accelerator, calibration: Calibration
+) -> dict[Precision, Fitted]:
+    """Fits of the products in tables, one a precision.
+
+    Raises
+    ------
+    CatalogError
+        If a file is no such table.
+    InputError
+        If a precision has too few rows, or the accelerator does not know it.
+    """
+    lines = [line for path in paths for line in read_rows(path, PRODUCT_COLUMNS, "gemm")]
+    named: dict[Precision, list[Line]] = {}
+    for line in lines:
+        named.setdefault(precision_named(line.values["dtype"]), []).append(line)
+    return {
+        dtype: _fit_product(dtype, rows, accelerator, calibration) for dtype, rows in named.items()
+    }
+
+
+def require_rows(what: str, count: int, least: int = LEAST_ROWS) -> None:
+    """Refuse fewer measurements than a fit takes."""
+    if count < least:
+        given = f"{count} measurement{'s' if count > 1 else ''}"
+        raise InputError(f"{what}: {given}, a fit takes {least} or more: measure further ones")
+
+
+def _fit_product(
+    dtype: Precision, lines: Sequence[Line], accelerator: Accelerator, calibration: Calibration
+) -> Fitted:
+    require_rows(f"{dtype} products", len(lines))
+    base = product_rates(accelerator, dtype)
+    m, n, k, seconds = (
+        np.array([line.values[one] for line in lines]) for one in ("m", "n", "k", "time_s")
+    )
+    flops = 2.0 * m * n * k
+    moved_bytes = NUMBER_BYTES[dtype] * (m * k + k * n) + RESULT_BYTES * (m * n)
+    factor = _corrected(accelerator, dtype, m, n, k)
+
+    def times(values: Values) -> Floats:
+        rates = base.changed(**values)
+        found: Floats = sum(product_parts_s(rates, flops, moved_bytes)) * factor
+        return found
+
+    labels = tuple("{m} x {n} x {k}".format(**line.values) for line in lines)
+    rows = Measurements(f"{dtype} products", labels, seconds)
+    before = {key: getattr(base, key) for key in PRODUCT_KEYS}
+    return _fit(rows, times, before, calibration)
+
+
+def _corrected(accelerator: Accelerator, dtype: Precision, *sizes: Floats) -> Floats:
+    """Factors of the table that corrects the form of a narrow precision; 1 without one."""
+    table = accelerator.measured.corrections if accelerator.measured else ""
+    if dtype == "bf16" or not table or dtype not in corrections_of(Path(table)):
+        return np.ones_like(sizes[0], dtype=np.float64)
+    m, n, k = sizes
+    return np.asarray(corrections_of(Path(table))[dtype].factor(m, n, k))
+
+
+def _fit(
+    rows: Measurements,
+    times: Callable[[Values], Floats],
+    before: Mapping[str, float],
+    calibration: Calibration,
+) -> Fitted:
+    """Fit the numbers of one form around the file's, each by the width of its key."""
+    names = tuple(name for name, value in before.items() if value > 0)
+    keys = [name.rpartition(".")[2] for name in names]
+    widths = np.array([calibration.kernel_widths[key] for key in keys])
+    largest = np.array([1.0 if key.endswith("efficiency") else inf for key in keys])
+    priors = Priors(np.log([before[name] for name in names]), widths, largest)
+
+    def predict(logs: Floats) -> Floats:
+        values = {name: np.exp(logs[..., at : at + 1]) for at, name in enumerate(names)}
+        return np.log(times(values))
+
+    return fit_rows(rows, predict, names, priors, calibration.kernel_noise)
+
+
+def fit_collectives(
+    messages: Sequence[MeasuredMessage],
+    accelerator: Accelerator,
+    link: MeasuredLink,
+    calibration: Calibration,
+) -> dict[CollectiveKind, Fitted]:
+    """Fits of collectives inside one HB domain, one a kind.
+
+    Raises
+    ------
+    InputError
+        If a kind has too few rows, or a row has more GPUs than an HB domain.
+    """
+    kinds: dict[CollectiveKind, list[MeasuredMessage]] = {}
+    for one in messages:
+        if one.gpus > accelerator.hb_size:
+            raise InputError(
+                f"{one.place}: {one.gpus} GPUs are more than an HB domain of"
+                f" {accelerator.hb_size}: links inside of one are fitted, so leave this file out,"
+                " or say --set accelerator.hb_size"
+            )
+        kinds.setdefault(one.kind, []).append(one)
+    return {
+        kind: _fit_collective(kind, rows, accelerator, link, calibration)
+        for kind, rows in kinds.items()
+    }
+
+
+def _fit_collective(
+    kind: CollectiveKind,
+    messages: Sequence[MeasuredMessage],
+    accelerator: Accelerator,
+    link: MeasuredLink,
+    calibration: Calibration,
+) -> Fitted:
+    require_rows(f"{kind} of {messages[0].place.rpartition(':')[0]}", len(messages))
+    members = np.array([one.gpus for one in messages], np.float64)
+    message_bytes = np.array([one.message_bytes for one in messages])
+    sums = np.array([one.dtype in REDUCED_IN_SWITCH for one in messages])
+    rate = accelerator.hb_bytes_per_s
+    share = (members - 1) / members * (2 if kind == "all_reduce" else 1)
+
+    def times(values: Values) -> Floats:
+        changed = changed_link(link, kind, values)
+        whole_s, ring_s = (
+            regimes(
+                kind, [LevelUse(one, members, np.ones_like(members), share / rate, rate)]
+            ).seconds(message_bytes)
+            for one in (changed, changed.changed(in_switch=()))
+        )
+        return np.where(sums, whole_s, ring_s)
+
+    labels = tuple(f"{one.gpus} GPUs, {one.message_bytes:,.0f} B" for one in messages)
+    seconds = np.array([one.seconds for one in messages])
+    before = _link_values(link, kind, members[sums])
+    return _fit(Measurements(kind, labels, seconds), times, before, calibration)
+
+
+def _link_values(link: MeasuredLink, kind: CollectiveKind, members: Floats) -> dict[str, float]:
+    """Numbers of a collective by name, with those of the switches where groups use them."""
+    sent: MeasuredCollective = getattr(link, kind)
+    parts: dict[str, Any] = {"large": sent.large, "small": sent.small}
+    rows = enumerate(link.in_switch if kind == "all_reduce" else ())
+    used = [at for at, row in rows if np.any(members >= row.least_members)]
+    parts |= {f"in_switch.{at}": link.in_switch[at] for at in used[-1:]}
+    keys = ("start_s", "step_s", "efficiency", "ramp_s")
+    return {
+        f"{name}.{key}": getattr(part, key)
+        for name, part in parts.items()
+        if part is not None
+        for key in keys
+        if hasattr(part, key)
+    }
+
+
+def changed_link(
+    link: MeasuredLink, kind: CollectiveKind, values: Mapping[str, Any]
+) -> MeasuredLink:
+    """A link with other numbers of one collective, by their names such as ``large.start_s``."""
+    sent: MeasuredCollective = getattr(link, kind)
+    small = _changed(sent.small, "small", values) if sent.small else None
+    large = _changed(sent.large, "large", values)
+    rows = enumerate(link.in_switch)
+    switches = tuple(_changed(row, f"in_switch.{at}", values) for at, row in rows)
+    return link.changed(**{kind: MeasuredCollective(large=large, small=small)}, in_switch=switches)
+
+
+def _changed(part: PartT, name: str, values: Mapping[str, Any]) -> PartT:
+    own = {key.rpartition(".")[2]: one for key, one in values.items() if key.startswith(f"{name}.")}
+    return part.changed(**own)

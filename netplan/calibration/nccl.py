@@ -1,0 +1,165 @@
+"""What nccl-tests prints, read back: all_reduce_perf, all_gather_perf and so on.
+
+A file holds one run or several. Of each row the size and the time out of place count. The number of
+GPUs is that of the lines ``# Rank``, hosts are told by their names. Which collective it was says
+the run itself (from nccl-tests 2.13 on), a command line in the file, or the file's name.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from netplan.errors import CatalogError
+from netplan.files import read_bounded, text_of
+from netplan.workloads.operations import CollectiveKind
+
+MAX_BYTES = 16 << 20
+MAX_ROWS = 10_000
+KINDS: dict[str, CollectiveKind] = {
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "reducescatter": "reduce_scatter",
+    "alltoall": "all_to_all",
+}
+"""By their names in nccl-tests, without signs."""
+
+PREFIX = re.compile(r"^\[\d+,\d+\]<std\w+>:\s?")  # mpirun --tag-output
+STARTING = re.compile(r"(?:Collective test starting: |(?:^|[\s/]))([a-z_]+)_perf\b")
+RANK = re.compile(r"#\s+Rank\s+\d+\s.*?\bon\s+(\S+)")
+THREADS = re.compile(r"#\s*nThreads?:?\s+(\d+)\s+nGpus:?\s+(\d+)")
+FAILED = re.compile(r"Test (NCCL|CUDA|failure)|Out of bounds values : [1-9]")
+LARGEST_RATIO = 0.05
+"""By how much bus over algorithm bandwidth may differ from that of the collective [1]."""
+
+LEAST_RATE = 1.0
+"""Algorithm bandwidth from which two digits tell that ratio [GB/s]."""
+
+
+class MeasuredMessage(NamedTuple):
+    """One row: a collective of so many bytes, counted as nccl-tests does, and its time."""
+
+    place: str
+    kind: CollectiveKind
+    dtype: str
+    gpus: int
+    hosts: int
+    message_bytes: float
+    seconds: float
+
+
+class _Run:
+    """One run while it is read."""
+
+    def __init__(self, kind: CollectiveKind | None) -> None:
+        self.kind = kind
+        self.hosts: list[str] = []
+        self.launched = 0
+        self.columns: list[str] = []
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the run; 0 if nothing says so [1]."""
+        return len(self.hosts) or self.launched
+
+
+def read_nccl_tests(path: Path) -> list[MeasuredMessage]:
+    """All rows of a file of nccl-tests' output.
+
+    Raises
+    ------
+    CatalogError
+        If it is none, a row's results are wrong or were not checked, or the collective cannot be
+        told: file and line.
+    """
+    content = read_bounded(path, MAX_BYTES, "keep the tables alone")
+    lines = text_of(path, content).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    found = list(_messages(path, lines))
+    if not found:
+        raise CatalogError(f"{path}: no output of nccl-tests: it holds no row of size and time")
+    if len(found) > MAX_ROWS:
+        raise CatalogError(f"{path}: more than {MAX_ROWS:,} rows: leave some out")
+    return found
+
+
+def _messages(path: Path, lines: Sequence[str]) -> Iterator[MeasuredMessage]:
+    named = _named(path.name)
+    run, announced = _Run(named), named
+    for number, raw in enumerate(lines, 1):
+        line, place = PREFIX.sub("", raw), f"{path}:{number}"
+        if FAILED.search(line):
+            raise CatalogError(f"{place}: the test failed: {line.strip()[:60]!r}: run it again")
+        if said := STARTING.search(line):
+            announced = _kind(place, said[1])
+            run.kind = run.kind if run.columns else announced
+        if threads := THREADS.search(line):
+            run = _Run(announced)
+            run.launched = int(threads[1]) * int(threads[2])
+        if rank := RANK.search(line):
+            run.hosts.append(rank[1])
+        words = line.lstrip("# ").split()
+        if line.startswith("#") and words[:1] == ["size"] and "time" in words:
+            run.columns = words
+        elif run.columns and words and words[0].isdigit() and not line.startswith("#"):
+            message = _message(place, words, run)
+            if message.message_bytes > 0:
+                yield message
+
+
+def _named(text: str) -> CollectiveKind | None:
+    """The collective that a name of a file speaks of; none if it speaks of none or several."""
+    plain = re.sub(r"[^a-z]", "", text.lower())
+    found = [kind for word, kind in KINDS.items() if word in plain]
+    return found[0] if len(found) == 1 else None
+
+
+def _kind(place: str, test: str) -> CollectiveKind:
+    found = KINDS.get(test.replace("_", ""))
+    if found is None:
+        known = ", ".join(sorted(KINDS.values()))
+        raise CatalogError(f"{place}: {test} is not fitted: give runs of {known}")
+    return found
+
+
+def _message(place: str, words: Sequence[str], run: _Run) -> MeasuredMessage:
+    """One row, checked against its own columns."""
+    if len(words) != len(run.columns):
+        raise CatalogError(f"{place}: expected {len(run.columns)} fields, got {len(words)}")
+    first = dict(reversed([*zip(run.columns, words, strict=True)]))
+    wrong = first.get("#wrong", first.get("error", "0"))
+    if wrong == "N/A":
+        raise CatalogError(f"{place}: results were not checked (#wrong is N/A): run with -c 1")
+    try:
+        size, time_us = int(first["size"]), float(first["time"])
+        rates = float(first.get("algbw", "nan")), float(first.get("busbw", "nan"))
+        failures = float(wrong)
+    except ValueError:
+        raise CatalogError(f"{place}: size, time or bandwidth is no number") from None
+    if failures > 0:
+        raise CatalogError(f"{place}: {wrong} results are wrong (#wrong): mend the cluster first")
+    if not 0 < time_us < float("inf"):
+        raise CatalogError(f"{place}: time {first['time']} us: give one above 0")
+    if run.kind is None:
+        raise CatalogError(
+            f"{place}: nothing says which collective this is: name the file by it, such as"
+            " all_gather.txt"
+        )
+    if run.gpus < 2:  # noqa: PLR2004 - alone there is nobody to send to
+        raise CatalogError(
+            f"{place}: no lines '# Rank': keep the head of the output, of 2 GPUs or more"
+        )
+    _check_ratio(place, run.kind, run.gpus, rates)
+    hosts = max(1, len(set(run.hosts)))
+    dtype = first.get("type", "float")
+    return MeasuredMessage(place, run.kind, dtype, run.gpus, hosts, float(size), time_us * 1e-6)
+
+
+def _check_ratio(place: str, kind: CollectiveKind, gpus: int, rates: tuple[float, float]) -> None:
+    """Refuse a row whose bandwidths are those of another collective."""
+    algorithm, bus = rates
+    expected = (gpus - 1) / gpus * (2 if kind == "all_reduce" else 1)
+    if algorithm >= LEAST_RATE and abs(bus / algorithm / expected - 1) > LARGEST_RATIO:
+        raise CatalogError(
+            f"{place}: bus over algorithm bandwidth is {bus / algorithm:.2f}, of {kind} with"
+            f" {gpus} GPUs it is {expected:.2f}: is this another collective?"
+        )

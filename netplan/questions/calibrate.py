@@ -1,0 +1,164 @@
+"""Calibration on your own cluster: measurements in, catalog files and their errors out."""
+
+import datetime as dt
+import glob
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from netplan.calibration.cluster import Bases, Fits, Origin, own_records, trainable
+from netplan.calibration.kernels import (
+    PRODUCT_COLUMNS,
+    PRODUCT_EXAMPLES,
+    fit_collectives,
+    fit_products,
+    require_rows,
+)
+from netplan.calibration.nccl import read_nccl_tests
+from netplan.calibration.parameters import CALIBRATIONS, Calibration
+from netplan.calibration.runs import Runs
+from netplan.calibration.steps import STEP_COLUMNS, STEP_EXAMPLES, read_steps
+from netplan.calibration.tables import table_text
+from netplan.calibration.training import TrainingProblem
+from netplan.errors import InputError
+from netplan.performance.iteration_model import ITERATION_MODELS
+from netplan.performance.stacks import DEFAULT_STACK, STACKS
+from netplan.questions.calibrate_answer import Calibrated
+from netplan.questions.inputs import CatalogReader
+from netplan.questions.question import Question, asks, optional, several, shared
+from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.measured_links import Links
+from netplan.workloads.models import MODELS
+
+NAME = re.compile(r"[A-Za-z][\w.-]{0,63}")
+TEMPLATES = {
+    "gemm": table_text(PRODUCT_COLUMNS, PRODUCT_EXAMPLES),
+    "steps": table_text(STEP_COLUMNS, STEP_EXAMPLES),
+}
+"""Tables to fill in, by the option that takes them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibrate(Question[Calibrated]):
+    """Fit an accelerator, its links and a training stack to measurements of your own cluster.
+
+    Measured matrix products and collectives give the block `measured:` of an accelerator file and a
+    file of its links, step times of training runs its block `training:` and a file of the training
+    stack. Each fit begins with what the files of accelerator and stack say, and moves a number as
+    far as the measurements ask for; those that they say little about are named. The files are
+    written into a catalog folder of yours by --into; without it the answer says what they would be.
+
+    Raises
+    ------
+    CatalogError
+        If a file of measurements is none: file and line.
+    InputError
+        If nothing is given to fit, or too little of it.
+    """
+
+    command: ClassVar[str] = "calibrate"
+    examples: ClassVar[tuple[str, ...]] = (
+        "netplan calibrate --template steps -o steps.csv",
+        "netplan calibrate --accelerator h100-80gb --gemm gemm.csv --steps steps.csv",
+        "netplan calibrate --accelerator h200 --collectives 'nccl/*.txt' --name my-h200 --into own",
+    )
+
+    accelerator: str = shared("On which GPU: the fit begins with its file.")
+    stack: str = optional("Training software: the fit begins with its file.", default=DEFAULT_STACK)
+    gemm: tuple[Path, ...] = several(
+        "Times of matrix products: CSV, a file or a pattern in quotes.", "path", metavar="FILE"
+    )
+    collectives: tuple[Path, ...] = several(
+        "Output of nccl-tests, a file or a pattern in quotes.", "path", metavar="FILE"
+    )
+    steps: tuple[Path, ...] = several(
+        "Step times of training runs: CSV, a file or a pattern in quotes.", "path", metavar="FILE"
+    )
+    name: str | None = optional("Name of the new files.", otherwise="the accelerator's, with -own")
+
+    def ask(self) -> Calibrated:
+        """Read, fit, and make the files."""
+        gemm, collectives, steps = (
+            _files(flag, paths)
+            for flag, paths in (
+                ("--gemm", self.gemm),
+                ("--collectives", self.collectives),
+                ("--steps", self.steps),
+            )
+        )
+        if not (gemm or collectives or steps):
+            raise InputError("nothing to fit: give --gemm, --collectives or --steps")
+        reader = CatalogReader(self.catalog, self.overrides)
+        accelerator = reader.load(ACCELERATORS, self.accelerator)
+        name = self.name or f"{accelerator.name}-own"
+        if not NAME.fullmatch(name):
+            raise InputError(
+                f"--name {name!r:.80}: begin with a letter, then letters, digits, - _ or ."
+            )
+        links = Links.of(accelerator, reader.load)
+        bases = Bases(accelerator, links.domain, reader.load(STACKS, self.stack))
+        calibration = reader.load(CALIBRATIONS, "own-cluster")
+        messages = [one for path in collectives for one in read_nccl_tests(path)]
+        fits = Fits(
+            fit_products(gemm, accelerator, calibration),
+            fit_collectives(messages, accelerator, bases.link, calibration),
+            None,
+        )
+        if steps:
+            bases, fits = _fit_steps(reader, steps, bases, fits, calibration)
+        today = dt.datetime.now(tz=dt.UTC).date().isoformat()
+        origin = Origin(name, today, gemm, collectives, steps)
+        inputs = self.inputs(
+            name=name,
+            gemm=[str(path) for path in gemm],
+            collectives=[str(path) for path in collectives],
+            steps=[str(path) for path in steps],
+            set=reader.replaced(),
+        )
+        return Calibrated(inputs, bases, fits, origin, tuple(own_records(bases, fits, origin)))
+
+
+calibrate = asks(Calibrate)
+
+
+def _fit_steps(
+    reader: CatalogReader,
+    steps: Sequence[Path],
+    bases: Bases,
+    fits: Fits,
+    calibration: Calibration,
+) -> tuple[Bases, Fits]:
+    """The fit of step times, and the accelerator with all rates that it began with."""
+    model = reader.load(ITERATION_MODELS, "calibrated").calibration
+    if model is None:
+        raise InputError("iteration model calibrated has no part calibration: mend its file")
+    load = partial(reader.load, MODELS)
+    runs = read_steps(steps, bases.accelerator, bases.stack, load)
+    require_rows("training runs", len(runs))
+    precisions = tuple(dict.fromkeys(one.precision for one in runs))
+    accelerator = trainable(bases.accelerator, calibration, precisions)
+    placed = [one.on(accelerator) for one in runs]
+    found = TrainingProblem.of(Runs.of(placed, model), calibration).fitted_rows()
+    return (
+        bases._replace(accelerator=accelerator),
+        Fits(fits.products, fits.collectives, found, precisions),
+    )
+
+
+def _files(flag: str, paths: Sequence[Path]) -> tuple[Path, ...]:
+    """Files as given, patterns replaced by what they match."""
+    found: list[Path] = []
+    for path in paths:
+        matching = [path]
+        if not path.exists():
+            # Patterns may be absolute, which those of pathlib are not.
+            matching = sorted(map(Path, glob.glob(str(path))))  # noqa: PTH207
+        if not matching:
+            raise InputError(f"{flag} {path}: no such file")
+        found += matching
+    if len(set(found)) < len(found):
+        raise InputError(f"{flag}: a file is given twice: give each once")
+    return tuple(found)
