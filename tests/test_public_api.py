@@ -19,6 +19,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "cost": {"gpus": 512, "radix": 32, "fabrics": ("rail-only",)},
     "cables": {"gpus": 64, "radix": 16, "hb_size": 8},
     "export": {"to": "dot", "gpus": 64, "radix": 8, "hb_size": 8},
+    "calibrate": {"accelerator": "h100-80gb", "gemm": "examples/own-cluster/gemm.csv"},
     "verify": {"only": "Table 2"},
 }
 

@@ -1,10 +1,11 @@
 """``netplan calibrate``."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from netplan.cli.commands import command_of
+from netplan.cli.commands import Strict, command_of
 from netplan.cli.output import emit, emit_answer, say
 from netplan.questions.calibrate import TEMPLATES, Calibrate
 from netplan.questions.calibrate_answer import Calibrated
@@ -21,14 +22,7 @@ def _show(answer: Calibrated, format_: str, path: Path | None) -> None:
     emit_answer(answer, format_, path)
 
 
-def _template(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
-    """Print a table to fill in, and nothing else."""
-    if value is not None:
-        emit(TEMPLATES[value], ctx.params.get("output"))
-        ctx.exit()
-
-
-command = command_of(
+fitting = command_of(
     Calibrate,
     extra=(
         click.Option(
@@ -38,13 +32,28 @@ command = command_of(
             help="Write the files into this catalog folder.",
         ),
         click.Option(["--force"], is_flag=True, help="Replace files that are there."),
-        click.Option(
-            ["--template"],
-            type=click.Choice(list(TEMPLATES)),
-            expose_value=False,
-            callback=_template,
-            help="Print a CSV table to fill in.",
-        ),
     ),
     show=_show,
+)
+
+
+def _run(template: str | None, **given: Any) -> None:  # noqa: ANN401 - values of all options
+    """Print a table to fill in, or ask the question."""
+    if template is None:
+        click.get_current_context().invoke(fitting, **given)
+    else:
+        emit(TEMPLATES[template], given["output"])
+
+
+command = Strict(
+    fitting.name,
+    callback=_run,
+    params=[
+        *fitting.params,
+        click.Option(
+            ["--template"], type=click.Choice(list(TEMPLATES)), help="Print a table to fill in."
+        ),
+    ],
+    help=fitting.help,
+    short_help=fitting.short_help,
 )

@@ -28,7 +28,7 @@ from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.stacks import DEFAULT_STACK, STACKS
 from netplan.questions.calibrate_answer import Calibrated
 from netplan.questions.inputs import CatalogReader
-from netplan.questions.question import Question, asks, optional, several, shared
+from netplan.questions.question import Question, asks, optional, several
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.measured_links import Links
 from netplan.workloads.models import MODELS
@@ -66,7 +66,7 @@ class Calibrate(Question[Calibrated]):
         "netplan calibrate --accelerator h200 --collectives 'nccl/*.txt' --name my-h200 --into own",
     )
 
-    accelerator: str = shared("On which GPU: the fit begins with its file.")
+    accelerator: str | None = optional("On which GPU: the fit begins with its file.")
     stack: str = optional("Training software: the fit begins with its file.", default=DEFAULT_STACK)
     gemm: tuple[Path, ...] = several(
         "Times of matrix products: CSV, a file or a pattern in quotes.", "path", metavar="FILE"
@@ -81,16 +81,16 @@ class Calibrate(Question[Calibrated]):
 
     def ask(self) -> Calibrated:
         """Read, fit, and make the files."""
-        gemm, collectives, steps = (
-            _files(flag, paths)
-            for flag, paths in (
-                ("--gemm", self.gemm),
-                ("--collectives", self.collectives),
-                ("--steps", self.steps),
-            )
-        )
+        given = {
+            "gemm": _files("--gemm", self.gemm),
+            "collectives": _files("--collectives", self.collectives),
+            "steps": _files("--steps", self.steps),
+        }
+        gemm, collectives, steps = given.values()
         if not (gemm or collectives or steps):
             raise InputError("nothing to fit: give --gemm, --collectives or --steps")
+        if self.accelerator is None:
+            raise InputError("on which GPU was measured? give --accelerator, such as h100-80gb")
         reader = CatalogReader(self.catalog, self.overrides)
         accelerator = reader.load(ACCELERATORS, self.accelerator)
         name = self.name or f"{accelerator.name}-own"
@@ -111,13 +111,8 @@ class Calibrate(Question[Calibrated]):
             bases, fits = _fit_steps(reader, steps, bases, fits, calibration)
         today = dt.datetime.now(tz=dt.UTC).date().isoformat()
         origin = Origin(name, today, gemm, collectives, steps)
-        inputs = self.inputs(
-            name=name,
-            gemm=[str(path) for path in gemm],
-            collectives=[str(path) for path in collectives],
-            steps=[str(path) for path in steps],
-            set=reader.replaced(),
-        )
+        texts = {flag: [str(path) for path in paths] for flag, paths in given.items()}
+        inputs = self.inputs(name=name, set=reader.replaced(), **texts)
         return Calibrated(inputs, bases, fits, origin, tuple(own_records(bases, fits, origin)))
 
 

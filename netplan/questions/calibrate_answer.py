@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,16 @@ from netplan.questions.inputs import replaced_lines
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.charts import ACCENT, GREY, Chart, Json, hover, marks
 from netplan.reports.quantities import listed
-from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table, column, columns
+from netplan.reports.sections import (
+    Column,
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    column,
+    columns,
+)
 from netplan.units import si
 
 CHART_PX = 420
@@ -129,21 +139,34 @@ class Calibrated(Answer):
         yield Heading(f"Calibration {origin.name}", (*lines, *replaced_lines(self.inputs)))
         yield Table("groups", columns(*Group._fields), self.groups, "Mean errors of predictions")
         yield Table(
-            "numbers", columns(*Number._fields), self.numbers, "Fitted numbers", (TOLD, DEVIATION)
+            "numbers",
+            [*columns("measured", shown="never"), *columns(*Number._fields[1:])],
+            self.numbers,
+            "Fitted numbers",
+            (TOLD, DEVIATION),
+            part=measured_of,
         )
         for one in self.fits.all:
             yield _chart(one)
-        worst = sorted(self.rows, key=lambda row: -abs(row.prediction_error))[:WORST_ROWS]
-        shown = [*columns(*Row._fields[:2]), *TIMES, *columns(*Row._fields[4:])]
-        title = "Predicted against measured"
-        part = "the rows met worst" if len(worst) < len(self.rows) else ""
-        yield Table(
-            "measurements", shown, worst, ", ".join(filter(None, (title, part))), only="texts"
-        )
-        yield Table("measurements", shown, self.rows, title, only="pages")
+        shown = [
+            *columns("measured", shown="never"),
+            *columns("row"),
+            *TIMES,
+            *columns("prediction_error", "error_left_out"),
+        ]
+        title, least = "Predicted against measured", self._tenth_worst()
+        worst = [row for row in self.rows if abs(row.prediction_error) >= least]
+        said = f"{title}, the rows met worst" if len(worst) < len(self.rows) else title
+        yield Table("measurements", shown, worst, said, only="texts", part=measured_of)
+        yield Table("measurements", shown, self.rows, title, only="pages", part=measured_of)
         yield Table("measurements", shown, self.rows, only="programs")
         yield Notes.of([("", self._notes())])
         yield Paragraph(self._verdict(), "strong")
+
+    def _tenth_worst(self) -> float:
+        """Error from which texts show a row [1]."""
+        errors = sorted((abs(row.prediction_error) for row in self.rows), reverse=True)
+        return errors[:WORST_ROWS][-1]
 
     def _notes(self) -> Iterator[str]:
         little = [f"{one.number} ({one.measured})" for one in self.numbers if one.told == LITTLE]
@@ -172,7 +195,10 @@ class Calibrated(Answer):
         return f"Mean error of measurements that the fit has not seen: {listed([*said])}."
 
 
-TIMES = [column(name, form="si", digits=4) for name in ("measured_s", "predicted_s")]
+measured_of = attrgetter("measured")
+TIMES: list[Column[Row]] = [
+    column(name, form="si", digits=4) for name in ("measured_s", "predicted_s")
+]
 LITTLE, TOLD_WELL = "little", "well"
 TOLD = (
     "told: whether the measurements say much about the number (well), or its prior stays (little)."
@@ -191,7 +217,8 @@ def _numbers(one: Fitted) -> Iterator[Number]:
     rows = zip(one.names, one.before, one.fit.values, one.fit.deviations, told, strict=True)
     for name, before, after, deviation, well in rows:
         change = float(after / before - 1)
-        yield Number(one.title, name, float(before), float(after), change, float(deviation), well)
+        key = name.removeprefix("accelerator.")
+        yield Number(one.title, key, float(before), float(after), change, float(deviation), well)
 
 
 def _rows(one: Fitted) -> Iterator[Row]:

@@ -1,6 +1,7 @@
 """The form of an answer in a file: as its name ends, or as --format says, for every command."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from zipfile import is_zipfile
@@ -28,6 +29,7 @@ ANSWERS: dict[str, tuple[str, ...]] = {
     "loads": PLANNED,
     "simulate": PLANNED,
     "audit": ("design.csv",),
+    "calibrate": ("--accelerator", "h100-80gb", "--gemm", "gemm.csv"),
     "faults": (*SMALL, "--fabric", "rail-only", "--no-timing", "--years", "5"),
     "study": ("run", "mine.yaml"),
     "report": ("procurement", *SMALL, "--fabric", "rail-only", "--fabric", "fat-tree",
@@ -35,6 +37,7 @@ ANSWERS: dict[str, tuple[str, ...]] = {
     "catalog": ("list", "iteration-model"),
     "verify": ("--only", "table 2"),
 }  # fmt: skip
+ROOT = Path(__file__).parents[2]
 OWN_FORMS = {"cables", "export"}
 """Commands that write files for other tools: .csv or .xlsx, or as --to says."""
 CLOCKED = {"search", "simulate"}
@@ -52,6 +55,7 @@ IS: dict[str, Callable[[Path], bool]] = {
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """With the files that some commands read."""
+    shutil.copy(ROOT / "examples" / "own-cluster" / "gemm.csv", tmp_path)
     (tmp_path / "design.csv").write_text("design,gpus,nodes,radix\npod,1024,128,64\n", "utf-8")
     study = {
         "name": "mine",

@@ -31,7 +31,11 @@ SMALLER = {
     "cables": {"32768": "1024"},
     "report": {"32768": "4096", "4096": "512"},
 }
+OURS = "--gpus 64 --model llama-3-8b --catalog own --accelerator ours --stack ours"
 BEFORE = {
+    f"netplan search {OURS} --iteration-model calibrated": (
+        "netplan calibrate --accelerator h100-80gb --steps steps.csv --name ours --into own",
+    ),
     "netplan cables --compare plan.xlsx hall.ibnetdiscover": (
         "netplan cables --gpus 8 --radix 8 --hb-size 4 -o plan.xlsx",
     ),
@@ -46,6 +50,10 @@ FILES = {
         'Ca 1 "H-1" # "gpu-0"\n[1](a1) "S-1"[1] # lid 2 lmc 0 "rail-0/leaf-0" lid 1 4xNDR\n'
     ),
     "config.json": (PATH.parent / "examples/config.json").read_text(encoding="utf-8"),
+    **{
+        path.name: path.read_text(encoding="utf-8")
+        for path in (PATH.parent / "examples/own-cluster").iterdir()
+    },
     "gpt-layer.yaml": (PATH.parent / "examples/gpt-layer.yaml").read_text(encoding="utf-8"),
     "jobs.yaml": (PATH.parent / "examples/jobs.yaml").read_text(encoding="utf-8"),
     "mixer.yaml": (PATH.parent / "examples/mixer.yaml").read_text(encoding="utf-8"),
@@ -117,9 +125,9 @@ def test_the_first_command_is_that_of_the_first_output() -> None:
 
 
 @pytest.mark.parametrize(("line", "shown"), OUTPUT.findall(TEXT), ids=lambda text: text[:40])
-def test_outputs_are_the_real_ones(line: str, shown: str) -> None:
+def test_outputs_are_the_real_ones(line: str, shown: str, folder: Path) -> None:
     """Lines may be left out, but those that stand there are printed, in their order."""
-    printed = netplan(*shlex.split(line)[1:]).stdout
+    printed = netplan(*shlex.split(line)[1:], cwd=folder).stdout
     if os.environ.get("NETPLAN_UPDATE_GOLDEN") and missing(shown, printed):
         now = PATH.read_text(encoding="utf-8")
         PATH.write_text(now.replace(shown, printed), encoding="utf-8")

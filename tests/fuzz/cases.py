@@ -39,6 +39,7 @@ WEIGHTS = {
     "cables": 12,
     "export": 8,
     "audit": 8,
+    "calibrate": 6,
     "faults": 6,
     "optimize": 3,
     "study run": 4,
