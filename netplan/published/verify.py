@@ -13,6 +13,7 @@ from netplan.published.dataflow import dataflow_checks
 from netplan.published.dataflow_trends import trend_checks
 from netplan.published.designs import design_checks
 from netplan.published.foundation import foundation_checks
+from netplan.published.kernels import kernel_checks
 from netplan.published.left_out import left_out_checks
 from netplan.published.measured_runs import (
     TITLE,
@@ -58,6 +59,7 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "bandwidth": bandwidth_checks,
     "designs": design_checks,
     "collectives": collective_checks,
+    "kernels": kernel_checks,
     "model parameters": parameter_checks,
     "reliability": reliability_checks,
     "faults": fault_checks,

@@ -286,7 +286,8 @@ def test_lower_rates_take_longer(key: str, share: float, sizes: tuple[int, int, 
             products={"bf16": rates.changed(**{key: share * getattr(rates, key)})}
         )
     )
-    assert product_time_s(lower, "bf16", *sizes) >= product_time_s(H100, "bf16", *sizes)
+    before_s = product_time_s(H100, "bf16", *sizes)
+    assert product_time_s(lower, "bf16", *sizes) >= before_s * (1 - 1e-12)
 
 
 def test_arrays_are_what_numbers_are() -> None:
