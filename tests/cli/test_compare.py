@@ -181,3 +181,15 @@ def test_an_oversubscription_that_does_not_apply_is_said(fabric: str) -> None:
     assert any(note.startswith(said) for note in row["notes"]) == (fabric != "rail-only")
     (row,) = json.loads(netplan(*asked).stdout)["fabrics"]
     assert "does not apply" not in str(row["notes"])
+
+
+def test_times_with_error_bars() -> None:
+    arguments = ("compare", "--gpus", "1024", "--radix", "64", "--accelerator", "h100-80gb")
+    asked = ("--model", "llama-3-70b", "--iteration-model", "calibrated", "--batch", "512")
+    fabrics = ("--fabric", "rail-only", "--fabric", "fat-tree", "--fabric", "torus-2d")
+    done = netplan(*arguments, *asked, *fabrics, "--rule", "fastest")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert max(len(line) for line in done.stdout.splitlines()) <= 80
+    golden("compare-calibrated.txt", done.stdout)
+    header = netplan(*arguments, *asked, *fabrics, "--format", "csv").stdout.splitlines()[0]
+    assert ",iteration_time_s,iteration_time_low_s,iteration_time_high_s,error_basis,mfu," in header
