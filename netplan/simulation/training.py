@@ -330,7 +330,7 @@ def _transport(job: Job, graph: FabricGraph, conditions: Conditions) -> Transpor
         seed=conditions.seed,
         rates=conditions.rates,
         routes=conditions.routes,
-        efficiency=part.bandwidth_efficiency,
+        efficiency=job.setting.network(job.fabric.levels).bandwidth_share,
         two_way_rings=any(level.kind == "ring" for level in job.fabric.levels),
         in_phases=part.collectives == "phased",
     )

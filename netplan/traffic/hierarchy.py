@@ -328,6 +328,13 @@ class Network(Struct, frozen=True):
         several = (group.members > 1).sum(axis=0) > 1
         return Affine(one.s_per_byte * np.where(several, 2.0, 1.0), one.fixed_s)
 
+    @property
+    def bandwidth_share(self) -> float:
+        """Share of the links' bandwidth that messages get; of measured ones the records say it."""
+        if all(self.communication.link(at, level) for at, level in enumerate(self.levels)):
+            return 1.0
+        return self.communication.bandwidth_efficiency
+
     def _measured(self, kind: CollectiveKind, group: Group) -> Regimes:
         """Time of a collective on measured links, at what leaves that block leave of the rate."""
         links = [self.communication.link(at, level) for at, level in enumerate(self.levels)]

@@ -122,3 +122,19 @@ def test_values_of_the_links_are_replaced() -> None:
     slower = asked(*gather, "--set", "nvlink-4.all_gather.large.efficiency=0.5")
     assert slower["time_s"] / asked(*gather)["time_s"] == pytest.approx(0.849 / 0.5, rel=1e-2)
     assert slower["inputs"]["set"] == {"nvlink-4.all_gather.large.efficiency": 0.5}
+
+
+MEASURED = ("--set", "iteration-model.communication.collectives=measured")
+TRAINED = ("--gpus", "16", "--hb-size", "8", "--accelerator", "h100-80gb", "--model", "gpt-22b")
+
+
+def test_a_simulated_iteration_takes_what_measured_collectives_take_alone() -> None:
+    one = (*TRAINED, "--batch", "32", "--fix", "pipeline=1", *MEASURED)
+    found = asked("simulate", *one, "--no-contention")
+    assert found["iteration_time_s"] == pytest.approx(found["analytic_time_s"], rel=1e-9)
+
+
+def test_loads_say_why_measured_collectives_take_longer_than_their_links() -> None:
+    shown = " ".join(netplan("loads", *TRAINED, "--batch", "32", *MEASURED).stdout.split())
+    assert "measured rings take time to start, and reach a share of the bandwidth" in shown
+    assert "shares links" not in shown
