@@ -322,11 +322,9 @@ def layer_table(setting: Setting, sharding: Sharding, groups: LayerGroups) -> La
     else:
         forward, backward = layer_times(setting, sharding, program, groups)
     held = setting.assumptions.memory.activations
-    stored = [one.share * one.activation_bytes for one in layer.operations]
-    if held != "stored":
-        stored = []
-    if setting.branched and held == "working":  # none of them are checkpoints
-        stored = [one.activation_bytes for one in layer.operations]
+    # Of a recommendation model none are checkpoints.
+    keeps = held == "stored" or (held == "working" and setting.branched)
+    stored = [one.share * one.activation_bytes for one in layer.operations if keeps]
     working = []
     if held == "working" and not setting.branched:
         working = [working_bytes(setting.transformer, sharding)]

@@ -16,7 +16,7 @@ from netplan.errors import InputError
 from netplan.performance.iteration_model import CommunicationPart
 from netplan.questions.export import read_graph, with_own_domains
 from netplan.questions.inputs import CatalogReader, require_least
-from netplan.questions.plan_notes import rates_note, scattering_note
+from netplan.questions.plan_notes import model_notes, rates_note, scattering_note
 from netplan.questions.question import asks, optional, shared
 from netplan.questions.training import PlacedRun, RunQuestion
 from netplan.records import asdict, replace
@@ -252,6 +252,7 @@ class Loads(RunQuestion[LoadsAnswer]):
             collectives=collectives,
             notes=(
                 *run.fabric.notes,
+                *model_notes(run.setting.training.model),
                 *scattering_note(run.setting, run.fabric.levels, run.timed),
                 *rates_note(run.setting.training),
                 *_agreement(collectives, part, share),

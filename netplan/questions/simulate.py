@@ -11,7 +11,7 @@ from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.questions.degraded_links import check_degraded, round_note
 from netplan.questions.inputs import CatalogReader, require_least
-from netplan.questions.plan_notes import bubble_note, rates_note
+from netplan.questions.plan_notes import bubble_note, model_notes, rates_note
 from netplan.questions.progress import share_done
 from netplan.questions.published_mode import published_answer
 from netplan.questions.question import asks
@@ -102,7 +102,8 @@ class Simulate(SimulationQuestion):
         )
 
     def _plan_notes(self, run: PlacedRun) -> Iterator[str]:
-        """That a plan which was given does not fit, or was ranked by an ideal bubble."""
+        """What of the model is left out, that a given plan does not fit, or has an ideal bubble."""
+        yield from model_notes(run.setting.training.model)
         yield from bubble_note(run.setting, run.fabric.levels, run.timed)
         yield from rates_note(run.setting.training)
         who, held, there = (

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import netplan
 from netplan.errors import CatalogError
 from netplan.workloads.models import MODELS, WORKLOADS, Model
 from netplan.workloads.parameters import parameter_count
@@ -243,3 +244,16 @@ def test_a_huge_configuration_is_not_read(tmp_path: Path) -> None:
         file.truncate(100 << 20)
     with pytest.raises(CatalogError, match="larger than 8 MiB"):
         MODELS.load(str(path))
+
+
+def test_every_question_about_a_run_says_what_is_assumed(tmp_path: Path) -> None:
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps(DEEPSEEK))
+    asked: dict[str, Any] = {"model": str(path), "gpus": 8, "accelerator": "h100-80gb"}
+    for answer in (netplan.search(**asked), netplan.loads(**asked), netplan.simulate(**asked)):
+        told = " ".join(answer.notes)
+        assert "small.json, which says nothing of training" in told
+        assert "Layers of small are unlike" in told
+        assert "The 7 layers contain 1 layer that predicts further tokens" in told
+    best = netplan.compare(**asked, fabrics=("fat-tree",)).to_dict()["fabrics"][0]
+    assert best["iteration_time_s"] > 0
