@@ -524,7 +524,9 @@ def test_tables_that_fit_nowhere_say_by_how_much() -> None:
 
 
 def test_the_json_is_the_contract() -> None:
-    found = json.loads(netplan.map(model="gpt-175b", accelerator="sn10", direction="both").json())
+    found = json.loads(
+        netplan.map(model="gpt-22b", accelerator="sn10", direction="both", sequence_tile=128).json()
+    )
     assert len(found["kernels"]) == 41
     total = sum(part["time_s"] + part["setup_s"] for part in found["partitions"])
     assert found["interval_s"] == pytest.approx(total)
@@ -539,4 +541,4 @@ def test_the_json_is_the_contract() -> None:
         for kernel in found["kernels"]
     )
     seconds = found["time_per_sequence_s"]
-    assert found["utilisation"] == pytest.approx(96 * flops / seconds / 307.2e12)
+    assert found["utilisation"] == pytest.approx(48 * flops / seconds / 307.2e12)
