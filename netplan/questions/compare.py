@@ -178,7 +178,7 @@ def _trades(
         names = (verdict.fabric or next(iter(verdict.tied), None)) if verdict else None
         row = rows[names] if names else min(rows.values(), key=lambda one: one.time_s)
         if row.best is not None:
-            yield weighing.trade(known[row.name], sizing, variant, row.time_s)
+            yield weighing.trade(known[row.name], sizing, variant, row.best)
 
 
 def _with_others_told(row: FabricRow, others: tuple[str, ...]) -> FabricRow:

@@ -22,6 +22,8 @@ from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import least_saving
 from netplan.errors import InfeasibleError, InputError
+from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
+from netplan.performance.plan import PlanTime
 from netplan.performance.search import PlanSearch, SearchResult
 from netplan.questions.expanded_memory import Variant, with_memory
 from netplan.questions.instances import is_spread
@@ -137,6 +139,8 @@ class Trade(Struct, frozen=True):
         How the number of GPUs was found.
     within
         Difference of times that is not told apart [1].
+    error
+        How far times may be off, if the iteration model says so.
     """
 
     fabric: str
@@ -147,6 +151,7 @@ class Trade(Struct, frozen=True):
     without_s: float
     fewest: Fewest
     within: float
+    error: ErrorBar | None = None
 
     @property
     def needless(self) -> bool:
@@ -223,6 +228,7 @@ class Trade(Struct, frozen=True):
             "expanded_memory": self.memory,
             "gpus": ours.gpus,
             "iteration_time_s": ours.time_s,
+            **(bar_dict(ours.time_s, self.error) if self.error else {}),
             "without_s": self.without_s if self.without_s < inf else None,
             "gpus_without": more.gpus if more else None,
             "gpus_without_time_s": more.time_s if more else None,
@@ -247,9 +253,9 @@ class Trade(Struct, frozen=True):
     def _said(self) -> Iterator[str]:
         ours, more = self.expanded, self.more
         who = with_memory(self.fabric, self.memory)
-        alone = f"{self.without_s:.4g} s" if self.without_s < inf else "no plan fits"
+        alone = self._time(self.without_s) if self.without_s < inf else "no plan fits"
         yield (
-            f"Expanded memory or more GPUs? {who} trains in {ours.time_s:.4g} s on"
+            f"Expanded memory or more GPUs? {who} trains in {self._time(ours.time_s)} on"
             f" {ours.gpus:,} GPUs; without it {alone}."
         )
         if self.needless:
@@ -267,8 +273,12 @@ class Trade(Struct, frozen=True):
         how = "the fewest that fill HB domains" if self.fewest.proven else "found by halving"
         ahead = ours.time_s / more.time_s - 1
         faster = f", {100 * ahead:.0f} % faster than asked" if ahead > self.within else ""
-        yield f"As fast without are {more.gpus:,} GPUs ({more.time_s:.4g} s{faster}; {how})."
+        yield f"As fast without are {more.gpus:,} GPUs ({self._time(more.time_s)}{faster}; {how})."
         yield from self._prices(more)
+
+    def _time(self, seconds: float) -> str:
+        """An iteration time for people."""
+        return time_text(seconds, self.error) if self.error else f"{seconds:.4g} s"
 
     def _prices(self, more: Side) -> Iterator[str]:
         """What the two cost, and where they would cost the same."""
@@ -334,8 +344,9 @@ class Weighing(Struct, frozen=True):
     within: float
     terms: Terms | None = None
 
-    def trade(self, spec: FabricSpec, sizing: Sizing, variant: Variant, time_s: float) -> Trade:
-        """Weigh expanded memory on a fabric, with its iteration time [s], against more GPUs."""
+    def trade(self, spec: FabricSpec, sizing: Sizing, variant: Variant, best: PlanTime) -> Trade:
+        """Weigh expanded memory on a fabric, with its best plan, against more GPUs."""
+        time_s = best.iteration_time_s
         times = {gpus: self._time_s(spec, sizing, gpus) for gpus in (sizing.gpus,)}
 
         def reaches(gpus: int) -> bool:
@@ -359,6 +370,7 @@ class Weighing(Struct, frozen=True):
             without_s=times[sizing.gpus],
             fewest=found,
             within=self.within,
+            error=best.error,
         )
 
     def _time_s(self, spec: FabricSpec, sizing: Sizing, gpus: int) -> float:

@@ -340,7 +340,7 @@ def _trades(
             told.add(row.design.memory)
             own = replace(weighing, books=replace(weighing.books, switch=choice.switch.model))
             sizing = row.design.fabric.sizing
-            yield own.trade(choice.spec, sizing, choice.variant, row.best.iteration_time_s)
+            yield own.trade(choice.spec, sizing, choice.variant, row.best)
 
 
 def _front(designs: Sequence[Design], found: FoundBy, objective: Objective) -> tuple[FrontRow, ...]:

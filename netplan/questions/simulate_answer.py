@@ -4,13 +4,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
 
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.plan import Plan
-from netplan.questions.barred import ENDS
+from netplan.questions.barred import ENDS, barred_column
 from netplan.questions.simulate_charts import gantt, trace
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
@@ -35,7 +36,8 @@ SHOWN_ROWS = 12
 class JobRow(Struct, frozen=True):
     """One of several jobs on a fabric: an iteration alone, and the mean beside the others [s].
 
-    ``intact_time_s`` is that mean on links that are all whole; None where they are.
+    ``intact_time_s`` is that mean on links that are all whole; None where they are. ``error`` says
+    how far these times may be off, if the iteration model knows.
     """
 
     name: str
@@ -45,6 +47,7 @@ class JobRow(Struct, frozen=True):
     together_s: float
     iterations: int
     intact_time_s: float | None = None
+    error: ErrorBar | None = None
 
     @property
     def slowdown(self) -> float:
@@ -58,7 +61,14 @@ class JobRow(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """The job in JSON."""
-        return {**asdict(self), "plan": self.plan.to_dict(), "slowdown": self.slowdown}
+        found = {**asdict(self), "plan": self.plan.to_dict(), "slowdown": self.slowdown}
+        del found["error"]
+        if self.error is not None:
+            for name in ("alone", "together"):
+                ends = self.error.whole.of(found[f"{name}_s"])
+                found[f"{name}_low_s"], found[f"{name}_high_s"] = ends
+            found["error_basis"] = self.error.basis
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +143,8 @@ class SimulateAnswer(Answer):
         yield Paragraph(self._of_jobs() if self.jobs else self._verdict(), "strong")
         if self.jobs:
             degraded = any(one.intact_time_s is not None for one in self.jobs)
-            yield Table("jobs", job_columns(degraded=degraded), self.jobs)
+            barred = any(one.error for one in self.jobs)
+            yield Table("jobs", job_columns(degraded=degraded, barred=barred), self.jobs)
             yield Table("iteration", TOGETHER, [self.found], only="programs")
         if self.found.spans:
             yield gantt(self.found, self._names)
@@ -276,15 +287,18 @@ def stage_columns(whole_s: float) -> list[Column[StageRow]]:
     ]
 
 
-def job_columns(*, degraded: bool) -> list[Column[JobRow]]:
+def job_columns(*, degraded: bool, barred: bool) -> list[Column[JobRow]]:
     """Columns of the jobs; on links that are slow or have failed, with the time on whole ones."""
+    times: list[Column[JobRow]] = [column("alone_s"), column("together_s", title="together")]
+    if barred:
+        error = attrgetter("error")
+        times = [barred_column(one, attrgetter(one), error) for one in ("alone_s", "together_s")]
     return [
         column("job", "name"),
         column("model"),
         column("gpus", "plan.gpus"),
         column("degrees", "plan.shape"),
-        column("alone_s"),
-        column("together_s", title="together"),
+        *times,
         *(columns("intact_time_s") if degraded else []),
         column("slowdown"),
         column("iterations", shown="wide" if degraded else "always"),

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from netplan.errors import InfeasibleError, InputError, UnknownNameError
+from netplan.performance.error_bars import bar_note
 from netplan.questions.degraded_links import round_note
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.jobs_file import PlacedJob, read_jobs
@@ -55,7 +56,7 @@ def jobs_answer(asked: SimulationQuestion, path: Path) -> SimulateAnswer:
         intact_s = simulate_jobs(jobs, graph, conditions.on_whole_links).times_s
     means = zip(found.times_s, found.iterations, intact_s, strict=True)
     rows = tuple(
-        JobRow(one.name, one.entry.model, job.timed.plan, time_s, *mean)
+        JobRow(one.name, one.entry.model, job.timed.plan, time_s, *mean, job.timed.error)
         for one, job, time_s, mean in zip(placed, jobs, alone_s, means, strict=True)
     )
     links = f"fabric {spec.name}" if asked.graph is None else f"links of {asked.graph}"
@@ -65,7 +66,8 @@ def jobs_answer(asked: SimulationQuestion, path: Path) -> SimulateAnswer:
         (f"HB domains of {graph.hb_size:,}, {links}; routing {asked.routing}",),
     )
     inputs = asked.inputs(model=None, hb_size=graph.hb_size, set=reader.replaced())
-    notes = (*fabric.notes, *notes, *found.whole.notes, REPEATED, *round_note(asked.fail))
+    bars = dict.fromkeys(said for job in jobs for said in bar_note(job.timed.error))
+    notes = (*fabric.notes, *notes, *found.whole.notes, REPEATED, *bars, *round_note(asked.fail))
     return SimulateAnswer(inputs, heading, found.whole, jobs=rows, notes=notes)
 
 

@@ -2,6 +2,7 @@
 
 import json
 from functools import cache
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -22,6 +23,7 @@ from netplan.reports.quantities import Scale, Words
 from netplan.studies.charts import ends_of
 from netplan.studies.questions import output
 from netplan.traffic.placement import Degrees, Placement
+from netplan.units import si_span
 
 BAR = ErrorBar(Factors(low=0.9, high=1.2), Factors(low=0.5, high=1.5), 0.01)
 PLAN = Plan(Placement((Degrees(tensor=8),)), 1, 1)
@@ -204,3 +206,23 @@ def test_studies_draw_bars_of_outputs_that_have_ends() -> None:
 
 def test_a_study_may_ask_for_ends_that_a_model_lacks() -> None:
     assert output({"iteration_time_s": 1.0}, "iteration_time_low_s") is None
+
+
+def test_jobs_and_expanded_memories_have_bars(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.yaml"
+    lines = (
+        "jobs:",
+        *(f"  - {{name: {name}, gpus: 64, model: gpt-22b, batch: 64}}" for name in "ab"),
+    )
+    file.write_text("\n".join(lines), encoding="utf-8")
+    asked = {key: value for key, value in ASKED.items() if key != "model"}
+    answer = netplan.simulate(**asked | {"gpus": 128}, jobs=str(file))
+    for job in answer.to_dict()["jobs"]:
+        assert job["together_high_s"] == pytest.approx(1.08 * job["together_s"])
+        assert (job["error_basis"], "error" in job) == ("calibrated", False)
+        low, high = job["together_low_s"], job["together_high_s"]
+        assert si_span(job["together_s"], (low, high), "s").split(" (")[1] in answer.text()
+    memories = ("none", "comet-480gb")
+    compared = netplan.compare(**ASKED, fabrics=("rail-only",), expanded_memories=memories)
+    (trade,) = compared.to_dict()["memory_or_gpus"]
+    assert trade["iteration_time_low_s"] == pytest.approx(0.93 * trade["iteration_time_s"])
