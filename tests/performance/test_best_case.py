@@ -86,7 +86,7 @@ def test_no_fabric_beats_the_best_case(
         assert lower <= found.plans[0].iteration_time_s * (1 + ROUNDING)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(st.data(), st.sampled_from((1, 2, 4, 8)), st.sampled_from((1e12, 1e15)))
 def test_no_switched_fabric_beats_the_best_case_on_measured_links(
     data: st.DataObject, domain: int, flops_per_s: float
