@@ -224,10 +224,12 @@ def _said(one: Fitted) -> str:
 
 
 def _files(paths: Sequence[Path]) -> str:
-    """Names of files with the beginnings of their SHA-256."""
-    return ", ".join(
-        f"{path.name} sha256 {hashlib.sha256(path.read_bytes()).hexdigest()[:12]}" for path in paths
+    """Names of files with the beginnings of their SHA-256; of a pipe nothing is left to sum up."""
+    sums = (
+        f" sha256 {hashlib.sha256(path.read_bytes()).hexdigest()[:12]}" if path.is_file() else ""
+        for path in paths
     )
+    return ", ".join(f"{path.name}{text}" for path, text in zip(paths, sums, strict=True))
 
 
 def _rounded(one: Fitted) -> Told:

@@ -18,6 +18,7 @@ from msgspec import Struct
 from scipy.optimize import least_squares
 
 from netplan.arrays import Bools, Floats
+from netplan.errors import InputError
 
 Predict = Callable[[Floats], Floats]
 """Logarithms of predictions, shape (..., rows), by those of parameters, (..., parameters)."""
@@ -108,6 +109,9 @@ def fit(predict: Predict, measured: Floats, priors: Priors, noise: float) -> Fit
     return Fit(found.x, np.sqrt(np.diag(spread)), priors)
 
 
+NONSENSE = 100.0
+"""Ratio of a measured time and the files' from which no fit makes sense [1]."""
+
 FOLDS = 20
 """Most fits by which rows are predicted that were left out [1]."""
 
@@ -155,11 +159,22 @@ def _only(predict: Predict, kept: Bools) -> Predict:
 
 
 class Measurements(NamedTuple):
-    """Rows of one kind: what was measured, each row's name, and its time, shape (rows,) [s]."""
+    """Rows of one kind: what was measured, name and file of each, its time, shape (rows,) [s]."""
 
     title: str
     labels: tuple[str, ...]
+    places: tuple[str, ...]
     seconds: Floats
+
+    def refuse_nonsense(self, before_s: Floats) -> None:
+        """Refuse times that are far from what the files say, as those in another unit are."""
+        ratios = self.seconds / before_s
+        for place, label, ratio in zip(self.places, self.labels, ratios, strict=True):
+            if not 1 / NONSENSE < ratio < NONSENSE:
+                raise InputError(
+                    f"{place}: {label}: the time is {ratio:.2g} times what the files say: is it of"
+                    " this accelerator, and in seconds?"
+                )
 
 
 def fit_rows(
@@ -169,8 +184,14 @@ def fit_rows(
 
     Of more rows than :data:`FOLDS` every n-th is left out at once. The priors are around what the
     files have.
+
+    Raises
+    ------
+    InputError
+        If a time is far from what the files say.
     """
     measured_s = rows.seconds
+    rows.refuse_nonsense(np.exp(predict(priors.logs)))
     found = fit(predict, measured_s, priors, noise)
     group = np.arange(len(measured_s)) % FOLDS
     left_out = np.zeros(len(measured_s))

@@ -98,7 +98,8 @@ def _fit_product(
         return found
 
     labels = tuple("{m} x {n} x {k}".format(**line.values) for line in lines)
-    rows = Measurements(f"{dtype} products", labels, seconds)
+    places = tuple(line.place for line in lines)
+    rows = Measurements(f"{dtype} products", labels, places, seconds)
     before = {key: getattr(base, key) for key in PRODUCT_KEYS}
     return _fit(rows, times, before, calibration)
 
@@ -187,7 +188,8 @@ def _fit_collective(
     labels = tuple(f"{one.gpus} GPUs, {one.message_bytes:,.0f} B" for one in messages)
     seconds = np.array([one.seconds for one in messages])
     before = _link_values(link, kind, members[sums])
-    return _fit(Measurements(kind, labels, seconds), times, before, calibration)
+    places = tuple(one.place for one in messages)
+    return _fit(Measurements(kind, labels, places, seconds), times, before, calibration)
 
 
 def _link_values(link: MeasuredLink, kind: CollectiveKind, members: Floats) -> dict[str, float]:

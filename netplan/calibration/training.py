@@ -72,7 +72,9 @@ class TrainingProblem(Struct, frozen=True, eq=False):
     def fitted_rows(self) -> Fitted:
         """Fit on all runs, and predict each by a fit without it."""
         runs = self.runs
-        rows = Measurements("iterations", tuple(one.name for one in runs.runs), runs.measured_s)
+        labels = tuple(one.name for one in runs.runs)
+        places = tuple(one.source for one in runs.runs)
+        rows = Measurements("iterations", labels, places, runs.measured_s)
         names = [one.values[0] for one in self.calibration.parameters]
 
         def predict(logs: Floats) -> Floats:

@@ -170,7 +170,7 @@ class Training(Struct, frozen=True):
         return self.execution.execution if self.execution else None
 
     @classmethod
-    def on(
+    def on(  # noqa: PLR0913 - one keyword each for what a question has resolved
         cls,
         accelerator: Accelerator,
         model: "Model | OtherModel",
@@ -179,11 +179,12 @@ class Training(Struct, frozen=True):
         batch: int | None = None,
         gpus: int = 1,
         calibrated: CalibratedRun | None = None,
+        links: Links | None = None,
     ) -> "Training":
         """Training on an accelerator; the batch is the model's own, on so many GPUs, if absent.
 
-        Iteration model ``calibrated`` takes the default stack in bf16 unless told otherwise,
-        measured links are those of the shipped catalog.
+        Iteration model ``calibrated`` takes the default stack in bf16 unless told otherwise, one
+        of measured collectives the accelerator's links of the shipped catalog.
         """
         execution = None
         measured = assumptions.communication.collectives == "measured"
@@ -212,7 +213,7 @@ class Training(Struct, frozen=True):
             expanded=Expanded.of(accelerator),
             calibrated=calibrated,
             measured=MeasuredKernels.of(accelerator) if measured_kernels else None,
-            links=Links.of(accelerator) if measured else None,
+            links=Links.of(accelerator) if measured and links is None else links,
         )
 
 

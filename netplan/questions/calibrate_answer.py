@@ -255,10 +255,10 @@ def _chart(one: Fitted) -> Chart:
         )
         look = {"mode": "markers", "marker": {"color": colour, "symbol": symbol, "size": 7}}
         drawn.append(marks("scatter", measured, times.tolist(), boxes, name=name, **look))
-    axis: Json = {"type": "log", "tickformat": "~s", "ticksuffix": "s"}
+    axis: Json = {"type": "log", "tickformat": "~s"}
     layout: Json = {
-        "xaxis": {"title": {"text": "measured"}, **axis},
-        "yaxis": {"title": {"text": "predicted"}, **axis},
+        "xaxis": {"title": {"text": "measured, s"}, **axis},
+        "yaxis": {"title": {"text": "predicted, s"}, **axis},
         "showlegend": True,
     }
     key = f"fit-{one.title.replace(' ', '-')}"

@@ -141,6 +141,7 @@ class TrainingQuestion(StackQuestion[AnswerT_co]):
     def training(self, reader: CatalogReader, on: Accelerator, gpus: int) -> Training:
         """What is trained on so many such GPUs."""
         model, assumptions = self.trained(reader)
+        measured = assumptions.communication.collectives == "measured"
         training = Training.on(
             on,
             model,
@@ -148,9 +149,8 @@ class TrainingQuestion(StackQuestion[AnswerT_co]):
             batch=self.batch,
             gpus=gpus,
             calibrated=self.calibrated(reader, on, model, assumptions),
+            links=Links.of(on, reader.load) if measured else None,
         )
-        if training.links:
-            training = replace(training, links=Links.of(on, reader.load))
         return replace(training, ignore_memory=self.ignore_memory)
 
     def trained(self, reader: CatalogReader) -> "tuple[Model | OtherModel, IterationModel]":

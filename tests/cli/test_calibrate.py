@@ -55,6 +55,8 @@ def test_every_question_takes_the_files(folder: Path) -> None:
     assert netplan("catalog", "check", "--catalog", str(folder)).returncode == 0
     plan = ("--gpus", "64", "--model", "llama-3-8b", "--batch", "128", "--format", "json")
     by_stack = ("--iteration-model", "calibrated", "--stack", "ours")
+    done = netplan("search", *ours, "--iteration-model", "measured", *plan)
+    assert done.returncode == 0, done.stderr
     done = netplan("search", *ours, *by_stack, *plan)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["plans"][0]["error_basis"] == "calibrated"
@@ -105,6 +107,7 @@ def test_templates_are_tables_that_are_read(tmp_path: Path) -> None:
         ("llama-9,8,128,1,1,bf16,1", "unknown model 'llama-9': did you mean"),
         ("mixtral-8x7b,8,128,1,1,bf16,1", "fits of training runs cover plain layers"),
         ("llama-3-8b,8,128,1,1,int1,1", "precision: got 'int1', give bf16"),
+        ("llama-3-8b,8,128,1,1,bf16,14370", "times what the files say: is it of this accelerator"),
         ("llama-3-8b,8,128,1,1,bf16,0", "seconds: got '0', give a number above 0"),
     ],
 )
