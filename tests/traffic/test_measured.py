@@ -14,6 +14,8 @@ from netplan.errors import CatalogError
 from netplan.levels import Level
 from netplan.records import replace
 from netplan.traffic.bounds import lower_bound
+from netplan.traffic.gpu_group import KINDS as GROUP_KINDS
+from netplan.traffic.gpu_group import GpuGroup, GroupKind
 from netplan.traffic.hierarchy import Communication, Group, Network
 from netplan.traffic.measured import Regimes
 from netplan.traffic.placement import Degrees, Placement, Placements
@@ -222,6 +224,30 @@ def test_no_faster_than_links_allow(
     bound = lower_bound(operation, levels, data_bytes=1.0, fabric="rail-only").bound_s
     found = times(kind, name, members, reduces=False)
     assert (found.seconds(BYTES) >= bound * BYTES * (1 - 1e-12)).all()
+
+
+@given(st.sampled_from(GROUP_KINDS), NAMES, MEMBERS)
+def test_a_group_is_no_faster_than_its_bound(
+    kind: GroupKind, name: str, members: tuple[int, int]
+) -> None:
+    """Nor the low end of its error, though switches form sums."""
+    levels = Level("switch", members[0], RATES[name]), Level("switch", members[1], 50e9)
+    found = GpuGroup(links_of(name), levels).times(kind, BYTES)
+    assert (found.bound_s <= found.low_s).all()
+    assert (found.low_s <= found.time_s * (1 + 1e-12)).all()
+    assert (found.time_s <= found.high_s).all()
+
+
+def test_bounds_where_switches_form_sums_by_hand() -> None:
+    # In a domain of 8 each GPU sends its 8 GB once, where GPUs that form sums send 7/8 twice.
+    domain, network = Level("switch", 8, 450e9), Level("switch", 4, 50e9)
+    one = replace(network, size=1)
+    for reducing, sent in ((True, 8e9), (False, 14e9)):
+        found = lower_bound("all_reduce", (domain, one), data_bytes=8e9, reducing=reducing)
+        assert found.bound_s == pytest.approx(sent / 450e9)
+    # Between domains they send 2 x 3/4 of it over the cards of 8, whatever the switches inside do.
+    both = lower_bound("all_reduce", (domain, network), data_bytes=8e9, reducing=True)
+    assert both.bound_s == pytest.approx(1.5 * 8e9 / (8 * 50e9))
 
 
 @given(st.sampled_from(GATHERS[:2]), NAMES, MEMBERS, st.integers(2, 4))
