@@ -38,7 +38,7 @@ def barred_columns(
     def at(path: str) -> Callable[[Any], Any]:
         return lambda row: value_at(best(row), path)
 
-    yield barred_column("iteration_time_s", at("iteration_time_s"), bar)
+    yield from barred_column("iteration_time_s", at("iteration_time_s"), bar)
     for name in ENDS:
         yield column(name, at(f"bar.{name}"), shown="never")
     yield column("mfu", mfu, mark=behind_share)
@@ -59,16 +59,16 @@ def behind(
     return mark
 
 
-def barred_column(name: str, seconds: Callable[[Any], float | None], bar: BarOf) -> Column[Any]:
-    """A column of times with the bars of their rows."""
+def barred_column(
+    name: str, seconds: Callable[[Any], float | None], bar: BarOf
+) -> tuple[Column[Any], Column[Any]]:
+    """Times with the bars of their rows for people, and as they are for programs."""
 
-    def behind(row: object) -> tuple[str, str]:
-        time_s, found = seconds(row), bar(row)
-        if found is None or time_s is None:
-            return "", ""
-        return "", f" ({time_text(time_s, found).partition(' (')[2]}"
+    def text(row: object) -> str | None:
+        time_s = seconds(row)
+        return None if time_s is None else time_text(time_s, bar(row))
 
-    return column(name, seconds, form="si", digits=3, suffix="s", mark=behind)
+    return column(name, text, data=False), column(name, seconds, shown="never")
 
 
 def with_bars(data: Any, bar: ErrorBar | None) -> Any:  # noqa: ANN401 - JSON of any depth

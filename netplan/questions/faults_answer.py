@@ -171,7 +171,7 @@ class FaultsAnswer(Answer):
             *RECOVERIES,
             column(quantity("price", title=self.currency), "1.price", mark=_lacks_a_price),
             column("price_complete", "1.price_complete", shown="never"),
-            self._time_column("iteration_time_s", "1.iteration_time_s"),
+            *self._time_column("iteration_time_s", "1.iteration_time_s"),
         ]
         title = "After a failed GPU or port"
         yield Table("recoveries", bought, ways, title, RECOVERY_LEGEND, part=itemgetter(0))
@@ -180,11 +180,11 @@ class FaultsAnswer(Answer):
         yield from self._record()
         yield Notes.of(self._notes(), "all fabrics")
 
-    def _time_column(self, name: str, path: str) -> Column[Any]:
+    def _time_column(self, name: str, path: str) -> tuple[Column[Any], ...]:
         """Iteration times of rows that start with a fabric."""
         bars = {fabric.name: fabric.error for fabric in self.fabrics}
         if not any(bars.values()):
-            return column(name, path)
+            return (column(name, path),)
         return barred_column(name, partial(value_at, path=path), lambda row: bars[row[0]])
 
     def _impact_legend(self) -> tuple[str, ...]:
@@ -248,7 +248,7 @@ class FaultsAnswer(Answer):
         if any(one.draws > 1 for _, one in found):
             mean = f"Mean of the {draws:,} draws"
             time = self._time_column("mean_iteration_time_s", "1.mean_iteration_time_s")
-            drawn = [*DRAWN[:-1], time, DRAWN[-1]]
+            drawn = [*DRAWN[:-1], *time, DRAWN[-1]]
             yield Table("scenario", drawn, found, mean, DRAWN_LEGEND, only="people")
         yield Table("scenario", [*SCENARIO[:1], *DRAWS], found, only="programs")
         routed = [(name, one.loads) for name, one in found if one.loads is not None]

@@ -292,7 +292,8 @@ def job_columns(*, degraded: bool, barred: bool) -> list[Column[JobRow]]:
     times: list[Column[JobRow]] = [column("alone_s"), column("together_s", title="together")]
     if barred:
         error = attrgetter("error")
-        times = [barred_column(one, attrgetter(one), error) for one in ("alone_s", "together_s")]
+        each = (barred_column(one, attrgetter(one), error) for one in ("alone_s", "together_s"))
+        times = [column for pair in each for column in pair]
     return [
         column("job", "name"),
         column("model"),
