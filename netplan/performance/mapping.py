@@ -19,6 +19,7 @@ there: the optimizer, and everything that hides nothing but is done once a batch
 
 from collections.abc import Callable
 from math import gcd
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
@@ -43,7 +44,10 @@ from netplan.performance.tiles import (
 from netplan.traffic.placement import divisors
 from netplan.workloads.accelerators import Accelerator, Execution
 from netplan.workloads.kernel_graph import Kernel, KernelGraph
+from netplan.workloads.measured_kernels import MeasuredKernels
 from netplan.workloads.operations import Mode
+
+KernelTimes = Literal["modelled", "measured"]
 
 MAX_TILES_TRIED = 16
 """Sequence tiles that are tried where none is given [1]."""
@@ -72,6 +76,8 @@ class MappingOptions(Struct, frozen=True):
         ``corrected``, or ``published-code``.
     convex
         Whether all convex partitions are looked for, not only cuts of the order.
+    kernels
+        Kernels by the chip's tiles or share of its peak, or as they were measured one by one.
     """
 
     execution: Execution | None = None
@@ -80,6 +86,7 @@ class MappingOptions(Struct, frozen=True):
     cut: str = ""
     mode: Mode = "corrected"
     convex: bool = True
+    kernels: KernelTimes = "modelled"
 
 
 def map_graph(
@@ -162,7 +169,9 @@ def kernel_problem(
     tiles = ComputeTiles.of(chip)
     memory = ChipResources(tiles.tiles if tiles else 0, chip.sram_bytes, chip.memory_bytes_per_s)
     flops = graph.flops
-    if tiles:
+    if options.kernels == "measured":
+        choices, compute_s = None, MeasuredKernels.of(chip).of_graph_s(graph)
+    elif tiles:
         choices, compute_s = tile_choices(graph, tiles, tile), flops / tiles.flops_per_s
     else:
         choices, compute_s = None, flops / untiled_flops_per_s(chip)
@@ -174,6 +183,8 @@ def kernel_problem(
         network_s=network_s,
         sequence_tile=tile,
         micro_batch=options.micro_batch,
+        # A product was measured with the time in which it reads its weights.
+        weights_in_memory_term=options.kernels == "measured",
         free_weights=choices is None and options.mode == "published-code",
     )
 

@@ -9,7 +9,7 @@ from netplan.errors import InputError
 from netplan.performance.chip_network import ChipNetwork
 from netplan.performance.chip_system import ChipSystem, SystemRun, fastest_system, run_model
 from netplan.performance.dimensions import equal_levels, parallel_layouts, read_dimensions
-from netplan.performance.mapping import MappingOptions
+from netplan.performance.mapping import KernelTimes, MappingOptions
 from netplan.questions.inputs import CatalogReader, sizing_on
 from netplan.questions.map_answer import ChipRates, MapAnswer, MapResult
 from netplan.questions.question import Question, asks, check_ranges, optional, shared
@@ -22,6 +22,7 @@ from netplan.workloads.accelerators import ACCELERATORS, Accelerator, Execution
 from netplan.workloads.families import OtherModel
 from netplan.workloads.graph_model import GraphModel
 from netplan.workloads.kernel_graph import Direction
+from netplan.workloads.measured_kernels import MeasuredKernels
 from netplan.workloads.models import WORKLOADS, Model
 from netplan.workloads.operations import Mode
 from netplan.workloads.technologies import LINKS, MEMORIES, refitted
@@ -105,6 +106,12 @@ class Map(Question[MapAnswer]):
     )
     memory: str | None = optional("Memory in place of the chip's own.", otherwise="its own")
     link: str | None = optional("Links in place of the chip's own.", otherwise="its own")
+    kernels: KernelTimes = optional(
+        "Kernels by tiles and peak of the chip, or as measured one by one.",
+        "choice",
+        choices=get_args(KernelTimes),
+        default="modelled",
+    )
     compute_utilisation: float | None = optional(
         "Share of the peak that kernels reach, in place of compute tiles.",
         "real",
@@ -123,9 +130,16 @@ class Map(Question[MapAnswer]):
         check_ranges(self)
         check_choice("mode", self.mode, get_args(Mode))
         check_choice("direction", self.direction, DIRECTIONS)
+        check_choice("kernels", self.kernels, get_args(KernelTimes))
         if self.cut and self.execution == "kernel-by-kernel":
             raise InputError(
                 "--cut keeps kernels together, --execution kernel-by-kernel none: leave one out"
+            )
+        together = self.cut or self.sequence_tile or self.execution == "fused"
+        if self.kernels == "measured" and (together or self.compute_utilisation):
+            raise InputError(
+                "--kernels measured run one by one, at rates of their own: leave --cut,"
+                " --sequence-tile, --execution fused and --compute-utilisation out"
             )
         if self.batch is not None and self.batch < self.data * self.micro_batch:
             raise InputError(
@@ -162,13 +176,15 @@ class Map(Question[MapAnswer]):
     @property
     def _options(self) -> MappingOptions:
         """How kernels are put on a chip; a cut keeps some together."""
+        measured = self.kernels == "measured"
         return MappingOptions(
-            "fused" if self.cut else self.execution,
+            "fused" if self.cut else "kernel-by-kernel" if measured else self.execution,
             self.sequence_tile,
             self.micro_batch,
             self.cut or "",
             self.mode,
             convex=self.dimensions is None,
+            kernels=self.kernels,
         )
 
     def _system(
@@ -257,7 +273,15 @@ class Map(Question[MapAnswer]):
         if not self.cut and not run.fusion.exact:
             which = "With --dimensions only cuts" if self.dimensions else "Cuts"
             notes.append(f"{which} of a few orders were tried: the interval is an upper bound.")
-        if run.fusion.problem.choices is None:
+        if self.kernels == "measured":
+            kernels = MeasuredKernels.of(system.chip)
+            error = f"{100 * kernels.product_error:.0f} %"
+            whose = "measured" if kernels.fitted else "by medians of seven GPUs, not measured"
+            notes.append(
+                f"Products {whose} on {kernels.name}: +-{error}; attention is two of them and a"
+                " softmax."
+            )
+        elif run.fusion.problem.choices is None:
             notes.append("The chip's file has no compute tiles: kernels take a share of its peak.")
         return (*notes, *self._ring_notes(system))
 
@@ -280,6 +304,7 @@ FOR_FAMILIES: dict[str, tuple[str, ...]] = {
     "data": ("transformer", "graph"),
     "batch": ("transformer", "graph"),
     "direction": ("transformer",),
+    "kernels": ("transformer", "graph", "recommendation"),
     "execution": ("transformer", "graph", "recommendation", "fft"),
     "sequence_tile": ("transformer", "graph", "recommendation", "fft"),
     "micro_batch": ("transformer", "graph", "recommendation", "fft"),

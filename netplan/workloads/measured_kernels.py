@@ -9,11 +9,13 @@ whatever is computed again; all other operations wait for their memory traffic,
 with the share b of the memory bandwidth W that products reach.
 """
 
+import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Amount
+from netplan.arrays import Amount, Floats
 from netplan.records import replace
 from netplan.workloads.accelerators import Accelerator
+from netplan.workloads.kernel_graph import KernelGraph
 from netplan.workloads.measured_attention import attention_parts_s, attention_rates
 from netplan.workloads.measured_products import kernel_error, product_parts_s, product_rates
 from netplan.workloads.measured_rates import (
@@ -22,7 +24,7 @@ from netplan.workloads.measured_rates import (
     MeasuredRates,
     pooled,
 )
-from netplan.workloads.operations import NO_WORK, Operation, Work
+from netplan.workloads.operations import ELEMENT_BYTES, NO_WORK, Operation, Work
 
 
 class MeasuredKernels(Struct, frozen=True):
@@ -94,6 +96,30 @@ class MeasuredKernels(Struct, frozen=True):
             products=products.changed(memory_bytes_per_s=faster * products.memory_bytes_per_s),
             attention=attention.changed(memory_bytes_per_s=faster * attention.memory_bytes_per_s),
         )
+
+    def of_graph_s(self, graph: KernelGraph) -> Floats:
+        """Time of each kernel of a graph alone, shape (kernels,) [s].
+
+        Products read both inputs and write a result of 16-bit numbers; all others read one number
+        for each that they write.
+
+        Examples
+        --------
+        >>> from netplan.workloads.accelerators import ACCELERATORS
+        >>> from netplan.workloads.kernel_graph import Kernel
+        >>> graph = KernelGraph.of([Kernel("q", "gemm", 8192, 8192, 8192)], [])
+        >>> MeasuredKernels.of(ACCELERATORS.load("h100-80gb")).of_graph_s(graph).round(6)
+        array([0.001396])
+        """
+        sizes = np.array([(one.m, one.k, one.n) for one in graph.kernels], dtype=np.float64)
+        m, k, n = sizes.T
+        moved_bytes = ELEMENT_BYTES * (m * k + k * n + m * n)
+        products_s = sum(product_parts_s(self.products, 2.0 * m * k * n, moved_bytes))
+        rate = self.products.memory_efficiency * self.products.memory_bytes_per_s
+        others_s = self.vector_latency_s + 2 * ELEMENT_BYTES * m * n / rate
+        alike = np.array([one.kind == "simd" for one in graph.kernels])
+        times_s: Floats = np.where(alike, others_s, products_s)
+        return times_s
 
     def parts_s(
         self, operation: Operation, work: Work, moved_bytes: Amount

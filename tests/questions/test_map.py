@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import netplan as toolkit
+from netplan.errors import InputError
 from netplan.questions.map import map as map_question
 from netplan.reports.charts import Chart
 from netplan.workloads.kernel_graph import Direction
+from netplan.workloads.kernels import product_time_s
 from tests.cli.command import netplan
 
 LAYER = ("--model", "gpt-22b", "--accelerator", "sn10", "--tensor", "2", "--sequence-tile", "64")
@@ -257,3 +259,26 @@ def test_kernels_of_the_picture_stand_apart_and_edges_lead_down(direction: Direc
         assert isinstance(y, list)
         assert all(b < a for a, b in pairwise(y) if None not in (a, b))
     assert bool(between["x"]) == (direction == "both")
+
+
+def test_measured_kernels_take_what_they_were_measured_to() -> None:
+    """Products of 12,288 / 8 columns of 2,048 tokens, one by one; nothing else asks for them."""
+    found = map_question(model="gpt-175b", accelerator="h100-80gb", kernels="measured")
+    times_s = {row.name: row.time_s for row in found.found.kernels}
+    product_s = product_time_s("h100-80gb", "bf16", 1536, 2048, 12288)
+    assert times_s["Q"] == pytest.approx(product_s, rel=1e-12)
+    # Softmax: 12 heads of 2,048 x 2,048 numbers, read and written.
+    moved = 2 * 2 * 12 * 2048 * 2048
+    assert times_s["Softmax"] == pytest.approx(2e-6 + moved / (0.845 * 3.35e12), rel=1e-12)
+    assert any("measured on h100-80gb: +-4 %" in note for note in found.found.notes)
+    plain = map_question(model="gpt-175b", accelerator="h100-80gb").found
+    assert plain.totals.interval_s > found.found.totals.interval_s
+    assert not any("measured" in note for note in plain.notes)
+
+
+@pytest.mark.parametrize(
+    "inputs", [{"execution": "fused"}, {"cut": "Q..K"}, {"compute_utilisation": 0.5}]
+)
+def test_measured_kernels_run_one_by_one(inputs: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="--kernels measured run one by one"):
+        map_question(model="gpt-175b", accelerator="h100-80gb", kernels="measured", **inputs)
