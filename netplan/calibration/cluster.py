@@ -14,7 +14,7 @@ import yaml
 from msgspec import Struct, to_builtins
 
 from netplan.calibration.fit import Fitted
-from netplan.calibration.kernels import changed_link
+from netplan.calibration.kernels import changed_link, starting_rates
 from netplan.calibration.nccl import KINDS
 from netplan.calibration.parameters import Calibration
 from netplan.catalog import Record, Shelf
@@ -24,7 +24,6 @@ from netplan.files import replacing
 from netplan.performance.stacks import STACKS, Stack
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator, TrainingRates
 from netplan.workloads.measured_links import MEASURED_LINKS, MeasuredLink
-from netplan.workloads.measured_products import product_rates
 from netplan.workloads.measured_rates import MeasuredRates
 from netplan.workloads.operations import CollectiveKind
 from netplan.workloads.precision import Precision
@@ -36,6 +35,9 @@ ones where ``netplan verify`` fails [1]."""
 
 LEAST_PLAIN, MOST_PLAIN = 1e-3, 1e6
 """Sizes between which numbers are written without an exponent."""
+
+LARGEST_ERROR = 0.9
+"""Mean error that a file states at most: bars divide by what it leaves of 1 [1]."""
 
 PROSE = {"notes", "sources"}
 """Keys whose texts stand in lines of their own."""
@@ -155,7 +157,7 @@ def _measured(base: Accelerator, fits: Fits, origin: Origin) -> MeasuredRates | 
         return base.measured
     known = base.measured or MeasuredRates(source="", date="")
     fitted = {
-        dtype: product_rates(base, dtype).changed(**_rounded(one), error=_error(one))
+        dtype: starting_rates(base, dtype).changed(**_rounded(one), error=_error(one))
         for dtype, one in fits.products.items()
     }
     own = _files((*origin.gemm, *origin.collectives))
@@ -237,8 +239,8 @@ def _rounded(one: Fitted) -> Told:
 
 
 def _error(one: Fitted) -> float:
-    """Mean error of rows left out, rounded up to a thousandth [1]."""
-    return min(1.0, max(1, ceil(1000 * one.error(one.left_out_s))) / 1000)
+    """Mean error of rows left out, rounded up to a thousandth, below 1 [1]."""
+    return min(LARGEST_ERROR, max(1, ceil(1000 * one.error(one.left_out_s))) / 1000)
 
 
 class _Dumper(yaml.SafeDumper):

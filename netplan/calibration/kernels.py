@@ -9,7 +9,7 @@ all_reduce the reduction inside switches. What the rows say little about stays w
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,11 +24,15 @@ from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.corrections import corrections_of
 from netplan.workloads.measured_links import InSwitch, MeasuredCollective, MeasuredLink, Protocol
 from netplan.workloads.measured_products import RESULT_BYTES, product_parts_s, product_rates
+from netplan.workloads.measured_rates import MeasuredProduct, pooled
 from netplan.workloads.operations import CollectiveKind
 from netplan.workloads.precision import ALIASES, NUMBER_BYTES, Precision, precision_named
 
 LEAST_ROWS = 6
 """Measurements of one kind that a fit takes at least [1]."""
+
+HOST_GPUS = 8
+"""Largest HB domain that is one host; larger ones hold several [GPUs]."""
 
 PRODUCT_COLUMNS = (
     Column("dtype", one_of(*NUMBER_BYTES, *ALIASES), needed=True),
@@ -43,13 +47,6 @@ REDUCED_IN_SWITCH = ("half", "bfloat16", "float")
 PartT = TypeVar("PartT", Protocol, InSwitch)
 Values = Mapping[str, Floats]
 """Numbers by key, each of a shape (..., 1)."""
-
-
-class Kernels(NamedTuple):
-    """Fits of products by precision, and of collectives by kind."""
-
-    products: dict[Precision, Fitted]
-    collectives: dict[CollectiveKind, Fitted]
 
 
 def fit_products(
@@ -80,11 +77,31 @@ def require_rows(what: str, count: int, least: int = LEAST_ROWS) -> None:
         raise InputError(f"{what}: {given}, a fit takes {least} or more: measure further ones")
 
 
+def starting_rates(accelerator: Accelerator, dtype: Precision) -> MeasuredProduct:
+    """Rates with which a fit of products begins: the file's, or medians of other GPUs.
+
+    Raises
+    ------
+    InputError
+        If nothing says how fast products of a narrow precision could be.
+    """
+    known = accelerator.measured.products if accelerator.measured else {}
+    if dtype == "bf16" or dtype in known:
+        return product_rates(accelerator, dtype)
+    if dtype not in accelerator.narrow_flops_per_s:
+        raise InputError(
+            f"{accelerator.name} computes no {dtype}, as far as its file says: give"
+            f" --set accelerator.narrow_flops_per_s.{dtype}"
+        )
+    peak = accelerator.narrow_flops_per_s[dtype]
+    return pooled().products.of(peak, accelerator.memory_bytes_per_s).changed(combine="sum")
+
+
 def _fit_product(
     dtype: Precision, lines: Sequence[Line], accelerator: Accelerator, calibration: Calibration
 ) -> Fitted:
     require_rows(f"{dtype} products", len(lines))
-    base = product_rates(accelerator, dtype)
+    base = starting_rates(accelerator, dtype)
     m, n, k, seconds = (
         np.array([line.values[one] for line in lines]) for one in ("m", "n", "k", "time_s")
     )
@@ -148,11 +165,12 @@ def fit_collectives(
     """
     kinds: dict[CollectiveKind, list[MeasuredMessage]] = {}
     for one in messages:
-        if one.gpus > accelerator.hb_size:
+        size = accelerator.hb_size
+        if one.gpus > size or (one.hosts > 1 and size <= HOST_GPUS):
             raise InputError(
-                f"{one.place}: {one.gpus} GPUs are more than an HB domain of"
-                f" {accelerator.hb_size}: links inside of one are fitted, so leave this file out,"
-                " or say --set accelerator.hb_size"
+                f"{one.place}: {one.gpus} GPUs of {one.hosts} hosts are more than an HB domain of"
+                f" {size}: links inside of one are fitted, so leave this file out, or say"
+                " --set accelerator.hb_size"
             )
         kinds.setdefault(one.kind, []).append(one)
     return {

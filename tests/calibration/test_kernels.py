@@ -98,6 +98,20 @@ def test_narrow_products_keep_their_corrections(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.fit.values, found.before, rtol=1e-3)
 
 
+def test_narrow_products_that_nobody_measured_begin_with_medians(tmp_path: Path) -> None:
+    chip = ACCELERATORS.load("mi300x")
+    assert chip.measured is None
+    peak = chip.narrow_flops_per_s["fp8"]
+    # Large enough that FLOPs alone count: 0.5 of the peak.
+    rows = [f"fp8,{n},{n},{n},{2 * n**3 / (0.5 * peak)}" for n in range(20_000, 20_006)]
+    path = written(tmp_path, "\n".join(["dtype,m,n,k,time_s", *rows]), "gemm.csv")
+    assert fit_products([path], chip, OWN)["fp8"].values["efficiency"] == pytest.approx(
+        0.5, rel=0.1
+    )
+    with pytest.raises(InputError, match=r"computes no fp8.*narrow_flops_per_s\.fp8"):
+        fit_products([path], ACCELERATORS.load("v100-32gb"), OWN)
+
+
 def test_collectives_find_the_numbers_that_made_them() -> None:
     link = MEASURED_LINKS.load("nvlink-4")
     paths = [EXAMPLES / "all_gather.txt", EXAMPLES / "all_reduce.txt"]
@@ -112,6 +126,16 @@ def test_collectives_find_the_numbers_that_made_them() -> None:
     told = dict(zip(gathered.names, ~gathered.fit.undecided, strict=True))
     assert told["large.efficiency"]
     assert not told["small.start_s"]  # with the steps of one number of GPUs it is one number
+
+
+def test_links_between_hosts_are_not_taken_for_those_inside() -> None:
+    link = MEASURED_LINKS.load("nvlink-4")
+    row = MeasuredMessage("a:1", "all_reduce", "half", 8, 2, 1e6, 1e-3)
+    with pytest.raises(InputError, match="8 GPUs of 2 hosts are more than an HB domain of 8"):
+        fit_collectives([row] * 6, H100, link, OWN)
+    rack = MEASURED_LINKS.load("nvlink-5")
+    gb200 = ACCELERATORS.load("gb200")  # an HB domain of 72 has 18 hosts
+    assert "all_reduce" in fit_collectives([row] * 6, gb200, rack, OWN)
 
 
 def test_int8_knows_no_switches() -> None:
