@@ -1,11 +1,14 @@
-"""The order of all tests, and ``netplan verify`` run once a process.
+"""The order of all tests, and ``netplan verify`` run once for all of them.
 
 Examples have no deadline, since a busy machine is no failure.
 """
 
+import os
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import partial
+from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import settings
 
@@ -21,15 +24,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: "test_tool_finds_nothing" not in item.name)
 
 
-@cache
-def run_once(suite: str) -> tuple[Check, ...]:
-    """The checks of a suite, which several tests read."""
-    return tuple(SUITES[suite]())
+def run_once(suite: str, folder: Path) -> tuple[Check, ...]:
+    """The checks of a suite, which several tests of several processes read."""
+    path = folder / f"{suite}.json"
+    if not path.exists():
+        written = path.with_suffix(f".{os.getpid()}")
+        written.write_bytes(msgspec.json.encode(tuple(SUITES[suite]())))
+        written.replace(path)
+    return msgspec.json.decode(path.read_bytes(), type=tuple[Check, ...])
 
 
 @pytest.fixture
-def suites(monkeypatch: pytest.MonkeyPatch) -> Mapping[str, Callable[[], tuple[Check, ...]]]:
+def suites(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, Callable[[], tuple[Check, ...]]]:
     """The suites of ``netplan verify``; whatever asks for them in this test has them run once."""
-    once = {suite: lambda suite=suite: run_once(suite) for suite in SUITES}
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    once = {suite: partial(run_once, suite, folder) for suite in SUITES}
     monkeypatch.setattr("netplan.published.verify.SUITES", once)
     return once

@@ -123,7 +123,9 @@ def test_kernels_one_by_one_take_what_the_map_of_a_log_says() -> None:
 def test_fused_layers_are_never_slower_than_kernels_one_by_one() -> None:
     for overrides in ({}, {"accelerator.sram_bytes": "1e6"}, {"accelerator.tiles": "41"}):
         fused, single = (
-            netplan.search(**{**SN10, "gpus": 64}, execution=execution, overrides=overrides).found
+            netplan.search(
+                **SN10, fixed={"tensor": 8}, execution=execution, overrides=overrides
+            ).found
             for execution in ("fused", "kernel-by-kernel")
         )
         assert fused.time_s <= single.time_s * (1 + 1e-9)
@@ -134,12 +136,13 @@ def test_fused_layers_are_never_slower_than_kernels_one_by_one() -> None:
 @pytest.mark.parametrize("iteration_model", ["4d", "ptd-p"])
 def test_bounds_rule_out_no_better_plan(iteration_model: str) -> None:
     """Plans that divide are all timed one by one; the free space holds every one of them."""
-    ask = {**SN10, "gpus": 64, "batch": 24, "execution": "fused", "radix": 16}
+    ask = {**SN10, "gpus": 16, "batch": 24, "execution": "fused", "radix": 16}
     free = netplan.search(**{**ask, "top": 1}, iteration_model=iteration_model).found
     whole = netplan.search(**{**ask, "top": 500}, iteration_model=iteration_model, space="model")
     assert free.time_s <= whole.found.time_s * (1 + 1e-9)
     times = [one.iteration_time_s for one in whole.found.plans]
     assert times == sorted(times)
+    assert len(times) > 20
 
 
 def test_heads_that_do_not_divide_count_on_the_fullest_chip() -> None:
