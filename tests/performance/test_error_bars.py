@@ -1,17 +1,22 @@
 """Error bars: which runs have which, where they end, and what two plans share of an error."""
 
 import csv
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 
+from netplan.calibration.published import published_runs
+from netplan.calibration.runs import MeasuredRun
 from netplan.levels import Level
 from netplan.performance.calibration import CalibratedRun, CalibrationPart, Factors
 from netplan.performance.error_bars import ErrorBar, error_bar, own_times
 from netplan.performance.iteration_model import ITERATION_MODELS
+from netplan.performance.plan import PlanTime
 from netplan.performance.search import search_plans
 from netplan.performance.setting import Training
 from netplan.performance.stacks import STACKS
+from netplan.published.measured_runs import plan_time
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.accelerators import ACCELERATORS
@@ -157,3 +162,26 @@ def test_plans_of_a_search_carry_their_bars() -> None:
     plain = search_plans(fourd, levels).best
     assert plain.to_dict(1)["error_basis"] is None
     assert not plain.equals(plain)
+
+
+def test_published_runs_lie_in_their_bars_and_in_the_order_that_is_told() -> None:
+    timed = [(one, plan_time(one, "calibrated")) for one in published_runs()]
+    inside = 0
+    alike: dict[tuple[object, ...], list[tuple[MeasuredRun, PlanTime]]] = {}
+    for one, plan in timed:
+        assert plan.error is not None
+        assert plan.error.basis == "calibrated", plan.error.reasons
+        low, high = plan.error.whole.of(plan.iteration_time_s)
+        inside += low <= one.seconds <= high
+        sizes = one.model.name, one.model.sequence_length, one.model.batch, one.degrees.gpus
+        chip, stack = one.accelerator.name, one.stack.name
+        alike.setdefault((one.source, chip, stack, one.precision, *sizes), []).append((one, plan))
+    assert inside >= 0.89 * len(timed)  # 5th to 95th percentile, ends rounded to a percent
+    equal: list[bool] = []
+    apart: list[bool] = []
+    for group in alike.values():
+        for (first, early), (second, late) in combinations(group, 2):
+            sooner = early.iteration_time_s < late.iteration_time_s
+            ordered = sooner == (first.seconds < second.seconds)
+            (equal if early.equals(late) else apart).append(ordered)
+    assert (len(equal), sum(equal), len(apart), sum(apart)) == (33, 19, 94, 89)
