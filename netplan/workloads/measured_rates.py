@@ -133,4 +133,4 @@ KERNELS = Shelf("kernels", "traffic/kernels", PooledRates)
 
 def pooled() -> PooledRates:
     """What is known of kernels beyond a single GPU, as the catalogs have it."""
-    return KERNELS.load("pooled", user_roots())
+    return KERNELS.load("median-gpu", user_roots())
