@@ -10,7 +10,7 @@ from netplan.calibration.published import published_runs
 from netplan.calibration.runs import Runs, Scaling
 from netplan.performance.iteration_model import ITERATION_MODELS
 
-EXPECTED = Path(__file__).with_name("runs_expected.csv")
+EXPECTED = Path(__file__).parents[1] / "golden" / "calibrated_expected.csv"
 
 
 @pytest.fixture(scope="module")
