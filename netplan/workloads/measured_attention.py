@@ -13,14 +13,12 @@ the papers on FlashAttention; 0.65 to 0.95 is plausible). Heads of 128 and seque
 tokens on are met within 6 to 9 %, tokens that are generated one by one within 18 to 24 %.
 """
 
-from typing import Literal
-
 import numpy as np
 
 from netplan.arrays import Amount
 from netplan.errors import InputError
 from netplan.workloads.accelerators import Accelerator, accelerator_of
-from netplan.workloads.measured_rates import MeasuredAttention, pooled
+from netplan.workloads.measured_rates import AttentionKind, MeasuredAttention, pooled
 from netplan.workloads.operations import ELEMENT_BYTES, AttentionShape
 
 BLOCK = 128.0
@@ -152,17 +150,13 @@ def attention_parts_s(
 
 
 def attention_rates(
-    accelerator: Accelerator | str, kernel: Literal["attention", "generation"] = "attention"
+    accelerator: Accelerator | str, kernel: AttentionKind = "attention"
 ) -> MeasuredAttention:
     """Rates of attention as measured; without data, medians of other GPUs."""
     one = accelerator_of(accelerator)
-    known = one.measured
-    measured = None
-    if known is not None:
-        measured = known.attention if kernel == "attention" else known.generation
-    if measured is not None:
+    if one.measured and (measured := one.measured.of_attention(kernel)):
         return measured
-    shares = pooled().attention if kernel == "attention" else pooled().generation
+    shares = pooled().of_attention(kernel)
     return shares.of(one.tensor_flops_per_s, one.memory_bytes_per_s)
 
 

@@ -22,13 +22,7 @@ from netplan.arrays import Amount
 from netplan.errors import InputError
 from netplan.workloads.accelerators import Accelerator, accelerator_of
 from netplan.workloads.corrections import corrections_of
-from netplan.workloads.measured_rates import (
-    AttentionShares,
-    Kernel,
-    MeasuredProduct,
-    ProductShares,
-    pooled,
-)
+from netplan.workloads.measured_rates import KernelKind, MeasuredProduct, pooled
 from netplan.workloads.precision import NUMBER_BYTES, Precision, precision_named
 
 RESULT_BYTES = NUMBER_BYTES["bf16"]
@@ -132,7 +126,7 @@ def product_rates(accelerator: Accelerator, dtype: Precision) -> MeasuredProduct
 
 
 def kernel_error(
-    accelerator: Accelerator | str, dtype: str = "bf16", *, kernel: Kernel = "products"
+    accelerator: Accelerator | str, dtype: str = "bf16", *, kernel: KernelKind = "products"
 ) -> float:
     """Mean error of measured kernels, or what is stated for GPUs that were not measured [1].
 
@@ -148,17 +142,9 @@ def kernel_error(
     if kernel == "products":
         if precision != "bf16" or (rates and precision in rates.products):
             return product_rates(one, precision).error
-    elif rates is not None:
-        measured = rates.attention if kernel == "attention" else rates.generation
-        if measured is not None:
-            return measured.error
-    known = pooled()
-    if not one.title.startswith(known.maker):
-        return known.strangers[kernel]
-    shares: ProductShares | AttentionShares = known.products
-    if kernel != "products":
-        shares = known.attention if kernel == "attention" else known.generation
-    return shares.error
+    elif rates and (measured := rates.of_attention(kernel)):
+        return measured.error
+    return pooled().error(kernel, one.title)
 
 
 def _corrections_file(

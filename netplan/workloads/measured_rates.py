@@ -20,7 +20,8 @@ from netplan.records import (
 )
 from netplan.workloads.precision import Precision
 
-Kernel = Literal["products", "attention", "generation"]
+AttentionKind = Literal["attention", "generation"]
+KernelKind = Literal["products", AttentionKind]
 ExchangePhase = Literal["dispatch", "combine"]
 ExchangeKind = Literal["normal", "low-latency", "rack"]
 
@@ -100,6 +101,10 @@ class MeasuredRates(Entry, frozen=True, kw_only=True):
     collectives: str = ""
     corrections: str = ""
 
+    def of_attention(self, kernel: AttentionKind) -> MeasuredAttention | None:
+        """Attention in one of its kernels, if that was measured."""
+        return self.attention if kernel == "attention" else self.generation
+
 
 class ExchangeRates(Entry, frozen=True, kw_only=True):
     """One phase of an expert exchange: its latency, and shares of the bandwidths of a GPU."""
@@ -122,10 +127,20 @@ class PooledRates(Record, frozen=True, kw_only=True):
     products: ProductShares
     attention: AttentionShares
     generation: AttentionShares
-    strangers: dict[Kernel, NonNegativeFloat]
+    strangers: dict[KernelKind, NonNegativeFloat]
     vector_latency_s: NonNegativeFloat
     expert_exchange: dict[ExchangeKind, dict[ExchangePhase, ExchangeRates]]
     notes: tuple[str, ...] = ()
+
+    def of_attention(self, kernel: AttentionKind) -> AttentionShares:
+        """Attention in one of its kernels."""
+        return self.attention if kernel == "attention" else self.generation
+
+    def error(self, kernel: KernelKind, title: str) -> float:
+        """Stated error of a kernel on a part of such a title [1]."""
+        if not title.startswith(self.maker):
+            return self.strangers[kernel]
+        return self.products.error if kernel == "products" else self.of_attention(kernel).error
 
 
 KERNELS = Shelf("kernels", "traffic/kernels", PooledRates)
