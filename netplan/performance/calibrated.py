@@ -103,21 +103,19 @@ class Slice(NamedTuple):
         """The part of each sharding, of shape (shardings,)."""
         tensor = sharding.tensor.astype(np.float64)
         tokens = sharding.microbatch * model.sequence_length / sharding.context
-        size = model.head_size or model.hidden_size / model.heads
-        kv_heads = model.kv_heads or model.heads
-        gated = model.gated_ffn
+        size, kv_heads = model.head_elements, model.kv_heads or model.heads
         return cls(
             tokens=tokens,
             scattered=tokens / tensor if sequence_parallel else tokens,
             hidden=float(model.hidden_size),
             sequence=float(model.sequence_length),
-            query=model.heads * size / tensor,
+            query=model.query_size / tensor,
             key=np.maximum(kv_heads * size / tensor, size),
             ffn=(model.ffn_size or 4 * model.hidden_size) / tensor,
-            gates=2.0 if gated else 1.0,
+            gates=2.0 if model.gated_ffn else 1.0,
             words=model.vocabulary / tensor,
             heads=model.heads / tensor,
-            rotary=float(gated if model.rotary is None else model.rotary),
+            rotary=float(model.rotates),
         )
 
     @property

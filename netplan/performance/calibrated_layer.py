@@ -15,7 +15,7 @@ from netplan.performance.setting import Setting
 from netplan.records import replace
 from netplan.traffic.hierarchy import Group, Network, group_of
 from netplan.traffic.placement import CONTEXT, TENSOR, Placements
-from netplan.workloads.operations import ELEMENT_BYTES, Sharding
+from netplan.workloads.operations import ELEMENT_BYTES
 
 
 class CalibratedLayer(Struct, frozen=True, eq=False):
@@ -68,12 +68,9 @@ def slowest_hop(network: Network, group: Group) -> Floats:
     return slowest
 
 
-def calibrated_layer(
-    setting: Setting, sharding: Sharding, sent: LayerCollectives
-) -> CalibratedLayer:
-    """Times of one layer and of the ends for many shardings at once."""
+def calibrated_layer(setting: Setting, part: Slice, sent: LayerCollectives) -> CalibratedLayer:
+    """Times of one layer and of the ends for the slices of many shardings at once."""
     variant = setting.variant
-    part = Slice.of(setting.transformer, sharding, sequence_parallel=variant.sequence_parallel)
     kernels = Kernels.of(part, setting.reached)
     again = Redone.of(
         variant.recompute,
@@ -81,7 +78,7 @@ def calibrated_layer(
         sequence_parallel=variant.sequence_parallel,
     )
     one = kernels.beside(sent, again, setting.sharing)
-    none = np.zeros(len(sharding.tensor))
+    none = np.zeros(np.shape(part.query))
     return CalibratedLayer(
         passes=Passes(*(none + column for column in one)),
         products_s=none + kernels.products.forward_s + kernels.products.backward_s,

@@ -370,7 +370,7 @@ def calibrated_times(
     sent = layer_collectives(
         groups.network, groups.placements, groups.index, part, setting.calibration.collective_s
     )
-    layer = calibrated_layer(setting, sharding, sent)
+    layer = calibrated_layer(setting, part, sent)
     if setting.spill is None:
         return layer
     none = Timing.none(len(groups.index))
