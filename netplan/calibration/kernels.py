@@ -19,6 +19,7 @@ from netplan.calibration.nccl import MeasuredMessage
 from netplan.calibration.parameters import Calibration
 from netplan.calibration.tables import Column, Line, one_of, positive, read_rows, whole
 from netplan.errors import InputError
+from netplan.traffic.gpu_group import bus_factor
 from netplan.traffic.measured import LevelUse, regimes
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.corrections import corrections_of
@@ -191,7 +192,7 @@ def _fit_collective(
     message_bytes = np.array([one.message_bytes for one in messages])
     sums = np.array([one.dtype in REDUCED_IN_SWITCH for one in messages])
     rate = accelerator.hb_bytes_per_s
-    share = (members - 1) / members * (2 if kind == "all_reduce" else 1)
+    share = np.array([bus_factor(kind, one.gpus) for one in messages])
 
     def times(values: Values) -> Floats:
         changed = changed_link(link, kind, values)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from netplan.errors import CatalogError
 from netplan.files import read_bounded, text_of
+from netplan.traffic.gpu_group import bus_factor
 from netplan.workloads.operations import CollectiveKind
 
 MAX_BYTES = 16 << 20
@@ -157,7 +158,7 @@ def _message(place: str, words: Sequence[str], run: _Run) -> MeasuredMessage:
 def _check_ratio(place: str, kind: CollectiveKind, gpus: int, rates: tuple[float, float]) -> None:
     """Refuse a row whose bandwidths are those of another collective."""
     algorithm, bus = rates
-    expected = (gpus - 1) / gpus * (2 if kind == "all_reduce" else 1)
+    expected = bus_factor(kind, gpus)
     if algorithm >= LEAST_RATE and abs(bus / algorithm / expected - 1) > LARGEST_RATIO:
         raise CatalogError(
             f"{place}: bus over algorithm bandwidth is {bus / algorithm:.2f}, of {kind} with"
