@@ -56,8 +56,9 @@ def experts_of(model: Model, variant: Variant) -> Experts | None:
     Examples
     --------
     >>> from netplan.workloads.models import MODELS
-    >>> experts_of(MODELS.load("llama-3-8b"), Variant(experts=8, top_k=2))
-    Experts(count=8, per_token=2)
+    >>> experts = experts_of(MODELS.load("llama-3-8b"), Variant(experts=8, top_k=2))
+    >>> experts.count, experts.per_token
+    (8, 2)
     """
     asked = Experts(count=variant.experts, per_token=variant.top_k) if variant.sparse else None
     own = model.experts
