@@ -326,7 +326,7 @@ class Search(PlanQuestion[SearchAnswer]):
         found = search_plans(
             training,
             case.fabric.levels,
-            strategy=self.strategy,
+            strategy=self.strategy_under(training.assumptions),
             mode=self.mode,
             options=self._mapped(case),
             top=self._wanted(training),

@@ -236,7 +236,11 @@ class TrainingQuestion(StackQuestion[AnswerT_co]):
     def search(self, training: Training) -> PlanSearch:
         """The search for the best plan of a training run."""
         options = self.options(assumptions=training.assumptions)
-        return PlanSearch(training, self.strategy, self.mode, options)
+        return PlanSearch(training, self.strategy_under(training.assumptions), self.mode, options)
+
+    def strategy_under(self, assumptions: IterationModel) -> AnyStrategy:  # noqa: ARG002 - plans say
+        """Strategy of tensor parallelism under an iteration model."""
+        return self.strategy
 
     def inputs(self, **resolved: object) -> dict[str, object]:
         """The inputs as the answer shows them, with what the iteration model fills in."""
@@ -244,6 +248,7 @@ class TrainingQuestion(StackQuestion[AnswerT_co]):
         assumptions = self._assumptions()
         if assumptions is not None:
             shown |= self.stack_inputs(assumptions)
+            shown["strategy"] = self.strategy_under(assumptions)
         if assumptions is None or assumptions.calibration is None:
             for name in SHOWN_IF_GIVEN:
                 if shown[name] in (None, True):
@@ -310,13 +315,12 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
         variant = replace(whole.variant, embedding=self.embedding, lm_head=self.lm_head)
         return replace(whole, variant=variant, interleave=self.interleave)
 
-    def trained(self, reader: CatalogReader) -> "tuple[Model | OtherModel, IterationModel]":
-        """The same; a context degree that is fixed implies the strategy that cuts the sequence."""
-        model, assumptions = super().trained(reader)
-        cut = (self.fixed or {}).get("context", 1) > 1 and isinstance(model, Model)
+    def strategy_under(self, assumptions: IterationModel) -> AnyStrategy:
+        """The same; a context degree that is fixed implies the one that cuts the sequence."""
+        cut = (self.fixed or {}).get("context", 1) > 1
         if cut and self.strategy == "1d" and assumptions.compute.operations == "detailed":
-            object.__setattr__(self, "strategy", "2d")
-        return model, assumptions
+            return "2d"
+        return self.strategy
 
     def _check_inputs_of(self, model: "OtherModel") -> None:
         """Refuse also degrees that such a model does not have."""
