@@ -68,13 +68,13 @@ class Calibrate(Question[Calibrated]):
 
     accelerator: str | None = optional("On which GPU: the fit begins with its file.")
     stack: str = optional("Training software: the fit begins with its file.", default=DEFAULT_STACK)
-    gemm: tuple[Path, ...] = several(
+    gemm: tuple[str | Path, ...] = several(
         "Times of matrix products: CSV, a file or a pattern in quotes.", "path", metavar="FILE"
     )
-    collectives: tuple[Path, ...] = several(
+    collectives: tuple[str | Path, ...] = several(
         "Output of nccl-tests, a file or a pattern in quotes.", "path", metavar="FILE"
     )
-    steps: tuple[Path, ...] = several(
+    steps: tuple[str | Path, ...] = several(
         "Step times of training runs: CSV, a file or a pattern in quotes.", "path", metavar="FILE"
     )
     name: str | None = optional("Name of the new files.", otherwise="the accelerator's, with -own")
@@ -143,10 +143,10 @@ def _fit_steps(
     )
 
 
-def _files(flag: str, paths: Sequence[Path]) -> tuple[Path, ...]:
+def _files(flag: str, paths: Sequence[str | Path]) -> tuple[Path, ...]:
     """Files as given, patterns replaced by what they match."""
     found: list[Path] = []
-    for path in paths:
+    for path in map(Path, paths):
         matching = [path]
         if not path.exists():
             # Patterns may be absolute, which those of pathlib are not.
