@@ -40,6 +40,7 @@ NonNegativeInt = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 PositiveFloat = Annotated[float, Meta(gt=0)]
 NonNegativeFloat = Annotated[float, Meta(ge=0)]
 PositiveShare = Annotated[float, Meta(gt=0, le=1)]
+Share = Annotated[float, Meta(ge=0, le=1)]
 
 Location = tuple[str | int, ...]
 ValueT = TypeVar("ValueT")

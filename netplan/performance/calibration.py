@@ -14,6 +14,7 @@ from netplan.records import (
     PositiveFloat,
     PositiveInt,
     PositiveShare,
+    Share,
     replace,
 )
 from netplan.workloads.accelerators import Accelerator, TrainingRates
@@ -117,7 +118,7 @@ class CalibrationPart(Entry, frozen=True, kw_only=True):
     network_step_s: NonNegativeFloat
     hb_efficiency: PositiveShare
     network_efficiency: NetworkEfficiency
-    contention: NonNegativeFloat
+    contention: Share
     attention_half_s: NonNegativeFloat
     optimizer_bytes: NonNegativeFloat
     gradient_buffer_bytes: NonNegativeFloat

@@ -8,6 +8,7 @@ parts in any other way. Models that have no closed forms, but are simulated only
 ``family`` (`netplan.simulation.palm_model`).
 """
 
+from collections.abc import Mapping
 from typing import Literal
 
 from netplan.catalog import Record, Shelf
@@ -158,6 +159,11 @@ class MemoryPart(Entry, frozen=True, kw_only=True):
             )
 
 
+SHARES = ("kernel_latency_s", "tensor_efficiency", "vector_efficiency", "attention_slowdown")
+ROOFLINE = {"compute": SHARES, "communication": ("bandwidth_efficiency",)}
+"""Keys of parts that a roofline needs; measured and calibrated kernels have rates elsewhere."""
+
+
 class IterationModel(Record, frozen=True, kw_only=True):
     """An iteration model, as its catalog file describes it."""
 
@@ -168,6 +174,18 @@ class IterationModel(Record, frozen=True, kw_only=True):
     memory: MemoryPart = MemoryPart()
     calibration: CalibrationPart | None = None
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def check_first(cls, data: Mapping[str, object]) -> None:
+        """Refuse a roofline without its shares: one that is left out is not all of a peak."""
+        parts = {name: data.get(name) for name in ROOFLINE}
+        compute = parts["compute"]
+        if isinstance(compute, Mapping) and compute.get("kernels", "roofline") != "roofline":
+            return
+        for name, part in parts.items():
+            for key in ROOFLINE[name]:
+                if isinstance(part, Mapping) and key not in part:
+                    raise ValueError(f"{name}.{key} is missing, which a roofline needs")
 
     def __post_init__(self) -> None:
         """Refuse a calibration that nothing takes, or none where kernels need it."""

@@ -6,10 +6,8 @@ Iteration model ``calibrated`` takes one of these files beside the accelerator's
 from typing import Literal
 
 from netplan.catalog import Record, Shelf
-from netplan.records import NonNegativeFloat, PositiveFloat
+from netplan.records import NonNegativeFloat, PositiveFloat, Share
 from netplan.workloads.accelerators import AttentionKernel
-
-Share = NonNegativeFloat
 
 
 class Stack(Record, frozen=True, kw_only=True):

@@ -10,10 +10,12 @@ import pytest
 
 from netplan.errors import InputError
 from netplan.levels import Level
+from netplan.performance.iteration_model import IterationModel
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.search import evaluate_plan, search_plans
 from netplan.performance.setting import Options, Training
-from netplan.records import replace
+from netplan.performance.stacks import STACKS, Stack
+from netplan.records import RecordError, replace
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.operations import Sharding, Variant
 from netplan.workloads.transformer import transformer_layer
@@ -326,3 +328,23 @@ def test_key_heads_stay_whole() -> None:
     levels = two_tiers("B200", 12, 12)
     found = search_plans(case, levels, top=10**6)
     assert {one.plan.tensor for one in found.plans} == {1, 2, 4, 12}
+
+
+@pytest.mark.parametrize(
+    ("part", "key"), [("compute", "tensor_efficiency"), ("communication", "bandwidth_efficiency")]
+)
+def test_a_roofline_needs_its_shares(part: str, key: str) -> None:
+    data = FOURD.to_dict()
+    del data[part][key]
+    with pytest.raises(RecordError) as error:
+        IterationModel.read(data)
+    (fault,) = error.value.faults
+    assert fault.text == f"{part}.{key} is missing, which a roofline needs"
+
+
+@pytest.mark.parametrize("key", ["tensor_visible", "pipeline_visible"])
+def test_no_more_is_visible_than_there_is(key: str) -> None:
+    stack = STACKS.load("megatron-2025").to_dict()
+    with pytest.raises(RecordError):
+        Stack.read(stack | {key: 1.01})
+    assert getattr(Stack.read(stack | {key: 1.0}), key) == 1.0
