@@ -17,6 +17,7 @@ from netplan.workloads.operations import CollectiveKind
 
 MAX_BYTES = 16 << 20
 MAX_ROWS = 10_000
+LARGEST_BYTES = 10**15
 KINDS: dict[str, CollectiveKind] = {
     "allreduce": "all_reduce",
     "allgather": "all_gather",
@@ -136,6 +137,10 @@ def _message(place: str, words: Sequence[str], run: _Run) -> MeasuredMessage:
         failures = float(wrong)
     except ValueError:
         raise CatalogError(f"{place}: size, time or bandwidth is no number") from None
+    if size > LARGEST_BYTES:
+        raise CatalogError(
+            f"{place}: size {first['size']:.40}: give one up to {LARGEST_BYTES:.0e} B"
+        )
     if failures > 0:
         raise CatalogError(f"{place}: {wrong} results are wrong (#wrong): mend the cluster first")
     if not 0 < time_us < float("inf"):

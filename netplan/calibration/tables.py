@@ -39,7 +39,7 @@ class Line(NamedTuple):
 
 
 def whole(text: str) -> int:
-    """A whole number above 0."""
+    """A whole number from 1 to 1e12."""
     value = float(text)
     if not (value.is_integer() and 1 <= value <= LARGEST):
         raise ValueError
@@ -47,7 +47,7 @@ def whole(text: str) -> int:
 
 
 def positive(text: str) -> float:
-    """A number above 0."""
+    """A number above 0, up to 1e12."""
     value = float(text)
     if not (isfinite(value) and 0 < value <= LARGEST):
         raise ValueError
@@ -55,7 +55,7 @@ def positive(text: str) -> float:
 
 
 def yes_or_no(text: str) -> bool:
-    """``true`` or ``false``."""
+    """Either true or false."""
     return {"true": True, "false": False}[text.lower()]
 
 
@@ -140,7 +140,7 @@ def _value(place: str, column: Column, text: str) -> Any:  # noqa: ANN401 - of a
         return column.read(text)
     except (ValueError, KeyError, OverflowError):
         what = (column.read.__doc__ or "").rstrip(".")
-        what = f"{what[:1].lower()}{what[1:]}" if what[:2] in ("A ", "On") else what
+        what = f"{what[:1].lower()}{what[1:]}"
         raise CatalogError(f"{place}: {column.name}: got {text[:40]!r}, give {what}") from None
 
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import click
 
-from netplan.cli.commands import Strict, command_of
+from netplan.cli.commands import PathName, Strict, command_of
 from netplan.cli.output import emit, emit_answer, say
 from netplan.questions.calibrate import TEMPLATES, Calibrate
 from netplan.questions.calibrate_answer import Calibrated
+from netplan.units import counted
 
 
 def _show(answer: Calibrated, format_: str, path: Path | None) -> None:
@@ -18,7 +19,8 @@ def _show(answer: Calibrated, format_: str, path: Path | None) -> None:
         for file in answer.write(beside["into"], force=beside["force"]):
             say(f"wrote {file}")
     else:
-        say(f"nothing is written: --into DIR writes {len(answer.files)} files")
+        files = counted(len(answer.files), "file")
+        say(f"nothing is written: --into DIR writes {files}")
     emit_answer(answer, format_, path)
 
 
@@ -27,7 +29,7 @@ fitting = command_of(
     extra=(
         click.Option(
             ["--into"],
-            type=click.Path(path_type=Path, file_okay=False),
+            type=PathName(path_type=Path, file_okay=False),
             metavar="DIR",
             help="Write the files into this catalog folder.",
         ),

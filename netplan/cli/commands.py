@@ -22,6 +22,24 @@ def text(given: str) -> str:
     return given
 
 
+class PathName(click.Path):
+    """The path of a file or folder, which is not empty: that would mean the working folder."""
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - as click has it
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:  # noqa: ANN401
+        """The path of a text."""
+        if not str(value).strip():
+            self.fail("it is empty: give a path, or leave the option out", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH = PathName(path_type=Path)
+
+
 def number(kind: str) -> Callable[[str], object]:
     """What reads the text of an option as a number of a kind."""
     reader: Callable[[str], object] = size if kind == "size" else NUMBERS[kind]
@@ -40,7 +58,7 @@ TYPES: dict[str, Any] = {
     **{kind: number(kind) for kind in NUMBERS},
     "text": text,
     "size": number("size"),
-    "path": click.Path(path_type=Path),
+    "path": PATH,
     "settings": str,
     "numbers": str,
 }
@@ -164,7 +182,7 @@ def answer_options(formats: Sequence[str], unsaid: str = "") -> list[click.Optio
     """Form and file of the answer; ``unsaid`` as in :func:`command_of`."""
     output = click.Option(
         ["-o", "--output"],
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="FILE",
         help="Write to a file, not stdout.",
     )

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -190,7 +191,9 @@ def _message(error: click.ClickException | NetplanError | OSError) -> str:
     if isinstance(error, click.UsageError):
         # Where the options of the failed command are listed.
         hint = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-        return one_line(error.format_message().rstrip(".")) + hint
+        # Choices are listed on lines of their own where a needed option is missing.
+        said = re.sub(r"\s*\n\s*", " ", error.format_message())
+        return one_line(said.rstrip(".")) + hint
     if isinstance(error, click.ClickException):
         return one_line(error.format_message())
     if isinstance(error, OSError):

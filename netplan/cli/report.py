@@ -5,16 +5,14 @@ from pathlib import Path
 
 import click
 
-from netplan.cli.commands import command_of
+from netplan.cli.commands import PATH, command_of
 from netplan.cli.output import emit_answer
 from netplan.errors import InputError
 from netplan.files import write_atomically
 from netplan.questions.procurement import Report
 from netplan.questions.procurement_answer import Procurement
 
-XLSX = click.Option(
-    ["--xlsx"], type=click.Path(path_type=Path), help="Write the spreadsheet here, too."
-)
+XLSX = click.Option(["--xlsx"], type=PATH, help="Write the spreadsheet here, too.")
 FORMATS = ("html", "json", "table", "csv", "markdown", "xlsx")
 
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import click
 
-from netplan.cli.commands import command_of
+from netplan.cli.commands import PATH, command_of
 from netplan.cli.output import emit_answer
 from netplan.files import write_atomically
 from netplan.questions.simulate import Simulate
 from netplan.questions.simulate_answer import SimulateAnswer
 
 EXTRA = tuple(
-    click.Option([f"--{name}"], type=click.Path(path_type=Path), metavar=metavar, help=said)
+    click.Option([f"--{name}"], type=PATH, metavar=metavar, help=said)
     for name, metavar, said in (
         ("timeline", "FILE.html", "Write a page with the stages by time here, too."),
         ("trace", "FILE.json", "Write a Chrome trace here, too, which Perfetto opens."),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from netplan.cli.commands import command_of
+from netplan.cli.commands import PATH, command_of
 from netplan.cli.output import emit_answer
 from netplan.files import write_atomically
 from netplan.questions.traffic import Traffic, TrafficAnswer
@@ -20,12 +20,11 @@ def _show(answer: TrafficAnswer, format_: str, path: Path | None) -> None:
     emit_answer(answer, format_, path)
 
 
-FILE = click.Path(path_type=Path)
 command = command_of(
     Traffic,
     extra=(
-        click.Option(["--save"], type=FILE, help="Save the matrix: .npz, or .csv of flows."),
-        click.Option(["--heat-map"], type=FILE, help="Write the heat map as an HTML page."),
+        click.Option(["--save"], type=PATH, help="Save the matrix: .npz, or .csv of flows."),
+        click.Option(["--heat-map"], type=PATH, help="Write the heat map as an HTML page."),
     ),
     show=_show,
 )

@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import field
 
 from netplan.catalog import Record, Shelf, user_roots
+from netplan.errors import CatalogError, one_line
 from netplan.records import (
     Entry,
     NonNegativeFloat,
@@ -131,8 +132,15 @@ class AcceleratorShelf(Shelf[Accelerator], frozen=True):
         found = super().load(name, roots, overrides)
         if found.measured is None or not found.measured.corrections:
             return found
-        table = self.find(name, roots).with_name(found.measured.corrections)
-        return found.changed(measured=found.measured.changed(corrections=str(table)))
+        table, beside = found.measured.corrections, self.find(name, roots)
+        if Path(table).name != table:
+            raise CatalogError(
+                f"{beside}: measured.corrections: got {one_line(table)!r}: give the name of a table"
+                " in the same folder"
+            )
+        return found.changed(
+            measured=found.measured.changed(corrections=str(beside.with_name(table)))
+        )
 
 
 ACCELERATORS = AcceleratorShelf("accelerator", "traffic/accelerators", Accelerator)

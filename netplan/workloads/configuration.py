@@ -43,18 +43,23 @@ class Family(NamedTuple):
     gated: bool = True  # three matrices in a feed-forward part
     tied: bool = False  # where the configuration does not say
     gated_attention: bool = False
+    experts: bool = False  # in all models of the type: a configuration without any is cut short
+    latent: bool = False  # attention, likewise
 
 
-PLAIN = Family()
+PLAIN, SPARSE = Family(), Family(experts=True)
 FAMILIES: dict[str, Family] = {
-    **dict.fromkeys(("llama", "mistral", "mixtral", "ministral3", "mimo", "phi3", "olmo2"), PLAIN),
-    **dict.fromkeys(("qwen2", "qwen2_moe", "qwen3", "qwen3_moe"), PLAIN),
-    **dict.fromkeys(("qwen3_vl_text", "qwen3_vl_moe_text", "qwen3_5_text"), PLAIN),
-    **dict.fromkeys(("qwen3_5_moe_text", "llama4_text", "gpt_oss", "minimax_m2"), PLAIN),
-    **dict.fromkeys(("deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2"), PLAIN),
-    **dict.fromkeys(("glm4", "glm4_moe", "glm_moe_dsa", "mimo_v2_flash"), PLAIN),
+    **dict.fromkeys(("llama", "mistral", "ministral3", "mimo", "phi3", "olmo2", "glm4"), PLAIN),
+    **dict.fromkeys(("qwen2", "qwen3", "qwen3_vl_text", "qwen3_5_text"), PLAIN),
+    **dict.fromkeys(("qwen2_moe", "qwen3_moe", "qwen3_vl_moe_text", "qwen3_5_moe_text"), SPARSE),
+    **dict.fromkeys(("mixtral", "llama4_text", "gpt_oss", "minimax_m2", "glm4_moe"), SPARSE),
+    **dict.fromkeys(
+        ("deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "glm_moe_dsa"),
+        Family(experts=True, latent=True),
+    ),
+    "mimo_v2_flash": SPARSE,
     **dict.fromkeys(("gemma", "gemma2", "gemma3_text", "gemma4_text"), Family(tied=True)),
-    "qwen3_next": Family(gated_attention=True),
+    "qwen3_next": Family(gated_attention=True, experts=True),
     "gpt2": Family(gated=False, tied=True),
 }
 """Types of models that are read, by their ``model_type``."""
@@ -212,7 +217,7 @@ class _Reader:
     def attention(self, kind: str, layers: int, even: int) -> Found:
         """Heads of full attention, and blocks of other kinds."""
         found: Found = {}
-        if self.optional("kv_lora_rank"):
+        if FAMILIES[kind].latent or self.optional("kv_lora_rank"):
             found |= {"latent_attention": self.latent()}
         else:
             found |= self.heads(even)
@@ -317,15 +322,13 @@ class _Reader:
 
     def feed_forward(self, kind: str, layers: int) -> Found:
         """Width of dense layers, and the block of experts."""
-        count = next(
-            (
-                found
-                for key in ("n_routed_experts", "num_experts", "num_local_experts")
-                if (found := self.optional(key))
-            ),
-            1,
-        )
+        keys: tuple[str, ...] = ("n_routed_experts", "num_experts", "num_local_experts")
+        count = next((found for key in keys if (found := self.optional(key))), 1)
         width = self.optional("intermediate_size")
+        if count == 1 and FAMILIES[kind].experts:
+            raise CatalogError(
+                f"{self.path}:1: {kind} has experts, and {', '.join(keys)} give none: give how many"
+            )
         if count == 1:
             return {"ffn_size": width} if width else {}
         keys = ("num_experts_per_tok", "top_k_experts", "experts_per_token")

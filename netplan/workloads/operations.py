@@ -85,8 +85,10 @@ class Variant(Struct, frozen=True):
         if self.experts < 1:
             raise InputError(f"a layer has at least 1 expert, got {self.experts}")
         if not 1 <= self.top_k <= self.experts:
+            alone = self.experts == 1 and self.top_k > 1
             raise InputError(
                 f"a token visits 1 to {self.experts} experts (all there are), got {self.top_k}"
+                f"{': give --experts, too' if alone else ''}"
             )
 
     @property

@@ -58,6 +58,8 @@ COMPARE = ("compare", "--gpus", "4096", "--radix", "64", "--no-timing")
         (("--catalog", "two\nlines\u202e"), r"no such folder: two\nlines\u202e"),
         (("-o", "no/such/folder/out.json"), "cannot be written: No such file or directory"),
         (("-o", "/"), "cannot be written: it is a folder"),
+        (("-o", ""), "it is empty: give a path, or leave the option out"),
+        (("--top-k", "2"), "a token visits 1 to 1 experts (all there are), got 2: give --experts"),
     ],
 )
 def test_wrong_options(arguments: tuple[str, str], message: str) -> None:
@@ -72,6 +74,27 @@ def test_misspelt_command() -> None:
 
 def test_missing_option() -> None:
     assert "Missing option '--gpus'" in refused("compare", "--radix", "64")
+    error = refused("collective", "--gpus", "64")
+    assert "Missing option '--kind'. Choose from: all_gather, reduce_scatter" in error
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("accelerator.measured.corrections=/etc/passwd", "give the name of a table in the same"),
+        ("accelerator.measured.corrections=../up.csv", "got '../up.csv'"),
+        ("stack.tensor_visible=2", "less than or equal to 1"),
+        ("stack.pipeline_visible=1.1", "less than or equal to 1"),
+        ("iteration-model.calibration.contention=2", "less than or equal to 1"),
+    ],
+)
+def test_wrong_rates_of_kernels_and_stacks(setting: str, message: str) -> None:
+    error = refused(
+        *("search", "--gpus", "64", "--accelerator", "h100-80gb", "--model", "llama-3.1-8b"),
+        *("--iteration-model", "calibrated", "--set", setting),
+    )
+    assert message in error
+    assert error.count("\n") == 1
 
 
 PRICES = """\

@@ -129,6 +129,8 @@ def test_the_accelerator_has_to_be_said() -> None:
         ((), "nothing to fit: give --gemm, --collectives or --steps"),
         (("--gemm", "none.csv"), "--gemm none.csv: no such file"),
         (("--gemm", "gemm.csv", "--gemm", "gemm.csv"), "a file is given twice"),
+        (("--gemm", ""), "'--gemm': it is empty: give a path, or leave the option out"),
+        (("--gemm", "gemm.csv", "--into", ""), "'--into': it is empty"),
         (("--gemm", "gemm.csv", "--name", "../up"), "begin with a letter"),
         (("--gemm", "all_gather.txt"), "all_gather.txt:18: unknown column"),
         (("--collectives", "gemm.csv"), "no output of nccl-tests"),
