@@ -9,7 +9,7 @@ import csv
 from collections.abc import Mapping
 from typing import cast
 
-from netplan.calibration.runs import Degrees, MeasuredRun
+from netplan.calibration.runs import MeasuredRun, RunDegrees
 from netplan.catalog import shipped_root
 from netplan.levels import NetworkKind
 from netplan.performance.setting import ScheduleName
@@ -57,7 +57,7 @@ def published_run(row: Mapping[str, str]) -> MeasuredRun:
         model=_model(row, whole, flags),
         accelerator=ACCELERATORS.load(row["accelerator"]),
         stack=_stack(row),
-        degrees=Degrees(*(whole[name] for name in DEGREES)),
+        degrees=RunDegrees(*(whole[name] for name in DEGREES)),
         hb_size=whole["hb_domain"],
         network_bytes_per_s=float(row["network_bytes_per_s"]),
         network_kind=cast("NetworkKind", row["network_kind"]),

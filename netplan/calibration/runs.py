@@ -24,7 +24,7 @@ from netplan.performance.calibrated import (
     Slice,
     Stages,
 )
-from netplan.performance.calibration import CalibratedRun, CalibrationPart
+from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart
 from netplan.performance.setting import BUBBLE_SHARE, ScheduleName
 from netplan.performance.stacks import Stack
 from netplan.records import replace
@@ -38,7 +38,7 @@ ColumnsT = TypeVar("ColumnsT", Reached, Sharing)
 TupleT = TypeVar("TupleT", Slice, Redone)
 
 
-class Degrees(NamedTuple):
+class RunDegrees(NamedTuple):
     """How a run is cut: GPUs of each kind, interleaved stages, and microbatches [1]."""
 
     tensor: int = 1
@@ -66,7 +66,7 @@ class MeasuredRun(Struct, frozen=True, kw_only=True):
     model: Model
     accelerator: Accelerator
     stack: Stack
-    degrees: Degrees
+    degrees: RunDegrees
     hb_size: int
     network_bytes_per_s: float
     network_kind: NetworkKind = "infiniband"
@@ -107,7 +107,7 @@ class Scaling(NamedTuple):
 NO_CHANGE = Scaling()
 
 
-class Links(NamedTuple):
+class Bandwidths(NamedTuple):
     """Bandwidths that collectives get, and who lies where; each of shape (runs,)."""
 
     hb_bytes_per_s: Floats
@@ -137,8 +137,8 @@ class Runs(Struct, frozen=True, eq=False):
     part: Slice
     stages: Stages
     again: Redone
-    degrees: Floats  # shape (7, runs), as in Degrees
-    links: Links
+    degrees: Floats  # shape (7, runs), as in RunDegrees
+    links: Bandwidths
     reached: Reached
     sharing: Sharing
     pipeline_visible: Floats  # of the stack, before contention
@@ -168,7 +168,7 @@ class Runs(Struct, frozen=True, eq=False):
             stages=_stages(runs, degrees),
             again=_stacked(Redone, [_redone(one, model) for one in runs]),
             degrees=degrees,
-            links=Links(*links),
+            links=Bandwidths(*links),
             reached=_columns(Reached, [one.reached for one in on]),
             sharing=_columns(
                 Sharing, [each.sharing(one.zero_stage) for each, one in zip(on, runs, strict=True)]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast, get_args
 
-from netplan.calibration.runs import Degrees, MeasuredRun
+from netplan.calibration.runs import MeasuredRun, RunDegrees
 from netplan.calibration.tables import (
     Column,
     Line,
@@ -100,7 +100,7 @@ def _run(line: Line, accelerator: Accelerator, stack: Stack, model: Model) -> Me
     )
 
 
-def _degrees(line: Line, model: Model) -> Degrees:
+def _degrees(line: Line, model: Model) -> RunDegrees:
     """Degrees of a row; what is left of the GPUs are replicas."""
     values = line.values
     cut = values["tensor"] * values["context"] * values["pipeline"]
@@ -123,7 +123,7 @@ def _degrees(line: Line, model: Model) -> Degrees:
         )
     if values["tensor"] > model.heads:
         raise InputError(f"tensor {values['tensor']}: {model.name} has {model.heads} heads")
-    return Degrees(
+    return RunDegrees(
         values["tensor"],
         values["context"],
         data,

@@ -5,7 +5,7 @@ runs of this accelerator under this stack were scored (``training.scored`` of it
 is dense, and the plan lies among those that were tried: that of the scored runs themselves.
 Anything else is ``transferred``: the bar of runs whose whole source was left out of the fit, which
 leans towards too fast. Factors and domain stand in the iteration model's file
-(`netplan.performance.calibration.ErrorPart`).
+(`netplan.performance.calibrated_run.ErrorPart`).
 
 Two plans of one model on one accelerator under one stack share most of their error: products that
 run slower than the file says lengthen both. Part by part of their breakdowns the smaller time is
@@ -33,7 +33,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from netplan.performance.calibration import CalibratedRun, Factors
+from netplan.performance.calibrated_run import CalibratedRun, Factors
 from netplan.traffic.placement import Placement
 from netplan.units import si, si_span
 from netplan.workloads.models import Model

@@ -14,7 +14,7 @@ from typing import Literal
 from netplan.catalog import Record, Shelf
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError
-from netplan.performance.calibration import CalibrationPart
+from netplan.performance.calibrated_run import CalibrationPart
 from netplan.performance.tiers import Part, Policy
 from netplan.records import (
     Entry,

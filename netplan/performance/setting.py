@@ -12,7 +12,7 @@ from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.performance.calibrated import Reached, Sharing
-from netplan.performance.calibration import CalibratedRun, CalibrationPart
+from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart
 from netplan.performance.iteration_model import IterationModel
 from netplan.performance.stacks import DEFAULT_STACK, STACKS
 from netplan.performance.tiers import Expanded, Spill

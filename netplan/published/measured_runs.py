@@ -21,7 +21,7 @@ from msgspec import Struct
 from netplan.calibration.published import SCORED, published_rows, published_run
 from netplan.calibration.runs import MeasuredRun
 from netplan.levels import Level
-from netplan.performance.calibration import CalibratedRun, CalibrationPart
+from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.search import evaluate_plan

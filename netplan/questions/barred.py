@@ -76,7 +76,7 @@ def with_bars(data: Any, bar: ErrorBar | None) -> Any:  # noqa: ANN401 - JSON of
 
     Examples
     --------
-    >>> from netplan.performance.calibration import Factors
+    >>> from netplan.performance.calibrated_run import Factors
     >>> bar = ErrorBar(Factors(low=0.9, high=1.25), Factors(low=0.5, high=1.5), 0.01)
     >>> with_bars({"plans": [{"iteration_time_s": 8.0}]}, bar)["plans"][0]["iteration_time_high_s"]
     10.0

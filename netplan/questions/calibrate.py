@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from netplan.calibration.cluster import Bases, Fits, Origin, own_records, trainable
-from netplan.calibration.kernels import (
+from netplan.calibration.fitted_numbers import CALIBRATIONS, Calibration
+from netplan.calibration.kernel_fits import (
     PRODUCT_COLUMNS,
     PRODUCT_EXAMPLES,
     fit_collectives,
@@ -18,11 +19,10 @@ from netplan.calibration.kernels import (
     require_rows,
 )
 from netplan.calibration.nccl import read_nccl_tests
-from netplan.calibration.parameters import CALIBRATIONS, Calibration
+from netplan.calibration.run_fits import TrainingProblem
 from netplan.calibration.runs import Runs
 from netplan.calibration.steps import STEP_COLUMNS, STEP_EXAMPLES, read_steps
 from netplan.calibration.tables import table_text
-from netplan.calibration.training import TrainingProblem
 from netplan.errors import InputError
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.stacks import DEFAULT_STACK, STACKS

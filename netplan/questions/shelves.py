@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 
-from netplan.calibration.parameters import CALIBRATIONS
+from netplan.calibration.fitted_numbers import CALIBRATIONS
 from netplan.catalog import Shelf, check_file, unknown_name, user_roots
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.lifetime import ECONOMICS_BOOKS

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, get_args
 
 from netplan.errors import InputError
 from netplan.levels import NetworkKind
-from netplan.performance.calibration import CalibratedRun
+from netplan.performance.calibrated_run import CalibratedRun
 from netplan.performance.iteration_model import IterationModel
 from netplan.performance.setting import BUBBLE_SHARE, ScheduleName
 from netplan.performance.stacks import DEFAULT_STACK, STACKS

@@ -23,7 +23,7 @@ from netplan.performance.calibrated import (
     products_s,
     vectors_s,
 )
-from netplan.performance.calibration import CalibratedRun
+from netplan.performance.calibrated_run import CalibratedRun
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan

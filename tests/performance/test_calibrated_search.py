@@ -7,7 +7,7 @@ import pytest
 
 from netplan.errors import InfeasibleError
 from netplan.levels import Level, LevelKind, Tier
-from netplan.performance.calibration import CalibratedRun
+from netplan.performance.calibrated_run import CalibratedRun
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import search_plans
 from netplan.performance.setting import Options, ScheduleName, Setting, Training

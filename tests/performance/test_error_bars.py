@@ -9,7 +9,7 @@ import pytest
 from netplan.calibration.published import published_runs
 from netplan.calibration.runs import MeasuredRun
 from netplan.levels import Level
-from netplan.performance.calibration import CalibratedRun, CalibrationPart, Factors
+from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart, Factors
 from netplan.performance.error_bars import ErrorBar, error_bar, own_times
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import PlanTime

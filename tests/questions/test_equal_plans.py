@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 import netplan
-from netplan.performance.calibration import Factors
+from netplan.performance.calibrated_run import Factors
 from netplan.performance.error_bars import ErrorBar
 from netplan.performance.plan import Plan, PlanTime
 from netplan.questions.candidates import Basis, Candidate, Rule

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from netplan.calibration.kernels import changed_link, fit_collectives, fit_products
+from netplan.calibration.fitted_numbers import CALIBRATIONS
+from netplan.calibration.kernel_fits import changed_link, fit_collectives, fit_products
 from netplan.calibration.nccl import MeasuredMessage, read_nccl_tests
-from netplan.calibration.parameters import CALIBRATIONS
 from netplan.errors import CatalogError, InputError, NetplanError
 from netplan.traffic.measured import LevelUse, regimes
 from netplan.workloads.accelerators import ACCELERATORS

@@ -15,8 +15,8 @@ import numpy as np
 
 from netplan.arrays import Floats
 from netplan.calibration.fit import Fitted, Measurements, Priors, fit_rows
+from netplan.calibration.fitted_numbers import Calibration
 from netplan.calibration.nccl import MeasuredMessage
-from netplan.calibration.parameters import Calibration
 from netplan.calibration.tables import Column, Line, one_of, positive, read_rows, whole
 from netplan.errors import InputError
 from netplan.traffic.gpu_group import bus_factor
