@@ -133,6 +133,8 @@ def _untried(
         yield f"microbatches of {int(tokens):,} tokens a GPU, tried were {tried.least_tokens:,} on"
     if placement.gpus > tried.most_gpus:
         yield f"{placement.gpus:,} GPUs, tried were up to {tried.most_gpus:,}"
+    if placement.levels[0].tensor < degrees.tensor:
+        yield f"tensor degree {degrees.tensor} over several HB domains, tried were those inside one"
     if degrees.context > tried.most_context:
         yield f"context degree {degrees.context}, tried were up to {tried.most_context}"
 

@@ -14,7 +14,7 @@ from netplan.performance.error_bars import ErrorBar, error_bar, own_times
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import search_plans
-from netplan.performance.setting import Training
+from netplan.performance.setting import Fixed, Options, Training
 from netplan.performance.stacks import STACKS
 from netplan.published.measured_runs import plan_time
 from netplan.records import replace
@@ -151,7 +151,8 @@ def test_plans_of_a_search_carry_their_bars() -> None:
     run = run_of("a100-80gb", "megatron-2022")
     levels = (Level("switch", 8, 300e9, 0, 2.5e-6), Level("switch", 64, 25e9, 0, 5e-6))
     training = Training.on(on, model, MODEL, calibrated=run)
-    best, second, *_ = search_plans(training, levels, top=2).plans
+    inside = Options(fixed=Fixed(tensor=8))
+    best, second, *_ = search_plans(training, levels, options=inside, top=2).plans
     said = best.to_dict(1)
     assert said["error_basis"] == "calibrated"
     assert said["iteration_time_low_s"] == pytest.approx(0.93 * best.iteration_time_s)
@@ -185,3 +186,12 @@ def test_published_runs_lie_in_their_bars_and_in_the_order_that_is_told() -> Non
             ordered = sooner == (first.seconds < second.seconds)
             (equal if early.equals(late) else apart).append(ordered)
     assert (len(equal), sum(equal), len(apart), sum(apart)) == (33, 19, 94, 89)
+
+
+def test_tensor_groups_over_several_domains_were_not_tried() -> None:
+    wide = Placement((Degrees(tensor=8), Degrees(tensor=2, data=8)))
+    bar = error_bar(run_of("h100-80gb", "megatron-2025"), gpt(2048), wide, 1)
+    assert bar.reasons == ("tensor degree 16 over several HB domains, tried were those inside one",)
+    with RUNS.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["use"] in ("fit", "dev")]
+    assert all(int(row["tp"]) <= int(row["hb_domain"]) for row in rows)
