@@ -370,7 +370,7 @@ def _none(search: FreeSearch) -> FreePlans:
         some = order[begin : begin + FIRST_CUTS]
         if known.least_bytes[some[0]] >= least_bytes:
             break
-        layers, _ = place_layers(known.cuts, some, search.sizes)
+        layers, _ = place_layers(search.setting, known.cuts, some, search.sizes)
         placed = place_stages(search.setting, known.cuts, layers, search.sizes)
         cells += len(placed.cut)
         for whose, plans, _, most in search.with_replicas_inside(placed, placed.fewest):
@@ -408,7 +408,7 @@ class Placed(Struct, frozen=True, eq=False):
     def of(cls, search: FreeSearch, some: Ints) -> "Placed":
         """Place the layers of some cuts, and bound their times."""
         setting, cuts = search.setting, search.known.cuts
-        layers, rows = place_layers(cuts, some, search.sizes)
+        layers, rows = place_layers(setting, cuts, some, search.sizes)
         groups = LayerGroups.of(search.network, rows.placements, np.arange(rows.placements.count))
         table = least = layer_table(setting, rows.sharding, groups)
         if (bounding := fastest(setting)) is not setting:

@@ -34,7 +34,8 @@ other domains, fewer take fewer steps.
 
 Interleaved schedules of whole groups of microbatches (m divisible by p) prefer some p to smaller
 ones, so with them every p counts, and so does one that is asked for. Under iteration model
-``calibrated`` every p counts too: stages exchange weights of l/p layers each.
+``calibrated`` every p counts too: stages exchange weights of l/p layers each; its tensor groups
+take the innermost level first, as the software of its runs places them.
 `tests/performance/test_free_space.py` compares all of this with plans counted one by one.
 """
 
@@ -68,6 +69,7 @@ from netplan.traffic.placement import (
     Placements,
     distinct,
     divisors,
+    fills_innermost,
 )
 from netplan.workloads.operations import Sharding
 from netplan.workloads.program import EQUAL_HEAD
@@ -250,7 +252,9 @@ def _with_chunks(setting: Setting, totals: Ints, plain: Schedules) -> tuple[Sche
     return replace(plain.take(owner), interleave=chunks[keep]), owner
 
 
-def place_layers(cuts: Cuts, some: Ints, sizes: Sequence[int]) -> tuple[Layers, Rows]:
+def place_layers(
+    setting: Setting, cuts: Cuts, some: Ints, sizes: Sequence[int]
+) -> tuple[Layers, Rows]:
     """All ways to place the groups of a layer of some cuts, on levels of these sizes."""
     totals = cuts.totals[:, cuts.schedules.totals[some]]
     at, kind_of = distinct(totals)
@@ -259,6 +263,9 @@ def place_layers(cuts: Cuts, some: Ints, sizes: Sequence[int]) -> tuple[Layers, 
     for dimension in LAYER_DIMENSIONS:
         owner, degrees = _split(wanted[dimension, kind], dimension, degrees, sizes)
         kind = kind[owner]
+        if dimension == TENSOR and setting.tensor_innermost:
+            keep = fills_innermost(degrees[:, TENSOR], sizes)
+            kind, degrees = kind[keep], degrees[:, :, keep]
     # Pairs of a cut and a way to place it.
     ways = np.bincount(kind, minlength=len(at))
     order = np.argsort(kind, kind="stable")

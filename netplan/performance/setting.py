@@ -456,6 +456,14 @@ class Setting(Struct, frozen=True):
         return self._calibrated.part
 
     @property
+    def tensor_innermost(self) -> bool:
+        """Whether tensor groups take the innermost level first, as training software places ranks.
+
+        No calibrated run had them anywhere else.
+        """
+        return self.training.calibrated is not None
+
+    @property
     def every_stage_counts(self) -> bool:
         """Whether stages more may be better though the fullest holds no less."""
         return self.interleave == "whole" or self.training.calibrated is not None

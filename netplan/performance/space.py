@@ -32,6 +32,7 @@ from netplan.traffic.placement import (
     all_placements,
     distinct,
     divisors,
+    fills_innermost,
 )
 from netplan.workloads.operations import Sharding
 
@@ -186,6 +187,8 @@ def placements_of(setting: Setting, sizes: Sequence[int]) -> Placements:
     tensor = totals[TENSOR]
     for kv_heads in setting.kv_heads:
         keep &= (kv_heads % tensor == 0) | (tensor % kv_heads == 0)
+    if setting.tensor_innermost:
+        keep &= fills_innermost(found.degrees[:, TENSOR], sizes)
     if options.expert_degree is not None:
         keep &= totals[EXPERT] == options.expert_degree
     for name, value in setting.given.items():

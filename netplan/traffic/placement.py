@@ -277,6 +277,26 @@ def _splits(size: int, limits: tuple[int, ...]) -> Ints:
     return np.concatenate(parts)
 
 
+def fills_innermost(degrees: Ints, sizes: Sequence[int]) -> Bools:
+    """Whether a dimension takes the innermost levels before others, as far as it divides.
+
+    Degrees of one dimension at each level, shape (levels, ways); True where the first level has
+    the largest divisor of their product that fits it, the next one that of the rest, and so on.
+
+    Examples
+    --------
+    >>> fills_innermost(np.array([[8, 4, 6], [1, 2, 2]]), (8, 4))
+    array([ True, False,  True])
+    """
+    rest, good = degrees.prod(axis=0), np.ones(degrees.shape[1], dtype=np.bool_)
+    for here, size in zip(degrees, sizes, strict=True):
+        totals, which = np.unique(rest, return_inverse=True)
+        most = np.array([max(one for one in divisors(total) if one <= size) for total in totals])
+        good &= here == most[which]
+        rest = rest // here
+    return good
+
+
 def distinct(columns: Ints) -> tuple[Ints, Ints]:
     """Distinct columns of a table of small positive numbers, shape (rows, n).
 

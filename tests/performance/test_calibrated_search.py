@@ -16,7 +16,7 @@ from netplan.performance.tiers import Expanded
 from netplan.records import replace
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.operations import Recompute, Strategy, Variant
-from tests.performance.test_free_space import every_plan, free, random_model, timed
+from tests.performance.test_free_space import Way, every_plan, free, random_model, timed
 
 CALIBRATED = ITERATION_MODELS.load("calibrated")
 RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "half", "full")
@@ -74,12 +74,23 @@ def random_case(seed: int) -> tuple[Setting, tuple[Level, ...]]:
     return Setting(training, strategy, options=options), random_levels(draw, seed)
 
 
+def innermost(way: Way, sizes: tuple[int, ...]) -> bool:
+    """Whether the tensor groups of a plan fill one level before they take the next."""
+    rest = prod(level[0] for level in way[0])
+    for level, size in zip(way[0], sizes, strict=True):
+        if level[0] != max(one for one in range(1, size + 1) if rest % one == 0):
+            return False
+        rest //= level[0]
+    return True
+
+
 def test_the_search_finds_the_best_of_all_plans() -> None:
     plans, alone = 0, 0
     # The named ones need more stages than hold the same, or a slower end with a layer less.
     for seed in (*range(150), 1110, 1383, 2307, 2751, 3138, 3411):
         setting, levels = random_case(seed)
-        ways = list(every_plan(setting, tuple(level.size for level in levels)))
+        sizes = tuple(level.size for level in levels)
+        ways = [way for way in every_plan(setting, sizes) if innermost(way, sizes)]
         if setting.options.schedule == "interleaved":
             ways = [way for way in ways if way[3] > 1 and prod(one[4] for one in way[0]) > 1]
         both = timed(setting, levels, ways) if ways else []
@@ -95,5 +106,5 @@ def test_the_search_finds_the_best_of_all_plans() -> None:
             alone += 1
             continue
         assert found.best.iteration_time_s == pytest.approx(min(fitting), rel=1e-12), seed
-    assert plans > 40_000
+    assert plans > 30_000
     assert alone > 5
