@@ -153,7 +153,7 @@ def test_a_matrix_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("cost", *SMALL, "--ocs", ""),
         ("cost", *SMALL, "--floor-plan", ""),
         (*LOADS, "--matrix", "missing.csv"),
-        ("compare", "--gpus", "64"),
+        ("compare", "--gpus", "64", "--radix", "2"),
         ("traffic", *SMALL, "--save", "a.csv", "--heat-map", "a.csv"),
         ("traffic", *SMALL, "--save", "a.csv", "-o", "./a.csv"),
         ("report", "procurement", *SMALL, "--xlsx", "a.xlsx", "-o", "no/folder/x"),

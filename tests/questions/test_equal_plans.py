@@ -162,7 +162,8 @@ def test_every_answer_about_a_run_has_its_bar() -> None:
     for one in found:
         time_s = one["iteration_time_s"]
         assert one["iteration_time_low_s"] == pytest.approx(0.93 * time_s)
-        assert one["error_basis"] == "calibrated"
+        high = {"calibrated": 1.08, "transferred": 1.18}[one["error_basis"]]
+        assert one["iteration_time_high_s"] == pytest.approx(high * time_s)
 
 
 def test_other_iteration_models_say_nothing_of_bars() -> None:
@@ -179,11 +180,12 @@ def test_a_report_draws_the_bars_of_times() -> None:
     assert chart is not None
     (dots,) = chart.data
     bars, times = cast("dict[str, Any]", dots["error_y"]), cast("list[float]", dots["y"])
-    assert bars["array"] == pytest.approx([0.08 * time_s for time_s in times])
+    # The best plan has tensor groups over several HB domains, which no run had.
+    assert bars["array"] == pytest.approx([0.18 * time_s for time_s in times])
     assert bars["arrayminus"] == pytest.approx([0.07 * time_s for time_s in times])
     page = answer.html()
     assert answer.timed["rail-only"].time_text in page
-    assert "Error bars, 0.93 to 1.08 times the time" in page
+    assert "Error bars are wide, 0.93 to 1.18 times the time" in page
 
 
 def test_studies_draw_bars_of_outputs_that_have_ends() -> None:
