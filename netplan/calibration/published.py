@@ -12,7 +12,7 @@ from typing import cast
 from netplan.calibration.runs import MeasuredRun, RunDegrees
 from netplan.catalog import shipped_root
 from netplan.levels import NetworkKind
-from netplan.performance.setting import ScheduleName
+from netplan.performance.options import ScheduleName
 from netplan.performance.stacks import STACKS, Stack
 from netplan.records import replace
 from netplan.workloads.accelerators import ACCELERATORS

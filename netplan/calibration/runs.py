@@ -25,7 +25,7 @@ from netplan.performance.calibrated import (
     Stages,
 )
 from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart
-from netplan.performance.setting import BUBBLE_SHARE, ScheduleName
+from netplan.performance.options import BUBBLE_SHARE, ScheduleName
 from netplan.performance.stacks import Stack
 from netplan.records import replace
 from netplan.workloads.accelerators import Accelerator

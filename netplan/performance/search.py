@@ -21,15 +21,9 @@ from netplan.errors import InfeasibleError, InputError, NoPlanError
 from netplan.levels import Level
 from netplan.performance.evaluation import Evaluation
 from netplan.performance.free_search import best_free_plans
+from netplan.performance.options import DEFAULT_OPTIONS, Options
 from netplan.performance.plan import Plan, PlanTime, SearchResult
-from netplan.performance.setting import (
-    DEFAULT_OPTIONS,
-    AnyStrategy,
-    Options,
-    Setting,
-    Training,
-    check_setting,
-)
+from netplan.performance.setting import AnyStrategy, Setting, Training, check_setting
 from netplan.performance.space import (
     degree_limits,
     enumerate_plans,

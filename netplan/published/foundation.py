@@ -10,9 +10,10 @@ from typing import TypeVar
 from netplan.errors import InfeasibleError
 from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
+from netplan.performance.options import Fixed, Options
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import search_plans
-from netplan.performance.setting import AnyStrategy, Fixed, Options, Training
+from netplan.performance.setting import AnyStrategy, Training
 from netplan.published.checks import Check, Measured, stated
 from netplan.records import replace
 from netplan.units import DAY_S

@@ -23,9 +23,10 @@ from netplan.calibration.runs import MeasuredRun
 from netplan.levels import Level
 from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
+from netplan.performance.options import Options
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.search import evaluate_plan
-from netplan.performance.setting import Options, Training
+from netplan.performance.setting import Training
 from netplan.published.checks import Check, check, known
 from netplan.records import replace
 from netplan.reports.sections import Column, Section, Shown, Table, column

@@ -9,9 +9,10 @@ from netplan.errors import InputError
 from netplan.levels import gpu_count
 from netplan.performance.explain import Difference, explain, explain_modes
 from netplan.performance.instances import side_by_side
+from netplan.performance.options import Options
 from netplan.performance.plan import PlanTime, SearchResult
 from netplan.performance.search import search_plans
-from netplan.performance.setting import Options, Training
+from netplan.performance.setting import Training
 from netplan.questions.barred import barred_columns
 from netplan.questions.equal_plans import equal_to_best, told_apart
 from netplan.questions.expanded_memory import variants

@@ -8,7 +8,7 @@ from netplan.errors import InputError
 from netplan.levels import NetworkKind
 from netplan.performance.calibrated_run import CalibratedRun
 from netplan.performance.iteration_model import IterationModel
-from netplan.performance.setting import BUBBLE_SHARE, ScheduleName
+from netplan.performance.options import BUBBLE_SHARE, ScheduleName
 from netplan.performance.stacks import DEFAULT_STACK, STACKS
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import AnswerT_co, Question, optional

@@ -9,19 +9,11 @@ from msgspec import Struct
 from netplan.errors import CatalogError, InfeasibleError, InputError
 from netplan.performance.error_bars import bar_note
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel, Optimizer
+from netplan.performance.options import Fixed, Options, fixed_values
 from netplan.performance.plan import PlanTime
 from netplan.performance.plan_traffic import plan_traffic
 from netplan.performance.search import PlanSearch
-from netplan.performance.setting import (
-    LARGEST_BATCH,
-    AnyStrategy,
-    Fixed,
-    Options,
-    Setting,
-    Training,
-    check_setting,
-    fixed_values,
-)
+from netplan.performance.setting import LARGEST_BATCH, AnyStrategy, Setting, Training, check_setting
 from netplan.performance.tiers import Part, Policy
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import (

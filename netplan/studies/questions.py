@@ -24,7 +24,7 @@ from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InfeasibleError, InputError, NetplanError
-from netplan.performance.setting import Fixed
+from netplan.performance.options import Fixed
 from netplan.questions.barred import ENDS
 from netplan.questions.compare import Compare
 from netplan.questions.cost import Cost, Priced

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from netplan.errors import InfeasibleError, InputError
 from netplan.levels import Level, LevelKind
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
+from netplan.performance.options import Options
 from netplan.performance.plan import SearchResult
 from netplan.performance.proof import best_case, is_never_slower, search_best_case, time_designs
 from netplan.performance.search import PlanSearch, search_plans
-from netplan.performance.setting import Options, Training
+from netplan.performance.setting import Training
 from netplan.questions.inputs import sizing_on
 from netplan.records import replace
 from netplan.topologies.build import build_fabric

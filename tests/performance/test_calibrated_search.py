@@ -9,8 +9,9 @@ from netplan.errors import InfeasibleError
 from netplan.levels import Level, LevelKind, Tier
 from netplan.performance.calibrated_run import CalibratedRun
 from netplan.performance.iteration_model import ITERATION_MODELS
+from netplan.performance.options import Options, ScheduleName
 from netplan.performance.search import search_plans
-from netplan.performance.setting import Options, ScheduleName, Setting, Training
+from netplan.performance.setting import Setting, Training
 from netplan.performance.stacks import STACKS
 from netplan.performance.tiers import Expanded
 from netplan.records import replace

@@ -15,9 +15,10 @@ import netplan
 from netplan.errors import InputError, NetplanError
 from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
+from netplan.performance.options import Options
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan
-from netplan.performance.setting import Options, Training
+from netplan.performance.setting import Training
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.accelerators import ACCELERATORS, Execution
 from netplan.workloads.graph_model import GraphModel

@@ -7,9 +7,10 @@ from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.performance.compute import roofline
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
+from netplan.performance.options import Options
 from netplan.performance.proof import search_best_case, time_designs
 from netplan.performance.search import PlanSearch, search_plans
-from netplan.performance.setting import Options, Setting, Training
+from netplan.performance.setting import Setting, Training
 from netplan.questions.inputs import sizing_on
 from netplan.records import RecordError, replace
 from netplan.topologies.build import build_fabric

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from netplan.levels import Level, LevelKind
 from netplan.performance.linpack import linpack_steps
+from netplan.performance.options import Fixed, Options
 from netplan.performance.plan import SearchResult
 from netplan.performance.plan_traffic import plan_traffic
 from netplan.performance.proof import time_designs
 from netplan.performance.search import PlanSearch
-from netplan.performance.setting import Fixed, Options, Training
+from netplan.performance.setting import Training
 from netplan.performance.spread_space import spread_plans
 from netplan.records import replace
 from netplan.traffic.patterns import Pattern

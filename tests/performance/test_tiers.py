@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from netplan.errors import InfeasibleError, InputError
 from netplan.levels import Level
 from netplan.performance.explain import plan_terms
+from netplan.performance.options import Options
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.search import evaluate_plan, search_plans
-from netplan.performance.setting import Options, Setting, Training
+from netplan.performance.setting import Setting, Training
 from netplan.performance.space import enumerate_plans
 from netplan.performance.spill import with_spill
 from netplan.performance.tiers import (
