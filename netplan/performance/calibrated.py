@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Amount, Floats
+from netplan.arrays import Amount, Bools, Floats
 from netplan.workloads.models import Model
 from netplan.workloads.operations import ELEMENT_BYTES, Recompute, Sharding
 
@@ -321,9 +321,9 @@ class Redone(NamedTuple):
     collectives: Amount
 
     @classmethod
-    def of(cls, recompute: Recompute, half: float, *, sequence_parallel: bool) -> "Redone":
+    def of(cls, recompute: Recompute, half: float, *, sequence_parallel: bool | Bools) -> "Redone":
         """That of a kind of recomputation, of which ``half`` runs a share of the forward pass."""
-        gathered = GATHERED_AGAIN if sequence_parallel else 1.0
+        gathered = np.where(sequence_parallel, GATHERED_AGAIN, 1.0)
         return {
             "none": cls(0.0, 0.0, 0.0),
             "selective": cls(1.0, 0.0, 0.0),

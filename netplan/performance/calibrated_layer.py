@@ -70,12 +70,12 @@ def slowest_hop(network: Network, group: Group) -> Floats:
 
 def calibrated_layer(setting: Setting, part: Slice, sent: LayerCollectives) -> CalibratedLayer:
     """Times of one layer and of the ends for the slices of many shardings at once."""
-    variant = setting.variant
     kernels = Kernels.of(part, setting.reached)
     again = Redone.of(
-        variant.recompute,
+        setting.variant.recompute,
         setting.calibration.half_recompute,
-        sequence_parallel=variant.sequence_parallel,
+        # One tensor GPU has nothing to cut over others.
+        sequence_parallel=np.less(part.scattered, part.tokens),
     )
     one = kernels.beside(sent, again, setting.sharing)
     none = np.zeros(np.shape(part.query))

@@ -179,7 +179,7 @@ class CalibratedRun(Struct, frozen=True):
         if rates is None:
             raise InputError(
                 f"{accelerator.name} has no training block, the rates that training runs reach:"
-                " take --iteration-model 4d, or fit one with netplan calibrate"
+                " take --iteration-model measured or 4d, or fit one with netplan calibrate"
             )
         visible = stack.tensor_visible
         if not tensor_overlap and stack.tensor_visible_without_overlap is not None:

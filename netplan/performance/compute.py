@@ -362,7 +362,8 @@ def calibrated_times(
     if unlike or setting.strategy == "summa":
         what = unlike or "SUMMA"
         raise InputError(
-            f"iteration model {name} has no formulas for {what}: take --iteration-model 4d"
+            f"iteration model {name} has no formulas for {what}: take --iteration-model measured"
+            " or 4d"
         )
     part = Slice.of(
         setting.transformer, sharding, sequence_parallel=setting.variant.sequence_parallel

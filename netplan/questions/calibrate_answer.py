@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from netplan.calibration.cluster import (
+    FAR_ERROR,
     SCORED_ERROR,
     Bases,
     Fits,
@@ -173,7 +174,14 @@ class Calibrated(Answer):
         if little:
             yield (f"The measurements say little about {listed(little)}: near what the files had.")
         steps = self.fits.steps
-        if steps and steps.error(steps.left_out_s) > SCORED_ERROR:
+        missed = steps.error(steps.left_out_s) if steps else 0.0
+        if missed > FAR_ERROR:
+            yield (
+                f"Runs left out are off by {100 * missed:.0f} % in the mean: no error bar holds"
+                " that, so do not plan with these files; see whether all runs are of this"
+                " accelerator and as their rows say."
+            )
+        elif missed > SCORED_ERROR:
             yield (
                 f"Runs left out are off by more than {100 * SCORED_ERROR:g} % in the mean: times by"
                 " these files keep the wider error bar."

@@ -249,6 +249,7 @@ class Comparison(Answer):
             for part in PARTS:
                 name = f"breakdown_s.{part}"
                 shown.append(time_column(name, f"best.{name}", timed, "wide"))
+            shown += self._further_parts()
             yield Table("fabrics", [*self._names(), *shown, *TRAINING], self.rows)
         yield Table("fabrics", NOTES, self.rows, only="programs")
         verdict = self.verdict
@@ -277,6 +278,15 @@ class Comparison(Answer):
         yield NAME
         if self.inputs["expanded_memories"]:
             yield column("expanded_memory", "memory")
+
+    def _further_parts(self) -> Iterator[Column[FabricRow]]:
+        """Parts of the time that only some iteration models tell apart, so that all sum to it."""
+        times = [row.best.breakdown_s for row in self.rows if row.best]
+        for part in dict.fromkeys(part for one in times for part in one):
+            if part not in (*PARTS, *HIDDEN_PARTS):
+                long = part in LONG_PARTS and any(one.get(part) for one in times)
+                name = f"breakdown_s.{part}"
+                yield column(name, f"best.{name}", shown="wide" if long else "never")
 
     def _network(self) -> Iterator[Column[FabricRow]]:
         """Columns of the network: counts, money, power."""
@@ -396,6 +406,8 @@ COUNTS: tuple[Column[FabricRow], ...] = (
     column("gpu_bytes_per_s", "fabric.gpu_bytes_per_s"),
 )
 PARTS = ("compute", "tensor_comm", "pipeline_comm", "data_comm", "bubble")
+HIDDEN_PARTS = ("memory", "expert_comm")
+LONG_PARTS = ("attention", "recompute")
 DEGREES = ("tensor", "context", "expert", "pipeline", "data")
 
 
@@ -450,7 +462,7 @@ def time_column(
 
 
 TRAINING: tuple[Column[FabricRow], ...] = (
-    *columns("breakdown_s.memory", "breakdown_s.expert_comm", of="best", shown="never"),
+    *columns(*(f"breakdown_s.{part}" for part in HIDDEN_PARTS), of="best", shown="never"),
     *columns(*DEGREES, "microbatch", "microbatches", of="best.plan", shown="never"),
 )
 NOTES: tuple[Column[FabricRow], ...] = (column("notes", lambda row: " ".join(row.notes)),)

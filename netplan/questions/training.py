@@ -70,7 +70,9 @@ class TrainingQuestion(StackQuestion[AnswerT_co]):
         high=LARGEST_BATCH,
         otherwise="the model's",
     )
-    iteration_model: str = shared("How time is modelled: 4d, ptd-p, or a file.")
+    iteration_model: str = shared(
+        "How time is modelled: 4d, calibrated, measured, ptd-p, comet, or a file."
+    )
     strategy: AnyStrategy = shared("Tensor parallelism: 1d, 2d, summa, all.")
     mode: Mode = shared("Of the 4d model: corrected or published-code.")
     space: Literal["free", "model"] = shared(

@@ -16,9 +16,13 @@ tokens on are met within 6 to 9 %, tokens that are generated one by one within 1
 import numpy as np
 
 from netplan.arrays import Amount
-from netplan.errors import InputError
 from netplan.workloads.accelerators import Accelerator, accelerator_of
-from netplan.workloads.measured_rates import AttentionKind, MeasuredAttention, pooled
+from netplan.workloads.measured_rates import (
+    AttentionKind,
+    MeasuredAttention,
+    check_sizes,
+    pooled,
+)
 from netplan.workloads.operations import ELEMENT_BYTES, AttentionShape
 
 BLOCK = 128.0
@@ -121,9 +125,8 @@ def attention_parts_s(
     >>> [round(float(1e6 * part), 1) for part in attention_parts_s(rates, whole)]
     [209.4, 89.3]
     """
-    sizes = (shape.sequences, shape.heads, shape.kv_heads, shape.queries, shape.keys)
-    if not all(np.all((np.asarray(s) > 0) & np.isfinite(s)) for s in (*sizes, shape.head_size)):
-        raise InputError("sizes of attention are finite and above 0: got others")
+    names = ("sequences", "heads", "kv_heads", "queries", "keys", "head_size")
+    check_sizes("attention", **{name: getattr(shape, name) for name in names})
     generated = np.asarray(shape.queries) == 1
     queries, keys = (
         np.where(generated, tokens, BLOCK * np.ceil(np.asarray(tokens) / BLOCK))

@@ -22,7 +22,7 @@ from netplan.arrays import Amount
 from netplan.errors import InputError
 from netplan.workloads.accelerators import Accelerator, accelerator_of
 from netplan.workloads.corrections import corrections_of
-from netplan.workloads.measured_rates import KernelKind, MeasuredProduct, pooled
+from netplan.workloads.measured_rates import KernelKind, MeasuredProduct, check_sizes, pooled
 from netplan.workloads.precision import NUMBER_BYTES, Precision, precision_named
 
 RESULT_BYTES = NUMBER_BYTES["bf16"]
@@ -69,9 +69,8 @@ def product_time_s(
     """
     one, precision = accelerator_of(accelerator), precision_named(dtype)
     sizes = [np.asarray(size, dtype=np.float64) for size in (m, n, k)]
-    if not all(np.all((size > 0) & np.isfinite(size)) for size in sizes):
-        raise InputError("sizes m, n and k of a product are finite and above 0: got others")
     m, n, k = sizes
+    check_sizes("a product", m=m, n=n, k=k)
     number_bytes = NUMBER_BYTES[precision]
     flops = 2.0 * m * n * k
     moved_bytes = number_bytes * (m * k + k * n) + RESULT_BYTES * (m * n)

@@ -7,9 +7,12 @@ of those that have, and a wider error.
 
 from typing import Literal
 
+import numpy as np
 from msgspec import field
 
+from netplan.arrays import Amount
 from netplan.catalog import Record, Shelf, user_roots
+from netplan.errors import InputError
 from netplan.records import (
     Entry,
     NonNegativeFloat,
@@ -149,3 +152,24 @@ KERNELS = Shelf("kernels", "traffic/kernels", PooledRates)
 def pooled() -> PooledRates:
     """What is known of kernels beyond a single GPU, as the catalogs have it."""
     return KERNELS.load("median-gpu", user_roots())
+
+
+def check_sizes(of: str, **sizes: Amount) -> None:
+    """Refuse sizes of a kernel that are none, with the first of them.
+
+    Raises
+    ------
+    InputError
+        If one is 0, negative or infinite.
+
+    Examples
+    --------
+    >>> check_sizes("a product", m=8, n=np.array([8.0, 0.0]))
+    Traceback (most recent call last):
+    netplan.errors.InputError: n of a product is 0: sizes are finite and above 0
+    """
+    for name, size in sizes.items():
+        found = np.ravel(size)
+        wrong = found[~((found > 0) & np.isfinite(found))]
+        if len(wrong):
+            raise InputError(f"{name} of {of} is {wrong[0]:g}: sizes are finite and above 0")

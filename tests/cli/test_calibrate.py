@@ -155,3 +155,13 @@ def test_an_accelerator_without_runs_gets_its_first(tmp_path: Path) -> None:
     assert found.plot("fit-iterations").data[1].name == "before"
     (own, *_) = found.write(tmp_path)
     assert own == tmp_path / "traffic/accelerators/v100-32gb-own.yaml"
+
+
+def test_runs_of_something_else_are_not_to_plan_with() -> None:
+    """The example's runs are of H100s; a slower chip's peak cannot take as long."""
+    said = "no error bar holds that, so do not plan with these files"
+    for accelerator, far in (("tpu-v5p", True), ("h100-80gb", False)):
+        done = netplan(
+            "calibrate", "--accelerator", accelerator, "--steps", "steps.csv", cwd=EXAMPLES
+        )
+        assert (said in " ".join(done.stdout.split())) == far

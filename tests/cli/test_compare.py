@@ -193,3 +193,13 @@ def test_times_with_error_bars() -> None:
     golden("compare-calibrated.txt", done.stdout)
     header = netplan(*arguments, *asked, *fabrics, "--format", "csv").stdout.splitlines()[0]
     assert ",iteration_time_s,iteration_time_low_s,iteration_time_high_s,error_basis,mfu," in header
+
+
+def test_columns_of_times_sum_to_the_iteration() -> None:
+    arguments = ("compare", "--gpus", "256", "--radix", "64", "--fabric", "rail-only")
+    asked = ("--accelerator", "h100-80gb", "--model", "llama-3-8b", "--recompute", "full")
+    done = netplan(*arguments, *asked, "--iteration-model", "calibrated", "--format", "csv")
+    (row,) = csv.DictReader(io.StringIO(done.stdout))
+    parts = [float(row[name] or 0) for name in row if name.startswith("breakdown_s.")]
+    assert sum(parts) == pytest.approx(float(row["iteration_time_s"]), rel=1e-9)
+    assert float(row["breakdown_s.recompute"]) > 0

@@ -50,6 +50,16 @@ def test_every_run_takes_the_seconds_of_the_reference_part_by_part() -> None:
         assert parts == pytest.approx(known, rel=1e-6, abs=6e-7), name
 
 
+def test_one_tensor_gpu_has_no_sequence_parallelism_to_leave_out() -> None:
+    """Its context ring runs in full when layers are computed again, as the reference has it."""
+    row = next(row for row in published_rows() if row["id"] == "TITAN-8b-cp2-64k")
+    run = published_run(row)
+    assert run.degrees.tensor == 1
+    assert not run.sequence_parallel
+    asked = plan_time(replace(run, sequence_parallel=True), OWN)
+    assert asked.breakdown_s == plan_time(run, OWN).breakdown_s
+
+
 def test_runs_lie_as_they_were_made() -> None:
     for row in published_rows():
         run = published_run(row)

@@ -230,6 +230,8 @@ def test_sizes_that_are_none(sizes: tuple[float, float, float]) -> None:
         product_time_s(H100, "bf16", *sizes)
     with pytest.raises(InputError, match="finite and above 0"):
         attention_time_s(H100, *sizes)
+    with pytest.raises(InputError, match=r"^k of a product is -2:"):
+        product_time_s(H100, "bf16", 8, 8, np.array([8.0, -2.0]))
 
 
 def test_unknown_words() -> None:
