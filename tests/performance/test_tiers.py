@@ -6,7 +6,7 @@ from math import inf, prod
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InfeasibleError, InputError
@@ -291,6 +291,7 @@ def test_equally_fast_memories_are_one(
     grown=st.sampled_from(["local", "expanded", "rate", "both"]),
     policy=st.sampled_from(["states-first", "uniform"]),
 )
+@example(seed=36965, local=2e5, more=1e8, rate=1e9, grown="rate", policy="uniform")
 def test_more_memory_or_faster_never_hurts(
     *, seed: int, local: float, more: float, rate: float, grown: str, policy: Policy
 ) -> None:
