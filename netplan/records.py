@@ -41,6 +41,8 @@ PositiveFloat = Annotated[float, Meta(gt=0)]
 NonNegativeFloat = Annotated[float, Meta(ge=0)]
 PositiveShare = Annotated[float, Meta(gt=0, le=1)]
 Share = Annotated[float, Meta(ge=0, le=1)]
+ErrorShare = Annotated[float, Meta(gt=0, lt=1)]
+"""Error of a time t, which lies from t / (1 + error) to t / (1 - error) [1]."""
 
 Location = tuple[str | int, ...]
 ValueT = TypeVar("ValueT")

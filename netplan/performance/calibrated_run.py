@@ -42,9 +42,13 @@ class Factors(Entry, frozen=True, kw_only=True):
     high: PositiveFloat
 
     def __post_init__(self) -> None:
-        """Refuse a bar whose ends are swapped."""
+        """Refuse a bar whose ends are swapped, or that lies beside the time."""
         if self.low > self.high:
             raise ValueError(f"low {self.low:g} is above high {self.high:g}: swap them")
+        if not self.low <= 1 <= self.high:
+            raise ValueError(
+                f"from {self.low:g} to {self.high:g}: 1, the time itself, lies between"
+            )
 
     def of(self, seconds: float) -> tuple[float, float]:
         """Low and high end of a time, or of what grows with it.
@@ -279,7 +283,7 @@ def share_of(accelerator: Accelerator, precision: Precision) -> float:
     """
     rates: TrainingRates | None = accelerator.training
     if rates is None or precision not in rates.gemm:
-        known = ", ".join(rates.gemm) if rates else "none"
+        known = (", ".join(rates.gemm) if rates else "") or "none"
         raise InputError(
             f"no training run says what {precision} products reach on {accelerator.name} (its"
             f" training.gemm has {known}): take another --precision"

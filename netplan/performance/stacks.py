@@ -3,7 +3,9 @@
 Iteration model ``calibrated`` takes one of these files beside the accelerator's ``training`` block.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from netplan.catalog import Record, Shelf
 from netplan.records import NonNegativeFloat, PositiveFloat, Share
@@ -32,7 +34,7 @@ class Stack(Record, frozen=True, kw_only=True):
     data: Literal["overlapped", "exposed"]
     layer_s: NonNegativeFloat = 0.0
     gather_again: bool = False
-    attention: tuple[AttentionKernel, ...]
+    attention: Annotated[tuple[AttentionKernel, ...], Meta(min_length=1)]
     gradient_bytes: PositiveFloat
     gather_bytes: PositiveFloat
     zero3_gradient_bytes: PositiveFloat | None = None

@@ -13,7 +13,7 @@ from netplan.arrays import Floats
 from netplan.catalog import Record, Shelf
 from netplan.documents import Document
 from netplan.errors import CatalogError
-from netplan.records import Entry, NonNegativeFloat, PositiveInt, PositiveShare
+from netplan.records import Entry, ErrorShare, NonNegativeFloat, PositiveInt, PositiveShare
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.technologies import Link
 
@@ -55,7 +55,7 @@ class InSwitch(Entry, frozen=True, kw_only=True):
     least_members: PositiveInt
     fitted_members: PositiveInt
     most_domains: PositiveInt | None = None
-    beyond_error: PositiveShare | None = None
+    beyond_error: ErrorShare | None = None
     start_s: NonNegativeFloat
     efficiency: PositiveShare
     ramp_s: NonNegativeFloat
@@ -65,7 +65,7 @@ class LinkError(Entry, frozen=True, kw_only=True):
     """Mean relative error of times of messages of so many bytes or more."""
 
     least_bytes: NonNegativeFloat
-    share: PositiveShare
+    share: ErrorShare
 
 
 class MeasuredLink(Record, frozen=True, kw_only=True):
@@ -88,7 +88,7 @@ class MeasuredLink(Record, frozen=True, kw_only=True):
     all_to_all: MeasuredCollective
     in_switch: tuple[InSwitch, ...] = ()
     fitted_members: PositiveInt | None = None
-    larger_error: PositiveShare | None = None
+    larger_error: ErrorShare | None = None
     errors: tuple[LinkError, ...]
     notes: tuple[str, ...] = ()
 

@@ -85,6 +85,10 @@ def test_missing_option() -> None:
         ("accelerator.measured.corrections=../up.csv", "got '../up.csv'"),
         ("stack.tensor_visible=2", "less than or equal to 1"),
         ("stack.pipeline_visible=1.1", "less than or equal to 1"),
+        (
+            "iteration-model.calibration.errors.transferred.low=1.05",
+            "from 1.05 to 1.18: 1, the time",
+        ),
         ("iteration-model.calibration.contention=2", "less than or equal to 1"),
     ],
 )
@@ -95,6 +99,41 @@ def test_wrong_rates_of_kernels_and_stacks(setting: str, message: str) -> None:
     )
     assert message in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("shipped", "old", "new", "message"),
+    [
+        (
+            "links/nvlink-4",
+            "share: 0.057",
+            "share: 1",
+            "errors.0.share: got 1: input should be less",
+        ),
+        ("links/nvlink-4", "larger_error: 0.14", "larger_error: 1", "larger_error: got 1: input"),
+        (
+            "stacks/megatron-2025",
+            "[cudnn, fa2]",
+            "[]",
+            "attention: got []: input should be a list of",
+        ),
+    ],
+)
+def test_wrong_links_and_stacks(
+    tmp_path: Path, shipped: str, old: str, new: str, message: str
+) -> None:
+    # An error of 1 has no upper end: the time is divided by 1 less the error.
+    own = tmp_path / "traffic" / f"{shipped}.yaml"
+    own.parent.mkdir(parents=True)
+    text = Path("traffic", f"{shipped}.yaml").read_text(encoding="utf-8")
+    assert old in text
+    own.write_text(text.replace(old, new), encoding="utf-8")
+    assert message in refused(
+        *("collective", "--kind", "send", "--gpus", "8", "--accelerator", "h100-80gb")
+        if "links" in shipped
+        else (*COMPARE, "--iteration-model", "calibrated", "--accelerator", "h100-80gb"),
+        *("--catalog", str(tmp_path)),
+    )
 
 
 PRICES = """\
