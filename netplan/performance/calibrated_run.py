@@ -307,8 +307,11 @@ def _attention(accelerator: Accelerator, stack: Stack) -> float:
 
 def _unscored(accelerator: Accelerator, stack: Stack, precision: Precision) -> Iterator[str]:
     """What of accelerator, stack and precision no scored run has."""
-    scored = accelerator.training.scored if accelerator.training else {}
-    if stack.name not in scored:
+    rates = accelerator.training
+    scored = rates.scored if rates else {}
+    if rates and not rates.fitted:
+        yield f"no run of {accelerator.name} was published, its rates are carried over"
+    elif stack.name not in scored:
         yield f"no run of stack {stack.name} on {accelerator.name} was scored"
     elif all(precision not in precisions for precisions in scored.values()):
         yield f"no run of {accelerator.name} in {precision} was scored"
