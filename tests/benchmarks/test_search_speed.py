@@ -71,6 +71,24 @@ def test_ptdp(benchmark: BenchmarkFixture, gpus: int) -> None:
     measure(benchmark, partial(search_plans, case, levels(gpus, 256)))
 
 
+@pytest.mark.parametrize("strategy", ["1d", "2d"])
+def test_calibrated(benchmark: BenchmarkFixture, strategy: Strategy) -> None:
+    """Wanted are a million plans a second on one core."""
+    on, model = ACCELERATORS.load("h100-80gb"), MODELS.load("gpt-1t")
+    case = Training.on(on, model, ITERATION_MODELS.load("calibrated"))
+    options = Options(interleave="any")
+    fabric = levels(16_384, 8)
+    search = partial(search_plans, replace(case, ignore_memory=True), fabric)
+    found = benchmark(partial(search, strategy=strategy, options=options))
+    assert benchmark.stats
+    seconds = benchmark.stats.stats.min
+    rate = found.enumerated / seconds
+    benchmark.extra_info |= {"plans": found.enumerated, "plans_per_s": round(rate)}
+    assert seconds < AIM_S
+    if strategy == "2d":  # the small space costs its enumeration
+        assert rate > 1e6
+
+
 FREE = {2: AIM_S, 4: 0.5}
 """Aims in the free space by the number of levels [s]."""
 
