@@ -96,8 +96,8 @@ class SimulationQuestion(RunQuestion[SimulateAnswer]):
         """Refuse a schedule that only closed forms know."""
         if self.schedule is not None and self.simulated is None:
             raise InputError(
-                f"--schedule {self.schedule} is timed by netplan search alone: netplan simulate"
-                f" runs {', '.join(get_args(SimulatedSchedule))}"
+                f"--schedule {self.schedule} has closed forms alone (netplan search): netplan"
+                f" simulate runs {', '.join(get_args(SimulatedSchedule))}"
             )
 
     @property

@@ -1,8 +1,8 @@
 """Inputs that say with which software, numbers and schedule a model is trained."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from netplan.errors import InputError
 from netplan.levels import NetworkKind
@@ -166,3 +166,22 @@ class StackQuestion(Question[AnswerT_co]):
             return filled
         stack, precision = self.stack or DEFAULT_STACK, self.precision or "bf16"
         return filled | {"stack": stack, "precision": precision}
+
+
+def stack_words(inputs: Mapping[str, Any]) -> Iterator[str]:
+    """What of software, numbers and schedule is other than where nothing is asked for.
+
+    >>> list(stack_words({"precision": "fp8", "stack": "nemo-2024", "tensor_overlap": False}))
+    ['fp8', 'stack nemo-2024', 'no tensor overlap']
+    """
+    if (precision := inputs.get("precision") or "bf16") != "bf16":
+        yield precision
+    if (stack := inputs.get("stack") or DEFAULT_STACK) != DEFAULT_STACK:
+        yield f"stack {stack}"
+    for name in ("sequence_parallel", "tensor_overlap"):
+        if inputs.get(name) is False:
+            yield f"no {name.replace('_', ' ')}"
+    if kind := inputs.get("network_kind"):
+        yield f"network of {kind}"
+    if (schedule := inputs.get("schedule")) in BUBBLE_SHARE:
+        yield f"schedule {schedule}"

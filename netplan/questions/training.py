@@ -25,7 +25,12 @@ from netplan.questions.question import (
     several,
     shared,
 )
-from netplan.questions.stack_inputs import CALIBRATED, SHOWN_IF_GIVEN, StackQuestion
+from netplan.questions.stack_inputs import (
+    CALIBRATED,
+    SHOWN_IF_GIVEN,
+    StackQuestion,
+    stack_words,
+)
 from netplan.records import replace
 from netplan.reports.sections import Heading
 from netplan.topologies.build import build_fabric
@@ -267,14 +272,15 @@ def training_words(inputs: Mapping[str, Any]) -> str:
 
 
 def assumed(inputs: Mapping[str, Any]) -> str:
-    """How time is modelled, and with which optimizer if one is asked for.
+    """How time is modelled, and what is asked for beside: software, numbers, optimizer.
 
     >>> assumed({"iteration_model": "4d"}), assumed({"iteration_model": "4d", "optimizer": "sgd"})
     ('iteration model 4d', 'iteration model 4d, optimizer sgd')
     """
     asked = inputs.get("optimizer")
-    return f"iteration model {inputs['iteration_model']}" + (
-        f", optimizer {asked}" if asked else ""
+    optimizer = [f"optimizer {asked}"] if asked else []
+    return ", ".join(
+        [f"iteration model {inputs['iteration_model']}", *stack_words(inputs), *optimizer]
     )
 
 

@@ -228,3 +228,17 @@ def test_jobs_and_expanded_memories_have_bars(tmp_path: Path) -> None:
     compared = netplan.compare(**ASKED, fabrics=("rail-only",), expanded_memories=memories)
     (trade,) = compared.to_dict()["memory_or_gpus"]
     assert trade["iteration_time_low_s"] == pytest.approx(0.93 * trade["iteration_time_s"])
+
+
+@pytest.mark.parametrize(("stack", "said"), [("nemo-2024", ", stack nemo-2024"), (None, "")])
+def test_headings_say_what_the_times_are_of(stack: str | None, said: str) -> None:
+    asked: dict[str, Any] = {"gpus": 64, "accelerator": "h100-80gb", "model": "llama-3-8b"}
+    trained: dict[str, Any] = {"iteration_model": "calibrated", "precision": "fp8"}
+    answers = (
+        netplan.search(**asked, **trained, stack=stack),
+        netplan.compare(**asked, **trained, stack=stack, fabrics=("rail-only",)),
+    )
+    for answer in answers:
+        line = next(one for one in answer.text(200).splitlines() if "iteration model" in one)
+        assert line.rpartition("iteration model ")[2].startswith(f"calibrated, fp8{said}")
+        assert ("stack" in line) == bool(said)

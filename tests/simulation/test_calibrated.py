@@ -41,5 +41,5 @@ def test_a_pipeline_takes_nearly_what_the_closed_form_says(interleave: int) -> N
 
 
 def test_zero_bubble_schedules_are_not_simulated() -> None:
-    with pytest.raises(InputError, match="zb-1p is timed by netplan search alone"):
+    with pytest.raises(InputError, match="zb-1p has closed forms alone"):
         netplan.simulate(gpus=64, schedule="zb-1p", **RUN)
