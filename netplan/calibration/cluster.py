@@ -301,7 +301,9 @@ def write_records(
     there = [str(path) for path in paths if path.exists()]
     if there and not force:
         raise InputError(f"{', '.join(there)}: already there: give another --name, or --force")
-    for path, text in paths.items():
+    # The accelerator, which names the others, comes last: whatever ends the writing, no file names
+    # one that is missing.
+    for path, text in reversed(paths.items()):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -97,6 +97,14 @@ def test_templates_are_tables_that_are_read(tmp_path: Path) -> None:
     assert header == ",".join(one.name for one in STEP_COLUMNS)
 
 
+def test_no_file_names_one_that_could_not_be_written(tmp_path: Path) -> None:
+    (tmp_path / "traffic").mkdir()
+    (tmp_path / "traffic" / "links").write_text("a file where a folder belongs")
+    error = refused(*OWN, "--into", str(tmp_path), cwd=EXAMPLES)
+    assert "links/ours.yaml: cannot be written" in error
+    assert not (tmp_path / "traffic" / "accelerators" / "ours.yaml").exists()
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [
