@@ -1,6 +1,7 @@
 """Times that carry error bars, in answers: `10.4 s (9.7-11.2)` for people, ends for programs."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
@@ -69,6 +70,20 @@ def barred_column(
         return None if time_s is None else time_text(time_s, bar(row))
 
     return column(name, text, data=False), column(name, seconds, shown="never")
+
+
+def end_columns(
+    fabrics: Iterable[Any], fabric: Callable[[Any], str], path: str
+) -> Iterator[Column[Any]]:
+    """Ends and basis of iteration times of rows that name a fabric, for programs."""
+    bars = {one.name: one.error for one in fabrics}
+
+    def end(row: object, name: str) -> float | str | None:
+        found: float | str | None = bar_dict(value_at(row, path), bars[fabric(row)])[name]
+        return found
+
+    for name in ENDS if any(bars.values()) else ():
+        yield column(name, partial(end, name=name), shown="never")
 
 
 def with_bars(data: Any, bar: ErrorBar | None) -> Any:  # noqa: ANN401 - JSON of any depth

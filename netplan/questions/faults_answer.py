@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from msgspec import Struct
@@ -14,7 +14,7 @@ from netplan.faults.rates import PLACES, Unit
 from netplan.faults.recoveries import IdlePrice, Recovery
 from netplan.faults.rerouting import TrainingLoads
 from netplan.performance.error_bars import ErrorBar, bar_note
-from netplan.questions.barred import barred_column, with_bars
+from netplan.questions.barred import barred_column, end_columns, with_bars
 from netplan.questions.faults_charts import slowdowns, survival
 from netplan.questions.inputs import replaced_lines
 from netplan.questions.training import training_words
@@ -152,7 +152,8 @@ class FaultsAnswer(Answer):
     def sections(self) -> Iterator[Section]:
         """Heading, the scenario, years, single failures, recoveries, causes, spares, notes."""
         yield self._heading()
-        yield Table("failures", FAILURE, self.failures, only="programs")
+        ends = end_columns(self.fabrics, attrgetter("fabric"), "impact.iteration_time_s")
+        yield Table("failures", [*FAILURE, *ends], self.failures, only="programs")
         yield from self._scenario()
         yield from self._years()
         stops = [(one.name, one.forecast.network_interruptions_per_year) for one in self.fabrics]
@@ -172,6 +173,7 @@ class FaultsAnswer(Answer):
             column(quantity("price", title=self.currency), "1.price", mark=_lacks_a_price),
             column("price_complete", "1.price_complete", shown="never"),
             *self._time_column("iteration_time_s", "1.iteration_time_s"),
+            *end_columns(self.fabrics, itemgetter(0), "1.iteration_time_s"),
         ]
         title = "After a failed GPU or port"
         yield Table("recoveries", bought, ways, title, RECOVERY_LEGEND, part=itemgetter(0))
@@ -192,9 +194,8 @@ class FaultsAnswer(Answer):
         alone = any(row.impact.bandwidth_share is None for row in self.failures)
         missing = any(row.impact.pod_share is None for row in self.failures)
         chosen = any(_at_most("impact", row) != NO_MARK for row in self.failures)
-        said = (*IMPACT_LEGEND, *((PAIRS_CHOSEN,) if chosen else ()))
-        said = (*said, *((PAIRS_MISSING,) if alone else ()))
-        return (*said, PODS_MISSING) if missing else said
+        said = (*IMPACT_LEGEND, *[PAIRS_CHOSEN] * chosen, *[PAIRS_MISSING] * alone)
+        return (*said, *[PODS_MISSING] * missing)
 
     def _heading(self) -> Heading:
         inputs = self.inputs

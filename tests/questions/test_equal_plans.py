@@ -1,5 +1,6 @@
 """Answers of iteration models with error bars: bars beside times, plans and networks that tie."""
 
+import csv
 import json
 from functools import cache
 from pathlib import Path
@@ -242,3 +243,16 @@ def test_headings_say_what_the_times_are_of(stack: str | None, said: str) -> Non
         line = next(one for one in answer.text(200).splitlines() if "iteration model" in one)
         assert line.rpartition("iteration model ")[2].startswith(f"calibrated, fp8{said}")
         assert ("stack" in line) == bool(said)
+
+
+def test_faults_give_the_ends_of_times_to_programs() -> None:
+    asked: dict[str, Any] = {"gpus": 64, "accelerator": "h100-80gb", "fabrics": ("fat-tree",)}
+    asked |= {"model": "llama-3.1-8b"}
+    text = netplan.faults(**asked, iteration_model="calibrated").csv()
+    timed = [row for row in csv.DictReader(text.splitlines()) if row["iteration_time_s"]]
+    assert {row["table"] for row in timed} == {"failures", "recoveries"}
+    for row in timed:
+        low, time_s, high = (float(row[f"iteration_time_{end}s"]) for end in ("low_", "", "high_"))
+        assert (low, high) == pytest.approx((0.93 * time_s, 1.08 * time_s))
+        assert row["error_basis"] == "calibrated"
+    assert "error_basis" not in netplan.faults(**asked).csv()
