@@ -17,7 +17,7 @@ from netplan.records import (
     Share,
     replace,
 )
-from netplan.workloads.accelerators import Accelerator, TrainingRates
+from netplan.workloads.accelerators import ACCELERATORS, Accelerator, TrainingRates
 from netplan.workloads.precision import Precision
 from netplan.workloads.program import Zero
 
@@ -181,9 +181,11 @@ class CalibratedRun(Struct, frozen=True):
         """
         rates = accelerator.training
         if rates is None:
+            kin = [name for name in ACCELERATORS.paths() if name.startswith(accelerator.name + "-")]
+            near = f"--accelerator {kin[0]}, " if kin else ""
             raise InputError(
                 f"{accelerator.name} has no training block, the rates that training runs reach:"
-                " take --iteration-model measured or 4d, or fit one with netplan calibrate"
+                f" take {near}--iteration-model measured or 4d, or fit one with netplan calibrate"
             )
         visible = stack.tensor_visible
         if not tensor_overlap and stack.tensor_visible_without_overlap is not None:

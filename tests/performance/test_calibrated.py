@@ -286,9 +286,9 @@ def test_slices_of_a_model() -> None:
 def test_what_is_not_known_is_refused() -> None:
     part = CALIBRATED.calibration
     assert part is not None
-    h100, v100 = ACCELERATORS.load("h100-80gb"), ACCELERATORS.load("v100-32gb")
-    with pytest.raises(InputError, match="v100-32gb has no training block"):
-        CalibratedRun.of(v100, STACKS.load("megatron-2025"), part)
+    h100, b200_1200w = ACCELERATORS.load("h100-80gb"), ACCELERATORS.load("b200")
+    with pytest.raises(InputError, match="b200 has no training block"):
+        CalibratedRun.of(b200_1200w, STACKS.load("megatron-2025"), part)
     with pytest.raises(InputError, match=r"megatron-2022 runs attention by unfused, and h100-80gb"):
         CalibratedRun.of(h100, STACKS.load("megatron-2022"), part)
     with pytest.raises(InputError, match="h100-80gb computes no fp4"):
