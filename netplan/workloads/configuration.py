@@ -73,6 +73,17 @@ OLD_NAMES = {
 }
 """Keys of GPT-2, and what the others call them."""
 
+OF_LAYERS = re.compile(r"layer|expert|moe|attn|attention|head|hidden|intermediate|lora|ffn|mlp|ssm")
+"""Keys that may say how large layers are, or how many."""
+
+HARMLESS = re.compile(
+    r"dropout|_act|eps|norm|bias|loss|coef|scal|soft|impl|output|token|rope|quant|cache|prob|func"
+    r"|bucket|partition|pad|sink|max_window_layers|chunk|routed_scaling|multiplier|tp_size|ep_size|^num_key_value_heads$|^(qk_)?head_dim$"
+)
+"""Those of them that change neither sizes nor work."""
+
+MAX_UNREAD = 6
+
 VISION = ("vision_config", "audio_config")
 
 
@@ -158,11 +169,37 @@ def _family(path: Path, data: Data, text: Data) -> tuple[str, Family]:
     )
 
 
+class _Asked(dict[str, object]):
+    """A configuration that notes which of its keys were asked for."""
+
+    def __init__(self, data: Data) -> None:
+        super().__init__(data)
+        self.asked: set[str] = set()
+
+    def get(self, key: str, default: object = None) -> object:
+        """The value of a key; the key counts as read."""
+        self.asked.add(key)
+        return super().get(key, default)
+
+    def unread(self) -> Iterator[str]:
+        """Keys of sizes or layers that nobody asked for, by their names."""
+        for key, value in self.items():
+            several = isinstance(value, int) and not isinstance(value, bool) and value > 1
+            said = several or (isinstance(value, list | dict) and bool(value))
+            if (
+                said
+                and key not in self.asked
+                and OF_LAYERS.search(key)
+                and not HARMLESS.search(key)
+            ):
+                yield re.sub(r"[^A-Za-z0-9_.-]+", "?", key)[:MAX_NAME]
+
+
 class _Reader:
     """Reads one configuration; every number is checked when it is asked for."""
 
     def __init__(self, path: Path, data: Data) -> None:
-        self.path, self.data = path, data
+        self.path, self.data = path, _Asked(data)
         self.left_out: list[str] = []
 
     def model(self, typed: tuple[str, Family]) -> Found:
@@ -197,6 +234,9 @@ class _Reader:
         found |= self.attention(kind, layers, hidden // heads if hidden % heads == 0 else 0)
         found |= self.feed_forward(kind, layers)
         self.left_out += self.passed_over(kind)
+        if unread := sorted(self.data.unread()):
+            more = f" and {len(unread) - MAX_UNREAD} more" if len(unread) > MAX_UNREAD else ""
+            self.left_out.append(f"what {', '.join(unread[:MAX_UNREAD])}{more} say")
         return found
 
     def name(self) -> str:

@@ -260,3 +260,22 @@ def test_every_question_about_a_run_says_what_is_assumed(tmp_path: Path) -> None
         assert "The 7 layers contain 1 layer that predicts further tokens" in told
     best = netplan.compare(**asked, fabrics=("fat-tree",)).to_dict()["fabrics"][0]
     assert best["iteration_time_s"] > 0
+
+
+def test_keys_of_layers_that_nothing_reads_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "odd" / "config.json"
+    path.parent.mkdir()
+    sizes = {
+        "model_type": "llama",
+        "hidden_size": 512,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 8,
+        "intermediate_size": 1024,
+        "vocab_size": 1000,
+    }
+    harmless = {"hidden_act": "silu", "attention_dropout": 0.1, "rope_theta": 10_000}
+    path.write_text(json.dumps(sizes | harmless), encoding="utf-8")
+    assert not any("what " in one for one in WORKLOADS.load(str(path)).left_out)
+    path.write_text(json.dumps(sizes | {"moe_num_experts": 16, "mlp_widths": [1, 2]}))
+    said = WORKLOADS.load(str(path)).left_out
+    assert any("what mlp_widths, moe_num_experts say" in one for one in said)
