@@ -165,7 +165,9 @@ class TrainingQuestion(StackQuestion[AnswerT_co]):
         if not isinstance(model, Model):
             self._check_inputs_of(model)
         assumptions = reader.load(ITERATION_MODELS, self.iteration_model)
-        if self.mode == "published-code" and assumptions.compute.operations != "detailed":
+        compute = assumptions.compute
+        plain = (compute.operations, compute.kernels) == ("detailed", "roofline")
+        if self.mode == "published-code" and not plain:
             raise InputError(
                 f"--mode published-code repeats slips of the 4D model's code, and iteration model"
                 f" {assumptions.name} has none of it: leave it out, or take --iteration-model 4d"

@@ -154,6 +154,10 @@ def test_ptd_p_on_the_same_engine() -> None:
         (("--fix", "interleave=2", "--interleave", "none"), "or allow interleaved schedules"),
         (("--schedule", "gpipe", "--fix", "interleave=2"), "gpipe runs one stage a GPU"),
         (("--schedule", "zb-1p"), "4d has no times for --schedule zb-1p"),
+        (
+            ("--iteration-model", "calibrated", "--mode", "published-code"),
+            "repeats slips of the 4D model's code, and iteration model calibrated",
+        ),
         (("--precision", "fp8"), "4d has no times for --precision fp8"),
         (("--stack", "megatron-2025"), "4d has no times for --stack megatron-2025"),
         (("--recompute", "half"), "4d has no times for --recompute half"),
