@@ -156,13 +156,13 @@ def test_an_accelerator_without_runs_gets_its_first(tmp_path: Path) -> None:
     rows = "".join(f"llama-3-8b,{8 * n},128,1,1,bf16,{20 / n}\n" for n in (1, 2, 4, 8)) * 2
     (tmp_path / "steps.csv").write_text(STEPS + rows, encoding="utf-8")
     found = package.calibrate(
-        accelerator="v100-32gb", stack="fsdp-eager", steps=(tmp_path / "steps.csv",)
+        accelerator="b200", stack="fsdp-eager", steps=(tmp_path / "steps.csv",)
     )
     assert found.numbers[0].number == "training.gemm.bf16"
     assert json.loads(json.dumps(found.to_dict())) == found.to_dict()
     assert found.plot("fit-iterations").data[1].name == "before"
     (own, *_) = found.write(tmp_path)
-    assert own == tmp_path / "traffic/accelerators/v100-32gb-own.yaml"
+    assert own == tmp_path / "traffic/accelerators/b200-own.yaml"
 
 
 def test_runs_of_something_else_are_not_to_plan_with() -> None:
