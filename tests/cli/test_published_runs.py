@@ -49,12 +49,14 @@ def words(run: MeasuredRun, model: Path) -> Iterator[str]:
     yield from ("--ignore-memory", "--format", "json")
 
 
-ROWS = {row["id"]: row for row in published_rows() if row["use"] in SCORED}
+ROWS = {row["id"]: row for row in published_rows()}
+SOME = [name for name, row in ROWS.items() if row["use"] in SCORED][::6]
+SOME += [name for name, row in ROWS.items() if row["use"] == "dev"]
+# Degrees that could lie elsewhere too, and sequences that are cut without tensor groups.
+SOME += [name for name in ROWS if name.startswith(("TITAN-405b", "TITAN-8b-cp"))]
 
 
-@pytest.mark.parametrize(
-    "name", [*list(ROWS)[::6], *(name for name, row in ROWS.items() if row["use"] == "dev")]
-)
+@pytest.mark.parametrize("name", SOME)
 def test_a_published_run_is_asked_as_it_was_made(name: str, tmp_path: Path) -> None:
     row, run = ROWS[name], published_run(ROWS[name])
     model = tmp_path / f"{run.model.name}.yaml"
