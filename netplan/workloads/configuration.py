@@ -207,8 +207,8 @@ class _Reader:
         kind, family = typed
         layers, hidden = self.number("num_hidden_layers"), self.number("hidden_size")
         heads = self.number("num_attention_heads")
-        longest = self.optional("max_position_embeddings") or SEQUENCE_LENGTH
-        length = min(longest, SEQUENCE_LENGTH)
+        longest = self.optional("max_position_embeddings")
+        length = min(longest or SEQUENCE_LENGTH, SEQUENCE_LENGTH)
         name = self.name()
         tied = self.data.get("tie_word_embeddings")
         found: Found = {
@@ -222,6 +222,7 @@ class _Reader:
             "gated_ffn": family.gated,
             "rotary": kind != "gpt2",
             "sequence_length": length,
+            "context_length": longest,
             "vocabulary": self.optional("vocab_size") or 0,
             "batch": max(BATCH_TOKENS // length, 1),
             "tied_embeddings": tied if isinstance(tied, bool) else family.tied,

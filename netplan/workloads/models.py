@@ -26,11 +26,13 @@ class Model(Record, frozen=True, kw_only=True):
     what ``gated_ffn`` is, and ``batch`` absent; heads together may be wider or narrower than the
     hidden size. Tokens of a ``causal`` model attend to those before them, of others to all.
     ``gated_attention`` makes a gate of results beside each query. ``vocabulary`` is 0
-    for a model without one, such as a vision transformer. ``prediction_layers`` predict a token
-    further on each. Layers may be unlike (`netplan.workloads.model_parts`): heads are those of full
-    attention then, and ``ffn_size`` that of dense layers. ``training_tokens`` is the length of its
-    published run; ``parameters`` and ``active_parameters`` of a token are published counts, for
-    checks only; plans say what of the model is ``left_out``. ``counts`` is what its batch counts.
+    for a model without one, such as a vision transformer. ``sequence_length`` is that of training;
+    ``context_length`` is the most that it takes, prompt and answer, where that is known.
+    ``prediction_layers`` predict a token further on each. Layers may be unlike
+    (`netplan.workloads.model_parts`): heads are those of full attention then, and ``ffn_size`` that
+    of dense layers. ``training_tokens`` is the length of its published run; ``parameters`` and
+    ``active_parameters`` of a token are published counts, for checks only; plans say what of the
+    model is ``left_out``. ``counts`` is what its batch counts.
     """
 
     counts: ClassVar[str] = "sequences"
@@ -40,6 +42,7 @@ class Model(Record, frozen=True, kw_only=True):
     layers: LayerCount
     heads: PositiveInt
     sequence_length: PositiveInt
+    context_length: PositiveInt | None = None
     vocabulary: NonNegativeInt
     batch: PositiveInt
     kv_heads: PositiveInt | None = None
