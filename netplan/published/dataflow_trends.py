@@ -295,3 +295,5 @@ def fig_22_shares(values: Fig22) -> Iterator[Measured]:
     """
     best = [max(SHARES, key=lambda share: values[memory, share]) for memory in STACKS]
     yield "Fig. 22: a faster memory wants more of the chip to compute", str(_rises([best]))
+    for memory, share in zip(("2D DDR", "2.5D HBM", "3D memory"), best, strict=True):
+        yield f"Fig. 22, {memory}: best share that computes", share

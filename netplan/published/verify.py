@@ -28,6 +28,7 @@ from netplan.published.parameters import parameter_checks
 from netplan.published.rail_only import fault_checks, rail_only_checks
 from netplan.published.rail_only_figures import rail_only_figure_checks
 from netplan.published.reliability import reliability_checks
+from netplan.published.serving_forms import serving_form_checks
 from netplan.published.tiled import megatron_checks, tiled_checks
 from netplan.questions.question import Question, absent, asks, optional
 from netplan.records import asdict
@@ -49,6 +50,7 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "foundation models": foundation_checks,
     "dataflow": dataflow_checks,
     "dataflow trends": trend_checks,
+    "serving forms": serving_form_checks,
     "tiled accelerators": tiled_checks,
     "cluster design": cluster_design_checks,
     "simulated runs": megatron_checks,

@@ -46,10 +46,11 @@ def test_the_logs_pass_and_what_is_known_says_why(
         "GPT 1T, wafer: HBM over DDR",
         "HPL: least utilisation of all systems",
         "Fig. 19: fused over kernel by kernel, at most",
+        "Fig. 22, 2.5D HBM: best share that computes",
         "GPT 1T: cost efficiency of the dragonfly over the other networks",
     }
     assert all(one.reason for one in checks if one.verdict == "known")
-    assert len({one.name for one in checks}) == len(checks) == 78
+    assert len({one.name for one in checks}) == len(checks) == 81
 
 
 def test_ratios_are_those_of_means() -> None:
@@ -102,9 +103,11 @@ def test_trends_can_turn() -> None:
     assert worse["Fig. 19: fused gains from SRAM"] == "False"
     best = dict(zip(STACKS, (0.3, 0.5, 0.8), strict=True))
     shares = {(m, q): -abs(q - best[m]) for m, q in product(STACKS, SHARES)}
-    assert [*dict(fig_22_shares(shares)).values()] == ["True"]
+    assert [*dict(fig_22_shares(shares)).values()] == ["True", 0.3, 0.5, 0.8]
     flat = {(m, q): -abs(q - 0.5) for m, q in product(STACKS, SHARES)}
-    assert [*dict(fig_22_shares(flat)).values()] == ["False"]
+    assert [*dict(fig_22_shares(flat)).values()] == ["False", 0.5, 0.5, 0.5]
+    verdicts = [check.verdict for check in stated(fig_22_shares(flat), "dataflow")]
+    assert verdicts == ["fail", "fail", "pass", "fail"]
 
 
 @pytest.mark.parametrize(

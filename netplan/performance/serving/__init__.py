@@ -1,0 +1,1 @@
+"""How long requests take on clusters that serve: prompts, tokens, drafts."""

@@ -1,0 +1,1 @@
+"""Tests of serving: requests, prompts, tokens."""
