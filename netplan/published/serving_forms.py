@@ -20,7 +20,7 @@ from netplan.arrays import Amount, Floats, Ints
 from netplan.performance.serving.closed_form import (
     Pass,
     PassTime,
-    Served,
+    Phase,
     Sizes,
     TensorGroup,
     decode,
@@ -62,8 +62,8 @@ def serving_form_checks() -> Iterator[Check]:
 class Fig20(NamedTuple):
     """Both phases of Llama 3 8B on all chips, by chips of a stage."""
 
-    decode: Served
-    prefill: Served
+    decode: Phase
+    prefill: Phase
 
 
 def _fig_20() -> Fig20:

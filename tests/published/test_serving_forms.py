@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 import pytest
 
-from netplan.performance.serving.closed_form import PassTime, Served
+from netplan.performance.serving.closed_form import PassTime, Phase
 from netplan.published.checks import Check, Measured, stated
 from netplan.published.serving_forms import (
     ACCEPTANCES,
@@ -35,11 +35,11 @@ def test_fig_20_can_fail() -> None:
     rising = np.arange(1.0, 6.0)
     compute = PassTime(rising, 0 * rising, rising, rising, 0 * rising)
     memory = PassTime(0 * rising, rising, rising, 0 * rising, rising)
-    bad = Fig20(Served(rising, rising, compute), Served(rising, rising, memory))
+    bad = Fig20(Phase(rising, rising, compute), Phase(rising, rising, memory))
     assert set(verdicts(fig_20_statements(bad)).values()) == {"fail"}
     good = Fig20(
-        Served(-rising, np.full(5, 1100.0), memory),
-        Served(-rising, -rising, compute),
+        Phase(-rising, np.full(5, 1100.0), memory),
+        Phase(-rising, -rising, compute),
     )
     found = verdicts(fig_20_statements(good))
     # All are equally fast: more stages give no more tokens.

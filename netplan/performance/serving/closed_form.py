@@ -280,8 +280,8 @@ def pass_time(sizes: Sizes, group: TensorGroup, *, work: Pass, stages: Counts = 
     )
 
 
-class Served(NamedTuple):
-    """How long requests wait, and how many tokens pass.
+class Phase(NamedTuple):
+    """How long requests wait in one phase of serving, and how many tokens pass.
 
     Parameters
     ----------
@@ -298,16 +298,16 @@ class Served(NamedTuple):
     parts: PassTime
 
 
-def _served(sizes: Sizes, group: TensorGroup, work: Pass, stages: Counts) -> Served:
+def _phase(sizes: Sizes, group: TensorGroup, work: Pass, stages: Counts) -> Phase:
     """A pass with as many in flight as there are stages."""
     parts = pass_time(sizes, group, work=work, stages=stages)
     wait_s = parts.total_s
-    return Served(wait_s, plain(stages * work.requests * np.asarray(work.tokens) / wait_s), parts)
+    return Phase(wait_s, plain(stages * work.requests * np.asarray(work.tokens) / wait_s), parts)
 
 
 def decode(
     sizes: Sizes, group: TensorGroup, *, batch: Counts = 1, context: Counts = 0, stages: Counts = 1
-) -> Served:
+) -> Phase:
     """TPOT of a batch, and output tokens/s with such a batch in each stage.
 
     Parameters
@@ -330,12 +330,12 @@ def decode(
     >>> decode(sizes, group, stages=np.array([1, 2])).tokens_per_s.round()
     array([1095., 1488.])
     """
-    return _served(sizes, group, Pass(batch, 1, context), stages)
+    return _phase(sizes, group, Pass(batch, 1, context), stages)
 
 
 def prefill(
     sizes: Sizes, group: TensorGroup, *, prompt: Counts, batch: Counts = 1, stages: Counts = 1
-) -> Served:
+) -> Phase:
     """TTFT of prompts, and prompt tokens/s with as many in each stage.
 
     Parameters
@@ -356,4 +356,4 @@ def prefill(
     >>> round(1e3 * prefill(sizes, group, prompt=1024).wait_s, 1)
     42.2
     """
-    return _served(sizes, group, Pass(batch, prompt, last=True), stages)
+    return _phase(sizes, group, Pass(batch, prompt, last=True), stages)

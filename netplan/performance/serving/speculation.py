@@ -37,7 +37,8 @@ MAX_WINDOW = {"sequence": 1000, "tree": 20}
 """Longest windows; a tree of 20 levels has two million tokens [1]."""
 
 PassSeconds = Callable[[Ints], Amount]
-"""Time of a pass over so many tokens of a request at once, on the last axis [s]."""
+"""Time of a pass over so many tokens of a request at once, on the last axis; for an array of times
+by tokens its ``__getitem__`` [s]."""
 
 
 def tokens_per_step(window: Counts, acceptance: Amount, scheme: Scheme = "sequence") -> Amount:

@@ -106,6 +106,8 @@ def test_steps_by_hand() -> None:
     assert step_s(3, "tree", draft_s=draft_s, target_s=target_s) == pytest.approx(14.57)
     # Without a window: one token of the target.
     assert step_s(0, "tree", draft_s=draft_s, target_s=target_s) == pytest.approx(10.1)
+    times_s = draft_s(np.arange(16))
+    assert step_s(3, "tree", draft_s=times_s.__getitem__, target_s=target_s) == pytest.approx(14.57)
     found = speculate(3, 1.0, draft_s=draft_s, target_s=target_s)
     assert found.tpot_s == pytest.approx(13.43 / 4)
 
