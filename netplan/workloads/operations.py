@@ -20,6 +20,7 @@ from msgspec import Struct
 from netplan.arrays import Amount, Floats, Ints, Numbers
 from netplan.errors import InputError
 from netplan.workloads.models import Model
+from netplan.workloads.precision import Precision
 
 Strategy = Literal["1d", "2d", "summa"]
 Mode = Literal["corrected", "published-code"]
@@ -210,7 +211,9 @@ class AttentionShape(Struct, frozen=True, eq=False):
     """Attention on one GPU: so many sequences and heads, each of queries on keys [1].
 
     Fewer queries than keys are those of a GPU that shares the sequence with others. A ``window``
-    bounds how many keys a query sees; causal ones see what came before them.
+    bounds how many keys a query sees; causal ones see what came before them. With a
+    ``latent_rank`` all heads attend to the same stored vectors of ``head_size`` numbers, of which
+    so many are values, too.
     """
 
     sequences: Amount
@@ -221,6 +224,40 @@ class AttentionShape(Struct, frozen=True, eq=False):
     head_size: Amount
     causal: bool = True
     window: float | None = None
+    latent_rank: float | None = None
+
+
+class ExpertShape(Struct, frozen=True, eq=False):
+    """Experts of one layer on one GPU, in one fused kernel [1].
+
+    ``tokens`` are those of all GPUs that share the ``experts``; each visits ``top_k`` of them. One
+    GPU holds a share ``expert`` of them, each of ``inner`` columns cut over ``tensor`` GPUs.
+    """
+
+    tokens: Amount
+    hidden: float
+    inner: float
+    top_k: int
+    experts: int
+    tensor: Amount
+    expert: Amount
+    gated: bool = True
+
+    @property
+    def rows(self) -> Amount:
+        """Tokens that one GPU multiplies, one for each of their experts [1]."""
+        return self.tokens * self.top_k / self.expert
+
+    @property
+    def visited(self) -> Amount:
+        """Experts of one GPU that at least one token visits, if they choose evenly [1]."""
+        missed: Amount = (1 - self.top_k / self.experts) ** self.tokens
+        return self.experts / self.expert * (1 - missed)
+
+    @property
+    def matrix(self) -> Amount:
+        """Weights of one of them on one GPU [1]."""
+        return (3 if self.gated else 2) * self.hidden * self.inner / self.tensor
 
 
 class Tensor(Struct, frozen=True, eq=False):
@@ -262,8 +299,11 @@ class Operation(Struct, frozen=True, eq=False):
     input_bytes
         What a layer that is computed again keeps instead of activations: its input, which the
         first of its operations reads [B].
-    attention
-        Shape of its attention on one GPU, where it is one; None of all others.
+    attention, experts
+        Shape of its attention, or of its fused experts, on one GPU, where it is one; None of all
+        others.
+    precision
+        Numbers that its products take.
     branch
         Operations of different branches that follow each other in a list run beside each other, and
         those of one branch one by one; 0 waits for all before it, and all behind wait for it [1].
@@ -287,6 +327,8 @@ class Operation(Struct, frozen=True, eq=False):
     weight_gradient: Work = NO_WORK
     input_bytes: Amount = 0.0
     attention: AttentionShape | None = None
+    experts: ExpertShape | None = None
+    precision: Precision = "bf16"
     branch: int = 0
     share: float = 1.0
 

@@ -1,0 +1,561 @@
+"""What one step of inference runs: the prompt of a request (prefill), or its next tokens (decode).
+
+The same layers as in training, forward only, of any transformer of the catalog. A copy of the model
+lies on tensor x attention-data GPUs of each pipeline stage: attention is cut over ``tensor`` GPUs
+and copied ``attention_data`` times, each copy with requests of its own; experts are spread
+``expert``-fold over the same GPUs and cut over tensor x attention-data / expert of them. Degrees
+that divide neither heads nor heads of keys are padded, or these are copied.
+
+==============  ==================================================================================
+attention       qkv and output projections, one all_reduce behind them. Tokens are stored in a cache
+                that every later token reads; latent attention stores its latent vectors, makes keys
+                and values of them in a prefill, and in decode works on them as they are
+                (DeepSeek-V2, arXiv:2405.04434, Sec. 2.1.2: the up-projections are absorbed)
+linear          gated delta nets: a state of 32-bit numbers for each head, read and written a token
+feed-forward    two or three products, one all_reduce behind them
+experts         all copies send tokens to the GPUs of their experts and take sums back (all_to_all),
+                or where no expert lies apart (expert 1) gather all tokens and scatter sums; with
+                one copy of attention all its GPUs have the tokens already, and sums are reduced
+head            one row of scores for each token that is sampled
+==============  ==================================================================================
+
+Left out: embedding lookups, sampling, norms of queries and keys, layers that predict further
+tokens, and moving tokens into the order of their experts, which fused kernels contain.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Amount, Floats
+from netplan.errors import InputError
+from netplan.records import replace
+from netplan.workloads.attention import INDEX_FLOPS, STATE_BYTES
+from netplan.workloads.model_parts import IndexAttention, LatentAttention, LinearAttention
+from netplan.workloads.models import Model
+from netplan.workloads.operations import (
+    ELEMENT_BYTES,
+    NO_WORK,
+    AttentionShape,
+    Collective,
+    ExpertShape,
+    Layer,
+    Module,
+    Operation,
+    Shape,
+    Tensor,
+    Work,
+)
+from netplan.workloads.parameters import delta_flops
+from netplan.workloads.precision import NUMBER_BYTES, Precision
+
+Phase = Literal["prefill", "decode"]
+
+
+class NumberFormat(Struct, frozen=True):
+    """What products take, and what one of their stored weights takes [B]."""
+
+    precision: Precision = "bf16"
+    weight_bytes: float = 2.0
+
+
+class Formats(Struct, frozen=True):
+    """Numbers of a served model: of attention, of feed-forward parts, and of its cache [B]."""
+
+    attention: NumberFormat = NumberFormat()
+    feed_forward: NumberFormat = NumberFormat()
+    cache_bytes: float = 2.0
+
+
+WIDE = NumberFormat()
+"""Routers, embedding and head are 16-bit numbers whatever the rest is."""
+
+
+class Cut(Struct, frozen=True, eq=False):
+    """How one pipeline stage is cut, one entry a plan, shape (plans,) [1].
+
+    Examples
+    --------
+    >>> Cut.of(tensor=4, attention_data=2, expert=8).expert_tensor
+    array([1.])
+    """
+
+    tensor: Floats
+    attention_data: Floats
+    expert: Floats
+
+    @classmethod
+    def of(cls, tensor: int, attention_data: int = 1, expert: int = 1) -> "Cut":
+        """A single plan."""
+        return cls(*(np.array([float(one)]) for one in (tensor, attention_data, expert)))
+
+    @property
+    def gpus(self) -> Floats:
+        """GPUs of a stage [1]."""
+        return self.tensor * self.attention_data
+
+    @property
+    def expert_tensor(self) -> Floats:
+        """GPUs that one expert is cut over [1]."""
+        return self.gpus / self.expert
+
+
+class Step(Struct, frozen=True, eq=False):
+    """What each copy of attention does in one step.
+
+    Parameters
+    ----------
+    phase
+        ``prefill`` works on prompts, ``decode`` on tokens that follow them.
+    sequences
+        Requests of one copy, shape (plans,) or a number [1].
+    tokens
+        New tokens of each: the prompt, or one, or what speculation proposes [1].
+    context
+        Tokens that the last of them attends to, itself included [1].
+    """
+
+    phase: Phase
+    sequences: Amount
+    tokens: Amount
+    context: Amount
+
+    @property
+    def rows(self) -> Amount:
+        """Tokens of a copy [1]."""
+        return self.sequences * self.tokens
+
+    @property
+    def sampled(self) -> Amount:
+        """Tokens whose scores are asked for: the last of a prompt, or all [1]."""
+        return self.sequences if self.phase == "prefill" else self.rows
+
+
+def inference_layer(model: Model, cut: Cut, step: Step, formats: Formats = Formats()) -> Layer:
+    """The operations of one layer in one step, for many plans at once.
+
+    Parameters
+    ----------
+    model
+        The transformer.
+    cut
+        How a stage is cut, shape (plans,).
+    step
+        What one copy of attention works on.
+    formats
+        Numbers of weights and cache.
+
+    Raises
+    ------
+    InputError
+        If the model's attention cannot be served.
+
+    Examples
+    --------
+    >>> from netplan.workloads.models import MODELS
+    >>> layer = inference_layer(
+    ...     MODELS.load("llama-3-70b"), Cut.of(8), Step("decode", 16.0, 1.0, 2048.0))
+    >>> [one.name for one in layer.operations if one.shapes]
+    ['qkv', 'output', 'up', 'down']
+    """
+    if not model.causal:
+        raise InputError(f"{model.name} does not generate tokens one by one: serve a causal model")
+    rows, hidden = step.rows, float(model.hidden_size)
+    operations = [
+        _vector("norm", "attention", rows, hidden),
+        *_attention(model, cut, step, formats),
+        _vector("norm-2", "mlp", rows, hidden),
+        *_feed_forward(model, cut, step, formats),
+    ]
+    return Layer(tuple(operations), ELEMENT_BYTES * rows * hidden / cut.tensor)
+
+
+def inference_head(model: Model, cut: Cut, step: Step) -> Operation:
+    """Scores of the words for the tokens that are sampled."""
+    share = model.vocabulary / cut.tensor
+    return _product("head", "head", step.sampled, float(model.hidden_size), share, WIDE)
+
+
+def embedding_bytes(model: Model, cut: Cut) -> Floats:
+    """Weights of the token embedding on one GPU of the first stage [B]."""
+    return ELEMENT_BYTES * model.hidden_size * model.vocabulary / cut.tensor
+
+
+def cached_bytes(model: Model, cut: Cut, context: Amount, cache_bytes: float) -> Floats:
+    """What one request of so many tokens stores on one GPU, of all layers [B].
+
+    Keys and values of the local heads, at least one; latent vectors on every tensor GPU; windows
+    store what they see, linear attention a state whatever came before.
+
+    Examples
+    --------
+    >>> from netplan.workloads.models import MODELS
+    >>> cached_bytes(MODELS.load("llama-3-70b"), Cut.of(1), 1, 2.0)
+    array([327680.])
+    """
+    total = np.zeros(cut.tensor.shape)
+    for part in _attention_parts(model):
+        if part.kind == "linear" and model.linear_attention is not None:
+            total = total + part.layers * _state_bytes(model.linear_attention, cut)
+        elif part.kind != "linear":
+            held = np.minimum(context, part.keys) if part.kind == "window" else context
+            total = total + part.layers * cache_bytes * held * _stored(part.model, cut)
+            if model.index_attention is not None:
+                total = total + part.layers * cache_bytes * held * model.index_attention.head_size
+    return total
+
+
+class _Part(Struct, frozen=True):
+    """Layers with one kind of attention: how many, whose heads, how many keys a token sees."""
+
+    kind: Literal["full", "window", "linear"]
+    layers: int
+    model: Model
+    keys: float = np.inf
+
+
+def _attention_parts(model: Model) -> Iterator[_Part]:
+    window, linear = model.window_attention, model.linear_attention
+    others = sum(one.layers for one in (window, linear) if one is not None)
+    if model.layers > others:
+        keys = float(model.index_attention.tokens) if model.index_attention else np.inf
+        yield _Part("full", model.layers - others, model, keys)
+    if window is not None:
+        yield _Part("window", window.layers, model.in_windows(), float(window.tokens))
+    if linear is not None:
+        yield _Part("linear", linear.layers, model)
+
+
+def _stored(model: Model, cut: Cut) -> Floats:
+    """Numbers that one token stores on one GPU, a layer [1]."""
+    latent = model.latent_attention
+    if latent is not None:
+        return np.full(cut.tensor.shape, float(latent.kv_rank + latent.rotary_head_size))
+    values = model.value_head_size or model.head_elements
+    return _heads(model.kv_heads or model.heads, cut.tensor) * (model.head_elements + values)
+
+
+def _heads(heads: int, tensor: Floats) -> Floats:
+    """Heads of one GPU: padded where they do not divide, at least one [1]."""
+    return np.maximum(np.ceil(heads / tensor), 1.0)
+
+
+def _product(
+    name: str,
+    module: Module,
+    rows: Amount,
+    inner: Amount,
+    columns: Amount,
+    number: NumberFormat,
+    *,
+    copies: float = 1.0,
+    collectives: tuple[Collective, ...] = (),
+) -> Operation:
+    """Rows times matrices of inner x columns, which one GPU holds."""
+    shape = Shape(rows, inner, columns, copies)
+    weights = number.weight_bytes * copies * inner * columns
+    input_bytes = NUMBER_BYTES[number.precision] * rows * inner
+    moved = weights + input_bytes + ELEMENT_BYTES * rows * columns
+    work = Work(shape.flops, 0.0, moved, collectives, weight_bytes=weights)
+    return Operation(
+        *(name, module, weights, 0.0, work, NO_WORK),
+        result=Tensor(rows, columns),
+        shapes=(shape,),
+        precision=number.precision,
+    )
+
+
+def _vector(name: str, module: Module, rows: Amount, columns: Amount) -> Operation:
+    """An operation that reads and writes rows once."""
+    work = Work(vector_flops=rows * columns, moved_bytes=2 * ELEMENT_BYTES * rows * columns)
+    return Operation(name, module, 0.0, 0.0, work, NO_WORK, result=Tensor(rows, columns))
+
+
+def _attention(model: Model, cut: Cut, step: Step, formats: Formats) -> Iterator[Operation]:
+    """Attention of every kind, each with its share of the layers."""
+    for part in _attention_parts(model):
+        share = part.layers / model.layers
+        if part.kind == "linear" and model.linear_attention is not None:
+            found: Sequence[Operation] = _linear(model, model.linear_attention, cut, step, formats)
+        elif model.latent_attention is not None:
+            found = _latent(part, model.latent_attention, cut, step, formats)
+        else:
+            found = _full(part, cut, step, formats)
+        prefix = "" if part.kind == "full" else f"{part.kind}-"
+        yield from (replace(one, name=prefix + one.name, share=share) for one in found)
+
+
+def _reduced(model: Model, step: Step) -> tuple[Collective, ...]:
+    """Sum of results over the tensor GPUs, which all need it."""
+    message = ELEMENT_BYTES * step.rows * model.hidden_size
+    return (Collective("all_reduce", message, "tensor"),)
+
+
+def _full(part: _Part, cut: Cut, step: Step, formats: Formats) -> list[Operation]:
+    """Projections, rotation and storing of keys, attention, projection of the results."""
+    model, rows, number = part.model, step.rows, formats.attention
+    size, values = model.head_elements, model.value_head_size or model.head_elements
+    heads, kv_heads = _heads(model.heads, cut.tensor), _heads(_kv_heads(model), cut.tensor)
+    hidden, gates = float(model.hidden_size), values if model.gated_attention else 0
+    columns = heads * (size + gates) + kv_heads * (size + values)
+    shape = AttentionShape(
+        *(step.sequences, heads, kv_heads, step.tokens, step.context, (size + values) / 2),
+        causal=step.phase == "prefill",
+        window=None if np.isinf(part.keys) else part.keys,
+    )
+    found = [_product("qkv", "attention", rows, hidden, columns, number)]
+    if model.index_attention is not None:
+        found.append(_index(model, model.index_attention, step, formats))
+    stored = kv_heads * (size + values)
+    found += [
+        _vector("rotate", "attention", rows, columns),
+        _attend(shape, stored, formats.cache_bytes),
+        _product(
+            *("output", "attention", rows, heads * values, hidden, number),
+            collectives=_reduced(model, step),
+        ),
+    ]
+    return found
+
+
+def _kv_heads(model: Model) -> int:
+    return model.kv_heads or model.heads
+
+
+def _attend(shape: AttentionShape, stored: Amount, cache_bytes: float) -> Operation:
+    """Attention to what is stored; a prompt attends to itself."""
+    seen = shape.keys if shape.window is None else np.minimum(shape.window, shape.keys)
+    pairs = seen - seen * seen / (2 * shape.keys) if shape.causal else seen
+    queries = shape.sequences * shape.heads * shape.queries
+    inner = 2 * shape.head_size
+    if shape.latent_rank is not None:
+        inner = shape.head_size + shape.latent_rank
+    moved = cache_bytes * shape.sequences * seen * stored + 2 * ELEMENT_BYTES * queries * inner / 2
+    work = Work(2 * queries * pairs * inner, 3 * queries * pairs, moved)
+    return Operation(
+        *("attention", "attention", 0.0, 0.0, work, NO_WORK),
+        result=Tensor(queries, shape.latent_rank or shape.head_size),
+        attention=shape,
+    )
+
+
+def _latent(
+    part: _Part, latent: LatentAttention, cut: Cut, step: Step, formats: Formats
+) -> list[Operation]:
+    """Latent vectors on every GPU, heads cut; what follows depends on the phase."""
+    model, rows, number = part.model, step.rows, formats.attention
+    heads, hidden = _heads(model.heads, cut.tensor), float(model.hidden_size)
+    rank, rotary = float(latent.kv_rank), float(latent.rotary_head_size)
+    ranks = float(latent.query_rank or 0)
+    query = latent.head_size + latent.rotary_head_size
+    down = ranks + rank + rotary
+    found = [_product("latent-down", "attention", rows, hidden, down, number)]
+    found.append(
+        _product("query-up", "attention", rows, ranks or hidden, heads * query, number)
+    )
+    if model.index_attention is not None:
+        found.append(_index(model, model.index_attention, step, formats))
+    found.append(_vector("rotate", "attention", rows, heads * latent.rotary_head_size + down))
+    window = None if np.isinf(part.keys) else part.keys
+    prefill = step.phase == "prefill"
+    if prefill:
+        size = (query + latent.value_head_size) / 2
+        shape = AttentionShape(
+            *(step.sequences, heads, heads, step.tokens, step.context, size), window=window
+        )
+        columns = heads * (latent.head_size + latent.value_head_size)
+        found += [
+            _product("key-value-up", "attention", rows, rank, columns, number),
+            _attend(shape, heads * 2 * size, ELEMENT_BYTES),
+        ]
+    else:
+        shape = AttentionShape(
+            *(step.sequences, heads, np.ones_like(heads), step.tokens, step.context),
+            rank + rotary,
+            causal=False,
+            window=window,
+            latent_rank=rank,
+        )
+        found += [
+            _absorbed("key-absorb", rows, float(latent.head_size), rank, heads),
+            _attend(shape, rank + rotary, formats.cache_bytes),
+            _absorbed("value-absorb", rows, rank, float(latent.value_head_size), heads),
+        ]
+    columns = heads * latent.value_head_size
+    return [
+        *found,
+        _product(
+            *("output", "attention", rows, columns, hidden, number),
+            collectives=_reduced(model, step),
+        ),
+    ]
+
+
+def _absorbed(name: str, rows: Amount, inner: float, columns: float, heads: Floats) -> Operation:
+    """One small product a head, by 16-bit weights that the prefill uses, too.
+
+    It is timed as one product of all heads' rows, which it moves as much for.
+    """
+    one = _product(name, "attention", rows, inner, columns * heads, WIDE)
+    # The weights of the up-projection are counted once, with the layer's in either phase.
+    return one
+
+
+def _index(model: Model, index: IndexAttention, step: Step, formats: Formats) -> Operation:
+    """Scores of all stored tokens by small heads, whose keys are stored beside the cache."""
+    latent, rows = model.latent_attention, step.rows
+    queries = latent.query_rank if latent and latent.query_rank else model.hidden_size
+    matrix = queries * index.heads * index.head_size + model.hidden_size * (
+        index.head_size + index.heads
+    )
+    weights = formats.attention.weight_bytes * matrix
+    pairs = step.context - step.tokens / 2 if step.phase == "prefill" else step.context
+    scores = rows * pairs * index.heads
+    keys = formats.cache_bytes * step.sequences * step.context * index.head_size
+    work = Work(
+        tensor_flops=2.0 * rows * matrix + 2 * scores * index.head_size,
+        vector_flops=INDEX_FLOPS * scores,
+        moved_bytes=weights + keys + ELEMENT_BYTES * rows * (index.heads + 1) * index.head_size,
+        weight_bytes=weights,
+    )
+    return Operation("index", "attention", weights, 0.0, work, NO_WORK)
+
+
+def _state_bytes(linear: LinearAttention, cut: Cut) -> Floats:
+    """States of one request on one GPU, a layer [B]."""
+    heads = _heads(linear.value_heads, cut.tensor)
+    return STATE_BYTES * heads * linear.key_head_size * linear.value_head_size
+
+
+def _linear(
+    model: Model, linear: LinearAttention, cut: Cut, step: Step, formats: Formats
+) -> list[Operation]:
+    """Projections, and states that every token reads and writes; a prompt does so in chunks."""
+    rows, number, hidden = step.rows, formats.attention, float(model.hidden_size)
+    heads, key_heads = _heads(linear.value_heads, cut.tensor), _heads(linear.key_heads, cut.tensor)
+    values = heads * linear.value_head_size
+    mixed = 2 * key_heads * linear.key_head_size + values
+    columns = mixed + values + 2 * heads
+    states = 2 * step.sequences * _state_bytes(linear, cut)
+    if step.phase == "decode":
+        states = states * step.tokens
+    flops = rows * heads * delta_flops(linear)
+    moved = states + 2 * ELEMENT_BYTES * rows * (mixed + values)
+    net = Work(flops, rows * mixed * 2 * linear.convolution, moved)
+    return [
+        _product("in", "attention", rows, hidden, columns, number),
+        _vector("convolution", "attention", rows, mixed),
+        Operation("states", "attention", 0.0, 0.0, net, NO_WORK, result=Tensor(rows, values)),
+        _vector("gate", "attention", rows, values),
+        _product(
+            *("output", "attention", rows, values, hidden, number),
+            collectives=_reduced(model, step),
+        ),
+    ]
+
+
+def _feed_forward(model: Model, cut: Cut, step: Step, formats: Formats) -> Iterator[Operation]:
+    """Dense layers and those with experts, each with its share of all layers."""
+    experts = model.experts
+    sparse = experts.sparse_layers(model.layers) if experts is not None else 0
+    dense = model.layers - sparse
+    if dense:
+        inner = (model.ffn_size or 4 * model.hidden_size) / cut.tensor
+        found = _dense("", model, inner, step, formats, _reduced(model, step))
+        yield from (replace(one, share=dense / model.layers) for one in found)
+    if sparse:
+        found = _sparse(model, cut, step, formats)
+        yield from (replace(one, share=sparse / model.layers) for one in found)
+
+
+def _dense(
+    prefix: str,
+    model: Model,
+    inner: Amount,
+    step: Step,
+    formats: Formats,
+    collectives: tuple[Collective, ...] = (),
+) -> list[Operation]:
+    """Up, activation, down."""
+    rows, hidden, number = step.rows, float(model.hidden_size), formats.feed_forward
+    ways = 2 if model.gated_ffn else 1
+    return [
+        _product(f"{prefix}up", "mlp", rows, hidden, ways * inner, number),
+        _vector(f"{prefix}activation", "mlp", rows, (ways + 1) * inner / 2),
+        _product(
+            *(f"{prefix}down", "mlp", rows, inner, hidden, number), collectives=collectives
+        ),
+    ]
+
+
+def _sparse(model: Model, cut: Cut, step: Step, formats: Formats) -> list[Operation]:
+    """Router, shared experts, the exchange of tokens, routed experts."""
+    experts = model.experts
+    if experts is None:
+        return []
+    rows, hidden = step.rows, float(model.hidden_size)
+    found = [_product("router", "mlp", rows, hidden, float(experts.count), WIDE)]
+    if experts.shared_ffn_size:
+        inner = experts.shared_ffn_size / cut.tensor
+        found += _dense("shared-", model, inner, step, formats)
+    number = formats.feed_forward
+    shape = ExpertShape(
+        tokens=rows * cut.attention_data,
+        hidden=hidden,
+        inner=float(experts.ffn_size or model.ffn_size or 4 * model.hidden_size),
+        top_k=experts.per_token,
+        experts=experts.count,
+        tensor=cut.expert_tensor,
+        expert=cut.expert,
+        gated=model.gated_ffn,
+    )
+    read = number.weight_bytes * shape.visited * shape.matrix
+    there, back = _exchange(model, cut, step, formats)
+    inner = shape.inner / shape.tensor
+    moved = read + ELEMENT_BYTES * shape.rows * (2 * hidden + 3 * inner)
+    work = Work(2.0 * shape.rows * shape.matrix, 0.0, moved, (*there, *back), weight_bytes=read)
+    found.append(
+        Operation(
+            *("experts", "mlp", number.weight_bytes * experts.count / cut.expert * shape.matrix),
+            *(0.0, work, NO_WORK),
+            expert_weights=True,
+            result=Tensor(rows, hidden),
+            experts=shape,
+            precision=number.precision,
+        )
+    )
+    return found
+
+
+def _exchange(
+    model: Model, cut: Cut, step: Step, formats: Formats
+) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
+    """Tokens to their experts and sums back (table of this module); messages of 0 are none."""
+    experts = model.experts
+    if experts is None:
+        return (), ()
+    rows, hidden = step.rows, model.hidden_size
+    sent = NUMBER_BYTES[formats.feed_forward.precision]
+    sent = max(sent, NUMBER_BYTES["fp8"])
+    several, spread = cut.attention_data > 1, cut.expert > 1
+    # Groups of GPUs with different experts that even choices of a token meet.
+    met = cut.expert * (1 - (1 - 1 / cut.expert) ** experts.per_token) * cut.expert_tensor
+    own = rows / cut.tensor * hidden
+    apart, gathered = several & spread, several & ~spread
+    every = rows * cut.attention_data * hidden
+    there = (
+        Collective("all_to_all", np.where(apart, sent * own * met, 0.0), "expert"),
+        Collective("all_gather", np.where(gathered, sent * every, 0.0), "expert"),
+    )
+    again = apart & (cut.tensor > 1)
+    back = (
+        Collective("all_to_all", np.where(apart, ELEMENT_BYTES * own * met, 0.0), "expert"),
+        Collective("all_gather", np.where(again, ELEMENT_BYTES * rows * hidden, 0.0), "tensor"),
+        Collective("reduce_scatter", np.where(gathered, ELEMENT_BYTES * every, 0.0), "expert"),
+        Collective(
+            "all_reduce", np.where(several, 0.0, ELEMENT_BYTES * rows * hidden), "tensor"
+        ),
+    )
+    return there, back
