@@ -69,6 +69,9 @@ class Formats(Struct, frozen=True):
     cache_bytes: float = 2.0
 
 
+SIXTEEN = Formats()
+"""Everything in 16 bits."""
+
 WIDE = NumberFormat()
 """Routers, embedding and head are 16-bit numbers whatever the rest is."""
 
@@ -133,7 +136,7 @@ class Step(Struct, frozen=True, eq=False):
         return self.sequences if self.phase == "prefill" else self.rows
 
 
-def inference_layer(model: Model, cut: Cut, step: Step, formats: Formats = Formats()) -> Layer:
+def inference_layer(model: Model, cut: Cut, step: Step, formats: Formats = SIXTEEN) -> Layer:
     """The operations of one layer in one step, for many plans at once.
 
     Parameters
@@ -242,20 +245,18 @@ def _heads(heads: int, tensor: Floats) -> Floats:
     return np.maximum(np.ceil(heads / tensor), 1.0)
 
 
-def _product(
+def _product(  # noqa: PLR0913, PLR0917 - sizes of both factors
     name: str,
     module: Module,
     rows: Amount,
     inner: Amount,
     columns: Amount,
     number: NumberFormat,
-    *,
-    copies: float = 1.0,
     collectives: tuple[Collective, ...] = (),
 ) -> Operation:
-    """Rows times matrices of inner x columns, which one GPU holds."""
-    shape = Shape(rows, inner, columns, copies)
-    weights = number.weight_bytes * copies * inner * columns
+    """Rows times a matrix of inner x columns, which one GPU holds."""
+    shape = Shape(rows, inner, columns)
+    weights = number.weight_bytes * inner * columns
     input_bytes = NUMBER_BYTES[number.precision] * rows * inner
     moved = weights + input_bytes + ELEMENT_BYTES * rows * columns
     work = Work(shape.flops, 0.0, moved, collectives, weight_bytes=weights)
@@ -314,7 +315,7 @@ def _full(part: _Part, cut: Cut, step: Step, formats: Formats) -> list[Operation
         _attend(shape, stored, formats.cache_bytes),
         _product(
             *("output", "attention", rows, heads * values, hidden, number),
-            collectives=_reduced(model, step),
+            _reduced(model, step),
         ),
     ]
     return found
@@ -352,9 +353,7 @@ def _latent(
     query = latent.head_size + latent.rotary_head_size
     down = ranks + rank + rotary
     found = [_product("latent-down", "attention", rows, hidden, down, number)]
-    found.append(
-        _product("query-up", "attention", rows, ranks or hidden, heads * query, number)
-    )
+    found.append(_product("query-up", "attention", rows, ranks or hidden, heads * query, number))
     if model.index_attention is not None:
         found.append(_index(model, model.index_attention, step, formats))
     found.append(_vector("rotate", "attention", rows, heads * latent.rotary_head_size + down))
@@ -388,19 +387,14 @@ def _latent(
         *found,
         _product(
             *("output", "attention", rows, columns, hidden, number),
-            collectives=_reduced(model, step),
+            _reduced(model, step),
         ),
     ]
 
 
 def _absorbed(name: str, rows: Amount, inner: float, columns: float, heads: Floats) -> Operation:
-    """One small product a head, by 16-bit weights that the prefill uses, too.
-
-    It is timed as one product of all heads' rows, which it moves as much for.
-    """
-    one = _product(name, "attention", rows, inner, columns * heads, WIDE)
-    # The weights of the up-projection are counted once, with the layer's in either phase.
-    return one
+    """One product a head by 16-bit weights, half of the up-projection; timed as one product."""
+    return _product(name, "attention", rows, inner, columns * heads, WIDE)
 
 
 def _index(model: Model, index: IndexAttention, step: Step, formats: Formats) -> Operation:
@@ -451,7 +445,7 @@ def _linear(
         _vector("gate", "attention", rows, values),
         _product(
             *("output", "attention", rows, values, hidden, number),
-            collectives=_reduced(model, step),
+            _reduced(model, step),
         ),
     ]
 
@@ -484,9 +478,7 @@ def _dense(
     return [
         _product(f"{prefix}up", "mlp", rows, hidden, ways * inner, number),
         _vector(f"{prefix}activation", "mlp", rows, (ways + 1) * inner / 2),
-        _product(
-            *(f"{prefix}down", "mlp", rows, inner, hidden, number), collectives=collectives
-        ),
+        _product(*(f"{prefix}down", "mlp", rows, inner, hidden, number), collectives),
     ]
 
 
@@ -513,8 +505,8 @@ def _sparse(model: Model, cut: Cut, step: Step, formats: Formats) -> list[Operat
     )
     read = number.weight_bytes * shape.visited * shape.matrix
     there, back = _exchange(model, cut, step, formats)
-    inner = shape.inner / shape.tensor
-    moved = read + ELEMENT_BYTES * shape.rows * (2 * hidden + 3 * inner)
+    cut_inner = shape.inner / shape.tensor
+    moved = read + ELEMENT_BYTES * shape.rows * (2 * hidden + 3 * cut_inner)
     work = Work(2.0 * shape.rows * shape.matrix, 0.0, moved, (*there, *back), weight_bytes=read)
     found.append(
         Operation(
@@ -554,8 +546,6 @@ def _exchange(
         Collective("all_to_all", np.where(apart, ELEMENT_BYTES * own * met, 0.0), "expert"),
         Collective("all_gather", np.where(again, ELEMENT_BYTES * rows * hidden, 0.0), "tensor"),
         Collective("reduce_scatter", np.where(gathered, ELEMENT_BYTES * every, 0.0), "expert"),
-        Collective(
-            "all_reduce", np.where(several, 0.0, ELEMENT_BYTES * rows * hidden), "tensor"
-        ),
+        Collective("all_reduce", np.where(several, 0.0, ELEMENT_BYTES * rows * hidden), "tensor"),
     )
     return there, back

@@ -1,1 +1,1 @@
-"""How long requests take on clusters that serve: prompts, tokens, drafts."""
+"""Serving: plans, steps, memory, queues, and the search over them; published forms beside."""

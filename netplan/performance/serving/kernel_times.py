@@ -1,29 +1,137 @@
-"""How long the operations of a served model take: as kernels were measured, or by a roofline.
+"""How long operations of a served model take on one GPU: as measured, or by a roofline.
 
-``measured`` kernels are those of `netplan.workloads.kernels`: products with their table of
-corrections, attention of prompts and of generated tokens, fused experts; operations without
-products wait 2 us and for their bytes. ``roofline`` takes the longer of FLOPs at the peak and of
-bytes at the memory's bandwidth, which is DFModel's form (arXiv:2412.16432, Sec. VIII).
+``measured`` kernels are those of `netplan.workloads.kernels`: products with their tables of
+corrections, attention of prompts and of generated tokens, fused experts. Other operations wait 2 us
+and for their bytes. ``roofline`` takes the longer of FLOPs at the peak and bytes at the memory's
+bandwidth (DFModel, arXiv:2412.16432, Sec. VIII); dataflow chips, which stream weights through fused
+kernels, take it unless told otherwise. GPUs without kernels of their own take medians of others.
 
 Times never fall with the rows of a product: where a table of corrections dips, what fewer rows took
 counts.
 """
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Amount
-from netplan.records import replace
+from netplan.arrays import Amount, Floats
 from netplan.workloads.accelerators import Accelerator
-from netplan.workloads.corrections import corrections_of
-from netplan.workloads.kernels import fused_experts_time_s, product_time_s
-from netplan.workloads.measured_attention import (
-    attention_rates,
-    attention_time_of,
-)
-from netplan.workloads.measured_products import product_parts_s, product_rates
+from netplan.workloads.kernels import product_time_s
+from netplan.workloads.measured_attention import attention_parts_s, attention_rates
+from netplan.workloads.measured_products import CORRECTED, product_parts_s, product_rates
 from netplan.workloads.measured_rates import pooled
-from netplan.workloads.operations import Operation
+from netplan.workloads.operations import AttentionShape, ExpertShape, Operation
 from netplan.workloads.precision import NUMBER_BYTES, Precision
+
+LATENT_SHARE = 0.4
+"""Share of the peak that small products inside of other kernels reach, assumed [1]."""
+
+KernelSource = Literal["measured", "roofline"]
+ROWS = tuple(float(4**power) for power in range(8))
+"""Rows at which tables of corrections have entries, and a dip may begin [1]."""
+
+
+class KernelTime(NamedTuple):
+    """Time of an operation, and what FLOPs and bytes alone take at whole rates [s]."""
+
+    seconds: Floats
+    flops_s: Floats
+    bytes_s: Floats
+
+    @property
+    def computes(self) -> "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]":
+        """Whether FLOPs take longer than bytes."""
+        return self.flops_s > self.bytes_s
+
+
+class ServingKernels(Struct, frozen=True):
+    """Kernels of one accelerator, of which ``source`` says what is known.
+
+    Examples
+    --------
+    >>> from netplan.workloads.accelerators import ACCELERATORS
+    >>> ServingKernels.of(ACCELERATORS.load("sn40l")).source
+    'roofline'
+    """
+
+    accelerator: Accelerator
+    source: KernelSource
+
+    @classmethod
+    def of(cls, accelerator: Accelerator, source: KernelSource | None = None) -> "ServingKernels":
+        """Measured kernels, a roofline for dataflow chips, unless one of both is asked for."""
+        fused = accelerator.execution == "fused"
+        return cls(accelerator, source or ("roofline" if fused else "measured"))
+
+    @property
+    def fitted(self) -> bool:
+        """Whether the accelerator's own kernels were measured."""
+        known = self.accelerator.measured
+        return self.source == "measured" and known is not None and bool(known.products)
+
+    def time(self, operation: Operation) -> KernelTime:
+        """Time of the forward pass of an operation, without its collectives."""
+        work, chip = operation.forward, self.accelerator
+        peaks: dict[Precision, float] = {"bf16": chip.tensor_flops_per_s, **chip.narrow_flops_per_s}
+        flops_s = np.asarray(work.tensor_flops) / peaks[operation.precision]
+        bytes_s = np.asarray(work.moved_bytes) / chip.memory_bytes_per_s
+        seconds: Amount
+        if self.source == "roofline":
+            seconds = np.maximum(flops_s, bytes_s)
+        elif operation.shapes:
+            seconds = self._product_s(operation)
+        elif operation.experts is not None:
+            seconds = self._experts_s(operation, operation.experts)
+        elif operation.attention is not None:
+            seconds = self._attention_s(operation, operation.attention)
+        else:
+            seconds = self._vector_s(operation)
+        return KernelTime(np.asarray(seconds, dtype=np.float64), flops_s, bytes_s)
+
+    def _product_s(self, operation: Operation) -> Amount:
+        """Products of one shape; narrower weights than those of the product move fewer bytes."""
+        (shape,), precision = operation.shapes, operation.precision
+        table = precision in CORRECTED
+        rows = [np.minimum(shape.m, most) for most in ROWS] if table else []
+        m = np.stack(np.broadcast_arrays(*rows, shape.m))
+        each_s = product_time_s(self.accelerator, precision, m, shape.n, shape.k)
+        found: Floats = np.max(each_s, axis=0)
+        held = NUMBER_BYTES[precision] * shape.k * shape.n
+        if np.all(operation.weight_bytes >= held):
+            return found
+        rates = product_rates(self.accelerator, precision)
+        flops, moved = operation.forward.tensor_flops, operation.forward.moved_bytes
+        busy_s, waiting_s = product_parts_s(rates, flops, moved)
+        wide_s = sum(product_parts_s(rates, flops, moved + held - operation.weight_bytes))
+        return found * (busy_s + waiting_s) / wide_s
+
+    def _experts_s(self, operation: Operation, shape: ExpertShape) -> Amount:
+        """Fused experts, whose weights may be narrower than their products."""
+        r = product_rates(self.accelerator, operation.precision)
+        rows = np.maximum(shape.rows, 16 * shape.visited)
+        w = operation.forward.moved_bytes
+        return (
+            15e-6
+            + 2 * rows * shape.matrix / (0.55 * r.peak_flops_per_s)
+            + w / (0.7 * r.memory_bytes_per_s)
+        )
+
+    def _attention_s(self, operation: Operation, shape: AttentionShape) -> Amount:
+        """Attention of prompts, of generated tokens, or to latent vectors that all heads share."""
+        if shape.causal:
+            busy_s, waiting_s = attention_parts_s(attention_rates(self.accelerator), shape)
+            return busy_s + waiting_s
+        rates = attention_rates(self.accelerator, "generation")
+        work = operation.forward
+        flops_s = work.tensor_flops / (LATENT_SHARE * self.accelerator.tensor_flops_per_s)
+        bytes_s = work.moved_bytes / (rates.memory_efficiency * rates.memory_bytes_per_s)
+        return rates.kernel_latency_s + np.maximum(flops_s, bytes_s)
+
+    def _vector_s(self, operation: Operation) -> Amount:
+        """Operations without products of weights: a latency, and their bytes or FLOPs."""
+        rates = product_rates(self.accelerator, "bf16")
+        work = operation.forward
+        bytes_s = work.moved_bytes / (rates.memory_efficiency * rates.memory_bytes_per_s)
+        flops_s = work.tensor_flops / (LATENT_SHARE * rates.peak_flops_per_s)
+        return pooled().vector_latency_s + np.maximum(flops_s, bytes_s)

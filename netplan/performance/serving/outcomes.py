@@ -1,0 +1,272 @@
+"""What requests see of serving plans: time to first token, time per token, throughput.
+
+All servers of an *aggregated* cluster take prompts and generate tokens. With B requests of one copy
+of attention in flight, prompts of S tokens and R tokens of output, a pipeline of p stages
+
+    t_d     = one step of decode with B requests, host time included
+    t_p     = one prompt alone, on all copies at once
+    n       = S / chunk, steps that a prompt is cut into
+    TPOT    = t_d + share (B - 1) (t_p / p + n host) / R
+    TTFT    = prompt_s + t_p + max(n, 1) (host + wait t_d)
+              + burst (B - 1) (t_p / p + n (host + wait t_d)) + queue
+
+since between two of its tokens a request sees the prompts of all others that end meanwhile, and
+since requests come in bursts. Parameters are those of the serving stack. What the cache has no room
+for waits in a *queue* for as long as requests take: (B / room - 1) (TTFT + R TPOT).
+
+A *disaggregated* cluster has pools of servers: prompts wait for one of the servers of the prefill
+pool, c prompts a server in flight at most, and their cache is sent to the decode pool. In a closed
+loop of C requests W solves W = s rho / (2 (1 - rho)), rho = C s' / (W + all else), the wait before
+one server of fixed time s (Pollaczek and Khinchine), s' its share of s a request.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Amount, Bools, Floats, Ints
+from netplan.performance.serving.memory import HeldBytes, held_bytes
+from netplan.performance.serving.plans import ServingPlans
+from netplan.performance.serving.serving_stack import ServingStack
+from netplan.performance.serving.step_times import Served, StepTime
+from netplan.traffic.placement import distinct
+from netplan.workloads.inference import Cut, Step
+
+PARTS = ("compute", "memory", "network", "host", "prefill")
+
+
+class Requests(Struct, frozen=True):
+    """What every request asks for [tokens]."""
+
+    prompt: int
+    output: int
+
+    @property
+    def tokens(self) -> int:
+        """Prompt and output together [1]."""
+        return self.prompt + self.output
+
+
+class ServingCase(Struct, frozen=True, eq=False):
+    """What is served: a model on kernels and levels, by a stack, in a memory."""
+
+    served: Served
+    stack: ServingStack
+    requests: Requests
+    memory_bytes: float
+    memory_bytes_per_s: float
+    expanded_bytes: float = 0.0
+    expanded_bytes_per_s: float = 0.0
+
+    @property
+    def fast_bytes(self) -> float:
+        """What weights and cache may fill of a GPU's own memory [B]."""
+        return self.stack.memory_share * self.memory_bytes
+
+    @property
+    def room_bytes(self) -> float:
+        """The same with the expanded memory [B]."""
+        return self.fast_bytes + self.expanded_bytes
+
+    @property
+    def launch_s(self) -> float:
+        """Host time of a step with prompts, of all layers [s]."""
+        model, launch = self.served.model, self.stack.prefill_layer_s
+        experts = model.experts
+        sparse = experts.sparse_layers(model.layers) if experts is not None else 0
+        return sparse * launch.sparse + (model.layers - sparse) * launch.dense
+
+    @property
+    def chunks(self) -> float:
+        """Steps that one prompt is cut into, a fraction of one where several share it [1]."""
+        return self.requests.prompt / self.stack.chunk_tokens
+
+    def held(self, plans: ServingPlans) -> HeldBytes:
+        """What GPUs hold."""
+        served, tokens = self.served, self.requests.tokens
+        return held_bytes(served.model, plans, served.formats, tokens)
+
+
+class Decode(NamedTuple):
+    """Steps of decode of many plans: time between two of them, and parts of it [s]."""
+
+    step_s: Floats
+    parts: StepTime
+
+
+class Prefill(NamedTuple):
+    """Prompts of many plans: latency of one, what each takes of every stage, and parts [s]."""
+
+    latency_s: Floats
+    each_s: Floats
+    parts: StepTime
+
+
+def decode_steps(
+    case: ServingCase, plans: ServingPlans, running: Floats, *, tokens: int = 1
+) -> Decode:
+    """Steps in which every copy decodes so many requests, shape (plans,)."""
+    served, model, stages = case.served, case.served.model, plans.pipeline
+    sequences = np.maximum(running / stages, 1.0)
+    context = case.requests.prompt + case.requests.output / 2
+    cut, place, sequences = _distinct(plans, sequences)
+    step = Step("decode", sequences, float(tokens), context)
+    layer, head = (part.take(place) for part in served.step(cut, step))
+    hop_s = np.where(stages > 1, served.hop_s(cut, step.rows)[place], 0.0)
+    whole = layer.scaled(model.layers).plus(head)
+    sent = (stages - 1) * hop_s
+    parts = StepTime(whole.seconds + sent, whole.compute_s, whole.memory_s, whole.network_s + sent)
+    even = model.layers % stages == 0
+    fullest = -(-model.layers // stages) * layer.seconds + np.where(even, head.seconds, 0.0)
+    seconds = np.maximum(parts.seconds, stages * (fullest + hop_s))
+    return Decode(seconds + case.stack.step_s, parts)
+
+
+def prefills(case: ServingCase, plans: ServingPlans) -> Prefill:
+    """Prompts of the case, one on each copy at once."""
+    served, model, stages = case.served, case.served.model, plans.pipeline
+    cut, place, _ = _distinct(plans, np.ones(plans.count))
+    prompt = float(case.requests.prompt)
+    step = Step("prefill", 1.0, prompt, prompt)
+    layer, head = (part.take(place) for part in served.step(cut, step))
+    hop_s = np.where(stages > 1, served.hop_s(cut, prompt)[place], 0.0)
+    whole = layer.scaled(model.layers).plus(head)
+    sent = (stages - 1) * hop_s
+    parts = StepTime(whole.seconds + sent, whole.compute_s, whole.memory_s, whole.network_s + sent)
+    even = model.layers % stages == 0
+    fullest = -(-model.layers // stages) * layer.seconds + np.where(even, head.seconds, 0.0)
+    return Prefill(parts.seconds, fullest + hop_s, parts)
+
+
+def _distinct(plans: ServingPlans, sequences: Floats) -> tuple[Cut, Ints, Floats]:
+    """Cuts that differ, with their sequences: all that the time of a layer depends on."""
+    _, rank = np.unique(sequences, return_inverse=True)
+    rows = np.stack([plans.tensor, plans.attention_data, plans.expert, rank + 1])
+    first, place = distinct(rows)
+    return plans.take(first).cut, place, sequences[first]
+
+
+class Outcome(Struct, frozen=True, eq=False):
+    """What plans give, one entry each.
+
+    Parameters
+    ----------
+    plans
+        The plans.
+    concurrency
+        Requests in flight in the whole cluster [1].
+    running
+        Requests of one copy that decode together [1].
+    ttft_s, tpot_s
+        Time to first token, time per token after it [s].
+    queue_s
+        What of the former requests wait for room [s].
+    memory_bytes
+        What one GPU holds [B].
+    parts
+        Of a token: computing, reading memory, sending, host, prompts of others, by name [s].
+    fits
+        Whether weights and a request of each copy have room.
+    """
+
+    plans: ServingPlans
+    concurrency: Floats
+    running: Floats
+    ttft_s: Floats
+    tpot_s: Floats
+    queue_s: Floats
+    memory_bytes: Floats
+    parts: dict[str, Floats]
+    prompt_parts: dict[str, Floats]
+    fits: Bools
+    output: int
+
+    @property
+    def tokens_per_s(self) -> Floats:
+        """Tokens of output of the whole cluster [1/s]."""
+        whole_s = self.ttft_s + (self.output - 1) * self.tpot_s
+        return self.concurrency * self.output / whole_s
+
+    def take(self, index: Ints | Bools) -> "Outcome":
+        """Some of the plans."""
+        arrays = {
+            name: getattr(self, name)[index]
+            for name in ("concurrency", "running", "ttft_s", "tpot_s", "queue_s")
+        }
+        return Outcome(
+            plans=self.plans.take(index),
+            memory_bytes=self.memory_bytes[index],
+            parts={name: part[index] for name, part in self.parts.items()},
+            prompt_parts={name: part[index] for name, part in self.prompt_parts.items()},
+            fits=self.fits[index],
+            output=self.output,
+            **arrays,
+        )
+
+
+def aggregated(case: ServingCase, plans: ServingPlans, concurrency: Amount) -> Outcome:
+    """What plans give whose servers all take prompts and decode (formulas of this module)."""
+    stack, output = case.stack, case.requests.output
+    wanted = np.broadcast_to(np.asarray(concurrency, dtype=np.float64), plans.tensor.shape)
+    each = np.maximum(wanted / (plans.replicas * plans.attention_data), 1.0)
+    held = case.held(plans)
+    room = held.room(case.room_bytes)
+    fits = room >= 1
+    running = np.minimum(each, np.maximum(room, 1.0))
+    memory_bytes = held.of(running)
+    decode, prompt = decode_steps(case, plans, running), prefills(case, plans)
+    spilled_s = _spilled_s(case, memory_bytes)
+    step_s = decode.step_s + spilled_s
+    launch_s, chunks = case.launch_s, case.chunks
+    occupied_s = prompt.each_s + chunks * launch_s
+    others_s = stack.prefill_share * (running - 1) * occupied_s / output
+    tpot_s = step_s + others_s
+    pause_s = launch_s + stack.decode_wait * step_s
+    burst_s = stack.burst * (each - 1) * (prompt.each_s + chunks * pause_s)
+    start_s = stack.prompt_s + max(chunks, 1.0) * pause_s
+    first_s = start_s + prompt.latency_s + burst_s
+    queue_s = np.maximum(each / np.maximum(room, 1.0) - 1, 0.0) * (first_s + output * tpot_s)
+    return Outcome(
+        plans=plans,
+        concurrency=np.array(wanted),
+        running=running,
+        ttft_s=first_s + queue_s,
+        tpot_s=tpot_s,
+        queue_s=queue_s,
+        memory_bytes=memory_bytes,
+        parts=_parts(decode, step_s, spilled_s, stack.step_s, others_s),
+        prompt_parts={
+            "compute": prompt.parts.compute_s,
+            "memory": prompt.parts.memory_s,
+            "network": prompt.parts.network_s,
+            "host": np.broadcast_to(start_s, tpot_s.shape),
+            "queue": burst_s + queue_s,
+        },
+        fits=fits,
+        output=output,
+    )
+
+
+def _parts(
+    decode: Decode, step_s: Floats, spilled_s: Floats, host_s: float, others_s: Floats
+) -> dict[str, Floats]:
+    """Parts of a token's time; what stages wait for the fullest one counts as their own work."""
+    parts = decode.parts
+    waits = (step_s - spilled_s - host_s) / parts.seconds
+    return {
+        "compute": parts.compute_s * waits,
+        "memory": parts.memory_s * waits + spilled_s,
+        "network": parts.network_s * waits,
+        "host": np.full(step_s.shape, host_s),
+        "prefill": others_s,
+    }
+
+
+def _spilled_s(case: ServingCase, memory_bytes: Floats) -> Floats:
+    """What a step takes longer since some of what it reads lies in the expanded memory [s]."""
+    if not case.expanded_bytes:
+        return np.zeros(memory_bytes.shape)
+    spilled = np.maximum(memory_bytes - case.fast_bytes, 0.0)
+    slower = max(1 / case.expanded_bytes_per_s - 1 / case.memory_bytes_per_s, 0.0)
+    return spilled * slower

@@ -1,0 +1,135 @@
+"""Time of one step of inference on one server: its layers, its head, its messages.
+
+A *server* is one copy of the model, pipeline stages of tensor x attention-data GPUs each. All
+amounts are arrays, one entry a plan. Operations follow each other, and nothing overlaps: DFModel
+says so of decode (arXiv:2412.16432, Sec. VIII), and measured servers agree (`netplan verify`).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Amount, Floats, Ints
+from netplan.performance.serving.kernel_times import ServingKernels
+from netplan.traffic.hierarchy import Group, Network
+from netplan.traffic.placement import divisors
+from netplan.workloads.inference import Cut, Formats, Step, inference_head, inference_layer
+from netplan.workloads.models import Model
+from netplan.workloads.operations import Collective, GroupName, Operation
+
+
+class StepTime(NamedTuple):
+    """Time of a step, one entry a plan, and what of it computes, reads memory, sends [s]."""
+
+    seconds: Floats
+    compute_s: Floats
+    memory_s: Floats
+    network_s: Floats
+
+    def scaled(self, times: Amount) -> "StepTime":
+        """So many of them."""
+        return StepTime(*(times * part for part in self))
+
+    def plus(self, other: "StepTime") -> "StepTime":
+        """One behind the other."""
+        return StepTime(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+    def take(self, index: Ints) -> "StepTime":
+        """Some of the entries."""
+        return StepTime(*(part[index] for part in self))
+
+
+class Served(Struct, frozen=True, eq=False):
+    """What a step is timed for: a model in its formats, kernels, and the levels below it."""
+
+    model: Model
+    formats: Formats
+    kernels: ServingKernels
+    network: Network
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Members of each level, the HB domain first [1]."""
+        return tuple(level.size for level in self.network.levels)
+
+    def step(self, cut: Cut, step: Step) -> tuple[StepTime, StepTime]:
+        """Time of a layer in the mean, and of the head."""
+        layer = inference_layer(self.model, cut, step, self.formats)
+        whole = _nothing(cut)
+        for one in layer.operations:
+            whole = whole.plus(self._operation(one, cut).scaled(one.share))
+        return whole, self._operation(inference_head(self.model, cut, step), cut)
+
+    def hop_s(self, cut: Cut, rows: Amount) -> Floats:
+        """Time in which the tokens of a step reach the next stage [s].
+
+        Each GPU sends its part to the one in its place; where a stage fills its HB domains, this is
+        in another one.
+        """
+        message = 2.0 * rows * self.model.hidden_size / cut.tensor
+        inside = cut.gpus < self.sizes[0]
+        pair = np.where(inside, 2, 1)
+        members = np.stack([pair, 3 - pair, *(np.ones_like(pair) for _ in self.sizes[2:])])
+        members = members[: len(self.sizes)]
+        return self._time("all_to_all", 2 * message, members)
+
+    def _operation(self, one: Operation, cut: Cut) -> StepTime:
+        kernel = self.kernels.time(one)
+        shape = cut.tensor.shape
+        seconds = np.broadcast_to(kernel.seconds, shape)
+        computing = np.broadcast_to(kernel.flops_s > kernel.bytes_s, shape)
+        sent = np.zeros(shape)
+        for each in one.forward.collectives:
+            sent = sent + self._collective(each, cut)
+        return StepTime(
+            seconds + sent,
+            np.where(computing, seconds, 0.0),
+            np.where(computing, 0.0, seconds),
+            sent,
+        )
+
+    def _collective(self, one: Collective, cut: Cut) -> Floats:
+        members = self._members(one.group, cut)
+        return self._time(one.kind, one.message_bytes, members)
+
+    def _members(self, group: GroupName, cut: Cut) -> Ints:
+        """GPUs of a group at each level, shape (levels, plans): the innermost are filled first."""
+        return filled(cut.tensor if group == "tensor" else cut.gpus, self.sizes)
+
+    def _time(self, kind: str, message: Amount, members: Ints) -> Floats:
+        message = np.broadcast_to(message, members.shape[1:])
+        if not message.any():
+            return np.zeros(message.shape)
+        way = self.network.collective(kind, Group(members, np.ones_like(members)))  # type: ignore[arg-type]
+        alone = members.prod(axis=0) <= 1
+        return np.where(alone | (message <= 0), 0.0, way.seconds(message))
+
+
+def _nothing(cut: Cut) -> StepTime:
+    zero = np.zeros(cut.tensor.shape)
+    return StepTime(zero, zero, zero, zero)
+
+
+def filled(groups: Floats, sizes: Sequence[int]) -> Ints:
+    """How neighbours in such groups lie on levels, shape (levels, groups) [1].
+
+    Each level takes the largest divisor of what is left that it has room for; what no level has
+    room for lies in the outermost.
+
+    Examples
+    --------
+    >>> filled(np.array([4.0, 16.0, 12.0]), (8, 4))
+    array([[4, 8, 6],
+           [1, 2, 2]])
+    """
+    totals, which = np.unique(groups.astype(np.int64), return_inverse=True)
+    table = np.ones((len(sizes), len(totals)), dtype=np.int64)
+    for at, total in enumerate(totals):
+        rest = int(total)
+        for level, size in enumerate(sizes[:-1]):
+            most = max(int(one) for one in divisors(rest) if one <= size)
+            table[level, at], rest = most, rest // most
+        table[-1, at] = rest
+    return table[:, which]
