@@ -218,6 +218,11 @@ class _Part(Struct, frozen=True):
     model: Model
     keys: float = np.inf
 
+    @property
+    def window(self) -> float | None:
+        """Keys that a token sees at most, if that is bounded [1]."""
+        return None if np.isinf(self.keys) else self.keys
+
 
 def _attention_parts(model: Model) -> Iterator[_Part]:
     window, linear = model.window_attention, model.linear_attention
@@ -304,7 +309,7 @@ def _full(part: _Part, cut: Cut, step: Step, formats: Formats) -> list[Operation
     shape = AttentionShape(
         *(step.sequences, heads, kv_heads, step.tokens, step.context, (size + values) / 2),
         causal=step.phase == "prefill",
-        window=None if np.isinf(part.keys) else part.keys,
+        window=part.window,
     )
     found = [_product("qkv", "attention", rows, hidden, columns, number)]
     if model.index_attention is not None:
@@ -348,7 +353,7 @@ def _latent(
     """Latent vectors on every GPU, heads cut; what follows depends on the phase."""
     model, rows, number = part.model, step.rows, formats.attention
     heads, hidden = _heads(model.heads, cut.tensor), float(model.hidden_size)
-    rank, rotary = float(latent.kv_rank), float(latent.rotary_head_size)
+    rank, rotary = latent.kv_rank, latent.rotary_head_size
     ranks = float(latent.query_rank or 0)
     query = latent.head_size + latent.rotary_head_size
     down = ranks + rank + rotary
@@ -356,39 +361,48 @@ def _latent(
     found.append(_product("query-up", "attention", rows, ranks or hidden, heads * query, number))
     if model.index_attention is not None:
         found.append(_index(model, model.index_attention, step, formats))
-    found.append(_vector("rotate", "attention", rows, heads * latent.rotary_head_size + down))
-    window = None if np.isinf(part.keys) else part.keys
-    prefill = step.phase == "prefill"
-    if prefill:
-        size = (query + latent.value_head_size) / 2
-        shape = AttentionShape(
-            *(step.sequences, heads, heads, step.tokens, step.context, size), window=window
-        )
-        columns = heads * (latent.head_size + latent.value_head_size)
-        found += [
-            _product("key-value-up", "attention", rows, rank, columns, number),
-            _attend(shape, heads * 2 * size, ELEMENT_BYTES),
-        ]
-    else:
-        shape = AttentionShape(
-            *(step.sequences, heads, np.ones_like(heads), step.tokens, step.context),
-            rank + rotary,
-            causal=False,
-            window=window,
-            latent_rank=rank,
-        )
-        found += [
-            _absorbed("key-absorb", rows, float(latent.head_size), rank, heads),
-            _attend(shape, rank + rotary, formats.cache_bytes),
-            _absorbed("value-absorb", rows, rank, float(latent.value_head_size), heads),
-        ]
+    found.append(_vector("rotate", "attention", rows, heads * rotary + down))
+    inside = _made if step.phase == "prefill" else _stored_as_made
+    found += inside(part, latent, heads, step, formats)
     columns = heads * latent.value_head_size
+    output = _product(
+        *("output", "attention", rows, columns, hidden, number), _reduced(model, step)
+    )
+    return [*found, output]
+
+
+def _made(
+    part: _Part, latent: LatentAttention, heads: Floats, step: Step, formats: Formats
+) -> list[Operation]:
+    """Keys and values made of the latent vectors of a prompt, and attention to them."""
+    size = (latent.head_size + latent.rotary_head_size + latent.value_head_size) / 2
+    shape = AttentionShape(
+        *(step.sequences, heads, heads, step.tokens, step.context, size), window=part.window
+    )
+    columns = heads * (latent.head_size + latent.value_head_size)
+    rank, number = float(latent.kv_rank), formats.attention
     return [
-        *found,
-        _product(
-            *("output", "attention", rows, columns, hidden, number),
-            _reduced(model, step),
-        ),
+        _product("key-value-up", "attention", step.rows, rank, columns, number),
+        _attend(shape, heads * 2 * size, ELEMENT_BYTES),
+    ]
+
+
+def _stored_as_made(
+    part: _Part, latent: LatentAttention, heads: Floats, step: Step, formats: Formats
+) -> list[Operation]:
+    """Attention to the latent vectors as they are stored, between two small products a head."""
+    rank, rows = float(latent.kv_rank), step.rows
+    stored = rank + latent.rotary_head_size
+    shape = AttentionShape(
+        *(step.sequences, heads, np.ones_like(heads), step.tokens, step.context, stored),
+        causal=False,
+        window=part.window,
+        latent_rank=rank,
+    )
+    return [
+        _absorbed("key-absorb", rows, float(latent.head_size), rank, heads),
+        _attend(shape, stored, formats.cache_bytes),
+        _absorbed("value-absorb", rows, rank, float(latent.value_head_size), heads),
     ]
 
 
