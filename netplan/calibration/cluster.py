@@ -24,7 +24,7 @@ from netplan.files import replacing
 from netplan.performance.stacks import STACKS, Stack
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator, TrainingRates
 from netplan.workloads.measured_links import MEASURED_LINKS, MeasuredLink
-from netplan.workloads.measured_rates import MeasuredRates
+from netplan.workloads.measured_rates import TABLES, MeasuredRates
 from netplan.workloads.operations import CollectiveKind
 from netplan.workloads.precision import Precision
 
@@ -119,8 +119,9 @@ def own_records(bases: Bases, fits: Fits, origin: Origin) -> list[tuple[Shelf[An
 
 def _accelerator(base: Accelerator, fits: Fits, origin: Origin) -> Accelerator:
     measured = _measured(base, fits, origin)
-    if measured and measured.corrections:  # a table beside the file
-        measured = measured.changed(corrections=f"{origin.name}.csv")
+    if measured:  # tables lie beside the file
+        own = {key: f"{origin.name}{TABLES[key]}.csv" for key in measured.tables}
+        measured = measured.changed(**own)
     new = base.changed(
         name=origin.name,
         title=f"{base.title}, as measured ({origin.name})",

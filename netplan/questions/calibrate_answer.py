@@ -33,6 +33,7 @@ from netplan.reports.sections import (
     columns,
 )
 from netplan.units import si
+from netplan.workloads.measured_rates import TABLES
 
 CHART_PX = 420
 WORST_ROWS = 10
@@ -105,10 +106,10 @@ class Calibrated(Answer):
             f"{shelf.folder}/{self.origin.name}.yaml": file_text(record)
             for shelf, record in self.records
         }
-        table = self.bases.accelerator.measured
-        if table and table.corrections:
-            content = read_bounded(Path(table.corrections)).decode()
-            found[f"traffic/accelerators/{self.origin.name}.csv"] = content
+        measured = self.bases.accelerator.measured
+        for key, table in measured.tables.items() if measured else ():
+            content = read_bounded(Path(table)).decode()
+            found[f"traffic/accelerators/{self.origin.name}{TABLES[key]}.csv"] = content
         return found
 
     def write(self, folder: str | Path, *, force: bool = False) -> tuple[Path, ...]:

@@ -130,17 +130,17 @@ class AcceleratorShelf(Shelf[Accelerator], frozen=True):
     ) -> Accelerator:
         """Load one accelerator; where its corrections lie is known then, and nothing read."""
         found = super().load(name, roots, overrides)
-        if found.measured is None or not found.measured.corrections:
+        if found.measured is None:
             return found
-        table, beside = found.measured.corrections, self.find(name, roots)
-        if Path(table).name != table:
-            raise CatalogError(
-                f"{beside}: measured.corrections: got {one_line(table)!r}: give the name of a table"
-                " in the same folder"
-            )
-        return found.changed(
-            measured=found.measured.changed(corrections=str(beside.with_name(table)))
-        )
+        measured, beside = found.measured, self.find(name, roots)
+        for key, table in measured.tables.items():
+            if Path(table).name != table:
+                raise CatalogError(
+                    f"{beside}: measured.{key}: got {one_line(table)!r}: give the name of a table"
+                    " in the same folder"
+                )
+            measured = measured.changed(**{key: str(beside.with_name(table))})
+        return found.changed(measured=measured)
 
 
 ACCELERATORS = AcceleratorShelf("accelerator", "traffic/accelerators", Accelerator)

@@ -1,10 +1,11 @@
-"""Corrections of measured matrix products: small tables over the logarithms of their sizes.
+"""Corrections of measured kernels: small tables over the logarithms of their sizes.
 
 A closed form of three numbers meets large 16-bit products, but not 8-bit and 4-bit ones, whose
-times have the quantisation of their inputs in them. So a table beside an accelerator file has rows
-``dtype,m,n,k,per_mille``: 1,000 times the natural logarithm of measured over computed time. It is
-interpolated linearly in the logarithms of the sizes; outside of them the nearest counts, and what a
-table leaves out is 0.
+times have the quantisation of their inputs in them, nor fused experts and attention of single
+tokens, whose kernels change with their sizes. So a table beside an accelerator file has rows
+``dtype,m,n,k,per_mille``, or other sizes of its kernel in place of m, n and k: 1,000 times the
+natural logarithm of measured over computed time. It is interpolated linearly in the logarithms of
+the sizes; outside of them the nearest counts, and what a table leaves out is 0.
 """
 
 import csv
@@ -18,11 +19,13 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from netplan.arrays import Amount, Floats, Ints
-from netplan.errors import CatalogError
+from netplan.errors import CatalogError, InputError
 from netplan.files import read_bounded, text_of
 from netplan.workloads.precision import Precision
 
-COLUMNS = ["dtype", "m", "n", "k", "per_mille"]
+Sizes = tuple[str, ...]
+"""Names of the sizes of a kernel that a table is over."""
+PRODUCT_SIZES: Sizes = ("m", "n", "k")
 LARGEST_FILE = 1 << 22
 """Size of a file, a hundred times that of the largest shipped one [B]."""
 LARGEST_TABLE = 1 << 20
@@ -31,8 +34,8 @@ LARGEST_SIZE = 1e12
 LARGEST_PER_MILLE = 10_000.0
 """A form that is wrong by more than e^10 is not corrected, but replaced."""
 
-Row = tuple[str, float, float, float, float]
-"""Precision, m, n, k, and the logarithm of measured over computed time."""
+Row = tuple[str, list[float]]
+"""Precision; sizes, and the logarithm of measured over computed time."""
 
 
 class Corrections(NamedTuple):
@@ -41,15 +44,15 @@ class Corrections(NamedTuple):
     Parameters
     ----------
     axes
-        Logarithms of its sizes m, n and k, ascending, at least two of each.
+        Logarithms of its sizes, as m, n and k, ascending, at least two of each.
     values
         Logarithms of measured over computed time, shape (sizes m, n, k).
     """
 
-    axes: tuple[Floats, Floats, Floats]
+    axes: tuple[Floats, ...]
     values: Floats
 
-    def factor(self, m: Amount, n: Amount, k: Amount) -> Amount:
+    def factor(self, *sizes: Amount) -> Amount:
         """What computed times are multiplied by, of the common shape of the sizes [1].
 
         Examples
@@ -59,11 +62,12 @@ class Corrections(NamedTuple):
         >>> [float(table.factor(m, 7.0, 9.0)) for m in (0.5, 10.0, 1e6)]
         [1.0, 2.0, 4.0]
         """
-        places = [_place(axis, size) for axis, size in zip(self.axes, (m, n, k), strict=True)]
-        (i, _), (j, _), (o, _) = places
-        _, wide, deep = self.values.shape
-        flat, first = self.values.ravel(), (i * wide + j) * deep + o
-        steps = itertools.product((0, wide * deep), (0, deep), (0, 1))
+        places = [_place(axis, size) for axis, size in zip(self.axes, sizes, strict=True)]
+        shape = self.values.shape
+        strides = [math.prod(shape[at:]) for at in range(1, len(shape) + 1)]
+        first = sum(at * stride for (at, _), stride in zip(places, strides, strict=True))
+        steps = itertools.product(*((0, stride) for stride in strides))
+        flat = self.values.ravel()
         corners = [flat[first + sum(step)] for step in steps]
         for _, share in places:
             half = len(corners) // 2
@@ -80,8 +84,10 @@ def _place(axis: Floats, size: Amount) -> tuple[Ints, Floats]:
     return before, at - before
 
 
-def corrections_of(path: Path) -> Mapping[str, Corrections]:
+def corrections_of(path: Path, sizes: Sizes = PRODUCT_SIZES) -> Mapping[str, Corrections]:
     """Tables of a file by precision; a file that has not changed since is not read again.
+
+    ``sizes`` names those that its tables are over.
 
     Raises
     ------
@@ -91,67 +97,101 @@ def corrections_of(path: Path) -> Mapping[str, Corrections]:
     try:
         found = path.stat()
     except (OSError, ValueError):
-        return _tables(path, (0, 0))  # reading it says what is wrong
-    return _tables(path, (found.st_mtime_ns, found.st_size))
+        return _tables(path, sizes, (0, 0))  # reading it says what is wrong
+    return _tables(path, sizes, (found.st_mtime_ns, found.st_size))
+
+
+def table_in(
+    path: str, dtype: str, sizes: Sizes, *, whose: str, asked: bool | None
+) -> Corrections | None:
+    """Table of a file for one precision; none if there is none, or if it is not to be used.
+
+    Parameters
+    ----------
+    path
+        The file, or nothing.
+    dtype, sizes
+        Precision, and sizes that the table is over.
+    whose
+        What the table belongs to, for the message.
+    asked
+        Whether the table must be there; None takes it where it is.
+
+    Raises
+    ------
+    InputError
+        If the table must be there and is not.
+    """
+    if asked is False:
+        return None
+    found = corrections_of(Path(path), sizes).get(dtype) if path else None
+    if found is None and asked:
+        raise InputError(f"{whose} has no table of corrections for {dtype} kernels of these sizes")
+    return found
 
 
 @lru_cache(maxsize=64)
-def _tables(path: Path, version: tuple[int, int]) -> Mapping[str, Corrections]:  # noqa: ARG001
+def _tables(
+    path: Path,
+    sizes: Sizes,
+    version: tuple[int, int],  # noqa: ARG001 - of the file
+) -> Mapping[str, Corrections]:
     """Tables of a file in one version; all of it is read before any of it is used."""
-    rows: dict[str, list[Row]] = {}
-    for row in _rows(path):
-        rows.setdefault(row[0], []).append(row)
-    return {dtype: _table(path, dtype, some) for dtype, some in rows.items()}
+    rows: dict[str, list[list[float]]] = {}
+    for dtype, numbers in _rows(path, sizes):
+        rows.setdefault(dtype, []).append(numbers)
+    return {dtype: _table(path, dtype, sizes, some) for dtype, some in rows.items()}
 
 
-def _rows(path: Path) -> Iterator[Row]:
+def _rows(path: Path, sizes: Sizes) -> Iterator[Row]:
     """Rows of a file, checked one by one."""
     text = text_of(path, read_bounded(path, LARGEST_FILE, "thin the table out"))
     lines = csv.reader(text.splitlines())
     header = next(lines, [])
-    if header != COLUMNS:
+    columns = ["dtype", *sizes, "per_mille"]
+    if header != columns:
         raise CatalogError(
-            f"{path}:1: got columns {','.join(header)!r:.60}: corrections have {','.join(COLUMNS)}"
+            f"{path}:1: got columns {','.join(header)!r:.60}: corrections have {','.join(columns)}"
         )
     while True:
         try:
             cells = next(lines)
             dtype, *numbers = cells
-            m, n, k, per_mille = map(float, numbers)
+            *found, per_mille = map(float, numbers)
         except StopIteration:
             return
         except (ValueError, csv.Error):
+            found, per_mille, dtype = [], 0.0, ""
+        if len(found) != len(sizes):
             raise CatalogError(
-                f"{path}:{lines.line_num}: a row has a precision and four numbers"
-            ) from None
+                f"{path}:{lines.line_num}: a row has a precision and {len(sizes) + 1} numbers"
+            )
         if dtype not in get_args(Precision):
             known = ", ".join(get_args(Precision))
             raise CatalogError(f"{path}:{lines.line_num}: unknown dtype {dtype!r:.40}: use {known}")
         if not (
-            all(1 <= size <= LARGEST_SIZE for size in (m, n, k))
-            and abs(per_mille) <= LARGEST_PER_MILLE
+            all(1 <= size <= LARGEST_SIZE for size in found) and abs(per_mille) <= LARGEST_PER_MILLE
         ):
             raise CatalogError(
-                f"{path}:{lines.line_num}: m, n and k are 1 to {LARGEST_SIZE:g}, per_mille at most"
-                f" {LARGEST_PER_MILLE:g} in size"
+                f"{path}:{lines.line_num}: sizes {', '.join(sizes)} are 1 to {LARGEST_SIZE:g},"
+                f" per_mille at most {LARGEST_PER_MILLE:g} in size"
             )
-        yield dtype, m, n, k, per_mille / 1000
+        yield dtype, [*found, per_mille / 1000]
 
 
-def _table(path: Path, dtype: str, rows: list[Row]) -> Corrections:
+def _table(path: Path, dtype: str, names: Sizes, rows: list[list[float]]) -> Corrections:
     """The table of one precision, 0 where it has no row."""
-    columns = np.array([row[1:] for row in rows])
-    sizes = [np.unique(columns[:, at], return_inverse=True) for at in range(3)]
+    columns = np.array(rows)
+    sizes = [np.unique(columns[:, at], return_inverse=True) for at in range(len(names))]
     shape = [len(values) for values, _ in sizes]
     if min(shape) < 2 or math.prod(shape) > LARGEST_TABLE:  # noqa: PLR2004 - ends of an axis
         raise CatalogError(
-            f"{path}: {dtype} has {' x '.join(map(str, shape))} sizes m, n, k: a table has at"
-            f" least two of each and at most {LARGEST_TABLE:,} entries"
+            f"{path}: {dtype} has {' x '.join(map(str, shape))} sizes {', '.join(names)}: a table"
+            f" has at least two of each and at most {LARGEST_TABLE:,} entries"
         )
     places = tuple(at for _, at in sizes)
     if len(set(zip(*(at.tolist() for at in places), strict=True))) < len(rows):
-        raise CatalogError(f"{path}: {dtype} has two rows of the same m, n and k: keep one")
+        raise CatalogError(f"{path}: {dtype} has two rows of the same sizes: keep one")
     values = np.zeros(shape)
-    values[places] = columns[:, 3]
-    m, n, k = (np.log(axis) for axis, _ in sizes)
-    return Corrections((m, n, k), values)
+    values[places] = columns[:, -1]
+    return Corrections(tuple(np.log(axis) for axis, _ in sizes), values)

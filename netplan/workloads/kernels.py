@@ -13,10 +13,12 @@ from msgspec import Struct
 from netplan.arrays import Amount, Floats
 from netplan.records import replace
 from netplan.workloads.expert_exchange import expert_exchange_s
+from netplan.workloads.fused_experts import ExpertShape, fused_experts_time_s
 from netplan.workloads.measured_attention import (
     attention_backward_time_s,
     attention_time_s,
     generation_time_s,
+    latent_generation_time_s,
 )
 from netplan.workloads.measured_products import kernel_error, product_time_s
 from netplan.workloads.operations import (
@@ -32,6 +34,7 @@ from netplan.workloads.operations import (
 )
 
 __all__ = (
+    "ExpertShape",
     "activation",
     "attention_backward_time_s",
     "attention_time_s",
@@ -39,8 +42,10 @@ __all__ = (
     "column_product",
     "dropout",
     "expert_exchange_s",
+    "fused_experts_time_s",
     "generation_time_s",
     "kernel_error",
+    "latent_generation_time_s",
     "layer_norm",
     "product_time_s",
     "row_product",

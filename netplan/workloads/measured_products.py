@@ -14,14 +14,12 @@ not fitted, without them within 20 to 24 %. 16-bit products from 10^11 FLOP on a
 7 % by the closed form, about what the same product differs between three frameworks.
 """
 
-from pathlib import Path
-
 import numpy as np
 
 from netplan.arrays import Amount
 from netplan.errors import InputError
 from netplan.workloads.accelerators import Accelerator, accelerator_of
-from netplan.workloads.corrections import corrections_of
+from netplan.workloads.corrections import PRODUCT_SIZES, Corrections, table_in
 from netplan.workloads.measured_rates import KernelKind, MeasuredProduct, check_sizes, pooled
 from netplan.workloads.precision import NUMBER_BYTES, Precision, precision_named
 
@@ -76,9 +74,9 @@ def product_time_s(
     moved_bytes = number_bytes * (m * k + k * n) + RESULT_BYTES * (m * n)
     busy_s, waiting_s = product_parts_s(product_rates(one, precision), flops, moved_bytes)
     time_s = busy_s + waiting_s
-    table = _corrections_file(one, precision, asked=corrections)
+    table = _corrections(one, precision, asked=corrections)
     if table is not None:
-        time_s = time_s * corrections_of(table)[precision].factor(m, n, k)
+        time_s = time_s * table.factor(m, n, k)
     return time_s if np.ndim(time_s) else float(time_s)
 
 
@@ -141,20 +139,19 @@ def kernel_error(
     if kernel == "products":
         if precision != "bf16" or (rates and precision in rates.products):
             return product_rates(one, precision).error
+    elif kernel == "experts":
+        if rates and precision in rates.experts:
+            return rates.experts[precision].error
     elif rates and (measured := rates.of_attention(kernel)):
         return measured.error
     return pooled().error(kernel, one.title)
 
 
-def _corrections_file(
+def _corrections(
     accelerator: Accelerator, dtype: Precision, *, asked: bool | None
-) -> Path | None:
+) -> Corrections | None:
     """Table that corrects the products of a precision, if it is to be used."""
-    if asked is False or (asked is None and dtype not in CORRECTED):
+    if asked is None and dtype not in CORRECTED:
         return None
-    name = accelerator.measured.corrections if accelerator.measured else ""
-    if name and dtype in corrections_of(Path(name)):
-        return Path(name)
-    if asked:
-        raise InputError(f"{accelerator.name} has no table of corrections for {dtype} products")
-    return None
+    path = accelerator.measured.corrections if accelerator.measured else ""
+    return table_in(path, dtype, PRODUCT_SIZES, whose=accelerator.name, asked=asked)

@@ -24,9 +24,13 @@ from netplan.records import (
 from netplan.workloads.precision import Precision
 
 AttentionKind = Literal["attention", "generation"]
-KernelKind = Literal["products", AttentionKind]
+KernelKind = Literal["products", "experts", AttentionKind]
 ExchangePhase = Literal["dispatch", "combine"]
 ExchangeKind = Literal["normal", "low-latency", "rack"]
+
+
+TABLES = {"corrections": "", "expert_corrections": "-experts", "generation_corrections": "-tokens"}
+"""Keys of tables of corrections, and how their files end after the accelerator's name."""
 
 
 class ProductShares(Entry, frozen=True, kw_only=True):
@@ -53,6 +57,27 @@ class MeasuredProduct(ProductShares, frozen=True, kw_only=True):
 
     peak_flops_per_s: PositiveFloat
     memory_bytes_per_s: PositiveFloat
+
+
+class ExpertShares(ProductShares, frozen=True, kw_only=True):
+    """Fused experts of one precision, as shares of rates that stand elsewhere.
+
+    Rows of the whole expert group are read or written ``group_passes`` times by each of its GPUs,
+    whichever of them computes a row.
+    """
+
+    group_passes: NonNegativeFloat
+
+    def of(self, peak_flops_per_s: float, memory_bytes_per_s: float) -> "MeasuredExperts":
+        """The same of such rates."""
+        rates = {"peak_flops_per_s": peak_flops_per_s, "memory_bytes_per_s": memory_bytes_per_s}
+        return MeasuredExperts(**asdict(self) | rates)
+
+
+class MeasuredExperts(MeasuredProduct, frozen=True, kw_only=True):
+    """Fused experts of one precision as they were measured, with the rates of their shares."""
+
+    group_passes: NonNegativeFloat
 
 
 class AttentionShares(Entry, frozen=True, kw_only=True):
@@ -93,16 +118,25 @@ class MeasuredRates(Entry, frozen=True, kw_only=True):
 
     ``attention`` is that of whole sequences, ``generation`` that of one new token each.
     ``collectives`` names the record of its links, ``corrections`` the table beside the file by
-    which products of some precisions are corrected (`netplan.workloads.corrections`).
+    which products of some precisions are corrected (`netplan.workloads.corrections`); fused
+    ``experts`` and generated tokens have tables of their own.
     """
 
     source: str
     date: str
     products: dict[Precision, MeasuredProduct] = field(default_factory=dict)
+    experts: dict[Precision, MeasuredExperts] = field(default_factory=dict)
     attention: MeasuredAttention | None = None
     generation: MeasuredAttention | None = None
     collectives: str = ""
     corrections: str = ""
+    expert_corrections: str = ""
+    generation_corrections: str = ""
+
+    @property
+    def tables(self) -> dict[str, str]:
+        """Tables of corrections that there are, by their keys."""
+        return {key: table for key in TABLES if (table := getattr(self, key))}
 
     def of_attention(self, kernel: AttentionKind) -> MeasuredAttention | None:
         """Attention in one of its kernels, if that was measured."""
@@ -121,13 +155,15 @@ class ExchangeRates(Entry, frozen=True, kw_only=True):
 class PooledRates(Record, frozen=True, kw_only=True):
     """What is known of kernels beyond a single GPU.
 
-    ``products``, ``attention`` and ``generation`` stand for GPUs without figures of their own.
+    ``products``, ``experts``, ``attention`` and ``generation`` stand for GPUs without figures of
+    their own.
     Their ``error`` is that of parts of the ``maker`` whose GPUs were measured, ``strangers`` those
     of all others. Operations without products have ``vector_latency_s``.
     """
 
     maker: str
     products: ProductShares
+    experts: ExpertShares
     attention: AttentionShares
     generation: AttentionShares
     strangers: dict[KernelKind, NonNegativeFloat]
@@ -143,7 +179,9 @@ class PooledRates(Record, frozen=True, kw_only=True):
         """Stated error of a kernel on a part of such a title [1]."""
         if not title.startswith(self.maker):
             return self.strangers[kernel]
-        return self.products.error if kernel == "products" else self.of_attention(kernel).error
+        if kernel == "products":
+            return self.products.error
+        return self.experts.error if kernel == "experts" else self.of_attention(kernel).error
 
 
 KERNELS = Shelf("kernels", "traffic/kernels", PooledRates)

@@ -12,7 +12,7 @@ from scipy.interpolate import RegularGridInterpolator
 from netplan.errors import CatalogError
 from netplan.published.checks import published
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
-from netplan.workloads.corrections import COLUMNS, Corrections, corrections_of
+from netplan.workloads.corrections import PRODUCT_SIZES, Corrections, corrections_of
 from netplan.workloads.kernels import product_time_s
 from netplan.workloads.precision import precision_named
 
@@ -26,7 +26,7 @@ def table_of(accelerator: Accelerator) -> Path:
 
 def fitted(accelerator: Accelerator) -> Iterator[str]:
     """Lines of the table that belongs to an accelerator, from what was measured on a grid."""
-    yield ",".join(COLUMNS)
+    yield ",".join(["dtype", *PRODUCT_SIZES, "per_mille"])
     rows = published("measured-products")
     for row in rows:
         if row["accelerator"] == accelerator.name and row["use"] == "grid":
@@ -83,10 +83,10 @@ def test_a_missing_entry_is_no_correction(tmp_path: Path) -> None:
     ("text", "fault"),
     [
         ("m,n,k\n", ":1: got columns 'm,n,k'"),
-        ("dtype,m,n,k,per_mille\nbf16,1,2,3\n", ":2: a row has a precision and four numbers"),
-        ("dtype,m,n,k,per_mille\nbf16,1,2,x,4\n", ":2: a row has a precision and four numbers"),
+        ("dtype,m,n,k,per_mille\nbf16,1,2,3\n", ":2: a row has a precision and 4 numbers"),
+        ("dtype,m,n,k,per_mille\nbf16,1,2,x,4\n", ":2: a row has a precision and 4 numbers"),
         ("dtype,m,n,k,per_mille\nint8,1,2,3,4\n", ":2: unknown dtype 'int8'"),
-        ("dtype,m,n,k,per_mille\nbf16,0,2,3,4\n", ":2: m, n and k are 1 to 1e+12"),
+        ("dtype,m,n,k,per_mille\nbf16,0,2,3,4\n", ":2: sizes m, n, k are 1 to 1e+12"),
         ("dtype,m,n,k,per_mille\nbf16,1,2,3,nan\n", "per_mille at most 10000"),
         ("dtype,m,n,k,per_mille\nbf16,1,2,3,4\n", "bf16 has 1 x 1 x 1 sizes m, n, k"),
         ("dtype,m,n,k,per_mille\n" + "bf16,1,2,3,4\nbf16,2,3,4,5\n" * 2, "two rows of the same"),

@@ -97,7 +97,13 @@ def test_one_new_token_by_hand() -> None:
     flops, moved = 4 * 8 * 32 * 5000 * 128, 2 * 8 * 128 * (2 * 8 * 5000 + 2 * 32)
     parts_s = flops * (1 + 533.9951 / 5000) / (0.7682 * 312e12), moved / (0.7693 * 2.039e12)
     expected_s = 14.356e-6 + sum(parts_s)
-    assert generation_time_s("a100-80gb", 8, 5000, 32, 8) == pytest.approx(expected_s, 1e-12)
+    plain_s = generation_time_s("a100-80gb", 8, 5000, 32, 8, corrections=False)
+    assert plain_s == pytest.approx(expected_s, 1e-12)
+    # a cache of 8 bits: its 16 x 5000 numbers of a head take a byte each
+    moved = 8 * 128 * (2 * 8 * 5000 + 2 * 2 * 32)
+    expected_s = 14.356e-6 + parts_s[0] + moved / (0.7693 * 2.039e12)
+    half_s = generation_time_s("a100-80gb", 8, 5000, 32, 8, kv_bytes=1, corrections=False)
+    assert half_s == pytest.approx(expected_s, 1e-12)
 
 
 def test_windows_and_whole_matrices() -> None:
@@ -198,7 +204,8 @@ def test_errors_of_attention() -> None:
             some, "batch", "context", "heads", "kv_heads", "head_size", "time_s"
         )
         if phase == "generation":
-            times_s = np.asarray(generation_time_s(name, batch, context, heads, shared, size))
+            sizes = batch, context, heads, shared, size
+            times_s = np.asarray(generation_time_s(name, *sizes, corrections=False))
             assert 0.18 <= round(mean_error(times_s, measured_s), 2) <= 0.24
             continue
         times_s = np.asarray(attention_time_s(name, batch, context, heads, shared, size))
