@@ -79,7 +79,7 @@ def test_files_are_replaced_only_by_force(folder: Path) -> None:
 def test_without_into_nothing_is_written(tmp_path: Path) -> None:
     gemm = str(EXAMPLES / "gemm.csv")
     done = netplan("calibrate", "--accelerator", "h100-80gb", "--gemm", gemm, cwd=tmp_path)
-    assert done.stderr == "nothing is written: --into DIR writes 2 files\n"
+    assert done.stderr == "nothing is written: --into DIR writes 4 files\n"
     assert not list(tmp_path.iterdir())
 
 
