@@ -12,7 +12,7 @@ from msgspec import Struct, convert
 
 from netplan.published.checks import published
 from netplan.records import PositiveFloat, PositiveInt
-from netplan.workloads.serving_precision import ServingFormat
+from netplan.workloads.precision import ServingFormat
 
 TABLE = "measured-serving"
 OVERLOAD_S = 10.0

@@ -26,10 +26,7 @@ without any the medians of others. Precisions that a chip does not compute in ke
 bytes and are computed in the next wider one, as int4 is in 16 bits.
 """
 
-from typing import Literal
-
 import numpy as np
-from msgspec import Struct
 
 from netplan.arrays import Amount
 from netplan.errors import InputError
@@ -37,6 +34,7 @@ from netplan.workloads.accelerators import Accelerator, accelerator_of
 from netplan.workloads.corrections import table_in
 from netplan.workloads.measured_products import product_parts_s
 from netplan.workloads.measured_rates import MeasuredExperts, check_sizes, pooled
+from netplan.workloads.operations import ExpertShape, Routing
 from netplan.workloads.precision import NUMBER_BYTES, Precision, precision_named
 
 EXPERT_SIZES = ("rows", "inner", "active")
@@ -47,54 +45,6 @@ OWN_PASSES = 3.0
 WIDER: tuple[Precision, ...] = ("fp4", "fp8", "bf16")
 WEIGHT_ONLY = {"int4": NUMBER_BYTES["fp4"]}
 """Bytes of weights that are only stored so, with their scales; products have 16-bit numbers [B]."""
-
-Routing = Literal["even", "random"]
-
-
-class ExpertShape(Struct, frozen=True, eq=False):
-    """Routed experts of one layer, numbers or arrays of a common shape [1].
-
-    Parameters
-    ----------
-    hidden, inter
-        Numbers of a token, and inner size of a whole expert.
-    top_k, experts
-        Experts of a token, and of the layer.
-    tensor, expert
-        GPUs that each expert is cut over, and that the experts are divided over.
-    products
-        Products of an expert: three with a gate, two without.
-    """
-
-    hidden: Amount
-    inter: Amount
-    top_k: Amount
-    experts: Amount
-    tensor: Amount = 1.0
-    expert: Amount = 1.0
-    products: Amount = 3.0
-
-    @property
-    def inner(self) -> Amount:
-        """Inner size of what a GPU has of an expert [1]."""
-        return np.asarray(self.inter) / self.tensor
-
-    def active(self, tokens: Amount, routing: Routing = "even") -> Amount:
-        """Experts of a GPU that have a row, one at least [1].
-
-        ``even`` routing meets as many as there are rows, ``random`` (E / p) (1 - (1 - k/E)^T).
-
-        Examples
-        --------
-        >>> shape = ExpertShape(hidden=7168, inter=2048, top_k=8, experts=256, expert=8)
-        >>> float(shape.active(16)), round(float(shape.active(16, "random")), 2)
-        (16.0, 12.75)
-        """
-        here = np.asarray(self.experts) / self.expert
-        share = np.asarray(self.top_k) / self.experts
-        if routing == "random":
-            return np.maximum(here * (1 - (1 - share) ** tokens), 1.0)
-        return np.clip(np.asarray(tokens) * share * here, 1.0, np.maximum(here, 1.0))
 
 
 def fused_experts_time_s(

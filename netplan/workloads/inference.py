@@ -33,7 +33,7 @@ from netplan.arrays import Amount, Floats
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.workloads.attention import INDEX_FLOPS, STATE_BYTES
-from netplan.workloads.model_parts import IndexAttention, LatentAttention, LinearAttention
+from netplan.workloads.model_parts import Experts, IndexAttention, LatentAttention, LinearAttention
 from netplan.workloads.models import Model
 from netplan.workloads.operations import (
     ELEMENT_BYTES,
@@ -44,21 +44,23 @@ from netplan.workloads.operations import (
     Layer,
     Module,
     Operation,
+    RoutedTokens,
     Shape,
     Tensor,
     Work,
 )
 from netplan.workloads.parameters import delta_flops
-from netplan.workloads.precision import NUMBER_BYTES, Precision
+from netplan.workloads.precision import NUMBER_BYTES, Precision, ServingFormat
 
 Phase = Literal["prefill", "decode"]
 
 
 class NumberFormat(Struct, frozen=True):
-    """What products take, and what one of their stored weights takes [B]."""
+    """What products take, and how their weights are stored, in so many bytes each [B]."""
 
     precision: Precision = "bf16"
     weight_bytes: float = 2.0
+    stored: ServingFormat = "bf16"
 
 
 class Formats(Struct, frozen=True):
@@ -506,60 +508,50 @@ def _sparse(model: Model, cut: Cut, step: Step, formats: Formats) -> list[Operat
     if experts.shared_ffn_size:
         inner = experts.shared_ffn_size / cut.tensor
         found += _dense("shared-", model, inner, step, formats)
-    number = formats.feed_forward
+    number, tokens = formats.feed_forward, rows * cut.attention_data
     shape = ExpertShape(
-        tokens=rows * cut.attention_data,
         hidden=hidden,
-        inner=float(experts.ffn_size or model.ffn_size or 4 * model.hidden_size),
-        top_k=experts.per_token,
-        experts=experts.count,
+        inter=float(experts.ffn_size or model.ffn_size or 4 * model.hidden_size),
+        top_k=float(experts.per_token),
+        experts=float(experts.count),
         tensor=cut.expert_tensor,
         expert=cut.expert,
-        gated=model.gated_ffn,
+        products=3.0 if model.gated_ffn else 2.0,
     )
-    read = number.weight_bytes * shape.visited * shape.matrix
-    there, back = _exchange(model, cut, step, formats)
-    cut_inner = shape.inner / shape.tensor
-    moved = read + ELEMENT_BYTES * shape.rows * (2 * hidden + 3 * cut_inner)
-    work = Work(2.0 * shape.rows * shape.matrix, 0.0, moved, (*there, *back), weight_bytes=read)
-    found.append(
-        Operation(
-            *("experts", "mlp", number.weight_bytes * experts.count / cut.expert * shape.matrix),
-            *(0.0, work, NO_WORK),
-            expert_weights=True,
-            result=Tensor(rows, hidden),
-            experts=shape,
-            precision=number.precision,
-        )
+    matrix = shape.products * hidden * shape.inner
+    read = number.weight_bytes * shape.weights(tokens, "random")
+    moved = read + ELEMENT_BYTES * shape.rows(tokens) * (2 * hidden + 3 * shape.inner)
+    sent = _exchange(experts, hidden, cut, step, formats)
+    work = Work(2.0 * shape.rows(tokens) * matrix, 0.0, moved, sent, weight_bytes=read)
+    held = Operation(
+        *("experts", "mlp", number.weight_bytes * experts.count / cut.expert * matrix, 0.0),
+        *(work, NO_WORK),
+        expert_weights=True,
+        result=Tensor(rows, hidden),
+        experts=RoutedTokens(tokens, shape, number.stored),
+        precision=number.precision,
     )
-    return found
+    return [*found, held]
 
 
 def _exchange(
-    model: Model, cut: Cut, step: Step, formats: Formats
-) -> tuple[tuple[Collective, ...], tuple[Collective, ...]]:
+    experts: Experts, hidden: float, cut: Cut, step: Step, formats: Formats
+) -> tuple[Collective, ...]:
     """Tokens to their experts and sums back (table of this module); messages of 0 are none."""
-    experts = model.experts
-    if experts is None:
-        return (), ()
-    rows, hidden = step.rows, model.hidden_size
-    sent = NUMBER_BYTES[formats.feed_forward.precision]
-    sent = max(sent, NUMBER_BYTES["fp8"])
+    rows = step.rows
+    sent = max(NUMBER_BYTES[formats.feed_forward.precision], NUMBER_BYTES["fp8"])
     several, spread = cut.attention_data > 1, cut.expert > 1
     # Groups of GPUs with different experts that even choices of a token meet.
     met = cut.expert * (1 - (1 - 1 / cut.expert) ** experts.per_token) * cut.expert_tensor
-    own = rows / cut.tensor * hidden
+    own, every = rows / cut.tensor * hidden, rows * cut.attention_data * hidden
     apart, gathered = several & spread, several & ~spread
-    every = rows * cut.attention_data * hidden
-    there = (
+    again = np.where(apart & (cut.tensor > 1), ELEMENT_BYTES * rows * hidden, 0.0)
+    alone = np.where(several, 0.0, ELEMENT_BYTES * rows * hidden)
+    return (
         Collective("all_to_all", np.where(apart, sent * own * met, 0.0), "expert"),
         Collective("all_gather", np.where(gathered, sent * every, 0.0), "expert"),
-    )
-    again = apart & (cut.tensor > 1)
-    back = (
         Collective("all_to_all", np.where(apart, ELEMENT_BYTES * own * met, 0.0), "expert"),
-        Collective("all_gather", np.where(again, ELEMENT_BYTES * rows * hidden, 0.0), "tensor"),
+        Collective("all_gather", again, "tensor"),
         Collective("reduce_scatter", np.where(gathered, ELEMENT_BYTES * every, 0.0), "expert"),
-        Collective("all_reduce", np.where(several, 0.0, ELEMENT_BYTES * rows * hidden), "tensor"),
+        Collective("all_reduce", alone, "tensor"),
     )
-    return there, back

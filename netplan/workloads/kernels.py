@@ -13,7 +13,7 @@ from msgspec import Struct
 from netplan.arrays import Amount, Floats
 from netplan.records import replace
 from netplan.workloads.expert_exchange import expert_exchange_s
-from netplan.workloads.fused_experts import ExpertShape, fused_experts_time_s
+from netplan.workloads.fused_experts import fused_experts_time_s
 from netplan.workloads.measured_attention import (
     attention_backward_time_s,
     attention_time_s,
@@ -25,6 +25,7 @@ from netplan.workloads.operations import (
     ELEMENT_BYTES,
     MASK_BYTES,
     Collective,
+    ExpertShape,
     Local,
     Module,
     Operation,

@@ -20,7 +20,7 @@ from msgspec import Struct
 from netplan.arrays import Amount, Floats, Ints, Numbers
 from netplan.errors import InputError
 from netplan.workloads.models import Model
-from netplan.workloads.precision import Precision
+from netplan.workloads.precision import Precision, ServingFormat
 
 Strategy = Literal["1d", "2d", "summa"]
 Mode = Literal["corrected", "published-code"]
@@ -30,6 +30,7 @@ CollectiveKind = Literal[
 ]
 GroupName = Literal["tensor", "context", "expert"]
 Module = Literal["mlp", "attention", "head"]
+Routing = Literal["even", "random"]
 
 ELEMENT_BYTES = 2.0
 """Weights, activations and gradients are 16-bit numbers [B]."""
@@ -228,36 +229,68 @@ class AttentionShape(Struct, frozen=True, eq=False):
 
 
 class ExpertShape(Struct, frozen=True, eq=False):
-    """Experts of one layer on one GPU, in one fused kernel [1].
+    """Routed experts of one layer, numbers or arrays of a common shape [1].
 
-    ``tokens`` are those of all GPUs that share the ``experts``; each visits ``top_k`` of them. One
-    GPU holds a share ``expert`` of them, each of ``inner`` columns cut over ``tensor`` GPUs.
+    Parameters
+    ----------
+    hidden, inter
+        Numbers of a token, and inner size of a whole expert.
+    top_k, experts
+        Experts of a token, and of the layer.
+    tensor, expert
+        GPUs that each expert is cut over, and that the experts are divided over.
+    products
+        Products of an expert: three with a gate, two without.
+    """
+
+    hidden: Amount
+    inter: Amount
+    top_k: Amount
+    experts: Amount
+    tensor: Amount = 1.0
+    expert: Amount = 1.0
+    products: Amount = 3.0
+
+    @property
+    def inner(self) -> Amount:
+        """Inner size of what a GPU has of an expert [1]."""
+        return np.asarray(self.inter) / self.tensor
+
+    def active(self, tokens: Amount, routing: Routing = "even") -> Amount:
+        """Experts of a GPU that have a row, one at least [1].
+
+        ``even`` routing meets as many as there are rows, ``random`` (E / p) (1 - (1 - k/E)^T).
+
+        Examples
+        --------
+        >>> shape = ExpertShape(hidden=7168, inter=2048, top_k=8, experts=256, expert=8)
+        >>> float(shape.active(16)), round(float(shape.active(16, "random")), 2)
+        (16.0, 12.75)
+        """
+        here = np.asarray(self.experts) / self.expert
+        share = np.asarray(self.top_k) / self.experts
+        if routing == "random":
+            return np.maximum(here * (1 - (1 - share) ** tokens), 1.0)
+        return np.clip(np.asarray(tokens) * share * here, 1.0, np.maximum(here, 1.0))
+
+    def weights(self, tokens: Amount, routing: Routing = "even") -> Amount:
+        """Weights of the experts that have a row [1]."""
+        return self.active(tokens, routing) * self.products * self.hidden * self.inner
+
+    def rows(self, tokens: Amount) -> Amount:
+        """Rows of a GPU, one for each expert that a token visits [1]."""
+        return np.asarray(tokens) * self.top_k / self.expert
+
+
+class RoutedTokens(Struct, frozen=True, eq=False):
+    """Tokens of all GPUs that share the experts of a layer, before routing [1].
+
+    Weights of the experts are ``stored`` in a format.
     """
 
     tokens: Amount
-    hidden: float
-    inner: float
-    top_k: int
-    experts: int
-    tensor: Amount
-    expert: Amount
-    gated: bool = True
-
-    @property
-    def rows(self) -> Amount:
-        """Tokens that one GPU multiplies, one for each of their experts [1]."""
-        return self.tokens * self.top_k / self.expert
-
-    @property
-    def visited(self) -> Amount:
-        """Experts of one GPU that at least one token visits, if they choose evenly [1]."""
-        missed: Amount = (1 - self.top_k / self.experts) ** self.tokens
-        return self.experts / self.expert * (1 - missed)
-
-    @property
-    def matrix(self) -> Amount:
-        """Weights of one of them on one GPU [1]."""
-        return (3 if self.gated else 2) * self.hidden * self.inner / self.tensor
+    shape: ExpertShape
+    stored: ServingFormat
 
 
 class Tensor(Struct, frozen=True, eq=False):
@@ -300,8 +333,8 @@ class Operation(Struct, frozen=True, eq=False):
         What a layer that is computed again keeps instead of activations: its input, which the
         first of its operations reads [B].
     attention, experts
-        Shape of its attention, or of its fused experts, on one GPU, where it is one; None of all
-        others.
+        Shape of its attention on one GPU, or tokens and shape of its fused experts, where it is
+        one; None of all others.
     precision
         Numbers that its products take.
     branch
@@ -327,7 +360,7 @@ class Operation(Struct, frozen=True, eq=False):
     weight_gradient: Work = NO_WORK
     input_bytes: Amount = 0.0
     attention: AttentionShape | None = None
-    experts: ExpertShape | None = None
+    experts: RoutedTokens | None = None
     precision: Precision = "bf16"
     branch: int = 0
     share: float = 1.0

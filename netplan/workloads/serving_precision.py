@@ -4,17 +4,12 @@ Weights may lie in a format that the chip cannot multiply: they are widened on t
 wider format that it has. Training does not do that: a step needs products of its precision.
 """
 
-from typing import Literal
-
 from msgspec import Struct
 
 from netplan.errors import InputError
 from netplan.workloads.accelerators import Accelerator
-from netplan.workloads.precision import ALIASES, Precision
+from netplan.workloads.precision import ALIASES, Precision, ServingFormat
 from netplan.workloads.precision import NUMBER_BYTES as BYTES
-
-ServingFormat = Literal[Precision, "int4"]
-"""Formats of weights; whole numbers of 4 bits are stored only, and multiplied in 16 bits."""
 
 SERVING_ALIASES: dict[str, Precision] = ALIASES | {"nvfp4": "fp4", "mxfp4": "fp4"}
 """Formats of the same size and rate under another name."""

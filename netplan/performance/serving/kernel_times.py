@@ -17,11 +17,16 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Floats
 from netplan.workloads.accelerators import Accelerator
-from netplan.workloads.kernels import product_time_s
+from netplan.workloads.kernels import (
+    fused_experts_time_s,
+    generation_time_s,
+    latent_generation_time_s,
+    product_time_s,
+)
 from netplan.workloads.measured_attention import attention_parts_s, attention_rates
 from netplan.workloads.measured_products import CORRECTED, product_parts_s, product_rates
 from netplan.workloads.measured_rates import pooled
-from netplan.workloads.operations import AttentionShape, ExpertShape, Operation
+from netplan.workloads.operations import AttentionShape, Operation, RoutedTokens
 from netplan.workloads.precision import NUMBER_BYTES, Precision
 
 LATENT_SHARE = 0.4
@@ -70,8 +75,11 @@ class ServingKernels(Struct, frozen=True):
         known = self.accelerator.measured
         return self.source == "measured" and known is not None and bool(known.products)
 
-    def time(self, operation: Operation) -> KernelTime:
-        """Time of the forward pass of an operation, without its collectives."""
+    def time(self, operation: Operation, cache_bytes: float) -> KernelTime:
+        """Time of the forward pass of an operation, without its collectives.
+
+        A number of the cache takes ``cache_bytes``.
+        """
         work, chip = operation.forward, self.accelerator
         peaks: dict[Precision, float] = {"bf16": chip.tensor_flops_per_s, **chip.narrow_flops_per_s}
         flops_s = np.asarray(work.tensor_flops) / peaks[operation.precision]
@@ -82,9 +90,9 @@ class ServingKernels(Struct, frozen=True):
         elif operation.shapes:
             seconds = self._product_s(operation)
         elif operation.experts is not None:
-            seconds = self._experts_s(operation, operation.experts)
+            seconds = self._experts_s(operation.experts)
         elif operation.attention is not None:
-            seconds = self._attention_s(operation, operation.attention)
+            seconds = self._attention_s(operation.attention, cache_bytes)
         else:
             seconds = self._vector_s(operation)
         return KernelTime(np.asarray(seconds, dtype=np.float64), flops_s, bytes_s)
@@ -106,27 +114,25 @@ class ServingKernels(Struct, frozen=True):
         wide_s = sum(product_parts_s(rates, flops, moved + held - operation.weight_bytes))
         return found * (busy_s + waiting_s) / wide_s
 
-    def _experts_s(self, operation: Operation, shape: ExpertShape) -> Amount:
-        """Fused experts, whose weights may be narrower than their products."""
-        r = product_rates(self.accelerator, operation.precision)
-        rows = np.maximum(shape.rows, 16 * shape.visited)
-        w = operation.forward.moved_bytes
-        return (
-            15e-6
-            + 2 * rows * shape.matrix / (0.55 * r.peak_flops_per_s)
-            + w / (0.7 * r.memory_bytes_per_s)
-        )
+    def _experts_s(self, routed: RoutedTokens) -> Amount:
+        """Fused experts of weights as they are stored."""
+        chip, shape = self.accelerator, routed.shape
+        return fused_experts_time_s(chip, routed.stored, routed.tokens, shape, routing="random")
 
-    def _attention_s(self, operation: Operation, shape: AttentionShape) -> Amount:
+    def _attention_s(self, shape: AttentionShape, cache_bytes: float) -> Amount:
         """Attention of prompts, of generated tokens, or to latent vectors that all heads share."""
+        chip = self.accelerator
         if shape.causal:
-            busy_s, waiting_s = attention_parts_s(attention_rates(self.accelerator), shape)
+            busy_s, waiting_s = attention_parts_s(attention_rates(chip), shape)
             return busy_s + waiting_s
-        rates = attention_rates(self.accelerator, "generation")
-        work = operation.forward
-        flops_s = work.tensor_flops / (LATENT_SHARE * self.accelerator.tensor_flops_per_s)
-        bytes_s = work.moved_bytes / (rates.memory_efficiency * rates.memory_bytes_per_s)
-        return rates.kernel_latency_s + np.maximum(flops_s, bytes_s)
+        seen = shape.keys if shape.window is None else np.minimum(shape.window, shape.keys)
+        heads = shape.heads * shape.queries
+        if shape.latent_rank is not None:
+            rotary = shape.head_size - shape.latent_rank
+            latent = (chip, shape.sequences, seen, heads, shape.latent_rank, rotary)
+            return latent_generation_time_s(*latent, kv_bytes=cache_bytes)
+        plain = (chip, shape.sequences, seen, heads, shape.kv_heads, shape.head_size)
+        return generation_time_s(*plain, kv_bytes=cache_bytes)
 
     def _vector_s(self, operation: Operation) -> Amount:
         """Operations without products of weights: a latency, and their bytes or FLOPs."""

@@ -76,7 +76,7 @@ class Served(Struct, frozen=True, eq=False):
         return self._time("all_to_all", 2 * message, members)
 
     def _operation(self, one: Operation, cut: Cut) -> StepTime:
-        kernel = self.kernels.time(one)
+        kernel = self.kernels.time(one, self.formats.cache_bytes)
         shape = cut.tensor.shape
         seconds = np.broadcast_to(kernel.seconds, shape)
         computing = np.broadcast_to(kernel.flops_s > kernel.bytes_s, shape)
