@@ -14,8 +14,8 @@ own ones three times (copied or quantised, read, written). A table over the rows
 g and A corrects what kernels make of their sizes (`netplan.workloads.corrections`).
 
 Fitted to two thirds of the rows of AIConfigurator 0.12.0 (NVIDIA, Apache-2.0; vLLM 0.24, tokens
-spread evenly), the others are met within 8 to 14 %, by accelerator and precision. Two kinds of rows
-fit nothing, and are not used:
+spread evenly), the others are met within 9 to 15 % in the mean, by accelerator and precision (A100
+16 %). With the tables more tokens take no less time. Two kinds of rows are not used:
 
 * fp8 on H100 and H200 reads weights at an eighth of the bandwidth, where bf16 reaches 0.9 of it:
   kernels nobody tuned, by which MiniMax-M2.5 on 8 H200 would take twice the published time a token.

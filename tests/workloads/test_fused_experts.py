@@ -118,6 +118,28 @@ def test_more_work_takes_longer_and_more_gpus_less(
         assert time_s(**{cut: 2.0}) * (1 - 1e-12) <= time_s()
 
 
+@pytest.mark.parametrize("name", MEASURED)
+def test_corrected_times_grow_with_tokens_and_context(name: str) -> None:
+    """Tables are fitted so; heads and GPUs may go either way, as kernels change with them."""
+    tokens = np.exp(np.linspace(0, np.log(32768), 200))
+    shape = ExpertShape(
+        hidden=np.array([2048.0, 7168.0])[:, None, None, None, None],
+        inter=np.array([768.0, 2048.0])[:, None, None, None],
+        top_k=8,
+        experts=np.array([64.0, 256.0])[:, None, None],
+        expert=np.array([1.0, 8.0, 64.0])[:, None],
+    )
+    measured = ACCELERATORS.load(name).measured
+    assert measured is not None
+    for dtype in measured.experts:
+        times_s = np.asarray(fused_experts_time_s(name, dtype, tokens, shape))
+        assert np.min(times_s[..., 1:] / times_s[..., :-1]) > 1 - 5e-4
+    context = np.exp(np.linspace(np.log(256), np.log(65536), 100))
+    batch, kv_heads, shared = np.array([1, 8, 64])[:, None], np.array([1, 8])[:, None, None], 4
+    times_s = np.asarray(generation_time_s(name, batch, context, shared * kv_heads, kv_heads))
+    assert np.min(times_s[..., 1:] / times_s[..., :-1]) > 1 - 5e-4
+
+
 def test_arrays_are_what_numbers_are() -> None:
     tokens = np.array([1.0, 100.0, 5000.0])
     shape = ExpertShape(7168, 2048, 8, 256, np.array([1.0, 4.0])[:, None], np.array([8.0]))
