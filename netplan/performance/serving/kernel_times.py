@@ -101,9 +101,9 @@ class ServingKernels(Struct, frozen=True):
         """Products of one shape; narrower weights than those of the product move fewer bytes."""
         (shape,), precision = operation.shapes, operation.precision
         table = precision in CORRECTED
-        rows = [np.minimum(shape.m, most) for most in ROWS] if table else []
-        m = np.stack(np.broadcast_arrays(*rows, shape.m))
-        each_s = product_time_s(self.accelerator, precision, m, shape.n, shape.k)
+        m, n, k = np.broadcast_arrays(shape.m, shape.n, shape.k)
+        fewer = [np.minimum(m, most) for most in ROWS] if table else []
+        each_s = product_time_s(self.accelerator, precision, np.stack([*fewer, m]), n, k)
         found: Floats = np.max(each_s, axis=0)
         held = NUMBER_BYTES[precision] * shape.k * shape.n
         if np.all(operation.weight_bytes >= held):

@@ -117,26 +117,41 @@ def decode_steps(
     whole = layer.scaled(model.layers).plus(head)
     sent = (stages - 1) * hop_s
     parts = StepTime(whole.seconds + sent, whole.compute_s, whole.memory_s, whole.network_s + sent)
-    even = model.layers % stages == 0
-    fullest = -(-model.layers // stages) * layer.seconds + np.where(even, head.seconds, 0.0)
-    seconds = np.maximum(parts.seconds, stages * (fullest + hop_s))
+    fullest_s = _fullest_s(model.layers, stages, layer, head)
+    seconds = np.maximum(parts.seconds, stages * (fullest_s + hop_s))
     return Decode(seconds + case.stack.step_s, parts)
 
 
-def prefills(case: ServingCase, plans: ServingPlans) -> Prefill:
-    """Prompts of the case, one on each copy at once."""
+def prefills(case: ServingCase, plans: ServingPlans, waiting: Floats) -> Prefill:
+    """Prompts of the case on all copies at once: one alone, and of so many that wait together.
+
+    As many prompts as fill a chunk share a step, so that weights are read once for all of them.
+    """
+    together = np.clip(1 / case.chunks, 1.0, np.maximum(waiting, 1.0))
+    alone = _prompt(case, plans, np.ones(plans.count))
+    shared = _prompt(case, plans, together)
+    return Prefill(alone.latency_s, shared.each_s / together, alone.parts)
+
+
+def _prompt(case: ServingCase, plans: ServingPlans, sequences: Floats) -> Prefill:
+    """So many prompts in one step of each copy."""
     served, model, stages = case.served, case.served.model, plans.pipeline
-    cut, place, _ = _distinct(plans, np.ones(plans.count))
+    cut, place, sequences = _distinct(plans, sequences)
     prompt = float(case.requests.prompt)
-    step = Step("prefill", 1.0, prompt, prompt)
+    step = Step("prefill", sequences, prompt, prompt)
     layer, head = (part.take(place) for part in served.step(cut, step))
-    hop_s = np.where(stages > 1, served.hop_s(cut, prompt)[place], 0.0)
+    hop_s = np.where(stages > 1, served.hop_s(cut, step.rows)[place], 0.0)
     whole = layer.scaled(model.layers).plus(head)
     sent = (stages - 1) * hop_s
     parts = StepTime(whole.seconds + sent, whole.compute_s, whole.memory_s, whole.network_s + sent)
-    even = model.layers % stages == 0
-    fullest = -(-model.layers // stages) * layer.seconds + np.where(even, head.seconds, 0.0)
-    return Prefill(parts.seconds, fullest + hop_s, parts)
+    return Prefill(parts.seconds, _fullest_s(model.layers, stages, layer, head) + hop_s, parts)
+
+
+def _fullest_s(layers: int, stages: Ints, layer: StepTime, head: StepTime) -> Floats:
+    """Time of the fullest stage, or of the last one where all are as full [s]."""
+    even = layers % stages == 0
+    found: Floats = -(-layers // stages) * layer.seconds + np.where(even, head.seconds, 0.0)
+    return found
 
 
 def _distinct(plans: ServingPlans, sequences: Floats) -> tuple[Cut, Ints, Floats]:
@@ -211,22 +226,20 @@ def aggregated(case: ServingCase, plans: ServingPlans, concurrency: Amount) -> O
     wanted = np.broadcast_to(np.asarray(concurrency, dtype=np.float64), plans.tensor.shape)
     each = np.maximum(wanted / (plans.replicas * plans.attention_data), 1.0)
     held = case.held(plans)
-    room = held.room(case.room_bytes)
-    fits = room >= 1
-    running = np.minimum(each, np.maximum(room, 1.0))
+    room = np.maximum(held.room(case.room_bytes), 1.0)
+    running = np.minimum(each, room)
     memory_bytes = held.of(running)
-    decode, prompt = decode_steps(case, plans, running), prefills(case, plans)
+    decode, prompt = decode_steps(case, plans, running), prefills(case, plans, each)
     spilled_s = _spilled_s(case, memory_bytes)
     step_s = decode.step_s + spilled_s
     launch_s, chunks = case.launch_s, case.chunks
-    occupied_s = prompt.each_s + chunks * launch_s
-    others_s = stack.prefill_share * (running - 1) * occupied_s / output
+    others_s = stack.prefill_share * (running - 1) * (prompt.each_s + chunks * launch_s) / output
     tpot_s = step_s + others_s
     pause_s = launch_s + stack.decode_wait * step_s
     burst_s = stack.burst * (each - 1) * (prompt.each_s + chunks * pause_s)
     start_s = stack.prompt_s + max(chunks, 1.0) * pause_s
     first_s = start_s + prompt.latency_s + burst_s
-    queue_s = np.maximum(each / np.maximum(room, 1.0) - 1, 0.0) * (first_s + output * tpot_s)
+    queue_s = np.maximum(each / room - 1, 0.0) * (first_s + output * tpot_s)
     return Outcome(
         plans=plans,
         concurrency=np.array(wanted),
@@ -235,21 +248,15 @@ def aggregated(case: ServingCase, plans: ServingPlans, concurrency: Amount) -> O
         tpot_s=tpot_s,
         queue_s=queue_s,
         memory_bytes=memory_bytes,
-        parts=_parts(decode, step_s, spilled_s, stack.step_s, others_s),
-        prompt_parts={
-            "compute": prompt.parts.compute_s,
-            "memory": prompt.parts.memory_s,
-            "network": prompt.parts.network_s,
-            "host": np.broadcast_to(start_s, tpot_s.shape),
-            "queue": burst_s + queue_s,
-        },
-        fits=fits,
+        parts=token_parts(decode, step_s, spilled_s, stack.step_s) | {"prefill": others_s},
+        prompt_parts=prompt_parts(prompt.parts, host=start_s, queue=burst_s + queue_s),
+        fits=held.room(case.room_bytes) >= 1,
         output=output,
     )
 
 
-def _parts(
-    decode: Decode, step_s: Floats, spilled_s: Floats, host_s: float, others_s: Floats
+def token_parts(
+    decode: Decode, step_s: Floats, spilled_s: Floats | float, host_s: float
 ) -> dict[str, Floats]:
     """Parts of a token's time; what stages wait for the fullest one counts as their own work."""
     parts = decode.parts
@@ -259,7 +266,17 @@ def _parts(
         "memory": parts.memory_s * waits + spilled_s,
         "network": parts.network_s * waits,
         "host": np.full(step_s.shape, host_s),
-        "prefill": others_s,
+    }
+
+
+def prompt_parts(parts: StepTime, *, host: Amount, queue: Floats) -> dict[str, Floats]:
+    """Parts of the time to the first token."""
+    return {
+        "compute": parts.compute_s,
+        "memory": parts.memory_s,
+        "network": parts.network_s,
+        "host": np.broadcast_to(host, queue.shape),
+        "queue": queue,
     }
 
 

@@ -11,6 +11,16 @@ class LayerLaunch(Entry, frozen=True, kw_only=True):
     sparse: NonNegativeFloat = 0.0
 
 
+class DirectSum(Entry, frozen=True, kw_only=True):
+    """Sums that GPUs of one HB domain form by reading from each other, in one kernel.
+
+    start_s + 2 (n-1)/n D / (efficiency B) of a message D among n of them [s].
+    """
+
+    start_s: PositiveFloat
+    efficiency: PositiveShare
+
+
 class ServingStack(Record, frozen=True, kw_only=True):
     """A serving stack, as its catalog file describes it.
 
@@ -22,6 +32,8 @@ class ServingStack(Record, frozen=True, kw_only=True):
         Host time of a request until its first token: reading, splitting into tokens, returning [s].
     prefill_layer_s
         Host time of the layers of a step with prompts, which no graph of kernels covers.
+    direct_sum
+        All_reduces of its own inside of HB domains, taken where they beat the library's.
     chunk_tokens
         Prompt tokens of one step; a step with prompts decodes, too [1].
     burst
@@ -40,6 +52,7 @@ class ServingStack(Record, frozen=True, kw_only=True):
     step_s: NonNegativeFloat
     prompt_s: NonNegativeFloat
     prefill_layer_s: LayerLaunch = LayerLaunch()
+    direct_sum: DirectSum | None = None
     chunk_tokens: PositiveFloat
     burst: Share
     decode_wait: NonNegativeFloat

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Floats, Ints
 from netplan.performance.serving.kernel_times import ServingKernels
+from netplan.performance.serving.serving_stack import DirectSum
 from netplan.traffic.hierarchy import Group, Network
 from netplan.traffic.placement import divisors
 from netplan.workloads.inference import Cut, Formats, Step, inference_head, inference_layer
@@ -48,6 +49,7 @@ class Served(Struct, frozen=True, eq=False):
     formats: Formats
     kernels: ServingKernels
     network: Network
+    direct_sum: DirectSum | None = None
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -103,8 +105,18 @@ class Served(Struct, frozen=True, eq=False):
         if not message.any():
             return np.zeros(message.shape)
         way = self.network.collective(kind, Group(members, np.ones_like(members)))  # type: ignore[arg-type]
+        seconds = way.seconds(message)
+        if kind == "all_reduce" and self.direct_sum is not None:
+            seconds = np.minimum(seconds, self._direct_s(self.direct_sum, message, members))
         alone = members.prod(axis=0) <= 1
-        return np.where(alone | (message <= 0), 0.0, way.seconds(message))
+        return np.where(alone | (message <= 0), 0.0, seconds)
+
+    def _direct_s(self, direct: DirectSum, message: Amount, members: Ints) -> Floats:
+        """All_reduces in one kernel, infinite where groups leave their HB domain [s]."""
+        inside = (members[1:] <= 1).all(axis=0)
+        sent = 2 * (members[0] - 1) / members[0] * message
+        rate = direct.efficiency * self.network.levels[0].link_bytes_per_s
+        return np.where(inside, direct.start_s + sent / rate, np.inf)
 
 
 def _nothing(cut: Cut) -> StepTime:

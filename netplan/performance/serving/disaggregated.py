@@ -1,0 +1,116 @@
+"""Prompts on servers of their own: a prefill pool, a decode pool, and the cache sent between them.
+
+Formulas stand in `netplan.performance.serving.outcomes`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Amount, Bools, Floats, Ints
+from netplan.performance.serving.outcomes import (
+    Outcome,
+    ServingCase,
+    decode_steps,
+    prefills,
+    prompt_parts,
+    token_parts,
+)
+from netplan.performance.serving.plans import ServingPlans
+from netplan.workloads.inference import cached_bytes
+
+ROUNDS = 4
+"""Turns in which the requests of the decode pool and the wait before prefill settle [1]."""
+
+
+class Pools(Struct, frozen=True, eq=False):
+    """Servers for prompts and servers for decode, one entry each of a pair, shape (pairs,)."""
+
+    prefill: ServingPlans
+    decode: ServingPlans
+
+    @property
+    def gpus_used(self) -> Ints:
+        """GPUs of both pools [1]."""
+        return self.prefill.gpus_used + self.decode.gpus_used
+
+    def take(self, index: Ints | Bools) -> "Pools":
+        """Some of the pairs."""
+        return Pools(self.prefill.take(index), self.decode.take(index))
+
+
+class Sent(NamedTuple):
+    """The cache of one prompt on its way: bytes of one GPU, and the time they take."""
+
+    gpu_bytes: Floats
+    seconds: Floats
+
+
+def cache_sent(case: ServingCase, pools: Pools) -> Sent:
+    """What GPUs of a prefill server send to a decode server, by the rate of a GPU's network.
+
+    As many GPUs take part as the smaller of both servers has that hold different parts.
+    """
+    model, prompt = case.served.model, float(case.requests.prompt)
+    cut, stages = pools.prefill.cut, pools.prefill.pipeline
+    each = cached_bytes(model, cut, prompt, case.served.formats.cache_bytes) / stages
+    ways = pools.prefill.tensor * stages
+    there = pools.decode.tensor * pools.decode.pipeline
+    if model.latent_attention is not None:  # all tensor GPUs hold the same
+        ways, there = stages, pools.decode.pipeline
+    most = each * ways / np.minimum(ways, there)
+    levels = case.served.network.levels
+    level = levels[-1] if levels[-1].size > 1 else levels[0]
+    links = case.served.network.communication.links
+    share = links.network.all_to_all.large.efficiency if links else 1.0
+    return Sent(most, level.step_s + most / (share * level.link_bytes_per_s))
+
+
+def disaggregated(case: ServingCase, pools: Pools, concurrency: Amount) -> Outcome:
+    """What pairs of pools give, with so many requests in flight in all."""
+    stack, output = case.stack, case.requests.output
+    prefill, decode = pools.prefill, pools.decode
+    wanted = np.broadcast_to(np.asarray(concurrency, dtype=np.float64), prefill.tensor.shape)
+    takers = prefill.replicas * prefill.attention_data
+    prompt, sent = prefills(case, prefill, wanted / takers), cache_sent(case, pools)
+    busy_s = prompt.each_s + case.chunks * case.launch_s
+    start_s = stack.prompt_s + max(case.chunks, 1.0) * case.launch_s
+    alone_s = start_s + prompt.latency_s + sent.seconds
+    alone_s = alone_s + stack.burst * np.maximum(wanted / takers - 1, 0.0) * busy_s
+    held = case.held(decode)
+    room = np.maximum(held.room(case.room_bytes), 1.0)
+    copies = decode.replicas * decode.attention_data
+    share, wait_s = np.ones(wanted.shape), np.zeros(wanted.shape)
+    for _ in range(ROUNDS):
+        steps = decode_steps(case, decode, np.clip(wanted * share / copies, 1.0, room))
+        decode_s = output * steps.step_s
+        wait_s = _wait_s(wanted, busy_s, takers, alone_s + decode_s)
+        share = decode_s / (alone_s + decode_s + wait_s)
+    each = wanted * share / copies
+    running = np.clip(each, 1.0, room)
+    steps = decode_steps(case, decode, running)
+    queue_s = np.maximum(each / room - 1, 0.0) * output * steps.step_s
+    transfer = prompt.parts._replace(network_s=prompt.parts.network_s + sent.seconds)
+    waits_s = alone_s - start_s - prompt.latency_s - sent.seconds + wait_s + queue_s
+    return Outcome(
+        plans=decode,
+        concurrency=np.array(wanted),
+        running=running,
+        ttft_s=alone_s + wait_s + queue_s,
+        tpot_s=steps.step_s,
+        queue_s=queue_s + wait_s,
+        memory_bytes=held.of(running),
+        parts=token_parts(steps, steps.step_s, 0.0, stack.step_s)
+        | {"prefill": np.zeros(wanted.shape)},
+        prompt_parts=prompt_parts(transfer, host=start_s, queue=waits_s),
+        fits=(held.room(case.room_bytes) >= 1) & (case.held(prefill).room(case.room_bytes) >= 1),
+        output=output,
+    )
+
+
+def _wait_s(wanted: Floats, busy_s: Floats, takers: Ints, else_s: Floats) -> Floats:
+    """Wait of a closed loop before servers of a fixed time s: W (W + else - C s') = s C s' / 2."""
+    offered = wanted * busy_s / takers
+    slack = else_s - offered
+    return (np.sqrt(slack**2 + 2 * busy_s * offered) - slack) / 2
