@@ -18,7 +18,7 @@ from netplan.arrays import AnyInts, Bools, Codes, Floats, Indices, Ints
 from netplan.errors import InputError
 from netplan.records import replace
 
-KINDS = ("tensor", "context", "data", "pipeline", "expert", "other")
+KINDS = ("tensor", "context", "data", "pipeline", "expert", "other", "cache")
 """What a flow is for; kind codes are positions in this list."""
 
 MAX_LISTED_PAIRS = 1 << 26

@@ -113,6 +113,8 @@ class Placement(Struct, frozen=True):
         Degrees at each level, the innermost level first [1].
     sizes
         Members of each level, idle ones too; None if there are none of those [1].
+    first
+        GPU of the cluster at which its levels begin [1].
 
     Raises
     ------
@@ -137,6 +139,7 @@ class Placement(Struct, frozen=True):
 
     levels: tuple[Degrees, ...]
     sizes: tuple[int, ...] | None = None
+    first: int = 0
 
     def __post_init__(self) -> None:
         """Refuse degrees that are none or too many."""
@@ -171,7 +174,7 @@ class Placement(Struct, frozen=True):
     @property
     def gpu_of_rank(self) -> Indices:
         """Which GPU of the cluster each rank is, shape (gpus,)."""
-        found, inside = np.zeros(1, dtype=np.int32), 1
+        found, inside = np.full(1, self.first, dtype=np.int32), 1
         used = [prod(level) for level in self.levels]
         for ranks, size in zip(used, self.sizes or used, strict=True):
             steps = inside * np.arange(ranks, dtype=np.int32)
@@ -192,11 +195,12 @@ class Placement(Struct, frozen=True):
 
     def check_covers(self, gpus: int) -> None:
         """Refuse a cluster that has fewer GPUs than the levels of the placement, or idle ones."""
-        if self.cluster > gpus or (self.sizes is None and self.cluster < gpus):
+        last = self.first + self.cluster
+        if last > gpus or (self.sizes is None and last < gpus):
             sizes = self.sizes or [prod(level) for level in self.levels]
             shape = " x ".join(str(size) for size in sizes)
             raise InputError(
-                f"the placement covers {self.cluster:,} GPUs ({shape}), the cluster has {gpus:,}:"
+                f"the placement covers {last:,} GPUs ({shape}), the cluster has {gpus:,}:"
                 " give degrees that multiply to the GPUs of every level"
             )
 

@@ -36,7 +36,7 @@ the ``data`` (and context) GPUs only. The ends are gathered and reduced once an 
 ZeRO stage. Left out: optimizer, control messages.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -206,12 +206,16 @@ class Repetition(Struct, frozen=True):
         How layers are cut: says who holds the same weights.
     trains
         Whether there is a backward pass, with gradients to sum up and to hand back.
+    spans
+        Dimensions in which the members of a group differ, where they are others than the one of its
+        name.
     """
 
     layers: int
     zero_stage: Zero
     strategy: Strategy
     trains: bool = True
+    spans: Mapping[GroupName, tuple[str, ...]] = {}
 
     @property
     def synchronisation(self) -> Synchronisation:
@@ -232,6 +236,10 @@ class Repetition(Struct, frozen=True):
     def expert_group(self) -> tuple[str, ...]:
         """Dimensions of the GPUs that hold the same experts."""
         return tuple(name for name in self.weight_group if name != "expert")
+
+    def dimensions(self, group: GroupName) -> tuple[str, ...]:
+        """Dimensions in which the members of a group differ."""
+        return self.spans.get(group, (group,))
 
     def fullest(self, stages: T) -> T:
         """Layers of the fullest stage, n, for a number or an array [1]."""
@@ -363,12 +371,12 @@ class Program(Struct, frozen=True, eq=False):
         rules = self.repetition
         runs = rules.runs(stages=float(stages), microbatches=float(microbatches), interleave=1.0)
         for operation in self.layer.operations:
-            yield from _work_uses(operation, runs.layers * operation.share, "each")
+            yield from _work_uses(operation, rules, runs.layers, "each")
         ends: tuple[tuple[Operation | None, Stage], ...]
         ends = ((self.first, "first"), (self.last, "last"))
         for end, stage in ends:
             if end is not None:
-                yield from _work_uses(end, runs.ends, stage)
+                yield from _work_uses(end, rules, runs.ends, stage)
         rule = rules.synchronisation
         directions = (
             (rule.forward, _number(runs.forward_weights)),
@@ -446,14 +454,18 @@ def training_program(
     )
 
 
-def _work_uses(operation: Operation, passes: float, stage: Stage) -> Iterator[CollectiveUse]:
-    """Collectives of one operation that runs so often forward and backward."""
+def _work_uses(
+    operation: Operation, rules: Repetition, runs: float, stage: Stage
+) -> Iterator[CollectiveUse]:
+    """Collectives of one operation, of layers or ends that run so often forward and backward."""
+    passes = runs * operation.share
     for work in (operation.forward, *operation.backward_works):
         panels = 1.0 if work.panels is None else _number(work.panels)
         for one in work.collectives:
             steps = np.atleast_2d(one.message_bytes)
             message, times = float(steps.mean()) / panels, passes * panels * len(steps)
-            yield CollectiveUse(one.group, one.kind, (one.group,), message, times, stage)
+            over = rules.dimensions(one.group)
+            yield CollectiveUse(one.group, one.kind, over, message, times, stage)
 
 
 def _number(amount: Amount) -> float:

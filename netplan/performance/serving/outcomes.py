@@ -82,6 +82,16 @@ class ServingCase(Struct, frozen=True, eq=False):
         """Steps that one prompt is cut into, a fraction of one where several share it [1]."""
         return self.requests.prompt / self.stack.chunk_tokens
 
+    def decodes(self, sequences: Amount, tokens: float = 1.0) -> Step:
+        """A step of decode with so many requests, half of their output behind them."""
+        context = self.requests.prompt + self.requests.output / 2
+        return Step("decode", sequences, tokens, context)
+
+    def prompts(self, sequences: Amount = 1.0) -> Step:
+        """So many prompts at once."""
+        prompt = float(self.requests.prompt)
+        return Step("prefill", sequences, prompt, prompt)
+
     def held(self, plans: ServingPlans) -> HeldBytes:
         """What GPUs hold."""
         served, tokens = self.served, self.requests.tokens
@@ -103,15 +113,19 @@ class Prefill(NamedTuple):
     parts: StepTime
 
 
+def decoded_at_once(plans: ServingPlans, running: Floats) -> Floats:
+    """Requests of a copy in one stage, a stage having others than the next; one at least [1]."""
+    each: Floats = np.maximum(running / plans.pipeline, 1.0)
+    return each
+
+
 def decode_steps(
     case: ServingCase, plans: ServingPlans, running: Floats, *, tokens: int = 1
 ) -> Decode:
     """Steps in which every copy decodes so many requests, shape (plans,)."""
     served, model, stages = case.served, case.served.model, plans.pipeline
-    sequences = np.maximum(running / stages, 1.0)
-    context = case.requests.prompt + case.requests.output / 2
-    cut, place, sequences = _distinct(plans, sequences)
-    step = Step("decode", sequences, float(tokens), context)
+    cut, place, sequences = _distinct(plans, decoded_at_once(plans, running))
+    step = case.decodes(sequences, float(tokens))
     layer, head = (part.take(place) for part in served.step(cut, step))
     hop_s = np.where(stages > 1, served.hop_s(cut, step.rows)[place], 0.0)
     whole = layer.scaled(model.layers).plus(head)
@@ -137,8 +151,7 @@ def _prompt(case: ServingCase, plans: ServingPlans, sequences: Floats) -> Prefil
     """So many prompts in one step of each copy."""
     served, model, stages = case.served, case.served.model, plans.pipeline
     cut, place, sequences = _distinct(plans, sequences)
-    prompt = float(case.requests.prompt)
-    step = Step("prefill", sequences, prompt, prompt)
+    step = case.prompts(sequences)
     layer, head = (part.take(place) for part in served.step(cut, step))
     hop_s = np.where(stages > 1, served.hop_s(cut, step.rows)[place], 0.0)
     whole = layer.scaled(model.layers).plus(head)

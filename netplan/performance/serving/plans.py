@@ -1,17 +1,21 @@
 """Ways to lay copies of a served model on a cluster, as arrays.
 
 A server has pipeline x attention-data x tensor GPUs; as many of them as there is room for work
-beside each other (*replicas*), and GPUs that no server fills are idle, and bought.
+beside each other (*replicas*), and GPUs that no server fills are idle, and bought. Neighbours in a
+stage fill HB domains (:func:`laid`), of which a stage takes whole ones or a divisor of one: six
+GPUs that talk to each other have a domain of eight to themselves.
 """
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
-from netplan.traffic.placement import divisors
+from netplan.records import replace
+from netplan.traffic.placement import Degrees, Placement, distinct, divisors
 from netplan.workloads.inference import Cut
 from netplan.workloads.models import Model
 
@@ -52,6 +56,14 @@ class ServingPlans(Struct, frozen=True, eq=False):
     def gpus_used(self) -> Ints:
         """GPUs that work [1]."""
         return self.server_gpus * self.replicas
+
+    def places(self, sizes: Sequence[int]) -> Ints:
+        """GPUs that one server keeps others from, its own included [1]."""
+        inside = laid((self.tensor, self.attention_data), sizes)[0].prod(axis=0)
+        whole = divisors(sizes[0])
+        room = whole[np.searchsorted(whole, inside)]
+        taken: Ints = self.server_gpus // inside * room
+        return taken
 
     @property
     def expert_tensor(self) -> Ints:
@@ -119,11 +131,11 @@ def serving_plans(
         kinds = _expert_degrees(tensor * copy, model.experts.count, fixed.get("expert"))
         rows = np.repeat(rows, [len(one) for one in kinds])
         expert = np.concatenate([*kinds, np.empty(0, dtype=np.int64)])
-    tensor, copy, stage = tensor[rows], copy[rows], stage[rows]
-    most = gpus // (tensor * copy * stage)
+    alone = ServingPlans(tensor[rows], copy[rows], expert, stage[rows], np.ones_like(expert))
+    most = gpus // alone.places(sizes)
     replicas = np.full_like(most, fixed["replicas"]) if "replicas" in fixed else most
-    good = replicas <= most
-    found = ServingPlans(tensor, copy, expert, stage, replicas).take(good)
+    good = (replicas <= most) & (most > 0)
+    found = replace(alone, replicas=replicas).take(good)
     if not found.count:
         asked = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in fixed.items())
         raise InputError(
@@ -131,6 +143,80 @@ def serving_plans(
             " multiply to its GPUs, and expert divides tensor x attention-data: fix fewer"
         )
     return found
+
+
+def laid(degrees: Sequence[Ints], sizes: Sequence[int]) -> Ints:
+    """How groups of neighbours lie on levels, shape (levels, degrees, plans) [1].
+
+    Each level takes the largest divisor of what is left of the first degree that it has room for,
+    then of the next one in the room that this leaves; what no level has room for lies in the
+    outermost.
+
+    Parameters
+    ----------
+    degrees
+        Degrees of every plan, the innermost first, each of shape (plans,) [1].
+    sizes
+        Members of each level, the HB domain first [1].
+
+    Examples
+    --------
+    Groups of 4, 16 and 6 on domains of 8; two copies of groups of 4 fit one of them, three do not.
+
+    >>> laid((np.array([4, 16, 6]),), (8, 4))[:, 0]
+    array([[4, 8, 6],
+           [1, 2, 1]])
+    >>> laid((np.array([4, 4]), np.array([2, 3])), (8, 4))[:, 1]
+    array([[2, 1],
+           [1, 3]])
+    """
+    rows = np.stack(degrees)
+    first, which = distinct(rows)
+    table = np.ones((len(sizes), len(rows), len(first)), dtype=np.int64)
+    for at, totals in enumerate(rows[:, first].T.tolist()):
+        rest = [int(one) for one in totals]
+        for level, size in enumerate(sizes[:-1]):
+            room = size
+            for dimension, total in enumerate(rest):
+                most = max(one for one in divisors(total).tolist() if one <= room)
+                table[level, dimension, at] = most
+                rest[dimension], room = total // most, room // most
+        table[-1, :, at] = rest
+    return table[:, :, which]
+
+
+def placed(plans: ServingPlans, sizes: Sequence[int], first: int = 0) -> Placement:
+    """Where the ranks of one plan stand: tensor innermost, then copies, stages, and servers.
+
+    Copies of attention stand in the place of the expert degree. Behind the fabric's levels there
+    are two more, of stages and of servers.
+
+    Parameters
+    ----------
+    plans
+        One plan.
+    sizes
+        Members of each level, the HB domain first [1].
+    first
+        GPU at which its first server begins [1].
+
+    Examples
+    --------
+    >>> from netplan.workloads.models import MODELS
+    >>> fixed = {"tensor": 6, "pipeline": 1}
+    >>> plans = serving_plans(MODELS.load("llama-3-8b"), 16, (8, 2), fixed)
+    >>> placed(plans, (8, 2)).groups("tensor").tolist()
+    [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11]]
+    >>> placed(plans, (8, 2)).gpu_of_rank.tolist()
+    [0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13]
+    """
+    inner = laid((plans.tensor, plans.attention_data), sizes)[:, :, 0].tolist()
+    levels = [Degrees(tensor=tensor, expert=copies) for tensor, copies in inner]
+    stages, servers = int(plans.pipeline[0]), int(plans.replicas[0])
+    levels += [Degrees(pipeline=stages), Degrees(data=servers)]
+    outer = [prod(level) for level in levels[1:]]
+    room = int(plans.places(sizes)[0]) // prod(outer[:-1])
+    return Placement(tuple(levels), (room, *outer), first)
 
 
 def check_fixed(model: Model, gpus: int, fixed: Mapping[str, int]) -> None:

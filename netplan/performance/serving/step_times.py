@@ -5,7 +5,6 @@ amounts are arrays, one entry a plan. Operations follow each other, and nothing 
 says so of decode (arXiv:2412.16432, Sec. VIII), and measured servers agree (`netplan verify`).
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +12,9 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Floats, Ints
 from netplan.performance.serving.kernel_times import ServingKernels
+from netplan.performance.serving.plans import laid
 from netplan.performance.serving.serving_stack import DirectSum
 from netplan.traffic.hierarchy import Group, Network
-from netplan.traffic.placement import divisors
 from netplan.workloads.inference import Cut, Formats, Step, inference_head, inference_layer
 from netplan.workloads.models import Model
 from netplan.workloads.operations import Collective, GroupName, Operation
@@ -98,7 +97,10 @@ class Served(Struct, frozen=True, eq=False):
 
     def _members(self, group: GroupName, cut: Cut) -> Ints:
         """GPUs of a group at each level, shape (levels, plans): the innermost are filled first."""
-        return filled(cut.tensor if group == "tensor" else cut.gpus, self.sizes)
+        degrees = (cut.tensor,) if group == "tensor" else (cut.tensor, cut.attention_data)
+        whole = [one.astype(np.int64) for one in degrees]
+        members: Ints = laid(whole, self.sizes).prod(axis=1)
+        return members
 
     def _time(self, kind: str, message: Amount, members: Ints) -> Floats:
         message = np.broadcast_to(message, members.shape[1:])
@@ -122,26 +124,3 @@ class Served(Struct, frozen=True, eq=False):
 def _nothing(cut: Cut) -> StepTime:
     zero = np.zeros(cut.tensor.shape)
     return StepTime(zero, zero, zero, zero)
-
-
-def filled(groups: Floats, sizes: Sequence[int]) -> Ints:
-    """How neighbours in such groups lie on levels, shape (levels, groups) [1].
-
-    Each level takes the largest divisor of what is left that it has room for; what no level has
-    room for lies in the outermost.
-
-    Examples
-    --------
-    >>> filled(np.array([4.0, 16.0, 12.0]), (8, 4))
-    array([[4, 8, 6],
-           [1, 2, 2]])
-    """
-    totals, which = np.unique(groups.astype(np.int64), return_inverse=True)
-    table = np.ones((len(sizes), len(totals)), dtype=np.int64)
-    for at, total in enumerate(totals):
-        rest = int(total)
-        for level, size in enumerate(sizes[:-1]):
-            most = max(int(one) for one in divisors(rest) if one <= size)
-            table[level, at], rest = most, rest // most
-        table[-1, at] = rest
-    return table[:, which]

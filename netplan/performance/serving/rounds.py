@@ -1,0 +1,145 @@
+"""One round of servers on a cluster: programs, where they lie, and who sends to whom.
+
+A round takes as long as a token (TPOT). With B requests of each copy of attention that decode, and
+R tokens of output a request, every home of a request begins or hands over B / R requests a round,
+in the mean. Servers that take prompts stand before those that decode, where these are others.
+"""
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.performance.serving.outcomes import ServingCase, decoded_at_once
+from netplan.performance.serving.plans import ServingPlans, placed
+from netplan.records import replace
+from netplan.traffic.cache_transfers import cache_traffic
+from netplan.traffic.matrix import TrafficMatrix, combine
+from netplan.traffic.patterns import Pattern
+from netplan.traffic.placement import Placement
+from netplan.traffic.training import collectives_of, training_traffic
+from netplan.workloads.inference import cached_bytes
+from netplan.workloads.program import CollectiveUse, Program
+from netplan.workloads.serving_program import Passes, serving_program
+
+
+class Pool(Struct, frozen=True, eq=False):
+    """Servers that are alike: their plan, what they run in a round, and where they stand."""
+
+    plan: ServingPlans
+    program: Program
+    placement: Placement
+
+    @property
+    def microbatches(self) -> int:
+        """Parts that the requests of a copy are dealt into, one a stage [1]."""
+        return int(self.plan.pipeline[0])
+
+    @property
+    def collectives(self) -> tuple[CollectiveUse, ...]:
+        """Collectives of a round that several GPUs take part in."""
+        return collectives_of(self.program, self.placement, self.microbatches)
+
+
+class Round(Struct, frozen=True, eq=False):
+    """One round of all servers.
+
+    Parameters
+    ----------
+    pools
+        Servers; where they are of two kinds, those that take prompts first.
+    stored_bytes
+        Of caches that are sent between both, as in `netplan.traffic.cache_transfers` [B].
+    """
+
+    pools: tuple[Pool, ...]
+    stored_bytes: float = 0.0
+
+    def matrix(self, gpus: int, algorithm: Pattern) -> TrafficMatrix:
+        """Traffic of a round on a cluster of so many GPUs."""
+        parts = [
+            training_traffic(
+                one.program,
+                one.placement,
+                gpus=gpus,
+                microbatches=one.microbatches,
+                algorithm=algorithm,
+            )
+            for one in self.pools
+        ]
+        if len(self.pools) > 1:
+            prefill, decode = (one.placement for one in self.pools)
+            sent = cache_traffic(prefill, decode, stored_bytes=self.stored_bytes, gpus=gpus)
+            parts.append(sent)
+        return combine(parts)
+
+
+def serving_round(
+    case: ServingCase,
+    plan: ServingPlans,
+    running: float,
+    *,
+    prefill: ServingPlans | None = None,
+) -> Round:
+    """The round of one plan.
+
+    Parameters
+    ----------
+    case
+        What is served.
+    plan
+        One plan: of all servers, or of those that decode.
+    running
+        Requests of each copy that decode, B [1].
+    prefill
+        Plan of the servers that take prompts, where these are others.
+    """
+    ended, sizes = running / case.requests.output, case.served.sizes
+    decode = decode_passes(case, plan, running)
+    if prefill is None:
+        passes = [decode, Passes(case.prompts(), ended / int(plan.pipeline[0]))]
+        return Round((_pool(case, plan, passes, placed(plan, sizes)),))
+    requests = ended * _homes(plan)
+    each = requests / _homes(prefill) / int(prefill.pipeline[0])
+    first = placed(prefill, sizes)
+    served = case.served
+    stored = cached_bytes(
+        served.model, plan.cut, float(case.requests.prompt), served.formats.cache_bytes
+    )
+    return Round(
+        (
+            _pool(case, prefill, [Passes(case.prompts(), each)], first),
+            _pool(case, plan, [decode], _behind(first, plan, sizes)),
+        ),
+        requests * float(stored[0]),
+    )
+
+
+def _behind(first: Placement, plan: ServingPlans, sizes: Sequence[int]) -> Placement:
+    """Servers behind others, which begin where their groups fit domains if there is room."""
+    beside = placed(plan, sizes)
+    (room, *_), servers = beside.sizes or (1,), beside.cluster
+    aligned = -(-first.cluster // room) * room
+    last = max(prod(sizes) - servers, first.cluster)
+    return replace(beside, first=min(aligned, last))
+
+
+def decode_passes(case: ServingCase, plan: ServingPlans, running: float) -> Passes:
+    """Decode of one microbatch; where stages are more than requests, some have none."""
+    at_once = decoded_at_once(plan, np.array([running]))
+    times = running / float(at_once[0]) / int(plan.pipeline[0])
+    return Passes(case.decodes(at_once), times)
+
+
+def _homes(plan: ServingPlans) -> int:
+    """Copies of attention of all servers [1]."""
+    return int(plan.replicas[0] * plan.attention_data[0])
+
+
+def _pool(
+    case: ServingCase, plan: ServingPlans, passes: Sequence[Passes], placement: Placement
+) -> Pool:
+    """Servers of one plan."""
+    served = case.served
+    return Pool(plan, serving_program(served.model, plan.cut, passes, served.formats), placement)
