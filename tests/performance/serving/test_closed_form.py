@@ -17,9 +17,12 @@ from netplan.performance.serving.closed_form import (
     pass_time,
     prefill,
 )
+from netplan.performance.serving.kernel_times import ServingKernels
+from netplan.performance.serving.step_times import Served
 from netplan.records import replace
-from netplan.traffic.hierarchy import collective_s
+from netplan.traffic.hierarchy import Communication, Network, collective_s
 from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.inference import Cut, Formats, Step
 from netplan.workloads.model_parts import Experts
 from netplan.workloads.models import MODELS
 
@@ -56,6 +59,24 @@ def test_collectives_are_those_of_the_one_engine(sides: tuple[int, ...]) -> None
     levels = [Level("ring", side, CHIP.hb_bytes_per_s, CHIP.hb_latency_s) for side in sides]
     expected = collective_s("all_reduce", levels, data_bytes=8192, algorithm="ring")
     assert sum(TensorGroup.of(CHIP, *sides).all_reduce(8192)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("chips", [1, 4, 8])
+@pytest.mark.parametrize("context", [0, 4096])
+@pytest.mark.parametrize("name", ["llama-3-8b", "llama-3-405b", "mixtral-8x7b"])
+def test_steps_of_one_request_are_those_of_whole_programs(
+    name: str, context: int, chips: int
+) -> None:
+    """Programs, layer by layer, move activations besides: a thousandth."""
+    model, one = MODELS.load(name), np.ones(1)
+    ring = Level("ring", chips, CHIP.hb_bytes_per_s, CHIP.hb_latency_s)
+    network = Network((ring,), Communication("hierarchical"))
+    served = Served(model, Formats(), ServingKernels.of(CHIP), network)
+    layer, head = served.step(Cut(one * chips, one, one), Step("decode", one, 1.0, float(context)))
+    whole = layer.scaled(model.layers).plus(head)
+    found = decode(Sizes.of(model), TensorGroup.of(CHIP, chips, ways=2), context=context)
+    assert whole.network_s == pytest.approx(found.parts.sent_s + found.parts.hops_s)
+    assert found.wait_s < whole.seconds < 1.002 * found.wait_s
 
 
 def test_both_ways_are_those_of_the_published_algebra() -> None:
