@@ -13,10 +13,8 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.errors import InputError
-from netplan.performance.iteration_model import CommunicationPart
 from netplan.questions.export import read_graph, with_own_domains
 from netplan.questions.inputs import CatalogReader, require_least
-from netplan.questions.plan_notes import model_notes, rates_note, scattering_note
 from netplan.questions.question import asks, optional, shared
 from netplan.questions.training import PlacedRun, RunQuestion
 from netplan.records import asdict, replace
@@ -37,12 +35,10 @@ from netplan.topologies.specs import FABRICS
 from netplan.traffic.algorithms import Collective
 from netplan.traffic.bounds import group_bound
 from netplan.traffic.cuts import collective_bound_s
-from netplan.traffic.hierarchy import group_of
 from netplan.traffic.loads import GroupLoad, HotLink, LinkLoads
 from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
 from netplan.traffic.matrix_files import load_csv, load_npz
 from netplan.traffic.patterns import both_ways
-from netplan.traffic.placement import DIMENSIONS, Placements
 from netplan.traffic.routing import Routing, link_loads
 from netplan.traffic.training import use_traffic
 from netplan.units import si
@@ -114,8 +110,7 @@ class LoadsAnswer(Answer):
         if self.run is None:
             return found | {"bounds_s": self.bounds_s, "notes": list(self.notes)}
         return found | {
-            **self.run.timed.in_short(),
-            **self.run.timed.known_bar,
+            **self.run.in_short,
             "collectives": [{**asdict(one), "ratio": one.ratio} for one in self.collectives],
             "notes": list(self.notes),
         }
@@ -241,8 +236,6 @@ class Loads(RunQuestion[LoadsAnswer]):
         graph = expand(run.spec, run.fabric.sizing)
         matrix = run.matrix()
         collectives = tuple(_collectives(run, graph, self.routing))
-        part = run.setting.assumptions.communication
-        share = run.setting.network(run.fabric.levels).bandwidth_share
         asked = run.inputs | {"matrix": None, "graph": None}
         routed = self._routed(asked, graph, _as_wired(run, matrix))
         return replace(
@@ -250,13 +243,7 @@ class Loads(RunQuestion[LoadsAnswer]):
             total_bytes=matrix.total_bytes,
             run=run,
             collectives=collectives,
-            notes=(
-                *run.fabric.notes,
-                *model_notes(run.setting.training.model),
-                *scattering_note(run.setting, run.fabric.levels, run.timed),
-                *rates_note(run.setting.training),
-                *_agreement(collectives, part, share),
-            ),
+            notes=(*run.notes(), *_agreement(collectives, *run.communication)),
         )
 
     def _of_matrix(self, path: Path) -> LoadsAnswer:
@@ -320,22 +307,13 @@ def _bounds(graph: FabricGraph) -> dict[str, float]:
 
 def _collectives(run: PlacedRun, graph: FabricGraph, routing: Routing) -> Iterator[CollectiveLoad]:
     """Every collective of the iteration, alone on the fabric."""
-    network = run.setting.network(run.fabric.levels)
-    placements = Placements.of(run.placement)
-    for use in run.collectives:
-        over = (DIMENSIONS.index(name) for name in use.dimensions)
-        group = group_of(placements, *over, whole=True)
-        # An all_reduce is a reduce_scatter and an all_gather, unless its chunks overlap, or it was
-        # measured as one.
-        used = network.communication
-        twice = use.collective == "all_reduce" and used.chunks == 1 and used.links is None
-        kind: CollectiveKind = "all_gather" if twice else use.collective
-        analytic_s = (2 if twice else 1) * network.collective(kind, group).sending_s(use.data_bytes)
-        matrix = use_traffic(use, run.placement, run.algorithm, gpus=run.fabric.sizing.gpus)
+    levels = run.fabric.levels
+    for use, placement, model_s in run.collectives():
+        matrix = use_traffic(use, placement, run.algorithm, gpus=run.fabric.sizing.gpus)
         bound = group_bound(
             _BOUNDED_AS[use.collective],
-            run.fabric.levels,
-            run.placement.splits(*use.dimensions),
+            levels,
+            placement.splits(*use.dimensions)[: len(levels)],
             data_bytes=use.data_bytes,
             any_to_any=run.fabric.network == "any-to-any",
             port_bytes_per_s=run.fabric.sizing.network_bytes_per_s,
@@ -343,11 +321,11 @@ def _collectives(run: PlacedRun, graph: FabricGraph, routing: Routing) -> Iterat
         yield CollectiveLoad(
             kind=use.kind,
             collective=use.collective,
-            members=run.placement.degree(*use.dimensions),
+            members=placement.degree(*use.dimensions),
             data_bytes=use.data_bytes,
             times=use.times,
             stage=use.stage,
-            analytic_s=float(analytic_s[0]),
+            analytic_s=model_s,
             busiest_s=link_loads(graph, _as_wired(run, matrix), routing=routing).busiest_s,
             bound_s=bound.bound_s,
             binding=bound.binding,
@@ -370,9 +348,7 @@ def _as_wired(run: PlacedRun, matrix: TrafficMatrix) -> TrafficMatrix:
     return combine([one if kind == "pipeline" else both_ways(one) for kind, one in parts.items()])
 
 
-def _agreement(
-    collectives: tuple[CollectiveLoad, ...], part: CommunicationPart, share: float
-) -> Iterator[str]:
+def _agreement(collectives: tuple[CollectiveLoad, ...], way: str, share: float) -> Iterator[str]:
     """Why the model's times and the busiest links differ, where they do.
 
     Of the links' bandwidth the model gives messages a share.
@@ -385,7 +361,7 @@ def _agreement(
     less: dict[str, list[str]] = {}
     for one in collectives:
         name, model_s = f"{one.kind} {one.collective}", share * one.analytic_s
-        sums = part.collectives == "measured" and one.collective == "all_reduce"
+        sums = way == "measured" and one.collective == "all_reduce"
         if one.busiest_s > model_s * (1 + 1e-9) and sums:
             yield f"{name}: its HB domains form sums in their switches, which send less than rings."
         elif one.busiest_s > model_s * (1 + 1e-9):
@@ -396,7 +372,7 @@ def _agreement(
             )
         elif one.busiest_s < model_s * (1 - 1e-9):
             panels = one.collective in ("broadcast", "reduce")
-            less.setdefault(_MORE["panels" if panels else part.collectives], []).append(name)
+            less.setdefault(_MORE["panels" if panels else way], []).append(name)
     for reason, names in less.items():
         yield f"{', '.join(dict.fromkeys(names))}: {reason}."
 

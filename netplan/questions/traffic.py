@@ -43,8 +43,7 @@ class TrafficAnswer(Answer):
         """Exactly the JSON of ``netplan traffic --format json``."""
         return answer_dict(
             self.run.inputs,
-            **self.run.timed.in_short(),
-            **self.run.timed.known_bar,
+            **self.run.in_short,
             total_bytes=self.matrix.total_bytes,
             hb_share=self.hb_share,
             idle_pairs_share=self.idle_pairs_share,
@@ -61,7 +60,7 @@ class TrafficAnswer(Answer):
             self.shares,
         )
         yield Paragraph(
-            f"{si(self.matrix.total_bytes, 'B')} an iteration; {100 * self.hb_share:.2f} % stay"
+            f"{si(self.matrix.total_bytes, 'B')} {self.run.each}; {100 * self.hb_share:.2f} % stay"
             f" inside HB domains; {100 * self.idle_pairs_share:.2f} % of all pairs of GPUs"
             " exchange nothing."
         )

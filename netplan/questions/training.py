@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, cast, get_args
 
 from msgspec import Struct
 
@@ -16,6 +16,7 @@ from netplan.performance.search import PlanSearch
 from netplan.performance.setting import LARGEST_BATCH, AnyStrategy, Setting, Training, check_setting
 from netplan.performance.tiers import Part, Policy
 from netplan.questions.inputs import CatalogReader
+from netplan.questions.plan_notes import model_notes, rates_note, scattering_note
 from netplan.questions.question import (
     AnswerT_co,
     ClusterQuestion,
@@ -36,14 +37,15 @@ from netplan.reports.sections import Heading
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.traffic.hierarchy import group_of
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.patterns import Pattern
-from netplan.traffic.placement import Placement
+from netplan.traffic.placement import DIMENSIONS, Placement, Placements
 from netplan.traffic.training import collectives_of
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.measured_links import Links
 from netplan.workloads.models import WORKLOADS, Model
-from netplan.workloads.operations import PLAIN, Mode, Variant
+from netplan.workloads.operations import PLAIN, CollectiveKind, Mode, Variant
 from netplan.workloads.program import CollectiveUse
 
 if TYPE_CHECKING:
@@ -399,6 +401,14 @@ class TrainingCase(Struct, frozen=True):
     on: Accelerator
 
 
+class TimedUse(NamedTuple):
+    """A collective of a run, where its ranks stand, and how long it takes by the model [s]."""
+
+    use: CollectiveUse
+    placement: Placement
+    model_s: float
+
+
 class PlacedRun(Struct, frozen=True):
     """A training run placed on a fabric: what is trained by which plan, and who talks to whom."""
 
@@ -409,16 +419,47 @@ class PlacedRun(Struct, frozen=True):
     timed: PlanTime
     algorithm: Pattern
 
+    each: ClassVar[str] = "an iteration"
+    """What its traffic is counted by."""
+
     @property
     def placement(self) -> Placement:
         """Where the ranks of the plan lie."""
         return self.timed.plan.placement
 
     @property
-    def collectives(self) -> tuple[CollectiveUse, ...]:
-        """Collectives of one iteration that several GPUs take part in."""
+    def in_short(self) -> dict[str, Any]:
+        """What every answer about the run says in JSON."""
+        return self.timed.in_short() | self.timed.known_bar
+
+    @property
+    def communication(self) -> tuple[str, float]:
+        """How collectives are timed, and the share of the links' bandwidth that they reach [1]."""
+        network = self.setting.network(self.fabric.levels)
+        return self.setting.assumptions.communication.collectives, network.bandwidth_share
+
+    def collectives(self) -> Iterator[TimedUse]:
+        """Collectives of one iteration that several GPUs take part in, as sending takes them."""
         program = self.setting.program(self.timed.plan.sharding)
-        return collectives_of(program, self.placement, self.timed.plan.microbatches)
+        network = self.setting.network(self.fabric.levels)
+        placements = Placements.of(self.placement)
+        for use in collectives_of(program, self.placement, self.timed.plan.microbatches):
+            over = (DIMENSIONS.index(name) for name in use.dimensions)
+            group = group_of(placements, *over, whole=True)
+            # An all_reduce is a reduce_scatter and an all_gather, unless its chunks overlap, or it
+            # was measured as one.
+            used = network.communication
+            twice = use.collective == "all_reduce" and used.chunks == 1 and used.links is None
+            kind: CollectiveKind = "all_gather" if twice else use.collective
+            sending_s = network.collective(kind, group).sending_s(use.data_bytes)
+            yield TimedUse(use, self.placement, (2 if twice else 1) * float(sending_s[0]))
+
+    def notes(self) -> Iterator[str]:
+        """What of model and plan an answer about the traffic says."""
+        yield from self.fabric.notes
+        yield from model_notes(self.setting.training.model)
+        yield from scattering_note(self.setting, self.fabric.levels, self.timed)
+        yield from rates_note(self.setting.training)
 
     def matrix(self) -> TrafficMatrix:
         """Traffic of one iteration."""

@@ -83,7 +83,7 @@ class Served(Struct, frozen=True, eq=False):
         computing = np.broadcast_to(kernel.flops_s > kernel.bytes_s, shape)
         sent = np.zeros(shape)
         for each in one.forward.collectives:
-            sent = sent + self._collective(each, cut)
+            sent = sent + self.collective_s(each, cut)
         return StepTime(
             seconds + sent,
             np.where(computing, seconds, 0.0),
@@ -91,7 +91,8 @@ class Served(Struct, frozen=True, eq=False):
             sent,
         )
 
-    def _collective(self, one: Collective, cut: Cut) -> Floats:
+    def collective_s(self, one: Collective, cut: Cut) -> Floats:
+        """Time of one collective in every stage that has it [s]."""
         members = self._members(one.group, cut)
         return self._time(one.kind, one.message_bytes, members)
 
