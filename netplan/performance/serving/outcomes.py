@@ -20,7 +20,8 @@ loop of C requests W solves W = s rho / (2 (1 - rho)), rho = C s' / (W + all els
 one server of fixed time s (Pollaczek and Khinchine), s' its share of s a request.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -230,6 +231,27 @@ class Outcome(Struct, frozen=True, eq=False):
             fits=self.fits[index],
             output=self.output,
             **arrays,
+        )
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Outcome]") -> "Outcome":
+        """Several one behind the other."""
+        first = parts[0]
+
+        def all_of(name: str) -> Any:  # noqa: ANN401 - arrays of floats, or of truth
+            return np.concatenate([getattr(one, name) for one in parts])
+
+        def each_of(name: str) -> dict[str, Floats]:
+            keys = getattr(first, name)
+            return {key: np.concatenate([getattr(one, name)[key] for one in parts]) for key in keys}
+
+        alike = ("concurrency", "running", "ttft_s", "tpot_s", "queue_s", "memory_bytes", "fits")
+        return cls(
+            plans=ServingPlans.joined([one.plans for one in parts]),
+            parts=each_of("parts"),
+            prompt_parts=each_of("prompt_parts"),
+            output=first.output,
+            **{name: all_of(name) for name in alike},
         )
 
 

@@ -80,6 +80,12 @@ class ServingPlans(Struct, frozen=True, eq=False):
         """Some of the plans."""
         return ServingPlans(*(getattr(self, name)[index] for name in self.__struct_fields__))
 
+    @classmethod
+    def joined(cls, parts: "Sequence[ServingPlans]") -> "ServingPlans":
+        """Several one behind the other."""
+        names = cls.__struct_fields__
+        return cls(*(np.concatenate([getattr(one, name) for one in parts]) for name in names))
+
 
 def serving_plans(
     model: Model, gpus: int, sizes: Sequence[int], fixed: Mapping[str, int]

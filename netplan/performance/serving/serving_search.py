@@ -1,0 +1,228 @@
+"""The best serving plans of a cluster: every plan is timed, nothing is sampled.
+
+Without a number of requests every plan is tried with 1, 2, 4, … requests a server, up to what its
+memory holds. A service level leaves out what is slower; the rest is ranked by tokens of output a
+second of the whole cluster, then by time per token, then by GPUs that work.
+"""
+
+from collections.abc import Mapping
+from time import perf_counter
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Floats, Ints
+from netplan.errors import InfeasibleError, InputError
+from netplan.performance.serving.disaggregated import Pools
+from netplan.performance.serving.disaggregated_search import best_pools
+from netplan.performance.serving.outcomes import Outcome, ServingCase, aggregated
+from netplan.performance.serving.plans import ServingPlans, serving_plans
+from netplan.units import counted, si
+
+LARGEST_BATCH = 1 << 14
+"""Requests of one server that are tried at most [1]."""
+
+
+class Goal(Struct, frozen=True):
+    """What is asked of a cluster: so many requests in all or a server, times at most [s].
+
+    Raises
+    ------
+    InputError
+        If both numbers of requests are given.
+    """
+
+    concurrency: int | None = None
+    batch: int | None = None
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse two answers to one question."""
+        if self.concurrency is not None and self.batch is not None:
+            raise InputError(
+                "--concurrency and --batch both say how many requests are in flight: give one"
+            )
+
+    def meets(self, found: Outcome) -> "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]":
+        """Which outcomes are as fast as the service level, and fit."""
+        good = found.fits.copy()
+        if self.ttft_s is not None:
+            good &= found.ttft_s <= self.ttft_s
+        if self.tpot_s is not None:
+            good &= found.tpot_s <= self.tpot_s
+        return good
+
+    @property
+    def words(self) -> str:
+        """The service level in words."""
+        parts = [("TTFT", self.ttft_s), ("TPOT", self.tpot_s)]
+        return " and ".join(
+            f"{name} of at most {si(most, 's')}" for name, most in parts if most is not None
+        )
+
+
+class ServingFound(Struct, frozen=True, eq=False):
+    """What a search found.
+
+    Parameters
+    ----------
+    ranked
+        Outcomes that meet all demands, the best first; of each plan its best number of requests.
+    front
+        Of all of them those that none beats in time per token and throughput, by rising time.
+    enumerated, feasible
+        Plans in all their numbers of requests, and those that meet all demands [1].
+    pools
+        Of disaggregated clusters, servers of both phases for ``ranked``, in its order.
+    """
+
+    ranked: Outcome
+    front: Outcome
+    enumerated: int
+    feasible: int
+    seconds: float
+    pools: Pools | None = None
+    front_pools: Pools | None = None
+
+
+def best_servers(
+    case: ServingCase, gpus: int, fixed: Mapping[str, int], goal: Goal, *, apart: bool = False
+) -> ServingFound:
+    """Search all plans of a cluster.
+
+    Parameters
+    ----------
+    case
+        What is served.
+    gpus
+        GPUs of the cluster [1].
+    fixed
+        Degrees that are given, by name.
+    goal
+        Requests in flight, and the service level.
+    apart
+        Whether prompts have servers of their own.
+
+    Raises
+    ------
+    InputError
+        If no plan has the given degrees.
+    InfeasibleError
+        If no plan fits the memory, or none meets the service level: with the nearest.
+    """
+    start = perf_counter()
+    sizes = case.served.sizes
+    pools: Pools | None = None
+    if apart:
+        found, pools, enumerated = best_pools(case, gpus, fixed, goal)
+    else:
+        plans, requests = _tried(case, serving_plans(case.served.model, gpus, sizes, fixed), goal)
+        found = aggregated(case, plans, requests)
+        enumerated = plans.count
+    good = goal.meets(found)
+    if not good.any():
+        raise _infeasible(case, gpus, found, goal)
+    chosen = np.flatnonzero(good)
+    order = chosen[_order(found.take(chosen), gpus)]
+    best = order if apart else _one_each(found.plans, order)
+    edge = order[_front(found.take(order))]
+    return ServingFound(
+        ranked=found.take(best),
+        front=found.take(edge),
+        enumerated=enumerated,
+        feasible=len(chosen),
+        seconds=perf_counter() - start,
+        pools=pools.take(best) if pools is not None else None,
+        front_pools=pools.take(edge) if pools is not None else None,
+    )
+
+
+def _tried(case: ServingCase, plans: ServingPlans, goal: Goal) -> tuple[ServingPlans, Floats]:
+    """Plans with every number of requests that is tried, in the whole cluster."""
+    if goal.concurrency is not None:
+        return plans, np.full(plans.count, float(goal.concurrency))
+    if goal.batch is not None:
+        return plans, goal.batch * plans.replicas.astype(np.float64)
+    room = case.held(plans).room(case.room_bytes) * plans.attention_data
+    most = np.clip(room, 1.0, LARGEST_BATCH)
+    steps = np.floor(np.log2(most)).astype(np.int64) + 1
+    rows = np.repeat(np.arange(plans.count), steps)
+    power = np.arange(len(rows)) - np.repeat(np.cumsum(steps) - steps, steps)
+    tried = plans.take(rows)
+    requests: Floats = np.exp2(power) * tried.replicas
+    return tried, requests
+
+
+def _order(found: Outcome, gpus: int) -> Ints:
+    """From the best to the worst: throughput, then time per token, then idle GPUs."""
+    idle = gpus - found.plans.gpus_used
+    order: Ints = np.lexsort((idle, found.ttft_s, found.tpot_s, -found.tokens_per_s))
+    return order
+
+
+def _one_each(plans: ServingPlans, order: Ints) -> Ints:
+    """The first of each plan in an order."""
+    key = np.stack([getattr(plans, name)[order] for name in plans.__struct_fields__])
+    _, first = np.unique(key, axis=1, return_index=True)
+    return order[np.sort(first)]
+
+
+def _front(found: Outcome) -> Ints:
+    """Where time per token and throughput are both beaten by none, by rising time."""
+    order = np.lexsort((-found.tokens_per_s, found.tpot_s))
+    rate = found.tokens_per_s[order]
+    before = np.concatenate([[-np.inf], np.maximum.accumulate(rate)[:-1]])
+    edge: Ints = order[rate > before * (1 + 1e-12)]
+    return edge
+
+
+def _infeasible(case: ServingCase, gpus: int, found: Outcome, goal: Goal) -> InfeasibleError:
+    """What is nearest to a service level that no plan meets, or how much memory is missing."""
+    model, requests = case.served.model.name, case.requests
+    if not found.fits.any():
+        least = int(found.memory_bytes.argmin())
+        weights = float(case.held(found.plans.take(np.array([least]))).weights[0])
+        room, held = case.room_bytes, float(found.memory_bytes[least])
+        where = "weights alone" if weights > room else "weights and the cache of one request"
+        return InfeasibleError(
+            f"{model} with {requests.tokens:,} tokens a request fits into no plan on"
+            f" {counted(gpus, 'GPU')}: {where} take {si(held, 'B')} of a GPU's {si(room, 'B')}:"
+            " give more GPUs, a narrower --precision or --kv-precision, or shorter requests"
+        )
+    fitting = found.take(found.fits)
+    over = np.zeros(fitting.plans.count)
+    for most, times in ((goal.ttft_s, fitting.ttft_s), (goal.tpot_s, fitting.tpot_s)):
+        if most is not None:
+            over = np.maximum(over, times / most)
+    at = int(over.argmin())
+    late = goal.tpot_s is None or fitting.ttft_s[at] / (goal.ttft_s or np.inf) >= (
+        fitting.tpot_s[at] / goal.tpot_s
+    )
+    binds = binding(fitting, first=late)[at]
+    plans = fitting.plans
+    shape = f"tensor {plans.tensor[at]}, pipeline {plans.pipeline[at]}, expert {plans.expert[at]}"
+    return InfeasibleError(
+        f"no plan of {model} on {counted(gpus, 'GPU')} has {goal.words}: the nearest ({shape},"
+        f" {fitting.concurrency[at]:,.0f} requests in flight) has {si(fitting.ttft_s[at], 's')} and"
+        f" {si(fitting.tpot_s[at], 's')}, and {binds} binds it: ask for less, or give more GPUs"
+    )
+
+
+NAMES = {
+    "compute": "compute",
+    "memory": "HBM",
+    "network": "network",
+    "host": "host",
+    "prefill": "prompts of others",
+    "queue": "queue",
+}
+"""What can bind, in words."""
+
+
+def binding(found: Outcome, *, first: bool = False) -> list[str]:
+    """What the longest part of each token is, or of the ``first``."""
+    parts = found.prompt_parts if first else found.parts
+    names = list(parts)
+    most = np.stack([np.broadcast_to(parts[name], found.tpot_s.shape) for name in names])
+    return [NAMES[names[at]] for at in most.argmax(axis=0)]
