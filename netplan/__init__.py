@@ -24,6 +24,7 @@ _HOMES = {
     "optimize": "netplan.questions.optimize",
     "procurement": "netplan.questions.procurement",
     "search": "netplan.questions.search",
+    "serving": "netplan.questions.serving",
     "simulate": "netplan.questions.simulate",
     "study": "netplan.studies.sessions",
     "traffic": "netplan.questions.traffic",
@@ -46,6 +47,7 @@ __all__ = [
     "optimize",
     "procurement",
     "search",
+    "serving",
     "simulate",
     "study",
     "traffic",
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
     from netplan.questions.optimize import optimize
     from netplan.questions.procurement import procurement
     from netplan.questions.search import search
+    from netplan.questions.serving import serving
     from netplan.questions.simulate import simulate
     from netplan.questions.traffic import traffic, training_traffic
     from netplan.studies.sessions import study

@@ -44,7 +44,7 @@ def _run(template: str | None, **given: Any) -> None:  # noqa: ANN401 - values o
     if template is None:
         click.get_current_context().invoke(fitting, **given)
     else:
-        emit(TEMPLATES[template], given["output"])
+        emit(TEMPLATES[template], given["output_file"])
 
 
 command = Strict(

@@ -17,21 +17,21 @@ FORMS = ("yaml", "json")
 """Forms of one record: its file, or its validated content."""
 
 
-def _show(name: str, format_: str | None, output: Path | None, catalog: str | None) -> None:
+def _show(name: str, format_: str | None, output_file: Path | None, catalog: str | None) -> None:
     """Show the record NAME, with its file; ROLE/NAME where a name stands on two shelves.
 
     The file as it is (yaml), or its validated content (json).
     """
-    form = form_of(format_, output, FORMS)
+    form = form_of(format_, output_file, FORMS)
     shelf, path = find_record(name, user_roots(catalog))
     if form == "json":
-        emit(to_json(shelf.load(str(path)).to_dict()), output)
+        emit(to_json(shelf.load(str(path)).to_dict()), output_file)
         return
-    if output is None:
+    if output_file is None:
         width, _ = terminal_width(None)
         emit_lines(folded(path, width).splitlines(), None)
     else:
-        write_atomically(output, path.read_bytes())
+        write_atomically(output_file, path.read_bytes())
     say(f"{shelf.role}: {path}")
 
 

@@ -1,7 +1,7 @@
 """Commands made from question classes: an option an input, then the form of the answer."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import MISSING, Field
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,7 @@ def command_of(
     files = [one.name for one in extra if isinstance(one.type, click.Path) and one.type.file_okay]
 
     def run(**given: Any) -> None:  # noqa: ANN401 - values of all options
-        format_, path = given.pop("format_", None) or "", given.pop("output")
+        format_, path = given.pop("format_", None) or "", given.pop("output_file")
         if formats and (format_ or not unsaid):
             format_ = form_of(format_, path, formats)
         asked = {
@@ -110,10 +110,11 @@ def command_of(
             sys.exit(answer.exit_code)
 
     options = [option_of(question, one, option) for one, option in options_of(question)]
+    taken = [flag for one in options for flag in one.opts]
     return Strict(
         question.command.rpartition(" ")[2],
         callback=run,
-        params=[*options, *extra, *answer_options(formats, unsaid)],
+        params=[*options, *extra, *answer_options(formats, unsaid, taken)],
         help=help_of(question),
         short_help=sentence_of(question.__doc__),
     )
@@ -178,10 +179,16 @@ def option_of(question: type[Question[Any]], one: Field[Any], option: Option) ->
     )
 
 
-def answer_options(formats: Sequence[str], unsaid: str = "") -> list[click.Option]:
-    """Form and file of the answer; ``unsaid`` as in :func:`command_of`."""
+def answer_options(
+    formats: Sequence[str], unsaid: str = "", taken: Collection[str] = ()
+) -> list[click.Option]:
+    """Form and file of the answer; ``unsaid`` as in :func:`command_of`.
+
+    Where ``--output`` is ``taken`` by an input, the file has the short option and a longer one.
+    """
+    long = "--output-file" if "--output" in taken else "--output"
     output = click.Option(
-        ["-o", "--output"],
+        ["-o", long, "output_file"],
         type=PATH,
         metavar="FILE",
         help="Write to a file, not stdout.",

@@ -17,6 +17,7 @@ from netplan.version import __version__
 COMMANDS = {
     "compare": "All fabrics side by side: switches, optics, cost, power, iteration time.",
     "search": "The best parallel plans of a model on a cluster, proven optimal.",
+    "serving": "How a cluster answers: TTFT, TPOT, tokens a second, and the front of both.",
     "map": "How the kernels of a model lie on a chip: what stays together, what binds, how fast.",
     "optimize": "The cheapest and fastest networks: cost or power against iteration time, proven.",
     "cost": "Bill of materials with its price range, what drives it, energy and yearly cost.",
@@ -42,6 +43,7 @@ QUESTIONS = {
     "cost": "questions.cost:Cost",
     "collective": "questions.collective:Collective",
     "loads": "questions.loads:Loads",
+    "serving": "questions.serving:Serving",
     "audit": "questions.audit:AuditFile",
     "faults": "questions.faults:Faults",
     "verify": "published.verify:Verify",

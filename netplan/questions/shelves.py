@@ -17,6 +17,7 @@ from netplan.costing.switches import SWITCHES
 from netplan.documents import read_yaml
 from netplan.errors import InputError
 from netplan.faults.rates import FAILURE_BOOKS
+from netplan.performance.serving.serving_stack import SERVING_STACKS
 from netplan.performance.stacks import STACKS
 from netplan.questions.library import REPORTS
 from netplan.questions.question import Question, absent, optional, several
@@ -34,7 +35,8 @@ from netplan.workloads.models import WORKLOADS
 from netplan.workloads.technologies import MEMORIES
 
 ORDER: tuple[Shelf[Any], ...] = (
-    *(WORKLOADS, ACCELERATORS, MEMORIES, ANY_LINK, ANY_ITERATION_MODEL, STACKS, CALIBRATIONS),
+    *(WORKLOADS, ACCELERATORS, MEMORIES, ANY_LINK, ANY_ITERATION_MODEL, STACKS, SERVING_STACKS),
+    *(CALIBRATIONS,),
     *(FABRICS, DESIGNS, FLOOR_PLANS, SITE_NETWORKS, SWITCHES),
     *(CABLING_BOOKS, PRICE_BOOKS, POWER_BOOKS, ECONOMICS_BOOKS, FAILURE_BOOKS, REPORTS),
 )

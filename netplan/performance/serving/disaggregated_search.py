@@ -14,19 +14,17 @@ servers up to 32, then steps of an eighth; the rest of the cluster decodes.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.performance.serving.disaggregated import Pools, disaggregated
+from netplan.performance.serving.goal import Goal
 from netplan.performance.serving.outcomes import Outcome, ServingCase, decode_steps, prefills
 from netplan.performance.serving.plans import ServingPlans, serving_plans
 from netplan.records import replace
-
-if TYPE_CHECKING:
-    from netplan.performance.serving.serving_search import Goal
 
 AT_ONCE = 2_048
 """Pairs that are timed together [1]."""
@@ -67,7 +65,7 @@ def pool_degrees(fixed: Mapping[str, int], pool: str) -> dict[str, int]:
     return both | {name.removeprefix(f"{pool}_"): value for name, value in mine.items()}
 
 
-def best_pools(case: ServingCase, gpus: int, fixed: Mapping[str, int], goal: "Goal") -> PoolsFound:
+def best_pools(case: ServingCase, gpus: int, fixed: Mapping[str, int], goal: Goal) -> PoolsFound:
     """Search pairs of pools (formulas of this module).
 
     Raises
@@ -122,7 +120,7 @@ def _prefill_servers(case: ServingCase, plans: ServingPlans) -> Servers:
     return Servers(plans.take(keep), least_s[keep], 1 / full_s[keep])
 
 
-def _decode_servers(case: ServingCase, plans: ServingPlans, goal: "Goal") -> Servers:
+def _decode_servers(case: ServingCase, plans: ServingPlans, goal: Goal) -> Servers:
     """Servers for decode that no other of their size beats, and tokens a second of one at most."""
     room = case.held(plans).room(case.room_bytes)
     requests = SWEEP[:, None] / plans.attention_data
@@ -185,7 +183,7 @@ def _numbers(gpus: int) -> Iterator[int]:
         number = number + 1 if number < ALL_UP_TO else int(number * GROWTH)
 
 
-def _with_requests(case: ServingCase, goal: "Goal", decode: Servers, pairs: Ints) -> Floats:
+def _with_requests(case: ServingCase, goal: Goal, decode: Servers, pairs: Ints) -> Floats:
     """Pairs with requests in flight in the whole cluster, shape (5, rows)."""
     copies = decode.plans.attention_data[pairs[1]] * pairs[3]
     if goal.concurrency is not None:

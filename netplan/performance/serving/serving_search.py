@@ -12,54 +12,16 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
-from netplan.errors import InfeasibleError, InputError
+from netplan.errors import InfeasibleError
 from netplan.performance.serving.disaggregated import Pools
 from netplan.performance.serving.disaggregated_search import best_pools
+from netplan.performance.serving.goal import Goal
 from netplan.performance.serving.outcomes import Outcome, ServingCase, aggregated
 from netplan.performance.serving.plans import ServingPlans, serving_plans
 from netplan.units import counted, si
 
 LARGEST_BATCH = 1 << 14
 """Requests of one server that are tried at most [1]."""
-
-
-class Goal(Struct, frozen=True):
-    """What is asked of a cluster: so many requests in all or a server, times at most [s].
-
-    Raises
-    ------
-    InputError
-        If both numbers of requests are given.
-    """
-
-    concurrency: int | None = None
-    batch: int | None = None
-    ttft_s: float | None = None
-    tpot_s: float | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse two answers to one question."""
-        if self.concurrency is not None and self.batch is not None:
-            raise InputError(
-                "--concurrency and --batch both say how many requests are in flight: give one"
-            )
-
-    def meets(self, found: Outcome) -> "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]":
-        """Which outcomes are as fast as the service level, and fit."""
-        good = found.fits.copy()
-        if self.ttft_s is not None:
-            good &= found.ttft_s <= self.ttft_s
-        if self.tpot_s is not None:
-            good &= found.tpot_s <= self.tpot_s
-        return good
-
-    @property
-    def words(self) -> str:
-        """The service level in words."""
-        parts = [("TTFT", self.ttft_s), ("TPOT", self.tpot_s)]
-        return " and ".join(
-            f"{name} of at most {si(most, 's')}" for name, most in parts if most is not None
-        )
 
 
 class ServingFound(Struct, frozen=True, eq=False):

@@ -63,6 +63,6 @@ class ServingStack(Record, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-SERVING_STACKS = Shelf("stack", "traffic/serving-stacks", ServingStack)
+SERVING_STACKS = Shelf("serving-stack", "traffic/serving-stacks", ServingStack)
 DEFAULT_SERVING_STACK = "typical-server"
 DATAFLOW_SERVING_STACK = "no-host"
