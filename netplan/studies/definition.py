@@ -10,7 +10,7 @@ from netplan.reports.quantities import Scalar
 from netplan.studies.expressions import require_expression
 from netplan.studies.grid import Axis
 
-Ask = Literal["search", "compare", "cost", "map", "simulate"]
+Ask = Literal["search", "compare", "cost", "map", "simulate", "serving"]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_.@-]*$")]
 
 

@@ -1,9 +1,10 @@
 """From a point to its answer: the question that a study puts, its inputs, its outputs.
 
-A study asks what the commands ask: ``search``, ``map``, ``simulate``, ``compare`` or ``cost`` (one
-fabric a point). Its inputs are those of the question's class; names with a dot are catalog values
-or, under ``fixed.``, values that the plan search leaves no choice of. Outputs are keys of the
-answer's JSON, with dots; one that is a whole plan becomes a short label, a list of texts one text.
+A study asks what the commands ask: ``search``, ``map``, ``simulate``, ``serving``, ``compare`` or
+``cost`` (one fabric a point). Its inputs are those of the question's class; names with a dot are
+catalog values or, under ``fixed.``, values that the plan search leaves no choice of. Outputs are
+keys of the answer's JSON, with dots; one that is a whole plan becomes a short label, a list of
+texts one text.
 
 A study that asks for no prices may have the bill of every point beside its answer: it is that of
 ``cost``, with the inputs that both have.
@@ -32,6 +33,7 @@ from netplan.questions.expanded_memory import NONE
 from netplan.questions.map import Map
 from netplan.questions.question import Question, default_of, options_of
 from netplan.questions.search import Search
+from netplan.questions.serving import Serving
 from netplan.questions.simulate import Simulate
 from netplan.reports.quantities import Scalar
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL
@@ -39,7 +41,7 @@ from netplan.studies.definition import Ask, StudyDefinition
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.models import WORKLOADS
+from netplan.workloads.models import MODELS, WORKLOADS
 from netplan.workloads.technologies import LINKS, MEMORIES
 
 Json = Mapping[str, Any]
@@ -49,6 +51,7 @@ ONE_MEMORY, MEMORIES_INPUT = "expanded_memory", "expanded_memories"
 SHELVES: dict[str, Shelf[Any]] = {
     "accelerator": ACCELERATORS,
     "model": WORKLOADS,
+    "draft": MODELS,
     "memory": MEMORIES,
     ONE_MEMORY: MEMORIES,
     "link": LINKS,
@@ -92,6 +95,7 @@ ASKED: Mapping[str, Asked] = {
     "cost": Asked(Cost, "asks what one fabric costs to buy and to run.", "fabrics"),
     "map": Asked(Map, "asks how a model's kernels lie on one chip, and how fast they run.", ""),
     "simulate": Asked(Simulate, "simulates one iteration on links that all of it shares.", ""),
+    "serving": Asked(Serving, "asks for the best serving plan.", "plans"),
 }
 
 
@@ -286,7 +290,7 @@ def answer(ask: str, inputs: Mapping[str, Scalar], catalog: str | None = None) -
             keywords[name] = str(value) if isinstance(known.get(name), str) else value
     takes = asked.question.__dataclass_fields__
     keywords |= {"fixed": fixed} if "fixed" in takes else {}
-    keywords |= {"top": 1} if ask == "search" else {}
+    keywords |= {"top": 1} if "top" in takes else {}
     if FABRICS_INPUT in takes:
         keywords[FABRICS_INPUT] = (keywords.pop(ONE_FABRIC),)
     if MEMORIES_INPUT in takes:

@@ -21,7 +21,7 @@ from netplan.reports.sections import Paragraph, Table
 from netplan.studies.answer import StudyAnswer, study_answer
 from netplan.studies.definition import STUDIES, StudyDefinition
 from netplan.studies.points import Outcome, Point
-from netplan.studies.questions import output, point_answer, question_inputs
+from netplan.studies.questions import answer, output, point_answer, question_inputs
 from netplan.studies.sessions import load_study, seconds_a_point, study
 from netplan.studies.study import make_study
 from netplan.workloads.technologies import LINKS
@@ -503,3 +503,14 @@ def test_fig_19_and_22_show_their_trends() -> None:
         best[str(row["memory"])] = max(best.get(str(row["memory"]), (0.0, 0.0)), found)
     shares = {name: share for name, (_, share) in best.items()}
     assert shares == pytest.approx({"ddr-2d": 0.3, "hbm-2.5d": 0.7, "stacked-3d": 0.8})
+
+
+@pytest.mark.parametrize("tensor", [1, 8])
+def test_a_point_of_a_serving_study_is_the_best_plan(tensor: int) -> None:
+    asked: dict[str, Any] = {"model": "llama-3.1-8b", "accelerator": "h200", "gpus": 8}
+    found = answer("serving", {**asked, "prompt": 1024, "fixed.tensor": tensor})
+    best = netplan.serving(**asked, prompt=1024, fixed={"tensor": tensor}).best
+    for name in ("tokens_per_s", "tpot_s", "binds", "tensor"):
+        assert output(found, name) == getattr(best, name)
+    assert best.tensor == tensor
+    assert output(found, "breakdown_s.memory") == best.breakdown_s["memory"]
