@@ -249,6 +249,9 @@ class ServingAnswer(Answer):
             f"weights of {inputs['precision']}, stack {inputs['stack']},"
             f" {inputs['kernels']} kernels"
         )
+        if inputs["draft"]:
+            scheme = inputs["speculation"] or "sequence"
+            how += f"; {inputs['draft']} drafts a {scheme} of {inputs['window']}"
         space = (
             f"{found.enumerated:,} plans with their requests, {found.feasible:,} meet all demands;"
             f" {si(found.seconds, 's', 2)}."

@@ -9,6 +9,7 @@ from msgspec import Struct
 from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.performance.serving.cases import (
+    Drafts,
     Software,
     domain_levels,
     formats_of,
@@ -22,7 +23,7 @@ from netplan.performance.serving.serving_stack import (
     DEFAULT_SERVING_STACK,
     SERVING_STACKS,
 )
-from netplan.performance.serving.speculation import Scheme
+from netplan.performance.serving.speculation import Scheme, check_window
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import AnswerT_co, Question, optional, shared
 from netplan.workloads.accelerators import Accelerator
@@ -117,8 +118,30 @@ class ServingQuestion(Question[AnswerT_co]):
         usual = DATAFLOW_SERVING_STACK if fused else DEFAULT_SERVING_STACK
         stack = reader.load(SERVING_STACKS, asked.stack or usual)
         formats = formats_of(chip, model, asked.precision, self.kv_precision)
-        software = Software(stack, self.kernels, Links.of(chip, reader.load))
+        links = Links.of(chip, reader.load)
+        software = Software(stack, self.kernels, links, self._drafts(reader, chip, asked))
         return serving_case(chip, model, levels, requests, formats, software)
+
+    def _drafts(self, reader: CatalogReader, chip: Accelerator, asked: Asked) -> Drafts | None:
+        """The model that drafts, if one is named."""
+        beside = {
+            "--window": self.window,
+            "--acceptance": self.acceptance,
+            "--speculation": self.speculation,
+        }
+        given = [flag for flag, value in beside.items() if value is not None]
+        if self.draft is None:
+            if given:
+                raise InputError(f"{given[0]} needs a model that drafts: give --draft, too")
+            return None
+        if self.window is None or self.acceptance is None:
+            missing = "--window" if self.window is None else "--acceptance"
+            raise InputError(f"--draft {self.draft} needs {missing}: give it, too")
+        scheme = self.speculation or "sequence"
+        check_window(self.window, scheme)
+        model = served_model(reader, self.draft)
+        formats = formats_of(chip, model, asked.precision, self.kv_precision)
+        return Drafts(model, formats, self.window, self.acceptance, scheme)
 
 
 def served_model(reader: CatalogReader, name: str) -> Model:

@@ -8,6 +8,8 @@ from netplan.levels import Level
 from netplan.performance.serving.kernel_times import KernelSource, ServingKernels
 from netplan.performance.serving.outcomes import Requests, ServingCase
 from netplan.performance.serving.serving_stack import ServingStack
+from netplan.performance.serving.speculated import Speculated
+from netplan.performance.serving.speculation import Scheme
 from netplan.performance.serving.step_times import Served
 from netplan.traffic.hierarchy import Communication, Network
 from netplan.workloads.accelerators import Accelerator
@@ -26,6 +28,17 @@ class Software(Struct, frozen=True):
     stack: ServingStack
     kernels: KernelSource | None = None
     links: Links | None = None
+    drafts: "Drafts | None" = None
+
+
+class Drafts(Struct, frozen=True):
+    """A model that drafts tokens, and how."""
+
+    model: Model
+    formats: Formats
+    window: int
+    acceptance: float
+    scheme: Scheme = "sequence"
 
 
 def serving_case(
@@ -43,8 +56,15 @@ def serving_case(
     kernels = ServingKernels.of(chip, software.kernels)
     links = (software.links or Links.of(chip)) if kernels.source == "measured" else None
     network = Network(tuple(levels), Communication("flat_ring", links=links))
+    direct, drafts = software.stack.direct_sum, software.drafts
     return ServingCase(
-        served=Served(model, formats, kernels, network, software.stack.direct_sum),
+        served=Served(model, formats, kernels, network, direct),
+        speculated=Speculated(
+            Served(drafts.model, drafts.formats, kernels, network, direct),
+            *(drafts.window, drafts.acceptance, drafts.scheme),
+        )
+        if drafts
+        else None,
         stack=software.stack,
         requests=requests,
         memory_bytes=chip.memory_bytes,

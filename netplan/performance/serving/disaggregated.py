@@ -101,8 +101,7 @@ def disaggregated(case: ServingCase, pools: Pools, concurrency: Amount) -> Outco
         tpot_s=steps.step_s,
         queue_s=queue_s + wait_s,
         memory_bytes=held.of(running),
-        parts=token_parts(steps, steps.step_s, 0.0, stack.step_s)
-        | {"prefill": np.zeros(wanted.shape)},
+        parts=token_parts(steps, steps.step_s, 0.0) | {"prefill": np.zeros(wanted.shape)},
         prompt_parts=prompt_parts(transfer, host=start_s, queue=waits_s),
         fits=(held.room(case.room_bytes) >= 1) & (case.held(prefill).room(case.room_bytes) >= 1),
         output=output,

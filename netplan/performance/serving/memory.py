@@ -37,6 +37,10 @@ class HeldBytes(Struct, frozen=True, eq=False):
         """Weights and the cache of so many requests of one copy of attention [B]."""
         return self.weights + requests * self.request
 
+    def plus(self, other: "HeldBytes") -> "HeldBytes":
+        """What both models of a server hold."""
+        return HeldBytes(self.weights + other.weights, self.request + other.request)
+
     def room(self, memory_bytes: float) -> Floats:
         """Requests of one copy that fit, 0 where weights alone do not [1]."""
         left = memory_bytes - self.weights

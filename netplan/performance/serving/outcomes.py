@@ -28,11 +28,12 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Bools, Floats, Ints
 from netplan.performance.serving.memory import HeldBytes, held_bytes
+from netplan.performance.serving.model_pass import model_pass
 from netplan.performance.serving.plans import ServingPlans
 from netplan.performance.serving.serving_stack import ServingStack
+from netplan.performance.serving.speculated import Speculated
 from netplan.performance.serving.step_times import Served, StepTime
-from netplan.traffic.placement import distinct
-from netplan.workloads.inference import Cut, Step
+from netplan.workloads.inference import Step
 
 PARTS = ("compute", "memory", "network", "host", "prefill")
 
@@ -59,6 +60,7 @@ class ServingCase(Struct, frozen=True, eq=False):
     memory_bytes_per_s: float
     expanded_bytes: float = 0.0
     expanded_bytes_per_s: float = 0.0
+    speculated: Speculated | None = None
 
     @property
     def fast_bytes(self) -> float:
@@ -96,13 +98,15 @@ class ServingCase(Struct, frozen=True, eq=False):
     def held(self, plans: ServingPlans) -> HeldBytes:
         """What GPUs hold."""
         served, tokens = self.served, self.requests.tokens
-        return held_bytes(served.model, plans, served.formats, tokens)
+        own = held_bytes(served.model, plans, served.formats, tokens)
+        return own.plus(self.speculated.held(plans, tokens)) if self.speculated else own
 
 
 class Decode(NamedTuple):
-    """Steps of decode of many plans: time between two of them, and parts of it [s]."""
+    """Steps of decode of many plans: time of a token, what of it the host takes, the rest [s]."""
 
     step_s: Floats
+    host_s: float
     parts: StepTime
 
 
@@ -120,21 +124,22 @@ def decoded_at_once(plans: ServingPlans, running: Floats) -> Floats:
     return each
 
 
-def decode_steps(
-    case: ServingCase, plans: ServingPlans, running: Floats, *, tokens: int = 1
-) -> Decode:
-    """Steps in which every copy decodes so many requests, shape (plans,)."""
-    served, model, stages = case.served, case.served.model, plans.pipeline
-    cut, place, sequences = _distinct(plans, decoded_at_once(plans, running))
-    step = case.decodes(sequences, float(tokens))
-    layer, head = (part.take(place) for part in served.step(cut, step))
-    hop_s = np.where(stages > 1, served.hop_s(cut, step.rows)[place], 0.0)
-    whole = layer.scaled(model.layers).plus(head)
-    sent = (stages - 1) * hop_s
-    parts = StepTime(whole.seconds + sent, whole.compute_s, whole.memory_s, whole.network_s + sent)
-    fullest_s = _fullest_s(model.layers, stages, layer, head)
-    seconds = np.maximum(parts.seconds, stages * (fullest_s + hop_s))
-    return Decode(seconds + case.stack.step_s, parts)
+def decode_steps(case: ServingCase, plans: ServingPlans, running: Floats) -> Decode:
+    """Steps in which every copy decodes so many requests, a token of each; shape (plans,).
+
+    With speculation a step is drafted first and gives several tokens; it counts as so many shorter
+    ones.
+    """
+    sequences, drafts = decoded_at_once(plans, running), case.speculated
+    checked = float(drafts.checked) if drafts else 1.0
+    one = model_pass(case.served, plans, sequences, lambda some: case.decodes(some, checked))
+    parts, stage_s = one
+    if drafts is not None:
+        drafted = drafts.drafted(plans, sequences, case.decodes)
+        parts, stage_s = parts.plus(drafted), np.maximum(stage_s, drafted.seconds)
+    seconds = np.maximum(parts.seconds, plans.pipeline * stage_s) + case.stack.step_s
+    tokens = drafts.tokens if drafts else 1.0
+    return Decode(seconds / tokens, case.stack.step_s / tokens, parts.scaled(1 / tokens))
 
 
 def prefills(case: ServingCase, plans: ServingPlans, waiting: Floats) -> Prefill:
@@ -150,30 +155,13 @@ def prefills(case: ServingCase, plans: ServingPlans, waiting: Floats) -> Prefill
 
 def _prompt(case: ServingCase, plans: ServingPlans, sequences: Floats) -> Prefill:
     """So many prompts in one step of each copy."""
-    served, model, stages = case.served, case.served.model, plans.pipeline
-    cut, place, sequences = _distinct(plans, sequences)
-    step = case.prompts(sequences)
-    layer, head = (part.take(place) for part in served.step(cut, step))
-    hop_s = np.where(stages > 1, served.hop_s(cut, step.rows)[place], 0.0)
-    whole = layer.scaled(model.layers).plus(head)
-    sent = (stages - 1) * hop_s
-    parts = StepTime(whole.seconds + sent, whole.compute_s, whole.memory_s, whole.network_s + sent)
-    return Prefill(parts.seconds, _fullest_s(model.layers, stages, layer, head) + hop_s, parts)
-
-
-def _fullest_s(layers: int, stages: Ints, layer: StepTime, head: StepTime) -> Floats:
-    """Time of the fullest stage, or of the last one where all are as full [s]."""
-    even = layers % stages == 0
-    found: Floats = -(-layers // stages) * layer.seconds + np.where(even, head.seconds, 0.0)
-    return found
-
-
-def _distinct(plans: ServingPlans, sequences: Floats) -> tuple[Cut, Ints, Floats]:
-    """Cuts that differ, with their sequences: all that the time of a layer depends on."""
-    _, rank = np.unique(sequences, return_inverse=True)
-    rows = np.stack([plans.tensor, plans.attention_data, plans.expert, rank + 1])
-    first, place = distinct(rows)
-    return plans.take(first).cut, place, sequences[first]
+    one = model_pass(case.served, plans, sequences, case.prompts)
+    drafts = case.speculated
+    more_s = drafts.prompt_s(plans, case.prompts) if drafts else 0.0
+    parts = one.parts._replace(
+        seconds=one.parts.seconds + more_s, memory_s=one.parts.memory_s + more_s
+    )
+    return Prefill(parts.seconds, one.stage_s + more_s, parts)
 
 
 class Outcome(Struct, frozen=True, eq=False):
@@ -283,18 +271,17 @@ def aggregated(case: ServingCase, plans: ServingPlans, concurrency: Amount) -> O
         tpot_s=tpot_s,
         queue_s=queue_s,
         memory_bytes=memory_bytes,
-        parts=token_parts(decode, step_s, spilled_s, stack.step_s) | {"prefill": others_s},
+        parts=token_parts(decode, step_s, spilled_s) | {"prefill": others_s},
         prompt_parts=prompt_parts(prompt.parts, host=start_s, queue=burst_s + queue_s),
         fits=held.room(case.room_bytes) >= 1,
         output=output,
     )
 
 
-def token_parts(
-    decode: Decode, step_s: Floats, spilled_s: Floats | float, host_s: float
-) -> dict[str, Floats]:
+def token_parts(decode: Decode, step_s: Floats, spilled_s: Floats | float) -> dict[str, Floats]:
     """Parts of a token's time; what stages wait for the fullest one counts as their own work."""
     parts = decode.parts
+    host_s = decode.host_s
     waits = (step_s - spilled_s - host_s) / parts.seconds
     return {
         "compute": parts.compute_s * waits,

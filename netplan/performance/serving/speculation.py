@@ -70,7 +70,7 @@ def tokens_per_step(window: Counts, acceptance: Amount, scheme: Scheme = "sequen
     >>> tokens_per_step(2, 0.5, "tree")
     2.3125
     """
-    _check_window(window, scheme)
+    check_window(window, scheme)
     check_number("acceptance", acceptance)
     if np.any(np.asarray(acceptance) > 1):
         raise InputError(
@@ -121,7 +121,7 @@ def step_s(
     >>> step_s(np.array([1, 4]), "tree", draft_s=draft_s, target_s=target_s).round(6)
     array([0.014, 0.045])
     """
-    _check_window(window, scheme)
+    check_window(window, scheme)
     windows = np.atleast_1d(window)
     levels = np.arange(windows.max(initial=0))
     drafted_s = np.asarray(draft_s(BRANCHES**levels if scheme == "tree" else np.ones_like(levels)))
@@ -197,7 +197,7 @@ def speculate(
     return Speculation(tokens, step_s(window, scheme, draft_s=draft_s, target_s=target_s))
 
 
-def _check_window(window: Counts, scheme: Scheme) -> None:
+def check_window(window: Counts, scheme: Scheme) -> None:
     """Refuse windows that are none, or too long."""
     check_choice("scheme", scheme, get_args(Scheme))
     check_number("window", window, whole=True)
