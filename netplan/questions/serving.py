@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from netplan.levels import Level
 from netplan.performance.serving.serving_search import best_servers
+from netplan.questions.expanded_memory import variants
 from netplan.questions.inputs import CatalogReader, sizing_on
 from netplan.questions.question import asks, check_ranges, optional, required, shared
 from netplan.questions.serving_answer import ServingAnswer, served_plans
@@ -75,6 +76,11 @@ class Serving(ServingQuestion[ServingAnswer]):
     hb_size: int | None = optional(
         "GPUs per HB domain.", "whole", unit="GPUs", low=1, otherwise="the accelerator's"
     )
+    expanded_memory: str | None = optional(
+        "Memory behind that of each GPU, or none.",
+        metavar="NAME",
+        otherwise="the accelerator's, if any",
+    )
     oversubscription: float | None = optional(
         "Down over up at Clos leaves, such as 3:1.", "ratio", low=1
     )
@@ -87,7 +93,8 @@ class Serving(ServingQuestion[ServingAnswer]):
     def ask(self) -> ServingAnswer:
         """Search every plan."""
         reader = CatalogReader(self.catalog, self.overrides)
-        chip = reader.load(ACCELERATORS, self.accelerator)
+        named = reader.load(ACCELERATORS, self.accelerator)
+        chip = variants(reader, named, (self.expanded_memory,))[0].chip
         model = served_model(reader, self.model)
         fixed = {name.replace("-", "_"): value for name, value in (self.fixed or {}).items()}
         asked = Asked(self.precision, self.stack, self.batch, fixed)
