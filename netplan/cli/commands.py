@@ -1,7 +1,7 @@
 """Commands made from question classes: an option an input, then the form of the answer."""
 
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import MISSING, Field
 from pathlib import Path
 from typing import Any
@@ -136,12 +136,27 @@ class Strict(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Look which options are given how often, then go on as click does."""
+        if "output" in (one.name for one in self.params):
+            args = [*_files_apart(args)]
         _, _, given = self.make_parser(ctx).parse_args(list(args))
         for one in given:
             once = isinstance(one, click.Option) and not (one.multiple or one.is_flag)
             if once and sum(other is one for other in given) > 1:
                 raise click.UsageError(f"Option '{one.opts[-1]}' is given twice: give it once", ctx)
         return super().parse_args(ctx, args)
+
+
+def _files_apart(args: Sequence[str]) -> Iterator[str]:
+    """Arguments in which ``--output`` means tokens alone: files have letters, and an end or a path.
+
+    >>> [*_files_apart(["--output", "a.json", "--output", "256", "--output=./b"])]
+    ['--output-file', 'a.json', '--output', '256', '--output-file=./b']
+    """
+    for one, after in zip(args, [*args[1:], ""], strict=True):
+        flag, _, value = one.partition("=")
+        text = value or after
+        path = any(map(str.isalpha, text)) and bool({".", "/"} & {*text})
+        yield one.replace(flag, "--output-file", 1) if flag == "--output" and path else one
 
 
 def help_of(question: type[Question[Any]]) -> str:

@@ -15,8 +15,10 @@ from msgspec import Struct
 from netplan.errors import InputError
 from netplan.questions.export import read_graph, with_own_domains
 from netplan.questions.inputs import CatalogReader, require_least
+from netplan.questions.placed_run import PlacedRun
 from netplan.questions.question import asks, optional, shared
-from netplan.questions.training import PlacedRun, RunQuestion
+from netplan.questions.run_question import RunQuestion
+from netplan.questions.served_run import ServedRun
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import (
@@ -91,7 +93,7 @@ class LoadsAnswer(Answer):
     groups: tuple[GroupLoad, ...]
     hottest: tuple[HotLink, ...]
     total_bytes: float
-    run: PlacedRun | None = None
+    run: PlacedRun | ServedRun | None = None
     collectives: tuple[CollectiveLoad, ...] = ()
     bounds_s: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -119,8 +121,9 @@ class LoadsAnswer(Answer):
         """Heading, loads by group, the hottest links, every collective or bound, notes."""
         yield self.run.heading("Loads") if self.run else self._matrix_heading()
         yield Table("groups", GROUPS, self.groups, legend=GROUPS_LEGEND)
+        within = self.run.within if self.run else ""
         yield Paragraph(
-            f"The busiest link works for {si(self.link_loads.busiest_s, 's')};"
+            f"The busiest link works for {si(self.link_loads.busiest_s, 's')}{within};"
             f" {len(self.link_loads.unused_links):,} of {self.graph.link_count:,} links carry"
             " nothing."
         )
@@ -232,7 +235,7 @@ class Loads(RunQuestion[LoadsAnswer]):
         return self._of_run() if self.matrix is None else self._of_matrix(Path(self.matrix))
 
     def _of_run(self) -> LoadsAnswer:
-        run = self.place()
+        run = self.run()
         graph = expand(run.spec, run.fabric.sizing)
         matrix = run.matrix()
         collectives = tuple(_collectives(run, graph, self.routing))
@@ -305,7 +308,9 @@ def _bounds(graph: FabricGraph) -> dict[str, float]:
     return {name: collective_bound_s(name, graph, BOUND_BYTES) for name in names}
 
 
-def _collectives(run: PlacedRun, graph: FabricGraph, routing: Routing) -> Iterator[CollectiveLoad]:
+def _collectives(
+    run: PlacedRun | ServedRun, graph: FabricGraph, routing: Routing
+) -> Iterator[CollectiveLoad]:
     """Every collective of the iteration, alone on the fabric."""
     levels = run.fabric.levels
     for use, placement, model_s in run.collectives():
@@ -340,7 +345,7 @@ _BOUNDED_AS: dict[CollectiveKind, Collective] = {
 """The roots of SUMMA panels take turns: together they gather, or reduce and scatter."""
 
 
-def _as_wired(run: PlacedRun, matrix: TrafficMatrix) -> TrafficMatrix:
+def _as_wired(run: PlacedRun | ServedRun, matrix: TrafficMatrix) -> TrafficMatrix:
     """Collectives of the rings of a torus use both links of a GPU, half of the bytes each."""
     if not any(level.kind == "ring" for level in run.fabric.levels):
         return matrix

@@ -6,7 +6,7 @@ that several questions share stand in one catalog file, `reports/defaults.yaml`.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
 from math import inf
@@ -166,6 +166,23 @@ class Question(Generic[AnswerT_co]):
         shared = {one.name for one in fields(kind)} & mine
         return kind(**{name: getattr(self, name) for name in shared}, **given)
 
+    def refuse(self, names: Collection[str], who: str) -> None:
+        """Refuse inputs that are not at their defaults, since they mean nothing for someone.
+
+        Raises
+        ------
+        InputError
+            If one of them is given.
+        """
+        for one, option in options_of(type(self)):
+            if one.name not in names:
+                continue
+            given, shared_ = getattr(self, one.name), option.shared
+            usual = default_of(self.command, one.name, self.catalog) if shared_ else one.default
+            if given != usual:
+                flag = option.flag or "--" + one.name.replace("_", "-")
+                raise InputError(f"{spelled(flag, given)} means nothing for {who}: leave it out")
+
     def inputs(self, **resolved: object) -> dict[str, object]:
         """The inputs as the answer shows them, with what was filled in or made whole, by name."""
         own = {
@@ -175,6 +192,19 @@ class Question(Generic[AnswerT_co]):
         }
         plain = {name: list(one) if isinstance(one, tuple) else one for name, one in own.items()}
         return plain | resolved
+
+
+def spelled(flag: str, given: object) -> str:
+    """An option as it is written on a command line.
+
+    >>> spelled("--fix", {"tensor": 2}), spelled("--lm-head", True)
+    ('--fix tensor=2', '--lm-head')
+    """
+    if isinstance(given, Mapping):
+        given = tuple(f"{name}={number}" for name, number in given.items())
+    if isinstance(given, tuple):
+        return " ".join([flag, *map(str, given)])
+    return flag if given is True else f"{flag} {given}"
 
 
 def _read(name: str, option: Option, value: Any) -> object:  # noqa: ANN401 - of any kind

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from netplan.levels import Level
-from netplan.performance.serving.serving_search import best_servers
-from netplan.questions.expanded_memory import variants
+from netplan.performance.serving.outcomes import ServingCase
+from netplan.performance.serving.serving_search import ServingFound, best_servers
 from netplan.questions.inputs import CatalogReader, sizing_on
 from netplan.questions.question import asks, check_ranges, optional, required, shared
 from netplan.questions.serving_answer import ServingAnswer, served_plans
@@ -21,6 +21,14 @@ from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import MIN_GPUS
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
+
+
+class Searched(NamedTuple):
+    """What is served, its plans, and what to know of their numbers."""
+
+    case: ServingCase
+    found: ServingFound
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,11 +84,6 @@ class Serving(ServingQuestion[ServingAnswer]):
     hb_size: int | None = optional(
         "GPUs per HB domain.", "whole", unit="GPUs", low=1, otherwise="the accelerator's"
     )
-    expanded_memory: str | None = optional(
-        "Memory behind that of each GPU, or none.",
-        metavar="NAME",
-        otherwise="the accelerator's, if any",
-    )
     oversubscription: float | None = optional(
         "Down over up at Clos leaves, such as 3:1.", "ratio", low=1
     )
@@ -93,19 +96,13 @@ class Serving(ServingQuestion[ServingAnswer]):
     def ask(self) -> ServingAnswer:
         """Search every plan."""
         reader = CatalogReader(self.catalog, self.overrides)
-        named = reader.load(ACCELERATORS, self.accelerator)
-        chip = variants(reader, named, (self.expanded_memory,))[0].chip
-        model = served_model(reader, self.model)
-        fixed = {name.replace("-", "_"): value for name, value in (self.fixed or {}).items()}
-        asked = Asked(self.precision, self.stack, self.batch, fixed)
-        goal = self.goal(asked)
-        case = self.case_on(reader, chip, model, self._levels(reader, chip), asked)
-        found = best_servers(case, self.gpus, fixed, goal, apart=self.disaggregated)
+        asked = self.searched(reader)
+        case, found = asked.case, asked.found
         inputs = self.inputs(
             stack=case.stack.name,
             kernels=case.served.kernels.source,
             hb_size=case.served.sizes[0],
-            fixed=fixed,
+            fixed=self._fixed,
             set=reader.replaced(),
         )
         return ServingAnswer(
@@ -114,8 +111,23 @@ class Serving(ServingQuestion[ServingAnswer]):
             plans=served_plans(found.ranked, found.pools, case, self.gpus, self.top),
             front=served_plans(found.front, found.front_pools, case, self.gpus, None),
             room_bytes=case.room_bytes,
-            notes=tuple(serving_notes(chip, model, case, self.precision)),
+            notes=asked.notes,
         )
+
+    @property
+    def _fixed(self) -> dict[str, int]:
+        """Degrees that are given, by the names of plans."""
+        return {name.replace("-", "_"): value for name, value in (self.fixed or {}).items()}
+
+    def searched(self, reader: CatalogReader) -> Searched:
+        """Read the files, and search."""
+        chip = reader.load(ACCELERATORS, self.accelerator)
+        model = served_model(reader, self.model)
+        asked = Asked(self.precision, self.stack, self.batch, self._fixed)
+        case = self.case_on(reader, chip, model, self._levels(reader, chip), asked)
+        goal = self.goal(asked)
+        found = best_servers(case, self.gpus, self._fixed, goal, apart=self.disaggregated)
+        return Searched(case, found, tuple(serving_notes(chip, model, case, self.precision)))
 
     def _levels(self, reader: CatalogReader, chip: Accelerator) -> tuple[Level, ...]:
         """Levels of the fabric, of HB domains that are all full; one domain needs no fabric."""

@@ -9,10 +9,10 @@ from netplan.performance.error_bars import bar_note
 from netplan.questions.degraded_links import round_note
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.jobs_file import PlacedJob, read_jobs
+from netplan.questions.placed_run import PlacedRun
 from netplan.questions.progress import each, share_done
 from netplan.questions.simulate_answer import JobRow, SimulateAnswer
 from netplan.questions.simulation_inputs import SimulationQuestion
-from netplan.questions.training import PlacedRun
 from netplan.records import replace
 from netplan.reports.sections import Heading
 from netplan.simulation.training import Job, simulate_jobs

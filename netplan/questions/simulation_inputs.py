@@ -10,8 +10,8 @@ from netplan.questions.degraded_links import shares_left, ways_round
 from netplan.questions.export import read_graph, with_own_domains
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import optional, several, shared
+from netplan.questions.run_question import RunQuestion
 from netplan.questions.simulate_answer import SimulateAnswer
-from netplan.questions.training import RunQuestion
 from netplan.simulation.ranks import Groups
 from netplan.simulation.training import Conditions
 from netplan.simulation.work import SimulatedSchedule

@@ -16,7 +16,7 @@ from netplan.records import replace
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import Model
 from netplan.workloads.operations import Recompute
-from netplan.workloads.precision import Precision
+from netplan.workloads.precision import Precision, ServingFormat, precision_named
 
 if TYPE_CHECKING:
     from netplan.workloads.families import OtherModel
@@ -43,7 +43,7 @@ class StackQuestion(Question[AnswerT_co]):
         choices=(*get_args(Recompute), "attention"),
         otherwise="the iteration model's",
     )
-    precision: Precision | None = optional(
+    precision: ServingFormat | None = optional(
         "Numbers of the layers' products, under iteration model calibrated.",
         "choice",
         choices=(*get_args(Precision), "fp16"),
@@ -153,7 +153,7 @@ class StackQuestion(Question[AnswerT_co]):
             on,
             stack,
             assumptions.calibration,
-            precision=self.precision or "bf16",
+            precision=precision_named(self.precision or "bf16"),
             tensor_overlap=self.tensor_overlap,
             network_kind=self.network_kind,
         )

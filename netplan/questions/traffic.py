@@ -7,8 +7,10 @@ from typing import Any, ClassVar
 
 from netplan.errors import InputError
 from netplan.files import replacing
+from netplan.questions.placed_run import PlacedRun
 from netplan.questions.question import asks
-from netplan.questions.training import PlacedRun, RunQuestion
+from netplan.questions.run_question import RunQuestion
+from netplan.questions.served_run import ServedRun
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.html import html_page
@@ -32,7 +34,7 @@ HEAT_BLOCKS = 32
 class TrafficAnswer(Answer):
     """The answer of :func:`netplan.training_traffic`."""
 
-    run: PlacedRun
+    run: PlacedRun | ServedRun
     matrix: TrafficMatrix
     shares: tuple[KindShare, ...]
     idle_pairs_share: float
@@ -126,7 +128,7 @@ class Traffic(RunQuestion[TrafficAnswer]):
 
     def ask(self) -> TrafficAnswer:
         """Place the run and sum up its matrix."""
-        run = self.place()
+        run = self.run()
         matrix = run.matrix()
         heat = heat_map(matrix, min(HEAT_BLOCKS, matrix.gpus))
         return TrafficAnswer(

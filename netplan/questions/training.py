@@ -1,30 +1,25 @@
 """Training runs: their inputs, and the run of the best plan, placed on a fabric."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from msgspec import Struct
 
-from netplan.errors import CatalogError, InfeasibleError, InputError
-from netplan.performance.error_bars import bar_note
+from netplan.errors import CatalogError, InputError
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel, Optimizer
 from netplan.performance.options import Fixed, Options, fixed_values
-from netplan.performance.plan import PlanTime
-from netplan.performance.plan_traffic import plan_traffic
 from netplan.performance.search import PlanSearch
 from netplan.performance.setting import LARGEST_BATCH, AnyStrategy, Setting, Training, check_setting
 from netplan.performance.tiers import Part, Policy
 from netplan.questions.inputs import CatalogReader
-from netplan.questions.plan_notes import model_notes, rates_note, scattering_note
 from netplan.questions.question import (
     AnswerT_co,
     ClusterQuestion,
-    default_of,
     optional,
-    options_of,
     several,
     shared,
+    spelled,
 )
 from netplan.questions.stack_inputs import (
     CALIBRATED,
@@ -33,20 +28,13 @@ from netplan.questions.stack_inputs import (
     stack_words,
 )
 from netplan.records import replace
-from netplan.reports.sections import Heading
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.traffic.hierarchy import group_of
-from netplan.traffic.matrix import TrafficMatrix
-from netplan.traffic.patterns import Pattern
-from netplan.traffic.placement import DIMENSIONS, Placement, Placements
-from netplan.traffic.training import collectives_of
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.measured_links import Links
 from netplan.workloads.models import WORKLOADS, Model
-from netplan.workloads.operations import PLAIN, CollectiveKind, Mode, Variant
-from netplan.workloads.program import CollectiveUse
+from netplan.workloads.operations import PLAIN, Mode, Variant
 
 if TYPE_CHECKING:
     from netplan.workloads.families import OtherModel
@@ -116,8 +104,14 @@ class TrainingQuestion(StackQuestion[AnswerT_co]):
     def __post_init__(self) -> None:
         """Refuse unknown names and values out of range, even where nothing is timed."""
         super().__post_init__()
-        check_setting(self.strategy, self.mode)
-        self.options()
+        if self.trains:
+            check_setting(self.strategy, self.mode)
+            self.options()
+
+    @property
+    def trains(self) -> bool:
+        """Whether it is asked about training."""
+        return True
 
     def options(
         self, fixed: Fixed | None = None, *, assumptions: IterationModel | None = None
@@ -189,7 +183,7 @@ class TrainingQuestion(StackQuestion[AnswerT_co]):
         policy = self.memory_policy or memory.policy
         if self.offload and policy == "uniform":
             raise InputError(
-                f"{_spelled('--offload', self.offload[0])} means nothing where all parts spill"
+                f"{spelled('--offload', self.offload[0])} means nothing where all parts spill"
                 " alike: leave it out, or take --memory-policy states-first"
             )
         offload = self.offload or (memory.offload if policy == memory.policy else ())
@@ -203,7 +197,7 @@ class TrainingQuestion(StackQuestion[AnswerT_co]):
         for flag, given in (("--offload", self.offload), ("--memory-policy", self.memory_policy)):
             if given:
                 raise InputError(
-                    f"{_spelled(flag, given[0] if flag == '--offload' else given)} needs an"
+                    f"{spelled(flag, given[0] if flag == '--offload' else given)} needs an"
                     f" expanded memory, and {chips[0].name} has none: give one, such as --set"
                     " accelerator.expanded_bytes=480e9 --set accelerator.expanded_bytes_per_s=64e9"
                 )
@@ -224,17 +218,6 @@ class TrainingQuestion(StackQuestion[AnswerT_co]):
         )
         if model.family == "graph" and not model.trains:
             self.refuse({"optimizer"}, f"{model.name}, which has no backward pass")
-
-    def refuse(self, names: Collection[str], who: str) -> None:
-        """Refuse inputs that are not at their defaults, since they mean nothing for someone."""
-        for one, option in options_of(type(self)):
-            if one.name not in names:
-                continue
-            given, shared_ = getattr(self, one.name), option.shared
-            usual = default_of(self.command, one.name, self.catalog) if shared_ else one.default
-            if given != usual:
-                flag = option.flag or "--" + one.name.replace("_", "-")
-                raise InputError(f"{_spelled(flag, given)} means nothing for {who}: leave it out")
 
     def search(self, training: Training) -> PlanSearch:
         """The search for the best plan of a training run."""
@@ -399,134 +382,3 @@ class TrainingCase(Struct, frozen=True):
     training: Training
     replaced: dict[str, object]
     on: Accelerator
-
-
-class TimedUse(NamedTuple):
-    """A collective of a run, where its ranks stand, and how long it takes by the model [s]."""
-
-    use: CollectiveUse
-    placement: Placement
-    model_s: float
-
-
-class PlacedRun(Struct, frozen=True):
-    """A training run placed on a fabric: what is trained by which plan, and who talks to whom."""
-
-    inputs: dict[str, object]
-    spec: FabricSpec
-    fabric: Fabric
-    setting: Setting
-    timed: PlanTime
-    algorithm: Pattern
-
-    each: ClassVar[str] = "an iteration"
-    """What its traffic is counted by."""
-
-    @property
-    def placement(self) -> Placement:
-        """Where the ranks of the plan lie."""
-        return self.timed.plan.placement
-
-    @property
-    def in_short(self) -> dict[str, Any]:
-        """What every answer about the run says in JSON."""
-        return self.timed.in_short() | self.timed.known_bar
-
-    @property
-    def communication(self) -> tuple[str, float]:
-        """How collectives are timed, and the share of the links' bandwidth that they reach [1]."""
-        network = self.setting.network(self.fabric.levels)
-        return self.setting.assumptions.communication.collectives, network.bandwidth_share
-
-    def collectives(self) -> Iterator[TimedUse]:
-        """Collectives of one iteration that several GPUs take part in, as sending takes them."""
-        program = self.setting.program(self.timed.plan.sharding)
-        network = self.setting.network(self.fabric.levels)
-        placements = Placements.of(self.placement)
-        for use in collectives_of(program, self.placement, self.timed.plan.microbatches):
-            over = (DIMENSIONS.index(name) for name in use.dimensions)
-            group = group_of(placements, *over, whole=True)
-            # An all_reduce is a reduce_scatter and an all_gather, unless its chunks overlap, or it
-            # was measured as one.
-            used = network.communication
-            twice = use.collective == "all_reduce" and used.chunks == 1 and used.links is None
-            kind: CollectiveKind = "all_gather" if twice else use.collective
-            sending_s = network.collective(kind, group).sending_s(use.data_bytes)
-            yield TimedUse(use, self.placement, (2 if twice else 1) * float(sending_s[0]))
-
-    def notes(self) -> Iterator[str]:
-        """What of model and plan an answer about the traffic says."""
-        yield from self.fabric.notes
-        yield from model_notes(self.setting.training.model)
-        yield from scattering_note(self.setting, self.fabric.levels, self.timed)
-        yield from rates_note(self.setting.training)
-
-    def matrix(self) -> TrafficMatrix:
-        """Traffic of one iteration."""
-        return plan_traffic(self.setting, self.timed, self.fabric.sizing.gpus, self.algorithm)
-
-    def heading(self, what: str, *, timed: bool = True) -> Heading:
-        """What an answer about the run says first; the time of its plan if that is ``timed``."""
-        inputs, plan, training = self.inputs, self.timed.plan, self.setting.training
-        degrees = cast("dict[str, int]", inputs["fixed"])
-        fixed = ", ".join(f"{name} {degree}" for name, degree in degrees.items())
-        given = f", the best with {fixed}" if fixed else ", the best of all"
-        where = (
-            f"HB domains of {self.fabric.sizing.hb_size:,}, fabric {inputs['fabric']};"
-            f" {self.algorithm} collectives; {assumed(inputs)}"
-        )
-        how = (
-            f"plan{given}: {plan.shape} (TPxPPxDP), {plan.schedule} microbatches,"
-            f" {plan.interleave} stage{'s' if plan.interleave > 1 else ''} a GPU"
-        )
-        if self.setting.spread_model is not None:
-            totals = plan.placement.totals._asdict()
-            how = self.setting.spread_model.laid_out(totals, training.batch)
-        return Heading(
-            f"{what} of {inputs['model']}, batch {training.batch:,}, on"
-            f" {self.fabric.sizing.gpus:,} {inputs['accelerator']}",
-            (where, how, *self._barred(timed=timed)),
-        )
-
-    def _barred(self, *, timed: bool) -> Iterator[str]:
-        """What error bars mean where there are any, and the time of the plan with its own."""
-        if self.timed.error:
-            takes = f"An iteration takes {self.timed.time_text}. " if timed else ""
-            yield takes + " ".join(bar_note(self.timed.error))
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunQuestion(PlanQuestion[AnswerT_co]):
-    """Inputs of all questions about the traffic of a training run on one fabric."""
-
-    algorithm: Pattern = shared(
-        "Pattern of the collectives.", "choice", choices=("hierarchical", "ring", "direct")
-    )
-
-    def place(self) -> PlacedRun:
-        """Place the run by its best plan; if values are given, and none fits, by the fastest."""
-        case, given = self.case(), self.options().fixed.given
-        try:
-            found = self.search(case.training).whole(case.fabric.levels)
-        except InfeasibleError:
-            if not given:
-                raise
-            anyway = replace(case.training, ignore_memory=True)
-            found = self.search(anyway).whole(case.fabric.levels)
-        timed = found.best
-        setting = found.setting_of(timed)
-        inputs = self.inputs_of(case, setting)
-        return PlacedRun(inputs, case.spec, case.fabric, setting, timed, self.algorithm)
-
-
-def _spelled(flag: str, given: object) -> str:
-    """An option as it is written on a command line.
-
-    >>> _spelled("--fix", {"tensor": 2}), _spelled("--lm-head", True)
-    ('--fix tensor=2', '--lm-head')
-    """
-    if isinstance(given, Mapping):
-        given = tuple(f"{name}={number}" for name, number in given.items())
-    if isinstance(given, tuple):
-        return " ".join([flag, *map(str, given)])
-    return flag if given is True else f"{flag} {given}"

@@ -11,6 +11,7 @@ from netplan.questions.compare_answer import Comparison
 from netplan.questions.faults import faults
 from netplan.questions.faults_answer import ScenarioImpact
 from netplan.questions.loads import loads
+from netplan.questions.placed_run import PlacedRun
 from netplan.questions.search import search
 from netplan.questions.traffic import training_traffic
 from netplan.workloads.accelerators import ACCELERATORS
@@ -131,7 +132,7 @@ def test_the_largest_part_has_schedules_too() -> None:
 def test_links_carry_what_uneven_plans_send(gpus: int, fixed: dict[str, int]) -> None:
     question = {"gpus": gpus, "hb_size": 8, "model": "gpt-22b", "batch": 50, "fixed": fixed} | H100
     answer = loads(**question, fabric="fat-tree")  # type: ignore[arg-type]
-    assert answer.run is not None
+    assert isinstance(answer.run, PlacedRun)
     assert answer.graph.gpus == gpus
     matrix = answer.run.matrix()
     # The plan's own numbers: all layers and all microbatches run somewhere.

@@ -26,7 +26,7 @@ command = command_of(Compare)
 
 def test_options_keywords_and_documentation_are_the_fields() -> None:
     fields = {one.name for one, _ in options_of(Compare)}
-    options = {one.name for one in command.params} - {"format_", "output"}
+    options = {one.name for one in command.params} - {"format_", "output_file"}
     assert options == fields == set(inspect.signature(compare).parameters)
     text = compare.__doc__ or ""
     assert all(f"\n{name}\n    " in text for name in fields)

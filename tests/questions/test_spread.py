@@ -7,6 +7,7 @@ import pytest
 
 import netplan
 from netplan.errors import InputError, NetplanError
+from netplan.questions.placed_run import PlacedRun
 from netplan.studies.questions import answer, output
 
 MIXER = str(Path(__file__).parents[2] / "examples" / "mixer.yaml")
@@ -21,9 +22,10 @@ def test_every_question_has_the_same_number(model: str) -> None:
     (row,) = netplan.compare(**run, fabrics=("fat-tree",)).rows
     assert row.time_s == time_s
     loaded = netplan.loads(**run, fabric="fat-tree")
-    assert loaded.run is not None
-    assert loaded.run.timed.iteration_time_s == time_s
-    assert netplan.training_traffic(**run, fabric="fat-tree").run.timed.iteration_time_s == time_s
+    sent = netplan.training_traffic(**run, fabric="fat-tree")
+    for each in (loaded.run, sent.run):
+        assert isinstance(each, PlacedRun)
+        assert each.timed.iteration_time_s == time_s
     (broken,) = netplan.faults(**run, fabrics=("fat-tree",), years=1).fabrics
     assert broken.iteration_time_s == time_s
     del run["radix"], run["hb_size"]

@@ -78,7 +78,7 @@ def best_pools(case: ServingCase, gpus: int, fixed: Mapping[str, int], goal: Goa
     prompts, counts = _servers(case, gpus, pool_degrees(fixed, "prefill"))
     decoders, more = _servers(case, gpus, pool_degrees(fixed, "decode"))
     prefill, decode = _prefill_servers(case, prompts), _decode_servers(case, decoders, goal)
-    pairs = _pairs(gpus, prefill.plans, decode.plans, counts, more)
+    pairs = _pairs(case, gpus, (prefill.plans, decode.plans), (counts, more))
     rows = _with_requests(case, goal, decode, pairs)
     bound = _bound(case, prefill, decode, rows)
     order = np.argsort(-bound, kind="stable")
@@ -152,18 +152,19 @@ def _unbeaten(plans: ServingPlans, costs: Floats) -> Ints:
 
 
 def _pairs(
+    case: ServingCase,
     gpus: int,
-    prefill: ServingPlans,
-    decode: ServingPlans,
-    counts: int | None,
-    more: int | None,
+    pools: tuple[ServingPlans, ServingPlans],
+    fixed: tuple[int | None, int | None],
 ) -> Ints:
     """Prefill shape, decode shape and servers of each, shape (4, pairs)."""
+    (prefill, decode), (counts, more) = pools, fixed
+    prompts, decodes = (one.places(case.served.sizes) for one in pools)
     numbers = np.array([counts] if counts else [*_numbers(gpus)], dtype=np.int64)
     grid = np.meshgrid(np.arange(prefill.count), np.arange(decode.count), numbers, indexing="ij")
     first, second, each = (one.ravel() for one in grid)
-    left = gpus - each * prefill.server_gpus[first]
-    others = left // np.maximum(decode.server_gpus[second], 1)
+    left = gpus - each * prompts[first]
+    others = left // decodes[second]
     good = (left > 0) & (others >= (more or 1))
     others = np.minimum(others, more) if more else others
     return np.stack([first[good], second[good], each[good], others[good]])

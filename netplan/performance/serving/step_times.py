@@ -5,6 +5,7 @@ amounts are arrays, one entry a plan. Operations follow each other, and nothing 
 says so of decode (arXiv:2412.16432, Sec. VIII), and measured servers agree (`netplan verify`).
 """
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,8 @@ from netplan.performance.serving.serving_stack import DirectSum
 from netplan.traffic.hierarchy import Group, Network
 from netplan.workloads.inference import Cut, Formats, Step, inference_head, inference_layer
 from netplan.workloads.models import Model
-from netplan.workloads.operations import Collective, GroupName, Operation
+from netplan.workloads.operations import CollectiveKind, Operation
+from netplan.workloads.serving_program import SERVED_SPANS
 
 
 class StepTime(NamedTuple):
@@ -83,7 +85,8 @@ class Served(Struct, frozen=True, eq=False):
         computing = np.broadcast_to(kernel.flops_s > kernel.bytes_s, shape)
         sent = np.zeros(shape)
         for each in one.forward.collectives:
-            sent = sent + self.collective_s(each, cut)
+            over = SERVED_SPANS.get(each.group, (each.group,))
+            sent = sent + self.collective_s(each.kind, each.message_bytes, over, cut)
         return StepTime(
             seconds + sent,
             np.where(computing, seconds, 0.0),
@@ -91,23 +94,23 @@ class Served(Struct, frozen=True, eq=False):
             sent,
         )
 
-    def collective_s(self, one: Collective, cut: Cut) -> Floats:
-        """Time of one collective in every stage that has it [s]."""
-        members = self._members(one.group, cut)
-        return self._time(one.kind, one.message_bytes, members)
+    def collective_s(
+        self, kind: CollectiveKind, message: Amount, dimensions: Collection[str], cut: Cut
+    ) -> Floats:
+        """Time of a collective over the GPUs of a stage that differ in some dimensions [s].
 
-    def _members(self, group: GroupName, cut: Cut) -> Ints:
-        """GPUs of a group at each level, shape (levels, plans): the innermost are filled first."""
-        degrees = (cut.tensor,) if group == "tensor" else (cut.tensor, cut.attention_data)
-        whole = [one.astype(np.int64) for one in degrees]
+        Each level takes as many members as it has room for, the innermost first.
+        """
+        degrees = {"tensor": cut.tensor, "expert": cut.attention_data}
+        whole = [degrees[name].astype(np.int64) for name in degrees if name in dimensions]
         members: Ints = laid(whole, self.sizes).prod(axis=1)
-        return members
+        return self._time(kind, message, members)
 
-    def _time(self, kind: str, message: Amount, members: Ints) -> Floats:
+    def _time(self, kind: CollectiveKind, message: Amount, members: Ints) -> Floats:
         message = np.broadcast_to(message, members.shape[1:])
         if not message.any():
             return np.zeros(message.shape)
-        way = self.network.collective(kind, Group(members, np.ones_like(members)))  # type: ignore[arg-type]
+        way = self.network.collective(kind, Group(members, np.ones_like(members)))
         seconds = way.seconds(message)
         if kind == "all_reduce" and self.direct_sum is not None:
             seconds = np.minimum(seconds, self._direct_s(self.direct_sum, message, members))
