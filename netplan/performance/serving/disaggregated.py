@@ -75,7 +75,7 @@ def disaggregated(case: ServingCase, pools: Pools, concurrency: Amount) -> Outco
     takers = prefill.replicas * prefill.attention_data
     prompt, sent = prefills(case, prefill, wanted / takers), cache_sent(case, pools)
     busy_s = prompt.each_s + case.chunks * case.launch_s
-    start_s = stack.prompt_s + max(case.chunks, 1.0) * case.launch_s
+    start_s = stack.prompt_s + stack.transfer_s + max(case.chunks, 1.0) * case.launch_s
     alone_s = start_s + prompt.latency_s + sent.seconds
     alone_s = alone_s + stack.burst * np.maximum(wanted / takers - 1, 0.0) * busy_s
     held = case.held(decode)
@@ -90,7 +90,8 @@ def disaggregated(case: ServingCase, pools: Pools, concurrency: Amount) -> Outco
     each = wanted * share / copies
     running = np.clip(each, 1.0, room)
     steps = decode_steps(case, decode, running)
-    queue_s = np.maximum(each / room - 1, 0.0) * output * steps.step_s
+    full_s = (wanted / (copies * room) - 1) * output * steps.step_s
+    queue_s = np.maximum(full_s - alone_s - wait_s, 0.0)
     transfer = prompt.parts._replace(network_s=prompt.parts.network_s + sent.seconds)
     waits_s = alone_s - start_s - prompt.latency_s - sent.seconds + wait_s + queue_s
     return Outcome(
@@ -101,7 +102,7 @@ def disaggregated(case: ServingCase, pools: Pools, concurrency: Amount) -> Outco
         tpot_s=steps.step_s,
         queue_s=queue_s + wait_s,
         memory_bytes=held.of(running),
-        parts=token_parts(steps, steps.step_s, 0.0) | {"prefill": np.zeros(wanted.shape)},
+        parts=token_parts(steps) | {"prefill": np.zeros(wanted.shape)},
         prompt_parts=prompt_parts(transfer, host=start_s, queue=waits_s),
         fits=(held.room(case.room_bytes) >= 1) & (case.held(prefill).room(case.room_bytes) >= 1),
         output=output,

@@ -3,10 +3,10 @@
 All servers of an *aggregated* cluster take prompts and generate tokens. With B requests of one copy
 of attention in flight, prompts of S tokens and R tokens of output, a pipeline of p stages
 
-    t_d     = one step of decode with B requests, host time included
+    t_d     = one step of decode with B requests, host time (step_s + B token_s) included
     t_p     = one prompt alone, on all copies at once
     n       = S / chunk, steps that a prompt is cut into
-    TPOT    = t_d + share (B - 1) (t_p / p + n host) / R
+    TPOT    = t_d + (B - 1) (t_p / p + n host) / R
     TTFT    = prompt_s + t_p + max(n, 1) (host + wait t_d)
               + burst (B - 1) (t_p / p + n (host + wait t_d)) + queue
 
@@ -15,9 +15,11 @@ since requests come in bursts. Parameters are those of the serving stack. What t
 for waits in a *queue* for as long as requests take: (B / room - 1) (TTFT + R TPOT).
 
 A *disaggregated* cluster has pools of servers: prompts wait for one of the servers of the prefill
-pool, c prompts a server in flight at most, and their cache is sent to the decode pool. In a closed
-loop of C requests W solves W = s rho / (2 (1 - rho)), rho = C s' / (W + all else), the wait before
-one server of fixed time s (Pollaczek and Khinchine), s' its share of s a request.
+pool, c prompts a server in flight at most, and their cache is handed to the decode pool: transfer_s
+and the time of its bytes. In a closed loop of C requests W solves W = s rho / (2 (1 - rho)),
+rho = C s' / (W + all else), the wait before one server of fixed time s (Pollaczek and Khinchine),
+s' its share of s a request. A decode pool whose cache is full lets requests in as others end, which
+takes C / (room copies) - 1 times R TPOT, prompts and waits before them included.
 """
 
 from collections.abc import Sequence
@@ -75,10 +77,9 @@ class ServingCase(Struct, frozen=True, eq=False):
     @property
     def launch_s(self) -> float:
         """Host time of a step with prompts, of all layers [s]."""
-        model, launch = self.served.model, self.stack.prefill_layer_s
-        experts = model.experts
-        sparse = experts.sparse_layers(model.layers) if experts is not None else 0
-        return sparse * launch.sparse + (model.layers - sparse) * launch.dense
+        model = self.served.model
+        sparse = model.experts.sparse_layers(model.layers) if model.experts is not None else 0
+        return sparse * self.stack.sparse_layer_s
 
     @property
     def chunks(self) -> float:
@@ -106,7 +107,7 @@ class Decode(NamedTuple):
     """Steps of decode of many plans: time of a token, what of it the host takes, the rest [s]."""
 
     step_s: Floats
-    host_s: float
+    host_s: Floats
     parts: StepTime
 
 
@@ -137,9 +138,10 @@ def decode_steps(case: ServingCase, plans: ServingPlans, running: Floats) -> Dec
     if drafts is not None:
         drafted = drafts.drafted(plans, sequences, case.decodes)
         parts, stage_s = parts.plus(drafted), np.maximum(stage_s, drafted.seconds)
-    seconds = np.maximum(parts.seconds, plans.pipeline * stage_s) + case.stack.step_s
+    seconds = np.maximum(parts.seconds, plans.pipeline * stage_s)
     tokens = drafts.tokens if drafts else 1.0
-    return Decode(seconds / tokens, case.stack.step_s / tokens, parts.scaled(1 / tokens))
+    host_s = case.stack.step_s / tokens + case.stack.token_s * running
+    return Decode(seconds / tokens + host_s, host_s, parts.scaled(1 / tokens))
 
 
 def prefills(case: ServingCase, plans: ServingPlans, waiting: Floats) -> Prefill:
@@ -256,7 +258,7 @@ def aggregated(case: ServingCase, plans: ServingPlans, concurrency: Amount) -> O
     spilled_s = _spilled_s(case, memory_bytes)
     step_s = decode.step_s + spilled_s
     launch_s, chunks = case.launch_s, case.chunks
-    others_s = stack.prefill_share * (running - 1) * (prompt.each_s + chunks * launch_s) / output
+    others_s = (running - 1) * (prompt.each_s + chunks * launch_s) / output
     tpot_s = step_s + others_s
     pause_s = launch_s + stack.decode_wait * step_s
     burst_s = stack.burst * (each - 1) * (prompt.each_s + chunks * pause_s)
@@ -271,23 +273,22 @@ def aggregated(case: ServingCase, plans: ServingPlans, concurrency: Amount) -> O
         tpot_s=tpot_s,
         queue_s=queue_s,
         memory_bytes=memory_bytes,
-        parts=token_parts(decode, step_s, spilled_s) | {"prefill": others_s},
+        parts=token_parts(decode, spilled_s) | {"prefill": others_s},
         prompt_parts=prompt_parts(prompt.parts, host=start_s, queue=burst_s + queue_s),
         fits=held.room(case.room_bytes) >= 1,
         output=output,
     )
 
 
-def token_parts(decode: Decode, step_s: Floats, spilled_s: Floats | float) -> dict[str, Floats]:
+def token_parts(decode: Decode, spilled_s: Floats | float = 0.0) -> dict[str, Floats]:
     """Parts of a token's time; what stages wait for the fullest one counts as their own work."""
     parts = decode.parts
-    host_s = decode.host_s
-    waits = (step_s - spilled_s - host_s) / parts.seconds
+    waits = (decode.step_s - decode.host_s) / parts.seconds
     return {
         "compute": parts.compute_s * waits,
         "memory": parts.memory_s * waits + spilled_s,
         "network": parts.network_s * waits,
-        "host": np.full(step_s.shape, host_s),
+        "host": decode.host_s,
     }
 
 
