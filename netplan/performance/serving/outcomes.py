@@ -254,7 +254,7 @@ def aggregated(case: ServingCase, plans: ServingPlans, concurrency: Amount) -> O
     room = np.maximum(held.room(case.room_bytes), 1.0)
     running = np.minimum(each, room)
     memory_bytes = held.of(running)
-    decode, prompt = decode_steps(case, plans, running), prefills(case, plans, each)
+    decode, prompt = decode_steps(case, plans, running), prefills(case, plans, running)
     spilled_s = _spilled_s(case, memory_bytes)
     step_s = decode.step_s + spilled_s
     launch_s, chunks = case.launch_s, case.chunks
