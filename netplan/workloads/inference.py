@@ -333,14 +333,15 @@ def _kv_heads(model: Model) -> int:
 
 
 def _attend(shape: AttentionShape, stored: Amount, cache_bytes: float) -> Operation:
-    """Attention to what is stored; a prompt attends to itself."""
+    """Attention to what is stored; a prompt attends to itself, and reads all of its keys."""
     seen = shape.keys if shape.window is None else np.minimum(shape.window, shape.keys)
     pairs = seen - seen * seen / (2 * shape.keys) if shape.causal else seen
     queries = shape.sequences * shape.heads * shape.queries
     inner = 2 * shape.head_size
     if shape.latent_rank is not None:
         inner = shape.head_size + shape.latent_rank
-    moved = cache_bytes * shape.sequences * seen * stored + 2 * ELEMENT_BYTES * queries * inner / 2
+    read = shape.keys if shape.causal else seen
+    moved = cache_bytes * shape.sequences * read * stored + ELEMENT_BYTES * queries * inner
     work = Work(2 * queries * pairs * inner, 3 * queries * pairs, moved)
     return Operation(
         *("attention", "attention", 0.0, 0.0, work, NO_WORK),
