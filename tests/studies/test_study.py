@@ -45,6 +45,7 @@ OF_PAPERS = (
     "network-balance",
     "clusters",
     "dlrm-nodes",
+    "speculative-decoding",
 )
 SMALL: dict[str, dict[str, Any]] = {
     "dataflow-design-space": {
@@ -514,3 +515,13 @@ def test_a_point_of_a_serving_study_is_the_best_plan(tensor: int) -> None:
         assert output(found, name) == getattr(best, name)
     assert best.tensor == tensor
     assert output(found, "breakdown_s.memory") == best.breakdown_s["memory"]
+
+
+def test_a_tree_wants_a_short_window_and_a_small_draft() -> None:
+    frame = shipped("speculative-decoding").to_frame()
+    table = frame.pivot_table("tokens_per_s", ["speculation", "acceptance", "window"], "draft")
+    assert table.shape == (2 * 3 * 8, 3)
+    assert (table["llama-68m"] > table["llama-3-8b"]).all()
+    assert (table["llama-3-8b"] > table["llama-3-70b"]).all()
+    best = table["llama-68m"].unstack("window").idxmax(axis=1).unstack("acceptance")
+    assert (best.loc["tree"] < best.loc["sequence"]).all()
