@@ -17,6 +17,7 @@ from netplan.published.dataflow_trends import System, utilisation
 from netplan.published.rail_only_figures import CLUSTERS
 from netplan.records import RecordError
 from netplan.reports.charts import Chart
+from netplan.reports.quantities import words
 from netplan.reports.sections import Paragraph, Table
 from netplan.studies.answer import StudyAnswer, study_answer
 from netplan.studies.definition import STUDIES, StudyDefinition
@@ -515,6 +516,7 @@ def test_a_point_of_a_serving_study_is_the_best_plan(tensor: int) -> None:
         assert output(found, name) == getattr(best, name)
     assert best.tensor == tensor
     assert output(found, "breakdown_s.memory") == best.breakdown_s["memory"]
+    assert words("tokens_per_s").title == "throughput, tokens/s"
 
 
 def test_a_tree_wants_a_short_window_and_a_small_draft() -> None:
