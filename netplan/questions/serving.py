@@ -36,7 +36,7 @@ class Serving(ServingQuestion[ServingAnswer]):
     """Find how a cluster serves a model best, and how fast it answers.
 
     A server is one copy of the model on tensor x attention-data x pipeline GPUs. Every plan is
-    timed, with the number of requests that is given or with every power of two a server; under a
+    timed, with the number of requests that is given or with many a server; under a
     service level the best is the one with the most tokens a second of those that keep it. Prompts
     and answers have so many tokens each.
 

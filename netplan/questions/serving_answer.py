@@ -40,6 +40,7 @@ PARTS = {
     "queue": "waiting for others",
 }
 """Parts of both times for people."""
+MILLI = 1e-3
 LISTED = 24
 """Points of the front that a table lists [1]."""
 
@@ -224,7 +225,7 @@ class ServingAnswer(Answer):
     def sections(self) -> Iterator[Section]:
         """Heading, plans, where the best one's times go, the front as table and chart, notes."""
         yield self._heading()
-        yield Table("plans", list(_columns(self)), self.plans)
+        yield Table("plans", list(_columns(self, "plan")), self.plans, legend=self._legend)
         best = self.best
         for name, title, parts, total in (
             ("token", "Time per token of plan 1", best.breakdown_s, best.tpot_s),
@@ -234,12 +235,32 @@ class ServingAnswer(Answer):
             yield Bars(name, f"{title}: {si(total, 's')}", quantity("seconds"), rows, total)
         yield Table(
             "front",
-            list(_columns(self)),
-            self.front[:: max(1, -(-len(self.front) // LISTED))],
+            list(_columns(self, "point")),
+            self._listed,
             title="The front: no plan is faster a token and gives more tokens a second",
         )
         yield self._chart()
-        yield Notes(tuple(("", note) for note in self.notes))
+        if self.notes:
+            yield Notes(tuple(("", note) for note in self.notes))
+
+    @property
+    def _listed(self) -> tuple[ServedPlan, ...]:
+        """Points of the front, thinned out evenly to what a table holds; both ends among them."""
+        last = len(self.front) - 1
+        if last < LISTED:
+            return self.front
+        return tuple(self.front[round(at * last / (LISTED - 1))] for at in range(LISTED))
+
+    @property
+    def _legend(self) -> tuple[str, ...]:
+        """What the columns mean."""
+        rows = self.plans
+        found = ["TP: GPUs of a copy of attention; PP: stages."]
+        if any(row.expert > 1 or row.attention_data > 1 for row in rows):
+            found.append("Copies of attention share the experts; EP: GPUs that hold others.")
+        if self.best.prefill is not None:
+            found.append("Servers for prompts stand before the arrow, those for decode behind it.")
+        return tuple(found)
 
     def _heading(self) -> Heading:
         inputs, found = self.inputs, self.found
@@ -283,9 +304,9 @@ class ServingAnswer(Answer):
             Points(
                 key="front",
                 label="Throughput over time per token",
-                x=Axis(Words("time per token", "s"), log=True),
+                x=Axis(Words("time per token", "ms"), log=True),
                 y=Axis(Words("tokens a second and GPU", "1/s")),
-                xs=[row.tpot_s for row in rows],
+                xs=[row.tpot_s / MILLI for row in rows],
                 ys=[row.tokens_per_s_per_gpu for row in rows],
                 series=[()] * len(rows),
                 name=lambda _: "",
@@ -295,9 +316,9 @@ class ServingAnswer(Answer):
         )
 
 
-def _columns(answer: ServingAnswer) -> Iterator[Column[ServedPlan]]:
-    """Columns of plans."""
-    yield column("rank", "rank")
+def _columns(answer: ServingAnswer, each: str) -> Iterator[Column[ServedPlan]]:
+    """Columns of plans, ``each`` of which is called so."""
+    yield column("rank", "rank", title=each)
     yield column("servers", "shape", data=False)
     yield column("concurrency", "concurrency", title="requests")
     yield from columns("tensor", "pipeline", "expert", "attention_data", shown="never")

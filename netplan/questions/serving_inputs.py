@@ -53,7 +53,7 @@ class ServingQuestion(Question[AnswerT_co]):
         "Requests in flight in the whole cluster.",
         "whole",
         low=1,
-        otherwise="1, 2, 4, ... a server, to what its memory holds",
+        otherwise="1 to 8 a server, then four a doubling, to what its memory holds",
     )
     ttft_ms: float | None = optional("Time to first token at most.", "real", unit="ms")
     tpot_ms: float | None = optional("Time per token at most.", "real", unit="ms")

@@ -1,8 +1,8 @@
 """The best serving plans of a cluster: every plan is timed, nothing is sampled.
 
-Without a number of requests every plan is tried with 1, 2, 4, … requests a server, up to what its
-memory holds. A service level leaves out what is slower; the rest is ranked by tokens of output a
-second of the whole cluster, then by time per token, then by GPUs that work.
+Without a number of requests every plan is tried with all of them to 8 a server, then four a
+doubling, up to what its memory holds. A service level leaves out what is slower; the rest is ranked
+by tokens of output a second of the whole cluster, then by time per token, then by GPUs that work.
 """
 
 from collections.abc import Mapping
@@ -20,8 +20,11 @@ from netplan.performance.serving.outcomes import Outcome, ServingCase, aggregate
 from netplan.performance.serving.plans import ServingPlans, serving_plans
 from netplan.units import counted, si
 
-LARGEST_BATCH = 1 << 14
-"""Requests of one server that are tried at most [1]."""
+BATCHES = np.array(
+    [*range(1, 8), *((4 + step) << power for power in range(1, 13) for step in range(4))],
+    dtype=np.float64,
+)
+"""Requests of one server that are tried where none are given [1]."""
 
 
 class ServingFound(Struct, frozen=True, eq=False):
@@ -107,12 +110,11 @@ def _tried(case: ServingCase, plans: ServingPlans, goal: Goal) -> tuple[ServingP
     if goal.batch is not None:
         return plans, goal.batch * plans.replicas.astype(np.float64)
     room = case.held(plans).room(case.room_bytes) * plans.attention_data
-    most = np.clip(room, 1.0, LARGEST_BATCH)
-    steps = np.floor(np.log2(most)).astype(np.int64) + 1
-    rows = np.repeat(np.arange(plans.count), steps)
-    power = np.arange(len(rows)) - np.repeat(np.cumsum(steps) - steps, steps)
+    counts = np.searchsorted(BATCHES, np.maximum(room, 1.0), side="right")
+    rows = np.repeat(np.arange(plans.count), counts)
+    at = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     tried = plans.take(rows)
-    requests: Floats = np.exp2(power) * tried.replicas
+    requests: Floats = BATCHES[at] * tried.replicas
     return tried, requests
 
 
@@ -166,8 +168,9 @@ def _infeasible(case: ServingCase, gpus: int, found: Outcome, goal: Goal) -> Inf
     shape = f"tensor {plans.tensor[at]}, pipeline {plans.pipeline[at]}, expert {plans.expert[at]}"
     return InfeasibleError(
         f"no plan of {model} on {counted(gpus, 'GPU')} has {goal.words}: the nearest ({shape},"
-        f" {fitting.concurrency[at]:,.0f} requests in flight) has {si(fitting.ttft_s[at], 's')} and"
-        f" {si(fitting.tpot_s[at], 's')}, and {binds} binds it: ask for less, or give more GPUs"
+        f" {counted(round(fitting.concurrency[at]), 'request')} in flight) has TTFT"
+        f" {si(fitting.ttft_s[at], 's')} and TPOT {si(fitting.tpot_s[at], 's')}, and {binds} binds"
+        " it: ask for less, or give more GPUs"
     )
 
 
