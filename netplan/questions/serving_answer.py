@@ -274,8 +274,8 @@ class ServingAnswer(Answer):
             scheme = inputs["speculation"] or "sequence"
             how += f"; {inputs['draft']} drafts a {scheme} of {inputs['window']}"
         space = (
-            f"{found.enumerated:,} plans with their requests, {found.feasible:,} meet all demands;"
-            f" {si(found.seconds, 's', 2)}."
+            f"{found.enumerated:,} plans with their requests, {found.feasible:,} meet all demands"
+            f" ({si(found.seconds, 's', 2)})."
         )
         ends = self.best
         bars = (
