@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 from netplan.levels import Level
 from netplan.performance.serving.outcomes import ServingCase
 from netplan.performance.serving.serving_search import ServingFound, best_servers
+from netplan.questions.expanded_memory import variants
 from netplan.questions.inputs import CatalogReader, sizing_on
 from netplan.questions.question import asks, check_ranges, optional, required, shared
 from netplan.questions.serving_answer import ServingAnswer, served_plans
@@ -84,6 +85,11 @@ class Serving(ServingQuestion[ServingAnswer]):
     hb_size: int | None = optional(
         "GPUs per HB domain.", "whole", unit="GPUs", low=1, otherwise="the accelerator's"
     )
+    expanded_memory: str | None = optional(
+        "Memory behind that of each GPU, or none.",
+        metavar="NAME",
+        otherwise="the accelerator's, if any",
+    )
     oversubscription: float | None = optional(
         "Down over up at Clos leaves, such as 3:1.", "ratio", low=1
     )
@@ -121,7 +127,8 @@ class Serving(ServingQuestion[ServingAnswer]):
 
     def searched(self, reader: CatalogReader) -> Searched:
         """Read the files, and search."""
-        chip = reader.load(ACCELERATORS, self.accelerator)
+        named = reader.load(ACCELERATORS, self.accelerator)
+        chip = variants(reader, named, (self.expanded_memory,))[0].chip
         model = served_model(reader, self.model)
         asked = Asked(self.precision, self.stack, self.batch, self._fixed)
         case = self.case_on(reader, chip, model, self._levels(reader, chip), asked)

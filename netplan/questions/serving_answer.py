@@ -76,7 +76,7 @@ class ServedPlan(Struct, frozen=True):
     replicas: int
     gpus_used: int
     batch: int
-    concurrency: float
+    concurrency: int
     ttft_s: float
     ttft_low_s: float
     ttft_high_s: float
@@ -128,7 +128,7 @@ def served_plans(
                 **_degrees(outcome.plans, at),
                 gpus_used=int(used[at]),
                 batch=_batch(outcome, at),
-                concurrency=float(outcome.concurrency[at]),
+                concurrency=round(float(outcome.concurrency[at])),
                 tokens_per_s=rate,
                 tokens_per_s_per_gpu=rate / gpus,
                 **_barred(case, outcome, at),

@@ -25,7 +25,7 @@ from netplan.workloads.kernels import (
 )
 from netplan.workloads.measured_attention import attention_parts_s, attention_rates
 from netplan.workloads.measured_products import CORRECTED, product_parts_s, product_rates
-from netplan.workloads.measured_rates import pooled
+from netplan.workloads.measured_rates import MeasuredProduct, pooled
 from netplan.workloads.operations import AttentionShape, Operation, RoutedTokens
 from netplan.workloads.precision import NUMBER_BYTES, Precision
 
@@ -100,19 +100,32 @@ class ServingKernels(Struct, frozen=True):
     def _product_s(self, operation: Operation) -> Amount:
         """Products of one shape; narrower weights than those of the product move fewer bytes."""
         (shape,), precision = operation.shapes, operation.precision
-        table = precision in CORRECTED
+        rates, work = self._rates(precision), operation.forward
+        busy_s, waiting_s = product_parts_s(rates, work.tensor_flops, work.moved_bytes)
+        if precision != "bf16" and not self._measured(precision):
+            return busy_s + waiting_s
         m, n, k = np.broadcast_arrays(shape.m, shape.n, shape.k)
-        fewer = [np.minimum(m, most) for most in ROWS] if table else []
+        fewer = [np.minimum(m, most) for most in ROWS] if precision in CORRECTED else []
         each_s = product_time_s(self.accelerator, precision, np.stack([*fewer, m]), n, k)
         found: Floats = np.max(each_s, axis=0)
-        held = NUMBER_BYTES[precision] * shape.k * shape.n
-        if np.all(operation.weight_bytes >= held):
+        saved = NUMBER_BYTES[precision] * shape.k * shape.n - operation.weight_bytes
+        if not np.any(saved > 0):
             return found
-        rates = product_rates(self.accelerator, precision)
-        flops, moved = operation.forward.tensor_flops, operation.forward.moved_bytes
-        busy_s, waiting_s = product_parts_s(rates, flops, moved)
-        wide_s = sum(product_parts_s(rates, flops, moved + held - operation.weight_bytes))
+        wide_s = sum(product_parts_s(rates, work.tensor_flops, work.moved_bytes + saved))
         return found * (busy_s + waiting_s) / wide_s
+
+    def _measured(self, precision: Precision) -> bool:
+        """Whether products of a precision were measured on the accelerator."""
+        known = self.accelerator.measured
+        return known is not None and precision in known.products
+
+    def _rates(self, precision: Precision) -> MeasuredProduct:
+        """Rates of products; of narrow ones that nobody measured 16-bit shares of their peak."""
+        chip = self.accelerator
+        if precision == "bf16" or self._measured(precision):
+            return product_rates(chip, precision)
+        wide = product_rates(chip, "bf16")
+        return wide.changed(peak_flops_per_s=chip.narrow_flops_per_s[precision])
 
     def _experts_s(self, routed: RoutedTokens) -> Amount:
         """Fused experts of weights as they are stored."""

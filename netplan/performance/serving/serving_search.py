@@ -186,8 +186,15 @@ NAMES = {
 
 
 def binding(found: Outcome, *, first: bool = False) -> list[str]:
-    """What the longest part of each token is, or of the ``first``."""
+    """What the longest part of each token is, or of the ``first``.
+
+    A queue binds where requests wait longer in it than for all their tokens.
+    """
     parts = found.prompt_parts if first else found.parts
     names = list(parts)
     most = np.stack([np.broadcast_to(parts[name], found.tpot_s.shape) for name in names])
-    return [NAMES[names[at]] for at in most.argmax(axis=0)]
+    waits = ~np.bool_(first) & (found.queue_s > found.output * found.tpot_s)
+    return [
+        NAMES["queue" if waiting else names[at]]
+        for at, waiting in zip(most.argmax(axis=0), waits, strict=True)
+    ]
