@@ -255,6 +255,8 @@ WORDS = {
     "instances.turnaround_s": Words("turnaround", "s"),
     "fixed.data": Words("data degree"),
     "fixed.pipeline": Words("stages"),
+    "fixed.replicas": Words("servers"),
+    "fixed.attention_data": Words("copies of attention"),
     "fixed.microbatch": Words("microbatch", "sequences"),
     "accelerator.expanded_bytes": Words("expanded memory", "B"),
     "accelerator.expanded_bytes_per_s": Words("expanded rate", "B/s"),

@@ -7,6 +7,7 @@ does not reproduce where it does not.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import pairwise
 from math import floor, inf, log10
 from typing import Any
 
@@ -299,6 +300,29 @@ def _eleven(rows: Sequence[Row]) -> Iterator[Published]:
                 yield Published(name, line["source"], line["expected"], pair[0] / pair[1], "ratio")
 
 
+def _serving(rows: Sequence[Row]) -> Iterator[Published]:
+    """What DFModel says of decode on its chips, one request in each stage of all their cuts."""
+    printed = {line["name"]: line for line in table("serving")}
+    paper: Row = {"accelerator": "sn40l", "fabric": "torus-2d", "requests_a_stage": 1}
+    mine = [row for row in rows if paper.items() <= row.items() and row["tpot_s"] is not None]
+    waits = {int(str(row["fixed.tensor"])): float(str(row["tpot_s"])) for row in mine}
+    chips = sorted(waits)
+    if chips != [1, 2, 4, 8, 16]:
+        return  # the study was run over fewer values than the figure has
+    rates = [max(chips) / each / waits[each] for each in chips]
+
+    def one(name: str, value: float | str, unit: str = "") -> Published:
+        line, what = printed[name], name.removesuffix(f", {unit}")
+        return Published(what, line["source"], line["expected"], value, unit)
+
+    for name in ("measured", "modelled"):
+        yield one(f"Llama 3 8B on 16 SN40L, TP 16: {name}, tokens/s", rates[-1], "tokens/s")
+    falls = all(more < less for less, more in pairwise(waits[each] for each in chips))
+    yield one("Fig. 20: more TP, shorter TPOT", str(falls))
+    rises = all(more < less for less, more in pairwise(rates))
+    yield one("Fig. 20: more PP, more tokens/s in decode", str(rises))
+
+
 _FINDERS: Mapping[str, Callable[[Sequence[Row]], Iterator[Published]]] = {
     "hb-size": partial(
         _figure,
@@ -323,6 +347,7 @@ _FINDERS: Mapping[str, Callable[[Sequence[Row]], Iterator[Published]]] = {
     ),
     "gpu-generation": _gpu_generation,
     "dataflow-design-space": _design_space,
+    "serving": _serving,
     "sram-vs-dram": partial(_stated, _sram),
     "radix-and-size": _radix_and_size,
     "mp-vs-dp": partial(_clusters, (fastest_degree,)),

@@ -8,6 +8,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec import to_builtins
 
@@ -47,6 +48,7 @@ OF_PAPERS = (
     "clusters",
     "dlrm-nodes",
     "speculative-decoding",
+    "serving",
 )
 SMALL: dict[str, dict[str, Any]] = {
     "dataflow-design-space": {
@@ -527,3 +529,30 @@ def test_a_tree_wants_a_short_window_and_a_small_draft() -> None:
     assert (table["llama-3-8b"] > table["llama-3-70b"]).all()
     best = table["llama-68m"].unstack("window").idxmax(axis=1).unstack("acceptance")
     assert (best.loc["tree"] < best.loc["sequence"]).all()
+
+
+def test_tensor_against_pipeline_by_load_and_network() -> None:
+    """More TP is a shorter wait in one HB domain, more PP more tokens a second."""
+    frame = shipped("serving").to_frame()
+    frame = frame[(frame["fabric"] == "rail-optimized") & (frame["accelerator"] != "sn40l")]
+    keys = ["accelerator", "requests_a_stage"]
+    waits, rates = (
+        {
+            size: frame[frame["hb_size"] == size].pivot_table(name, keys, "fixed.tensor").to_numpy()
+            for size in (16, 8)
+        }
+        for name in ("tpot_s", "tokens_per_s")
+    )
+    assert waits[16].shape == (3 * 2, 5)
+    assert (np.diff(waits[16]) < 0).all()
+    assert (np.diff(rates[16]) < 0).all()
+    # On domains of 8 a stage of 16 sums over network cards.
+    assert (waits[8][:, 4] > waits[8][:, 3]).all()
+    assert waits[8][:, 3] == pytest.approx(waits[16][:, 3], rel=0.01)
+
+
+def test_fig_20_stands_beside_the_serving_study() -> None:
+    found = {value.name: value.netplan for value in shipped("serving").published}
+    rate = found["Llama 3 8B on 16 SN40L, TP 16: measured"]
+    assert rate == pytest.approx(1100, rel=0.1)
+    assert found["Fig. 20: more TP, shorter TPOT"] == "True"
