@@ -6,6 +6,7 @@ times that users feel. Names of columns with a dot are fields of a part, empty c
 
 from collections.abc import Mapping
 from functools import cache
+from math import isqrt
 from typing import Literal
 
 from msgspec import Struct, convert
@@ -17,6 +18,9 @@ from netplan.workloads.precision import ServingFormat
 TABLE = "measured-serving"
 OVERLOAD_S = 10.0
 """TTFT above which most of it is waiting, which no kernel explains [s]."""
+
+DOMAIN = 8
+"""GPUs that servers for both phases have at most, but for racks [1]."""
 
 
 class Servers(Struct, frozen=True, forbid_unknown_fields=True):
@@ -87,6 +91,24 @@ class ServingPoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     tpot_s: PositiveFloat
     measured: str = ""
     origin: str
+
+    @property
+    def server_as_run(self) -> Servers | None:
+        """The server, degrees undone that the source multiplied.
+
+        112 servers of n = 4 or 8 GPUs stand as if they had n^2, tensor or attention-data n^2 beside
+        n groups of experts, or all three: on systems whose domains have eight GPUs, and 20 of them
+        with the very times of a row of n.
+        """
+        one = self.server
+        if one is None or one.expert is None:
+            return one
+        size = isqrt(one.gpus_each)
+        squared = size**2 == one.gpus_each > DOMAIN and one.expert in {size, one.gpus_each}
+        if not squared:
+            return one
+        tensor, copies = (size, 1) if one.tensor > 1 else (1, size)
+        return Servers(tensor=tensor, attention_data=copies, expert=size, expert_tensor=1)
 
     @property
     def overload(self) -> bool:

@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import Any, ClassVar
 
 from netplan.errors import InputError
+from netplan.published import measured_points
 from netplan.published.checks import Check, published
 from netplan.published.cluster_design import cluster_design_checks
 from netplan.published.collectives import collective_checks
@@ -55,6 +56,7 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "cluster design": cluster_design_checks,
     "simulated runs": megatron_checks,
     "measured runs": measured_run_checks,
+    "measured serving": measured_points.measured_point_checks,
     "sources left out": left_out_checks,
     "traffic": traffic_checks,
     "paths": path_checks,
@@ -78,8 +80,16 @@ class Verification(Answer):
     @property
     def measured(self) -> RunErrors | None:
         """Errors of iteration models on measured runs, if these are among the checks."""
-        asked = any(check.source.startswith(TITLE) for check in self.checks)
-        return run_errors(timed_runs()) if asked else None
+        return run_errors(timed_runs()) if self._has(TITLE) else None
+
+    @property
+    def served(self) -> tuple[measured_points.PointErrors, ...]:
+        """Errors on measured points of serving, if these are among the checks."""
+        return measured_points.point_errors() if self._has(measured_points.TITLE) else ()
+
+    def _has(self, title: str) -> bool:
+        """Whether checks of this section are among them."""
+        return any(check.source.startswith(title) for check in self.checks)
 
     def count(self, verdict: str) -> int:
         """Checks with this verdict [1]."""
@@ -105,14 +115,17 @@ class Verification(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan verify --format json``."""
-        measured = self.measured
+        measured, served = self.measured, self.served
+        parts: dict[str, object] = {"measured_runs": measured.to_dict()} if measured else {}
+        if served:
+            parts["measured_serving"] = [asdict(one) for one in served]
         return {
             "netplan_version": __version__,
             "passed": self.count("pass"),
             "failed": self.count("fail"),
             "known": self.count("known"),
             "checks": [asdict(check) for check in self.checks],
-        } | ({"measured_runs": measured.to_dict()} if measured else {})
+        } | parts
 
     def sections(self) -> Iterator[Section]:
         """The summary, what fails or is known to differ and why, one table a paper."""
@@ -130,6 +143,8 @@ class Verification(Answer):
             yield Table("checks", SHOWN, checks, title=paper, only="people")
         if measured := self.measured:
             yield from run_sections(measured)
+        if self.served:
+            yield from measured_points.point_sections()
         # A long text ends where a reader of a terminal begins.
         yield Paragraph(self.summary, "strong", only="texts")
 

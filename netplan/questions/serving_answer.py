@@ -157,7 +157,7 @@ def _barred(case: ServingCase, outcome: Outcome, at: int) -> dict[str, Any]:
     wider = 1.0 if known else UNKNOWN
     ttft_s, tpot_s = float(outcome.ttft_s[at]), float(outcome.tpot_s[at])
     first, each = 1 + wider * case.stack.ttft_error, 1 + wider * case.stack.tpot_error
-    output = case.requests.output
+    output = float(case.requests.output)
 
     def rate(first_s: float, each_s: float) -> float:
         return float(outcome.concurrency[at]) * output / (first_s + (output - 1) * each_s)

@@ -29,7 +29,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Amount, Floats
+from netplan.arrays import Amount, Bools, Floats, Ints
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.workloads.attention import INDEX_FLOPS, STATE_BYTES
@@ -136,6 +136,22 @@ class Step(Struct, frozen=True, eq=False):
     def sampled(self) -> Amount:
         """Tokens whose scores are asked for: the last of a prompt, or all [1]."""
         return self.sequences if self.phase == "prefill" else self.rows
+
+    def take(self, index: Ints) -> "Step":
+        """That of some of the plans."""
+        amounts = (self.sequences, self.tokens, self.context)
+        return Step(self.phase, *(taken(one, index) for one in amounts))
+
+
+def taken(amount: Amount, index: Ints | Bools) -> Amount:
+    """Amounts of some of the plans: a number is that of all.
+
+    Examples
+    --------
+    >>> taken(3.0, np.array([1])), taken(np.array([4.0, 5.0]), np.array([1]))
+    (3.0, array([5.]))
+    """
+    return amount[index] if isinstance(amount, np.ndarray) else amount
 
 
 def inference_layer(model: Model, cut: Cut, step: Step, formats: Formats = SIXTEEN) -> Layer:

@@ -52,7 +52,7 @@ def cache_sent(case: ServingCase, pools: Pools) -> Sent:
 
     As many GPUs take part as the smaller of both servers has that hold different parts.
     """
-    model, prompt = case.served.model, float(case.requests.prompt)
+    model, prompt = case.served.model, case.requests.prompt
     cut, stages = pools.prefill.cut, pools.prefill.pipeline
     each = cached_bytes(model, cut, prompt, case.served.formats.cache_bytes) / stages
     ways = pools.prefill.tensor * stages
@@ -75,7 +75,7 @@ def disaggregated(case: ServingCase, pools: Pools, concurrency: Amount) -> Outco
     takers = prefill.replicas * prefill.attention_data
     prompt, sent = prefills(case, prefill, wanted / takers), cache_sent(case, pools)
     busy_s = prompt.each_s + case.chunks * case.launch_s
-    start_s = stack.prompt_s + stack.transfer_s + max(case.chunks, 1.0) * case.launch_s
+    start_s = stack.prompt_s + stack.transfer_s + np.maximum(case.chunks, 1.0) * case.launch_s
     alone_s = start_s + prompt.latency_s + sent.seconds
     alone_s = alone_s + stack.burst * np.maximum(wanted / takers - 1, 0.0) * busy_s
     held = case.held(decode)

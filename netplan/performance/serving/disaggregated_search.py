@@ -116,7 +116,7 @@ def _prefill_servers(case: ServingCase, plans: ServingPlans) -> Servers:
     ways = plans.tensor * plans.pipeline
     costs = np.stack([prompt.latency_s, full_s, alone.each_s / plans.attention_data, 1 / ways])
     keep = _unbeaten(plans, np.where(fits, costs, np.inf))
-    least_s = prompt.latency_s + case.stack.prompt_s + max(case.chunks, 1.0) * case.launch_s
+    least_s = prompt.latency_s + case.stack.prompt_s + np.maximum(case.chunks, 1.0) * case.launch_s
     return Servers(plans.take(keep), least_s[keep], 1 / full_s[keep])
 
 

@@ -48,7 +48,7 @@ class HeldBytes(Struct, frozen=True, eq=False):
         return np.where(left < 0, 0.0, np.floor(np.maximum(left, 0.0) / each))
 
 
-def held_bytes(model: Model, plans: ServingPlans, formats: Formats, tokens: float) -> HeldBytes:
+def held_bytes(model: Model, plans: ServingPlans, formats: Formats, tokens: Amount) -> HeldBytes:
     """What GPUs hold that serve requests of so many tokens, prompt and output together.
 
     Examples
@@ -61,7 +61,7 @@ def held_bytes(model: Model, plans: ServingPlans, formats: Formats, tokens: floa
     (array([1.606e+10]), array([1.074e+09]))
     """
     cut = plans.cut
-    step = Step("decode", 1.0, 1.0, float(tokens))
+    step = Step("decode", 1.0, 1.0, tokens)
     layer = inference_layer(model, cut, step, formats)
     each = np.zeros(plans.count)
     for one in layer.operations:
@@ -71,5 +71,5 @@ def held_bytes(model: Model, plans: ServingPlans, formats: Formats, tokens: floa
     shared = model.tied_embeddings
     ends = np.where(stages > 1, np.maximum(first, last), first if shared else first + last)
     layers = -(-model.layers // stages)
-    cache = cached_bytes(model, cut, float(tokens), formats.cache_bytes) * layers / model.layers
+    cache = cached_bytes(model, cut, tokens, formats.cache_bytes) * layers / model.layers
     return HeldBytes(layers * each + ends, cache)

@@ -1,6 +1,5 @@
 """One pass of a step through all stages of a server."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +8,7 @@ from netplan.arrays import Floats, Ints
 from netplan.performance.serving.plans import ServingPlans
 from netplan.performance.serving.step_times import Served, StepTime
 from netplan.traffic.placement import distinct
-from netplan.workloads.inference import Cut, Step
+from netplan.workloads.inference import Step
 
 
 class ModelPass(NamedTuple):
@@ -19,10 +18,8 @@ class ModelPass(NamedTuple):
     stage_s: Floats
 
 
-def model_pass(
-    served: Served, plans: ServingPlans, sequences: Floats, step_of: Callable[[Floats], Step]
-) -> ModelPass:
-    """One pass with so many requests of each copy, from the first stage to the last.
+def model_pass(served: Served, plans: ServingPlans, step: Step) -> ModelPass:
+    """One pass of a step from the first stage to the last.
 
     Parameters
     ----------
@@ -30,14 +27,12 @@ def model_pass(
         The model on its kernels and levels.
     plans
         How it lies, shape (plans,).
-    sequences
-        Requests of each copy, shape (plans,) [1].
-    step_of
-        The step of so many requests.
+    step
+        What each copy of attention works on, its amounts numbers or of shape (plans,).
     """
     model, stages = served.model, plans.pipeline
-    cut, place, sequences = _distinct(plans, sequences)
-    step = step_of(sequences)
+    first, place = _distinct(plans, step)
+    cut, step = plans.take(first).cut, step.take(first)
     layer, head = (part.take(place) for part in served.step(cut, step))
     hop_s = np.where(stages > 1, served.hop_s(cut, step.rows)[place], 0.0)
     whole = layer.scaled(model.layers).plus(head)
@@ -53,9 +48,8 @@ def _fullest_s(layers: int, stages: Ints, layer: StepTime, head: StepTime) -> Fl
     return found
 
 
-def _distinct(plans: ServingPlans, sequences: Floats) -> tuple[Cut, Ints, Floats]:
-    """Cuts that differ, with their sequences: all that the time of a layer depends on."""
-    _, rank = np.unique(sequences, return_inverse=True)
-    rows = np.stack([plans.tensor, plans.attention_data, plans.expert, rank + 1])
-    first, place = distinct(rows)
-    return plans.take(first).cut, place, sequences[first]
+def _distinct(plans: ServingPlans, step: Step) -> tuple[Ints, Ints]:
+    """First of all that the time of a layer depends on, and which of them each plan has."""
+    amounts = (np.asarray(one) for one in (step.sequences, step.tokens, step.context))
+    ranks = [np.unique(one, return_inverse=True)[1] + 1 for one in amounts if one.ndim]
+    return distinct(np.stack([plans.tensor, plans.attention_data, plans.expert, *ranks]))

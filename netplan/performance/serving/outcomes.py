@@ -35,19 +35,19 @@ from netplan.performance.serving.plans import ServingPlans
 from netplan.performance.serving.serving_stack import ServingStack
 from netplan.performance.serving.speculated import Speculated
 from netplan.performance.serving.step_times import Served, StepTime
-from netplan.workloads.inference import Step
+from netplan.workloads.inference import Step, taken
 
 PARTS = ("compute", "memory", "network", "host", "prefill")
 
 
-class Requests(Struct, frozen=True):
-    """What every request asks for [tokens]."""
+class Requests(Struct, frozen=True, eq=False):
+    """What every request asks for, of all plans alike or of each [tokens]."""
 
-    prompt: int
-    output: int
+    prompt: Amount
+    output: Amount
 
     @property
-    def tokens(self) -> int:
+    def tokens(self) -> Amount:
         """Prompt and output together [1]."""
         return self.prompt + self.output
 
@@ -82,7 +82,7 @@ class ServingCase(Struct, frozen=True, eq=False):
         return sparse * self.stack.sparse_layer_s
 
     @property
-    def chunks(self) -> float:
+    def chunks(self) -> Amount:
         """Steps that one prompt is cut into, a fraction of one where several share it [1]."""
         return self.requests.prompt / self.stack.chunk_tokens
 
@@ -93,8 +93,7 @@ class ServingCase(Struct, frozen=True, eq=False):
 
     def prompts(self, sequences: Amount = 1.0) -> Step:
         """So many prompts at once."""
-        prompt = float(self.requests.prompt)
-        return Step("prefill", sequences, prompt, prompt)
+        return Step("prefill", sequences, self.requests.prompt, self.requests.prompt)
 
     def held(self, plans: ServingPlans) -> HeldBytes:
         """What GPUs hold."""
@@ -133,10 +132,9 @@ def decode_steps(case: ServingCase, plans: ServingPlans, running: Floats) -> Dec
     """
     sequences, drafts = decoded_at_once(plans, running), case.speculated
     checked = float(drafts.checked) if drafts else 1.0
-    one = model_pass(case.served, plans, sequences, lambda some: case.decodes(some, checked))
-    parts, stage_s = one
+    parts, stage_s = model_pass(case.served, plans, case.decodes(sequences, checked))
     if drafts is not None:
-        drafted = drafts.drafted(plans, sequences, case.decodes)
+        drafted = drafts.drafted(plans, case.decodes(sequences))
         parts, stage_s = parts.plus(drafted), np.maximum(stage_s, drafted.seconds)
     seconds = np.maximum(parts.seconds, plans.pipeline * stage_s)
     tokens = drafts.tokens if drafts else 1.0
@@ -157,9 +155,9 @@ def prefills(case: ServingCase, plans: ServingPlans, waiting: Floats) -> Prefill
 
 def _prompt(case: ServingCase, plans: ServingPlans, sequences: Floats) -> Prefill:
     """So many prompts in one step of each copy."""
-    one = model_pass(case.served, plans, sequences, case.prompts)
+    one = model_pass(case.served, plans, case.prompts(sequences))
     drafts = case.speculated
-    more_s = drafts.prompt_s(plans, case.prompts) if drafts else 0.0
+    more_s = drafts.prompt_s(plans, case.prompts()) if drafts else 0.0
     parts = one.parts._replace(
         seconds=one.parts.seconds + more_s, memory_s=one.parts.memory_s + more_s
     )
@@ -199,7 +197,7 @@ class Outcome(Struct, frozen=True, eq=False):
     parts: dict[str, Floats]
     prompt_parts: dict[str, Floats]
     fits: Bools
-    output: int
+    output: Amount
 
     @property
     def tokens_per_s(self) -> Floats:
@@ -219,7 +217,7 @@ class Outcome(Struct, frozen=True, eq=False):
             parts={name: part[index] for name, part in self.parts.items()},
             prompt_parts={name: part[index] for name, part in self.prompt_parts.items()},
             fits=self.fits[index],
-            output=self.output,
+            output=taken(self.output, index),
             **arrays,
         )
 
@@ -262,7 +260,7 @@ def aggregated(case: ServingCase, plans: ServingPlans, concurrency: Amount) -> O
     tpot_s = step_s + others_s
     pause_s = launch_s + stack.decode_wait * step_s
     burst_s = stack.burst * (each - 1) * (prompt.each_s + chunks * pause_s)
-    start_s = stack.prompt_s + max(chunks, 1.0) * pause_s
+    start_s = stack.prompt_s + np.maximum(chunks, 1.0) * pause_s
     first_s = start_s + prompt.latency_s + burst_s
     queue_s = np.maximum(each / room - 1, 0.0) * (first_s + output * tpot_s)
     return Outcome(

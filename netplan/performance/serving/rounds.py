@@ -95,7 +95,7 @@ def serving_round(
     prefill
         Plan of the servers that take prompts, where these are others.
     """
-    ended, sizes = running / case.requests.output, case.served.sizes
+    ended, sizes = running / float(case.requests.output), case.served.sizes
     decode = decode_passes(case, plan, running)
     if prefill is None:
         passes = [decode, Passes(case.prompts(), ended / int(plan.pipeline[0]))]

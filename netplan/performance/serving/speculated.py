@@ -6,14 +6,11 @@ stages it runs on those of the first.
 """
 
 from collections import Counter
-from collections.abc import Callable
-from functools import partial
-from typing import Protocol
 
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Floats
+from netplan.arrays import Amount, Floats
 from netplan.performance.serving.memory import HeldBytes, held_bytes
 from netplan.performance.serving.model_pass import model_pass
 from netplan.performance.serving.plans import ServingPlans
@@ -26,13 +23,6 @@ from netplan.performance.serving.speculation import (
 from netplan.performance.serving.step_times import Served, StepTime
 from netplan.records import replace
 from netplan.workloads.inference import Step
-
-
-class StepOf(Protocol):
-    """The step of so many requests with so many tokens each."""
-
-    def __call__(self, sequences: Floats, tokens: float) -> Step:
-        """Make it."""
 
 
 class Speculated(Struct, frozen=True, eq=False):
@@ -53,24 +43,23 @@ class Speculated(Struct, frozen=True, eq=False):
         """Tokens that the model passes over in a step [1]."""
         return int(checked_tokens(self.window, self.scheme))
 
-    def drafted(self, plans: ServingPlans, sequences: Floats, step_of: StepOf) -> StepTime:
+    def drafted(self, plans: ServingPlans, step: Step) -> StepTime:
         """Time of all passes of the draft before one step."""
         tree = self.scheme == "tree"
         levels = Counter(BRANCHES**level if tree else 1 for level in range(self.window))
         zero = np.zeros(plans.count)
         whole = StepTime(zero, zero, zero, zero)
         for tokens, times in levels.items():
-            level = partial(step_of, tokens=float(tokens))
-            one = model_pass(self.draft, self._plans(plans), sequences, level)
+            level = replace(step, tokens=float(tokens))
+            one = model_pass(self.draft, self._plans(plans), level)
             whole = whole.plus(one.parts.scaled(times))
         return whole
 
-    def prompt_s(self, plans: ServingPlans, step_of: Callable[[Floats], Step]) -> Floats:
+    def prompt_s(self, plans: ServingPlans, step: Step) -> Floats:
         """Time in which the draft reads a prompt [s]."""
-        ones = np.ones(plans.count)
-        return model_pass(self.draft, self._plans(plans), ones, step_of).parts.seconds
+        return model_pass(self.draft, self._plans(plans), step).parts.seconds
 
-    def held(self, plans: ServingPlans, tokens: float) -> HeldBytes:
+    def held(self, plans: ServingPlans, tokens: Amount) -> HeldBytes:
         """What the draft holds of each GPU."""
         return held_bytes(self.draft.model, self._plans(plans), self.draft.formats, tokens)
 
