@@ -19,6 +19,9 @@ from netplan.traffic.placement import Degrees, Placement, distinct, divisors
 from netplan.workloads.inference import Cut
 from netplan.workloads.models import Model
 
+SMALL, STAGES = (3, 6), (3, 5, 6, 7)
+"""Degrees that are tried beside powers of two: of both parts of a stage, and of stages [1]."""
+
 DEGREES = ("tensor", "pipeline", "expert", "attention_data", "replicas")
 """What a serving plan fixes; expert and attention-data share GPUs with tensor."""
 
@@ -60,6 +63,8 @@ class ServingPlans(Struct, frozen=True, eq=False):
     def places(self, sizes: Sequence[int]) -> Ints:
         """GPUs that one server keeps others from, its own included [1]."""
         inside = laid((self.tensor, self.attention_data), sizes)[0].prod(axis=0)
+        if prod(sizes) <= sizes[0]:  # a single domain has no border to keep to
+            return self.server_gpus
         whole = divisors(sizes[0])
         room = whole[np.searchsorted(whole, inside)]
         taken: Ints = self.server_gpus // inside * room
@@ -92,8 +97,10 @@ def serving_plans(
 ) -> ServingPlans:
     """Every plan of a model on a cluster.
 
-    Degrees divide the cluster, an HB domain or the heads, or are powers of two, or are those fixed;
-    a degree beyond the heads only pads them. Stages are at most the layers. Copies of attention
+    Degrees are powers of two, 3 and 6, and divisors of an HB domain; of tensor groups within a
+    domain also those of the heads, of stages also 5 and 7; or those fixed. They are the same
+    whatever the cluster has, so that a larger one has all plans of a smaller one; a degree beyond
+    the heads only pads them. Stages are at most the layers. Copies of attention
     share experts; dense models have replicas instead.
 
     Parameters
@@ -117,14 +124,16 @@ def serving_plans(
     >>> from netplan.workloads.models import MODELS
     >>> plans = serving_plans(MODELS.load("llama-3-8b"), 8, (8,), {"pipeline": 1})
     >>> list(zip(plans.tensor.tolist(), plans.replicas.tolist()))
-    [(1, 8), (2, 4), (4, 2), (8, 1)]
+    [(1, 8), (2, 4), (3, 2), (4, 2), (6, 1), (8, 1)]
     """
     check_fixed(model, gpus, fixed)
-    common = {*divisors(gpus).tolist(), *divisors(sizes[0]).tolist()}
-    common |= {1 << bit for bit in range(gpus.bit_length())}
+    powers = {1 << bit for bit in range(gpus.bit_length())}
+    common = {*SMALL, *powers}
+    if gpus > sizes[0]:
+        common |= {*divisors(sizes[0]).tolist()}
     heads = {one for one in divisors(model.heads).tolist() if one <= sizes[0]}
     tensors = _choices("tensor", {*common, *heads}, min(gpus, model.heads), fixed)
-    stages = _choices("pipeline", common, min(gpus, model.layers), fixed)
+    stages = _choices("pipeline", {*STAGES, *powers}, min(gpus, model.layers), fixed)
     copies = _choices("attention_data", common if model.experts else {1}, gpus, fixed)
     grid = np.meshgrid(tensors, copies, stages, indexing="ij")
     tensor, copy, stage = (one.ravel() for one in grid)

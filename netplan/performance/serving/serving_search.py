@@ -18,10 +18,11 @@ from netplan.performance.serving.disaggregated_search import best_pools
 from netplan.performance.serving.goal import Goal
 from netplan.performance.serving.outcomes import Outcome, ServingCase, aggregated
 from netplan.performance.serving.plans import ServingPlans, serving_plans
+from netplan.traffic.placement import distinct
 from netplan.units import counted, si
 
 BATCHES = np.array(
-    [*range(1, 8), *((4 + step) << power for power in range(1, 13) for step in range(4))],
+    [*range(1, 8), *((4 + step) << power for power in range(1, 17) for step in range(4))],
     dtype=np.float64,
 )
 """Requests of one server that are tried where none are given [1]."""
@@ -110,9 +111,12 @@ def _tried(case: ServingCase, plans: ServingPlans, goal: Goal) -> tuple[ServingP
     if goal.batch is not None:
         return plans, goal.batch * plans.replicas.astype(np.float64)
     room = case.held(plans).room(case.room_bytes) * plans.attention_data
-    counts = np.searchsorted(BATCHES, np.maximum(room, 1.0), side="right")
+    # With fewer requests than copies of attention some of these are idle.
+    first = np.searchsorted(BATCHES, plans.attention_data)
+    last = np.searchsorted(BATCHES, np.maximum(room, plans.attention_data), side="right")
+    counts = np.maximum(last - first, 1)
     rows = np.repeat(np.arange(plans.count), counts)
-    at = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    at = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts - first, counts)
     tried = plans.take(rows)
     requests: Floats = BATCHES[at] * tried.replicas
     return tried, requests
@@ -128,7 +132,7 @@ def _order(found: Outcome, gpus: int) -> Ints:
 def _one_each(plans: ServingPlans, order: Ints) -> Ints:
     """The first of each plan in an order."""
     key = np.stack([getattr(plans, name)[order] for name in plans.__struct_fields__])
-    _, first = np.unique(key, axis=1, return_index=True)
+    first, _ = distinct(key)
     return order[np.sort(first)]
 
 
