@@ -17,15 +17,18 @@ from netplan.questions.inputs import CatalogReader
 from netplan.questions.memory_or_gpus import Trade, Weighing
 from netplan.questions.pricing import SwitchQuestion, read_books
 from netplan.questions.question import asks, optional, several, shared
+from netplan.questions.serving import Known
+from netplan.questions.token_cost import Served
 from netplan.questions.training import TrainingQuestion
 from netplan.questions.verdict import Probe, VerdictQuestion, bandwidth_needed, decide
+from netplan.questions.workload import WorkloadQuestion
 from netplan.records import replace
 from netplan.reports.quantities import listed
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 
 FABRIC_ORDER = (
     "rail-optimized",
@@ -42,7 +45,10 @@ FABRIC_ORDER = (
 
 @dataclass(frozen=True, kw_only=True)
 class Compare(
-    VerdictQuestion[Comparison], TrainingQuestion[Comparison], SwitchQuestion[Comparison]
+    WorkloadQuestion[Comparison],
+    VerdictQuestion[Comparison],
+    TrainingQuestion[Comparison],
+    SwitchQuestion[Comparison],
 ):
     """Put all fabrics side by side: what each needs, costs and draws, and how fast it trains.
 
@@ -84,6 +90,54 @@ class Compare(
 
     def ask(self) -> Comparison:
         """Size, price and time every fabric."""
+        return self._trained() if self.trains else self._served()
+
+    def _served(self) -> Comparison:
+        """Size and price every fabric, and serve on it."""
+        self.refuse({"expanded_memories", "rule", "within", "tokens"}, "--workload serving")
+        reader = CatalogReader(self.catalog, self.overrides)
+        on = reader.load(ACCELERATORS, self.accelerator)
+        specs, sizing, books = self._priced(reader, on)
+        currency = books.prices.currency
+        terms = self.rates(reader, 1, books.prices, currency)
+        known: Known = {}
+        asked = dict(zip([one.name for one in specs], self.fabrics or FABRIC_ORDER, strict=True))
+
+        def served(row: FabricRow) -> FabricRow:
+            try:
+                best = self.serves(reader, asked[row.name], known)
+            except (InputError, InfeasibleError) as error:
+                return replace(row, notes=(*row.notes, f"Not served: {error}."))
+            found = Served.of(best.plan, row.bill, terms)
+            return replace(row, served=found, notes=(*row.notes, *best.searched.notes))
+
+        priced = sizing, books, _baseline(sizing, books)
+        rows = tuple(_row(spec, Variant(on), priced, served) for spec in specs)
+        inputs = self.inputs(
+            hb_size=sizing.hb_size,
+            fabrics=[spec.name for spec in specs],
+            expanded_memories=[],
+            link_gbps=sizing.speed_gbps,
+            set=reader.replaced(),
+        )
+        return Comparison(inputs, rows, currency, terms)
+
+    def _priced(
+        self, reader: CatalogReader, on: Accelerator
+    ) -> tuple[list[FabricSpec], Sizing, BillBooks]:
+        """Fabrics, the cluster, and what bills are made from."""
+        books = replace(
+            read_books(reader, self.prices, self.power, self.cabling),
+            switch=reader.named(SWITCHES, self.switch),
+            hall=reader.named(FLOOR_PLANS, self.floor_plan),
+        )
+        specs = [reader.load(FABRICS, name) for name in self.fabrics or FABRIC_ORDER]
+        sizing = self.sized(on)
+        require_switch(books.switch, specs, sizing, reader.roots)
+        return specs, sizing, books
+
+    def _trained(self) -> Comparison:
+        """Size, price and time every fabric."""
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.accelerator)
         chips = variants(reader, on, self.expanded_memories)
@@ -93,17 +147,10 @@ class Compare(
             for variant in chips
         ]
         search = designs[0][1]
-        books = replace(
-            read_books(reader, self.prices, self.power, self.cabling),
-            switch=reader.named(SWITCHES, self.switch),
-            hall=reader.named(FLOOR_PLANS, self.floor_plan),
-        )
-        specs = [reader.load(FABRICS, name) for name in self.fabrics or FABRIC_ORDER]
+        specs, sizing, books = self._priced(reader, on)
         currency = books.prices.currency
         run = (search.training.model, search.training.batch)
         terms = self.terms(reader, run, books.prices, currency)
-        sizing = self.sized(on)
-        require_switch(books.switch, specs, sizing, reader.roots)
         inputs = self.inputs(
             hb_size=sizing.hb_size,
             batch=search.training.batch,
@@ -113,8 +160,11 @@ class Compare(
             set=reader.replaced(),
         )
         priced = sizing, books, _baseline(sizing, books)
-        timed = [(variant, search if self.timing else None) for variant, search in designs]
-        rows = tuple(_row(spec, one, priced) for spec in specs for one in timed)
+        rows = tuple(
+            _row(spec, variant, priced, partial(_timed, search if self.timing else None))
+            for spec in specs
+            for variant, search in designs
+        )
         if all(row.fabric is None for row in rows):
             raise InfeasibleError(f"{rows[0].name}: {rows[0].notes[-1]}")
         if not self.timing:
@@ -133,11 +183,12 @@ Timed = tuple[Variant, PlanSearch]
 
 def _row(
     spec: FabricSpec,
-    design: tuple[Variant, PlanSearch | None],
+    variant: Variant,
     priced: tuple[Sizing, BillBooks, float],
+    told: Callable[[FabricRow], FabricRow],
 ) -> FabricRow:
-    """The row of a fabric with one accelerator; fabrics with equal levels share one search."""
-    (variant, search), (sizing, books, baseline) = design, priced
+    """The row of a fabric with one accelerator, of which more is told where it can be built."""
+    sizing, books, baseline = priced
     others = spec.built_with(variant.chip.name)
     try:
         fabric = build_fabric(spec, sizing)
@@ -148,10 +199,15 @@ def _row(
         bare = FabricRow(spec.name, spec.title, notes, memory=variant.name)
         return _with_others_told(bare, others)
     row = replace(priced_row(spec, bill, books), memory=variant.name)
-    found = search.on(fabric.levels) if search else None
     network = row.cost.base - bill.beside.base if row.cost else 0.0
     saved = 1 - network / baseline if row.cost and baseline else None
-    return _with_others_told(replace(timed_row(row, found), cost_reduction=saved), others)
+    return _with_others_told(replace(told(row), cost_reduction=saved), others)
+
+
+def _timed(search: PlanSearch | None, row: FabricRow) -> FabricRow:
+    """The row with its best plan; fabrics with equal levels share one search."""
+    found = search.on(row.fabric.levels) if search and row.fabric else None
+    return timed_row(row, found)
 
 
 def _trades(

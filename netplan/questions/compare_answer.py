@@ -16,13 +16,15 @@ from netplan.costing.ranges import Range
 from netplan.performance.search import PlanTime, SearchResult
 from netplan.questions.barred import barred_columns
 from netplan.questions.candidates import Basis, Candidate
-from netplan.questions.cost import NO_HIGH, no_high, open_above, ordered, span_column
+from netplan.questions.cost_answer import NO_HIGH, no_high, open_above, ordered, span_column
 from netplan.questions.expanded_memory import with_memory
 from netplan.questions.inputs import replaced_lines
 from netplan.questions.memory_or_gpus import Trade
 from netplan.questions.plan_notes import plan_notes
 from netplan.questions.pricing import CASES
 from netplan.questions.run_cost import RunCost, run_cost
+from netplan.questions.serving_answer import serving_words
+from netplan.questions.token_cost import LEGEND, Served, cheapest, token_columns
 from netplan.questions.training import training_words
 from netplan.questions.verdict import Probe, Terms, Verdict, decide
 from netplan.records import asdict, replace
@@ -68,6 +70,9 @@ class FabricRow(Struct, frozen=True):
     timed: SearchResult | None = None
     built_with: tuple[str, ...] = ()
     """Accelerators of the product, if they are others than those asked for."""
+
+    served: Served | None = None
+    """How it serves, where that is asked."""
 
     memory: str = ""
     """Expanded memory behind that of each GPU, ``none``, or empty where nobody asked."""
@@ -167,14 +172,21 @@ class FabricRow(Struct, frozen=True):
             return None
         return run_cost(self.bill, self.time_s, terms)
 
-    def _speed(self) -> dict[str, Any]:
-        """How fast it trains, in JSON."""
-        found = values_at(self, "best.iteration_time_s", "mfu", "effective_flops_per_s")
-        return found | (self.best.known_bar if self.best else {})
+    def _speed(self, currency: str) -> dict[str, Any]:
+        """How fast it trains, or serves, by which plan, in JSON."""
+        best = self.best
+        return {
+            **values_at(self, "best.iteration_time_s", "mfu", "effective_flops_per_s"),
+            **(best.known_bar if best else {}),
+            **values_at(best, "memory_bytes", "breakdown_s"),
+            "plan": best.plan.to_dict() if best else None,
+            "gpus_used": value_at(best, "plan.gpus"),
+            **(self.served.to_dict(currency) if self.served else {}),
+        }
 
     def to_dict(self, currency: str = DOLLAR, terms: Terms | None = None) -> dict[str, Any]:
         """The row as the command line prints it in JSON; dollars where that is the currency."""
-        fabric, best = self.fabric, self.best
+        fabric = self.fabric
         price = asdict(self.cost) if self.cost else None
         dollars = price if currency == DOLLAR else None
         memory, run = self.memory_cost, self.run(terms) if self.memory else None
@@ -204,10 +216,7 @@ class FabricRow(Struct, frozen=True):
             "cost_per_effective_pflops": self.cost_per_effective_pflops,
             "cost_per_effective_pflops_usd": self.cost_per_effective_pflops if dollars else None,
             **values_at(self, "cost_complete", "cost_reduction", "power_w"),
-            **self._speed(),
-            **values_at(best, "memory_bytes", "breakdown_s"),
-            "plan": best.plan.to_dict() if best else None,
-            "gpus_used": value_at(best, "plan.gpus"),
+            **self._speed(currency),
             # Without the time of the search, which differs from run to run.
             "space": values_at(self.timed, "enumerated", "feasible") if self.timed else None,
             "levels": [level.to_dict() for level in fabric.levels] if fabric else [],
@@ -242,7 +251,10 @@ class Comparison(Answer):
         yield self._heading()
         legend = tuple(self._legend())
         yield Table("fabrics", list(self._network()), self.rows, legend=legend)
-        if self.inputs["timing"]:
+        if self.serves:
+            told = [*self._names(), *token_columns(self.currency)]
+            yield Table("fabrics", told, self.rows, legend=(LEGEND,))
+        elif self.inputs["timing"]:
             interleaved = any(row.best.plan.interleave > 1 for row in self.rows if row.best)
             timed = next((row.timed for row in self.rows if row.timed), None)
             shown = plan_columns(timed, interleaved=interleaved)
@@ -260,12 +272,19 @@ class Comparison(Answer):
         yield from (Paragraph(trade.sentence, "strong") for trade in self.trades)
         yield Notes.of(((row.label, row.notes) for row in self.rows), "all fabrics")
 
+    @property
+    def serves(self) -> bool:
+        """Whether the fabrics serve."""
+        return self.inputs.get("workload") == "serving"
+
     def _heading(self) -> Heading:
         inputs = self.inputs
         quotes = (row.bill.quote for row in self.rows if row.bill)
         prices = books_in_use(str(inputs["prices"]), quotes)
         books = f"prices {prices}, power {inputs['power']}"
-        if inputs["timing"]:
+        if self.serves:
+            books += f"; {serving_words(inputs)}"
+        elif inputs["timing"]:
             books += f"; {training_words(inputs)}"
         return Heading(
             f"Networks for {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}:"
@@ -342,6 +361,10 @@ class Comparison(Answer):
     @property
     def verdict(self) -> Verdict | None:
         """What to buy, by the rule of the question; None where nothing can be compared."""
+        if self.serves:
+            return cheapest(
+                [(row.label, row.served) for row in self.rows if not row.built_with], self.currency
+            )
         return decide([row.candidate(self.terms) for row in self.rows], self.basis, self.probe)
 
     @property

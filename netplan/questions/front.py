@@ -14,7 +14,7 @@ from netplan.performance.plan import PlanTime
 from netplan.performance.proof import Found, Levels, Searches
 from netplan.questions.compare_answer import FabricRow, dollar_columns, plan_columns
 from netplan.questions.constraints import ConstraintCount, unpriced_parts
-from netplan.questions.cost import NO_HIGH, no_high, span_column
+from netplan.questions.cost_answer import NO_HIGH, no_high, span_column
 from netplan.questions.designs import (
     Design,
     Objective,

@@ -20,7 +20,7 @@ from netplan.performance.error_bars import bar_note
 from netplan.performance.plan import PlanTime
 from netplan.questions.barred import barred_columns, behind
 from netplan.questions.compare_answer import Comparison
-from netplan.questions.cost import (
+from netplan.questions.cost_answer import (
     BOTH_ENDS,
     CostAnswer,
     Priced,

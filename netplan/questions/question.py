@@ -154,6 +154,11 @@ class Question(Generic[AnswerT_co]):
         """Answer the question."""
         raise NotImplementedError
 
+    @classmethod
+    def names(cls, workload: str = "training") -> frozenset[str]:  # noqa: ARG003 - of those that know
+        """Inputs that mean something on a cluster that trains, or serves."""
+        return frozenset(one.name for one in fields(cls))
+
     def part(
         self,
         kind: "type[QuestionT]",
@@ -162,8 +167,9 @@ class Question(Generic[AnswerT_co]):
         **given: Any,  # noqa: ANN401 - inputs of any type
     ) -> "QuestionT":
         """Another question with the inputs that it shares with this one, some apart or given."""
-        mine = {one.name for one in fields(self)} - {*apart, *given}
-        shared = {one.name for one in fields(kind)} & mine
+        workload = getattr(self, "workload", "training")
+        mine = self.names(workload) - {*apart, *given}
+        shared = kind.names(workload) & mine
         return kind(**{name: getattr(self, name) for name in shared}, **given)
 
     def refuse(self, names: Collection[str], who: str) -> None:
@@ -179,7 +185,7 @@ class Question(Generic[AnswerT_co]):
                 continue
             given, shared_ = getattr(self, one.name), option.shared
             usual = default_of(self.command, one.name, self.catalog) if shared_ else one.default
-            if given != usual:
+            if given not in (usual, {}):
                 flag = option.flag or "--" + one.name.replace("_", "-")
                 raise InputError(f"{spelled(flag, given)} means nothing for {who}: leave it out")
 

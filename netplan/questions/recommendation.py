@@ -15,7 +15,7 @@ from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.sensitivity import least_saving
 from netplan.questions.candidates import Basis
 from netplan.questions.compare_answer import FabricRow
-from netplan.questions.cost import CostAnswer, open_above
+from netplan.questions.cost_answer import CostAnswer, open_above
 from netplan.questions.verdict import Probe, Verdict, decide
 from netplan.records import replace
 from netplan.reports.quantities import Scale, listed

@@ -10,7 +10,7 @@ from netplan.performance.serving.disaggregated import Pools
 from netplan.performance.serving.outcomes import Outcome, ServingCase
 from netplan.performance.serving.rounds import Round, serving_round
 from netplan.questions.placed_run import TimedUse
-from netplan.questions.serving_answer import ServedPlan
+from netplan.questions.serving_answer import ServedPlan, serving_words
 from netplan.records import asdict
 from netplan.reports.sections import Heading
 from netplan.topologies.fabric import Fabric
@@ -112,7 +112,6 @@ class ServedRun(Struct, frozen=True, eq=False):
                 f" servers), {plan.tokens_per_s:,.0f} tokens/s"
             )
         return Heading(
-            f"{what} of {inputs['model']} serving prompts of {inputs['prompt']:,} tokens, answers"
-            f" of {inputs['output']:,}, on {self.fabric.sizing.gpus:,} {inputs['accelerator']}",
+            f"{what} of {self.fabric.sizing.gpus:,} GPUs {serving_words(inputs)}",
             tuple(lines),
         )

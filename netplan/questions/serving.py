@@ -23,6 +23,9 @@ from netplan.topologies.fabric import MIN_GPUS
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 
+Known = dict[tuple[Level, ...], ServingFound]
+"""What searches of one question found, by the levels of the fabric."""
+
 
 class Searched(NamedTuple):
     """What is served, its plans, and what to know of their numbers."""
@@ -125,15 +128,20 @@ class Serving(ServingQuestion[ServingAnswer]):
         """Degrees that are given, by the names of plans."""
         return {name.replace("-", "_"): value for name, value in (self.fixed or {}).items()}
 
-    def searched(self, reader: CatalogReader) -> Searched:
-        """Read the files, and search."""
+    def searched(self, reader: CatalogReader, known: Known | None = None) -> Searched:
+        """Read the files, and search; levels that are ``known`` were searched before."""
         named = reader.load(ACCELERATORS, self.accelerator)
         chip = variants(reader, named, (self.expanded_memory,))[0].chip
         model = served_model(reader, self.model)
         asked = Asked(self.precision, self.stack, self.batch, self._fixed)
-        case = self.case_on(reader, chip, model, self._levels(reader, chip), asked)
-        goal = self.goal(asked)
-        found = best_servers(case, self.gpus, self._fixed, goal, apart=self.disaggregated)
+        levels, known = self._levels(reader, chip), {} if known is None else known
+        case = self.case_on(reader, chip, model, levels, asked)
+        if levels not in known:
+            goal = self.goal(asked)
+            known[levels] = best_servers(
+                case, self.gpus, self._fixed, goal, apart=self.disaggregated
+            )
+        found = known[levels]
         return Searched(case, found, tuple(serving_notes(chip, model, case, self.precision)))
 
     def _levels(self, reader: CatalogReader, chip: Accelerator) -> tuple[Level, ...]:

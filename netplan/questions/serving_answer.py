@@ -1,6 +1,6 @@
 """What a search for serving plans answers: plans, the front, and what to know of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -314,6 +314,14 @@ class ServingAnswer(Answer):
             ),
             room=len(rows),
         )
+
+
+def serving_words(inputs: Mapping[str, Any]) -> str:
+    """What is served, to whom, on what."""
+    return (
+        f"serving {inputs['model']}, prompts of {inputs['prompt']:,} tokens, answers of"
+        f" {inputs['output']:,}, weights of {inputs['precision']}, on {inputs['accelerator']}"
+    )
 
 
 def _columns(answer: ServingAnswer, each: str) -> Iterator[Column[ServedPlan]]:

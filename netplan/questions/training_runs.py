@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from netplan.costing.ranges import Range
 from netplan.questions.compare_answer import PETA, Comparison
-from netplan.questions.cost import CostAnswer
+from netplan.questions.cost_answer import CostAnswer
 from netplan.units import DAY_S, YEAR_S
 
 

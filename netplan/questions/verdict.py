@@ -466,6 +466,12 @@ class VerdictQuestion(Question[AnswerT_co]):
                 )
             return None
         tokens, _ = run_tokens(model, self.tokens)
+        return self.rates(reader, ceil(tokens / (batch * model.sequence_length)), prices, currency)
+
+    def rates(
+        self, reader: CatalogReader, iterations: int, prices: PriceBook, currency: str
+    ) -> "Terms | None":
+        """So many iterations at the price of a GPU hour; None or errors as of :meth:`terms`."""
         book: EconomicsBook = reader.load(ECONOMICS_BOOKS, self.economics)
         needed = self.rule == "run-cost"
         try:
@@ -482,7 +488,7 @@ class VerdictQuestion(Question[AnswerT_co]):
                 raise CatalogError(f"economics {book.name} has no gpu_hour: give --gpu-hour")
             return None
         running = Running(book.years, book.pue.range, rate * book.tariff.range, book.interest.range)
-        return Terms(ceil(tokens / (batch * model.sequence_length)), hour, running)
+        return Terms(iterations, hour, running)
 
 
 class Terms(Struct, frozen=True):

@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any, Literal, NamedTuple, get_args
 
 from netplan.questions.inputs import CatalogReader
-from netplan.questions.question import AnswerT_co, ClusterQuestion, Question, default_of, optional
-from netplan.questions.serving import Searched, Serving
+from netplan.questions.question import AnswerT_co, Question, default_of, optional, shared
+from netplan.questions.serving import Known, Searched, Serving
 from netplan.questions.serving_answer import ServedPlan, served_plans
 from netplan.questions.serving_inputs import ServingQuestion
 from netplan.questions.training import PlanQuestion
@@ -35,6 +35,7 @@ class WorkloadQuestion(ServingQuestion[AnswerT_co]):
         choices=get_args(Workload),
         default="training",
     )
+    model: str = shared("What is trained, computed or served: a model of any family.")
     batch: int | None = optional(
         "Global batch, or requests that one server decodes together.",
         "whole",
@@ -73,6 +74,12 @@ class WorkloadQuestion(ServingQuestion[AnswerT_co]):
         else:
             self.refuse(trained_alone(), "--workload serving")
 
+    @classmethod
+    def names(cls, workload: str = "training") -> frozenset[str]:
+        """Inputs that mean something for a workload."""
+        others = trained_alone() if workload == "serving" else served_alone(cls)
+        return super().names() - others
+
     @property
     def trains(self) -> bool:
         """Whether it is asked about training."""
@@ -87,7 +94,7 @@ class WorkloadQuestion(ServingQuestion[AnswerT_co]):
             shown, names = Question.inputs(self, **resolved), trained_alone()
         return {name: value for name, value in shown.items() if name not in names}
 
-    def serves(self, reader: CatalogReader, fabric: str) -> ServedBest:
+    def serves(self, reader: CatalogReader, fabric: str, known: Known | None = None) -> ServedBest:
         """The best plan on a fabric, as `netplan serving` has it for these inputs.
 
         Raises
@@ -96,7 +103,7 @@ class WorkloadQuestion(ServingQuestion[AnswerT_co]):
             As that question.
         """
         asked = self.part(Serving, fabric=fabric, top=1)
-        searched = asked.searched(reader)
+        searched = asked.searched(reader, known)
         found = searched.found
         (plan,) = served_plans(found.ranked, found.pools, searched.case, asked.gpus, 1)
         return ServedBest(searched, plan)
@@ -105,9 +112,8 @@ class WorkloadQuestion(ServingQuestion[AnswerT_co]):
 @cache
 def trained_alone() -> frozenset[str]:
     """Inputs that mean nothing for serving."""
-    both = (*fields(Serving), *fields(ClusterQuestion))
     names = {one.name for one in fields(PlanQuestion)}
-    return frozenset(names - {one.name for one in both})
+    return frozenset(names - {one.name for one in fields(Serving)})
 
 
 def served_alone(kind: type[Question[Any]]) -> frozenset[str]:

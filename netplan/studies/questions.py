@@ -28,7 +28,8 @@ from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.performance.options import Fixed
 from netplan.questions.barred import ENDS
 from netplan.questions.compare import Compare
-from netplan.questions.cost import Cost, Priced
+from netplan.questions.cost import Cost
+from netplan.questions.cost_answer import Priced
 from netplan.questions.expanded_memory import NONE
 from netplan.questions.map import Map
 from netplan.questions.question import Question, default_of, options_of
@@ -220,7 +221,8 @@ def questions_of(
 
 def _own(ask: Ask, named: Mapping[str, set[Scalar]]) -> dict[str, set[Scalar]]:
     """Inputs that a question has, with catalog values of its roles."""
-    known = {ONE_FABRIC, *ASKED[ask].question.__dataclass_fields__}
+    workload = next(iter(named.get("workload", ())), None) or "training"
+    known = {ONE_FABRIC, *ASKED[ask].question.names(str(workload))}
     known |= {ONE_MEMORY} if MEMORIES_INPUT in known else set()
     return {
         name: values

@@ -9,7 +9,8 @@ from zipfile import ZipFile
 import pytest
 from openpyxl import Workbook, load_workbook
 
-from netplan.questions.cost import CostAnswer, cost
+from netplan.questions.cost import cost
+from netplan.questions.cost_answer import CostAnswer
 from netplan.questions.pricing import CASES
 from tests.questions.spreadsheet import evaluate
 

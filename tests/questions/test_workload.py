@@ -1,6 +1,7 @@
 """Serving on the network: one plan in every answer, and links that carry what the program sends."""
 
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -31,7 +32,7 @@ def served(answer: LoadsAnswer | TrafficAnswer) -> ServedRun:
 
 
 def best(case: str, **more: object) -> ServedPlan:
-    return netplan.serving(**asked(case), **more).best  # type: ignore[arg-type]
+    return netplan.serving(**asked(case) | more).best  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -80,6 +81,81 @@ def test_caches_take_their_links_to_the_pool_that_decodes() -> None:
     loads = netplan.loads(**asked("apart"), workload="serving")  # type: ignore[arg-type]
     alone = link_loads(loads.graph, caches)
     assert 0 < alone.busiest_s <= loads.link_loads.busiest_s
+
+
+@pytest.mark.parametrize("case", ["across", "apart"])
+def test_fabrics_side_by_side_serve_as_each_alone(case: str) -> None:
+    names = ("rail-only", "dragonfly", "torus-3d")
+    run = asked(case) | {"gpus": 128, "workload": "serving", "prices": "2026"}
+    answer = netplan.compare(**run, fabrics=names)  # type: ignore[arg-type]
+    alone = {name: best(case, gpus=128, fabric=name) for name in names}
+    shown = {row["fabric"]: row for row in answer.to_dict()["fabrics"]}
+    for row in answer.rows:
+        assert row.served is not None
+        assert row.served.plan == alone[row.name]
+        for name in ("tokens_per_s", "ttft_s", "tpot_s", "tokens_per_s_per_gpu"):
+            assert shown[row.name][name] == getattr(alone[row.name], name)
+    assert answer.verdict is not None
+    costs = {name: shown[name]["cost_per_million_tokens"] for name in names}
+    known = {name: cost["base"] for name, cost in costs.items() if cost}
+    assert answer.verdict.fabric == min(known, key=known.__getitem__)
+
+
+def test_a_million_tokens_cost_their_share_of_bill_and_hours() -> None:
+    """By hand: a year's annuity and energy, and GPU hours, for 10^6 / (tokens/s) seconds."""
+    run = asked("across") | {"gpus": 128, "workload": "serving", "prices": "2026"}
+    answer = netplan.cost(**run, fabrics=("rail-only",))  # type: ignore[arg-type]
+    (row,), (bill,) = answer.served, answer.bills
+    assert row.served.cost is not None
+    seconds = 1e6 / row.served.plan.tokens_per_s
+    share = bill.life.per_year.base * seconds / (365 * 24 * 3600)
+    hours = 2.35 * 128 * seconds / 3600  # the price of an hour in economics 2026
+    assert row.served.cost.network.base == pytest.approx(share)
+    assert row.served.cost.total.base == pytest.approx(share + hours)
+    shown = answer.to_dict()["fabrics"][0]
+    compared = netplan.compare(**run, fabrics=("rail-only",)).to_dict()["fabrics"][0]  # type: ignore[arg-type]
+    for name in ("cost_per_million_tokens", "bill_per_million_tokens", "tokens_per_s"):
+        assert shown[name] == compared[name]
+
+
+def test_accelerators_on_the_bill_cost_no_hours_besides() -> None:
+    run = asked("across") | {"gpus": 128, "accelerator": "h100-80gb", "workload": "serving"}
+    bought, rented = (
+        netplan.cost(**run, prices="2026", fabrics=("rail-only",), networks=networks)  # type: ignore[arg-type]
+        for networks in (("accelerators",), ())
+    )
+    (one,), (other,) = (answer.served for answer in (bought, rented))
+    assert one.served.cost is not None
+    assert other.served.cost is not None
+    assert other.served.cost.gpus.base > 0
+    unpriced = {line.part for line in bought.bills[0].quote.unpriced}
+    assert (one.served.cost.gpus.base == 0) == ("accelerator" not in unpriced)
+
+
+def test_less_network_serves_no_cheaper() -> None:
+    """Of one fabric at full and at half the rate, of plans across domains."""
+    run = asked("across") | {"gpus": 128, "workload": "serving", "fabrics": ("rail-only",)}
+    full, half = (
+        netplan.compare(**run, overrides={"accelerator.network_bytes_per_s": rate}).rows[0].served  # type: ignore[arg-type]
+        for rate in ("50e9", "25e9")
+    )
+    assert full is not None
+    assert half is not None
+    assert half.plan.tokens_per_s < full.plan.tokens_per_s
+    assert half.plan.tpot_s > full.plan.tpot_s
+
+
+@pytest.mark.parametrize("question", [netplan.compare, netplan.cost])
+def test_bills_of_training_refuse_what_serving_takes(question: Callable[..., object]) -> None:
+    with pytest.raises(NetplanError, match="--concurrency 8 means nothing for training"):
+        question(gpus=64, concurrency=8)
+
+
+@pytest.mark.parametrize("name", ["rule", "tokens", "within", "expanded_memories"])
+def test_comparisons_of_servers_have_no_runs(name: str) -> None:
+    values = {"rule": "price", "tokens": 1e9, "within": 0.1, "expanded_memories": ("none",)}
+    with pytest.raises(NetplanError, match="means nothing for --workload serving"):
+        netplan.compare(gpus=64, workload="serving", **{name: values[name]})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
