@@ -2,6 +2,7 @@
 
 from statistics import median
 
+import numpy as np
 import pytest
 
 from netplan.performance.serving.cases import Software, domain_levels, formats_of, serving_case
@@ -14,9 +15,12 @@ from netplan.published.measured_points import (
     ALL,
     BY_SOFTWARE,
     MOST,
+    OWN,
+    TYPICAL,
     WAYS,
     WHY,
     PointErrors,
+    measured,
     measured_point_checks,
     point_errors,
     predicted,
@@ -45,7 +49,7 @@ def alone(point: ServingPoint) -> Outcome:
     """A point by itself, in levels of its own size."""
     chip, model = ACCELERATORS.load(point.accelerator), MODELS.load(point.model)
     assert point.gpus is not None
-    stack = SERVING_STACKS.load(measured_points.OWN[point.framework])
+    stack = SERVING_STACKS.load(OWN[point.framework])
     levels = domain_levels(chip, max(point.gpus, chip.hb_size))
     requests, formats = (
         Requests(point.prompt, point.output),
@@ -99,6 +103,17 @@ def test_medians_are_those_of_the_points_of_a_group() -> None:
     times = predicted(some, way)
     errors = [abs(got / one.ttft_s - 1) for got, one in zip(times.ttft, some, strict=True)]
     assert found["model", "qwen3-235b-a22b"].ttft[way.name] == pytest.approx(median(errors))
+
+
+@pytest.mark.parametrize("software", [None, *OWN])
+def test_error_bars_of_stacks_hold_four_of_five_points(software: str | None) -> None:
+    some = [one for one in KNOWN if software in (None, one.framework)]
+    way = TYPICAL if software is None else BY_SOFTWARE
+    stack = SERVING_STACKS.load(way.stack_of(some[0]))
+    errors = predicted(some, way).errors(measured(some))
+    bars = (errors.tpot, stack.tpot_error), (errors.ttft, stack.ttft_error)
+    for error, bar in bars:
+        assert 0.78 < np.mean(error <= bar) < 0.82
 
 
 def test_measured_kernels_are_nearer_than_a_roofline() -> None:
