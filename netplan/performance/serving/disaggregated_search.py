@@ -19,12 +19,13 @@ from typing import NamedTuple
 import numpy as np
 
 from netplan.arrays import Floats, Ints
-from netplan.errors import InputError
+from netplan.errors import InfeasibleError, InputError
 from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.goal import Goal
 from netplan.performance.serving.outcomes import Outcome, ServingCase, decode_steps, prefills
 from netplan.performance.serving.plans import ServingPlans, serving_plans
 from netplan.records import replace
+from netplan.units import si
 
 AT_ONCE = 2_048
 """Pairs that are timed together [1]."""
@@ -72,6 +73,8 @@ def best_pools(case: ServingCase, gpus: int, fixed: Mapping[str, int], goal: Goa
     ------
     InputError
         If no pair has the given degrees.
+    InfeasibleError
+        If no pair fits the memory.
     """
     if gpus < len(POOLS):
         raise InputError("disaggregated serving takes 2 GPUs at least, one for each phase")
@@ -79,6 +82,12 @@ def best_pools(case: ServingCase, gpus: int, fixed: Mapping[str, int], goal: Goa
     decoders, more = _servers(case, gpus, pool_degrees(fixed, "decode"))
     prefill, decode = _prefill_servers(case, prompts), _decode_servers(case, decoders, goal)
     pairs = _pairs(case, gpus, (prefill.plans, decode.plans), (counts, more))
+    if not pairs.shape[1]:
+        raise InfeasibleError(
+            f"no pair of pools of {case.served.model.name} fits {gpus:,} GPUs and their memory,"
+            f" {si(case.room_bytes, 'B')} each for weights and cache: give more GPUs, a narrower"
+            " --precision, or fix fewer degrees; without --disaggregated one pool may do"
+        )
     rows = _with_requests(case, goal, decode, pairs)
     bound = _bound(case, prefill, decode, rows)
     order = np.argsort(-bound, kind="stable")
