@@ -85,7 +85,7 @@ def disaggregated(case: ServingCase, pools: Pools, concurrency: Amount) -> Outco
     for _ in range(ROUNDS):
         steps = decode_steps(case, decode, np.clip(wanted * share / copies, 1.0, room))
         decode_s = output * steps.step_s
-        wait_s = _wait_s(wanted, busy_s, takers, alone_s + decode_s)
+        wait_s = loop_wait_s(busy_s, wanted * busy_s / takers, alone_s + decode_s)
         share = decode_s / (alone_s + decode_s + wait_s)
     each = wanted * share / copies
     running = np.clip(each, 1.0, room)
@@ -109,8 +109,10 @@ def disaggregated(case: ServingCase, pools: Pools, concurrency: Amount) -> Outco
     )
 
 
-def _wait_s(wanted: Floats, busy_s: Floats, takers: Ints, else_s: Floats) -> Floats:
-    """Wait of a closed loop before servers of a fixed time s: W (W + else - C s') = s C s' / 2."""
-    offered = wanted * busy_s / takers
-    slack = else_s - offered
-    return (np.sqrt(slack**2 + 2 * busy_s * offered) - slack) / 2
+def loop_wait_s(busy_s: Floats, offered_s: Floats, else_s: Floats) -> Floats:
+    """Wait of a closed loop before servers of a fixed time s, all of which C requests take o.
+
+    W (W + else - o) = s o / 2, the formula of `netplan.performance.serving.outcomes` with o = C s'.
+    """
+    slack = else_s - offered_s
+    return (np.sqrt(slack**2 + 2 * busy_s * offered_s) - slack) / 2
