@@ -11,6 +11,7 @@ from netplan.performance.serving.outcomes import Outcome, ServingCase
 from netplan.performance.serving.plans import ServingPlans
 from netplan.performance.serving.serving_search import ServingFound, binding
 from netplan.questions.inputs import replaced_lines
+from netplan.questions.serving_inputs import MILLI
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.axes import Axis
@@ -40,7 +41,6 @@ PARTS = {
     "queue": "waiting for others",
 }
 """Parts of both times for people."""
-MILLI = 1e-3
 LISTED = 24
 """Points of the front that a table lists [1]."""
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from msgspec import Struct
 
@@ -183,6 +182,3 @@ def serving_notes(chip: Accelerator, model: Model, case: ServingCase, precision:
     if left:
         notes.append(f"Left out of {model.name}: {', '.join(left)}.")
     return notes
-
-
-Phase = Literal["prefill", "decode"]

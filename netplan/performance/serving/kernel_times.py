@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Amount, Floats
+from netplan.arrays import Amount, Bools, Floats
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.kernels import (
     fused_experts_time_s,
@@ -45,7 +45,7 @@ class KernelTime(NamedTuple):
     bytes_s: Floats
 
     @property
-    def computes(self) -> "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]":
+    def computes(self) -> Bools:
         """Whether FLOPs take longer than bytes."""
         return self.flops_s > self.bytes_s
 

@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Bools, Ints
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement, distinct, divisors
@@ -100,8 +100,8 @@ def serving_plans(
     Degrees are powers of two, 3 and 6, and divisors of an HB domain; of tensor groups within a
     domain also those of the heads, of stages also 5 and 7; or those fixed. They are the same
     whatever the cluster has, so that a larger one has all plans of a smaller one; a degree beyond
-    the heads only pads them. Stages are at most the layers. Copies of attention
-    share experts; dense models have replicas instead.
+    the heads only pads them. Stages are at most the layers. Copies of attention share experts;
+    dense models have replicas instead.
 
     Parameters
     ----------
@@ -273,9 +273,3 @@ def _expert_degrees(gpus: Ints, experts: int, fixed: int | None) -> list[Ints]:
         every = every[every <= experts]
         table[size] = every if fixed is None else every[every == fixed]
     return [table[size] for size in gpus.tolist()]
-
-
-def fractions(plans: ServingPlans, requests: Floats | float) -> Floats:
-    """Requests of one copy of attention, one at least, if so many are in flight in all [1]."""
-    each: Floats = np.maximum(requests / (plans.replicas * plans.attention_data), 1.0)
-    return each

@@ -82,7 +82,7 @@ class Served(Struct, frozen=True, eq=False):
         kernel = self.kernels.time(one, self.formats.cache_bytes)
         shape = cut.tensor.shape
         seconds = np.broadcast_to(kernel.seconds, shape)
-        computing = np.broadcast_to(kernel.flops_s > kernel.bytes_s, shape)
+        computing = np.broadcast_to(kernel.computes, shape)
         sent = np.zeros(shape)
         for each in one.forward.collectives:
             over = SERVED_SPANS.get(each.group, (each.group,))
