@@ -20,6 +20,8 @@ PLANNED = (*TRAINED, "--fix", "pipeline=4", "--fix", "tensor=4", "--fix", "micro
 ANSWERS: dict[str, tuple[str, ...]] = {
     "compare": (*SMALL, "--fabric", "rail-only", "--no-timing"),
     "search": PLANNED,
+    "serving": ("--model", "llama-3.1-8b", "--accelerator", "h200", "--gpus", "8",
+                "--prompt", "1024", "--output", "128", "--concurrency", "64"),
     "map": ("--model", "gpt-22b", "--accelerator", "sn10"),
     "optimize": ("--gpus", "64", "--radix", "16", "--hb-size", "8", "--fabric", "rail-only",
                  "--model", "gpt-22b", "--batch", "64"),
@@ -40,7 +42,7 @@ ANSWERS: dict[str, tuple[str, ...]] = {
 ROOT = Path(__file__).parents[2]
 OWN_FORMS = {"cables", "export"}
 """Commands that write files for other tools: .csv or .xlsx, or as --to says."""
-CLOCKED = {"search", "simulate"}
+CLOCKED = {"search", "serving", "simulate"}
 """Commands whose answers say how long they took."""
 IS: dict[str, Callable[[Path], bool]] = {
     ".txt": lambda path: "|" not in path.read_text("utf-8").splitlines()[0],
