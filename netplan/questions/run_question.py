@@ -46,7 +46,15 @@ class RunQuestion(WorkloadQuestion[AnswerT_co], PlanQuestion[AnswerT_co]):
         return self.place() if self.trains else self.serve()
 
     def serve(self) -> ServedRun:
-        """Place a served model by its best plan."""
+        """Place a served model by its best plan.
+
+        Raises
+        ------
+        InputError
+            If tokens are drafted: of such steps no round is known.
+        """
+        drafted = {"draft", "window", "acceptance", "speculation"}
+        self.refuse(drafted, "a round of servers, in which every request gets one token")
         reader = CatalogReader(self.catalog, self.overrides)
         on, spec = reader.load(ACCELERATORS, self.accelerator), reader.load(FABRICS, self.fabric)
         best = self.serves(reader, self.fabric)

@@ -11,7 +11,6 @@ from netplan.performance.serving.outcomes import Outcome, ServingCase
 from netplan.performance.serving.rounds import Round, serving_round
 from netplan.questions.placed_run import TimedUse
 from netplan.questions.serving_answer import ServedPlan, serving_words
-from netplan.records import asdict
 from netplan.reports.sections import Heading
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
@@ -56,9 +55,7 @@ class ServedRun(Struct, frozen=True, eq=False):
     @property
     def in_short(self) -> dict[str, Any]:
         """What every answer about the run says in JSON."""
-        short = asdict(self.plan)
-        del short["rank"]
-        return short
+        return self.plan.in_short()
 
     @property
     def within(self) -> str:

@@ -98,6 +98,12 @@ class ServedPlan(Struct, frozen=True):
     decode: ServedPool | None = None
     kv_sent_bytes: float | None = None
 
+    def in_short(self) -> dict[str, Any]:
+        """What other answers about the plan say in JSON."""
+        found = asdict(self)
+        del found["rank"]
+        return found
+
     @property
     def shape(self) -> str:
         """Servers in short."""

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import ClassVar
 
 import numpy as np
@@ -22,6 +24,7 @@ from netplan.questions.simulation_inputs import SimulationQuestion
 from netplan.records import replace
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL, PalmModel
 from netplan.simulation.ranks import read_ranks, snake, strided
+from netplan.simulation.serving import ServedJob, simulate_round
 from netplan.simulation.training import simulate_training
 from netplan.simulation.work import SimulatedSchedule
 from netplan.topologies.graph import FabricGraph
@@ -65,6 +68,8 @@ class Simulate(SimulationQuestion):
         require_least("hot", self.hot)
         require_least("seed", self.seed)
         check_degraded(self.slow, self.fail, self.routing, contention=self.contention)
+        if not self.trains:
+            return self._round()
         reader = CatalogReader(self.catalog, self.overrides)
         rules = reader.load(ANY_ITERATION_MODEL, self.iteration_model)
         if isinstance(rules, PalmModel):
@@ -99,6 +104,34 @@ class Simulate(SimulationQuestion):
             counts=run.setting.training.model.counts,
             error=run.timed.error if not self.inference else None,
             notes=(*run.fabric.notes, *notes, *self._plan_notes(run), *found.notes, *failed),
+        )
+
+    def _round(self) -> SimulateAnswer:
+        """Simulate one round of the servers that netplan serving finds."""
+        left = {"jobs", "inference", "placement", "groups", "full"}
+        self.refuse(left, "--workload serving")
+        run = self.serve()
+        pool = run.round.pools[-1]
+        graph, notes = self.graph_of(run.spec, run.fabric.sizing)
+        conditions = self.conditions(graph, pool.placement.gpu_of_rank)
+        job = ServedJob(run.case, run.outcome, pool)
+        rings = any(level.kind == "ring" for level in run.fabric.levels)
+        one = partial(simulate_round, job, graph, two_way_rings=rings, clock=perf_counter)
+        found = one(conditions)
+        if self.slow or self.fail:
+            intact = one(conditions.on_whole_links)
+            found = replace(found, intact_time_s=intact.iteration_time_s)
+        if run.pools is not None:
+            notes = (*notes, "Only the servers that decode are simulated; prompts and caches not.")
+        heading = run.heading("Simulation", timed=False)
+        lines = (*heading.lines, f"one round, routing {self.routing}")
+        return SimulateAnswer(
+            inputs=run.inputs,
+            heading=replace(heading, lines=lines),
+            found=found,
+            served=run.plan,
+            counts="tokens",
+            notes=(*run.notes(), *notes, *found.notes, *round_note(self.fail)),
         )
 
     def _plan_notes(self, run: PlacedRun) -> Iterator[str]:

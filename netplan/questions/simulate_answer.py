@@ -12,6 +12,7 @@ from msgspec import Struct
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.plan import Plan
 from netplan.questions.barred import ENDS, barred_column
+from netplan.questions.serving_answer import ServedPlan
 from netplan.questions.simulate_charts import gantt, trace
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
@@ -87,6 +88,7 @@ class SimulateAnswer(Answer):
     notes: tuple[str, ...] = ()
     counts: str = "sequences"
     error: ErrorBar | None = None
+    served: ServedPlan | None = None
 
     @property
     def utilisation(self) -> list[float]:
@@ -104,7 +106,7 @@ class SimulateAnswer(Answer):
         plain = asdict(replace(self.found, spans=()))
         del plain["spans"], plain["notes"]
         lists = {name: list(rows) for name, rows in plain.items() if isinstance(rows, tuple)}
-        return answer_dict(
+        found = answer_dict(
             self.inputs,
             **(plain | lists),
             **(self.bar if self.error else {}),
@@ -114,6 +116,7 @@ class SimulateAnswer(Answer):
             jobs=[one.to_dict() for one in self.jobs],
             notes=list(self.notes),
         )
+        return found | (self.served.in_short() if self.served else {})
 
     @property
     def _plans(self) -> list[Plan]:
@@ -178,6 +181,7 @@ class SimulateAnswer(Answer):
         found = self.found
         taken_s, rate = found.iteration_time_s, rounded(found.sequences_per_s)
         one = "a batch" if self.inputs["inference"] else "an iteration"
+        one = "a round, in which every request gets a token" if self.served else one
         said = [f"{time_text(taken_s, self.error)} {one}, {rate} {self.counts}/s."]
         if found.analytic_time_s:
             said.append(_against("Closed forms have", found.analytic_time_s, taken_s))

@@ -62,8 +62,7 @@ class Served(Struct, frozen=True):
 
     def to_dict(self, currency: str) -> dict[str, Any]:
         """The fabric's part of the JSON."""
-        plan, cost = asdict(self.plan), self.cost
-        del plan["rank"]
+        plan, cost = self.plan.in_short(), self.cost
         parts: dict[str, Any] = {}
         if cost is not None:
             parts = {

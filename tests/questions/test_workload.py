@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 import netplan
@@ -12,14 +13,28 @@ from netplan.questions.served_run import ServedRun
 from netplan.questions.serving_answer import ServedPlan
 from netplan.questions.traffic import TrafficAnswer
 from netplan.traffic.routing import link_loads
+from netplan.workloads.inference import Step, inference_head
 
 DENSE = {"model": "llama-3-70b", "precision": "fp8", "concurrency": 512}
-EXPERTS = {"model": "deepseek-r1", "precision": "fp8", "concurrency": 1024}
-APART = EXPERTS | {"disaggregated": True, "fixed": {"tensor": 1}}
-SPREAD = EXPERTS | {"fixed": {"tensor": 2, "attention-data": 8, "expert": 8}}
+EXPERTS = {
+    "model": "deepseek-r1",
+    "precision": "fp8",
+    "concurrency": 1024,
+    "fixed": {"pipeline": 1},
+}
+APART = EXPERTS | {"disaggregated": True, "fixed": {"tensor": 1, "pipeline": 1}}
+SPREAD = EXPERTS | {"fixed": {"tensor": 2, "attention-data": 8, "expert": 8, "pipeline": 1}}
 ACROSS = DENSE | {"fixed": {"tensor": 16, "pipeline": 2}}
 ON = {"gpus": 64, "accelerator": "h200", "prompt": 1024, "output": 512}
-CASES = {"dense": DENSE, "experts": EXPERTS, "apart": APART, "spread": SPREAD, "across": ACROSS}
+WIDE = DENSE | {"fixed": {"tensor": 16, "pipeline": 1}}
+CASES = {
+    "wide": WIDE,
+    "dense": DENSE,
+    "experts": EXPERTS,
+    "apart": APART,
+    "spread": SPREAD,
+    "across": ACROSS,
+}
 
 
 def asked(case: str) -> dict[str, object]:
@@ -156,6 +171,73 @@ def test_comparisons_of_servers_have_no_runs(name: str) -> None:
     values = {"rule": "price", "tokens": 1e9, "within": 0.1, "expanded_memories": ("none",)}
     with pytest.raises(NetplanError, match="means nothing for --workload serving"):
         netplan.compare(gpus=64, workload="serving", **{name: values[name]})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("fabric", ["rail-optimized", "rail-only", "fat-tree"])
+@pytest.mark.parametrize("case", ["dense", "experts", "spread", "wide", "apart"])
+def test_a_round_of_one_stage_takes_its_closed_form(case: str, fabric: str) -> None:
+    """Within a billionth, which is what whole ticks are off by: nothing waits for a link."""
+    answer = netplan.simulate(**asked(case), workload="serving", fabric=fabric)  # type: ignore[arg-type]
+    plan = best(case, fabric=fabric)
+    assert plan.pipeline == 1
+    assert answer.served == plan
+    assert answer.found.analytic_time_s == plan.tpot_s
+    assert answer.found.iteration_time_s == pytest.approx(plan.tpot_s, rel=1e-9)
+    assert answer.found.lower_bound_s <= answer.found.iteration_time_s * (1 + 1e-9)
+    assert answer.to_dict()["tpot_s"] == plan.tpot_s
+
+
+@pytest.mark.parametrize(("pipeline", "concurrency"), [(2, 512), (4, 512), (8, 512), (4, 8)])
+def test_rounds_of_pipelines_take_their_closed_form_but_for_the_head(
+    pipeline: int, concurrency: int
+) -> None:
+    """The closed form has p times the fullest stage, which has the head; prompts once of it."""
+    run = asked("dense") | {
+        "concurrency": concurrency,
+        "fixed": {"tensor": 2, "pipeline": pipeline},
+    }
+    found = netplan.simulate(**run, workload="serving").found  # type: ignore[arg-type]
+    placed = served(netplan.loads(**run, workload="serving"))  # type: ignore[arg-type]
+    case, plan, running = placed.case, placed.outcome.plans, float(placed.outcome.running[0])
+
+    def head_s(step: Step) -> float:
+        head = inference_head(case.served.model, plan.cut, step)
+        return float(np.ravel(case.served.kernels.time(head, 1.0).seconds)[0])
+
+    together = min(4096 / 1024, running)
+    prompts = (running - 1) / 512 / together
+    more_s = (pipeline - 1) * head_s(case.decodes(max(running / pipeline, 1.0)))
+    more_s += (1 - 1 / pipeline) * prompts * head_s(case.prompts(together))
+    assert found.analytic_time_s is not None
+    least_s = found.analytic_time_s - more_s
+    # Microbatches that go round wait for each other at the head, for 0.04 % at most.
+    assert least_s * (1 - 1e-9) <= found.iteration_time_s <= least_s * (1 + 5e-4)
+    for stage in found.stages:
+        parts = stage.compute_s, stage.communication_s, stage.waiting_s, stage.idle_s
+        assert sum(parts) == pytest.approx(found.iteration_time_s, rel=1e-6)
+
+
+def test_slow_links_make_rounds_longer_by_what_they_carry() -> None:
+    """At half their rate the host links take their busy time once more."""
+    run = asked("across") | {"fixed": {"tensor": 16}, "workload": "serving"}
+    slow = netplan.simulate(**run, slow=("host=0.5",)).found  # type: ignore[arg-type]
+    (host,) = (one for one in netplan.simulate(**run).found.groups if one.group == "host")  # type: ignore[arg-type]
+    assert slow.intact_time_s is not None
+    assert slow.iteration_time_s > slow.intact_time_s
+    assert slow.iteration_time_s <= slow.intact_time_s + host.busy_s * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("name", ["jobs", "inference", "placement", "groups", "full"])
+def test_rounds_take_no_inputs_of_iterations(name: str) -> None:
+    values: dict[str, object] = {"jobs": "x.yaml", "placement": "line", "groups": "strided"}
+    with pytest.raises(NetplanError, match="means nothing for --workload serving"):
+        netplan.simulate(gpus=64, workload="serving", **{name: values.get(name, True)})  # type: ignore[arg-type]
+
+
+def test_drafts_have_no_round() -> None:
+    drafted = {"draft": "llama-3.1-8b", "window": 4, "acceptance": 0.7}
+    with pytest.raises(NetplanError, match=r"--draft .* means nothing for a round"):
+        netplan.loads(gpus=64, workload="serving", **drafted)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -253,7 +253,7 @@ def aggregated(case: ServingCase, plans: ServingPlans, concurrency: Amount) -> O
     running = np.minimum(each, room)
     memory_bytes = held.of(running)
     decode, prompt = decode_steps(case, plans, running), prefills(case, plans, running)
-    spilled_s = _spilled_s(case, memory_bytes)
+    spilled_s = spill_s(case, memory_bytes)
     step_s = decode.step_s + spilled_s
     launch_s, chunks = case.launch_s, case.chunks
     others_s = (running - 1) * (prompt.each_s + chunks * launch_s) / output
@@ -301,7 +301,7 @@ def prompt_parts(parts: StepTime, *, host: Amount, queue: Floats) -> dict[str, F
     }
 
 
-def _spilled_s(case: ServingCase, memory_bytes: Floats) -> Floats:
+def spill_s(case: ServingCase, memory_bytes: Floats) -> Floats:
     """What a step takes longer since some of what it reads lies in the expanded memory [s]."""
     if not case.expanded_bytes:
         return np.zeros(memory_bytes.shape)

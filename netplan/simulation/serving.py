@@ -1,0 +1,262 @@
+"""One round of servers on the links of a fabric, event by event: a token of every request.
+
+Stages run their layers, operation by operation, with the times of `netplan.performance.serving`;
+collectives and transfers to the next stage book links. The prompts of others that fall on a round
+stand in it as the share that the closed form counts, and the host waits behind the last stage.
+
+With several stages the requests of a server are as many microbatches, which go round: behind the
+last stage a token is chosen, and the next round of its microbatch begins. Rounds follow each other
+until they repeat, and the last one is what is told. The closed form has p times the fullest stage;
+here stages wait for each other only where they must, so that uneven ones, and the head on the last,
+take less.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from netplan.performance.serving.outcomes import Outcome as ServedOutcome
+from netplan.performance.serving.outcomes import ServingCase, decoded_at_once, spill_s
+from netplan.performance.serving.rounds import Pool
+from netplan.records import replace
+from netplan.simulation.account import Account
+from netplan.simulation.flows import IN_PASS, Flows, FlowSender
+from netplan.simulation.linked_work import JobWork, LinkedWork
+from netplan.simulation.links import FlowRouter, Transport
+from netplan.simulation.outcome import Outcome, StageOutcome
+from netplan.simulation.program_work import PlanWork
+from netplan.simulation.run import simulate_pipelines
+from netplan.simulation.schedule import FORWARD
+from netplan.simulation.ticks import tick_of
+from netplan.simulation.training import TICK_DIGITS, Conditions
+from netplan.simulation.work import (
+    Branch,
+    Pass,
+    Phase,
+    Pipeline,
+    joined,
+    one_after_the_other,
+)
+from netplan.topologies.graph import FabricGraph
+from netplan.workloads.inference import inference_head
+from netplan.workloads.operations import Operation
+from netplan.workloads.program import Program, stage_layers
+from netplan.workloads.serving_program import Passes, serving_program
+
+ROUNDS = 4
+"""Rounds of pipelines, of which the last is told [1]."""
+
+
+class ServedJob(NamedTuple):
+    """Servers on a fabric: what is served, by which plan, and where its servers stand."""
+
+    case: ServingCase
+    outcome: ServedOutcome
+    pool: Pool
+
+
+def simulate_round(
+    job: ServedJob,
+    graph: FabricGraph,
+    conditions: Conditions,
+    *,
+    two_way_rings: bool = False,
+    clock: Callable[[], float],
+) -> Outcome:
+    """Simulate one round of servers.
+
+    Parameters
+    ----------
+    job
+        The servers.
+    graph, conditions
+        Links, and how messages take them.
+    two_way_rings
+        Whether collectives send half of their bytes the other way round, as on tori.
+    clock
+        Seconds of any clock, to say how long it took.
+
+    Raises
+    ------
+    InputError
+        If a path is missing, or a link that is needed has no rate.
+    """
+    began, tpot_s = clock(), float(job.outcome.tpot_s[0])
+    maker = _Maker(job)
+    pipeline = maker.pipeline()
+    work = PlanWork((pipeline,), maker.sender.uses)
+    made = JobWork(work)
+    if conditions.contention:
+        transport = _transport(job.pool, graph, conditions, two_way_rings=two_way_rings)
+        router = FlowRouter(transport)
+        made = JobWork(work, tuple(router.times(flows) for flows in work.uses))
+    linked = LinkedWork.of([made], tick_of(maker.rounds * tpot_s, TICK_DIGITS))
+    links = len(linked.links)
+    result = simulate_pipelines(linked.pipelines, links=links, full=True, spans=True)
+    last, rounds = maker.stages * maker.rounds - 1, maker.rounds
+    ends_s = {
+        virtual: max(one.end_s for one in result.spans if (one.kind, one.virtual) == at)
+        for virtual in {last, last - maker.stages}
+        if virtual >= 0
+        for at in [(FORWARD, virtual)]
+    }
+    round_s = result.iteration_time_s
+    if rounds > 1:
+        round_s = ends_s[last] - ends_s[last - maker.stages]
+    homes = int(job.pool.plan.replicas[0] * job.pool.plan.attention_data[0])
+    found = Account([made], linked, result, graph).outcome(
+        conditions.hot,
+        clock() - began,
+        analytic_time_s=tpot_s,
+        sequences_per_s=homes * float(job.outcome.running[0]) / round_s,
+        replicas=int(job.pool.plan.replicas[0]),
+    )
+    return found if rounds == 1 else _of_one(found, rounds, round_s)
+
+
+def _of_one(found: Outcome, rounds: int, round_s: float) -> Outcome:
+    """What is told of several rounds, as that of the last one."""
+    stages = []
+    for one in found.stages:
+        busy_s = (one.compute_s, one.communication_s, one.waiting_s)
+        compute_s, sent_s, waiting_s = (part / rounds for part in busy_s)
+        idle_s = max(0.0, round_s - compute_s - sent_s - waiting_s)
+        stages.append(StageOutcome(one.stage, compute_s, sent_s, waiting_s, idle_s))
+    links, groups = (
+        tuple(
+            replace(
+                one,
+                busy_s=one.busy_s / rounds,
+                waited_s=one.waited_s / rounds,
+                utilisation=one.utilisation * found.iteration_time_s / (rounds * round_s),
+            )
+            for one in rows
+        )
+        for rows in (found.links, found.groups)
+    )
+    return replace(
+        found,
+        iteration_time_s=round_s,
+        lower_bound_s=found.lower_bound_s / rounds,
+        waiting_s=found.waiting_s / rounds,
+        stages=tuple(stages),
+        links=links,
+        groups=groups,
+        spans=(),
+    )
+
+
+def _transport(
+    pool: Pool, graph: FabricGraph, conditions: Conditions, *, two_way_rings: bool
+) -> Transport:
+    """How messages take the links of the fabric."""
+    return Transport(
+        graph=graph,
+        placement=pool.placement,
+        gpu_of_rank=pool.placement.gpu_of_rank,
+        algorithm=conditions.algorithm,
+        routing=conditions.routing,
+        seed=conditions.seed,
+        rates=conditions.rates,
+        routes=conditions.routes,
+        two_way_rings=two_way_rings,
+    )
+
+
+class _Maker:
+    """Makes the work of one server, which stands for all."""
+
+    def __init__(self, job: ServedJob) -> None:
+        self.case, self.outcome, self.pool = job
+        self.served, self.plan = self.case.served, self.pool.plan
+        self.stages = int(self.plan.pipeline[0])
+        self.rounds = 1 if self.stages == 1 else ROUNDS
+        self.sender = FlowSender(self.pool.placement)
+        self.running = float(self.outcome.running[0])
+        # Prompts of others that end in a round, and the steps that each is cut into.
+        takes = bool(self.outcome.parts["prefill"].any())
+        self.prompts = takes * (self.running - 1) / float(np.ravel(self.outcome.output)[0])
+        self.chunks = float(np.ravel(self.case.chunks)[0])
+        self.passes = [*self._passes()]
+        served = self.served
+        self.program: Program = serving_program(
+            served.model, self.plan.cut, self.passes, served.formats
+        )
+
+    def _passes(self) -> Iterator[Passes]:
+        """What a microbatch does: decode, and the prompts of others that it waits for."""
+        case = self.case
+        yield Passes(case.decodes(decoded_at_once(self.plan, self.outcome.running)))
+        if self.prompts:
+            together = float(np.clip(1 / self.chunks, 1.0, max(self.running, 1.0)))
+            yield Passes(case.prompts(together), self.prompts / together / self.stages)
+
+    def pipeline(self) -> Pipeline:
+        """Stages, and microbatches that go round."""
+        held = stage_layers(self.program.repetition.layers, self.stages).tolist()
+        each = [
+            Pass(one_after_the_other(*self._stage(stage, layers)))
+            for stage, layers in enumerate(held)
+        ]
+        sent = [self._transfer(stage, (stage + 1) % self.stages) for stage in range(self.stages)]
+        return Pipeline(
+            self.stages,
+            min(self.stages, max(1, round(self.running))),
+            tuple(each * self.rounds),
+            (),
+            tuple((sent * self.rounds)[:-1]),
+            (),
+            schedule="interleaved" if self.rounds > 1 else "gpipe",
+            trains=False,
+        )
+
+    def _stage(self, stage: int, layers: int) -> Iterator[Phase]:
+        """One pass of a microbatch through a stage."""
+        layer = joined(
+            phase for one in self.program.layer.operations for phase in self._operation(one, stage)
+        )
+        for _ in range(layers):
+            yield from layer
+        if stage == self.stages - 1:
+            for one in self.passes:
+                head = inference_head(self.served.model, self.plan.cut, one.step)
+                yield one.times * self._kernel_s(head)
+        yield self.prompts * self.chunks * self.case.launch_s / self.stages
+        if self.stages == 1:
+            yield self._host_s
+
+    @property
+    def _host_s(self) -> float:
+        """What passes between two rounds of a request [s]."""
+        spilled = float(spill_s(self.case, self.outcome.memory_bytes)[0])
+        return float(self.outcome.parts["host"][0]) + spilled
+
+    def _kernel_s(self, one: Operation) -> float:
+        time = self.served.kernels.time(one, self.served.formats.cache_bytes)
+        return float(np.ravel(time.seconds)[0])
+
+    def _operation(self, one: Operation, stage: int) -> Iterator[Phase]:
+        """The kernel, then its collectives; of both the share that layers and rounds have."""
+        yield one.share * self._kernel_s(one)
+        cut = self.plan.cut
+        for each in one.forward.collectives:
+            over = self.program.repetition.dimensions(each.group)
+            amount = np.atleast_1d(each.message_bytes)
+            seconds = float(self.served.collective_s(each.kind, amount, over, cut)[0])
+            # An all_reduce is sent twice: reduced and scattered, then gathered.
+            sent = float(amount[0]) * (2 if each.kind == "all_reduce" else 1)
+            flows = self.sender.among(stage, each.kind, over)
+            yield self.sender.message(flows, one.share * seconds, one.share * sent, IN_PASS)
+
+    def _transfer(self, stage: int, to: int) -> Branch:
+        """What a stage sends on; behind the last one a token is chosen."""
+        hops = (
+            one.times * float(np.ravel(self.served.hop_s(self.plan.cut, one.step.rows))[0])
+            for one in self.passes
+        )
+        boundary = float(np.ravel(self.program.layer.boundary_bytes)[0])
+        if stage == to:
+            return ()
+        message = self.sender.message(Flows(stage, to), sum(hops), boundary, None)
+        return joined((message, self._host_s if to == 0 else 0.0))
