@@ -97,9 +97,10 @@ def test_more_requests_never_lower_tpot_nor_ttft(
 ) -> None:
     model, chip, software, plan = found
     case = served(model, chip, prompt=prompt, software=software)
-    fewer, all_of = (aggregated(case, plan, each) for each in (few, few + more))
-    assert all_of.tpot_s[0] >= ALIKE * fewer.tpot_s[0]
-    assert all_of.ttft_s[0] >= ALIKE * fewer.ttft_s[0]
+    pairs = zip(both(case, plan, few), both(case, plan, few + more), strict=True)
+    for fewer, all_of in pairs:
+        assert all_of.tpot_s[0] >= ALIKE * fewer.tpot_s[0]
+        assert all_of.ttft_s[0] >= ALIKE * fewer.ttft_s[0]
 
 
 @settings(max_examples=20)
