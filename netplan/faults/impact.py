@@ -193,10 +193,10 @@ class Subject(Struct, frozen=True, dict=True):
         """
         levels, (domains, gpus) = self.fabric.levels, (option.domains, option.gpus)
         if not domains or not levels:
-            return self.best(_at_pace(levels, option))
+            return self.best(at_pace(levels, option))
         if self.search and self.search.free:
             idle = [gpus, *(option.members or [domains] * (len(levels) - 1))]
-            slowed = _at_pace(levels, option)
+            slowed = at_pace(levels, option)
             found = [
                 self.best((*slowed[:at], replace(one, size=one.size - less), *slowed[at + 1 :]))
                 for at, (one, less) in enumerate(zip(slowed, idle, strict=False))
@@ -210,10 +210,10 @@ class Subject(Struct, frozen=True, dict=True):
             smaller = build_fabric(self.spec, replace(self.sizing, gpus=left))
         except InputError:
             return None  # such as a torus of a number that is no product of sides
-        return self.best(_at_pace(smaller.levels, option))
+        return self.best(at_pace(smaller.levels, option))
 
 
-def _at_pace(levels: Sequence[Level], option: Option) -> tuple[Level, ...]:
+def at_pace(levels: Sequence[Level], option: Option) -> tuple[Level, ...]:
     """Levels with what is left of their bandwidth: the first is the HB domain."""
     paces = (option.hb_pace, *[option.pace] * (len(levels) - 1))
     return tuple(

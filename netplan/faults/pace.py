@@ -366,6 +366,13 @@ class Paces(Struct, frozen=True, eq=False):
         """
         return max(min(upper, float(found.min())) for upper, found, _ in self._steps())
 
+    @property
+    def of_domains(self) -> Floats:
+        """Pace of the way out of every HB domain alone [1], shape (domains,)."""
+        found = [np.minimum(upper, paces) for upper, paces, _ in self._steps()]
+        best: Floats = np.max(found, axis=0)
+        return best
+
     def options(self, sizes: Sequence[int] = ()) -> list[Option]:
         """What can be had without which domains; none is worse than another in everything.
 

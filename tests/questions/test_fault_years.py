@@ -49,7 +49,7 @@ class Case(Struct, frozen=True):
 
 
 def subject_of(name: str, **question: object) -> Subject:
-    shared = Faults(radix=32, hb_size=8, fabrics=(name,), **question)._shared()  # type: ignore[arg-type]
+    shared = Faults(radix=32, hb_size=8, fabrics=(name,), **question).read()  # type: ignore[arg-type]
     spec = shared.specs[name]
     return Subject(spec, shared.sizing, build_fabric(spec, shared.sizing), shared.search)
 
@@ -135,7 +135,7 @@ def test_racks_of_the_scenario_are_those_of_the_years() -> None:
     assert isinstance(found.scenario, ScenarioImpact)
     assert [cause.cause for cause in found.forecast.causes if cause.cause == "Rack"] == ["Rack"]
     question = Faults(gpus=512, radix=32, hb_size=8, model="gpt-22b", batch=512, gpus_per_rack=32)
-    shared = question._shared()
+    shared = question.read()
     base = case("rail-optimized")
     groups = question.risk_groups(base.subject.graph, shared)
     slowness = base.effects.slowness

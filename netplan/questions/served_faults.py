@@ -1,0 +1,140 @@
+"""Fabrics under failures that serve: every one by the plan that `netplan serving` finds for it."""
+
+from collections.abc import Iterator, Sequence
+from statistics import mean
+from typing import Any
+
+import numpy as np
+
+from netplan.errors import NetplanError
+from netplan.faults.damage import Damage, find_effects
+from netplan.faults.served import ServedCluster, ServedImpact, served_impact, served_singles
+from netplan.questions.faults_inputs import (
+    NAMED,
+    TRAINED,
+    FaultsQuestion,
+    Shared,
+    drawn_or_why,
+    inventory_of,
+    sorted_out,
+)
+from netplan.questions.inputs import CatalogReader
+from netplan.questions.progress import each
+from netplan.questions.served_faults_answer import (
+    ServedFabric,
+    ServedFaultsAnswer,
+    ServedScenario,
+)
+from netplan.questions.serving_inputs import Asked
+from netplan.questions.workload import ServedBest
+from netplan.records import replace
+from netplan.topologies.build import build_fabric
+from netplan.topologies.specs import FabricSpec
+
+
+def served_faults(question: FaultsQuestion[Any], shared: Shared) -> ServedFaultsAnswer:
+    """Fabrics that serve, under failures."""
+    reader = CatalogReader(question.catalog, question.overrides)
+    told = each(shared.specs.items(), lambda item: item[1].name)
+    rows = [_fabric(spec, name, reader, question, shared) for name, spec in told]
+    found, refused = sorted_out(rows, asked=bool(question.fail))
+    inputs = question.inputs(
+        hb_size=shared.sizing.hb_size,
+        fabrics=[spec.name for spec in shared.specs.values()],
+        switches_per_rack=shared.switches_per_rack if question.gpus_per_rack else None,
+        groups=str(question.groups) if question.groups else None,
+        link_gbps=shared.sizing.speed_gbps,
+        set=shared.replaced | reader.replaced(),
+    )
+    shown = {name: value for name, value in inputs.items() if name not in TRAINED}
+    prices = shared.books.prices
+    lenders = prices.lenders(shared.sizing.speed_gbps)
+    return ServedFaultsAnswer(shown, prices.currency, found, refused, lenders)
+
+
+def _fabric(
+    spec: FabricSpec,
+    name: str,
+    reader: CatalogReader,
+    question: FaultsQuestion[Any],
+    shared: Shared,
+) -> ServedFabric | tuple[str, str]:
+    """One fabric under failures; or its name and why it cannot be built, or does not serve."""
+    try:
+        fabric = build_fabric(spec, shared.sizing)
+    except NetplanError as error:
+        return spec.name, f"Cannot be built: {error}."
+    try:
+        best = question.serves(reader, name)
+    except NetplanError as error:
+        return spec.name, f"Does not serve: {error}."
+    cluster = _cluster(spec, best, question, shared)
+    inventory = inventory_of(cluster, question, shared)
+    damages, why = drawn_or_why(inventory, question)
+    return ServedFabric(
+        name=spec.name,
+        title=spec.title,
+        switches=fabric.switches,
+        links=fabric.link_count,
+        transceivers=fabric.transceivers,
+        plan=best.plan,
+        scenario=_scenario(cluster, damages, question.fail) if damages else why,
+        singles=tuple(served_singles(cluster, inventory)),
+        notes=(*_notes(cluster), *fabric.notes, *best.searched.notes),
+    )
+
+
+def _cluster(
+    spec: FabricSpec, best: ServedBest, question: FaultsQuestion[Any], shared: Shared
+) -> ServedCluster:
+    """The cluster that serves by the best plan."""
+    fabric = build_fabric(spec, shared.sizing)
+    case, found = best.searched.case, best.searched.found
+    first = np.zeros(1, dtype=np.int64)
+    asked = Asked(question.precision or "", question.stack, question.batch, question.fixed or {})
+    return ServedCluster(
+        spec,
+        replace(shared.sizing, hb_size=fabric.sizing.hb_size),
+        fabric,
+        None,
+        question.spare_domains,
+        case=case,
+        outcome=found.ranked.take(first),
+        pools=found.pools.take(first) if found.pools is not None else None,
+        goal=question.goal(asked),
+    )
+
+
+def _notes(cluster: ServedCluster) -> Iterator[str]:
+    """What of the servers decides over failures."""
+    size = cluster.graph.hb_size
+    inside = all((gpus // size == gpus[:, :1] // size).all() for gpus in cluster.servers)
+    if inside and cluster.pools is None:
+        yield (
+            "Each server lies in one HB domain, and needs no other network: no card, link or switch"
+            " of the network stops or slows it. Requests come over networks of their own."
+        )
+
+
+def _scenario(
+    cluster: ServedCluster, damages: Sequence[Damage], text: Sequence[str]
+) -> ServedScenario:
+    """The failures that were asked for: the worst of all draws, and their mean."""
+    impacts = [served_impact(cluster, one) for one in damages]
+    at = max(range(len(impacts)), key=lambda draw: _badness(impacts[draw]))
+    effects = find_effects(cluster.graph, damages[at])
+    gone = np.concatenate([effects.gpus_down, effects.cut_off])[:NAMED]
+    return ServedScenario(
+        text=tuple(text),
+        draws=len(damages),
+        impact=impacts[at],
+        mean_tokens_per_s=mean(one.tokens_per_s for one in impacts),
+        mean_throughput_share=mean(one.throughput_share for one in impacts),
+        stopped=sum(one.way == "stopped" for one in impacts),
+        cut_off=tuple(cluster.graph.node_name(gpu) for gpu in gone.tolist()),
+    )
+
+
+def _badness(impact: ServedImpact) -> tuple[float, float]:
+    """Order of impacts: the fewest tokens a second, then the least bandwidth."""
+    return -impact.tokens_per_s, -(impact.bandwidth_share or 0.0)
