@@ -25,6 +25,7 @@ from netplan.questions.served_faults_answer import (
     ServedFaultsAnswer,
     ServedScenario,
 )
+from netplan.questions.serving import Known
 from netplan.questions.serving_inputs import Asked
 from netplan.questions.workload import ServedBest
 from netplan.records import replace
@@ -36,7 +37,8 @@ def served_faults(question: FaultsQuestion[Any], shared: Shared) -> ServedFaults
     """Fabrics that serve, under failures."""
     reader = CatalogReader(question.catalog, question.overrides)
     told = each(shared.specs.items(), lambda item: item[1].name)
-    rows = [_fabric(spec, name, reader, question, shared) for name, spec in told]
+    known: Known = {}
+    rows = [_fabric(spec, name, (reader, known), question, shared) for name, spec in told]
     found, refused = sorted_out(rows, asked=bool(question.fail))
     inputs = question.inputs(
         hb_size=shared.sizing.hb_size,
@@ -55,7 +57,7 @@ def served_faults(question: FaultsQuestion[Any], shared: Shared) -> ServedFaults
 def _fabric(
     spec: FabricSpec,
     name: str,
-    reader: CatalogReader,
+    files: tuple[CatalogReader, Known],
     question: FaultsQuestion[Any],
     shared: Shared,
 ) -> ServedFabric | tuple[str, str]:
@@ -65,7 +67,7 @@ def _fabric(
     except NetplanError as error:
         return spec.name, f"Cannot be built: {error}."
     try:
-        best = question.serves(reader, name)
+        best = question.serves(files[0], name, files[1])
     except NetplanError as error:
         return spec.name, f"Does not serve: {error}."
     cluster = _cluster(spec, best, question, shared)
