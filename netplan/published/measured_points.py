@@ -158,7 +158,7 @@ def _alike(points: Sequence[ServingPoint], way: Way, *, listed: bool) -> Times:
 
 
 def _plans(servers: Sequence[Servers | None]) -> ServingPlans:
-    """Servers as plans; experts that no divisor of the GPUs divides lie on all of them."""
+    """Servers as plans, experts undivided where no groups of them are named."""
     rows = [
         (one.tensor, one.attention_data, one.expert or 1, one.pipeline, one.count or 1)
         for one in servers
