@@ -551,6 +551,21 @@ def test_tensor_against_pipeline_by_load_and_network() -> None:
     assert waits[8][:, 3] == pytest.approx(waits[16][:, 3], rel=0.01)
 
 
+def test_two_pools_pay_for_long_prompts_under_a_tight_level() -> None:
+    frame = shipped("prefill-decode-split").to_frame()
+    frame = frame[frame["tpot_ms"] == 15]
+    two = frame[frame["disaggregated"]].groupby(["prompt", "output"])
+    best = two["tokens_per_s_per_gpu"].max()
+    one = frame[~frame["disaggregated"]].set_index(["prompt", "output"])["tokens_per_s_per_gpu"]
+    gain = best / one
+    assert gain[2048, 512] > 1.4
+    assert gain[8192, 256] > 1.2
+    assert gain[512, 2048] < 1.05
+    share = frame.loc[two["tokens_per_s_per_gpu"].idxmax()].set_index(["prompt", "output"])
+    shares = share["share_for_prompts"]
+    assert shares[8192, 256] > shares[2048, 512] > shares[1024, 1024] > shares[512, 2048]
+
+
 def test_fig_20_stands_beside_the_serving_study() -> None:
     found = {value.name: value.netplan for value in shipped("serving").published}
     rate = found["Llama 3 8B on 16 SN40L, TP 16: measured"]
