@@ -55,12 +55,12 @@ ALL, RAN, LISTED, GUESSED = (
 )
 WHY = {
     "deepseek-r1": "points of TensorRT-LLM that are alike in all that is said differ by 1.5 to 2"
-    " times: some propose several tokens a step, which the source does not say",
+    " times: some probably propose several tokens a step, which the source does not say",
     "gb200": "42 servers stand with all GPUs of their system as tensor degree (12 to 72, of 128"
     " heads), many with more requests than their caches hold: they are systems of pools, whose"
     " times they have",
-    "llama-3.1-8b": "18 points of vLLM would take 55 to 90 % of the peak for their prompts alone,"
-    " more than any kernel reaches: much of them was cached; SGLang's wait for seconds where 256"
+    "llama-3.1-8b": "prompts of vLLM's points alone would take up to 87 % of the peak, more than"
+    " kernels reach: much of them was probably cached; SGLang's wait for seconds where 256"
     " and more are in flight",
     GUESSED: "the source does not say how many servers they have; each pool is taken for one",
 }
