@@ -54,8 +54,12 @@ class ServingQuestion(Question[AnswerT_co]):
         low=1,
         otherwise="1 to 8 a server, then four a doubling, to what its memory holds",
     )
-    ttft_ms: float | None = optional("Time to first token at most.", "real", unit="ms")
-    tpot_ms: float | None = optional("Time per token at most.", "real", unit="ms")
+    ttft_ms: float | None = optional(
+        "Time to first token at most.", "real", unit="ms", low=1e-3, high=1e9
+    )
+    tpot_ms: float | None = optional(
+        "Time per token at most.", "real", unit="ms", low=1e-3, high=1e9
+    )
     kv_precision: str | None = optional(
         "Numbers of the KV cache: bf16, fp8, fp4.",
         metavar="NAME",
@@ -81,10 +85,6 @@ class ServingQuestion(Question[AnswerT_co]):
 
     def goal(self, asked: Asked) -> Goal:
         """Requests in flight, and the service level."""
-        times = {"--ttft-ms": self.ttft_ms, "--tpot-ms": self.tpot_ms}
-        for flag, given in times.items():
-            if given is not None and not given > 0:
-                raise InputError(f"{flag} {given:g} is out of range: give milliseconds above 0")
         return Goal(
             concurrency=self.concurrency,
             batch=asked.batch,

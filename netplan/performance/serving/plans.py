@@ -239,7 +239,10 @@ def check_fixed(model: Model, gpus: int, fixed: Mapping[str, int]) -> None:
     for name, value in fixed.items():
         if name not in DEGREES:
             known = ", ".join(one.replace("_", "-") for one in DEGREES)
-            raise InputError(f"--fix {name}={value}: a serving plan fixes {known}")
+            raise InputError(
+                f"--fix {name.replace('_', '-')}={value}: a serving plan fixes {known}, and with"
+                " --disaggregated those of one pool, such as prefill-tensor"
+            )
         if not 1 <= value <= gpus:
             raise InputError(f"--fix {name}={value} is out of range: give 1 to {gpus:,}, the GPUs")
     for name in ("expert", "attention_data"):

@@ -26,6 +26,8 @@ BATCHES = np.array(
     dtype=np.float64,
 )
 """Requests of one server that are tried where none are given [1]."""
+NEAR = 0.01
+"""Times per token that differ by less are one point of the front [1]."""
 
 
 class ServingFound(Struct, frozen=True, eq=False):
@@ -36,7 +38,8 @@ class ServingFound(Struct, frozen=True, eq=False):
     ranked
         Outcomes that meet all demands, the best first; of each plan its best number of requests.
     front
-        Of all of them those that none beats in time per token and throughput, by rising time.
+        Of all of them those that none beats in time per token and throughput, by rising time, a
+        hundredth apart.
     enumerated, feasible
         Plans in all their numbers of requests, and those that meet all demands [1].
     pools
@@ -137,12 +140,19 @@ def _one_each(plans: ServingPlans, order: Ints) -> Ints:
 
 
 def _front(found: Outcome) -> Ints:
-    """Where time per token and throughput are both beaten by none, by rising time."""
+    """Where time per token and throughput are both beaten by none, by rising time.
+
+    What is faster by less than `NEAR` than what gives more tokens is left out.
+    """
     order = np.lexsort((-found.tokens_per_s, found.tpot_s))
     rate = found.tokens_per_s[order]
     before = np.concatenate([[-np.inf], np.maximum.accumulate(rate)[:-1]])
-    edge: Ints = order[rate > before * (1 + 1e-12)]
-    return edge
+    kept, last_s = [], np.inf
+    for at in order[rate > before].tolist()[::-1]:
+        if found.tpot_s[at] < (1 - NEAR) * last_s:
+            kept.append(at)
+            last_s = found.tpot_s[at]
+    return np.array(kept[::-1], dtype=np.int64)
 
 
 def _infeasible(case: ServingCase, gpus: int, found: Outcome, goal: Goal) -> InfeasibleError:
@@ -152,7 +162,9 @@ def _infeasible(case: ServingCase, gpus: int, found: Outcome, goal: Goal) -> Inf
         least = int(found.memory_bytes.argmin())
         weights = float(case.held(found.plans.take(np.array([least]))).weights[0])
         room, held = case.room_bytes, float(found.memory_bytes[least])
-        where = "weights alone" if weights > room else "weights and the cache of one request"
+        where = "weights and the cache of one request"
+        if weights > room:
+            where, held = "weights alone", weights
         return InfeasibleError(
             f"{model} with {requests.tokens:,} tokens a request fits into no plan on"
             f" {counted(gpus, 'GPU')}: {where} take {si(held, 'B')} of a GPU's {si(room, 'B')}:"

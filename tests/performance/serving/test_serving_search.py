@@ -79,13 +79,12 @@ def plans_of(rows: list[Plan]) -> ServingPlans:
 
 
 def front_of(rows: list[Row]) -> list[tuple[float, float]]:
-    """What no other row beats in both, by rising time per token."""
-    kept, most = [], -inf
-    for rate, tpot, *_ in sorted(rows, key=lambda row: (row[1], -row[0])):
-        if rate > most * (1 + 1e-12):
+    """What no other row beats in both, by rising time, none within a hundredth of a better one."""
+    kept: list[tuple[float, float]] = []
+    for rate, tpot, *_ in sorted(rows, key=lambda row: (-row[0], row[1])):
+        if not kept or tpot < 0.99 * kept[-1][0]:
             kept.append((tpot, rate))
-            most = rate
-    return kept
+    return kept[::-1]
 
 
 def requests_of(goal: Goal, plan: Plan, room: float) -> list[int]:
