@@ -18,8 +18,8 @@ from netplan.questions.serving_inputs import (
     served_model,
     serving_notes,
 )
-from netplan.topologies.build import build_fabric
-from netplan.topologies.fabric import MIN_GPUS
+from netplan.topologies.build import build_fabric, own_rates
+from netplan.topologies.fabric import MIN_GPUS, hb_level
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 
@@ -149,8 +149,10 @@ class Serving(ServingQuestion[ServingAnswer]):
         members = self.hb_size or chip.hb_size
         spec = reader.load(FABRICS, self.fabric)
         members = spec.hb_size or members
-        if self.gpus <= members:
+        alone = self.gpus <= members
+        if alone and spec.hb_kind == "switch":
             return served_levels(chip, self.gpus, members, ())
+        members = min(members, self.gpus)
         whole = max(-(-self.gpus // members) * members, MIN_GPUS)
         sizing = sizing_on(
             chip,
@@ -159,6 +161,9 @@ class Serving(ServingQuestion[ServingAnswer]):
             hb_size=members,
             oversubscription=self.oversubscription,
         )
+        if alone:
+            _, network = served_levels(chip, self.gpus, members, ())
+            return hb_level(spec, own_rates(spec, sizing)), network
         return served_levels(chip, self.gpus, members, build_fabric(spec, sizing).levels)
 
 

@@ -47,6 +47,7 @@ from msgspec import Struct
 from netplan.arrays import Amount, Counts, Floats, Ints
 from netplan.errors import InputError
 from netplan.levels import CHAINED, Level
+from netplan.records import replace
 from netplan.traffic.algorithms import (
     Affine,
     Algorithm,
@@ -260,17 +261,24 @@ class Communication(Struct, frozen=True):
     """How an iteration model composes levels, and the share of the bandwidth that messages get.
 
     Messages are cut into equal ``chunks``. On measured ``links`` switches take what was measured
-    there (`netplan.traffic.measured`), other levels a ring at that share of the bandwidth.
+    there (`netplan.traffic.measured`), other levels a ring at that share of the bandwidth. With
+    ``direct`` an HB domain that is a mesh starts messages as one of switches does, at the rate of
+    its own links, and sums in no switch.
     """
 
     schedule: Schedule
     bandwidth_efficiency: float = 1.0
     chunks: int = 1
     links: Links | None = None
+    direct: bool = False
 
     def link(self, at: int, level: Level) -> MeasuredLink | None:
         """What was measured on the links of a level, the HB domain first."""
-        if self.links is None or level.kind != "switch":
+        if self.links is None:
+            return None
+        if self.direct and not at and level.kind == "mesh":
+            return replace(self.links.domain, in_switch=())
+        if level.kind != "switch":
             return None
         return self.links.network if at else self.links.domain
 

@@ -566,6 +566,24 @@ def test_two_pools_pay_for_long_prompts_under_a_tight_level() -> None:
     assert shares[8192, 256] > shares[2048, 512] > shares[1024, 1024] > shares[512, 2048]
 
 
+def test_full_meshes_want_wide_groups_and_switches_do_not_care() -> None:
+    frame = shipped("moe-serving-topologies").to_frame()
+    frame["network"] = frame["hb_size"].astype(str) + frame["fabric.hb_kind"] + frame["fabric"]
+    for model in ("deepseek-r1", "qwen3-235b-a22b"):
+        mine = frame[frame["model"] == model]
+        sent = mine.pivot_table("breakdown_s.network", "network", "fixed.expert")
+        switch = sent.loc["288switchrail-optimized"]
+        # Inside of a domain its size does not matter; across it does.
+        assert sent.loc["72switchrail-optimized", 72] == switch[72]
+        assert sent.loc["8switchrail-optimized", 8] == switch[8]
+        assert sent.loc["8switchrail-optimized", 24] > 3 * switch[24]
+        over = sent.loc["288meshrail-optimized"] / switch
+        assert (over.to_numpy() > 1).all()
+        assert over.is_monotonic_decreasing
+        tori = sent.loc[["1switchtorus-2d", "1switchtorus-3d"]]
+        assert (tori.loc["1switchtorus-2d"] >= tori.loc["1switchtorus-3d"]).all()
+
+
 def test_fig_20_stands_beside_the_serving_study() -> None:
     found = {value.name: value.netplan for value in shipped("serving").published}
     rate = found["Llama 3 8B on 16 SN40L, TP 16: measured"]

@@ -55,7 +55,7 @@ def serving_case(
     """
     kernels = ServingKernels.of(chip, software.kernels)
     links = (software.links or Links.of(chip)) if kernels.source == "measured" else None
-    network = Network(tuple(levels), Communication("flat_ring", links=links))
+    network = Network(tuple(levels), Communication("flat_ring", links=links, direct=True))
     direct, drafts = software.stack.direct_sum, software.drafts
     return ServingCase(
         served=Served(model, formats, kernels, network, direct),

@@ -121,7 +121,9 @@ class Served(Struct, frozen=True, eq=False):
         """All_reduces in one kernel, infinite where groups leave their HB domain [s]."""
         inside = (members[1:] <= 1).all(axis=0)
         sent = 2 * (members[0] - 1) / members[0] * message
-        rate = direct.efficiency * self.network.levels[0].link_bytes_per_s
+        domain = self.network.levels[0]
+        links = members[0] - 1 if domain.kind == "mesh" else 1
+        rate = direct.efficiency * np.maximum(links, 1) * domain.link_bytes_per_s
         return np.where(inside, direct.start_s + sent / rate, np.inf)
 
 
