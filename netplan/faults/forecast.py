@@ -370,7 +370,7 @@ def reliability_forecast(
     """
     effects = effects or untimed_effects(fabric)
     units = effects.units
-    spares = _spares(units, book, options)
+    spares = part_spares(units, book, options)
     kept = _kept(fabric, spares, options)
     exposure = _exposure(book, options, kept=kept, effects=effects, groups=groups)
     per_year = sum(cause.stops_per_year for cause in exposure.causes)
@@ -532,10 +532,20 @@ def _kept(fabric: Fabric, spares: Sequence[Spares], options: ForecastOptions) ->
     return found
 
 
-def _spares(
+def part_spares(
     units: Mapping[Unit, int], book: FailureBook, options: ForecastOptions
 ) -> tuple[Spares, ...]:
-    """Spares by kind of part: replacements during a delivery, rows of one kind together."""
+    """Spares by kind of part: replacements during a delivery, rows of one kind together.
+
+    Examples
+    --------
+    >>> from netplan.faults.rates import FAILURE_BOOKS
+    >>> options = ForecastOptions(CheckpointPolicy(1 / 60, 10 / 60))
+    >>> units = dict.fromkeys(("leaf_switch", "upper_switch", "nic_port", "circuit_switch"), 0)
+    >>> units |= dict.fromkeys(("transceiver", "fibre", "copper_cable"), 0) | {"gpu": 1024}
+    >>> [(one.kind, one.spares) for one in part_spares(units, FAILURE_BOOKS.load("2026"), options)]
+    [('gpu', 3)]
+    """
     rows: dict[str, list[FailureRate]] = {}
     for row in book.rates:
         if row.kind in SPARED_KINDS:

@@ -106,14 +106,18 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
             Servers that have stopped, by pool [1].
         """
         last = max(one.placement.first + one.placement.cluster for one in self.round.pools)
-        free = np.append(~down[last:], np.ones(self.spare_domains * self.graph.hb_size, bool))
+        beside = np.ones(self.spare_domains * self.graph.hb_size, bool)
+        free = [~down[last:], beside]
+        if self.graph.domains > 1:  # places end at borders of domains
+            free = [np.concatenate(free)]
         found = [0] * len(lost)
         for pool in reversed(range(len(lost))):
             size = self.places[pool]
-            blocks = free[: len(free) // size * size].reshape(-1, size)
-            taken = np.flatnonzero(blocks.all(axis=1))[: lost[pool]]
-            blocks[taken] = False
-            found[pool] = len(taken)
+            for region in free:
+                blocks = region[: len(region) // size * size].reshape(-1, size)
+                taken = np.flatnonzero(blocks.all(axis=1))[: lost[pool] - found[pool]]
+                blocks[taken] = False
+                found[pool] += len(taken)
         return found
 
     def paces(self, damage: Damage, effects: Effects) -> tuple[Floats, ...]:

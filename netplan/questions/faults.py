@@ -44,6 +44,7 @@ from netplan.questions.faults_inputs import (
     Shared,
     drawn_or_why,
     inventory_of,
+    rate_note,
     sorted_out,
     subject_of,
 )
@@ -265,17 +266,7 @@ def _notes(subject: Subject, years: Years, book: FailureBook) -> Iterator[str]:
             " go on over the ports that are left is assumed."
         )
     yield from subject.fabric.notes
-    yield from (_rate_note(kind, book) for kind in years.failing)
-
-
-def _rate_note(kind: GroupFailures, book: FailureBook) -> str:
-    """How often a kind of groups fails in the years, and how sure the book is."""
-    assumed = ", an assumption" if kind.row.source.startswith("Assumption") else ""
-    return (
-        f"Years: {kind.count:,} of {kind.name!r} fail as a whole,"
-        f" {kind.failures_per_year:g} times a year together (failures {book.name},"
-        f" {kind.row.confidence} confidence{assumed})."
-    )
+    yield from (rate_note(kind, book) for kind in years.failing)
 
 
 def _failures(

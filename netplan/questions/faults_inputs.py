@@ -18,6 +18,7 @@ from netplan.faults.forecast import (
     CheckpointPolicy,
     ForecastOptions,
 )
+from netplan.faults.group_failures import GroupFailures
 from netplan.faults.group_files import read_risk_groups
 from netplan.faults.groups import (
     RiskGroups,
@@ -318,6 +319,16 @@ def sorted_out(
     if asked and all(isinstance(row.scenario, str) for row in found):
         raise InputError(f"--fail on {found[0].name}: {found[0].scenario}")
     return found, refused
+
+
+def rate_note(kind: GroupFailures, book: FailureBook) -> str:
+    """How often a kind of groups fails in the years, and how sure the book is."""
+    assumed = ", an assumption" if kind.row.source.startswith("Assumption") else ""
+    return (
+        f"Years: {kind.count:,} of {kind.name!r} fail as a whole,"
+        f" {kind.failures_per_year:g} times a year together (failures {book.name},"
+        f" {kind.row.confidence} confidence{assumed})."
+    )
 
 
 def _spares(texts: Sequence[str]) -> dict[str, int]:

@@ -8,7 +8,11 @@ import numpy as np
 
 from netplan.errors import NetplanError
 from netplan.faults.damage import Damage, find_effects
+from netplan.faults.group_failures import group_failures
+from netplan.faults.link_parts import bill_wiring
+from netplan.faults.rates import unit_counts
 from netplan.faults.served import ServedCluster, ServedImpact, served_impact, served_singles
+from netplan.faults.served_years import served_forecast
 from netplan.questions.faults_inputs import (
     NAMED,
     TRAINED,
@@ -16,6 +20,7 @@ from netplan.questions.faults_inputs import (
     Shared,
     drawn_or_why,
     inventory_of,
+    rate_note,
     sorted_out,
 )
 from netplan.questions.inputs import CatalogReader
@@ -64,6 +69,7 @@ def _fabric(
     """One fabric under failures; or its name and why it cannot be built, or does not serve."""
     try:
         fabric = build_fabric(spec, shared.sizing)
+        wiring = bill_wiring(fabric, shared.books)
     except NetplanError as error:
         return spec.name, f"Cannot be built: {error}."
     try:
@@ -73,6 +79,17 @@ def _fabric(
     cluster = _cluster(spec, best, question, shared)
     inventory = inventory_of(cluster, question, shared)
     damages, why = drawn_or_why(inventory, question)
+    singles = tuple(served_singles(cluster, inventory))
+    book = shared.book.placed(cluster.graph.hb_size)
+    failing = group_failures(cluster.graph, inventory.groups, book, end=shared.options.end)
+    forecast = served_forecast(
+        cluster,
+        book,
+        shared.options,
+        units=unit_counts(fabric, wiring),
+        singles=singles,
+        groups=failing,
+    )
     return ServedFabric(
         name=spec.name,
         title=spec.title,
@@ -81,8 +98,14 @@ def _fabric(
         transceivers=fabric.transceivers,
         plan=best.plan,
         scenario=_scenario(cluster, damages, question.fail) if damages else why,
-        singles=tuple(served_singles(cluster, inventory)),
-        notes=(*_notes(cluster), *fabric.notes, *best.searched.notes),
+        singles=singles,
+        forecast=forecast,
+        notes=(
+            *_notes(cluster),
+            *(rate_note(one, book) for one in failing),
+            *fabric.notes,
+            *best.searched.notes,
+        ),
     )
 
 

@@ -1,17 +1,18 @@
 """What a faults question answers about clusters that serve, fabric by fabric."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct
 
 from netplan.faults.served import ServedImpact, ServedSingle
+from netplan.faults.served_years import ServedForecast, ServerStops
 from netplan.questions.faults_answer import FABRIC, FaultsAnswer
 from netplan.questions.inputs import replaced_lines
 from netplan.questions.serving_answer import ServedPlan
 from netplan.records import asdict
-from netplan.reports.sections import Column, Heading, Notes, Section, Table, column, columns
+from netplan.reports.sections import Column, Heading, Notes, Section, Shown, Table, column, columns
 
 
 class ServedScenario(Struct, frozen=True):
@@ -31,7 +32,7 @@ class ServedScenario(Struct, frozen=True):
 
 
 class ServedFabric(Struct, frozen=True):
-    """One fabric that serves: without failures, under those asked for, and one of each kind.
+    """One fabric that serves: without failures, under those asked for, one of each kind, years.
 
     The scenario is a text where the fabric has no such parts.
     """
@@ -44,12 +45,14 @@ class ServedFabric(Struct, frozen=True):
     plan: ServedPlan
     scenario: ServedScenario | str | None
     singles: tuple[ServedSingle, ...]
+    forecast: ServedForecast
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """The fabric as the command line prints it in JSON."""
         plain = asdict(self)
-        return {"fabric": plain.pop("name"), **plain}
+        called = {"name": "fabric", "forecast": "outlook"}
+        return {called.get(key, key): value for key, value in plain.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +63,39 @@ class ServedFaultsAnswer(FaultsAnswer):
     fabrics: tuple[ServedFabric, ...]  # type: ignore[assignment]
 
     def sections(self) -> Iterator[Section]:
-        """Heading, plans, the scenario, single failures, notes."""
+        """Heading, plans, the scenario, years, single failures, causes, spares, notes."""
         yield self._heading()
         yield Table("plans", PLANS, self.fabrics, "Without failures", PLANS_LEGEND)
         yield from self._asked()
+        yield from self._years()
         for fabric in self.fabrics:
             legend = IMPACT_LEGEND if fabric is self.fabrics[-1] else ()
             rows = [(fabric.name, one) for one in fabric.singles]
-            shown = [*SINGLE, *_impact_columns(level=bool(self._level))]
+            shown = [*SINGLE, *_impact_columns([one.impact for one in fabric.singles])]
             yield Table("failures", shown, rows, f"{fabric.name}: one part failed", legend)
+        yield from self._causes()
+        yield from self._spares()
         yield Notes.of(self._notes(), "all fabrics")
+
+    def _years(self) -> Iterator[Table[Any]]:
+        """Servers that stop, tokens over time, and what idle GPUs are needed."""
+        level = 100 * self.inputs["service_level"]
+        shown = [*YEARS, column("level_kept_share", "forecast.level_kept_share")]
+        yield Table(
+            "years",
+            shown if self._level else YEARS,
+            self.fabrics,
+            f"Over the years (at least: for {level:g} % of the time)",
+            YEARS_LEGEND,
+        )
+
+    def _causes(self) -> Iterator[Table[Any]]:
+        """What stops servers, one column a fabric."""
+        rows = [(one.name, cause) for one in self.fabrics for cause in one.forecast.causes]
+        cells = {(name, one.cause): f"{one.servers_stopped_per_year:,.3g}" for name, one in rows}
+        shown = list(dict.fromkeys(one.cause for _, one in rows))
+        yield self._by_fabric("cause", shown, cells, "Servers that stop in a year, by cause")
+        yield Table("causes", CAUSES, rows, only="programs")
 
     def _heading(self) -> Heading:
         inputs = self.inputs
@@ -84,7 +110,12 @@ class ServedFaultsAnswer(FaultsAnswer):
         return Heading(
             f"Failures on {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}:"
             f" switches{model} of {inputs['radix']} ports",
-            (f"{asked}{level}", *beside, *replaced_lines(inputs, self.currency)),
+            (
+                f"{asked}{level}",
+                f"rates {inputs['failures']} ({inputs['rates']})",
+                *beside,
+                *replaced_lines(inputs, self.currency),
+            ),
         )
 
     @property
@@ -105,7 +136,7 @@ class ServedFaultsAnswer(FaultsAnswer):
         draws = self.inputs["draws"]
         worst = f", the worst of {draws:,} draws" if draws > 1 else ""
         title = f"Failed together: {' '.join(self.inputs['fail'])}{worst}"
-        shown = [FABRIC, *_impact_columns(level=bool(self._level))]
+        shown = [FABRIC, *_impact_columns([one.impact for _, one in found])]
         yield Table("scenario", shown, found, title)
         if any(one.draws > 1 for _, one in found):
             yield Table("scenario", DRAWN, found, f"Mean of the {draws:,} draws")
@@ -119,8 +150,10 @@ class ServedFaultsAnswer(FaultsAnswer):
             yield fabric.name, (*said, *fabric.notes)
 
 
-def _impact_columns(*, level: bool) -> list[Column[Any]]:
+def _impact_columns(impacts: Sequence[ServedImpact]) -> list[Column[Any]]:
     """Columns of the impact in a row, with a service level if one is asked for."""
+    level = any(one.keeps_level is not None for one in impacts)
+    slowed: Shown = "always" if any(one.servers_slowed for one in impacts) else "wide"
     path = "1.impact"
     kept: Column[Any] = column("level_kept", lambda row: _kept(row[1].impact), data=False)
     return [
@@ -129,8 +162,8 @@ def _impact_columns(*, level: bool) -> list[Column[Any]]:
         *columns("bandwidth_share", "pod_share", of=path, shown="wide"),
         *columns("servers_lost", of=path),
         *columns("servers_restarted", "servers_left", of=path, shown="wide"),
-        *columns("servers_slowed", "ttft_s", "tpot_s", "tokens_per_s", of=path),
-        *columns("throughput_share", of=path),
+        *columns("servers_slowed", of=path, shown=slowed),
+        *columns("ttft_s", "tpot_s", "tokens_per_s", "throughput_share", of=path),
         column("keeps_level", f"{path}.keeps_level", shown="never"),
         *[kept] * level,
         column("way", f"{path}.way"),
@@ -155,14 +188,39 @@ SINGLE: tuple[Column[tuple[str, ServedSingle]], ...] = (
     column("fabric", "0", shown="never"),
     column("kind", "1.kind", title="failed"),
     column("part", "1.part", shown="never"),
-    column("parts", "1.parts"),
+    column("parts", "1.parts", shown="wide"),
 )
 DRAWN: tuple[Column[tuple[str, ServedScenario]], ...] = (
     FABRIC,
     *columns("mean_tokens_per_s", "mean_throughput_share", of="1"),
     column("stopped_of_draws", lambda row: f"{row[1].stopped} of {row[1].draws}"),
 )
+YEARS: tuple[Column[ServedFabric], ...] = (
+    column("fabric", "name"),
+    column("server_stops_per_year", "forecast.server_stops_per_year"),
+    column("mtbf_h", "forecast.mtbf_h", shown="wide"),
+    *columns("servers_down", "all_answer_share", of="forecast"),
+    *columns("expected_tokens_per_s", "expected_share", of="forecast"),
+    column("assured_tokens_per_s", "forecast.assured_tokens_per_s", shown="wide"),
+    column("assured_share", "forecast.assured_share"),
+    *columns("spare_servers", of="forecast", shown="wide"),
+    *columns("spare_servers_needed", "spare_gpus_needed", of="forecast"),
+)
+CAUSES: tuple[Column[tuple[str, ServerStops]], ...] = (
+    FABRIC,
+    *columns("cause", "failures_per_year", of="1"),
+    *columns("servers_stopped_per_year", "servers_under_repair", of="1"),
+)
 PLANS_LEGEND = ("The best plan of netplan serving; TP: GPUs of a copy of attention; PP: stages.",)
+YEARS_LEGEND = (
+    (
+        "stops: servers that stop in a year; down: under repair, on average; all up: share of the"
+        " time in which every server answers on whole links. tokens/s, share: on average; at least:"
+        " the share that there is for the time that the title says. spares: servers, and their"
+        " GPUs, that cover all under repair for as long. Closed form, from rates, repair hours and"
+        " --restart."
+    ),
+)
 IMPACT_LEGEND = (
     (
         "lost: servers (copies of the model) of which a GPU has failed or is out of reach; the"

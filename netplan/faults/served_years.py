@@ -1,0 +1,340 @@
+"""Years of a cluster that serves, in closed form: tokens a second on average, and nearly always.
+
+Servers that failures have stopped and that are under repair are a compound Poisson number
+(M/G/inf: Palm 1943, whatever the distribution of the hours), pool by pool. Idle GPUs take over
+from as many of them as they have places for; every server that stops starts anew, after its repair
+or on other GPUs, which takes the time of a restart. With D servers under repair, S starting and
+room for s more, max(D - s, 0) + S do not answer, and the others share the requests in flight. Parts
+of the network that stop no server slow the cluster until their repair: the worst of those that are
+down counts.
+
+Failures of GPUs, servers, racks and feeds hit as many servers as lie on their GPUs; those of the
+network do what they do alone. Left out: repairs that wait for parts or staff, and that a server may
+be hit twice.
+"""
+
+from collections.abc import Iterator, Sequence
+from math import exp
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Bools, Floats, Ints
+from netplan.faults.effects import kinds_of_units
+from netplan.faults.forecast import ForecastOptions, Spares, part_spares
+from netplan.faults.group_failures import GroupFailures
+from netplan.faults.rates import LAYOUT, FailureBook, FailureRate, Unit
+from netplan.faults.reliability import compound_poisson, idle_domains_needed, mtbf_h
+from netplan.faults.served import ServedCluster, ServedImpact, ServedSingle
+from netplan.performance.serving.disaggregated import Pools, disaggregated
+from netplan.performance.serving.outcomes import aggregated
+from netplan.performance.serving.plans import ServingPlans
+from netplan.records import replace
+from netplan.units import HOURS_PER_YEAR
+
+SURELY, HARDLY = 1e-9, 1e-12
+"""Chances of more servers down than are counted, and of states that are: they give nothing [1]."""
+
+
+class ServerStops(Struct, frozen=True):
+    """Servers that one cause stops in a year, and those of it that are under repair [1]."""
+
+    cause: str
+    failures_per_year: float
+    servers_stopped_per_year: float
+    servers_under_repair: float
+
+
+class ServedForecast(Struct, frozen=True):
+    """Years of failures of one fabric that serves.
+
+    Parameters
+    ----------
+    server_stops_per_year, mtbf_h
+        Servers that stop in a year, and the time between failures that stop some [h].
+    servers_down
+        Servers under repair at a moment, on average [1].
+    all_answer_share
+        Share of the time in which every server answers on whole links [1].
+    expected_tokens_per_s, expected_share
+        Tokens of answers on average over time [1/s], and over those without failures [1].
+    assured_tokens_per_s, assured_share
+        What there is at least in the share of the time that is asked for, likewise.
+    level_kept_share
+        Share of the time in which the slowest servers keep the service level of times; None where
+        none is asked for [1].
+    spare_servers, spare_servers_needed, spare_gpus_needed
+        Servers that idle GPUs have room for; the least that cover all those under repair in the
+        share of the time that is asked for, and their GPUs [1].
+    causes, spares
+        By cause; by kind of part.
+    """
+
+    server_stops_per_year: float
+    mtbf_h: float | None
+    servers_down: float
+    all_answer_share: float
+    expected_tokens_per_s: float
+    expected_share: float
+    assured_tokens_per_s: float
+    assured_share: float
+    level_kept_share: float | None
+    spare_servers: int
+    spare_servers_needed: int
+    spare_gpus_needed: int
+    causes: tuple[ServerStops, ...]
+    spares: tuple[Spares, ...]
+
+
+class Hit(NamedTuple):
+    """Failures that stop servers of a pool: how many of it each time, how often, for how long."""
+
+    cause: str
+    pool: int
+    servers: int
+    per_year: float
+    repair_h: float
+
+
+class Slow(NamedTuple):
+    """Failures that stop no server: share of the tokens left, how many are under repair, level."""
+
+    share: float
+    under_repair: float
+    keeps_level: bool
+
+
+def served_forecast(
+    cluster: ServedCluster,
+    book: FailureBook,
+    options: ForecastOptions,
+    *,
+    units: dict[Unit, int],
+    singles: Sequence[ServedSingle],
+    groups: Sequence[GroupFailures] = (),
+) -> ServedForecast:
+    """What failures leave of the throughput over time.
+
+    Parameters
+    ----------
+    cluster
+        The cluster.
+    book
+        Failure rates, repair and delivery times, placed on its HB domains.
+    options
+        The share of the time that is asked for, the time of a restart, the end of the ranges.
+    units
+        Units that fail, of :func:`netplan.faults.rates.unit_counts` [1].
+    singles
+        What one failure of each kind does.
+    groups
+        Groups that fail as a whole.
+    """
+    hits, slows = _what_fails(cluster, book, options, units, singles, groups)
+    pools = range(len(cluster.servers))
+    repairs = [_under_way(hits, pool, None) for pool in pools]
+    restarts = [_under_way(hits, pool, options.checkpoints.restart_h) for pool in pools]
+    room = cluster.restarted(
+        np.zeros(cluster.graph.gpus, bool), [len(one) for one in cluster.servers]
+    )
+    missing = [
+        _missing(repair, restart, spare)
+        for repair, restart, spare in zip(repairs, restarts, room, strict=True)
+    ]
+    chance, tokens, keeps = _states(cluster, missing)
+    share, pace, level = _paces(slows)
+    chances = np.multiply.outer(chance, share).ravel()
+    rates = np.multiply.outer(tokens, pace).ravel()
+    asked = cluster.goal.ttft_s is not None or cluster.goal.tpot_s is not None
+    intact = float(cluster.outcome.tokens_per_s[0])
+    often = sum(one.per_year for one in hits)
+    expected, assured = float(chances @ rates), _assured(chances, rates, options.level)
+    needed = [idle_domains_needed(one, options.level ** (1 / len(pools))) for one in repairs]
+    return ServedForecast(
+        server_stops_per_year=sum(one.per_year * one.servers for one in hits),
+        mtbf_h=mtbf_h(often) if often else None,
+        servers_down=sum(size * mean for one in repairs for size, mean in one.items()),
+        all_answer_share=float(chance[0] * share[-1]),
+        expected_tokens_per_s=expected,
+        expected_share=expected / intact,
+        assured_tokens_per_s=assured,
+        assured_share=assured / intact,
+        level_kept_share=float((chance @ keeps) * (share @ level)) if asked else None,
+        spare_servers=sum(room),
+        spare_servers_needed=sum(needed),
+        spare_gpus_needed=sum(
+            number * size for number, size in zip(needed, cluster.places, strict=True)
+        ),
+        causes=tuple(_causes(book, units, options, hits, groups)),
+        spares=part_spares(units, book, options),
+    )
+
+
+def _what_fails(
+    cluster: ServedCluster,
+    book: FailureBook,
+    options: ForecastOptions,
+    units: dict[Unit, int],
+    singles: Sequence[ServedSingle],
+    groups: Sequence[GroupFailures],
+) -> tuple[list[Hit], list[Slow]]:
+    """Failures that stop servers, and those that slow them."""
+    hits: list[Hit] = []
+    slows: list[Slow] = []
+    alone = {one.kind: one for one in singles}
+    kinds = kinds_of_units(cluster.fabric, alone)
+    whole = {one.row.cause for one in groups}
+    for row in book.rates:
+        if row.unit in LAYOUT or row.cause in whole:
+            continue
+        per_year = row.rate_per_year.at(options.end) * row.count_in(units)
+        repair_h = book.repair_h(row.kind).at(options.end)
+        gpus = _gpus_of(row, cluster.graph.hb_size)
+        if gpus is not None:
+            stops = per_year * row.interrupts
+            hits += _on_gpus(cluster, row.cause, gpus, stops, repair_h)
+            continue
+        parts = [alone[kind] for kind in kinds.get(row.unit, ())]
+        count = sum(one.parts for one in parts)
+        for one in parts:
+            each = per_year * one.parts / count
+            if one.impact.servers_lost:
+                hits += _of_network(cluster, row, one.impact, each, repair_h)
+            elif one.impact.throughput_share < 1:
+                under = each * repair_h / HOURS_PER_YEAR
+                kept = one.impact.keeps_level is not False
+                slows.append(Slow(one.impact.throughput_share, under, kept))
+    for kind in groups:
+        for cause in kind.causes:
+            gpus = cause.effect.domains * cluster.graph.hb_size
+            hits += _on_gpus(cluster, kind.name, gpus, cause.stops_per_year, cause.repair_h)
+    return hits, slows
+
+
+def _gpus_of(row: FailureRate, hb_size: int) -> int | None:
+    """GPUs that one unit takes [1]; None of the network's."""
+    if row.gpus_each is not None:
+        return row.gpus_each
+    if row.kind == "hb-gear" or row.unit == "hb_domain":
+        return hb_size
+    return 1 if row.unit == "gpu" else None
+
+
+def _on_gpus(
+    cluster: ServedCluster, cause: str, gpus: int, per_year: float, repair_h: float
+) -> Iterator[Hit]:
+    """Servers on so many neighbouring GPUs, wherever these are."""
+    for pool, (servers, room) in enumerate(zip(cluster.servers, cluster.places, strict=True)):
+        count = min(max(gpus // room, 1), len(servers))
+        reached = servers.shape[1] if gpus == 1 else max(gpus, room)
+        share = min(1.0, reached * len(servers) / cluster.graph.gpus / count)
+        if gpus and per_year:
+            yield Hit(cause, pool, count, per_year * share, repair_h)
+
+
+def _of_network(
+    cluster: ServedCluster,
+    row: FailureRate,
+    impact: ServedImpact,
+    per_year: float,
+    repair_h: float,
+) -> Iterator[Hit]:
+    """Servers that a part of the network stops, of each pool by its servers."""
+    for pool, servers in enumerate(cluster.servers):
+        count = min(impact.servers_lost, len(servers))
+        share = len(servers) / cluster.server_count
+        yield Hit(row.cause, pool, count, per_year * share, repair_h)
+
+
+def _under_way(hits: Sequence[Hit], pool: int, hours: float | None) -> dict[int, float]:
+    """Mean number of failures under repair, or so many hours old, by the servers of each [1]."""
+    found: dict[int, float] = {}
+    for one in hits:
+        if one.pool == pool:
+            lasts = one.repair_h if hours is None else hours
+            found[one.servers] = found.get(one.servers, 0.0) + one.per_year * lasts / HOURS_PER_YEAR
+    return found
+
+
+def _missing(repairs: dict[int, float], restarts: dict[int, float], spare: int) -> Floats:
+    """Chances of 0, 1, … servers of a pool that do not answer."""
+    down, starting = compound_poisson(repairs), compound_poisson(restarts)
+    uncovered = np.append(down[: spare + 1].sum(), down[spare + 1 :])
+    found: Floats = np.convolve(uncovered, starting)
+    last = int(np.searchsorted(np.cumsum(found), 1 - SURELY)) + 1
+    return found[:last]
+
+
+def _states(cluster: ServedCluster, missing: Sequence[Floats]) -> tuple[Floats, Floats, Bools]:
+    """Chances of servers that do not answer, tokens of the others [1/s], whether times are kept."""
+    numbers = np.meshgrid(*(np.arange(len(one)) for one in missing), indexing="ij")
+    chance = np.ones(1)
+    for one in missing:
+        chance = np.multiply.outer(chance, one)
+    left = [
+        len(servers) - number.ravel()
+        for servers, number in zip(cluster.servers, numbers, strict=True)
+    ]
+    alive = np.all([some > 0 for some in left], axis=0) & (chance.ravel() > HARDLY)
+    plans = [
+        _with_servers(plan, some[alive]) for plan, some in zip(cluster.plans, left, strict=True)
+    ]
+    requests = float(cluster.outcome.concurrency[0])
+    if len(plans) > 1:
+        found = disaggregated(cluster.case, Pools(*plans), requests)
+    else:
+        found = aggregated(cluster.case, plans[0], requests)
+    tokens, keeps = np.zeros(len(alive)), np.zeros(len(alive), bool)
+    tokens[alive], keeps[alive] = found.tokens_per_s, cluster.goal.meets(found)
+    return chance.ravel(), tokens, keeps
+
+
+def _with_servers(plan: ServingPlans, counts: Ints) -> ServingPlans:
+    """A plan with several numbers of servers."""
+    return replace(plan.take(np.zeros(len(counts), np.int64)), replicas=counts)
+
+
+def _paces(slows: Sequence[Slow]) -> tuple[Floats, Floats, Bools]:
+    """Chances that the worst of what is under repair leaves a share of the tokens; both, level."""
+    chances, none_worse = [], 1.0
+    ranked = sorted(slows)
+    for one in ranked:
+        none = exp(-one.under_repair)
+        chances.append(none_worse * (1 - none))
+        none_worse *= none
+    return (
+        np.array([*chances, none_worse]),
+        np.array([*(one.share for one in ranked), 1.0]),
+        np.array([*(one.keeps_level for one in ranked), True]),
+    )
+
+
+def _assured(chances: Floats, rates: Floats, level: float) -> float:
+    """What there is at least with this chance."""
+    order = np.argsort(-rates, kind="stable")
+    reached = np.cumsum(chances[order])
+    at = int(np.searchsorted(reached, level * (1 - SURELY)))
+    return float(rates[order][at]) if at < len(order) else 0.0
+
+
+def _causes(
+    book: FailureBook,
+    units: dict[Unit, int],
+    options: ForecastOptions,
+    hits: Sequence[Hit],
+    groups: Sequence[GroupFailures],
+) -> Iterator[ServerStops]:
+    """What stops servers, those of groups last."""
+    named = {one.name: one.failures_per_year for one in groups}
+    rates = {
+        row.cause: row.rate_per_year.at(options.end) * row.count_in(units)
+        for row in book.rates
+        if row.unit not in LAYOUT
+    } | named
+    for name, failures in rates.items():
+        mine = [one for one in hits if one.cause == name]
+        stopped = sum(one.per_year * one.servers for one in mine)
+        down = sum(one.per_year * one.servers * one.repair_h for one in mine) / HOURS_PER_YEAR
+        if stopped:
+            yield ServerStops(name, failures, stopped, down)
