@@ -15,7 +15,7 @@ be hit twice.
 
 from collections.abc import Iterator, Sequence
 from math import exp
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -142,25 +142,13 @@ def served_forecast(
         _missing(repair, restart, spare)
         for repair, restart, spare in zip(repairs, restarts, room, strict=True)
     ]
-    chance, tokens, keeps = _states(cluster, missing)
-    share, pace, level = _paces(slows)
-    chances = np.multiply.outer(chance, share).ravel()
-    rates = np.multiply.outer(tokens, pace).ravel()
-    asked = cluster.goal.ttft_s is not None or cluster.goal.tpot_s is not None
-    intact = float(cluster.outcome.tokens_per_s[0])
     often = sum(one.per_year for one in hits)
-    expected, assured = float(chances @ rates), _assured(chances, rates, options.level)
     needed = [idle_domains_needed(one, options.level ** (1 / len(pools))) for one in repairs]
     return ServedForecast(
         server_stops_per_year=sum(one.per_year * one.servers for one in hits),
         mtbf_h=mtbf_h(often) if often else None,
         servers_down=sum(size * mean for one in repairs for size, mean in one.items()),
-        all_answer_share=float(chance[0] * share[-1]),
-        expected_tokens_per_s=expected,
-        expected_share=expected / intact,
-        assured_tokens_per_s=assured,
-        assured_share=assured / intact,
-        level_kept_share=float((chance @ keeps) * (share @ level)) if asked else None,
+        **_over_time(cluster, missing, slows, options.level),
         spare_servers=sum(room),
         spare_servers_needed=sum(needed),
         spare_gpus_needed=sum(
@@ -169,6 +157,27 @@ def served_forecast(
         causes=tuple(_causes(book, units, options, hits, groups)),
         spares=part_spares(units, book, options),
     )
+
+
+def _over_time(
+    cluster: ServedCluster, missing: Sequence[Floats], slows: Sequence[Slow], level: float
+) -> dict[str, Any]:
+    """Tokens of all states of servers and network, on average and at least, and times kept."""
+    chance, tokens, keeps = _states(cluster, missing)
+    share, pace, kept = _paces(slows)
+    chances = np.multiply.outer(chance, share).ravel()
+    rates = np.multiply.outer(tokens, pace).ravel()
+    asked = cluster.goal.ttft_s is not None or cluster.goal.tpot_s is not None
+    intact = float(cluster.outcome.tokens_per_s[0])
+    expected, assured = float(chances @ rates), _assured(chances, rates, level)
+    return {
+        "all_answer_share": float(chance[0] * share[-1]),
+        "expected_tokens_per_s": expected,
+        "expected_share": expected / intact,
+        "assured_tokens_per_s": assured,
+        "assured_share": assured / intact,
+        "level_kept_share": float((chance @ keeps) * (share @ kept)) if asked else None,
+    }
 
 
 def _what_fails(

@@ -8,9 +8,9 @@ import numpy as np
 
 from netplan.errors import NetplanError
 from netplan.faults.damage import Damage, find_effects
-from netplan.faults.group_failures import group_failures
+from netplan.faults.group_failures import GroupFailures, group_failures
 from netplan.faults.link_parts import bill_wiring
-from netplan.faults.rates import unit_counts
+from netplan.faults.rates import FailureBook, unit_counts
 from netplan.faults.served import ServedCluster, ServedImpact, served_impact, served_singles
 from netplan.faults.served_years import served_forecast
 from netplan.questions.faults_inputs import (
@@ -35,6 +35,7 @@ from netplan.questions.serving_inputs import Asked
 from netplan.questions.workload import ServedBest
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
+from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
 
 
@@ -76,20 +77,12 @@ def _fabric(
         best = question.serves(files[0], name, files[1])
     except NetplanError as error:
         return spec.name, f"Does not serve: {error}."
-    cluster = _cluster(spec, best, question, shared)
+    cluster = _cluster(spec, fabric, best, question, shared)
     inventory = inventory_of(cluster, question, shared)
     damages, why = drawn_or_why(inventory, question)
     singles = tuple(served_singles(cluster, inventory))
-    book = shared.book.placed(cluster.graph.hb_size)
-    failing = group_failures(cluster.graph, inventory.groups, book, end=shared.options.end)
-    forecast = served_forecast(
-        cluster,
-        book,
-        shared.options,
-        units=unit_counts(fabric, wiring),
-        singles=singles,
-        groups=failing,
-    )
+    shared = replace(shared, book=shared.book.placed(cluster.graph.hb_size))
+    failing = group_failures(cluster.graph, inventory.groups, shared.book, end=shared.options.end)
     return ServedFabric(
         name=spec.name,
         title=spec.title,
@@ -99,21 +92,26 @@ def _fabric(
         plan=best.plan,
         scenario=_scenario(cluster, damages, question.fail) if damages else why,
         singles=singles,
-        forecast=forecast,
-        notes=(
-            *_notes(cluster),
-            *(rate_note(one, book) for one in failing),
-            *fabric.notes,
-            *best.searched.notes,
+        forecast=served_forecast(
+            cluster,
+            shared.book,
+            shared.options,
+            units=unit_counts(fabric, wiring),
+            singles=singles,
+            groups=failing,
         ),
+        notes=(*_notes(cluster, failing, shared.book), *fabric.notes, *best.searched.notes),
     )
 
 
 def _cluster(
-    spec: FabricSpec, best: ServedBest, question: FaultsQuestion[Any], shared: Shared
+    spec: FabricSpec,
+    fabric: Fabric,
+    best: ServedBest,
+    question: FaultsQuestion[Any],
+    shared: Shared,
 ) -> ServedCluster:
     """The cluster that serves by the best plan."""
-    fabric = build_fabric(spec, shared.sizing)
     case, found = best.searched.case, best.searched.found
     first = np.zeros(1, dtype=np.int64)
     asked = Asked(question.precision or "", question.stack, question.batch, question.fixed or {})
@@ -130,8 +128,10 @@ def _cluster(
     )
 
 
-def _notes(cluster: ServedCluster) -> Iterator[str]:
-    """What of the servers decides over failures."""
+def _notes(
+    cluster: ServedCluster, failing: Sequence[GroupFailures], book: FailureBook
+) -> Iterator[str]:
+    """What of the servers decides over failures, and how often groups fail."""
     size = cluster.graph.hb_size
     inside = all((gpus // size == gpus[:, :1] // size).all() for gpus in cluster.servers)
     if inside and cluster.pools is None:
@@ -139,6 +139,7 @@ def _notes(cluster: ServedCluster) -> Iterator[str]:
             "Each server lies in one HB domain, and needs no other network: no card, link or switch"
             " of the network stops or slows it. Requests come over networks of their own."
         )
+    yield from (rate_note(one, book) for one in failing)
 
 
 def _scenario(
