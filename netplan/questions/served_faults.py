@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from netplan.costing.wiring import Wiring
 from netplan.errors import NetplanError
 from netplan.faults.damage import Damage, find_effects
 from netplan.faults.group_failures import GroupFailures, group_failures
@@ -78,14 +79,26 @@ def _fabric(
     except NetplanError as error:
         return spec.name, f"Does not serve: {error}."
     cluster = _cluster(spec, fabric, best, question, shared)
+    return _failed((cluster, wiring), best, question, shared)
+
+
+def _failed(
+    built: tuple[ServedCluster, Wiring],
+    best: ServedBest,
+    question: FaultsQuestion[Any],
+    shared: Shared,
+) -> ServedFabric:
+    """A cluster under failures."""
+    cluster, wiring = built
+    fabric = cluster.fabric
     inventory = inventory_of(cluster, question, shared)
     damages, why = drawn_or_why(inventory, question)
     singles = tuple(served_singles(cluster, inventory))
     shared = replace(shared, book=shared.book.placed(cluster.graph.hb_size))
     failing = group_failures(cluster.graph, inventory.groups, shared.book, end=shared.options.end)
     return ServedFabric(
-        name=spec.name,
-        title=spec.title,
+        name=cluster.spec.name,
+        title=cluster.spec.title,
         switches=fabric.switches,
         links=fabric.link_count,
         transceivers=fabric.transceivers,
