@@ -50,7 +50,7 @@ class Compare(
     TrainingQuestion[Comparison],
     SwitchQuestion[Comparison],
 ):
-    """Put all fabrics side by side: what each needs, costs and draws, and how fast it trains.
+    """Put all fabrics side by side: what each needs, costs and draws, how fast it trains or serves.
 
     Names are catalog names (see ``netplan catalog list``) or paths to files.
 

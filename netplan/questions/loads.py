@@ -1,7 +1,7 @@
 """What every link carries in one iteration or of a given matrix, and how near that is to the bound.
 
-The traffic is that of a training run, placed by its best plan, or a saved matrix; the links are
-those of a fabric of the catalog, or of somebody's own graph.
+The traffic is that of a training run or of servers, placed by their best plan, or a saved matrix;
+the links are those of a fabric of the catalog, or of somebody's own graph.
 """
 
 from collections.abc import Iterator
@@ -181,8 +181,8 @@ BOUNDS: tuple[Column[tuple[str, float]], ...] = (
 class Loads(RunQuestion[LoadsAnswer]):
     """Show what every link carries in one iteration, and every collective beside its bound.
 
-    The traffic is that of a training run, or a saved matrix; the links are those of a fabric, or of
-    a graph from a file.
+    The traffic is that of a training run, of servers, or a saved matrix; the links are those of a
+    fabric, or of a graph from a file.
 
     Raises
     ------

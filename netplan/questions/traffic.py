@@ -1,4 +1,4 @@
-"""Who sends how much to whom in one training iteration."""
+"""Who sends how much to whom in one training iteration, or in one round of servers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -101,7 +101,7 @@ class TrafficAnswer(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class Traffic(RunQuestion[TrafficAnswer]):
-    """Show the traffic matrix of a training run: shares, pairs, heat map.
+    """Show the traffic matrix of a training run, or of servers: shares, pairs, heat map.
 
     Raises
     ------
@@ -123,6 +123,7 @@ class Traffic(RunQuestion[TrafficAnswer]):
     examples: ClassVar[tuple[str, ...]] = (
         "netplan traffic --gpus 32768 --radix 128",
         "netplan traffic --gpus 3072 --hb-size 8 --batch 3072 --algorithm ring --fix tensor=8",
+        "netplan traffic --gpus 64 --workload serving --model deepseek-r1 --precision fp8",
         "netplan traffic --gpus 4096 --save matrix.npz --heat-map traffic.html",
     )
 
