@@ -40,8 +40,6 @@ ALL_UP_TO, GROWTH = 32, 1.125
 """Numbers of prefill servers: all up to this, then each so many times the last [1]."""
 SWEEP = 2.0 ** np.arange(15)
 """Requests of one copy that are tried where none are given [1]."""
-UNBOUNDED = 1e12
-"""Stands for no bound, and times nothing is nothing [1]."""
 POOLS = ("prefill", "decode")
 
 
@@ -128,8 +126,11 @@ class Search(NamedTuple):
 
     @property
     def more(self) -> float:
-        """By what X may exceed the rates of pools: the first token comes without a step [1]."""
-        return self.output / (self.output - 1) if self.output > 1 else UNBOUNDED
+        """By what X may exceed the rates of pools: the first token comes without a step [1].
+
+        That takes as long as a step at least, which bounds an answer of a single token.
+        """
+        return self.output / (self.output - 1) if self.output > 1 else 2.0
 
     def most(self, servers: Ints) -> Floats | float:
         """Requests in flight with so many servers for decode at most [1]."""
@@ -405,11 +406,12 @@ def _request_bound(search: Search, rows: Floats) -> Floats:
     for level_s, rate in zip(decode.steps_s, rates, strict=True):
         else_s = first_s + output * level_s[second]
         whole_s = else_s + loop_wait_s(busy_s, offered_s, else_s)
-        seen = np.minimum(requests * output / whole_s, rows[3] * rate[second])
+        seen_s = np.maximum(whole_s / search.more, first_s + (output - 1) * level_s[second])
+        seen = np.minimum(requests * output / seen_s, search.more * rows[3] * rate[second])
         np.maximum(found, seen, out=found)
     if search.goal.ttft_s is not None:
         found[first_s > search.goal.ttft_s] = 0.0
-    return search.more * found
+    return found
 
 
 def _nearest(search: Search) -> Timed:

@@ -183,7 +183,7 @@ POOL_GOALS = [
         ("llama-3-8b", 12, 8, 2048, 128),
         ("llama-3-8b", 7, 4, 30_000, 16),
         ("qwen3-30b-a3b", 8, 4, 2048, 128),
-        ("llama-3-8b", 6, 2, 2048, 2),
+        ("llama-3-8b", 6, 2, 2048, 1),
     ],
 )
 def test_no_pair_of_pools_beats_those_that_are_timed(
