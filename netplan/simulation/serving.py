@@ -229,7 +229,8 @@ class _Maker:
     @property
     def _host_s(self) -> float:
         """What passes between two rounds of a request [s]."""
-        spilled = float(spill_s(self.case, self.outcome.memory_bytes)[0])
+        held = self.case.held(self.plan)
+        spilled = float(spill_s(self.case, self.plan, held, self.outcome.running)[0])
         return float(self.outcome.parts["host"][0]) + spilled
 
     def _kernel_s(self, one: Operation) -> float:

@@ -14,8 +14,9 @@ attention       qkv and output projections, one all_reduce behind them. Tokens a
 linear          gated delta nets: a state of 32-bit numbers for each head, read and written a token
 feed-forward    two or three products, one all_reduce behind them
 experts         all copies send tokens to the GPUs of their experts and take sums back (all_to_all),
-                or where no expert lies apart (expert 1) gather all tokens and scatter sums; with
-                one copy of attention all its GPUs have the tokens already, and sums are reduced
+                or where no expert lies apart (expert 1) gather all tokens and scatter sums; the
+                GPUs of a copy then gather its tokens. With one copy of attention all its GPUs have
+                the tokens already, and sums are reduced
 head            one row of scores for each token that is sampled
 ==============  ==================================================================================
 
@@ -562,13 +563,13 @@ def _exchange(
     met = cut.expert * (1 - (1 - 1 / cut.expert) ** experts.per_token) * cut.expert_tensor
     own, every = rows / cut.tensor * hidden, rows * cut.attention_data * hidden
     apart, gathered = several & spread, several & ~spread
-    again = np.where(apart & (cut.tensor > 1), ELEMENT_BYTES * rows * hidden, 0.0)
+    again = np.where(several & (cut.tensor > 1), ELEMENT_BYTES * rows * hidden, 0.0)
     alone = np.where(several, 0.0, ELEMENT_BYTES * rows * hidden)
     return (
         Collective("all_to_all", np.where(apart, sent * own * met, 0.0), "expert"),
         Collective("all_gather", np.where(gathered, sent * every, 0.0), "expert"),
         Collective("all_to_all", np.where(apart, ELEMENT_BYTES * own * met, 0.0), "expert"),
-        Collective("all_gather", again, "tensor"),
         Collective("reduce_scatter", np.where(gathered, ELEMENT_BYTES * every, 0.0), "expert"),
+        Collective("all_gather", again, "tensor"),
         Collective("all_reduce", alone, "tensor"),
     )

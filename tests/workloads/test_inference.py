@@ -273,10 +273,12 @@ def test_messages_of_experts_by_hand() -> None:
     half: object = ("all_to_all", "expert", pytest.approx(whole / 2 * met * 2))
     gathered: object = ("all_gather", "tensor", whole)
     assert messages(layer(model, Cut.of(2, 8, 8)), "experts") == [half, half, gathered]
-    # Every expert cut over all GPUs: all tokens of four copies come and go.
+    # Every expert cut over all GPUs: all tokens of four copies come and go, an eighth to each GPU;
+    # both GPUs of a copy need a quarter.
     assert messages(layer(model, Cut.of(2, 4, 1)), "experts") == [
         ("all_gather", "expert", 4 * whole),
         ("reduce_scatter", "expert", 4 * whole),
+        gathered,
     ]
     # Tokens travel in 8 bits where experts compute in them, sums in 16.
     eight = Formats(feed_forward=NumberFormat("fp8", 1.0, "fp8"))

@@ -15,6 +15,7 @@ from netplan.performance.serving.outcomes import (
     decode_steps,
     prefills,
     prompt_parts,
+    spill_s,
     token_parts,
 )
 from netplan.performance.serving.plans import ServingPlans
@@ -83,14 +84,15 @@ def disaggregated(case: ServingCase, pools: Pools, concurrency: Amount) -> Outco
     copies = decode.replicas * decode.attention_data
     share, wait_s = np.ones(wanted.shape), np.zeros(wanted.shape)
     for _ in range(ROUNDS):
-        steps = decode_steps(case, decode, np.clip(wanted * share / copies, 1.0, room))
-        decode_s = output * steps.step_s
+        running = np.clip(wanted * share / copies, 1.0, room)
+        steps, spilled_s = decode_steps(case, decode, running), spill_s(case, decode, held, running)
+        decode_s = output * (steps.step_s + spilled_s)
         wait_s = loop_wait_s(busy_s, wanted * busy_s / takers, alone_s + decode_s)
         share = decode_s / (alone_s + decode_s + wait_s)
-    each = wanted * share / copies
-    running = np.clip(each, 1.0, room)
-    steps = decode_steps(case, decode, running)
-    full_s = (wanted / (copies * room) - 1) * output * steps.step_s
+    running = np.clip(wanted * share / copies, 1.0, room)
+    steps, spilled_s = decode_steps(case, decode, running), spill_s(case, decode, held, running)
+    tpot_s = steps.step_s + spilled_s
+    full_s = (wanted / (copies * room) - 1) * output * tpot_s
     queue_s = np.maximum(full_s - alone_s - wait_s, 0.0)
     transfer = prompt.parts._replace(network_s=prompt.parts.network_s + sent.seconds)
     waits_s = alone_s - start_s - prompt.latency_s - sent.seconds + wait_s + queue_s
@@ -99,10 +101,10 @@ def disaggregated(case: ServingCase, pools: Pools, concurrency: Amount) -> Outco
         concurrency=np.array(wanted),
         running=running,
         ttft_s=alone_s + wait_s + queue_s,
-        tpot_s=steps.step_s,
+        tpot_s=tpot_s,
         queue_s=queue_s + wait_s,
         memory_bytes=held.of(running),
-        parts=token_parts(steps) | {"prefill": np.zeros(wanted.shape)},
+        parts=token_parts(steps, spilled_s) | {"prefill": np.zeros(wanted.shape)},
         prompt_parts=prompt_parts(transfer, host=start_s, queue=waits_s),
         fits=(held.room(case.room_bytes) >= 1) & (case.held(prefill).room(case.room_bytes) >= 1),
         output=output,

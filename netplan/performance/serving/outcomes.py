@@ -135,8 +135,9 @@ def decode_steps(case: ServingCase, plans: ServingPlans, running: Floats) -> Dec
     parts, stage_s = model_pass(case.served, plans, case.decodes(sequences, checked))
     if drafts is not None:
         drafted = drafts.drafted(plans, case.decodes(sequences))
-        parts, stage_s = parts.plus(drafted), np.maximum(stage_s, drafted.seconds)
-    seconds = np.maximum(parts.seconds, plans.pipeline * stage_s)
+        parts, stage_s = parts.plus(drafted), stage_s + drafted.seconds
+    # A stage has its next turn when all groups of requests had theirs, one a stage at most.
+    seconds = np.maximum(parts.seconds, np.clip(running, 1.0, plans.pipeline) * stage_s)
     tokens = drafts.tokens if drafts else 1.0
     host_s = case.stack.step_s / tokens + case.stack.token_s * running
     return Decode(seconds / tokens + host_s, host_s, parts.scaled(1 / tokens))
@@ -157,7 +158,7 @@ def _prompt(case: ServingCase, plans: ServingPlans, sequences: Floats) -> Prefil
     """So many prompts in one step of each copy."""
     one = model_pass(case.served, plans, case.prompts(sequences))
     drafts = case.speculated
-    more_s = drafts.prompt_s(plans, case.prompts()) if drafts else 0.0
+    more_s = drafts.prompt_s(plans, case.prompts(sequences)) if drafts else 0.0
     parts = one.parts._replace(
         seconds=one.parts.seconds + more_s, memory_s=one.parts.memory_s + more_s
     )
@@ -253,7 +254,7 @@ def aggregated(case: ServingCase, plans: ServingPlans, concurrency: Amount) -> O
     running = np.minimum(each, room)
     memory_bytes = held.of(running)
     decode, prompt = decode_steps(case, plans, running), prefills(case, plans, running)
-    spilled_s = spill_s(case, memory_bytes)
+    spilled_s = spill_s(case, plans, held, running)
     step_s = decode.step_s + spilled_s
     launch_s, chunks = case.launch_s, case.chunks
     others_s = (running - 1) * (prompt.each_s + chunks * launch_s) / output
@@ -301,10 +302,17 @@ def prompt_parts(parts: StepTime, *, host: Amount, queue: Floats) -> dict[str, F
     }
 
 
-def spill_s(case: ServingCase, memory_bytes: Floats) -> Floats:
-    """What a step takes longer since some of what it reads lies in the expanded memory [s]."""
+def spill_s(case: ServingCase, plans: ServingPlans, held: HeldBytes, running: Floats) -> Floats:
+    """What a token takes longer since some of what is read lies in the expanded memory [s].
+
+    Caches go there first. On its way through all stages a token waits for all of their weights, and
+    in each for the caches of those that it is decoded with.
+    """
     if not case.expanded_bytes:
-        return np.zeros(memory_bytes.shape)
-    spilled = np.maximum(memory_bytes - case.fast_bytes, 0.0)
+        return np.zeros(running.shape)
+    weights = np.maximum(held.weights - case.fast_bytes, 0.0)
+    caches = np.maximum(held.of(running) - case.fast_bytes, 0.0) - weights
+    share = decoded_at_once(plans, running) / running
     slower = max(1 / case.expanded_bytes_per_s - 1 / case.memory_bytes_per_s, 0.0)
-    return spilled * slower
+    tokens = case.speculated.tokens if case.speculated else 1.0
+    return plans.pipeline * (weights + share * caches) * slower / tokens

@@ -7,8 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netplan.performance.serving.cases import Software, domain_levels, formats_of, serving_case
+from netplan.performance.serving.cases import (
+    Drafts,
+    Software,
+    domain_levels,
+    formats_of,
+    serving_case,
+)
 from netplan.performance.serving.disaggregated import Pools, disaggregated
+from netplan.performance.serving.model_pass import model_pass
 from netplan.performance.serving.outcomes import (
     Outcome,
     Requests,
@@ -168,6 +175,68 @@ def test_host_times_of_one_pool_add_up_by_hand() -> None:
     assert found.ttft_s[0] == pytest.approx(0.1 + prompt.latency_s[0] + chunks * pause_s + burst_s)
     assert sum(part[0] for part in found.parts.values()) == pytest.approx(found.tpot_s[0])
     assert sum(part[0] for part in found.prompt_parts.values()) == pytest.approx(found.ttft_s[0])
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4, 8])
+def test_one_request_in_a_pipeline_takes_one_pass_through_it(stages: int) -> None:
+    """Stages that wait for nobody do not wait for the fullest of them, as full pipelines do."""
+    plan, case = plans("llama-3.1-8b", 2, 1, stages=stages), served("llama-3.1-8b")
+    one = model_pass(case.served, plan, case.decodes(1.0))
+    alone = decode_steps(case, plan, np.ones(1))
+    assert alone.step_s[0] - alone.host_s[0] == pytest.approx(one.parts.seconds[0], rel=1e-12)
+    full = decode_steps(case, plan, np.array([float(stages)]))
+    assert full.step_s[0] - full.host_s[0] == pytest.approx(stages * one.stage_s[0], rel=1e-12)
+
+
+def test_the_first_stage_drafts_beside_its_own_work_and_reads_every_prompt() -> None:
+    one, chip = MODELS.load("llama-3.1-8b"), ACCELERATORS.load("b200")
+    drafts = Drafts(one, formats_of(chip, one, "fp8"), window=4, acceptance=0.7)
+    bare = served("llama-3.1-70b", prompt=256, software="no-host")
+    software = Software(stack("no-host"), drafts=drafts)
+    case = serving_case(
+        chip,
+        bare.served.model,
+        domain_levels(chip, 8),
+        bare.requests,
+        bare.served.formats,
+        software,
+    )
+    plan, running, drafted = (
+        plans("llama-3.1-70b", 2, 1, stages=4),
+        np.array([64.0]),
+        case.speculated,
+    )
+    assert drafted is not None
+    checked = model_pass(case.served, plan, case.decodes(16.0, 5.0)).stage_s[0]
+    beside = drafted.drafted(plan, case.decodes(16.0)).seconds[0]
+    step_s = decode_steps(case, plan, running).step_s[0]
+    assert step_s * drafted.tokens == pytest.approx(4 * (checked + beside))
+    # A chunk without end takes all 64 prompts at once.
+    each = [prefills(some, plan, running).each_s[0] for some in (bare, case)]
+    assert each[1] - each[0] == pytest.approx(drafted.prompt_s(plan, case.prompts(64.0))[0] / 64)
+
+
+@pytest.mark.parametrize("stages", [1, 4])
+def test_what_spills_is_read_slower_by_servers_of_both_kinds(stages: int) -> None:
+    """By hand: all weights in every stage, caches of those decoded at once; 1 GB/s behind."""
+    plain = ACCELERATORS.load("h100-80gb")
+    chip = replace(plain, expanded_bytes=1e12, expanded_bytes_per_s=1e9)
+    plan, requests = plans("llama-3.1-70b", 1, 1, stages=stages), 4096.0
+    small, large = (
+        served("llama-3.1-70b", replace(one, memory_bytes=16e9), software="no-host", output=8192)
+        for one in (plain, chip)
+    )
+    held = large.held(plan)
+    for apart, found in enumerate(both(large, plan, requests)):
+        running = found.running
+        weights = max(held.weights[0] - large.fast_bytes, 0.0)
+        caches = held.of(running)[0] - large.fast_bytes - weights
+        more_s = (stages * weights + caches) * (1e-9 - 1 / plain.memory_bytes_per_s)
+        others_s = found.parts["prefill"][0]
+        kernels_s = decode_steps(small, plan, running).step_s[0]
+        assert running[0] >= stages
+        assert caches > 0
+        assert found.tpot_s[0] - others_s == pytest.approx(kernels_s + more_s), apart
 
 
 def test_a_full_decode_pool_lets_in_what_ends_whatever_prompts_take() -> None:
