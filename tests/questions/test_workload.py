@@ -191,7 +191,10 @@ def test_a_round_of_one_stage_takes_its_closed_form(case: str, fabric: str) -> N
 def test_rounds_of_pipelines_take_their_closed_form_but_for_the_head(
     pipeline: int, concurrency: int
 ) -> None:
-    """The closed form has p times the fullest stage, which has the head; prompts once of it."""
+    """The closed form has p times the fullest stage, which has the head; prompts once of it.
+
+    Fewer requests than stages take one pass in both, and tokens go back to the first stage.
+    """
     run = asked("dense") | {
         "concurrency": concurrency,
         "fixed": {"tensor": 2, "pipeline": pipeline},
@@ -209,9 +212,10 @@ def test_rounds_of_pipelines_take_their_closed_form_but_for_the_head(
     more_s = (pipeline - 1) * head_s(case.decodes(max(running / pipeline, 1.0)))
     more_s += (1 - 1 / pipeline) * prompts * head_s(case.prompts(together))
     assert found.analytic_time_s is not None
-    least_s = found.analytic_time_s - more_s
-    # Microbatches that go round wait for each other at the head, for 0.04 % at most.
-    assert least_s * (1 - 1e-9) <= found.iteration_time_s <= least_s * (1 + 5e-4)
+    least_s = found.analytic_time_s - (more_s if running >= pipeline else 0.0)
+    # Microbatches that go round wait for each other at the head, for 0.04 % at most; a hop has less
+    # than 0.06 %.
+    assert least_s * (1 - 1e-9) <= found.iteration_time_s <= least_s * (1 + 6e-4)
     for stage in found.stages:
         parts = stage.compute_s, stage.communication_s, stage.waiting_s, stage.idle_s
         assert sum(parts) == pytest.approx(found.iteration_time_s, rel=1e-6)

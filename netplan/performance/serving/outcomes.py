@@ -305,8 +305,9 @@ def prompt_parts(parts: StepTime, *, host: Amount, queue: Floats) -> dict[str, F
 def spill_s(case: ServingCase, plans: ServingPlans, held: HeldBytes, running: Floats) -> Floats:
     """What a token takes longer since some of what is read lies in the expanded memory [s].
 
-    Caches go there first. On its way through all stages a token waits for all of their weights, and
-    in each for the caches of those that it is decoded with.
+    Caches go there first, then weights of the model rather than of its draft, which is read more
+    often. On its way through all stages a token waits for all of their weights, and in each for the
+    caches of those that it is decoded with; what one step gives shares its reading.
     """
     if not case.expanded_bytes:
         return np.zeros(running.shape)
@@ -315,4 +316,5 @@ def spill_s(case: ServingCase, plans: ServingPlans, held: HeldBytes, running: Fl
     share = decoded_at_once(plans, running) / running
     slower = max(1 / case.expanded_bytes_per_s - 1 / case.memory_bytes_per_s, 0.0)
     tokens = case.speculated.tokens if case.speculated else 1.0
-    return plans.pipeline * (weights + share * caches) * slower / tokens
+    read_bytes: Floats = plans.pipeline * (weights + share * caches) / tokens
+    return read_bytes * slower
