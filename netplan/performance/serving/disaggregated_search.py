@@ -420,7 +420,11 @@ def _nearest(search: Search) -> Timed:
     late = prefill.least_s / (goal.ttft_s or np.inf)
     slow = decode.steps_s[0] / (goal.tpot_s or np.inf)
     over = np.maximum(late[:, None], slow)
-    some = np.argsort(over, axis=None, kind="stable")[:PAIRS_AT_ONCE]
+    number, other = (given or 1 for given in search.numbers)
+    together = number * prefill.places[:, None] + other * decode.places <= search.gpus
+    over = np.where(together, over, np.inf)
+    some = np.argsort(over, axis=None, kind="stable")
+    some = some[: min(PAIRS_AT_ONCE, np.count_nonzero(together))]
     free = search._replace(goal=replace(goal, ttft_s=None, tpot_s=None))
     rows, _ = _rows(free, _pairs(some, over), -1.0)
     step = -(-rows.shape[1] // AT_ONCE)

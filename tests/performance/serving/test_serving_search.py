@@ -221,3 +221,10 @@ def test_no_pair_of_pools_beats_those_that_are_timed(
     for tpot_s, rate in zip(front.tpot_s, front.tokens_per_s, strict=True):
         near = np.isclose(whole.tpot_s, tpot_s, rtol=1e-9) & keep
         assert np.isclose(whole.tokens_per_s[near], rate, rtol=1e-9).any()
+
+
+def test_the_nearest_pools_fit_side_by_side() -> None:
+    """The 64 fastest pairs of eight servers a pool need more than 16 GPUs."""
+    goal, fixed = Goal(concurrency=8, tpot_s=1e-6), {"replicas": 8}
+    with pytest.raises(InfeasibleError, match=r"the nearest \(tensor 1, pipeline 1"):
+        best_servers(case("llama-3-8b", 16, 16), 16, fixed, goal, apart=True)
