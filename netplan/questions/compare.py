@@ -101,18 +101,23 @@ class Compare(
         currency = books.prices.currency
         terms = self.rates(reader, 1, books.prices, currency)
         known: Known = {}
+        refused: list[InputError] = []
         asked = dict(zip([one.name for one in specs], self.fabrics or FABRIC_ORDER, strict=True))
 
         def served(row: FabricRow) -> FabricRow:
             try:
                 best = self.serves(reader, asked[row.name], known)
             except (InputError, InfeasibleError) as error:
+                if isinstance(error, InputError):
+                    refused.append(error)
                 return replace(row, notes=(*row.notes, f"Not served: {error}."))
             found = Served.of(best.plan, row.bill, terms)
             return replace(row, served=found, notes=(*row.notes, *best.searched.notes))
 
         priced = sizing, books, _baseline(sizing, books)
         rows = tuple(_row(spec, Variant(on), priced, served) for spec in specs)
+        if refused and not any(row.served for row in rows):
+            raise refused[0]
         inputs = self.inputs(
             hb_size=sizing.hb_size,
             fabrics=[spec.name for spec in specs],

@@ -203,14 +203,14 @@ class Question(Generic[AnswerT_co]):
 def spelled(flag: str, given: object) -> str:
     """An option as it is written on a command line.
 
-    >>> spelled("--fix", {"tensor": 2}), spelled("--lm-head", True)
-    ('--fix tensor=2', '--lm-head')
+    >>> spelled("--fix", {"tensor": 2}), spelled("--lm-head", True), spelled("--no-overlap", False)
+    ('--fix tensor=2', '--lm-head', '--no-overlap')
     """
     if isinstance(given, Mapping):
         given = tuple(f"{name}={number}" for name, number in given.items())
     if isinstance(given, tuple):
         return " ".join([flag, *map(str, given)])
-    return flag if given is True else f"{flag} {given}"
+    return flag if isinstance(given, bool) else f"{flag} {given}"
 
 
 def _read(name: str, option: Option, value: Any) -> object:  # noqa: ANN401 - of any kind

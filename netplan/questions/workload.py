@@ -6,7 +6,14 @@ from functools import cache
 from typing import Any, Literal, NamedTuple, get_args
 
 from netplan.questions.inputs import CatalogReader
-from netplan.questions.question import AnswerT_co, Question, default_of, optional, shared
+from netplan.questions.question import (
+    AnswerT_co,
+    Question,
+    check_ranges,
+    default_of,
+    optional,
+    shared,
+)
 from netplan.questions.serving import Known, Searched, Serving
 from netplan.questions.serving_answer import ServedPlan, served_plans
 from netplan.questions.serving_inputs import ServingQuestion
@@ -73,6 +80,7 @@ class WorkloadQuestion(ServingQuestion[AnswerT_co]):
             self.refuse(served_alone(type(self)), "training (--workload serving takes it)")
         else:
             self.refuse(trained_alone(), "--workload serving")
+            check_ranges(self)
 
     @classmethod
     def names(cls, workload: str = "training") -> frozenset[str]:

@@ -269,3 +269,28 @@ def test_inputs_of_training_are_as_they_were() -> None:
     shown = netplan.training_traffic(**asked("dense"), workload="serving").to_dict()  # type: ignore[arg-type]
     assert shown["inputs"]["workload"] == "serving"
     assert not {"iteration_model", "strategy", "zero_stage", "optimizer"} & set(shown["inputs"])
+
+
+HOSTILE = [
+    ({"ttft_ms": float("inf")}, "--ttft-ms inf is out of range: give a number from 0.001 to"),
+    ({"tpot_ms": float("nan")}, "--tpot-ms nan is out of range: give a number from 0.001 to"),
+    ({"tpot_ms": 1e-308}, "--tpot-ms 1e-308 is out of range: give a number from 0.001 to"),
+    ({"prompt": 0}, "--prompt 0 is out of range: give a number from 1"),
+    ({"acceptance": 5}, r"--acceptance 5(\.0)? is out of range: give a number from 0 to 1"),
+    ({"prompt": 10**9}, "the context of llama-3-70b has"),
+    ({"fixed": {"data": 4}}, "--fix data=4: a serving plan fixes tensor, pipeline"),
+    ({"batch": 1}, "--concurrency and --batch both say"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "words"), HOSTILE, ids=str)
+def test_wrong_input_is_refused_alike_alone_and_side_by_side(
+    wrong: dict[str, object], words: str
+) -> None:
+    run = asked("dense") | wrong
+    with pytest.raises(NetplanError, match=words):
+        netplan.serving(**run)  # type: ignore[arg-type]
+    with pytest.raises(NetplanError, match=words):
+        netplan.compare(**run, workload="serving")  # type: ignore[arg-type]
+    with pytest.raises(NetplanError, match=words):
+        netplan.cost(**run, workload="serving")  # type: ignore[arg-type]
