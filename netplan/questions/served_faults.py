@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from netplan.costing.wiring import Wiring
-from netplan.errors import NetplanError
+from netplan.errors import InfeasibleError, NetplanError
 from netplan.faults.damage import Damage, find_effects
 from netplan.faults.group_failures import GroupFailures, group_failures
 from netplan.faults.link_parts import bill_wiring
@@ -76,7 +76,7 @@ def _fabric(
         return spec.name, f"Cannot be built: {error}."
     try:
         best = question.serves(files[0], name, files[1])
-    except NetplanError as error:
+    except InfeasibleError as error:
         return spec.name, f"Does not serve: {error}."
     cluster = _cluster(spec, fabric, best, question, shared)
     return _failed((cluster, wiring), best, question, shared)

@@ -114,3 +114,38 @@ def test_what_spares_count_and_why_pods_are_missing() -> None:
         *("host_fibre", "trunk_fibre", "host_copper_cable", "trunk_copper_cable")
     ]
     assert counted["transceiver"] == ["host_transceiver", "trunk_transceiver"]
+
+
+SERVED = (
+    *("faults", "--workload", "serving", "--gpus", "64", "--precision", "fp8"),
+    *("--fabric", "rail-only", "--tpot-ms", "50", "--fail", "gpu=1"),
+)
+
+
+def test_servers_fail_in_tables_that_fit() -> None:
+    done = netplan(*SERVED, columns=80)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert max(map(len, done.stdout.splitlines())) <= 83
+    titles = (
+        "Without failures",
+        "Failed together: gpu=1",
+        "Over the years (at least: for 99 % of the time)",
+        "rail-only: one part failed",
+        "Servers that stop in a year, by cause",
+        "Spares for a service level of 99 %",
+    )
+    places = [done.stdout.index(title) for title in titles]
+    assert places == sorted(places)
+    assert netplan(*SERVED, columns=80).stdout == done.stdout
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--years", "5"), "--years 5 means nothing for --workload serving: leave it out"),
+        (("--batch", "3", "--concurrency", "8"), "--concurrency and --batch both say how many"),
+        (("--tpot-ms", "0.1"), "Does not serve: no plan of llama-3.1-70b on 64 GPUs has TPOT"),
+    ],
+)
+def test_what_does_not_serve_is_said_in_one_line(more: tuple[str, ...], said: str) -> None:
+    assert said in refused(*SERVED[:7], *more)
