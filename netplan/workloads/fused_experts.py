@@ -35,16 +35,14 @@ from netplan.workloads.corrections import table_in
 from netplan.workloads.measured_products import product_parts_s
 from netplan.workloads.measured_rates import MeasuredExperts, check_sizes, pooled
 from netplan.workloads.operations import ExpertShape, Routing
-from netplan.workloads.precision import NUMBER_BYTES, Precision, precision_named
+from netplan.workloads.precision import NUMBER_BYTES, Precision
+from netplan.workloads.serving_precision import serving_precision
 
 EXPERT_SIZES = ("rows", "inner", "active")
 """What tables of corrections are over: rows of an expert, its inner size here, experts with any."""
 ROW_BYTES = NUMBER_BYTES["bf16"]
 OWN_PASSES = 3.0
 """How often rows that a GPU computes are read or written, between the products and around [1]."""
-WIDER: tuple[Precision, ...] = ("fp4", "fp8", "bf16")
-WEIGHT_ONLY = {"int4": NUMBER_BYTES["fp4"]}
-"""Bytes of weights that are only stored so, with their scales; products have 16-bit numbers [B]."""
 
 
 def fused_experts_time_s(
@@ -118,13 +116,8 @@ def computed_in(accelerator: Accelerator, dtype: str) -> tuple[Precision, float]
     >>> computed_in(h100, "fp4"), computed_in(a100, "fp8"), computed_in(h100, "int4")
     (('fp8', 0.5625), ('bf16', 1.0), ('bf16', 0.5625))
     """
-    if dtype in WEIGHT_ONLY:
-        return "bf16", WEIGHT_ONLY[dtype]
-    precision = precision_named(dtype)
-    measured = accelerator.measured.experts if accelerator.measured else {}
-    known = {*accelerator.narrow_flops_per_s, *measured, "bf16"}
-    wider = next(one for one in WIDER[WIDER.index(precision) :] if one in known)
-    return wider, NUMBER_BYTES[precision]
+    served = serving_precision(accelerator, dtype)
+    return served.compute, served.weight_bytes
 
 
 def expert_rates(accelerator: Accelerator, dtype: Precision) -> MeasuredExperts:
