@@ -312,7 +312,7 @@ def _collectives(
     run: PlacedRun | ServedRun, graph: FabricGraph, routing: Routing
 ) -> Iterator[CollectiveLoad]:
     """Every collective of the iteration, alone on the fabric."""
-    levels = run.fabric.levels
+    levels = run.levels
     for use, placement, model_s in run.collectives():
         matrix = use_traffic(use, placement, run.algorithm, gpus=run.fabric.sizing.gpus)
         bound = group_bound(
@@ -347,7 +347,7 @@ _BOUNDED_AS: dict[CollectiveKind, Collective] = {
 
 def _as_wired(run: PlacedRun | ServedRun, matrix: TrafficMatrix) -> TrafficMatrix:
     """Collectives of the rings of a torus use both links of a GPU, half of the bytes each."""
-    if not any(level.kind == "ring" for level in run.fabric.levels):
+    if not any(level.kind == "ring" for level in run.levels):
         return matrix
     parts = {kind: matrix.of_kind(kind) for kind in KINDS}
     return combine([one if kind == "pipeline" else both_ways(one) for kind, one in parts.items()])

@@ -1,10 +1,11 @@
 """A training run placed on a fabric by its best plan: who talks to whom, and for how long."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, cast
 
 from msgspec import Struct
 
+from netplan.levels import Level
 from netplan.performance.error_bars import bar_note
 from netplan.performance.plan import PlanTime
 from netplan.performance.plan_traffic import plan_traffic
@@ -51,6 +52,11 @@ class PlacedRun(Struct, frozen=True):
     def placement(self) -> Placement:
         """Where the ranks of the plan lie."""
         return self.timed.plan.placement
+
+    @property
+    def levels(self) -> Sequence[Level]:
+        """Levels of bandwidth that it is timed on."""
+        return self.fabric.levels
 
     @property
     def in_short(self) -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """A served model placed on a fabric: its best plan, one round of all servers, who talks to whom."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from msgspec import Struct
 
+from netplan.levels import Level
 from netplan.performance.serving.disaggregated import Pools
 from netplan.performance.serving.outcomes import Outcome, ServingCase
 from netplan.performance.serving.rounds import Round, serving_round
@@ -51,6 +52,11 @@ class ServedRun(Struct, frozen=True, eq=False):
 
     each: ClassVar[str] = "a round"
     """What its traffic is counted by."""
+
+    @property
+    def levels(self) -> Sequence[Level]:
+        """Levels of bandwidth that it is timed on, of HB domains that are all full."""
+        return self.case.served.network.levels
 
     @property
     def in_short(self) -> dict[str, Any]:

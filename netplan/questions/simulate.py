@@ -115,7 +115,7 @@ class Simulate(SimulationQuestion):
         graph, notes = self.graph_of(run.spec, run.fabric.sizing)
         conditions = self.conditions(graph, pool.placement.gpu_of_rank)
         job = ServedJob(run.case, run.outcome, pool)
-        rings = any(level.kind == "ring" for level in run.fabric.levels)
+        rings = any(level.kind == "ring" for level in run.levels)
         one = partial(simulate_round, job, graph, two_way_rings=rings, clock=perf_counter)
         found = one(conditions)
         if self.slow or self.fail:

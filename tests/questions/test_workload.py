@@ -74,6 +74,15 @@ def test_no_link_is_faster_than_its_bound_or_slower_than_the_model(case: str, fa
     assert answer.link_loads.busiest_s < served(answer).plan.tpot_s
 
 
+@pytest.mark.parametrize("fabric", ["torus-2d", "torus-3d", "rail-only"])
+def test_a_domain_that_is_not_full_serves(fabric: str) -> None:
+    run = {"gpus": 20, "accelerator": "h200", "model": "llama-3.1-8b", "fixed": {"tensor": 16}}
+    answer = netplan.loads(**run, workload="serving", concurrency=8, fabric=fabric, routing="ecmp")  # type: ignore[arg-type]
+    (one,) = answer.collectives[:1]
+    assert 0 < one.bound_s <= one.busiest_s
+    assert answer.graph.gpus == 20
+
+
 def test_collectives_of_a_round_take_the_network_part_of_a_token() -> None:
     """Of prompts that no decode step contains, the closed form has a wait of its own."""
     answer = netplan.loads(**asked("dense"), workload="serving")  # type: ignore[arg-type]
