@@ -26,14 +26,14 @@ from netplan.workloads.kernels import (
 from netplan.workloads.measured_attention import attention_parts_s, attention_rates
 from netplan.workloads.measured_products import CORRECTED, product_parts_s, product_rates
 from netplan.workloads.measured_rates import MeasuredProduct, pooled
-from netplan.workloads.operations import AttentionShape, Operation, RoutedTokens
+from netplan.workloads.operations import AttentionShape, Operation, RoutedTokens, Shape
 from netplan.workloads.precision import NUMBER_BYTES, Precision
 
 LATENT_SHARE = 0.4
 """Share of the peak that small products inside of other kernels reach, assumed [1]."""
 
 KernelSource = Literal["measured", "roofline"]
-ROWS = tuple(float(4**power) for power in range(8))
+ROWS = np.array([1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 2048.0, 4096.0, 16384.0])
 """Rows at which tables of corrections have entries, and a dip may begin [1]."""
 
 
@@ -104,15 +104,25 @@ class ServingKernels(Struct, frozen=True):
         busy_s, waiting_s = product_parts_s(rates, work.tensor_flops, work.moved_bytes)
         if precision != "bf16" and not self._measured(precision):
             return busy_s + waiting_s
-        m, n, k = np.broadcast_arrays(shape.m, shape.n, shape.k)
-        fewer = [np.minimum(m, most) for most in ROWS] if precision in CORRECTED else []
-        each_s = product_time_s(self.accelerator, precision, np.stack([*fewer, m]), n, k)
-        found: Floats = np.max(each_s, axis=0)
+        found = self._rising_s(precision, shape)
         saved = NUMBER_BYTES[precision] * shape.k * shape.n - operation.weight_bytes
         if not np.any(saved > 0):
             return found
         wide_s = sum(product_parts_s(rates, work.tensor_flops, work.moved_bytes + saved))
         return found * (busy_s + waiting_s) / wide_s
+
+    def _rising_s(self, precision: Precision, shape: Shape) -> Floats:
+        """Measured products, no faster than those of the same matrix with fewer rows."""
+        chip, (m, n, k) = self.accelerator, (np.asarray(one) for one in (shape.m, shape.n, shape.k))
+        own_s = np.asarray(product_time_s(chip, precision, m, n, k))
+        if precision not in CORRECTED:
+            return own_s
+        matrices, which = np.unique(n + 1j * k, return_inverse=True)
+        steps = product_time_s(chip, precision, ROWS[:, None], matrices.real, matrices.imag)
+        fewer_s = np.maximum.accumulate(steps, axis=0)
+        at = np.maximum(np.searchsorted(ROWS, m, side="right") - 1, 0)
+        found: Floats = np.maximum(own_s, fewer_s[at, which.reshape(np.shape(n + k))])
+        return found
 
     def _measured(self, precision: Precision) -> bool:
         """Whether products of a precision were measured on the accelerator."""

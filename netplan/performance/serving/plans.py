@@ -97,11 +97,11 @@ def serving_plans(
 ) -> ServingPlans:
     """Every plan of a model on a cluster.
 
-    Degrees are powers of two, 3 and 6, and divisors of an HB domain; of tensor groups within a
-    domain also those of the heads, of stages also 5 and 7; or those fixed. They are the same
-    whatever the cluster has, so that a larger one has all plans of a smaller one; a degree beyond
-    the heads only pads them. Stages are at most the layers. Copies of attention share experts;
-    dense models have replicas instead.
+    Degrees are powers of two, 3 and 6; of tensor groups within a domain also divisors of the heads,
+    of copies of attention those of an HB domain, of stages 5 and 7; or those fixed. They are the
+    same whatever the cluster has, so that a larger one has all plans of a smaller one; a degree
+    beyond the heads only pads them. Stages are at most the layers. Copies of attention share
+    experts; dense models have replicas instead.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def serving_plans(
     if gpus > sizes[0]:
         common |= {*divisors(sizes[0]).tolist()}
     heads = {one for one in divisors(model.heads).tolist() if one <= sizes[0]}
-    tensors = _choices("tensor", {*common, *heads}, min(gpus, model.heads), fixed)
+    tensors = _choices("tensor", {*SMALL, *powers, *heads}, min(gpus, model.heads), fixed)
     stages = _choices("pipeline", {*STAGES, *powers}, min(gpus, model.layers), fixed)
     copies = _choices("attention_data", common if model.experts else {1}, gpus, fixed)
     grid = np.meshgrid(tensors, copies, stages, indexing="ij")

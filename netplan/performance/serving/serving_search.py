@@ -128,7 +128,7 @@ def _tried(case: ServingCase, plans: ServingPlans, goal: Goal) -> tuple[ServingP
 def _order(found: Outcome, gpus: int) -> Ints:
     """From the best to the worst: throughput, then time per token, then idle GPUs."""
     idle = gpus - found.plans.gpus_used
-    order: Ints = np.lexsort((idle, found.ttft_s, found.tpot_s, -found.tokens_per_s))
+    order: Ints = np.lexsort((idle, found.tpot_s, -found.tokens_per_s))
     return order
 
 
