@@ -6,9 +6,9 @@ stand in it as the share that the closed form counts, and the host waits behind 
 
 With several stages the requests of a server are as many microbatches, which go round: behind the
 last stage a token is chosen, and the next round of its microbatch begins. Rounds follow each other
-until they repeat, and the last one is what is told. The closed form has p times the fullest stage;
-here stages wait for each other only where they must, so that uneven ones, and the head on the last,
-take less.
+until they repeat, and the last one is what is told. The closed form of p requests and more has p
+times the fullest stage; here stages wait for each other only where they must, so that uneven ones,
+and the head on the last, take less.
 """
 
 from collections.abc import Callable, Iterator

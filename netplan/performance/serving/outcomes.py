@@ -10,16 +10,18 @@ of attention in flight, prompts of S tokens and R tokens of output, a pipeline o
     TTFT    = prompt_s + t_p + max(n, 1) (host + wait t_d)
               + burst (B - 1) (t_p / p + n (host + wait t_d)) + queue
 
-since between two of its tokens a request sees the prompts of all others that end meanwhile, and
-since requests come in bursts. Parameters are those of the serving stack. What the cache has no room
-for waits in a *queue* for as long as requests take: (B / room - 1) (TTFT + R TPOT).
+The B requests are dealt out over the stages, so that t_d is the time of a pass through all of them,
+or min(B, p) times that of the fullest, if that is longer. The prompts of others count since between
+two of its tokens a request sees the prompts of all others that end meanwhile, and since requests
+come in bursts. Parameters are those of the serving stack. What the cache has no room for waits in a
+*queue* for as long as requests take: (B / room - 1) (TTFT + R TPOT).
 
 A *disaggregated* cluster has pools of servers: prompts wait for one of the servers of the prefill
-pool, c prompts a server in flight at most, and their cache is handed to the decode pool: transfer_s
-and the time of its bytes. In a closed loop of C requests W solves W = s rho / (2 (1 - rho)),
-rho = C s' / (W + all else), the wait before one server of fixed time s (Pollaczek and Khinchine),
-s' its share of s a request. A decode pool whose cache is full lets requests in as others end, which
-takes C / (room copies) - 1 times R TPOT, prompts and waits before them included.
+pool, and their cache is handed to the decode pool: transfer_s and the time of its bytes. In a
+closed loop of C requests W solves W = s rho / (2 (1 - rho)), rho = C s' / (W + all else), the wait
+before one server of fixed time s (Pollaczek and Khinchine), s' its share of s a request. A decode
+pool whose cache is full lets requests in as others end, which takes C / (room copies) - 1 times R
+TPOT, prompts and waits before them included.
 """
 
 from collections.abc import Sequence
