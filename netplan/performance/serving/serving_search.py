@@ -22,7 +22,7 @@ from netplan.traffic.placement import distinct
 from netplan.units import counted, si
 
 BATCHES = np.array(
-    [*range(1, 8), *((4 + step) << power for power in range(1, 17) for step in range(4))],
+    [*range(1, 8), *((4 + step) << power for power in range(1, 21) for step in range(4))],
     dtype=np.float64,
 )
 """Requests of one server that are tried where none are given [1]."""

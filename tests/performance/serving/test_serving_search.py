@@ -228,3 +228,10 @@ def test_the_nearest_pools_fit_side_by_side() -> None:
     goal, fixed = Goal(concurrency=8, tpot_s=1e-6), {"replicas": 8}
     with pytest.raises(InfeasibleError, match=r"the nearest \(tensor 1, pipeline 1"):
         best_servers(case("llama-3-8b", 16, 16), 16, fixed, goal, apart=True)
+
+
+def test_more_copies_of_attention_than_requests_that_fit_elsewhere() -> None:
+    """A server on all of four million GPUs: each copy has one request at least."""
+    gpus, fixed = 4_194_304, {"attention_data": 4_194_304, "expert": 128}
+    found = best_servers(case("qwen3-30b-a3b", gpus, 8), gpus, fixed, Goal())
+    assert found.ranked.concurrency.min() >= gpus
