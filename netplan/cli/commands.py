@@ -151,8 +151,10 @@ def _files_apart(args: Sequence[str]) -> Iterator[str]:
 
     >>> [*_files_apart(["--output", "a.json", "--output", "256", "--output=./b"])]
     ['--output-file', 'a.json', '--output', '256', '--output-file=./b']
+    >>> [*_files_apart([])]
+    []
     """
-    for one, after in zip(args, [*args[1:], ""], strict=True):
+    for one, after in zip(args, [*args, ""][1:], strict=True):
         flag, _, value = one.partition("=")
         text = value or after
         path = any(map(str.isalpha, text)) and bool({".", "/"} & {*text})
