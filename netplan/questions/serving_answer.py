@@ -263,7 +263,7 @@ class ServingAnswer(Answer):
         rows = self.plans
         found = ["TP: GPUs of a copy of attention; PP: stages."]
         if any(row.expert > 1 or row.attention_data > 1 for row in rows):
-            found.append("Copies of attention share the experts; EP: GPUs that hold others.")
+            found.append("Copies of attention share the experts, divided over EP groups of GPUs.")
         if self.best.prefill is not None:
             found.append("Servers for prompts stand before the arrow, those for decode behind it.")
         return tuple(found)
