@@ -56,10 +56,10 @@ def cache_sent(case: ServingCase, pools: Pools) -> Sent:
     model, prompt = case.served.model, case.requests.prompt
     cut, stages = pools.prefill.cut, pools.prefill.pipeline
     each = cached_bytes(model, cut, prompt, case.served.formats.cache_bytes) / stages
-    ways = pools.prefill.tensor * stages
-    there = pools.decode.tensor * pools.decode.pipeline
-    if model.latent_attention is not None:  # all tensor GPUs hold the same
-        ways, there = stages, pools.decode.pipeline
+    # GPUs beyond the heads of keys hold copies, and all tensor GPUs the same latent vectors.
+    heads = 1 if model.latent_attention is not None else model.kv_heads or model.heads
+    ways = np.minimum(pools.prefill.tensor, heads) * stages
+    there = np.minimum(pools.decode.tensor, heads) * pools.decode.pipeline
     most = each * ways / np.minimum(ways, there)
     levels = case.served.network.levels
     level = levels[-1] if levels[-1].size > 1 else levels[0]

@@ -14,7 +14,7 @@ The B requests are dealt out over the stages, so that t_d is the time of a pass 
 or min(B, p) times that of the fullest, if that is longer. The prompts of others count since between
 two of its tokens a request sees the prompts of all others that end meanwhile, and since requests
 come in bursts. Parameters are those of the serving stack. What the cache has no room for waits in a
-*queue* for as long as requests take: (B / room - 1) (TTFT + R TPOT).
+*queue* for as long as requests take: (B / room - 1) (TTFT + (R - 1) TPOT).
 
 A *disaggregated* cluster has pools of servers: prompts wait for one of the servers of the prefill
 pool, and their cache is handed to the decode pool: transfer_s and the time of its bytes. In a
@@ -261,11 +261,12 @@ def aggregated(case: ServingCase, plans: ServingPlans, concurrency: Amount) -> O
     launch_s, chunks = case.launch_s, case.chunks
     others_s = (running - 1) * (prompt.each_s + chunks * launch_s) / output
     tpot_s = step_s + others_s
-    pause_s = launch_s + stack.decode_wait * step_s
-    burst_s = stack.burst * (each - 1) * (prompt.each_s + chunks * pause_s)
+    tokens = case.speculated.tokens if case.speculated else 1.0
+    pause_s = launch_s + stack.decode_wait * tokens * step_s
+    burst_s = stack.burst * (running - 1) * (prompt.each_s + chunks * pause_s)
     start_s = stack.prompt_s + np.maximum(chunks, 1.0) * pause_s
     first_s = start_s + prompt.latency_s + burst_s
-    queue_s = np.maximum(each / room - 1, 0.0) * (first_s + output * tpot_s)
+    queue_s = np.maximum(each / room - 1, 0.0) * (first_s + (output - 1) * tpot_s)
     return Outcome(
         plans=plans,
         concurrency=np.array(wanted),

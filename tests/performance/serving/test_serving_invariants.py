@@ -121,3 +121,18 @@ def test_one_request_on_dataflow_chips_is_the_closed_form(chips: int) -> None:
     assert ttft_s < best.ttft_s < (1.13 if chips == 1 else 1.04) * ttft_s
     if chips == 16:
         assert 1 / best.tpot_s == pytest.approx(1095, rel=0.05)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_full_cluster_serves_as_much_however_many_wait(name: str) -> None:
+    """What has no room waits, and nothing else changes."""
+    served = case(name, CHIP, Requests(2048, 256))
+    plans = serving_plans(served.served.model, 16, served.served.sizes, {})
+    plans = plans.take(served.held(plans).room(served.room_bytes) >= 1)
+    copies = plans.replicas * plans.attention_data
+    room = served.held(plans).room(served.room_bytes) * copies
+    full, twice, more = (
+        aggregated(served, plans, times * room).tokens_per_s for times in (1.0, 2.0, 8.0)
+    )
+    assert twice == pytest.approx(full)
+    assert more == pytest.approx(full)
