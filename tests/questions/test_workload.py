@@ -289,6 +289,7 @@ HOSTILE = [
     ({"prompt": 10**9}, "the context of llama-3-70b has"),
     ({"fixed": {"data": 4}}, "--fix data=4: a serving plan fixes tensor, pipeline"),
     ({"batch": 1}, "--concurrency and --batch both say"),
+    ({"kv_precision": ""}, "unknown precision '': use bf16"),
 ]
 
 

@@ -100,7 +100,7 @@ def formats_of(
     narrow = NumberFormat(served.compute, served.weight_bytes, served.asked)
     wide = served.weight_bytes < FOUR_BITS and model.experts is not None
     usual = "fp8" if served.asked in ("fp8", "fp4") else "bf16"
-    stored = serving_format(cache or usual)
+    stored = serving_format(usual if cache is None else cache)
     cache_bytes = WEIGHT_BYTES[stored]
     return Formats(NumberFormat() if wide else narrow, narrow, cache_bytes)
 
