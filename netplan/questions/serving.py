@@ -62,7 +62,7 @@ class Serving(ServingQuestion[ServingAnswer]):
     command: ClassVar[str] = "serving"
     examples: ClassVar[tuple[str, ...]] = (
         "netplan serving --model llama-3-70b --gpus 64 --prompt 2048 --output 256 --precision fp8",
-        "netplan serving --model deepseek-r1 --accelerator gb200 --gpus 72 --ttft-ms 2000",
+        "netplan serving --model deepseek-r1 --accelerator gb200 --gpus 72 --precision fp4",
         "netplan serving --gpus 16 --tpot-ms 30 --disaggregated",
         "netplan serving --gpus 8 --draft llama-3.1-8b --window 4 --acceptance 0.7 --concurrency 8",
     )

@@ -23,6 +23,7 @@ from netplan.reports.sections import (
     Column,
     Heading,
     Notes,
+    Paragraph,
     Section,
     Table,
     column,
@@ -31,7 +32,16 @@ from netplan.reports.sections import (
 from netplan.units import si
 
 UNKNOWN = 2.0
-"""How much wider bars are where no kernels of the chip were measured [1]."""
+"""How much wider bars are beyond what was measured, our reading [1]."""
+CROWDED = 64.0
+"""Requests in flight a GPU that more than nine of ten measured points have at most [1]."""
+BASIS = {
+    "measured": "four of five measured points lie in such bars",
+    "extrapolated": "twice as wide as for measured points, few of which have more than 64 requests"
+    " in flight a GPU",
+    "transferred": "twice as wide as for chips whose kernels were measured",
+}
+"""What error bars rest on."""
 PARTS = {
     "compute": "computing",
     "memory": "reading memory",
@@ -159,8 +169,10 @@ POOL_FIELDS = ("tensor", "pipeline", "expert", "attention_data", "expert_tensor"
 
 def _barred(case: ServingCase, outcome: Outcome, at: int) -> dict[str, Any]:
     """Times with the ends of their error bars, and throughput at both."""
-    known = case.served.kernels.fitted
-    wider = 1.0 if known else UNKNOWN
+    crowd = outcome.concurrency[at] / outcome.plans.gpus_used[at]
+    basis = "measured" if crowd <= CROWDED else "extrapolated"
+    basis = basis if case.served.kernels.fitted else "transferred"
+    wider = 1.0 if basis == "measured" else UNKNOWN
     ttft_s, tpot_s = float(outcome.ttft_s[at]), float(outcome.tpot_s[at])
     first, each = 1 + wider * case.stack.ttft_error, 1 + wider * case.stack.tpot_error
     output = float(case.requests.output)
@@ -175,7 +187,7 @@ def _barred(case: ServingCase, outcome: Outcome, at: int) -> dict[str, Any]:
         "tpot_s": tpot_s,
         "tpot_low_s": tpot_s / each,
         "tpot_high_s": tpot_s * each,
-        "error_basis": "measured" if known else "transferred",
+        "error_basis": basis,
         "tokens_per_s_low": rate(ttft_s * first, tpot_s * each),
         "tokens_per_s_high": rate(ttft_s / first, tpot_s / each),
     }
@@ -232,6 +244,7 @@ class ServingAnswer(Answer):
         """Heading, plans, where the best one's times go, the front as table and chart, notes."""
         yield self._heading()
         yield Table("plans", list(_columns(self, "plan")), self.plans, legend=self._legend)
+        yield Paragraph(self._verdict, "strong")
         best = self.best
         for name, title, parts, total in (
             ("token", "Time per token of plan 1", best.breakdown_s, best.tpot_s),
@@ -239,15 +252,42 @@ class ServingAnswer(Answer):
         ):
             rows = tuple((PARTS[key], value) for key, value in parts.items())
             yield Bars(name, f"{title}: {si(total, 's')}", quantity("seconds"), rows, total)
+        few = len(self._listed) < len(self.front)
+        some = f", {len(self._listed)} of {len(self.front):,} points" if few else ""
         yield Table(
             "front",
             list(_columns(self, "point")),
             self._listed,
-            title="The front: no plan is faster a token and gives more tokens a second",
+            title=f"The front: no plan is faster a token and gives more tokens a second{some}",
+            only="people",
         )
+        yield Table("front", list(_columns(self, "point")), self.front, only="programs")
         yield self._chart()
         if self.notes:
             yield Notes(tuple(("", note) for note in self.notes))
+
+    @property
+    def _limits(self) -> str:
+        """The service level in words, empty without one."""
+        asked = {"TTFT": self.inputs["ttft_ms"], "TPOT": self.inputs["tpot_ms"]}
+        return " and ".join(f"{name} {most:g} ms" for name, most in asked.items() if most)
+
+    @property
+    def _met(self) -> str:
+        """What the plans that are ranked meet."""
+        return f"keep {self._limits} at most" if self._limits else "fit the memory"
+
+    @property
+    def _verdict(self) -> str:
+        """Which plan to take, and by what rule."""
+        best = self.best
+        sentence = (
+            f"Plan 1 gives the most tokens a second of all that {self._met}: {best.shape},"
+            f" {best.concurrency:,} requests in flight."
+        )
+        if self._limits or self.inputs["concurrency"] or self.inputs["batch"]:
+            return sentence
+        return f"{sentence} Its latency is that of a full cluster: give --ttft-ms and --tpot-ms."
 
     @property
     def _listed(self) -> tuple[ServedPlan, ...]:
@@ -280,14 +320,14 @@ class ServingAnswer(Answer):
             scheme = inputs["speculation"] or "sequence"
             how += f"; {inputs['draft']} drafts a {scheme} of {inputs['window']}"
         space = (
-            f"{found.enumerated:,} plans with their requests, {found.feasible:,} meet all demands"
+            f"{found.enumerated:,} plans with their requests, {found.feasible:,} {self._met}"
             f" ({si(found.seconds, 's', 2)})."
         )
         ends = self.best
         bars = (
-            f"TPOT {si(ends.tpot_low_s, 's')} to {si(ends.tpot_high_s, 's')}, TTFT"
-            f" {si(ends.ttft_low_s, 's')} to {si(ends.ttft_high_s, 's')} ({ends.error_basis}): four"
-            " of five measured points lie in such bars."
+            f"Plan 1: TPOT {si(ends.tpot_low_s, 's')} to {si(ends.tpot_high_s, 's')}, TTFT"
+            f" {si(ends.ttft_low_s, 's')} to {si(ends.ttft_high_s, 's')},"
+            f" {BASIS[ends.error_basis]}."
         )
         return Heading(
             f"Serving {inputs['model']} on {inputs['gpus']:,} {inputs['accelerator']}",
