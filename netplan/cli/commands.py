@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from netplan.cli.output import emit_answer, form_of, require_places
+from netplan.cli.output import emit_answer, form_of, require_places, say_form
 from netplan.errors import InputError
 from netplan.questions.question import Option, Question, options_of, shown_default, summary_of
 from netplan.questions.readers import NUMBERS, size
@@ -106,6 +106,8 @@ def command_of(
         require_places(format_, output=path, **beside)
         answer = question(**asked).ask()
         (show or emit_answer)(answer, format_, path)
+        if format_:
+            say_form(format_, path)
         if answer.exit_code:
             sys.exit(answer.exit_code)
 

@@ -39,7 +39,8 @@ def say(text: str) -> None:
 def form_of(asked: str | None, path: Path | None, forms: Sequence[str]) -> str:
     """Form of an answer: the one that is asked for, else that of its file's name, else the first.
 
-    Where both are given and differ, the one asked for holds, and a line on stderr says so.
+    Where both are given and differ, the one asked for holds; :func:`say_form` says so once it is
+    written.
 
     Raises
     ------
@@ -51,12 +52,10 @@ def form_of(asked: str | None, path: Path | None, forms: Sequence[str]) -> str:
     >>> form_of(None, Path("bill.xlsx"), ("table", "xlsx")), form_of(None, None, ("table", "xlsx"))
     ('xlsx', 'table')
     """
+    if asked:
+        return asked
     ending = path.suffix.lower() if path else ""
     meant = FORM_OF_ENDING.get(ending)
-    if asked:
-        if meant not in (None, asked):
-            say(f"{path}: holds {asked}, as --format says, though its name says {meant}")
-        return asked
     if not ending:
         return forms[0]
     if meant is None or meant not in forms:
@@ -65,6 +64,13 @@ def form_of(asked: str | None, path: Path | None, forms: Sequence[str]) -> str:
             f"-o {path}: no form of this answer ends with {ending}: use {known}, or say --format"
         )
     return meant
+
+
+def say_form(form: str, path: Path | None) -> None:
+    """Say on stderr that a file holds another form than its name says, if it does."""
+    meant = FORM_OF_ENDING.get(path.suffix.lower()) if path else None
+    if meant not in (None, form):
+        say(f"{path}: holds {form}, as --format says, though its name says {meant}")
 
 
 def emit(text: str, path: Path | None) -> None:
