@@ -61,7 +61,7 @@ class ServingQuestion(Question[AnswerT_co]):
         "Time per token at most.", "real", unit="ms", low=1e-3, high=1e9
     )
     kv_precision: str | None = optional(
-        "Numbers of the KV cache: bf16, fp8, fp4.",
+        "Numbers of the KV cache: bf16, fp8, fp4 or int4.",
         metavar="NAME",
         otherwise="fp8 with weights of fp8 or fp4, else bf16",
     )

@@ -86,13 +86,13 @@ def disaggregated(case: ServingCase, pools: Pools, concurrency: Amount) -> Outco
     for _ in range(ROUNDS):
         running = np.clip(wanted * share / copies, 1.0, room)
         steps, spilled_s = decode_steps(case, decode, running), spill_s(case, decode, held, running)
-        decode_s = output * (steps.step_s + spilled_s)
+        decode_s = (output - 1) * (steps.step_s + spilled_s)
         wait_s = loop_wait_s(busy_s, wanted * busy_s / takers, alone_s + decode_s)
         share = decode_s / (alone_s + decode_s + wait_s)
     running = np.clip(wanted * share / copies, 1.0, room)
     steps, spilled_s = decode_steps(case, decode, running), spill_s(case, decode, held, running)
     tpot_s = steps.step_s + spilled_s
-    full_s = (wanted / (copies * room) - 1) * output * tpot_s
+    full_s = (wanted / (copies * room) - 1) * (output - 1) * tpot_s
     queue_s = np.maximum(full_s - alone_s - wait_s, 0.0)
     transfer = prompt.parts._replace(network_s=prompt.parts.network_s + sent.seconds)
     waits_s = alone_s - start_s - prompt.latency_s - sent.seconds + wait_s + queue_s

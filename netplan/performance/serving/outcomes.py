@@ -20,8 +20,8 @@ A *disaggregated* cluster has pools of servers: prompts wait for one of the serv
 pool, and their cache is handed to the decode pool: transfer_s and the time of its bytes. In a
 closed loop of C requests W solves W = s rho / (2 (1 - rho)), rho = C s' / (W + all else), the wait
 before one server of fixed time s (Pollaczek and Khinchine), s' its share of s a request. A decode
-pool whose cache is full lets requests in as others end, which takes C / (room copies) - 1 times R
-TPOT, prompts and waits before them included.
+pool whose cache is full lets requests in as others end, which takes C / (room copies) - 1 times
+(R - 1) TPOT, prompts and waits before them included.
 """
 
 from collections.abc import Sequence

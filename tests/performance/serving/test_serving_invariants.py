@@ -136,3 +136,24 @@ def test_a_full_cluster_serves_as_much_however_many_wait(name: str) -> None:
     )
     assert twice == pytest.approx(full)
     assert more == pytest.approx(full)
+
+
+def test_pools_for_a_first_token_alone_do_not_lose_by_memory() -> None:
+    """The closed loop counts the steps that throughput counts: none behind a single token."""
+    small, roomy = (
+        netplan.serving(
+            model="llama-4-scout",
+            accelerator="sn40l",
+            gpus=3,
+            precision="fp8",
+            prompt=2048,
+            output=1,
+            batch=200,
+            disaggregated=True,
+            fabric="bcube",
+            hb_size=16,
+            overrides={"accelerator.memory_bytes": size},
+        ).best.tokens_per_s
+        for size in ("64e9", "128e9")
+    )
+    assert roomy >= small * (1 - 1e-6)
