@@ -64,7 +64,7 @@ def fabrics(draw: st.DrawFn, domain: int) -> tuple[Level, ...]:
     )
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=120)
 @given(st.data(), iteration_models(), st.sampled_from((1, 2, 4)), st.sampled_from((1e12, 1e15)))
 def test_no_fabric_beats_the_best_case(
     data: st.DataObject, assumptions: IterationModel, domain: int, flops_per_s: float
@@ -121,7 +121,7 @@ def test_rings_beside_measured_switches_are_all_searched() -> None:
     assert (switched.bounds, whole.bounds, whole.run) == (1, 0, 3)
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=120)
 @given(st.data(), iteration_models(), st.sampled_from((1, 2, 4)), st.sampled_from((1e12, 1e15)))
 def test_a_network_that_is_nowhere_slower_bounds_the_other(
     data: st.DataObject, assumptions: IterationModel, domain: int, flops_per_s: float

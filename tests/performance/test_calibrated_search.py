@@ -88,7 +88,7 @@ def innermost(way: Way, sizes: tuple[int, ...]) -> bool:
 def test_the_search_finds_the_best_of_all_plans() -> None:
     plans, alone = 0, 0
     # The named ones need more stages than hold the same, or a slower end with a layer less.
-    for seed in (*range(150), 1110, 1383, 2307, 2751, 3138, 3411):
+    for seed in (*range(75), 1110, 1383, 2307, 2751, 3138, 3411):
         setting, levels = random_case(seed)
         sizes = tuple(level.size for level in levels)
         ways = [way for way in every_plan(setting, sizes) if innermost(way, sizes)]
@@ -107,5 +107,5 @@ def test_the_search_finds_the_best_of_all_plans() -> None:
             alone += 1
             continue
         assert found.best.iteration_time_s == pytest.approx(min(fitting), rel=1e-12), seed
-    assert plans > 30_000
-    assert alone > 5
+    assert plans > 15_000
+    assert alone > 2

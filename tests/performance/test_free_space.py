@@ -208,10 +208,10 @@ def timed(
 def test_the_search_finds_the_best_of_all_plans() -> None:
     """Against every plan one by one: exactly the best time, and none where none fits."""
     # The named ones need a number of stages that others hold as much with fewer of.
-    seeds = (*range(150), 1083, 1944, 3028, 3224, 3425, 4217)
+    seeds = (*range(75), 1083, 1944, 3028, 3224, 3425, 4217)
     plans, tight, alone = searched_exactly(map(random_case, seeds))
-    assert plans > 30_000
-    assert min(tight, alone) > 4
+    assert plans > 15_000
+    assert min(tight, alone) > 2
 
 
 def measured_case(seed: int) -> tuple[Setting, tuple[Level, ...]]:

@@ -377,7 +377,7 @@ def ways_of(setting: Setting, levels: tuple[Level, ...]) -> list[Way]:
 @pytest.mark.parametrize("divisibility", ["free", "exact"])
 def test_the_search_finds_the_best_of_all_plans_with_tiers(divisibility: str) -> None:
     spilled, plans = 0, 0
-    for seed in range(120):
+    for seed in range(60):
         setting, levels = tiered_case(seed)
         rules = setting.assumptions
         space = replace(rules.space, divisibility=divisibility)
@@ -399,8 +399,8 @@ def test_the_search_finds_the_best_of_all_plans_with_tiers(divisibility: str) ->
         spilled += any(one["expanded"] for one in there.values())
         if divisibility == "exact" and len(fitting) > 1:
             assert found.plans[1].iteration_time_s == pytest.approx(fitting[1], rel=1e-12), seed
-    assert plans > (15_000 if setting.free else 1_000)
-    assert spilled > 15
+    assert plans > (7_000 if setting.free else 500)
+    assert spilled > 7
 
 
 def test_plans_that_fit_nowhere_are_timed_if_memory_is_ignored() -> None:

@@ -220,7 +220,7 @@ def test_what_spills_takes_as_long_as_in_the_search(recompute: Recompute) -> Non
 
 
 @given(PLANS)
-@settings(max_examples=40)
+@settings(max_examples=24)
 def test_any_plan_of_equal_stages_takes_what_the_search_says(case: Case) -> None:
     """But for transfers, and for what the bubble of PTD-P leaves out (Eq. 3)."""
     run, _ = placed(**case)
@@ -258,7 +258,7 @@ INTERLEAVED = st.fixed_dictionaries(
 
 
 @given(INTERLEAVED)
-@settings(max_examples=60)
+@settings(max_examples=36)
 def test_interleaved_stages_take_what_the_search_says_for_any_microbatches(case: Case) -> None:
     """But for transfers. Of replicas, collectives hide behind more than the closed form has."""
     layers = {"gpt-22b": 48, "gpt-146b": 80, "llama-3-8b": 32}[case["model"]]
