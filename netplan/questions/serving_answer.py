@@ -31,15 +31,11 @@ from netplan.reports.sections import (
 )
 from netplan.units import si
 
-UNKNOWN = 2.0
-"""How much wider bars are beyond what was measured, our reading [1]."""
-CROWDED = 64.0
-"""Requests in flight a GPU that more than nine of ten measured points have at most [1]."""
 BASIS = {
     "measured": "four of five measured points lie in such bars",
-    "extrapolated": "twice as wide as for measured points, few of which have more than 64 requests"
-    " in flight a GPU",
-    "transferred": "twice as wide as for chips whose kernels were measured",
+    "extrapolated": "wider than those of measured points, few of which have as many requests in"
+    " flight a GPU",
+    "transferred": "wider than on chips whose kernels were measured",
 }
 """What error bars rest on."""
 PARTS = {
@@ -170,9 +166,9 @@ POOL_FIELDS = ("tensor", "pipeline", "expert", "attention_data", "expert_tensor"
 def _barred(case: ServingCase, outcome: Outcome, at: int) -> dict[str, Any]:
     """Times with the ends of their error bars, and throughput at both."""
     crowd = outcome.concurrency[at] / outcome.plans.gpus_used[at]
-    basis = "measured" if crowd <= CROWDED else "extrapolated"
+    basis = "measured" if crowd <= case.stack.crowded_requests else "extrapolated"
     basis = basis if case.served.kernels.fitted else "transferred"
-    wider = 1.0 if basis == "measured" else UNKNOWN
+    wider = 1.0 if basis == "measured" else case.stack.beyond
     ttft_s, tpot_s = float(outcome.ttft_s[at]), float(outcome.tpot_s[at])
     first, each = 1 + wider * case.stack.ttft_error, 1 + wider * case.stack.tpot_error
     output = float(case.requests.output)

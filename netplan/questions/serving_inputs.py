@@ -166,7 +166,7 @@ def serving_notes(chip: Accelerator, model: Model, case: ServingCase, precision:
     if case.served.kernels.source == "measured" and not case.served.kernels.fitted:
         notes.append(
             f"No kernels of {chip.name} were measured: medians of other GPUs stand in, and error"
-            " bars are twice as wide."
+            " bars are wider."
         )
     if case.served.kernels.source == "roofline":
         notes.append(

@@ -158,7 +158,8 @@ class PooledRates(Record, frozen=True, kw_only=True):
     ``products``, ``experts``, ``attention`` and ``generation`` stand for GPUs without figures of
     their own.
     Their ``error`` is that of parts of the ``maker`` whose GPUs were measured, ``strangers`` those
-    of all others. Operations without products have ``vector_latency_s``.
+    of all others. Operations without products have ``vector_latency_s``; small products inside of
+    other kernels reach ``inner_product_share`` of the peak.
     """
 
     maker: str
@@ -167,6 +168,7 @@ class PooledRates(Record, frozen=True, kw_only=True):
     attention: AttentionShares
     generation: AttentionShares
     strangers: dict[KernelKind, NonNegativeFloat]
+    inner_product_share: PositiveShare
     vector_latency_s: NonNegativeFloat
     expert_exchange: dict[ExchangeKind, dict[ExchangePhase, ExchangeRates]]
     notes: tuple[str, ...] = ()

@@ -29,9 +29,6 @@ from netplan.workloads.measured_rates import MeasuredProduct, pooled
 from netplan.workloads.operations import AttentionShape, Operation, RoutedTokens, Shape
 from netplan.workloads.precision import NUMBER_BYTES, Precision
 
-LATENT_SHARE = 0.4
-"""Share of the peak that small products inside of other kernels reach, assumed [1]."""
-
 KernelSource = Literal["measured", "roofline"]
 ROWS = np.array([1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 2048.0, 4096.0, 16384.0])
 """Rows at which tables of corrections have entries, and a dip may begin [1]."""
@@ -162,5 +159,5 @@ class ServingKernels(Struct, frozen=True):
         rates = product_rates(self.accelerator, "bf16")
         work = operation.forward
         bytes_s = work.moved_bytes / (rates.memory_efficiency * rates.memory_bytes_per_s)
-        flops_s = work.tensor_flops / (LATENT_SHARE * rates.peak_flops_per_s)
+        flops_s = work.tensor_flops / (pooled().inner_product_share * rates.peak_flops_per_s)
         return pooled().vector_latency_s + np.maximum(flops_s, bytes_s)

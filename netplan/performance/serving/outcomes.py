@@ -39,8 +39,6 @@ from netplan.performance.serving.speculated import Speculated
 from netplan.performance.serving.step_times import Served, StepTime
 from netplan.workloads.inference import Step, taken
 
-PARTS = ("compute", "memory", "network", "host", "prefill")
-
 
 class Requests(Struct, frozen=True, eq=False):
     """What every request asks for, of all plans alike or of each [tokens]."""

@@ -42,6 +42,9 @@ class ServingStack(Record, frozen=True, kw_only=True):
         Steps of decode that each step with prompts waits for [1].
     memory_share
         What of the memory weights and cache may fill [1].
+    crowded_requests, beyond
+        Requests in flight a GPU that most measured points have at most, and by what errors grow
+        with more of them, or on chips whose kernels were not measured [1].
     tpot_error, ttft_error
         Relative errors that four of five measured points stay below [1].
     """
@@ -55,7 +58,9 @@ class ServingStack(Record, frozen=True, kw_only=True):
     chunk_tokens: PositiveFloat
     burst: Share
     decode_wait: NonNegativeFloat
-    memory_share: PositiveShare = 0.9
+    memory_share: PositiveShare
+    crowded_requests: PositiveFloat
+    beyond: PositiveFloat
     tpot_error: NonNegativeFloat
     ttft_error: NonNegativeFloat
     notes: tuple[str, ...] = ()
