@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from netplan.errors import CatalogError
 from netplan.files import read_lines
-from netplan.questions.cables import read_cables
+from netplan.questions.cable_comparison import read_cables
 from netplan.questions.export import READERS
 from netplan.questions.question import Question, absent, asks, optional, required
 from netplan.records import asdict

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from netplan.questions.cables import Cables, compare_cables, read_cables, sheet_csv, sheet_xlsx
+from netplan.questions.cable_comparison import compare_cables, read_cables
+from netplan.questions.cables import Cables, sheet_csv, sheet_xlsx
 from netplan.topologies.as_built import Cable, differences
 from netplan.topologies.cable_plan import Sheet
 from tests.topologies.cable_faults import inject

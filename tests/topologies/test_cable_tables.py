@@ -7,15 +7,8 @@ import openpyxl
 import pytest
 
 from netplan.errors import CatalogError
-from netplan.questions.cables import (
-    SHEETS,
-    Cables,
-    cables,
-    compare_cables,
-    read_cables,
-    sheet_csv,
-    sheet_xlsx,
-)
+from netplan.questions.cable_comparison import compare_cables, read_cables
+from netplan.questions.cables import SHEETS, Cables, cables, sheet_csv, sheet_xlsx
 from netplan.topologies.as_built import cables_of
 from netplan.topologies.cable_plan import Sheet, cable_plan
 from netplan.topologies.expand import expand

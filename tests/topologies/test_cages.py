@@ -8,14 +8,8 @@ import pytest
 
 from netplan.costing.switches import SWITCHES, cage_links
 from netplan.errors import CatalogError, InputError
-from netplan.questions.cables import (
-    Cables,
-    cables,
-    compare_cables,
-    read_cables,
-    sheet_csv,
-    sheet_xlsx,
-)
+from netplan.questions.cable_comparison import compare_cables, read_cables
+from netplan.questions.cables import Cables, cables, sheet_csv, sheet_xlsx
 from netplan.topologies.as_built import (
     Cable,
     CableList,

@@ -8,7 +8,8 @@ import pytest
 
 from netplan.catalog import shipped_root
 from netplan.errors import InputError
-from netplan.questions.cables import Cables, read_cables, sheet_csv
+from netplan.questions.cable_comparison import read_cables
+from netplan.questions.cables import Cables, sheet_csv
 from netplan.topologies.cable_plan import Sheet
 
 HALL = "example-hall"

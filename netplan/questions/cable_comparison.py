@@ -1,0 +1,151 @@
+"""A plan against the cables as built: any file that names both ends of each cable, and what differs.
+
+Which form a file has is told here; how it is read, in ``topologies/formats``.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from netplan.costing.switches import SWITCHES, cage_links
+from netplan.questions.export import read_graph
+from netplan.questions.inputs import CatalogReader
+from netplan.records import asdict
+from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.sections import Paragraph, Section, Table, columns, values_at
+from netplan.topologies.as_built import (
+    Cable,
+    CableList,
+    Difference,
+    End,
+    cables_of,
+    differences,
+    named_alike,
+    require_free_ports,
+)
+from netplan.topologies.formats.edge_list import NEEDED
+from netplan.topologies.formats.infiniband import ibnetdiscover_draft
+from netplan.topologies.formats.tables import is_cable_table, read_cable_table, read_table
+from netplan.units import gbps
+
+TO_DO, BOTH = ("kind", "instruction"), ("planned", "built")
+
+
+def read_cables(path: Path) -> list[Cable]:
+    """Read cables from any file that names both ends of each.
+
+    Parameters
+    ----------
+    path
+        A cable plan, NetBox cables or UFM P2P (``.csv``, ``.xlsx``); an edge list, GraphML,
+        ibdiagnet topology or the output of ``ibnetdiscover``.
+
+    Raises
+    ------
+    CatalogError
+        If the file is malformed: file and line.
+    """
+    ending = path.suffix.lower()
+    if ending == ".ibnetdiscover":
+        return [
+            Cable(
+                End(link.source, str((link.source_port or 0) + 1)),
+                End(link.target, str((link.target_port or 0) + 1)),
+                gbps(link.bytes_per_s),
+                link.line,
+            )
+            for link in ibnetdiscover_draft(path).links
+        ]
+    if ending == ".xlsx" or (ending == ".csv" and not _is_edge_list(path)):
+        return read_cable_table(path)
+    return list(cables_of(read_graph(path)))
+
+
+def _is_edge_list(path: Path) -> bool:
+    """Whether a CSV file is a graph's edge list, by its header."""
+    _, header = next(read_table(path), (1, []))
+    return set(NEEDED) <= set(header) and not is_cable_table(header)
+
+
+@dataclass(frozen=True, slots=True)
+class CableComparison(Answer):
+    """The answer of :func:`compare_cables`: cables in both files, and what to put right."""
+
+    plan: str
+    as_built: str
+    planned: int
+    built: int
+    differences: tuple[Difference, ...]
+
+    @property
+    def summary(self) -> str:
+        """One line for people.
+
+        Examples
+        --------
+        >>> CableComparison("plan.csv", "hall.csv", 8, 8, ()).summary
+        '8 cables planned, 8 built: no difference.'
+        """
+        kinds = Counter(difference.kind for difference in self.differences)
+        found = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "no difference"
+        return f"{self.planned:,} cables planned, {self.built:,} built: {found}."
+
+    @property
+    def exit_code(self) -> int:
+        """1 if anything differs."""
+        return int(bool(self.differences))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan cables --compare``."""
+        return answer_dict(
+            {"plan": self.plan, "as_built": self.as_built},
+            planned=self.planned,
+            built=self.built,
+            differences=[values_at(asdict(one), *TO_DO, *BOTH) for one in self.differences],
+        )
+
+    def sections(self) -> Iterator[Section]:
+        """One row a difference, with what to do about it."""
+        shown = [*columns(*TO_DO), *columns(*BOTH, shown="never")]
+        yield Table("differences", shown, self.differences)
+        yield Paragraph(self.summary)
+
+
+def compare_cables(
+    plan: Path,
+    as_built: Path,
+    *,
+    switch: str | None = None,
+    radix: int = 64,
+    catalog: str | Path | None = None,
+) -> CableComparison:
+    """Compare a plan with the cables as built; both in any form of :func:`read_cables`.
+
+    Parameters
+    ----------
+    plan, as_built
+        The two files.
+    switch, radix
+        Switch model, and its ports in the plan [1]: needed where one file names ports by cage and
+        half and the other numbers them.
+    catalog
+        Folder of the user's own catalogs.
+
+    Raises
+    ------
+    InputError
+        If ports are named in two ways and no switch is given, or one that has not as many ports.
+    CatalogError
+        If a file is malformed or uses a port twice: file and line.
+    """
+    reader = CatalogReader(catalog)
+    links = cage_links(reader.load(SWITCHES, switch), radix) if switch else None
+    files = [CableList(str(path), read_cables(path)) for path in (plan, as_built)]
+    for file in files:
+        require_free_ports(file.path, file.cables)
+    wanted, found = named_alike(files[0], files[1], links)
+    return CableComparison(
+        str(plan), str(as_built), len(wanted), len(found), tuple(differences(wanted, found))
+    )
