@@ -1,6 +1,6 @@
-"""A plan against the cables as built: any file that names both ends of each cable, and what differs.
+"""A plan against the cables as built, and readers of files that name both ends of each cable.
 
-Which form a file has is told here; how it is read, in ``topologies/formats``.
+The form of a file is told here; how it is read, in ``topologies/formats``.
 """
 
 from collections import Counter
