@@ -86,12 +86,49 @@ class Break(Entry, frozen=True, kw_only=True):
     price: NonNegativeFloat
 
 
+class Quotation(Entry, frozen=True, kw_only=True):
+    """What one source says a part costs, as its page prints it.
+
+    ``amount`` is for ``units`` units of the row, in the row's currency: a twin-port module of
+    1,200 USD is two ends of a link. ``what`` is the product, ``page`` where it was read.
+    """
+
+    amount: NonNegativeFloat
+    units: PositiveInt = 1
+    what: str = ""
+    date: str
+    source: str
+    page: str = ""
+
+    @property
+    def price(self) -> float:
+        """Price of one unit of the row [currency].
+
+        Examples
+        --------
+        >>> Quotation(amount=1200, units=2, date="2025", source="a shop").price
+        600.0
+        """
+        return self.amount / self.units
+
+
+Trust = str
+"""How a price is known, in words: ``three sources``, ``one source``, ``derived``, ..."""
+
+OWN_FIGURE, DERIVED, ASSUMPTION = "own figure", "derived", "assumption"
+COUNTS = {1: "one source", 2: "two sources", 3: "three sources", 4: "four sources"}
+
+
 class Price(Entry, frozen=True, kw_only=True):
     """Price of one part at one speed.
 
     ``unit`` is a currency per basis, for example ``USD/port``. ``low`` and ``high`` are left out
     where no source states a spread; the answer then has none. ``model`` names one product, such
     as a switch of the catalog; without it the row stands for all makes.
+
+    ``sources`` are the quotations that low, base and high are taken from; ``date`` and ``source``
+    sum them up, and may be left out beside them. ``derived`` says how the price follows from
+    others, ``assumption`` what had to be assumed.
     """
 
     part: Part
@@ -102,13 +139,17 @@ class Price(Entry, frozen=True, kw_only=True):
     low: NonNegativeFloat | None = None
     high: NonNegativeFloat | None = None
     breaks: tuple[Break, ...] = ()
-    date: str
-    source: str
+    date: str = ""
+    source: str = ""
+    sources: tuple[Quotation, ...] = ()
+    derived: str = ""
+    assumption: str = ""
     confidence: Literal["high", "medium", "low"]
     note: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse a range or quantity breaks out of order."""
+        """Refuse a price of no source, and a range or quantity breaks out of order."""
+        self._cite()
         low, high = self.low, self.high
         if (low is not None and low > self.base) or (high is not None and high < self.base):
             raise ValueError(f"prices run low <= base <= high, got {low}, {self.base}, {high}")
@@ -119,6 +160,40 @@ class Price(Entry, frozen=True, kw_only=True):
                     f"breaks run to larger quantities and lower prices, got {many:,} at {cheap:g}"
                     f" after {few:,} at {dear:g}"
                 )
+
+    def _cite(self) -> None:
+        """Sum up the sources where the row does not itself say where its price is from, and when.
+
+        A row is frozen once it is made; this is part of its making.
+        """
+        if not self.sources and not (self.date and self.source):
+            raise ValueError(f"{self.what} needs a date and a source, or sources that have both")
+        if not self.date:
+            structs.force_setattr(self, "date", max(one.date for one in self.sources))
+        if not self.source:
+            said = dict.fromkeys(one.source for one in self.sources)
+            structs.force_setattr(self, "source", "; ".join(said))
+
+    @property
+    def trust(self) -> Trust:
+        """How the price is known.
+
+        Examples
+        --------
+        >>> one = Quotation(amount=8, date="2026", source="a shop")
+        >>> two = one.changed(amount=9, source="another")
+        >>> row = Price(part="rack", unit="USD/each", base=8, sources=(one, two), confidence="low")
+        >>> row.trust, row.changed(base=7.0).trust, row.changed(derived="2 x 4").trust
+        ('two sources', 'own figure', 'derived')
+        """
+        if self.assumption:
+            return ASSUMPTION
+        if self.derived:
+            return DERIVED
+        if self.sources and self.base not in {one.price for one in self.sources}:
+            return OWN_FIGURE
+        said = len({one.source for one in self.sources}) or 1
+        return COUNTS.get(said, f"{said} sources")
 
     @property
     def currency(self) -> str:

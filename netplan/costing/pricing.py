@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from netplan.costing.materials import BillItem
 from netplan.costing.power import PowerBook
-from netplan.costing.prices import BESIDE, PART_NAMES, LentPrice, Price, PriceBook
+from netplan.costing.prices import BESIDE, PART_NAMES, LentPrice, Price, PriceBook, Trust
 from netplan.costing.ranges import Range
 from netplan.costing.switches import SwitchModel
 
@@ -37,6 +37,11 @@ class PricedItem(Struct, frozen=True):
     price: Price | None
     price_units: int
     offer: Range
+
+    @property
+    def trust(self) -> Trust:
+        """How the price is known, in words; empty without one."""
+        return self.price.trust if self.price is not None else ""
 
     @property
     def unit_price(self) -> Range:
