@@ -1,5 +1,6 @@
 """Cabling books: modules, cables, network cards, lengths and racks that a bill is made of."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -26,13 +27,38 @@ class Length(Entry, frozen=True, kw_only=True):
     source: str
 
 
+class Sold(Entry, frozen=True, kw_only=True):
+    """A length that a cable is sold in [m], and the maker's number of it."""
+
+    length_m: PositiveFloat
+    part_number: str
+
+
+def sold_at(lengths: Sequence[Sold], length_m: float) -> Sold | None:
+    """The shortest cable on sale that is long enough, None if none is.
+
+    Examples
+    --------
+    >>> ten = Sold(length_m=10, part_number="MFP7E10-N010")
+    >>> sold_at([ten], 7.5).part_number, sold_at([ten], 11)
+    ('MFP7E10-N010', None)
+    """
+    long_enough = [one for one in lengths if one.length_m >= length_m]
+    return min(long_enough, key=lambda one: one.length_m, default=None)
+
+
 class Card(Entry, frozen=True, kw_only=True):
-    """Network card with one port of a rate, and what its cage takes."""
+    """Network card with one port of a rate, and what its cage takes.
+
+    ``part_number`` is the maker's order number; ``accepted`` are numbers of equals.
+    """
 
     item: str
     speed_gbps: PositiveFloat
     form: str
     lane_gbps: PositiveFloat | None = None
+    part_number: str = ""
+    accepted: tuple[str, ...] = ()
     date: str
     source: str
 
@@ -40,7 +66,8 @@ class Card(Entry, frozen=True, kw_only=True):
 class Module(Entry, frozen=True, kw_only=True):
     """Transceiver: the cage that it fits and the links that it carries.
 
-    Without ``speed_gbps`` it stands for modules of any rate.
+    Without ``speed_gbps`` it stands for modules of any rate. ``connector`` is what its fibre
+    cables end in; a link needs ``fibre_cables`` of them.
     """
 
     item: str
@@ -49,13 +76,20 @@ class Module(Entry, frozen=True, kw_only=True):
     links: PositiveInt
     lane_gbps: PositiveFloat | None = None
     fibre: Fibre
+    connector: str = "MPO"
+    fibre_cables: PositiveInt = 1
     reach_m: PositiveFloat
+    part_number: str = ""
+    accepted: tuple[str, ...] = ()
     date: str
     source: str
 
 
 class Cable(Entry, frozen=True, kw_only=True):
-    """Cable with fixed plugs: one at its first end, ``split`` at its second."""
+    """Cable with fixed plugs: one at its first end, ``split`` at its second.
+
+    ``sold`` are its lengths with their numbers; without any, ``part_number`` is that of them all.
+    """
 
     item: str
     kind: CableKind
@@ -65,6 +99,9 @@ class Cable(Entry, frozen=True, kw_only=True):
     split: PositiveInt = 1
     lane_gbps: PositiveFloat | None = None
     reach_m: PositiveFloat
+    part_number: str = ""
+    sold: tuple[Sold, ...] = ()
+    accepted: tuple[str, ...] = ()
     date: str
     source: str
 
@@ -72,6 +109,25 @@ class Cable(Entry, frozen=True, kw_only=True):
         """Refuse links that do not divide over the plugs."""
         if self.links % self.split:
             raise ValueError(f"{self.links} links do not divide over {self.split} plugs")
+
+
+class FibreCable(Entry, frozen=True, kw_only=True):
+    """Fibre cable between two modules: glass, connectors, polarity, and the lengths on sale."""
+
+    item: str
+    fibre: Fibre
+    connector: str
+    grade: str
+    polarity: str
+    sold: tuple[Sold, ...] = ()
+    accepted: tuple[str, ...] = ()
+    date: str
+    source: str
+
+    @property
+    def words(self) -> str:
+        """Glass, connectors and polarity."""
+        return f"{self.connector}, {self.grade}, polarity {self.polarity}"
 
 
 class Racks(Entry, frozen=True, kw_only=True):
@@ -89,6 +145,7 @@ class CablingBook(Record, frozen=True, kw_only=True):
     cards: tuple[Card, ...]
     modules: tuple[Module, ...]
     cables: tuple[Cable, ...]
+    fibres: tuple[FibreCable, ...] = ()
     racks: Racks
     notes: tuple[str, ...] = ()
 
@@ -125,6 +182,19 @@ class CablingBook(Record, frozen=True, kw_only=True):
             f"cabling {self.name}: no network card of {speed_gbps:g} Gb/s (known: {known}): add"
             " one, or leave --switch out"
         )
+
+    def module(self, item: str) -> Module | None:
+        """Module of a name, if there is one."""
+        return next((one for one in self.modules if one.item == item), None)
+
+    def cable(self, item: str) -> Cable | None:
+        """Cable with fixed plugs of a name, if there is one."""
+        return next((one for one in self.cables if one.item == item), None)
+
+    def fibre_cable(self, fibre: str, connector: str) -> FibreCable | None:
+        """Fibre cable for modules of a kind, if there is one."""
+        wanted = fibre, connector
+        return next((one for one in self.fibres if (one.fibre, one.connector) == wanted), None)
 
 
 CABLING_BOOKS = Shelf("cabling", "costing/cabling", CablingBook)

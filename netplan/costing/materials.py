@@ -15,6 +15,7 @@ from typing import Literal
 from msgspec import Struct
 
 from netplan.catalog import unknown_name
+from netplan.costing.cabling import CablingBook, sold_at
 from netplan.costing.ports import Plug, Run, plugs_needed
 from netplan.costing.prices import BESIDE, PART_NAMES, Part
 from netplan.costing.wiring import BARE_FIBRE, Hardware, Wiring
@@ -93,6 +94,10 @@ class BillItem(Struct, frozen=True):
         Site network that the line belongs to; empty for the network that trains.
     typical_w
         Power of one unit where its own file has it [W].
+    part_number
+        Maker's order number, with the way of the air for a switch; empty where none is known.
+    accepted
+        Numbers of equals that may be offered in its place.
     """
 
     category: Category
@@ -108,6 +113,8 @@ class BillItem(Struct, frozen=True):
     network: str = ""
     notes: tuple[str, ...] = ()
     typical_w: float | None = None
+    part_number: str = ""
+    accepted: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -184,8 +191,8 @@ def bill_items(
     lines = [
         *_switches(fabric, hardware),
         *_circuits(fabric, hardware),
-        *_transceivers(wiring),
-        *_cables(wiring),
+        *_transceivers(wiring, hardware.cabling),
+        *_cables(wiring, hardware.cabling),
         *_cards(fabric, hardware),
         *_hb_gear(fabric),
         _racks(switch_racks(fabric, hardware, layout), fabric.sizing.speed_gbps),
@@ -197,10 +204,12 @@ def _switches(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
     sizing, model = fabric.sizing, hardware.switch
     where = ", ".join(f"{tier.switches:,} {tier.name}" for tier in fabric.tiers)
     ports = f"{sizing.radix} ports of {sizing.speed_gbps:g} Gb/s"
+    order = model.ordered if model else None
+    air = f"; air {order.airflow}" if order else ""
     yield BillItem(
         category="switches",
         item=f"Switch {model.name}" if model else f"Switch of {sizing.radix} ports",
-        specification=f"{model.title}; {model.cages} cages {model.form}" if model else ports,
+        specification=f"{model.title}; {model.cages} cages {model.form}{air}" if model else ports,
         quantity=fabric.switches,
         unit="each",
         part="switch_port",
@@ -208,6 +217,8 @@ def _switches(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
         price_units=sizing.radix,
         model=model.name if model else "",
         notes=(where, f"{fabric.spare_ports:,} ports free") if where else (),
+        part_number=order.part_number if order else "",
+        accepted=order.accepted if order else (),
     )
 
 
@@ -229,7 +240,7 @@ def _circuits(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
     )
 
 
-def _transceivers(wiring: Wiring) -> Iterator[BillItem]:
+def _transceivers(wiring: Wiring, cabling: CablingBook) -> Iterator[BillItem]:
     """Modules by type; equal modules of a device share cages across its link groups."""
     found: defaultdict[Plug, Counter[str]] = defaultdict(Counter)
     for run in wiring.runs:
@@ -247,6 +258,7 @@ def _transceivers(wiring: Wiring) -> Iterator[BillItem]:
             }
         )
         twin = f"{plug.links} links of" if plug.links > 1 else "1 link of"
+        module = cabling.module(plug.item)
         form = plug.form if plug.form != "any" else "form as the switch and card ask"
         yield BillItem(
             category="transceivers",
@@ -258,6 +270,8 @@ def _transceivers(wiring: Wiring) -> Iterator[BillItem]:
             speed_gbps=plug.speed_gbps,
             price_units=plug.links,
             notes=(", ".join(f"{count:,} {bank}" for bank, count in where.items()),),
+            part_number=module.part_number if module else "",
+            accepted=module.accepted if module else (),
         )
 
 
@@ -270,37 +284,63 @@ CABLE_PARTS: dict[str, Part] = {
 FIBRE_NAMES = {"multimode": "Multimode fibre cable", "singlemode": "Single-mode fibre cable"}
 
 
-def _cables(wiring: Wiring) -> Iterator[BillItem]:
+def _cables(wiring: Wiring, cabling: CablingBook) -> Iterator[BillItem]:
     """Cables by type and length class; equal ones of several link groups are one line."""
     lines: dict[str, BillItem] = {}
     for run in wiring.runs:
         fibre = run.medium == "fibre"
-        name = FIBRE_NAMES[run.plugs[0].fibre or "multimode"] if fibre else run.cable
-        # One a link of fibre; one for all links of a cable with fixed plugs.
-        quantity = run.links if fibre else run.plugs_at(0, wiring.bank(run.ends[0]).devices)
-        links = max(plug.links for plug in run.plugs)
-        line = BillItem(
-            category="cables",
-            item=f"{name}, {run.length_m:g} m",
-            specification=_cable_words(run),
-            quantity=quantity,
-            unit="each",
-            part=CABLE_PARTS[run.medium],
-            speed_gbps=run.plugs[0].speed_gbps,
-            price_units=1 if fibre else links,
-            notes=(f"{quantity:,} {_run_words(run)}",),
-        )
+        line = _fibre(run, cabling) if fibre else _fixed(run, wiring, cabling)
         before = lines.get(line.item)
         if before is not None:
             notes = (", ".join([*before.notes, *line.notes]),)
-            line = replace(before, quantity=before.quantity + quantity, notes=notes)
+            line = replace(before, quantity=before.quantity + line.quantity, notes=notes)
         lines[line.item] = line
     yield from lines.values()
 
 
-def _cable_words(run: Run) -> str:
-    words = {"fibre": "MPO, one a link", "dac": "passive copper", "aec": "active copper"}
-    text = words.get(run.medium, "active optical, both plugs")
+def _fibre(run: Run, cabling: CablingBook) -> BillItem:
+    """Fibre between the modules of a run: as many cables a link as its modules have connectors."""
+    module = next(found for found in map(cabling.module, (p.item for p in run.plugs)) if found)
+    cable = cabling.fibre_cable(module.fibre, module.connector)
+    sold = sold_at(cable.sold, run.length_m) if cable else None
+    quantity = run.links * module.fibre_cables
+    each = "one a link" if module.fibre_cables == 1 else f"{module.fibre_cables} a link"
+    return BillItem(
+        category="cables",
+        item=f"{FIBRE_NAMES[module.fibre]}, {run.length_m:g} m",
+        specification=_cable_words(run, f"{cable.words if cable else module.connector}, {each}"),
+        quantity=quantity,
+        unit="each",
+        part="fibre",
+        speed_gbps=run.plugs[0].speed_gbps,
+        notes=(f"{quantity:,} {_run_words(run)}",),
+        part_number=sold.part_number if sold else "",
+        accepted=cable.accepted if cable else (),
+    )
+
+
+def _fixed(run: Run, wiring: Wiring, cabling: CablingBook) -> BillItem:
+    """Cables with fixed plugs of a run: one for all the links that it carries."""
+    cable = cabling.cable(run.cable)
+    sold = sold_at(cable.sold, run.length_m) if cable else None
+    words = {"dac": "passive copper", "aec": "active copper", "aoc": "active optical, both plugs"}
+    quantity = run.plugs_at(0, wiring.bank(run.ends[0]).devices)
+    return BillItem(
+        category="cables",
+        item=f"{run.cable}, {run.length_m:g} m",
+        specification=_cable_words(run, words[run.medium]),
+        quantity=quantity,
+        unit="each",
+        part=CABLE_PARTS[run.medium],
+        speed_gbps=run.plugs[0].speed_gbps,
+        price_units=max(plug.links for plug in run.plugs),
+        notes=(f"{quantity:,} {_run_words(run)}",),
+        part_number=sold.part_number if sold else cable.part_number if cable else "",
+        accepted=cable.accepted if cable else (),
+    )
+
+
+def _cable_words(run: Run, text: str) -> str:
     if run.measured:
         return f"{text}; length from the floor plan"
     return (
@@ -318,7 +358,8 @@ def _cards(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
     sizing = fabric.sizing
     speed = sizing.speed_gbps
     real = hardware.switch is not None and bool(fabric.tiers)
-    item = hardware.cabling.card(speed).item if real else f"Network card port, {speed:.4g}G"
+    card = hardware.cabling.card(speed) if real else None
+    item = card.item if card else f"Network card port, {speed:.4g}G"
     each = fabric.card_ports // sizing.gpus
     yield BillItem(
         category="cards",
@@ -329,6 +370,8 @@ def _cards(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
         part="nic_port",
         speed_gbps=speed,
         notes=(f"{each} a GPU",) if each > 1 else (),
+        part_number=card.part_number if card else "",
+        accepted=card.accepted if card else (),
     )
 
 

@@ -25,6 +25,8 @@ from netplan.topologies.specs import FabricSpec
 from netplan.topologies.torus import torus_shape
 
 Delivery = Literal["shipping", "announced"]
+Airflow = Literal["power-to-connector", "connector-to-power", "liquid"]
+"""Way of the air through a switch: in at the power supplies, or in at the connectors."""
 
 
 class Breakout(Entry, frozen=True, kw_only=True):
@@ -34,6 +36,15 @@ class Breakout(Entry, frozen=True, kw_only=True):
     links: PositiveInt
 
 
+class Order(Entry, frozen=True, kw_only=True):
+    """Maker's number of a switch for one way of the air, and numbers of equals."""
+
+    airflow: Airflow
+    part_number: str
+    accepted: tuple[str, ...] = ()
+    source: str
+
+
 class SwitchModel(Record, frozen=True, kw_only=True):
     """A switch that can be bought.
 
@@ -41,7 +52,8 @@ class SwitchModel(Record, frozen=True, kw_only=True):
     ``osfp-flat`` (network cards and liquid-cooled boxes press a heat sink on it), ``qsfp-dd``,
     ``qsfp112``, ``qsfp56``, or ``singlemode-fibre`` for circuit switches. ``typical_w`` is
     without modules. ``delivery`` says whether it is sold or only announced, ``lead_time_weeks``
-    how long an order takes; both are left out where nobody has said so.
+    how long an order takes; both are left out where nobody has said so. ``orders`` are the maker's
+    numbers, one for each way of the air; ``airflow`` says which of them is meant.
     """
 
     kind: Literal["packet", "circuit"] = "packet"
@@ -51,9 +63,22 @@ class SwitchModel(Record, frozen=True, kw_only=True):
     breakouts: tuple[Breakout, ...]
     rack_units: PositiveInt | None = None
     typical_w: PositiveFloat | None = None
+    airflow: Airflow | None = None
+    orders: tuple[Order, ...] = ()
     delivery: Delivery | None = None
     lead_time_weeks: PositiveFloat | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def ordered(self) -> Order | None:
+        """The order for its way of the air, None where no number of it is known.
+
+        Examples
+        --------
+        >>> SWITCHES.load("palomar").ordered is None
+        True
+        """
+        return next((one for one in self.orders if one.airflow == self.airflow), None)
 
     def links_per_cage(self, speed_gbps: float) -> int:
         """Links of this rate in one cage; 0 if the switch does not run at it [1]."""

@@ -305,9 +305,11 @@ def bill_table(
 ) -> Table[BillRow]:
     """What to order for one fabric, and where it goes; for people, its total is the last row."""
     spared = any(item.line.spares for item in bill.quote.items)
+    numbered = any(item.line.part_number for item in bill.quote.items)
     columns: list[Column[BillRow]] = [
         column("item"),
         column("specification", _place if places else _line("specification"), shown="wide"),
+        *([column("part_number", _line("part_number"), shown="wide")] if numbered else []),
         column("order", _line("order")),
         *([column("spares", _line("spares"))] if spared else []),
         column("unit", _line("unit"), form="code"),
@@ -425,7 +427,8 @@ def _each(row: BillRow) -> Cell:
 
 ITEM_DATA: tuple[Column[BillRow], ...] = (
     *columns("fabric", "currency"),
-    *columns("category", "item", "specification", of="priced.line"),
+    *columns("category", "item", "specification", "part_number", of="priced.line"),
+    column("accepted", lambda row: ", ".join(row.priced.line.accepted) if row.priced else ""),
     *columns("quantity", "spares", "order", "unit", of="priced.line"),
     column("network", lambda row: row.priced.line.network or TRAINING if row.priced else None),
     *(column(f"unit_price_{case}", f"each.{case}") for case in CASES),
@@ -464,6 +467,8 @@ def _item_dict(item: PricedItem) -> dict[str, Any]:
     return {
         "network": line.network or TRAINING,
         **values_at(line, "category", "item", "specification"),
+        "part_number": line.part_number,
+        "accepted": list(line.accepted),
         **values_at(line, "quantity", "spares", "order", "unit"),
         "price_part": price.what if price else None,
         "price_units": item.price_units,

@@ -187,9 +187,9 @@ BILL_HEADS = (
     *("Category", "Item", "Specification", "Quantity", "Spares", "Order", "Unit", "Price units"),
     *(f"Each, {case}" for case in CASES),
     *(f"Total, {case}" for case in CASES),
-    "Notes",
+    *("Part number", "Accepted equals", "Notes"),
 )
-ORDER, PRICE_UNITS, FIRST_EACH, FIRST_TOTAL, NOTES = 5, 7, 8, 11, 14
+ORDER, PRICE_UNITS, FIRST_EACH, FIRST_TOTAL, NUMBERS, NOTES = 5, 7, 8, 11, 14, 16
 
 
 def _total_cell(sheets: _Sheets, number: int, bill: FabricBill, case: str) -> str:
@@ -201,7 +201,8 @@ def _bill(sheets: _Sheets, number: int, bill: FabricBill) -> None:
     """One fabric: a row a part, and the total below."""
     sheet = sheets.orders[number]
     sheet.set_column(1, 2, WIDE_COLUMN)
-    sheet.set_column(3, NOTES - 1, NUMBER_COLUMN)
+    sheet.set_column(3, NUMBERS - 1, NUMBER_COLUMN)
+    sheet.set_column(NUMBERS, NOTES - 1, TEXT_COLUMN)
     sheet.set_column(NOTES, NOTES, WIDE_COLUMN)
     sheet.freeze_panes(1, 2)
     _text(sheet, 0, BILL_HEADS, sheets.head)
@@ -227,6 +228,7 @@ def _bill_row(sheets: _Sheets, sheet: Worksheet, row: int, item: PricedItem) -> 
     sheet.write_formula(row, ORDER, f"=D{here}+E{here}", sheets.count, line.order)
     sheet.write_string(row, 6, line.unit)
     sheet.write_number(row, PRICE_UNITS, item.price_units, sheets.count)
+    _text(sheet, row, [line.part_number, ", ".join(line.accepted)], first=NUMBERS)
     sheet.write_string(row, NOTES, "; ".join(line.notes))
     if item.price is None:
         sheet.write_string(row, FIRST_EACH, "no price")
