@@ -65,6 +65,7 @@ class SwitchModel(Record, frozen=True, kw_only=True):
     typical_w: PositiveFloat | None = None
     airflow: Airflow | None = None
     orders: tuple[Order, ...] = ()
+    weight_kg: PositiveFloat | None = None
     delivery: Delivery | None = None
     lead_time_weeks: PositiveFloat | None = None
     notes: tuple[str, ...] = ()

@@ -1,26 +1,31 @@
 """A fabric as a drawing: one row a tier, a few boxes a row, whatever the number of switches.
 
-A row shows the first devices of its kind and the last one; its label says how many there are.
-Lines show which kinds are joined and through what; they do not count the cables. Rack elevations
-show what a full switch rack and the last one hold, by rack unit, as on the bill.
+A row shows the first devices of its kind and the last one; its label says how many there are, how
+many ports of each lead down and up, and how far that is oversubscribed. Lines show which kinds are
+joined and through what, with the cables of each end beside them; they do not count the cables.
+Where the graph is at hand, devices have the names of the cable plan, rails included.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+import numpy as np
 from markupsafe import Markup
 from msgspec import Struct
 
 from netplan.levels import Level
-from netplan.reports.escape import TIMES, plain, short
+from netplan.reports.escape import TIMES, short
+from netplan.reports.svg import arc, box, drawing, line, text
 from netplan.topologies.fabric import Fabric, LinkGroup, SwitchTier
 from netplan.topologies.floor_plan import SwitchRacks
+from netplan.topologies.graph import SWITCH, FabricGraph
 
 WIDTH, LABEL_WIDTH = 760.0, 210.0
 BOX_WIDTH, BOX_HEIGHT = 102.0, 40.0
 GAP = 76.0  # between rows: room for the lines and their label
 MARGIN = 14.0
 SHOWN = 4  # boxes in a row
+NAME_LENGTH = 15
 LOOP_LINE, LOOP_ROOM = 20.0, 44.0  # label of links within a row; height of their curves
 
 
@@ -32,6 +37,7 @@ class _Row(Struct, frozen=True):
     one: str
     label: str
     detail: str
+    names: tuple[str, ...] = ()
 
     @property
     def numbers(self) -> list[int]:
@@ -48,8 +54,15 @@ class _Row(Struct, frozen=True):
         return [LABEL_WIDTH + step * (start + slot + 0.5) for slot in range(shown)]
 
 
-def fabric_drawing(fabric: Fabric) -> Markup:
+def fabric_drawing(fabric: Fabric, network: FabricGraph | None = None) -> Markup:
     r"""Draw a fabric, from its GPUs at the bottom to its top tier.
+
+    Parameters
+    ----------
+    fabric
+        The sized fabric.
+    network
+        Its graph, whose devices give the names in the boxes.
 
     Examples
     --------
@@ -61,7 +74,9 @@ def fabric_drawing(fabric: Fabric) -> Markup:
     >>> "256 \u00d7 rail switch" in drawn, drawn.count("<rect")
     (True, 8)
     """
-    rows = [*(_tier(fabric, tier) for tier in reversed(fabric.tiers)), _gpus(fabric)]
+    named = {} if network is None else _names(fabric, network)
+    tiers = (_tier(fabric, tier, named.get(tier.name, ())) for tier in reversed(fabric.tiers))
+    rows = [*tiers, _gpus(fabric)]
     loops = [group for group in fabric.links if _ends(fabric, group) is None]
     # Links among devices of one row are drawn as curves above it.
     top = MARGIN + max(LOOP_LINE * len(loops), LOOP_ROOM if loops else 0.0)
@@ -73,30 +88,59 @@ def fabric_drawing(fabric: Fabric) -> Markup:
     for number, group in enumerate(loops):
         y = top - LOOP_LINE * (len(loops) - number) + 8
         words = group.name.removesuffix(f" {group.medium}")
-        shapes.append(_text(MARGIN, y, f"{words}: {_link_words(fabric, group)}", "sub"))
+        shapes.append(text(MARGIN, y, f"{words}: {_link_words(fabric, group)}", "sub"))
     if loops:
         shapes += _loops(loops, rows[0].centres, top)
     for row in rows:
         shapes += _boxes(row, tops[row.name])
     title = f"{short(fabric.name)}: " + ", ".join(row.label for row in rows)
-    return _drawing(WIDTH, height, title, shapes)
+    return drawing(WIDTH, height, title, shapes)
 
 
-def _tier(fabric: Fabric, tier: SwitchTier) -> _Row:
+def _names(fabric: Fabric, network: FabricGraph) -> dict[str, tuple[str, ...]]:
+    """Names of all switches by tier: they follow each other in the graph, tier by tier."""
+    switches = np.flatnonzero(network.node_kind == SWITCH)
+    tiers = network.node_tier[switches]
+    counts = [int((tiers == one).sum()) for one in np.unique(tiers).tolist()]
+    if counts != [tier.switches for tier in fabric.tiers]:
+        return {}  # planes and groups number their tiers otherwise
+    found = {}
+    for number, tier in zip(np.unique(tiers).tolist(), fabric.tiers, strict=True):
+        nodes = switches[tiers == number].tolist()
+        kept = nodes if len(nodes) <= SHOWN else [*nodes[: SHOWN - 1], nodes[-1]]
+        found[tier.name] = tuple(network.node_name(node) for node in kept)
+    return found
+
+
+def _tier(fabric: Fabric, tier: SwitchTier, names: tuple[str, ...]) -> _Row:
     one = "rail" if fabric.network == "rail-only" and len(fabric.tiers) == 1 else tier.name
     kind = f"{one} switch"
     if one == "group":
         # A dragonfly has one tier, whose switches come in groups.
         one, kind = "switch", "switch in groups"
     spare = tier.switches * fabric.sizing.radix - tier.ports_used
-    ports = f"{fabric.sizing.radix} ports each"
+    ports = _port_words(fabric, tier) or f"{fabric.sizing.radix} ports each"
     return _Row(
         name=tier.name,
         count=tier.switches,
         one=one,
         label=f"{tier.switches:,} {TIMES} {kind}",
-        detail=f"{ports}, {spare:,} free in all" if spare else ports,
+        detail=f"{ports}, {spare:,} free" if spare else ports,
+        names=names,
     )
+
+
+def _port_words(fabric: Fabric, tier: SwitchTier) -> str:
+    """Ports of a switch down and up, and the ratio of the two; empty where links have no tiers."""
+    down = up = 0
+    for group in fabric.links:
+        ends = _ends(fabric, group)
+        if ends is None:
+            return ""
+        down += group.links if ends[1] == tier.name else 0
+        up += group.links if ends[0] == tier.name else 0
+    each = f"{down / tier.switches:.4g} down"
+    return f"{each}, {up / tier.switches:.4g} up ({down / up:.3g}:1)" if up else each
 
 
 def _gpus(fabric: Fabric) -> _Row:
@@ -144,21 +188,26 @@ def _joined(
     start, end = tops[lower.name], tops[upper.name] + BOX_HEIGHT
     for x1 in lower.centres:
         for x2 in upper.centres:
-            yield _line(x1, start, x2, end, f"wire {group.medium}")
+            yield line(x1, start, x2, end, f"wire {group.medium}")
     # Beside the upper row's own gap, so that labels of several groups stand apart.
     middle = end + GAP / 2
-    yield _text(MARGIN, middle + 4, _link_words(fabric, group), "sub")
+    yield text(MARGIN, middle - 4, _link_words(fabric, group), "sub")
+    counts = {tier.name: tier.switches for tier in fabric.tiers}
+    each = f"{group.links / counts[upper.name]:.4g} to each {upper.one}"
+    if lower.name:
+        each = f"{group.links / counts[lower.name]:.4g} from each {lower.one}, {each}"
+    yield text(MARGIN, middle + 12, each, "sub")
 
 
 def _loops(groups: Sequence[LinkGroup], centres: Sequence[float], y: float) -> Iterator[Markup]:
     """Curves among the devices of a row: neighbours; then a ring's way back, or farther ones."""
     for x1, x2 in pairwise(centres):
-        yield _arc(x1 + 8, x2 - 8, y, 11, f"wire {groups[0].medium}")
+        yield arc(x1 + 8, x2 - 8, y, 11, f"wire {groups[0].medium}")
     if groups[0].name.startswith("ring"):
-        yield _arc(centres[0], centres[-1], y, 34, f"wire {groups[-1].medium}")
+        yield arc(centres[0], centres[-1], y, 34, f"wire {groups[-1].medium}")
     elif len(groups) > 1 or groups[0].name.startswith("mesh"):
         for x1, x2 in zip(centres, centres[2:], strict=False):
-            yield _arc(x1, x2, y, 28, f"wire {groups[-1].medium}")
+            yield arc(x1, x2, y, 28, f"wire {groups[-1].medium}")
 
 
 def _link_words(fabric: Fabric, group: LinkGroup) -> str:
@@ -167,16 +216,17 @@ def _link_words(fabric: Fabric, group: LinkGroup) -> str:
 
 def _boxes(row: _Row, y: float) -> Iterator[Markup]:
     """Boxes of a row, its label, and dots where devices are left out."""
-    yield _text(MARGIN, y + 17, row.label, "label")
-    yield _text(MARGIN, y + 34, row.detail, "sub")
+    yield text(MARGIN, y + 17, row.label, "label")
+    yield text(MARGIN, y + 34, row.detail, "sub")
     kind = "node switch" if row.name else "node gpus"
-    for number, centre in zip(row.numbers, row.centres, strict=True):
-        yield _box(centre - BOX_WIDTH / 2, y, BOX_WIDTH, BOX_HEIGHT, kind)
-        name = f"{short(row.one, 8)} {number:,}"
-        yield _text(centre, y + BOX_HEIGHT / 2 + 4.5, name, "name", anchor="middle")
+    names = row.names or [f"{short(row.one, 8)} {number:,}" for number in row.numbers]
+    for name, centre in zip(names, row.centres, strict=True):
+        yield box(centre - BOX_WIDTH / 2, y, BOX_WIDTH, BOX_HEIGHT, kind)
+        shown = short(name, NAME_LENGTH)
+        yield text(centre, y + BOX_HEIGHT / 2 + 4.5, shown, "name", anchor="middle")
     if row.count > SHOWN:
         middle = (row.centres[-2] + row.centres[-1]) / 2
-        yield _text(middle, y + BOX_HEIGHT / 2 + 5, "…", "label", anchor="middle")
+        yield text(middle, y + BOX_HEIGHT / 2 + 5, "…", "label", anchor="middle")
 
 
 UNIT = 6.0  # height of one rack unit in the drawing
@@ -194,62 +244,18 @@ def rack_drawing(racks: SwitchRacks) -> Markup:
         shapes += _rack(racks, RACK_LEFT + number * RACK_STEP, count, held)
     width = RACK_LEFT + (len(kinds) - 1) * RACK_STEP + RACK_WIDTH + 60
     height = RACK_TOP + racks.units * UNIT + 14
-    return _drawing(width, height, f"Elevation of racks of {racks.units} units", shapes)
+    return drawing(width, height, f"Elevation of racks of {racks.units} units", shapes)
 
 
 def _rack(racks: SwitchRacks, x: float, count: int, held: int) -> Iterator[Markup]:
     words = f"{count:,} {TIMES} rack of {held} switch{'es' if held > 1 else ''}"
-    yield _text(x, 18, words, "label")
-    yield _text(x, 36, f"{held * racks.switch_units} of {racks.units} units in use", "sub")
+    yield text(x, 18, words, "label")
+    yield text(x, 36, f"{held * racks.switch_units} of {racks.units} units in use", "sub")
     bottom = RACK_TOP + racks.units * UNIT
-    yield _box(x, RACK_TOP, RACK_WIDTH, racks.units * UNIT, "frame")
+    yield box(x, RACK_TOP, RACK_WIDTH, racks.units * UNIT, "frame")
     height = racks.switch_units * UNIT
     for slot in range(held):
         y = bottom - slot * racks.pitch * UNIT - height
-        yield _box(x + 6, y + 1, RACK_WIDTH - 12, height - 2, "node switch")
+        yield box(x + 6, y + 1, RACK_WIDTH - 12, height - 2, "node switch")
     for unit in (1, *range(6, racks.units + 1, 6)):
-        yield _text(x - 6, bottom - (unit - 1) * UNIT - 1, str(unit), "tick", anchor="end")
-
-
-def _text(x: float, y: float, words: str, kind: str, *, anchor: str = "start") -> Markup:
-    """One line of text.
-
-    Examples
-    --------
-    >>> _text(1, 2, "<b>", "label")
-    Markup('<text x="1" y="2" class="label" text-anchor="start">&lt;b&gt;</text>')
-    """
-    return Markup('<text x="{}" y="{}" class="{}" text-anchor="{}">{}</text>').format(
-        _short(x), _short(y), kind, anchor, plain(words)
-    )
-
-
-def _box(x: float, y: float, width: float, height: float, kind: str) -> Markup:
-    """Rectangle with round corners."""
-    shape = Markup('<rect x="{}" y="{}" width="{}" height="{}" rx="5" class="{}"/>')
-    return shape.format(*map(_short, (x, y, width, height)), kind)
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
-    """Straight line."""
-    shape = Markup('<line x1="{}" y1="{}" x2="{}" y2="{}" class="{}"/>')
-    return shape.format(*map(_short, (x1, y1, x2, y2)), kind)
-
-
-def _arc(x1: float, x2: float, y: float, rise: float, kind: str) -> Markup:
-    """Curve between two points of one height; a negative rise bends it down."""
-    shape = Markup('<path d="M{} {} Q{} {} {} {}" class="{}"/>')
-    return shape.format(*map(_short, (x1, y, (x1 + x2) / 2, y - 2 * rise, x2, y)), kind)
-
-
-def _drawing(width: float, height: float, title: str, shapes: Iterable[Markup]) -> Markup:
-    """Whole drawing, with a title for those who cannot see it."""
-    return Markup(
-        '<svg viewBox="0 0 {} {}" role="img" aria-label="{}" class="drawing"'
-        ' style="--drawn:{}px">{}</svg>'
-    ).format(_short(width), _short(height), plain(title), _short(width), Markup("\n").join(shapes))
-
-
-def _short(value: float) -> str:
-    """At most one decimal: finer than any screen shows."""
-    return f"{value:.1f}".removesuffix(".0")
+        yield text(x - 6, bottom - (unit - 1) * UNIT - 1, str(unit), "tick", anchor="end")

@@ -17,16 +17,30 @@ from numpy.typing import NDArray
 from netplan.arrays import Floats, Ints
 from netplan.catalog import Record, Shelf
 from netplan.errors import InputError
-from netplan.records import NonNegativeFloat, PositiveFloat, PositiveInt
+from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveInt
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.graph import GPU, HB_SWITCH, FabricGraph
+
+
+class Server(Entry, frozen=True, kw_only=True):
+    """A server of a hall: its GPUs [1] and height [U], its power at most, cards included [W].
+
+    Power and weight [kg] are left out where nobody has said them.
+    """
+
+    gpus: PositiveInt
+    units: PositiveInt
+    max_w: PositiveFloat | None = None
+    weight_kg: PositiveFloat | None = None
+    date: str
+    source: str
 
 
 class FloorPlan(Record, frozen=True, kw_only=True):
     """A hall, as its catalog file describes it.
 
     ``network`` says where the racks of switches stand; ``stock_lengths_m`` are the lengths that
-    cables are sold in, rising.
+    cables are sold in, rising. ``server`` is what the racks of GPUs hold, for elevations.
     """
 
     rows: PositiveInt
@@ -41,7 +55,20 @@ class FloorPlan(Record, frozen=True, kw_only=True):
     network: Literal["middle", "end"]
     slack_m: NonNegativeFloat
     stock_lengths_m: tuple[PositiveFloat, ...]
+    server: Server | None = None
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse servers that do not fill the racks whole, or do not fit in."""
+        server = self.server
+        if server is None:
+            return
+        held, more = divmod(self.gpus_per_rack, server.gpus)
+        if more or held * server.units > self.rack_units:
+            raise ValueError(
+                f"racks of {self.gpus_per_rack} GPUs and {self.rack_units} units do not hold whole"
+                f" servers of {server.gpus} GPUs and {server.units} units"
+            )
 
 
 FLOOR_PLANS = Shelf("floor-plan", "topologies/floor-plans", FloorPlan)
