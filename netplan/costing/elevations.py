@@ -294,13 +294,13 @@ def _power(
     ends = np.zeros(network.node_count)
     np.add.at(ends, network.source, moduled)
     np.add.at(ends, network.target, moduled)
-    joined = np.bincount(network.source, minlength=network.node_count) + np.bincount(
-        network.target, minlength=network.node_count
-    )
-    watts = _share(found["transceivers"], ends) + _share(found["cables"], joined * 1.0)
+    joined = np.bincount(network.source, minlength=network.node_count)
+    joined += np.bincount(network.target, minlength=network.node_count)
     gpu = network.node_kind == GPU
-    switch = ~gpu
-    watts += _share(found["cards"], gpu * 1.0) + _share(found["switches"], switch * 1.0)
+    shares = (("transceivers", ends), ("cables", joined), ("cards", gpu), ("switches", ~gpu))
+    watts = np.zeros(network.node_count)
+    for category, weight in shares:
+        watts += _share(found[category], weight.astype(np.float64))
     return watts
 
 
