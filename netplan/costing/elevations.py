@@ -174,7 +174,7 @@ def elevations(bill: Bill, spec: FabricSpec, books: BillBooks) -> Elevations:
         kept = _in_hall(layout, hall, network, switch_units(hardware))
     else:
         kept = _switches_only(bill, network)
-    weights = _weights(network, books.switch, hall.server if hall else None)
+    weights = _weights(network, books.switch, hall.whole_server if hall else None)
     return Elevations(tuple(_kinds(kept, network, power, weights)), layout, network)
 
 
@@ -199,7 +199,7 @@ class _Devices(Struct, frozen=True, eq=False):
 
 def _in_hall(layout: Layout, hall: FloorPlan, network: FabricGraph, height: int) -> _Devices:
     """Servers and switches where the cable plan has them."""
-    server = hall.server
+    server = hall.whole_server
     each = server.gpus if server is not None else 1
     servers = np.arange(0, network.gpus, each)
     others = np.flatnonzero(network.node_kind != GPU)

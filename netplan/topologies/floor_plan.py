@@ -58,17 +58,15 @@ class FloorPlan(Record, frozen=True, kw_only=True):
     server: Server | None = None
     notes: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        """Refuse servers that do not fill the racks whole, or do not fit in."""
+    @property
+    def whole_server(self) -> Server | None:
+        """The server, where its like fill the racks of GPUs whole; None where they do not."""
         server = self.server
-        if server is None:
-            return
-        held, more = divmod(self.gpus_per_rack, server.gpus)
-        if more or held * server.units > self.rack_units:
-            raise ValueError(
-                f"racks of {self.gpus_per_rack} GPUs and {self.rack_units} units do not hold whole"
-                f" servers of {server.gpus} GPUs and {server.units} units"
-            )
+        if server is None or self.gpus_per_rack % server.gpus:
+            return None
+        return (
+            server if self.gpus_per_rack // server.gpus * server.units <= self.rack_units else None
+        )
 
 
 FLOOR_PLANS = Shelf("floor-plan", "topologies/floor-plans", FloorPlan)
