@@ -1,11 +1,18 @@
-"""What a network costs over its life: energy with PUE and tariff, and capital as an annuity.
+"""What a network costs over its life: price, energy, cooling, maintenance, support, spares.
 
-Energy of a year is W x PUE x 8,760 h; an annuity pays capital C back over n years at interest i
-with the yearly sum C i / (1 - (1 + i)^-n), which is C / n without interest.
+Energy of a year is W x PUE x 8,760 h, of which a share of W x (PUE - 1) x 8,760 h cools. An annuity
+pays capital C back over n years at interest i with the yearly sum C i / (1 - (1 + i)^-n), which is
+C / n without interest. *Cost of a year*, by which all questions compare, is annuity and energy.
+
+Maintenance, support and spares are a part of the price each year: the *upkeep*. The total over the
+years is a present value: the price is paid at the start, undiscounted, and what a year costs at its
+end, so that year k counts for (1 + i)^-k of its cost. n equal years count for
+(1 - (1 + i)^-n) / i of one of them, the reciprocal of the annuity: the present value of all
+annuities is the price, and that of the total divided by the same factor is its even yearly sum.
 """
 
 from math import expm1, isfinite, log1p
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
@@ -13,6 +20,7 @@ from netplan.catalog import Record, Shelf
 from netplan.costing.prices import Currency
 from netplan.costing.ranges import Estimate, Range
 from netplan.errors import InputError
+from netplan.records import asdict
 from netplan.units import HOURS_PER_YEAR
 
 WATTS_PER_KILOWATT = 1000.0
@@ -22,7 +30,10 @@ MAX_YEARS = 50
 class EconomicsBook(Record, frozen=True, kw_only=True):
     """Values that turn power and capital into a yearly cost; the tariff is per kWh.
 
-    ``gpu_hour`` is what an hour of one GPU is worth, its servers included, the network apart.
+    ``cooling`` is the share of what a facility draws beyond its equipment. ``maintenance`` (work on
+    site), ``support`` (the maker's contract) and ``spares`` (parts used up beyond both) are each
+    year's share of the price; a book without one counts none. ``gpu_hour`` is what an hour of one
+    GPU is worth, its servers included, the network apart.
     """
 
     currency: Currency
@@ -31,11 +42,16 @@ class EconomicsBook(Record, frozen=True, kw_only=True):
     pue: Estimate
     tariff: Estimate
     interest: Estimate
+    cooling: Estimate | None = None
+    maintenance: Estimate | None = None
+    support: Estimate | None = None
+    spares: Estimate | None = None
     gpu_hour: Estimate | None = None
     notes: tuple[str, ...] = ()
 
 
 ECONOMICS_BOOKS = Shelf("economics", "costing/economics", EconomicsBook)
+NONE = Range.point(0.0)
 
 
 class Running(Struct, frozen=True):
@@ -51,12 +67,20 @@ class Running(Struct, frozen=True):
         Price of one kWh, in the currency of the answer.
     interest
         Interest a year [1].
+    cooling
+        Energy of cooling over energy of the equipment, at most PUE - 1 [1].
+    maintenance, support, spares
+        Each year's share of the price [1].
     """
 
     years: int
     pue: Range
     tariff: Range
     interest: Range
+    cooling: Range = NONE
+    maintenance: Range = NONE
+    support: Range = NONE
+    spares: Range = NONE
 
     def __post_init__(self) -> None:
         """Refuse values that no network has.
@@ -72,6 +96,12 @@ class Running(Struct, frozen=True):
         if not all(isfinite(value) for value in values):
             names = ", ".join(f"{value:g}" for value in values)
             raise InputError(f"--pue, --tariff and --interest are finite numbers, got {names}")
+        for name, option in UPKEEP.items():
+            share: Range = getattr(self, name)
+            if not 0 <= share.low <= share.high <= 1:
+                raise InputError(
+                    f"--{option} {100 * share.base:g}%: give 0% to 100% of the price a year"
+                )
         if self.pue.low < 1:
             raise InputError(
                 f"--pue {self.pue.low:g}: a facility draws at least what its equipment draws:"
@@ -81,15 +111,101 @@ class Running(Struct, frozen=True):
             raise InputError(f"--tariff {self.tariff.low:g}: give a price per kWh of at least 0")
         if not 0 <= self.interest.low <= self.interest.high <= 1:
             raise InputError(f"--interest {100 * self.interest.low:g}%: give 0% to 100%")
+        if self.cooling.base < 0:
+            raise InputError(f"--cooling {100 * self.cooling.base:g}%: give at least 0%")
+        if self.cooling.base > self.pue.base - 1 + SLACK:
+            raise InputError(
+                f"--cooling {100 * self.cooling.base:g}%: a PUE of {self.pue.base:g} leaves 0% to"
+                f" {100 * (self.pue.base - 1):.4g}% of the equipment's energy to cooling"
+            )
+
+    @classmethod
+    def of(cls, book: EconomicsBook, rate: float = 1.0) -> "Running":
+        """All values of a book, its tariff at a rate of exchange.
+
+        Examples
+        --------
+        >>> Running.of(ECONOMICS_BOOKS.load("2026"), 0.5).tariff.base
+        0.0405
+        """
+        return cls(
+            book.years,
+            book.pue.range,
+            rate * book.tariff.range,
+            book.interest.range,
+            cooling_of(book, book.pue.range),
+            **{name: shared_of(book, name) for name in UPKEEP},
+        )
+
+
+UPKEEP = {"maintenance": "maintenance", "support": "support", "spares": "yearly-spares"}
+"""Shares of the price that a year costs, and the options that set them."""
+SLACK = 1e-9
+
+
+def shared_of(book: EconomicsBook, name: str) -> Range:
+    """A share of the book; 0 where it has none [1]."""
+    estimate: Estimate | None = getattr(book, name)
+    return estimate.range if estimate else NONE
+
+
+def cooling_of(book: EconomicsBook, pue: Range) -> Range:
+    """Energy of cooling over that of the equipment, at a PUE [1].
+
+    Examples
+    --------
+    >>> book = ECONOMICS_BOOKS.load("2026")
+    >>> round(cooling_of(book, Range.point(1.5)).base / book.cooling.base, 9)
+    0.5
+    """
+    return shared_of(book, "cooling").product(
+        Range(*(max(at - 1, 0.0) for at in (pue.low, pue.base, pue.high)))
+    )
+
+
+class PresentValues(Struct, frozen=True):
+    """What all years cost, each part discounted to the start; ``energy`` holds ``cooling``."""
+
+    energy: Range
+    cooling: Range
+    maintenance: Range
+    support: Range
+    spares: Range
 
 
 class Lifetime(Struct, frozen=True):
-    """Cost of a network over its life, in one currency."""
+    """Cost of a network over its life, in one currency.
+
+    Parameters
+    ----------
+    energy_kwh_per_year
+        Energy of a year at the meter [kWh].
+    energy_per_year
+        Its price, cooling and losses included.
+    annuity_per_year
+        Yearly sum that pays the price back with interest.
+    years
+        Years of use [1].
+    capital
+        Price, paid at the start.
+    cooling_per_year
+        Part of the energy's price that cools.
+    maintenance_per_year, support_per_year, spares_per_year
+        Upkeep of a year.
+    discounting
+        Years that count: the present value of 1 a year [1].
+    """
 
     energy_kwh_per_year: Range
     energy_per_year: Range
     annuity_per_year: Range
     years: int
+    capital: Range = NONE
+    cooling_per_year: Range = NONE
+    maintenance_per_year: Range = NONE
+    support_per_year: Range = NONE
+    spares_per_year: Range = NONE
+    discounting: Range = NONE
 
     @property
     def per_year(self) -> Range:
@@ -106,6 +222,62 @@ class Lifetime(Struct, frozen=True):
         """Annuities and energy of all years."""
         return self.years * self.per_year
 
+    @property
+    def upkeep_per_year(self) -> Range:
+        """Maintenance, support and spares of one year."""
+        return self.maintenance_per_year + self.support_per_year + self.spares_per_year
+
+    @property
+    def running_per_year(self) -> Range:
+        """Energy and upkeep of one year."""
+        return self.energy_per_year + self.upkeep_per_year
+
+    @property
+    def paid(self) -> Range:
+        """Price, energy and upkeep of all years, as they are paid: without interest."""
+        return self.capital + self.years * self.running_per_year
+
+    @property
+    def present(self) -> PresentValues:
+        """Present values of what every year costs at its end."""
+        return PresentValues(
+            *(
+                amount.product(self.discounting)
+                for amount in (
+                    self.energy_per_year,
+                    self.cooling_per_year,
+                    self.maintenance_per_year,
+                    self.support_per_year,
+                    self.spares_per_year,
+                )
+            )
+        )
+
+    @property
+    def present_value(self) -> Range:
+        """Price, and energy and upkeep of all years, discounted to the start."""
+        return self.capital + self.running_per_year.product(self.discounting)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The parts of the sum by name, as JSON."""
+        amounts = {name: asdict(getattr(self, name)) for name in LIFE_PARTS}
+        return {"years": self.years, **amounts, "present": asdict(self.present)}
+
+
+LIFE_PARTS = (
+    "capital",
+    "energy_per_year",
+    "cooling_per_year",
+    "maintenance_per_year",
+    "support_per_year",
+    "spares_per_year",
+    "running_per_year",
+    "discounting",
+    "paid",
+    "present_value",
+)
+"""Amounts of a life that the total over the years is made of."""
+
 
 def annuity_factor(interest: float, years: int) -> float:
     """Share of the capital that is due each year [1].
@@ -119,6 +291,17 @@ def annuity_factor(interest: float, years: int) -> float:
         return 1 / years
     # 1 - (1 + i)^-n without losing the digits of a small i.
     return interest / -expm1(-years * log1p(interest))
+
+
+def discount_factor(interest: float, years: float) -> float:
+    """Present value of 1 that is paid after so many years [1].
+
+    Examples
+    --------
+    >>> round(discount_factor(0.05, 2), 9) == round(1 / 1.1025, 9)
+    True
+    """
+    return float((1 + interest) ** -years)
 
 
 def lifetime(capital: Range, power_w: float, running: Running) -> Lifetime:
@@ -142,10 +325,25 @@ def lifetime(capital: Range, power_w: float, running: Running) -> Lifetime:
     >>> life = lifetime(point(1e6), 1e6, running)
     >>> life.energy_kwh_per_year.base, life.energy_per_year.base, life.annuity_per_year.base
     (13140000.0, 1314000.0, 200000.0)
+    >>> life.present_value.base  # 1 M, and five years of energy, at no interest
+    7570000.0
     """
     kwh = (power_w / WATTS_PER_KILOWATT * HOURS_PER_YEAR) * running.pue
     interest, years = running.interest, running.years
     factors = Range(
         *(annuity_factor(one, years) for one in (interest.low, interest.base, interest.high))
     )
-    return Lifetime(kwh, kwh.product(running.tariff), capital.product(factors), years)
+    cooled = (power_w / WATTS_PER_KILOWATT * HOURS_PER_YEAR) * running.cooling
+    return Lifetime(
+        kwh,
+        kwh.product(running.tariff),
+        capital.product(factors),
+        years,
+        capital,
+        cooled.product(running.tariff),
+        capital.product(running.maintenance),
+        capital.product(running.support),
+        capital.product(running.spares),
+        # The most interest makes later years count least.
+        Range(1 / factors.high, 1 / factors.base, 1 / factors.low),
+    )

@@ -4,7 +4,7 @@ Ports close before anything is priced: a fabric whose cable ends have no home ha
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -59,6 +59,7 @@ class Priced(NamedTuple):
             "items": [_item_dict(item) for item in bill.quote.items] if bill else [],
             "cost": {"currency": bill.quote.currency, **asdict(cost)} if bill and cost else None,
             **{key: asdict(one) if isinstance(one, Range) else one for key, one in amounts.items()},
+            "life": bill.life.to_dict() if bill else None,
             "drivers": [asdict(driver) | {"swing": driver.swing} for driver in drivers],
             "unpriced": [line.title for line in bill.quote.unpriced] if bill else [],
             "power_unknown": [line.title for line in bill.draw.unknown] if bill else [],
@@ -170,6 +171,7 @@ class CostAnswer(Answer):
         lines = [BillRow.of(bill, item) for bill in self.bills for item in bill.quote.items]
         yield Table("items", ITEM_DATA, lines, only="programs")
         yield self._totals()
+        yield years_table(self.inputs, self.bills, self.scale)
         if self.served:
             shown = [column("fabric"), *token_columns(self.currency)]
             yield Table("tokens", shown, self.served, serving_words(self.inputs), (LEGEND,))
@@ -201,7 +203,7 @@ class CostAnswer(Answer):
         prices = books_in_use(inputs["prices"], (bill.quote for bill in self.bills))
         books = (
             f"prices {prices}{less} in {self.currency}, power {inputs['power']};"
-            f" {inputs['years']} years, PUE {inputs['pue']:g}, {inputs['tariff_per_kwh']:.4g}"
+            f" {inputs['years']} years, PUE {inputs['pue']:.4g}, {inputs['tariff_per_kwh']:.4g}"
             f" {self.currency}/kWh, {100 * inputs['interest']:.3g} % interest"
         )
         spares = ", ".join(inputs["spares"])
@@ -235,7 +237,7 @@ class CostAnswer(Answer):
             amount_column(life, "life.total.base", shown="wide"),
         ]
         amounts = f"Amounts a year and over life in {scale.title}"
-        legend = [f"{amounts}; cost/year: annuity of the price, and energy."]
+        legend = [f"{amounts}; cost/year: annuity of the price, and energy, no upkeep."]
         if any(bill.quote.unpriced or bill.draw.unknown for bill in self.bills):
             legend.append("≥: lines without a price, or a power, in the books are not in the sum.")
         if any(bill.capital.spread and open_above(bill) for bill in self.bills):
@@ -265,6 +267,39 @@ class CostAnswer(Answer):
         if any(driver.swing for _, driver in rows):
             legend = (NO_SPREAD,) if any(one.stated != BOTH_ENDS for _, one in first) else ()
             yield Table("drivers", seen, first, title, legend, only="people")
+
+
+def years_table(
+    inputs: Mapping[str, Any], bills: Sequence[FabricBill], scale: Scale
+) -> Table[FabricBill]:
+    """Present value of all that a fabric costs in its years of use, part by part."""
+    parts = ("energy", "cooling", "maintenance", "support", "spares")
+    titles = {"maintenance": "maint."}
+    present: list[Column[FabricBill]] = [
+        amount_column(
+            scale.of_money(f"{part}_present_value", titles.get(part, part)),
+            f"life.present.{part}.base",
+        )
+        for part in parts
+    ]
+    columns: list[Column[FabricBill]] = [
+        column("fabric", "name"),
+        amount_column(scale.of_money("capital", "price"), "life.capital.base", shown="wide"),
+        *present,
+        amount_column(scale.of_money("present_value", "total"), "life.present_value.base"),
+        span_column("life.present_value", scale, shown="wide", unbound=no_high),
+        amount_column(scale.of_money("paid", "undiscounted"), "life.paid.base", shown="wide"),
+    ]
+    shares = ("maintenance", "support", "yearly_spares")
+    upkeep = ", ".join(f"{one.split('_')[-1]} {100 * inputs[one]:.3g} %" for one in shares)
+    paid = "the price is paid at the start, each year's cost at its end"
+    cooled = f"Energy holds cooling, {100 * inputs['cooling']:.3g} % of the equipment's."
+    legend = (
+        f"Present value at {100 * inputs['interest']:.3g} %, the price in the total: {paid}.",
+        f"Of the price, each year: {upkeep}. {cooled}",
+    )
+    title = f"Total cost over {inputs['years']} years, in {scale.title}"
+    return Table("years", columns, bills, title, legend)
 
 
 DRIVERS_SHOWN = 8
@@ -392,7 +427,7 @@ def amount_column(named: str | Quantity, path: str, **facts: Any) -> Column[Any]
 
     ``facts`` are those of :func:`netplan.reports.sections.column`.
     """
-    powered = "power" in path or "energy" in path
+    powered = any(word in path for word in ("power", "energy", "cooling"))
 
     def look(row: Any) -> tuple[Cell, tuple[str, str]]:  # noqa: ANN401 - a bill, or what has one
         bill = getattr(row, "bill", row)

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import cast, get_args
 
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.compute import Compute
 from netplan.costing.fabric_bill import BillBooks, FabricBill
-from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running
+from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running, cooling_of
 from netplan.costing.materials import ACCELERATORS_TOO
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS, Price, PriceBook
-from netplan.costing.ranges import Range
+from netplan.costing.ranges import End, Range
 from netplan.costing.switches import SWITCHES, SwitchModel
 from netplan.errors import CatalogError, InputError
 from netplan.questions.inputs import CatalogReader
@@ -92,6 +92,18 @@ class PricingQuestion(SwitchQuestion[AnswerT_co]):
     pue: float | None = optional("Facility over equipment power.", "real", otherwise="the same")
     tariff: float | None = optional("Price of a kWh.", "real", otherwise="the same")
     interest: float | None = optional("Interest a year, as 7%.", "percent", otherwise="the same")
+    cooling: float | None = optional(
+        "Energy of cooling over equipment's.", "percent", otherwise="book's share of PUE - 1"
+    )
+    maintenance: float | None = optional(
+        "Work on site, of the price a year.", "percent", otherwise="the economics book's"
+    )
+    support: float | None = optional(
+        "Maker's contract, of the price a year.", "percent", otherwise="the same"
+    )
+    yearly_spares: float | None = optional(
+        "Parts used up, of the price a year.", "percent", otherwise="the same"
+    )
 
     def books(self, reader: CatalogReader) -> BillBooks:
         """Catalog files of the bills, the discount in the price book."""
@@ -121,13 +133,24 @@ class PricingQuestion(SwitchQuestion[AnswerT_co]):
             rate = prices.exchange(book.currency, currency) if self.tariff is None else 1.0
         except CatalogError as error:
             raise CatalogError(f"{error}; or give --tariff in {currency}") from None
-        point = Range.point
-        return Running(
-            years=book.years if self.years is None else self.years,
-            pue=book.pue.range if self.pue is None else point(self.pue),
-            tariff=rate * book.tariff.range if self.tariff is None else point(self.tariff),
-            interest=book.interest.range if self.interest is None else point(self.interest),
-        )
+        given = {"pue": self.pue, "tariff": self.tariff, "interest": self.interest}
+        given |= {"cooling": self.cooling, "spares": self.yearly_spares}
+        given |= {"maintenance": self.maintenance, "support": self.support}
+        stated = {name: Range.point(one) for name, one in given.items() if one is not None}
+        pue = self._pue(book)
+        found = {"pue": pue, "cooling": cooling_of(book, pue)} | stated
+        years = book.years if self.years is None else self.years
+        return replace(Running.of(book, rate), years=years, **found)
+
+    def _pue(self, book: EconomicsBook) -> Range:
+        """PUE as given; else the book's, with the cooling that is given in place of its own."""
+        if self.pue is not None:
+            return Range.point(self.pue)
+        pue = book.pue.range
+        if self.cooling is None:
+            return pue
+        own = cooling_of(book, pue)
+        return Range(*(pue.at(end) - own.at(end) + self.cooling for end in get_args(End)))
 
 
 def read_books(reader: CatalogReader, prices: str, power: str, cabling: str) -> BillBooks:
@@ -155,6 +178,8 @@ def prices_in_use(
 def running_inputs(running: Running) -> dict[str, object]:
     """Years, PUE, tariff and interest as the answer's inputs show them."""
     ranges = {"pue": running.pue, "tariff_per_kwh": running.tariff, "interest": running.interest}
+    ranges |= {"cooling": running.cooling, "maintenance": running.maintenance}
+    ranges |= {"support": running.support, "yearly_spares": running.spares}
     return {
         "years": running.years,
         **{name: amount.base for name, amount in ranges.items()},

@@ -492,9 +492,14 @@ def _sources(answer: Procurement) -> Iterator[Section]:
         ("pue", "PUE, facility over equipment power", book.pue),
         ("tariff_per_kwh", "Price of one kWh", book.tariff),
         ("interest", "Interest a year", book.interest),
+        ("cooling", "Cooling, its energy over equipment's", book.cooling),
+        ("maintenance", "Maintenance a year, of the price", book.maintenance),
+        ("support", "Support a year, of the price", book.support),
+        ("yearly_spares", "Parts used up a year, of the price", book.spares),
     ):
         low, base, high = (f"{running[key][case]:.4g}" for case in CASES)
-        values.append((name, low, base, high, estimate.date, estimate.source))
+        origin = (estimate.date, estimate.source) if estimate else ("", "not in the book: 0")
+        values.append((name, low, base, high, *origin))
     columns = [
         _told("Value", "name", "0"),
         *(_told(case, get=str(at), form="code") for at, case in enumerate(CASES, start=1)),

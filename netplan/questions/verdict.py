@@ -487,8 +487,7 @@ class VerdictQuestion(Question[AnswerT_co]):
             if needed:
                 raise CatalogError(f"economics {book.name} has no gpu_hour: give --gpu-hour")
             return None
-        running = Running(book.years, book.pue.range, rate * book.tariff.range, book.interest.range)
-        return Terms(iterations, hour, running)
+        return Terms(iterations, hour, Running.of(book, rate))
 
 
 class Terms(Struct, frozen=True):

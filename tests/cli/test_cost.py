@@ -72,7 +72,7 @@ def test_csv_disarms_formulas_in_names(tmp_path: Path) -> None:
     path.write_text("name: =1+1\ntitle: x\nsource: x\ndate: '2026'\nfamily: rail-only\n")
     text = netplan(*SMALL, "--fabric", str(path), "--format", "csv").stdout
     rows = list(csv.DictReader(io.StringIO(text)))
-    assert {row["table"] for row in rows} == {"items", "fabrics", "drivers"}
+    assert {row["table"] for row in rows} == {"items", "fabrics", "years", "drivers"}
     assert all(row["fabric"] == "'=1+1" for row in rows)
 
 

@@ -243,6 +243,35 @@ def test_ten_years_by_hand() -> None:
     assert life.total.base == pytest.approx(10 * (129_504.57 + 105_120))
 
 
+def test_the_total_over_the_years_by_hand() -> None:
+    # A price of 1,000,000, 100 kW at PUE 1.5 and 0.1 a kWh: 131,400 a year of energy, of which
+    # 100 kW x 0.3 x 8,760 h x 0.1 = 26,280 cool. Maintenance 1 %: 10,000; support 6 %: 60,000;
+    # spares 0.5 %: 5,000. Three years at 10 %: 1/1.1 + 1/1.21 + 1/1.331 = 2.48685199 years count.
+    # 1,000,000 + (131,400 + 75,000) x 2.48685199 = 1,513,286.25; as paid 1,000,000 + 3 x 206,400.
+    point = POINT
+    rates = (point(0.3), point(0.01), point(0.06), point(0.005))
+    life = lifetime(point(1e6), 1e5, Running(3, point(1.5), point(0.1), point(0.1), *rates))
+    assert life.cooling_per_year.base == pytest.approx(26_280)
+    assert life.upkeep_per_year.base == pytest.approx(75_000)
+    assert life.discounting.base == pytest.approx(2.48685199, rel=1e-8)
+    assert life.present_value.base == pytest.approx(1_513_286.25, abs=0.01)
+    assert life.present.support.base == pytest.approx(60_000 * 2.48685199)
+    assert life.paid.base == pytest.approx(1_619_200)
+    # What questions compare by has no upkeep: annuity 1,000,000 / 2.48685199 and energy.
+    assert life.per_year.base == pytest.approx(402_114.80 + 131_400)
+    parts = life.present
+    total = life.capital + parts.energy + parts.maintenance + parts.support + parts.spares
+    assert total.base == pytest.approx(life.present_value.base)
+
+
+def test_the_present_value_is_bounded_by_its_ends() -> None:
+    # The low of the total discounts at the high interest: 1 + 1 / 1.1 over 1 + 1 / 1.25.
+    free = POINT(0.0)
+    spread = Running(1, POINT(1.0), free, Range(0.1, 0.1, 0.25), free, POINT(1.0))
+    total = lifetime(POINT(1.0), 0.0, spread).present_value
+    assert (total.low, total.base, total.high) == pytest.approx((1.8, 1 + 1 / 1.1, 1 + 1 / 1.1))
+
+
 @given(st.floats(0, 1), st.integers(1, 50))
 def test_the_annuity_pays_the_capital_back(interest: float, years: int) -> None:
     # Its present value is the capital: sum over k of f / (1 + i)^k = 1.
@@ -268,6 +297,10 @@ def test_energy_runs_low_base_high(capital: float, power_w: float) -> None:
         ({"tariff": POINT(-0.1)}, "at least 0"),
         ({"interest": POINT(1.5)}, "0% to 100%"),
         ({"interest": POINT(-0.1)}, "0% to 100%"),
+        ({"cooling": POINT(0.6)}, "leaves 0% to 50%"),
+        ({"cooling": POINT(-0.1)}, "at least 0%"),
+        ({"support": POINT(1.2)}, "--support 120%"),
+        ({"spares": POINT(-0.1)}, "--yearly-spares -10%"),
     ],
 )
 def test_values_that_no_network_has(changes: dict[str, object], words: str) -> None:

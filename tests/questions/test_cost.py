@@ -61,6 +61,34 @@ def test_values_given_replace_the_books() -> None:
     assert life.annuity_per_year.base == pytest.approx(answer.bills[0].capital.base / 3)
 
 
+def test_upkeep_and_cooling_are_options_and_stand_in_every_form() -> None:
+    answer = cost(
+        gpus=1024,
+        radix=64,
+        prices="2026",
+        years=4,
+        interest=0.0,
+        pue=1.3,
+        cooling=0.1,
+        maintenance=0.02,
+        support=0.05,
+        yearly_spares=0.01,
+    )
+    data = json.loads(json.dumps(answer.to_dict(), allow_nan=False))
+    assert (data["inputs"]["support"], data["inputs"]["cooling"]) == (0.05, 0.1)
+    for fabric, bill in zip(data["fabrics"], answer.bills, strict=True):
+        life, price = fabric["life"], fabric["capital"]["base"]
+        # Without interest: the price, four times 8 % of it, and four years of energy.
+        total = price + 4 * (0.08 * price + fabric["energy_per_year"]["base"])
+        assert life["present_value"]["base"] == pytest.approx(total)
+        assert life["support_per_year"]["base"] == pytest.approx(0.05 * price)
+        cooled = life["cooling_per_year"]["base"] / life["energy_per_year"]["base"]
+        assert cooled == pytest.approx(0.1 / 1.3)
+        assert bill.life.present_value.base == pytest.approx(total)
+    # Cooling in place of the book's own moves the PUE.
+    assert cost(gpus=1024, radix=64, cooling=0.05).inputs["pue"] < 1.42
+
+
 def test_euros_convert_prices_and_tariff_alike() -> None:
     dollars = cost(gpus=1024, radix=64).bills[0]
     euros = cost(gpus=1024, radix=64, currency="EUR").bills[0]
