@@ -9,7 +9,9 @@ else, as the reason says.
 import json
 from collections.abc import Callable, Iterator, Mapping
 
+from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.switches import SWITCHES, circuit_layer
+from netplan.costing.wiring import Hardware, wire
 from netplan.errors import InputError
 from netplan.published.checks import Check, check, known, published
 from netplan.records import Entry
@@ -25,14 +27,22 @@ SERVER_GPUS = 8
 
 
 class SpecInputs(Entry, frozen=True, kw_only=True):
-    """A fabric spec and its size; ``links_per_cable`` for tables that count twin-port cables."""
+    """A fabric spec, its size, and what the source counts by.
+
+    ``links_per_cable`` is for tables that count twin-port cables, ``cables_per_hb_link`` for those
+    that count the pairs of wires inside HB domains; ``pods`` share the network of which a table
+    counts one part. ``switch`` and ``circuits`` name models.
+    """
 
     fabric: str
     gpus: int
     radix: int
     hb_size: int
     links_per_cable: int = 1
+    cables_per_hb_link: int = 1
+    pods: int = 1
     link_gbps: float = 400.0
+    switch: str = ""
     circuits: str = ""
 
 
@@ -117,12 +127,42 @@ def _tiers(given: SpecInputs, _spec: FabricSpec, fabric: Fabric) -> Counts:
     links = ("links_endpoint", "links_leaf_spine", "links_spine_core")
     switches = {name: tier.switches for name, tier in zip(tiers, fabric.tiers, strict=False)}
     cables = [group.links // given.links_per_cable for group in fabric.links]
-    return switches | dict(zip(links, cables, strict=False))
+    between = {"links_between_switches": sum(cables[1:])}
+    return switches | dict(zip(links, cables, strict=False)) | between
 
 
 def _nvlink(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
-    """Also the links inside its HB domains."""
-    return {**_tiers(given, spec, fabric), "hb_links": domain_link_count(spec, fabric.sizing)}
+    """Also switches, links and cables inside its HB domains."""
+    links = domain_link_count(spec, fabric.sizing)
+    inside = {
+        "hb_switches": spec.hb_planes * fabric.sizing.domains,
+        "hb_links": links,
+        "hb_cables": links * given.cables_per_hb_link,
+    }
+    return {**_tiers(given, spec, fabric), **inside}
+
+
+def _optical_domain(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
+    """One pod whose HB domain is optical, too: modules of both networks, two a link."""
+    inside = 2 * domain_link_count(spec, fabric.sizing) // given.pods
+    outside = fabric.transceivers // given.pods
+    return {
+        "gpus": given.gpus // given.pods,
+        "nodes": given.gpus // given.pods // SERVER_GPUS,
+        "hb_modules": inside,
+        "network_modules": outside,
+        "transceivers": inside + outside,
+        "fibre_links": (inside + outside) // 2,
+    }
+
+
+def _host_modules(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
+    """Also the modules at both ends of the host links, as the bill orders them."""
+    hardware = Hardware(CABLING_BOOKS.load("2026"), SWITCHES.load(given.switch))
+    wiring = wire(fabric, hardware)
+    (run,) = (run for run in wiring.runs if run.name == "host")
+    leaf, card = (run.plugs_at(end, wiring.bank(run.ends[end]).devices) for end in (0, 1))
+    return {**_tiers(given, spec, fabric), "leaf_modules": leaf, "card_modules": card}
 
 
 def _circuit_torus(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
@@ -143,13 +183,16 @@ QUANTITIES = (
     *("gpus", "nodes", "leaf_switches", "spine_switches", "core_switches", "total_switches"),
     *("links_endpoint", "links_leaf_spine", "links_spine_core", "copper_links", "fibre_links"),
     *("transceivers", "circuit_switches", "hb_links", "oversubscription"),
-    *("global_tb_per_s", "global_tb_per_s_mixed"),
+    *("global_tb_per_s", "global_tb_per_s_mixed", "links_between_switches"),
+    *("hb_switches", "hb_cables", "hb_modules", "network_modules", "card_modules", "leaf_modules"),
 )
 """Columns that hold numbers."""
 
 RULES: Mapping[str, Callable[[SpecInputs, FabricSpec, Fabric], Counts]] = {
     "spec": _tiers,
     "nvlink": _nvlink,
+    "optical-domain": _optical_domain,
+    "host-modules": _host_modules,
     "circuit-torus": _circuit_torus,
     "dragonfly": _dragonfly,
 }

@@ -8,7 +8,8 @@ that out, and what does not fit the ports of a switch is refused. Families:
 * dragonflies of several kinds of groups, as exascale systems build them. Groups of one kind are
   alike; every pair of groups has as many links as its two kinds say. Global bandwidth is counted
   over all pairs;
-* switches in pods: segments of dual ToRs, racks, wide uplinks, ZCube.
+* switches in pods: segments of dual ToRs, racks, wide uplinks, ZCube;
+* Slim Fly, by the formulas of its paper.
 """
 
 from abc import abstractmethod
@@ -338,8 +339,57 @@ class ZCube(CountedDesign, frozen=True, kw_only=True):
         }
 
 
+class SlimFly(CountedDesign, frozen=True, kw_only=True):
+    """Slim Fly by the formulas of its paper: two hops between any two switches.
+
+    With ``order`` q = 4w + d, d one of -1, 0, 1, there are 2q^2 switches, each with (3q - d) / 2
+    links to others and ``hosts_per_switch`` hosts. The graph exists where q is a power of a prime;
+    sources count with other q, too.
+
+    References
+    ----------
+    Besta and Hoefler, Slim Fly: A Cost Effective Low-Diameter Network Topology, SC 2014.
+
+    Examples
+    --------
+    2 x 28^2 switches with 42 links each, which two switches share.
+
+    >>> counts = DESIGNS.load("slim-fly-28").counts()
+    >>> counts["total_switches"], counts["links_between_switches"], counts["gpus"]
+    (1568, 32928, 32928)
+    """
+
+    family: Literal["slim-fly"]
+    order: PositiveInt
+    hosts_per_switch: PositiveInt
+
+    def __post_init__(self) -> None:
+        """Refuse an order that is no 4w - 1, 4w or 4w + 1."""
+        if self.order % 4 == NO_SLIM_FLY:
+            raise ValueError(f"order {self.order} is 4w + 2: give 4w - 1, 4w or 4w + 1")
+
+    @property
+    def links_per_switch(self) -> int:
+        """Links from a switch to others [1]."""
+        rest = {0: 0, 1: 1, 3: -1}[self.order % 4]
+        return (3 * self.order - rest) // 2
+
+    def multiplied_out(self, size: DesignSize) -> Counts:  # noqa: ARG002 - the file says it all
+        """Counts of all switches."""
+        switches = 2 * self.order**2
+        return {
+            "gpus": switches * self.hosts_per_switch,
+            "radix": self.links_per_switch + self.hosts_per_switch,
+            "total_switches": switches,
+            "links_between_switches": switches * self.links_per_switch // 2,
+        }
+
+
+NO_SLIM_FLY = 2
+"""Remainder by four of the orders that no Slim Fly has [1]."""
+
 Design = FabricSpec | CountedDesign
-COUNTED = (SegmentedPod, RackPods, WideUplinkPlanes, ZCube, UnevenDragonfly)
+COUNTED = (SegmentedPod, RackPods, WideUplinkPlanes, ZCube, SlimFly, UnevenDragonfly)
 
 
 def _families(schema: type[Design]) -> tuple[str, ...]:

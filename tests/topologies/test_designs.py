@@ -12,6 +12,7 @@ from netplan.topologies.designs import (
     DesignSize,
     GroupKind,
     SegmentedPod,
+    SlimFly,
     UnevenDragonfly,
     WideUplinkPlanes,
 )
@@ -34,6 +35,21 @@ def test_the_readme_names_every_key() -> None:
     keys |= {*GroupKind.__struct_fields__} - {*FabricSpec.__struct_fields__}
     common = {"name", "title", "source", "date"}
     assert [key for key in sorted(keys - common) if f"`{key}`" not in README] == []
+
+
+@pytest.mark.parametrize(
+    ("order", "switches", "links"),
+    # 2 q^2 switches of (3 q - d) / 2 links; q = 5 (d = 1) is the Hoffman-Singleton graph
+    [(5, 50, 50 * 7 // 2), (7, 98, 98 * 11 // 2), (8, 128, 128 * 12 // 2)],
+)
+def test_slim_flies_by_their_formulas(order: int, switches: int, links: int) -> None:
+    fly = DESIGNS.load("slim-fly-28")
+    assert isinstance(fly, SlimFly)
+    counts = fly.changed(order=order, hosts_per_switch=4).counts()
+    assert (counts["total_switches"], counts["links_between_switches"]) == (switches, links)
+    assert counts["gpus"] == 4 * switches
+    with pytest.raises(ValueError, match=r"order 6 is 4w \+ 2"):
+        fly.changed(order=6)
 
 
 def test_a_fabric_spec_among_them_is_still_named_by_path() -> None:
