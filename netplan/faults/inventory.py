@@ -47,6 +47,7 @@ from netplan.faults.groups import (
 )
 from netplan.faults.link_names import BETWEEN, device_port, plain_link
 from netplan.topologies.assembly import StructuralNames
+from netplan.topologies.device_names import plain_name
 from netplan.topologies.graph import (
     GPU,
     HB_SWITCH,
@@ -286,7 +287,8 @@ class PartNames(Struct, frozen=True, eq=False, dict=True):
         plain = PLAIN_GPU.fullmatch(text)
         if plain and int(plain[1]) < graph.gpus and graph.node_name(int(plain[1])) == text:
             return int(plain[1])
-        return self._node_names.get(text)
+        node = self._node_names.get(text)
+        return self._plain_names.get(text) if node is None else node
 
     def _port(self, text: str, kind: PartKind | None) -> Parts | None:
         """Port of a GPU or switch, as network port or transceiver."""
@@ -417,6 +419,11 @@ class PartNames(Struct, frozen=True, eq=False, dict=True):
         plain = isinstance(graph.names, StructuralNames) and graph.node_name(0) == "gpu-0"
         skipped = graph.gpus if plain else 0
         return {graph.node_name(node): node for node in range(skipped, graph.node_count)}
+
+    @cached_property
+    def _plain_names(self) -> dict[str, int]:
+        """Nodes by their names in exports that take no slash."""
+        return {plain_name(name): node for name, node in self._node_names.items()}
 
     @cached_property
     def _group_names(self) -> dict[str, list[tuple[str, int]]]:

@@ -21,6 +21,7 @@ from netplan.topologies.as_built import (
     Difference,
     End,
     cables_of,
+    devices_alike,
     differences,
     named_alike,
     require_free_ports,
@@ -145,7 +146,7 @@ def compare_cables(
     files = [CableList(str(path), read_cables(path)) for path in (plan, as_built)]
     for file in files:
         require_free_ports(file.path, file.cables)
-    wanted, found = named_alike(files[0], files[1], links)
+    wanted, found = named_alike(files[0], devices_alike(*files), links)
     return CableComparison(
         str(plan), str(as_built), len(wanted), len(found), tuple(differences(wanted, found))
     )

@@ -23,7 +23,7 @@ from netplan.costing.switches import SWITCHES, SwitchModel, check_switch
 from netplan.costing.wiring import Hardware
 from netplan.errors import CatalogError, InfeasibleError, InputError
 from netplan.questions.cable_comparison import compare_cables
-from netplan.questions.export import FabricQuestion
+from netplan.questions.export import FabricQuestion, GraphFile
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import asks, optional, shared
 from netplan.reports.answer import Answer, answer_dict
@@ -51,6 +51,7 @@ from netplan.topologies.formats.sheets import (
     ufm_infiniband,
     ufm_racks,
 )
+from netplan.topologies.formats.subnet_files import subnet_of
 
 QUOTED = frozenset(',"\n\r')
 NUMBERS = ("gbps", "length_m", "length")
@@ -140,8 +141,10 @@ SHEETS: Mapping[str, Callable[[CablePlan], Sheet]] = {
     "ufm-infiniband": ufm_infiniband,
 }
 LENGTHS, RACKS, UFM_RACKS, UFM_HCA = "lengths", "racks", "ufm-racks", "ufm-hca"
+IBNETDISCOVER = "ibnetdiscover"
 ON_A_FLOOR = (LENGTHS, RACKS, UFM_RACKS)
 TABLES = ("plan", LENGTHS, RACKS, *tuple(SHEETS)[1:], UFM_HCA, UFM_RACKS)
+TARGETS = (*TABLES, IBNETDISCOVER)
 LENGTH_COLUMNS = ("group", "length_m", "cables", "total_m", "medium")
 RACK_COLUMNS = ("rack", "what", "length_m", "count")
 MEDIA = {"dac": "copper", "aec": "copper"} | dict.fromkeys(
@@ -209,7 +212,12 @@ class Cables(FabricQuestion[Answer]):
         "netplan cables --compare plan.csv fabric.ibnetdiscover",
     )
 
-    to: str = optional("Which table.", "choice", choices=TABLES, default="plan")
+    to: str = optional(
+        "Which table; ibnetdiscover is what that would find.",
+        "choice",
+        choices=TARGETS,
+        default="plan",
+    )
     floor_plan: str | None = optional(
         "Hall that gives racks and lengths, such as example-hall, or a file."
     )
@@ -239,12 +247,26 @@ class Cables(FabricQuestion[Answer]):
             )
         if self.gpus is None:
             raise InputError("Missing option '--gpus', or '--compare' with two files")
+        if self.to == IBNETDISCOVER:
+            return self._subnet()
         return CableSheet(self.inputs(), self.table())
+
+    def _subnet(self) -> GraphFile:
+        """The network as a subnet manager finds it."""
+        reader = CatalogReader(self.catalog, self.overrides)
+        spec, sizing = self.asked_of(reader)
+        reader.replaced()
+        for name in ("floor_plan", "switch"):
+            if getattr(self, name) is not None:
+                option = name.replace("_", "-")
+                raise InputError(f"--to {self.to} has no racks or cages: leave out --{option}")
+        subnet = subnet_of(expand(spec, sizing), self.host_gpus)
+        return GraphFile(self.inputs(), subnet.blocks, lambda: subnet.network)
 
     def table(self) -> Callable[[], Sheet]:
         """The plan, as a table that can be made more than once."""
         if self.to not in TABLES:
-            raise InputError(f"unknown table {self.to!r}: use one of {', '.join(TABLES)}")
+            raise InputError(f"unknown table {self.to!r}: use one of {', '.join(TARGETS)}")
         reader = CatalogReader(self.catalog, self.overrides)
         spec, sizing = self.asked_of(reader)
         hall = reader.named(FLOOR_PLANS, self.floor_plan)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,18 +28,10 @@ from netplan.topologies.formats.edge_list import (
     read_edge_list,
 )
 from netplan.topologies.formats.graphml import graphml_lines, read_graphml
-from netplan.topologies.formats.infiniband import (
-    ibnetdiscover_lines,
-    read_ibnetdiscover,
-    read_topo,
-    topo_lines,
-)
-from netplan.topologies.formats.writers import (
-    astra_sim_network,
-    dot_lines,
-    simai_lines,
-    slurm_lines,
-)
+from netplan.topologies.formats.infiniband import read_ibnetdiscover, read_topo
+from netplan.topologies.formats.slurm import slurm_block_lines, slurm_lines, slurm_yaml_lines
+from netplan.topologies.formats.subnet_files import ibnetdiscover_lines, topo_lines
+from netplan.topologies.formats.writers import astra_sim_network, dot_lines, simai_lines
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.units import si
@@ -52,12 +45,18 @@ WRITERS: Mapping[str, Callable[[FabricGraph], Iterable[str]]] = {
     "dot": dot_lines,
     "edges": edge_list_lines,
     "simai": simai_lines,
+}
+HOST_WRITERS: Mapping[str, Callable[..., Iterable[str]]] = {
     "topo": topo_lines,
     "ibnetdiscover": ibnetdiscover_lines,
     "slurm": slurm_lines,
+    "slurm-block": slurm_block_lines,
+    "slurm-yaml": slurm_yaml_lines,
 }
+"""Formats that can name servers in place of GPUs."""
+
 ASTRA_SIM = "astra-sim"
-FORMATS = (*WRITERS, ASTRA_SIM)
+FORMATS = (*WRITERS, *HOST_WRITERS, ASTRA_SIM)
 
 READERS: Mapping[str, Callable[..., FabricGraph]] = {
     ".graphml": read_graphml,
@@ -120,8 +119,9 @@ class Export(FabricQuestion[GraphFile]):
     """Write a fabric, port to port, in the format of another tool.
 
     ``simai`` is also that of ns-3, ``topo`` that of ibdiagnet, ``ibnetdiscover`` what that would
-    find and ibsim simulates, ``slurm`` a topology.conf;
-    ``astra-sim`` is a network in YAML, made from the fabric's levels.
+    find and ibsim simulates, ``slurm`` a topology.conf of switches, ``slurm-block`` one of blocks,
+    ``slurm-yaml`` both in a topology.yaml; ``astra-sim`` is a network in YAML, made from the
+    fabric's levels. Formats of InfiniBand and Slurm name servers with --host-gpus.
 
     Raises
     ------
@@ -134,7 +134,7 @@ class Export(FabricQuestion[GraphFile]):
     --------
     >>> file = export(to="slurm", gpus=64, radix=8, hb_size=8, fabric="fat-tree")
     >>> print(next(file.lines()).strip())
-    SwitchName=s1-0 Nodes=node0
+    SwitchName=s1-0 Nodes=host-0
 
     In Python its links are a frame, whatever the format:
 
@@ -146,6 +146,7 @@ class Export(FabricQuestion[GraphFile]):
     examples: ClassVar[tuple[str, ...]] = (
         "netplan export --gpus 1024 --radix 32 --hb-size 8 --to graphml -o fabric.graphml",
         "netplan export --gpus 4096 --radix 64 --fabric torus-3d --hb-size 1 --to astra-sim",
+        "netplan export --gpus 1152 --radix 64 --hb-size 72 --host-gpus 4 --to slurm-block",
         "netplan export --graph fabric.graphml --to edges -o cables.csv",
     )
 
@@ -154,10 +155,17 @@ class Export(FabricQuestion[GraphFile]):
         "Convert this graph instead (.graphml, .csv, .topo, .ibnetdiscover).", "path"
     )
 
+    host_gpus: int | None = optional(
+        "GPUs of a server: name servers, not GPUs.", "whole", unit="GPUs"
+    )
+
     def ask(self) -> GraphFile:
         """Expand the fabric, or read the graph."""
         if self.to not in FORMATS:
             raise InputError(f"unknown format {self.to!r}: use one of {', '.join(FORMATS)}")
+        if self.host_gpus is not None and self.to not in HOST_WRITERS:
+            named = ", ".join(HOST_WRITERS)
+            raise InputError(f"--to {self.to} names GPUs: leave out --host-gpus, or use {named}")
         if self.graph is not None:
             return self._converted(Path(self.graph))
         if self.gpus is None:
@@ -173,15 +181,19 @@ class Export(FabricQuestion[GraphFile]):
         return GraphFile(inputs, astra_sim_network(built.levels).splitlines)
 
     def _converted(self, path: Path) -> GraphFile:
-        if self.to not in WRITERS:
+        if self.to == ASTRA_SIM:
             raise InputError(
                 f"{self.to} is written from a fabric's levels, not from a graph: use --fabric"
             )
         read = read_graph(path, hb_size=self.hb_size)
         inputs = {"to": self.to, "graph": str(path), "hb_size": read.hb_size}
+        inputs |= {} if self.host_gpus is None else {"host_gpus": self.host_gpus}
         return self._file(inputs, lambda: read)
 
     def _file(self, inputs: dict[str, object], graph: Callable[[], FabricGraph]) -> GraphFile:
+        if self.to in HOST_WRITERS:
+            write = partial(HOST_WRITERS[self.to], host_gpus=self.host_gpus)
+            return GraphFile(inputs, lambda: write(graph()), graph)
         return GraphFile(inputs, lambda: WRITERS[self.to](graph()), graph)
 
 

@@ -28,6 +28,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from netplan.errors import CatalogError, InputError
+from netplan.topologies.device_names import plain_name
 from netplan.topologies.graph import FabricGraph, network_only
 from netplan.units import gbps
 
@@ -271,6 +272,32 @@ class CableList(Struct, frozen=True):
                     f"{self.path}:{cable.line}: port {end.port} of {end.device}: a cage of this"
                     f" --switch with this --radix has {links}: give those that the plan is made for"
                 )
+
+
+def devices_alike(plan: CableList, built: CableList) -> CableList:
+    """Name devices as built as the plan does, where a slash is all that differs.
+
+    Examples
+    --------
+    >>> plan = CableList("plan", [Cable(End("gpu-0", "1"), End("rail-0/leaf-0", "1"))])
+    >>> built = CableList("hall", [Cable(End("gpu-0", "1"), End("rail-0-leaf-0", "1"))])
+    >>> print(devices_alike(plan, built).cables[0])
+    gpu-0/1 - rail-0/leaf-0/1
+    """
+    planned = {end.device for end, _ in plan.ends()}
+    found = {end.device for end, _ in built.ends()} - planned
+    by_plain = {plain_name(device): device for device in planned}
+    names = {
+        device: by_plain[plain_name(device)] for device in found if plain_name(device) in by_plain
+    }
+    if not names:
+        return built
+
+    def named(end: End) -> End:
+        return End(names.get(end.device, end.device), end.port)
+
+    cables = [Cable(named(c.a), named(c.z), c.gbps, c.line) for c in built.cables]
+    return CableList(built.path, cables)
 
 
 def cage_port(port: int, links: int) -> str:

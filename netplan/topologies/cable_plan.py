@@ -33,6 +33,7 @@ from netplan.arrays import Floats, Indices
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.as_built import cage_port
+from netplan.topologies.device_names import HOST, host_name
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.floor_plan import Place
 from netplan.topologies.graph import (
@@ -60,7 +61,6 @@ ROLES = {
     HB_SWITCH: "hb-switch",
     MEMORY: "memory",
 }
-HOST = "host"
 MEDIA = {"optical": "fibre", "copper": "copper", "on-chip": ""}
 
 
@@ -243,7 +243,7 @@ def with_hosts(plan: CablePlan, host_gpus: int) -> CablePlan:
     """Name hosts of so many GPUs instead of GPUs; a host stands where its first GPU does."""
     gpus, ports = _gpus(plan), host_ports(plan, host_gpus) // host_gpus
     hosts = [
-        Device(f"{HOST}-{number}", HOST, first.place)
+        Device(host_name(number), HOST, first.place)
         for number, first in enumerate(plan.devices[:gpus:host_gpus])
     ]
     others = len(hosts) - gpus  # what the numbers of the other devices change by

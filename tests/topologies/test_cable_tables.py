@@ -15,7 +15,7 @@ from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.edge_list import edge_list_lines
 from netplan.topologies.formats.graphml import graphml_lines
-from netplan.topologies.formats.infiniband import topo_lines
+from netplan.topologies.formats.subnet_files import topo_lines
 from netplan.topologies.specs import FABRICS
 
 GRAPH = expand(FABRICS.load("rail-optimized"), Sizing(64, 16, 8, 450e9, 50e9))

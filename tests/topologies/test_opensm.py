@@ -14,7 +14,7 @@ import pytest
 
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.formats.infiniband import ibnetdiscover_lines
+from netplan.topologies.formats.subnet_files import ibnetdiscover_lines
 from netplan.topologies.specs import FABRICS
 
 # Debian's sbin is not on every user's path.

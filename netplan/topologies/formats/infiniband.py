@@ -17,16 +17,13 @@ lanes. A system without a block of its own is a host, that is, a GPU's adapter.
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from netplan.files import read_lines
 from netplan.topologies.formats.draft import Draft, number_draft
-from netplan.topologies.graph import GPU, MANAGER, SWITCH, FabricGraph, network_only
-from netplan.units import bytes_per_s, gbps
+from netplan.topologies.graph import GPU, MANAGER, SWITCH, FabricGraph
+from netplan.units import bytes_per_s
 
 LANE_GBPS = {
     "SDR": 2.0,
@@ -49,9 +46,6 @@ PORT_LINE = re.compile(
     r'"([SHR]-(?:0x)?[0-9a-fA-F]{1,16})"\[(\d{1,5})\](?:\[ext \d+\])?(?:\((?:0x)?[0-9a-fA-F]+\))?'
     r"\s*(?:#.*?)?(?:\s(\d{1,2})x([A-Z]+\d*))?\s*"
 )
-
-GUIDS = 256
-"""GUIDs that a written node takes: its own, and one for each port of an adapter."""
 
 TOPO_LANES = 4
 TOPO_PORT = re.compile(
@@ -142,75 +136,6 @@ def _names(nodes: list[_Node]) -> dict[str, str]:
         guid: word.strip("/") if shared[word] == 1 else f"{word.strip('/')}/{guid}"
         for guid, word in words.items()
     }
-
-
-def ibnetdiscover_lines(graph: FabricGraph) -> Iterator[str]:
-    """Write the network of a fabric as ``ibnetdiscover`` would find it, all of it up.
-
-    GUIDs are the numbers of nodes from 1, times 256, since a port's GUID is its node's and its own
-    number. ``ibsim`` takes the file as a fabric to simulate, so that a subnet
-    manager can be tried on it. Links inside HB domains are left out.
-    """
-    network = network_only(graph)
-    adjacency = network.adjacency
-    is_switch = (network.node_kind == SWITCH).tolist()
-    words = [
-        f'"{"S" if switch else "H"}-{GUIDS * (node + 1):016x}"'
-        for node, switch in enumerate(is_switch)
-    ]
-    ports = 1 + int(max(network.source_port.max(initial=0), network.target_port.max(initial=0)))
-    speeds = {rate: _speed(rate) for rate in np.unique(network.bytes_per_s).tolist()}
-    for node in range(network.node_count):
-        row = slice(adjacency.indptr[node], adjacency.indptr[node + 1])
-        links = adjacency.link[row]
-        own = np.where(
-            network.source[links] == node, network.source_port[links], network.target_port[links]
-        )
-        peers = adjacency.neighbor[row].tolist()
-        if not peers:
-            continue
-        size = ports if is_switch[node] else int(own.max()) + 1
-        kind, name = "Switch" if is_switch[node] else "Ca", network.names[node]
-        yield f"{'switch' if is_switch[node] else 'ca'}guid=0x{GUIDS * (node + 1):x}\n"
-        yield f'{kind}\t{size} {words[node]}\t\t# "{name}"\n'
-        both = network.source_port[links] + network.target_port[links]
-        rates = network.bytes_per_s[links].tolist()
-        for here, peer, there, rate in zip(
-            own.tolist(), peers, (both - own).tolist(), rates, strict=True
-        ):
-            tail = f'# "{network.names[peer]}" {speeds[rate]}'.rstrip()
-            yield f"[{here + 1}]\t{words[peer]}[{there + 1}]\t\t{tail}\n"
-        yield "\n"
-
-
-def _speed(rate_bytes_per_s: float) -> str:
-    """Width and speed of a link, such as 4xNDR; nothing for a rate that InfiniBand has not."""
-    for width in (4, 2, 1, 8, 12):
-        for speed, lane in LANE_GBPS.items():
-            if bytes_per_s(width * lane) == rate_bytes_per_s:
-                return f"{width}x{speed}"
-    return ""
-
-
-def topo_lines(graph: FabricGraph, *, switch_type: str = "MQM9700") -> Iterator[str]:
-    """Write the network of a fabric as an ibdiagnet topology file.
-
-    Links inside HB domains are left out; ``switch_type`` is what ibdiagnet calls the switches.
-    """
-    network = network_only(graph)
-    adjacency = network.adjacency
-    for switch in np.flatnonzero(network.node_kind == SWITCH).tolist():
-        yield f"{switch_type} {network.names[switch]}\n"
-        row = slice(adjacency.indptr[switch], adjacency.indptr[switch + 1])
-        for link, peer in zip(
-            adjacency.link[row].tolist(), adjacency.neighbor[row].tolist(), strict=True
-        ):
-            ports = int(network.source_port[link]) + 1, int(network.target_port[link]) + 1
-            here, there = ports if network.source[link] == switch else ports[::-1]
-            lane = gbps(float(network.bytes_per_s[link])) / TOPO_LANES
-            kind = switch_type if network.node_kind[peer] == SWITCH else "HCA"
-            yield f" P{here} -{TOPO_LANES}x-{lane:g}G-> {kind} {network.names[peer]} P{there}\n"
-        yield "\n"
 
 
 def read_topo(path: Path, *, hb_size: int = 1) -> FabricGraph:

@@ -16,6 +16,7 @@ column of racks stands only in a picture that we have not seen, so ``Rack`` is o
 """
 
 from netplan.topologies.cable_plan import CablePlan, Device, Sheet, host_ports
+from netplan.topologies.device_names import adapter_name
 from netplan.topologies.floor_plan import Layout
 
 CABLE_COLUMNS = (
@@ -105,8 +106,8 @@ def ufm_hca(plan: CablePlan, host_gpus: int) -> Sheet:
     The names are those that the tool takes without this file: adapters in the order of the ports.
     Where a host's PCI slots are numbered otherwise, the names are the user's to change.
     """
-    ports = range(host_ports(plan, host_gpus))
-    return Sheet("HCA mapping", HCA_COLUMNS, ((str(port + 1), f"mlx5_{port}") for port in ports))
+    ports = range(1, host_ports(plan, host_gpus) + 1)
+    return Sheet("HCA mapping", HCA_COLUMNS, ((str(port), adapter_name(port)) for port in ports))
 
 
 def ufm_racks(layout: Layout) -> Sheet:

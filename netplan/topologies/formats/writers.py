@@ -1,22 +1,16 @@
-"""Fabrics for tools that only read: Graphviz, Slurm, and network simulators.
+"""Fabrics for tools that only read: Graphviz, and network simulators.
 
 DOT as Graphviz and cabling checkers read it: ``"leaf01":"swp1s0" -- "host01":"eth0"``.
-
-Slurm's ``topology.conf`` is the tree of switches that its scheduler keeps jobs together under. A
-Slurm node is a server, that is, an HB domain. Slurm wants a tree, and a fabric with several leaves
-a server, or several spines, is none. So a line stands for all switches up to one tier that hang
-together over links of that tier and below: under rail wiring the leaves of one unit, in a fat tree
-one leaf, then one pod. A tier that joins nothing further gets no line.
 
 Simulators: ASTRA-sim's analytical network, and SimAI's ns-3 topology.
 """
 
+import re
 from collections.abc import Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
 
-from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.levels import LINKS_PER_STEP, Level
 from netplan.topologies.graph import (
@@ -26,7 +20,6 @@ from netplan.topologies.graph import (
     NODE_KINDS,
     SWITCH,
     FabricGraph,
-    connected_parts,
 )
 from netplan.units import gbps
 
@@ -37,37 +30,14 @@ ASTRA_GB = 2.0**30
 NANOSECONDS = 1e9
 MILLISECONDS = 1e3
 
+RECORD_SIGNS, BACKSLASHED = re.compile(r"([\\\\{}|<>\" ])"), r"\\\1"
+"""What has a meaning in a record's label, and how it is written there."""
+
 
 def dot_lines(graph: FabricGraph) -> Iterator[str]:
-    """Write a graph as DOT: nodes with their role and tier, then one line a link."""
-    names = [_quoted(name) for name in graph.names]
-    yield f"graph {_quoted(graph.name)} {{\n"
-    for name, kind, tier in zip(
-        names, graph.node_kind.tolist(), graph.node_tier.tolist(), strict=True
-    ):
-        yield f'  {name} [role="{NODE_KINDS[kind]}", tier={tier}];\n'
-    for a, a_port, b, b_port, rate, length, _ in graph.link_rows():
-        # The switch, which is the target, comes first.
-        ends = f'{names[b]}:"port-{b_port}" -- {names[a]}:"port-{a_port}"'
-        yield f'  {ends} [gbps={gbps(rate):g}, length="{length}"];\n'
-    yield "}\n"
+    """Write a graph as DOT: nodes with their role, tier and ports, then one line a link.
 
-
-def _quoted(text: str) -> str:
-    """DOT string; a backslash or quote inside would end it early."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
-def slurm_lines(graph: FabricGraph, *, node: str = "node") -> Iterator[str]:
-    """Write the tree of a fabric's switches as Slurm's ``topology.conf``.
-
-    ``node`` is the name of the servers before their number.
-
-    Raises
-    ------
-    InputError
-        If the fabric has no network switches.
+    Ports are fields of a record, so that Graphviz draws every link at its own.
 
     Examples
     --------
@@ -75,46 +45,40 @@ def slurm_lines(graph: FabricGraph, *, node: str = "node") -> Iterator[str]:
     >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
     >>> graph = expand(FABRICS.load("fat-tree"), Sizing(64, 16, 4, 450e9, 50e9))
-    >>> print(list(slurm_lines(graph))[-1], list(dot_lines(graph))[-2], sep="", end="")
-    SwitchName=s2-0 Switches=s1-[0-7]
+    >>> lines = list(dot_lines(graph))
+    >>> print(lines[1], lines[-2], sep="", end="")
+      "gpu-0" [role="gpu", tier=0, shape=record, label="gpu-0|<port-0>0|<port-1>1"];
       "spine-3":"port-15" -- "leaf-7":"port-15" [gbps=400, length="hall"];
     """
-    tiers = sorted(set(graph.node_tier[graph.node_kind == SWITCH].tolist()))
-    if not tiers:
-        raise InputError(f"{graph.name} has no switches: Slurm's tree topology needs some")
-    below: Ints = np.arange(graph.domains)
-    label_below, kind = node, "Nodes"
-    for tier in tiers:
-        part = _parts(graph, tier)
-        if len(np.unique(part)) == len(np.unique(below)) and tier > tiers[0]:
-            continue
-        label = f"s{tier}-"
-        # One child of each kind: the numbers of the parts below, and the part each lies in.
-        children, first = np.unique(below, return_index=True)
-        parents = part[first]
-        for parent in range(int(parents.max()) + 1):
-            members = _hostlist(children[parents == parent])
-            yield f"SwitchName={label}{parent} {kind}={label_below}{members}\n"
-        below, label_below, kind = part, label, "Switches"
+    names = [_quoted(name) for name in graph.names]
+    used = _used_ports(graph)
+    yield f"graph {_quoted(graph.name)} {{\n"
+    for node, (name, kind, tier) in enumerate(
+        zip(graph.names, graph.node_kind.tolist(), graph.node_tier.tolist(), strict=True)
+    ):
+        fields = "".join(f"|<port-{port}>{port}" for port in used[node])
+        label = f'"{RECORD_SIGNS.sub(BACKSLASHED, name)}{fields}"'
+        role = f'role="{NODE_KINDS[kind]}", tier={tier}'
+        yield f"  {names[node]} [{role}, shape=record, label={label}];\n"
+    for a, a_port, b, b_port, rate, length, _ in graph.link_rows():
+        # The switch, which is the target, comes first.
+        ends = f'{names[b]}:"port-{b_port}" -- {names[a]}:"port-{a_port}"'
+        yield f'  {ends} [gbps={gbps(rate):g}, length="{length}"];\n'
+    yield "}\n"
 
 
-def _parts(graph: FabricGraph, tier: int) -> Ints:
-    """Number of the part that each HB domain lies in, over switches up to one tier."""
-    used = np.maximum(graph.node_tier[graph.source], graph.node_tier[graph.target]) <= tier
-    gpu = np.arange(graph.gpus, dtype=np.int32)
-    source = np.concatenate((graph.source[used], gpu))
-    target = np.concatenate((graph.target[used], gpu - gpu % np.int32(graph.hb_size)))
-    label = connected_parts(graph.node_count, source, target)
-    return np.unique(label[: graph.gpus : graph.hb_size], return_inverse=True)[1].reshape(-1)
+def _used_ports(graph: FabricGraph) -> list[list[int]]:
+    """Ports in use of every node, rising."""
+    node = np.concatenate((graph.source, graph.target))
+    port = np.concatenate((graph.source_port, graph.target_port))
+    order = np.lexsort((port, node))
+    return [part.tolist() for part in np.split(port[order], np.cumsum(graph.ports_used)[:-1])]
 
 
-def _hostlist(numbers: Ints) -> str:
-    """Ascending numbers as a Slurm host list."""
-    values = numbers.tolist()
-    breaks = [i for i, (a, b) in enumerate(pairwise(values), 1) if b != a + 1]
-    ranges = [values[a:b] for a, b in pairwise((0, *breaks, len(values)))]
-    texts = [f"{r[0]}-{r[-1]}" if len(r) > 1 else str(r[0]) for r in ranges]
-    return texts[0] if len(values) == 1 else f"[{','.join(texts)}]"
+def _quoted(text: str) -> str:
+    """DOT string; a backslash or quote inside would end it early."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def astra_sim_network(levels: Sequence[Level]) -> str:

@@ -1,0 +1,189 @@
+"""Slurm's view of a fabric: tree and block topologies, ``topology.conf`` and ``topology.yaml``.
+
+A Slurm node is a server, ``host-3``: an HB domain, unless hosts of fewer GPUs are asked for, such
+as the trays of a rack of 72 GPUs.
+
+*Tree.* Slurm wants a tree, and a fabric with several leaves a server, or several spines, is none.
+So a line stands for all switches up to one tier that hang together over links of that tier and
+below: under rail wiring the leaves of one unit, in a fat tree one leaf, then one pod. A tier that
+joins nothing further gets no line.
+
+*Block.* Jobs ask for segments of hosts (``sbatch --segment=N``), each of which lies in one block
+whole. A block is an HB domain of several hosts, else what hangs together below the leaves: the
+lowest lines of the tree. Sizes of blocks are the smallest one and twice that, four times, … as far
+as all larger parts of the network have whole numbers of them, as the plugin wants them (Slurm's
+manual: topology.conf, topology/block, https://slurm.schedmd.com/topology.conf.html). The YAML form
+holds both, the tree as the cluster's default (https://slurm.schedmd.com/topology.yaml.html, 2026).
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Ints
+from netplan.errors import InputError
+from netplan.topologies.device_names import HOST
+from netplan.topologies.graph import SWITCH, FabricGraph, connected_parts
+
+NODES, SWITCHES = "Nodes", "Switches"
+
+
+class Branch(Struct, frozen=True):
+    """A line of the tree: its name, whether hosts or switches are below it, and which."""
+
+    name: str
+    below: str
+    members: str
+
+
+def slurm_lines(graph: FabricGraph, *, host_gpus: int | None = None) -> Iterator[str]:
+    """Write the tree of a fabric's switches as Slurm's ``topology.conf``.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+    host_gpus
+        GPUs of a server; an HB domain if absent [1].
+
+    Raises
+    ------
+    InputError
+        If the fabric has no network switches, or HB domains are not whole hosts.
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(64, 16, 4, 450e9, 50e9))
+    >>> print(*list(slurm_lines(graph))[-2:], sep="", end="")
+    SwitchName=s1-7 Nodes=host-[14-15]
+    SwitchName=s2-0 Switches=s1-[0-7]
+    """
+    for branch in _tree(graph, _hosts(graph, host_gpus)):
+        yield f"SwitchName={branch.name} {branch.below}={branch.members}\n"
+
+
+def slurm_block_lines(graph: FabricGraph, *, host_gpus: int | None = None) -> Iterator[str]:
+    """Write the blocks of hosts, for segments of jobs, as Slurm's ``topology.conf``.
+
+    Parameters and errors are those of :func:`slurm_lines`.
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("rail-optimized"), Sizing(144, 16, 72, 900e9, 50e9))
+    >>> print("".join(slurm_block_lines(graph, host_gpus=4)), end="")
+    # A job's segments, sbatch --segment=N, have up to 18 hosts each.
+    BlockName=block-0 Nodes=host-[0-17]
+    BlockName=block-1 Nodes=host-[18-35]
+    BlockSizes=18,36
+    """
+    blocks, sizes = _blocks(graph, _hosts(graph, host_gpus))
+    yield f"# A job's segments, sbatch --segment=N, have up to {sizes[0]} hosts each.\n"
+    for number, members in enumerate(blocks):
+        yield f"BlockName=block-{number} Nodes={HOST}-{members}\n"
+    yield f"BlockSizes={','.join(map(str, sizes))}\n"
+
+
+def slurm_yaml_lines(graph: FabricGraph, *, host_gpus: int | None = None) -> Iterator[str]:
+    """Write tree and blocks as Slurm's ``topology.yaml``, which partitions name.
+
+    Parameters and errors are those of :func:`slurm_lines`.
+    """
+    hosts = _hosts(graph, host_gpus)
+    yield "---\n- topology: tree\n  cluster_default: true\n  tree:\n    switches:\n"
+    for branch in _tree(graph, hosts):
+        below = "nodes" if branch.below == NODES else "children"
+        yield f"      - switch: {branch.name}\n        {below}: {branch.members}\n"
+    blocks, sizes = _blocks(graph, hosts)
+    yield "- topology: block\n  cluster_default: false\n  block:\n    block_sizes:\n"
+    yield from (f"      - {size}\n" for size in sizes)
+    yield "    blocks:\n"
+    for number, members in enumerate(blocks):
+        yield f"      - block: block-{number}\n        nodes: {HOST}-{members}\n"
+
+
+def _hosts(graph: FabricGraph, host_gpus: int | None) -> Ints:
+    """Host of every GPU; hosts are whole HB domains, or these are whole hosts."""
+    size = graph.hb_size if host_gpus is None else host_gpus
+    if not 1 <= size <= graph.gpus:
+        raise InputError(f"a host of {size:,} GPUs is out of range: give 1 to {graph.gpus:,}")
+    if graph.hb_size % size and size % graph.hb_size:
+        raise InputError(
+            f"hosts of {size} GPUs and HB domains of {graph.hb_size} do not divide each other:"
+            " give a divisor of that as --host-gpus"
+        )
+    return np.arange(graph.gpus) // size
+
+
+def _tree(graph: FabricGraph, hosts: Ints) -> Iterator[Branch]:
+    """Lines of the tree, from the leaves up."""
+    tiers = sorted(set(graph.node_tier[graph.node_kind == SWITCH].tolist()))
+    if not tiers:
+        raise InputError(f"{graph.name} has no switches: Slurm's topology needs some")
+    below: Ints = np.arange(int(hosts[-1]) + 1)
+    label_below, kind = f"{HOST}-", NODES
+    for tier in tiers:
+        part = _parts(graph, hosts, tier)
+        if len(np.unique(part)) == len(np.unique(below)) and tier > tiers[0]:
+            continue
+        # One child of each kind: the numbers of the parts below, and the part each lies in.
+        children, first = np.unique(below, return_index=True)
+        for parent, members in enumerate(_members(part[first], children)):
+            yield Branch(f"s{tier}-{parent}", kind, f"{label_below}{_hostlist(members)}")
+        below, label_below, kind = part, f"s{tier}-", SWITCHES
+
+
+def _blocks(graph: FabricGraph, hosts: Ints) -> tuple[list[str], list[int]]:
+    """Host lists of the blocks, and the sizes that jobs are planned by."""
+    tiers = sorted(set(graph.node_tier[graph.node_kind == SWITCH].tolist()))
+    if not tiers:
+        raise InputError(f"{graph.name} has no switches: Slurm's topology needs some")
+    every: Ints = np.arange(int(hosts[-1]) + 1)
+    domain = np.arange(graph.gpus) // graph.hb_size
+    in_domain = domain[np.unique(hosts, return_index=True)[1]]
+    of_host = _parts(graph, hosts, tiers[0])
+    if len(np.unique(in_domain)) < len(every):
+        of_host = in_domain
+    blocks = _members(of_host, every)
+    counts = [len(block) for block in blocks]
+    larger = [np.bincount(_parts(graph, hosts, tier)).tolist() for tier in tiers]
+    sizes = [min(counts)]
+    while len(set(counts)) == 1 and sizes[-1] * 2 <= len(every):
+        size = sizes[-1] * 2
+        if any(part % size for part in [len(every), *(n for ns in larger for n in ns if n > size)]):
+            break
+        sizes.append(size)
+    return [_hostlist(block) for block in blocks], sizes
+
+
+def _parts(graph: FabricGraph, hosts: Ints, tier: int) -> Ints:
+    """Number of the part that each host lies in, over switches up to one tier."""
+    used = np.maximum(graph.node_tier[graph.source], graph.node_tier[graph.target]) <= tier
+    gpu = np.arange(graph.gpus, dtype=np.int32)
+    first = np.unique(hosts, return_index=True)[1]
+    source = np.concatenate((graph.source[used], gpu))
+    target = np.concatenate((graph.target[used], first[hosts].astype(np.int32)))
+    label = connected_parts(graph.node_count, source, target)
+    return np.unique(label[first], return_inverse=True)[1].reshape(-1)
+
+
+def _members(part: Ints, values: Ints) -> list[Sequence[int]]:
+    """Values of every part, rising; the parts are numbered from 0."""
+    order = np.argsort(part, kind="stable")
+    cuts = np.cumsum(np.bincount(part))[:-1]
+    return [members.tolist() for members in np.split(values[order], cuts)]
+
+
+def _hostlist(values: Sequence[int]) -> str:
+    """Ascending numbers as a Slurm host list."""
+    breaks = [i for i, (a, b) in enumerate(pairwise(values), 1) if b != a + 1]
+    ranges = [values[a:b] for a, b in pairwise((0, *breaks, len(values)))]
+    texts = [f"{r[0]}-{r[-1]}" if len(r) > 1 else str(r[0]) for r in ranges]
+    return texts[0] if len(values) == 1 else f"[{','.join(texts)}]"

@@ -1,0 +1,248 @@
+"""InfiniBand networks, written: as ``ibnetdiscover`` finds them, and topology files of ibdiagnet.
+
+What ``ibnetdiscover`` finds is what the simulator ``ibsim`` loads, so that one file serves both,
+and ``cables --compare`` too. The rate of a link stands where that tool prints it, after the LID of
+the other end, which nobody has assigned yet: ``lid 0 4xNDR``. Debian's ibsim (0.10) takes the rates
+that it knows from there, up to HDR; a faster link gets its slowest one.
+
+A GPU's network ports are those of one channel adapter (``Ca``), or, where hosts are named, one
+adapter each: ``host-2 mlx5_3``. Where GPUs are joined to each other, as in a torus, each of them
+passes on what is for others: it is written as a switch, whose last port leads to its own adapter.
+Both have one system image GUID, by which readers know that the two are one device.
+
+Links inside HB domains are left out; ports count from 1.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.errors import InputError
+from netplan.topologies.device_names import (
+    Hosts,
+    adapter_name,
+    host_name,
+    hosts_of,
+    node_guid,
+    plain_names,
+)
+from netplan.topologies.formats.infiniband import LANE_GBPS, TOPO_LANES
+from netplan.topologies.graph import GPU, SWITCH, FabricGraph, network_only
+from netplan.units import bytes_per_s, gbps
+
+WIDTHS = (4, 2, 1, 8, 12)
+"""Lanes of a link, the usual number first [1]."""
+
+ADAPTER, ADAPTER_GUID = "adapter", 128
+"""Own adapter of a GPU that passes traffic on: its name after the GPU's, its GUID after that."""
+
+
+Lines = list[tuple[int, "Address", str]]
+"""Ports of a node, rising, with what they lead to and the rate."""
+
+
+class Address(Struct, frozen=True):
+    """A port as ``ibnetdiscover`` addresses it, and the description of the node that it is on."""
+
+    port: str
+    description: str
+
+
+class Subnet(Struct, frozen=True, eq=False):
+    """A network as a subnet manager sees it.
+
+    Parameters
+    ----------
+    network
+        Nodes and links outside HB domains.
+    names
+        Description of each node.
+    is_switch, is_relay
+        Whether a node is a switch, and whether a GPU passes traffic on to other GPUs.
+    hosts
+        Servers, where they are named in place of GPUs.
+    """
+
+    network: FabricGraph
+    names: Sequence[str]
+    is_switch: list[bool]
+    is_relay: list[bool]
+    hosts: Hosts | None = None
+
+    def address(self, node: int, port: int) -> Address:
+        """Address of a port, from 0."""
+        guid, name = node_guid(node), self.names[node]
+        if self.is_switch[node] or self.is_relay[node]:
+            return Address(f'"S-{guid:016x}"[{port + 1}]', name)
+        if self.hosts is None or node >= self.network.gpus:
+            return Address(f'"H-{guid:016x}"[{port + 1}]({guid + port + 1:x})', name)
+        guid += 2 * port
+        name = f"{host_name(self.hosts.of(node))} {adapter_name(self.hosts.port(node, port))}"
+        return Address(f'"H-{guid:016x}"[1]({guid + 1:x})', name)
+
+    def blocks(self) -> Iterator[str]:
+        """Every node with its ports in use, lines with their ends."""
+        network, adjacency = self.network, self.network.adjacency
+        ports = 1 + int(max(network.source_port.max(initial=0), network.target_port.max(initial=0)))
+        speeds = {rate: link_speed(rate) for rate in np.unique(network.bytes_per_s).tolist()}
+        for node in range(network.node_count):
+            row = slice(adjacency.indptr[node], adjacency.indptr[node + 1])
+            links, peers = adjacency.link[row], adjacency.neighbor[row].tolist()
+            if not peers:
+                continue
+            begins = network.source[links] == node
+            ends = network.source_port[links], network.target_port[links]
+            own, there = np.where(begins, *ends).tolist(), np.where(begins, *ends[::-1]).tolist()
+            rates = [speeds[rate] for rate in network.bytes_per_s[links].tolist()]
+            far = [self.address(*end) for end in zip(peers, there, strict=True)]
+            lines = sorted(zip(own, far, rates, strict=True), key=lambda line: line[0])
+            if self.is_switch[node]:
+                yield from self._switch(node, ports, lines)
+            elif self.is_relay[node]:
+                yield from self._relay(node, lines)
+            elif self.hosts is None or node >= network.gpus:
+                yield from self._adapter(node_guid(node), self.names[node], lines)
+            else:
+                for port, peer, rate in lines:
+                    name = self.address(node, port).description
+                    yield from self._adapter(node_guid(node) + 2 * port, name, [(0, peer, rate)])
+
+    def _switch(self, node: int, ports: int, lines: Lines) -> Iterator[str]:
+        guid = node_guid(node)
+        yield f"switchguid=0x{guid:x}({guid:x})\n"
+        name = f'# "{self.names[node]}" base port 0 lid 0 lmc 0'
+        yield f'Switch\t{ports} "S-{guid:016x}"\t\t{name}\n'
+        for port, peer, rate in lines:
+            said = f'# "{peer.description}" lid 0 {rate}'.rstrip()
+            yield f"[{port + 1}]\t{peer.port}\t\t{said}\n"
+        yield "\n"
+
+    def _adapter(self, guid: int, name: str, lines: Lines) -> Iterator[str]:
+        yield f"caguid=0x{guid:x}\n"
+        yield f'Ca\t{lines[-1][0] + 1} "H-{guid:016x}"\t\t# "{name}"\n'
+        for port, peer, rate in lines:
+            said = f'# lid 0 lmc 0 "{peer.description}" lid 0 {rate}'.rstrip()
+            yield f"[{port + 1}]({guid + port + 1:x}) \t{peer.port}\t\t{said}\n"
+        yield "\n"
+
+    def _relay(self, node: int, lines: Lines) -> Iterator[str]:
+        """A GPU that passes traffic on: a switch and, at its last port, its own adapter."""
+        guid, name, last = node_guid(node), self.names[node], lines[-1][0] + 1
+        own, inner, rate = guid + ADAPTER_GUID, f"{name} {ADAPTER}", lines[-1][2]
+        inside = Address(f'"H-{own:016x}"[1]({own + 1:x})', inner)
+        image = f"sysimgguid=0x{guid:x}\n"
+        yield image
+        yield from self._switch(node, last + 1, [*lines, (last, inside, rate)])
+        yield image
+        yield from self._adapter(own, inner, [(0, self.address(node, last), rate)])
+
+
+def subnet_of(graph: FabricGraph, host_gpus: int | None = None) -> Subnet:
+    """See a fabric as its subnet manager does, with hosts of so many GPUs or without.
+
+    Raises
+    ------
+    InputError
+        If hosts are to be named where GPUs pass traffic on, or cannot have so many GPUs.
+    """
+    # A graph without HB links was read from a file: its GPU ports are as that file says.
+    network = network_only(graph) if "hb" in graph.group_names else graph
+    is_gpu = network.node_kind == GPU
+    direct = is_gpu[network.source] & is_gpu[network.target]
+    relay = np.zeros(network.node_count, bool)
+    relay[network.source[direct]] = relay[network.target[direct]] = True
+    if host_gpus is not None and relay.any():
+        raise InputError(
+            f"{graph.name} joins GPUs to each other, each of which is a switch to a subnet manager:"
+            " leave out --host-gpus"
+        )
+    return Subnet(
+        network,
+        network.node_names(),
+        (network.node_kind == SWITCH).tolist(),
+        relay.tolist(),
+        hosts_of(network, host_gpus) if host_gpus is not None else None,
+    )
+
+
+def ibnetdiscover_lines(graph: FabricGraph, *, host_gpus: int | None = None) -> Iterator[str]:
+    """Write the network of a fabric as ``ibnetdiscover`` would find it, all of it up.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+    host_gpus
+        GPUs of a server, to describe adapters by their hosts [1].
+
+    Raises
+    ------
+    InputError
+        If hosts cannot be named.
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("rail-only"), Sizing(16, 8, 8, 450e9, 50e9))
+    >>> lines = list(ibnetdiscover_lines(graph, host_gpus=8))
+    >>> [line.split("#")[1].strip() for line in lines if line.startswith("Ca")][8:10]
+    ['"host-1 mlx5_0"', '"host-1 mlx5_1"']
+    """
+    return subnet_of(graph, host_gpus).blocks()
+
+
+def link_speed(rate_bytes_per_s: float) -> str:
+    """Width and speed of a link; nothing for a rate that InfiniBand has not.
+
+    Examples
+    --------
+    >>> link_speed(50e9), link_speed(200e9), link_speed(33e9)
+    ('4xNDR', '8xXDR', '')
+    """
+    for width in WIDTHS:
+        for speed, lane in LANE_GBPS.items():
+            if bytes_per_s(width * lane) == rate_bytes_per_s:
+                return f"{width}x{speed}"
+    return ""
+
+
+def topo_lines(
+    graph: FabricGraph, *, switch_type: str = "MQM9700", host_gpus: int | None = None
+) -> Iterator[str]:
+    """Write the network of a fabric as an ibdiagnet topology file, names without slashes.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+    switch_type
+        What ibdiagnet calls the switches.
+    host_gpus
+        GPUs of a server, to name hosts in place of GPUs [1].
+
+    Raises
+    ------
+    InputError
+        If hosts cannot have so many GPUs, or names differ by a slash alone.
+    """
+    network = network_only(graph) if "hb" in graph.group_names else graph
+    names, adjacency = plain_names(network.node_names()), network.adjacency
+    hosts = hosts_of(network, host_gpus) if host_gpus is not None else None
+    for switch in np.flatnonzero(network.node_kind == SWITCH).tolist():
+        yield f"{switch_type} {names[switch]}\n"
+        row = slice(adjacency.indptr[switch], adjacency.indptr[switch + 1])
+        for link, peer in zip(
+            adjacency.link[row].tolist(), adjacency.neighbor[row].tolist(), strict=True
+        ):
+            ports = int(network.source_port[link]) + 1, int(network.target_port[link]) + 1
+            here, there = ports if network.source[link] == switch else ports[::-1]
+            lane = gbps(float(network.bytes_per_s[link])) / TOPO_LANES
+            kind = switch_type if network.node_kind[peer] == SWITCH else "HCA"
+            name = names[peer]
+            if hosts is not None and peer < network.gpus:
+                name, there = host_name(hosts.of(peer)), hosts.port(peer, there - 1)
+            yield f" P{here} -{TOPO_LANES}x-{lane:g}G-> {kind} {name} P{there}\n"
+        yield "\n"
