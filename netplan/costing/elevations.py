@@ -23,7 +23,7 @@ from netplan.costing.materials import switch_units
 from netplan.costing.power import PowerBook
 from netplan.costing.switches import SwitchModel
 from netplan.costing.wiring import Hardware
-from netplan.topologies.cable_plan import HOST
+from netplan.topologies.device_names import host_name
 from netplan.topologies.expand import expand
 from netplan.topologies.floor_plan import FloorPlan, Layout, Server
 from netplan.topologies.graph import GPU, FabricGraph, network_only
@@ -194,7 +194,7 @@ class _Devices(Struct, frozen=True, eq=False):
         """Name of a device as in a cable plan of hosts."""
         if node >= network.gpus or self.gpus == 1:
             return network.node_name(node)
-        return f"{HOST}-{node // self.gpus}"
+        return host_name(node // self.gpus)
 
 
 def _in_hall(layout: Layout, hall: FloorPlan, network: FabricGraph, height: int) -> _Devices:
