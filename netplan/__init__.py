@@ -22,7 +22,7 @@ _HOMES = {
     "loads": "netplan.questions.loads",
     "map": "netplan.questions.map",
     "optimize": "netplan.questions.optimize",
-    "procurement": "netplan.questions.procurement",
+    "procurement": "netplan.procurement.report",
     "search": "netplan.questions.search",
     "serving": "netplan.questions.serving",
     "simulate": "netplan.questions.simulate",
@@ -56,6 +56,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from netplan.procurement.report import procurement
     from netplan.published.verify import verify
     from netplan.questions.audit import audit
     from netplan.questions.cables import cables
@@ -68,7 +69,6 @@ if TYPE_CHECKING:
     from netplan.questions.loads import loads
     from netplan.questions.map import map  # noqa: A004 - the command's name
     from netplan.questions.optimize import optimize
-    from netplan.questions.procurement import procurement
     from netplan.questions.search import search
     from netplan.questions.serving import serving
     from netplan.questions.simulate import simulate

@@ -16,7 +16,16 @@ PACKAGE = ROOT / "netplan"
 ROOMS = (
     *("version", "errors", "units", "arrays", "records", "files", "levels", "documents", "catalog"),
     *("reports", "workloads", "topologies", "traffic", "costing", "performance", "calibration"),
-    *("simulation", "faults", "questions", "published", "studies", "cli", "__main__"),
+    *(
+        "simulation",
+        "faults",
+        "questions",
+        "procurement",
+        "published",
+        "studies",
+        "cli",
+        "__main__",
+    ),
 )
 MAX_MODULE_LINES, MAX_FUNCTION_LINES = 600, 40
 # What was there when the house was built fits in 38,000 lines; more scope raises this knowingly.

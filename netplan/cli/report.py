@@ -9,8 +9,8 @@ from netplan.cli.commands import PATH, command_of
 from netplan.cli.output import emit_answer
 from netplan.errors import InputError
 from netplan.files import write_atomically
-from netplan.questions.procurement import Report
-from netplan.questions.procurement_answer import Procurement
+from netplan.procurement.report import Report
+from netplan.procurement.report_answer import Procurement
 
 XLSX = click.Option(["--xlsx"], type=PATH, help="Write the spreadsheet here, too.")
 FORMATS = ("html", "json", "table", "csv", "markdown", "xlsx")

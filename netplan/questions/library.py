@@ -21,7 +21,7 @@ COMPARE_ROLES = frozenset(BILL_ROLES | {"model", "iteration-model", "economics"}
 ECONOMICS_ROLES = frozenset({"economics"})
 """Roles of the files that the terms of a training run are read from."""
 
-FAULT_ROLES = frozenset({"accelerator", "model", "prices", "iteration-model", "fabric"})
+FAULT_ROLES = frozenset({"accelerator", "model", "prices", "iteration-model", "fabric", "failures"})
 """Roles of the files that `netplan.questions.faults.faults` reads, of those of a report."""
 
 
@@ -59,6 +59,11 @@ def read_library(reader: CatalogReader, wanted: Iterable[tuple[Shelf[Any], str |
 
 
 Chapter = Literal[
+    "decision",
+    "unknown",
+    "trust",
+    "changes",
+    "risks",
     "comparison",
     "price",
     "drivers",

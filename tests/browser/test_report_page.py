@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from netplan.questions.procurement import procurement
+from netplan.procurement.report import procurement
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

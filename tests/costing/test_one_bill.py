@@ -19,7 +19,7 @@ from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
 from netplan.errors import NetplanError
 from netplan.faults.damage import network_links
-from netplan.questions.procurement import procurement
+from netplan.procurement.report import procurement
 from netplan.studies.questions import answer as study_point
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cable_plan import cable_plan

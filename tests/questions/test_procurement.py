@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from netplan.errors import CatalogError, InputError, NetplanError, UnknownNameError
+from netplan.procurement.report import procurement
+from netplan.procurement.report_answer import Procurement
 from netplan.questions.compare import compare
 from netplan.questions.cost import cost
-from netplan.questions.procurement import procurement
-from netplan.questions.procurement_answer import Procurement
 from netplan.reports.charts import Chart
 from netplan.reports.sections import Table
 

@@ -18,7 +18,9 @@ from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS, PriceBook
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InputError
+from netplan.faults.rates import FAILURE_BOOKS, FailureBook
 from netplan.performance.iteration_model import ITERATION_MODELS
+from netplan.procurement.report_answer import Procurement
 from netplan.questions.compare import Compare
 from netplan.questions.cost import Cost
 from netplan.questions.faults import Faults
@@ -33,7 +35,6 @@ from netplan.questions.library import (
     read_library,
 )
 from netplan.questions.pricing import PricingQuestion
-from netplan.questions.procurement_answer import Procurement
 from netplan.questions.question import asks, default_of, optional, several
 from netplan.questions.training import TrainingQuestion
 from netplan.questions.verdict import VerdictQuestion
@@ -114,7 +115,15 @@ class Report(
         read = CatalogReader(self.catalog, library.only(texts, ECONOMICS_ROLES))
         terms = asked.terms(read, run, library.one(PriceBook), priced.currency)
         return Procurement(
-            definition, priced, compared, library, self.date, self.tokens, broken, terms
+            definition=definition,
+            cost=priced,
+            comparison=compared,
+            library=library,
+            date=self.date,
+            tokens=self.tokens,
+            faults=broken,
+            terms=terms,
+            failures=library.one(FailureBook),
         )
 
     def _completed(self, definition: ReportDefinition) -> "Report":
@@ -141,6 +150,7 @@ class Report(
         )
         yield from ((SITE_NETWORKS, name) for name in self.site_networks)
         yield from ((WORKLOADS, self.model), (ITERATION_MODELS, self.iteration_model))
+        yield FAILURE_BOOKS, str(default_of(Faults.command, "failures", self.catalog))
 
 
 procurement = asks(Report)

@@ -1,0 +1,1 @@
+"""What a buyer and an installer are given: the procurement report, made from other answers."""

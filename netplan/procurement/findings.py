@@ -1,0 +1,157 @@
+"""What a procurement report found: bills, times and verdict, from which all its chapters are made.
+
+A chapter is a function of these findings; none of them knows how a report is put together.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil
+from typing import Any
+
+from netplan.costing.fabric_bill import FabricBill
+from netplan.faults.rates import FailureBook
+from netplan.performance.plan import PlanTime
+from netplan.questions.compare_answer import Comparison, FabricRow
+from netplan.questions.cost_answer import CostAnswer, no_high, span_column
+from netplan.questions.faults_answer import FaultsAnswer
+from netplan.questions.library import Library, ReportDefinition
+from netplan.questions.recommendation import Recommendation, recommend
+from netplan.questions.training_runs import TrainingRun, training_runs
+from netplan.questions.verdict import Terms, run_tokens
+from netplan.records import replace
+from netplan.reports.quantities import Cell, Form, Quantity, Scale
+from netplan.reports.sections import Column, column
+from netplan.workloads.models import WORKLOADS, Model
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Answers of the questions that a report asks.
+
+    Its definition names chapters and template; the library holds the catalog files in use.
+    """
+
+    definition: ReportDefinition
+    cost: CostAnswer
+    comparison: Comparison
+    library: Library
+    date: str = ""
+    tokens: float | None = None
+    faults: FaultsAnswer | None = None
+    terms: Terms | None = None
+    failures: FailureBook | None = None
+
+    @cached_property
+    def run_tokens(self) -> tuple[float, str] | None:
+        """Tokens of one training run [1], and where the number comes from, if the model has any.
+
+        Raises
+        ------
+        InputError
+            If the number asked for is not positive.
+        """
+        model = self.library.of_role(WORKLOADS.role)
+        return run_tokens(model, self.tokens) if isinstance(model, Model) else None
+
+    @cached_property
+    def runs(self) -> tuple[TrainingRun, ...]:
+        """One training run on every fabric that has a price and an iteration time."""
+        iterations = None
+        if self.run_tokens is not None:
+            a_step = self.comparison.inputs["batch"] * self.library.one(Model).sequence_length
+            iterations = ceil(self.run_tokens[0] / a_step)
+        return training_runs(self.cost, self.comparison, iterations)
+
+    @cached_property
+    def inputs(self) -> dict[str, Any]:
+        """The question with all defaults filled in."""
+        return {
+            "report": self.definition.name,
+            **self.comparison.inputs,
+            **self.cost.inputs,
+            "tokens": self.run_tokens[0] if self.run_tokens else None,
+            "set": dict(self.library.replaced),
+        }
+
+    @property
+    def canonical_inputs(self) -> str:
+        """The inputs as the JSON that is hashed: keys in order, no spaces."""
+        return json.dumps(self.inputs, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+    @property
+    def input_sha256(self) -> str:
+        """SHA-256 of the canonical inputs, in hexadecimal."""
+        return hashlib.sha256(self.canonical_inputs.encode()).hexdigest()
+
+    @property
+    def timed(self) -> dict[str, PlanTime]:
+        """The best plan of each timed fabric."""
+        return {row.name: row.best for row in self.comparison.rows if row.best}
+
+    @cached_property
+    def recommendation(self) -> Recommendation:
+        """What to order."""
+        run = self.terms.run(self.cost.inputs["gpus"]) if self.terms else None
+        basis = replace(self.comparison.basis, run=run, money=self.cost.scale)
+        return recommend(self.cost, self.comparison.rows, basis, self.comparison.probe)
+
+    @cached_property
+    def chosen(self) -> FabricBill:
+        """Bill that the report shows in full: the recommended one, else the cheapest of a tie."""
+        recommended = self.recommendation
+        tied = recommended.verdict.tied if recommended.verdict else ()
+        name = recommended.fabric or next(iter(tied), "")
+        others = [row.name for row in self.comparison.rows if row.built_with]
+
+        def place(bill: FabricBill) -> tuple[bool, bool, bool, float]:
+            return bill.name != name, not bill.complete, bill.name in others, bill.capital.base
+
+        return min(self.cost.bills, key=place)
+
+    @cached_property
+    def runner_up(self) -> FabricBill | None:
+        """Bill beside the chosen one: of a tie, or next by the rule, or the next cheapest."""
+        chosen, verdict = self.chosen.name, self.recommendation.verdict
+        known = {bill.name: bill for bill in self.cost.bills if bill.name != chosen}
+        named = (*verdict.tied, *(one.fabric for one in verdict.changes)) if verdict else ()
+        first = next((known[name] for name in named if name in known), None)
+        if first is not None or not known:
+            return first
+        return min(known.values(), key=lambda bill: (not bill.complete, bill.capital.base))
+
+    @property
+    def whole(self) -> Scale:
+        """Scale of amounts in whole units of the currency."""
+        return Scale(1.0, self.cost.currency, 0)
+
+    @property
+    def thousands(self) -> Scale:
+        """Scale of amounts in thousands."""
+        return Scale(1e3, f"k {self.cost.currency}", 1)
+
+    def row(self, name: str) -> FabricRow:
+        """The fabric in the comparison."""
+        return next(row for row in self.comparison.rows if row.name == name)
+
+
+def told_column(
+    title: str,
+    name: str = "",
+    get: Callable[[Any], Cell] | str = "",
+    *,
+    form: Form = "text",
+    digits: int = 0,
+) -> Column[Any]:
+    """A column of a report alone, by its title."""
+    return column(Quantity(name or title.lower(), title, form=form, digits=digits), get)
+
+
+def range_column(path: str, scale: Scale, unbound: Callable[[Any], bool] = no_high) -> Column[Any]:
+    """A column of amounts from low to high."""
+    return span_column(path, scale, "low to high", unbound=unbound)
+
+
+SOURCE = told_column("Source", form="prose")

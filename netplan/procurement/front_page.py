@@ -1,0 +1,242 @@
+"""The verdict of a procurement report: three lines, the runner-up beside it, what would change it.
+
+A fabric that costs as much, or trains as fast within the model's error, is called a tie.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from netplan.costing.fabric_bill import FabricBill
+from netplan.costing.lifetime import WATTS_PER_KILOWATT
+from netplan.costing.materials import CABLE_PARTS
+from netplan.performance.plan import PlanTime
+from netplan.procurement.findings import Findings, told_column
+from netplan.questions.cost_answer import open_above
+from netplan.questions.training_runs import TrainingRun
+from netplan.reports.quantities import DASH, Scale, listed
+from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table
+
+PERCENT = 100
+EVEN = 5e-4
+"""Difference below which two amounts are the same for a reader [1]."""
+
+
+def headline(found: Findings) -> tuple[str, ...]:
+    """Three lines that a board can read: what to order, what it costs in use, why.
+
+    Examples
+    --------
+    >>> from netplan.procurement.report import procurement
+    >>> asked = {"gpus": 32768, "radix": 128, "prices": "rail-only-2023", "timing": False}
+    >>> for line in headline(procurement(**asked, fabrics=("rail-optimized", "rail-only"))):
+    ...     print(line)
+    Order rail-only: its network for 32,768 GPUs costs 49.0 M USD, 147.1 M USD (75 %) less than \
+rail-optimized, the next cheapest.
+    Over 5 years, energy included: 64.0 M USD (rail-optimized 231.7).
+    Why: lowest cost.
+    """
+    recommended = found.recommendation
+    return (recommended.sentence, *_in_use(found), *_why(found))
+
+
+def _in_use(found: Findings) -> Iterator[str]:
+    """What it costs over the years, a run, and a useful PFLOP/s, beside the runner-up."""
+    own, other = _sides(found)
+    if own.bill.cost is None:
+        return
+    days = f" of {own.run.days:,.1f} days" if own.run and own.run.days else ""
+    years = f"Over {own.bill.life.years} years, energy included"
+    amounts = (
+        (years, found.cost.scale, own.over_life, other and other.over_life),
+        (f"a training run{days}", found.thousands, own.run_cost, other and other.run_cost),
+        ("a useful PFLOP/s", found.whole, own.useful, other and other.useful),
+    )
+    parts = []
+    for what, scale, amount, beside in amounts:
+        if amount is None:
+            continue
+        text = f"{what}: {own.least}{scale.one(amount)} {scale.title}"
+        if other is not None and beside is not None:
+            text += f" ({other.bill.name} {other.least}{scale.one(beside)})"
+        parts.append(text)
+    yield f"{'; '.join(parts)}."
+
+
+def _why(found: Findings) -> Iterator[str]:
+    """The rule, and what was not told apart."""
+    verdict, names = found.recommendation.verdict, [bill.name for bill in found.cost.bills]
+    if verdict is None:
+        yield from found.recommendation.reasons[:1]
+        return
+    said = f"Why: {verdict.rule}"
+    if len(names) > 1:
+        said += f", of {listed(names)}"
+    if verdict.tied:
+        said += f"; {listed(verdict.tied)} tie, so the cheapest of them is shown in full"
+    yield f"{said}."
+
+
+class Side(NamedTuple):
+    """One fabric of the two that are put side by side, with its run and its best plan."""
+
+    bill: FabricBill
+    run: TrainingRun | None
+    timed: PlanTime | None
+
+    @property
+    def least(self) -> str:
+        """The sign before sums that leave parts out."""
+        return "≥ " if self.bill.quote.unpriced else ""
+
+    @property
+    def over_life(self) -> float | None:
+        """Cost over the years."""
+        return self.bill.life.total.base if self.bill.cost else None
+
+    @property
+    def run_cost(self) -> float | None:
+        """What the network costs a training run."""
+        return self.run.cost.base if self.run and self.run.cost else None
+
+    @property
+    def useful(self) -> float | None:
+        """Price of the network for a useful 10^15 FLOP/s."""
+        return self.run.price_per_pflops.base if self.run else None
+
+    @property
+    def seconds(self) -> float | None:
+        """Iteration time [s]."""
+        return self.timed.iteration_time_s if self.timed else None
+
+    def shown(self, amount: float | None, scale: Scale) -> str:
+        """An amount that grows with the price."""
+        return DASH if amount is None else f"{self.least}{scale.one(amount)}"
+
+    def ends(self, scale: Scale) -> str:
+        """Low to high of the price, in words where the book has no spread."""
+        price = self.bill.capital
+        if self.bill.cost is None:
+            return DASH
+        if not price.spread:
+            return "no range in the book"
+        least = price.base if open_above(self.bill) else None
+        return scale.span(price.low, price.high, between=" to ", least=least)
+
+    @property
+    def time_text(self) -> str:
+        """The iteration for people."""
+        if self.timed is None:
+            return DASH
+        return self.timed.time_text if self.timed.error else f"{self.seconds:.3f} s"
+
+    @property
+    def days_text(self) -> str:
+        """Days of a training run."""
+        return f"{self.run.days:,.1f}" if self.run and self.run.days else DASH
+
+    @property
+    def power_text(self) -> str:
+        """Power [kW]."""
+        power_w = self.bill.power_w
+        sign = "≥ " if self.bill.draw.unknown else ""
+        return DASH if power_w is None else f"{sign}{power_w / WATTS_PER_KILOWATT:,.1f}"
+
+    @property
+    def counts_text(self) -> str:
+        """What is bought of each."""
+        bill = self.bill
+        cables = bill.ordered(*CABLE_PARTS.values())
+        counts = bill.fabric.switches, bill.ordered("transceiver"), cables
+        return " / ".join(f"{count:,}" for count in counts)
+
+
+def _sides(found: Findings) -> tuple[Side, Side | None]:
+    """The order, and the runner-up if there is one."""
+    runs = {run.fabric: run for run in found.runs}
+
+    def side(bill: FabricBill) -> Side:
+        return Side(bill, runs.get(bill.name), found.timed.get(bill.name))
+
+    return side(found.chosen), side(found.runner_up) if found.runner_up else None
+
+
+class Line(NamedTuple):
+    """One figure of the order, of the runner-up, and by how much that has more."""
+
+    what: str
+    chosen: str
+    second: str = DASH
+    difference: str = ""
+
+
+def decision_chapter(found: Findings) -> Iterator[Section]:
+    """The order beside the runner-up, figure by figure."""
+    own, other = _sides(found)
+    alone = found.recommendation.fabric is not None
+    words = "The order beside the runner-up" if alone else "The cheapest beside the next"
+    yield Heading(words, (), "decision")
+    columns = [
+        told_column("", "figure", "what"),
+        told_column(own.bill.name, "order", "chosen", form="code"),
+    ]
+    if other is not None:
+        columns += [
+            told_column(other.bill.name, "runner_up", "second", form="code"),
+            told_column("difference", get="difference", form="code"),
+        ]
+    lines = [line for line in _lines(found, own, other) if line.chosen != DASH]
+    yield Table("decision", columns, lines, only="people")
+
+
+def _lines(found: Findings, own: Side, other: Side | None) -> Iterator[Line]:
+    """Figures of the order."""
+    scale, whole, thousands = found.cost.scale, found.whole, found.thousands
+    years = f"Over {own.bill.life.years} years, energy included, {scale.title}"
+    ends = f"low to high, {scale.title}"
+    amounts: tuple[tuple[str, Scale, Callable[[Side], float | None]], ...] = (
+        (f"Price of the network, {scale.title}", scale, lambda one: one.bill.capital.base),
+        (f"Price for one GPU, {whole.title}", whole, lambda one: one.bill.per_gpu.base),
+        (years, scale, lambda one: one.over_life),
+        (f"Network for a training run, {thousands.title}", thousands, lambda one: one.run_cost),
+        (f"Price of a useful PFLOP/s, {whole.title}", whole, lambda one: one.useful),
+    )
+    for number, (what, used, amount) in enumerate(amounts):
+        value, beside = amount(own), amount(other) if other else None
+        shown = other.shown(beside, used) if other else DASH
+        yield Line(what, own.shown(value, used), shown, _more(value, beside))
+        if not number:
+            yield Line(ends, own.ends(scale), other.ends(scale) if other else DASH)
+    texts: tuple[tuple[str, Callable[[Side], str], Callable[[Side], float | None]], ...] = (
+        ("Power, kW", lambda one: one.power_text, lambda one: one.bill.power_w),
+        ("One iteration", lambda one: one.time_text, lambda one: one.seconds),
+        ("Days of a training run", lambda one: one.days_text, lambda _: None),
+        ("Switches / modules / cables", lambda one: one.counts_text, lambda _: None),
+    )
+    for what, text, amount in texts:
+        value, beside = amount(own), amount(other) if other else None
+        yield Line(what, text(own), text(other) if other else DASH, _more(value, beside))
+
+
+def _more(own: float | None, other: float | None) -> str:
+    """By how much the runner-up has more."""
+    if not own or other is None:
+        return ""
+    share = other / own - 1
+    return "the same" if abs(share) < EVEN else f"{PERCENT * share:+,.1f} %"
+
+
+def changes_chapter(found: Findings) -> Iterator[Section]:
+    """What would turn the verdict round: prices, bandwidth, the value of a day."""
+    yield Heading("What would change the verdict", (), "changes")
+    recommended = found.recommendation
+    said = [reason for reason in recommended.reasons if not reason.startswith(ELSEWHERE)]
+    second = found.runner_up
+    names = {found.chosen.name, second.name} if second else set()
+    said += [text for text in found.cost.statements if all(name in text for name in names)][:1]
+    yield Notes(tuple(("", reason) for reason in said))
+    if not said:
+        yield Paragraph("Nothing: no other fabric competes.")
+
+
+ELSEWHERE = ("Rule: ", "Without a price, ")
+"""What of the reasons stands in the headline, and in the box of what is not priced."""

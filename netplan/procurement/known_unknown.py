@@ -1,0 +1,149 @@
+"""What a procurement report knows and what it does not: open ends in one box, trust of prices.
+
+Fibre stands in one line, whatever lengths it has; lead times and failures are told even where
+nobody has said anything about them.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from netplan.costing.materials import BillItem
+from netplan.costing.prices import Price
+from netplan.procurement.findings import Findings, told_column
+from netplan.procurement.network_risks import order_lead_time
+from netplan.questions.cost_answer import BOTH_ENDS
+from netplan.reports.quantities import listed, part_words
+from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table
+from netplan.units import counted
+
+PERCENT = 100
+LARGEST_PRICES = 5
+"""Parts whose price and source stand on the first page [1]."""
+
+
+def unknown_chapter(found: Findings) -> Iterator[Section]:
+    """One box: what has no price, no power, no high, no error bar; what nobody asked for."""
+    yield Heading("Not priced, not known", (), "unknown")
+    yield Notes(tuple(_open(found)))
+
+
+def _open(found: Findings) -> Iterator[tuple[str, str]]:
+    """Open ends by subject."""
+    bill = found.chosen
+    lines = bill.quote.unpriced
+    if lines:
+        yield "No price", f"{'; '.join(unpriced_words(lines))}: not in any sum (≥)."
+    else:
+        yield "No price", "every line of the order has one."
+    bare = [driver for driver in bill.drivers if driver.stated != BOTH_ENDS]
+    if bare:
+        told = listed([f"{part_words(one.part)} ({one.stated})" for one in bare])
+        yield "No range", f"{told}: at base where no end is stated, so the true range is wider."
+    if bill.draw.unknown:
+        parts = listed([f"{line.quantity:,} x {line.title}" for line in bill.draw.unknown])
+        yield "No power", f"{parts}: not in the kW."
+    if found.timed and not any(best.error for best in found.timed.values()):
+        model = found.inputs["iteration_model"]
+        within = PERCENT * found.inputs["within"]
+        yield (
+            "No error bars",
+            f"of iteration model {model}: times within {within:g} % count as equal.",
+        )
+    elif not found.timed:
+        yield "Not timed", "no iteration time was searched, so speed decides nothing here."
+    if found.faults is None:
+        yield (
+            "Not simulated",
+            "years of failures: the rates below are means of a book (--faults simulates them).",
+        )
+    subject, _, said = order_lead_time(found).partition(": ")
+    yield subject, said
+    yield "Not on the bill", f"{'; '.join(found.cost.left_out)}."
+
+
+def unpriced_words(lines: Sequence[BillItem]) -> Iterator[str]:
+    """Lines without a price, each in a few words; fibre of all lengths and networks in one.
+
+    Examples
+    --------
+    >>> def fibre(metres, count):
+    ...     return BillItem("cables", f"Multimode fibre cable, {metres} m", "", count, "each",
+    ...                     "fibre", 400.0)
+    >>> rack = BillItem("racks", "Rack of 42 units", "", 2, "each", "rack", 400.0)
+    >>> list(unpriced_words([fibre(15, 1024), fibre(30, 1024), rack]))
+    ['2,048 fibre cables of 2 lengths', '2 x Rack of 42 units']
+    """
+    fibres = [line for line in lines if line.part == "fibre"]
+    if fibres:
+        number = sum(line.order for line in fibres)
+        lengths = len({line.item for line in fibres})
+        yield f"{counted(number, 'fibre cable')} of {counted(lengths, 'length')}"
+    others: Counter[str] = Counter()
+    for line in lines:
+        if line.part != "fibre":
+            others[line.title] += line.order
+    yield from (f"{number:,} x {title}" for title, number in others.items())
+
+
+class Largest(NamedTuple):
+    """A part of the order by its share of the price."""
+
+    part: str
+    units: int
+    each: float
+    share: float
+    trust: str
+    price: Price
+
+
+def largest_prices(found: Findings) -> list[Largest]:
+    """Priced parts of the order, the largest share of the price first."""
+    bill = found.chosen
+    total = bill.capital.base or 1.0
+    parts: dict[str, Largest] = {}
+    for item in bill.quote.items:
+        if item.price is None:
+            continue
+        share = item.total.base / total
+        old = parts.get(item.price.what)
+        units = item.units + (old.units if old else 0)
+        share += old.share if old else 0.0
+        named = part_words(item.price.what)
+        parts[item.price.what] = Largest(
+            named, units, item.offer.base, share, item.trust, item.price
+        )
+    return sorted(parts.values(), key=lambda one: -one.share)
+
+
+def trust_chapter(found: Findings) -> Iterator[Section]:
+    """The largest prices with their sources, and how much of the sum rests on what."""
+    yield Heading("Where the largest prices are from", (), "trust")
+    rows = largest_prices(found)
+    if not rows:
+        yield Paragraph("No part of the order has a price.")
+        return
+    columns = [
+        told_column("Part", get="part"),
+        told_column("units", get="units", form="count"),
+        told_column(f"{found.cost.currency} each", "each", form="count"),
+        told_column("of price", "share", form="percent"),
+        told_column("Trust", get="trust"),
+        told_column("Date", get="price.date"),
+        SOURCE_OF_PRICE,
+    ]
+    yield Table("largest prices", columns, rows[:LARGEST_PRICES], only="people")
+    yield Paragraph(_resting(rows), "quiet")
+
+
+SOURCE_OF_PRICE = told_column("Source", "source", "price.source", form="prose")
+
+
+def _resting(rows: Sequence[Largest]) -> str:
+    """How much of the sum rests on how many sources."""
+    shares: dict[str, float] = {}
+    for row in rows:
+        shares[row.trust] = shares.get(row.trust, 0.0) + row.share
+    ranked = sorted(shares.items(), key=lambda pair: -pair[1])
+    told = [f"{PERCENT * share:.0f} % on {words}" for words, share in ranked]
+    return f"Of the priced sum rest {listed(told)}; all other prices stand under Sources."

@@ -1,0 +1,122 @@
+"""The procurement report as one answer: its JSON, its chapters in order, its page, its sheets."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from netplan.costing.pricing import books_in_use
+from netplan.errors import CatalogError
+from netplan.procurement.findings import Findings
+from netplan.procurement.front_page import changes_chapter, decision_chapter, headline
+from netplan.procurement.known_unknown import trust_chapter, unknown_chapter
+from netplan.procurement.network_risks import faults_chapter, risks_chapter
+from netplan.procurement.ordered import bill_chapter, fabric_chapter, racks_chapter
+from netplan.procurement.provenance import assumptions_chapter, sources_chapter
+from netplan.procurement.side_by_side import (
+    comparison_chapter,
+    drivers_chapter,
+    price_chapter,
+    running_chapter,
+    speed_chapter,
+)
+from netplan.questions.library import Chapter
+from netplan.questions.training import assumed
+from netplan.records import asdict
+from netplan.reports.answer import Answer
+from netplan.reports.sections import Heading, Paragraph, Section
+from netplan.version import __version__
+
+
+@dataclass(frozen=True)
+class Procurement(Findings, Answer):
+    """The answer of :func:`netplan.procurement`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan report procurement --format json``."""
+        recommended, second = self.recommendation, self.runner_up
+        return {
+            "netplan_version": __version__,
+            "report": self.definition.name,
+            "date": self.date or None,
+            "inputs": self.inputs,
+            "input_sha256": self.input_sha256,
+            "recommended": recommended.fabric,
+            "runner_up": second.name if second else None,
+            "headline": list(headline(self)),
+            "verdict": recommended.sentence,
+            "reasons": list(recommended.reasons),
+            "decision": recommended.verdict.to_dict() if recommended.verdict else None,
+            "faults": self.faults.to_dict() if self.faults else None,
+            "training_runs": [asdict(run) for run in self.runs],
+            "cost": self.cost.to_dict(),
+            "comparison": self.comparison.to_dict(),
+        }
+
+    def sections(self) -> Iterator[Section]:
+        """The verdict, then the chapters of the report's definition."""
+        yield Heading(f"The network of {self.inputs['gpus']:,} GPUs", (self._basis(),))
+        for line in headline(self):
+            yield Paragraph(line, "strong")
+        for chapter in self.definition.sections:
+            yield from CHAPTERS[chapter](self)
+
+    def _basis(self) -> str:
+        """What all of it is about, in a line."""
+        inputs = self.inputs
+        switch = f" ({inputs['switch']})" if inputs["switch"] else ""
+        less = f" less {100 * inputs['discount']:g} %" if inputs["discount"] else ""
+        trained = f"; training {inputs['model']}, {assumed(inputs)}"
+        trained = trained if inputs["timing"] else ""
+        prices = books_in_use(inputs["prices"], (bill.quote for bill in self.cost.bills))
+        return (
+            f"{inputs['accelerator']} in HB domains of {inputs['hb_size']:,}, switches of"
+            f" {inputs['radix']} ports at {inputs['link_gbps']:g} Gb/s{switch}; prices"
+            f" {prices} in {self.cost.currency}{less}{trained}."
+        )
+
+    def html(self) -> str:
+        """The report as one HTML file that loads nothing from anywhere.
+
+        Raises
+        ------
+        CatalogError
+            If the definition names a template that is not shipped.
+        """
+        from netplan.reports.html import html_page
+        from netplan.reports.page import templates
+
+        name = self.definition.template
+        if not (templates() / name).is_file():
+            raise CatalogError(f"report {self.definition.name}: no template in {templates()}")
+        values = {
+            "definition": self.definition,
+            "gpus": self.inputs["gpus"],
+            "date": self.date,
+            "headline": headline(self),
+            "input_sha256": self.input_sha256,
+        }
+        return html_page(self.sections(), name, values)
+
+    def xlsx(self) -> bytes:
+        """The bills as a spreadsheet with live formulas."""
+        return self.cost.xlsx()
+
+
+CHAPTERS: dict[Chapter, Callable[[Findings], Iterator[Section]]] = {
+    "decision": decision_chapter,
+    "unknown": unknown_chapter,
+    "trust": trust_chapter,
+    "changes": changes_chapter,
+    "risks": risks_chapter,
+    "comparison": comparison_chapter,
+    "price": price_chapter,
+    "drivers": drivers_chapter,
+    "running": running_chapter,
+    "speed": speed_chapter,
+    "bill": bill_chapter,
+    "fabric": fabric_chapter,
+    "racks": racks_chapter,
+    "faults": faults_chapter,
+    "assumptions": assumptions_chapter,
+    "sources": sources_chapter,
+}

@@ -1,0 +1,96 @@
+"""The first pages of a procurement report: ten questions of a buyer, answered by text."""
+
+import pytest
+
+from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.wiring import Hardware
+from netplan.faults.rates import FAILURE_BOOKS
+from netplan.procurement.front_page import headline
+from netplan.procurement.known_unknown import largest_prices
+from netplan.procurement.network_risks import network_risks
+from netplan.procurement.report import procurement
+from netplan.procurement.report_answer import Procurement
+from netplan.reports.sections import Heading, Notes, Table
+from netplan.topologies.build import build_fabric
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.specs import FABRICS
+
+FRONT = ("decision", "trust", "unknown", "changes", "risks", "comparison")
+
+
+@pytest.fixture(scope="module")
+def answer() -> Procurement:
+    return procurement(gpus=32768, radix=128)
+
+
+def test_three_lines_hold_price_years_run_and_reason(answer: Procurement) -> None:
+    first, second, third = headline(answer)
+    bills = {bill.name: bill for bill in answer.cost.bills}
+    runs = {run.fabric: run for run in answer.runs}
+    assert first.startswith("Order rail-only: its network for 32,768 GPUs costs at least 117.9 M")
+    for name in ("rail-only", "dragonfly"):  # the order, and the runner-up in brackets
+        run = runs[name]
+        assert run.cost is not None
+        assert f"≥ {bills[name].life.total.base / 1e6:,.1f}" in second
+        assert f"≥ {run.cost.base / 1e3:,.1f}" in second
+        assert f"≥ {run.price_per_pflops.base:,.0f}" in second
+    assert third.startswith("Why: lowest cost within 5 % of the fastest iteration time, of ")
+
+
+def test_chapters_stand_in_order_and_answer_before_they_prove(answer: Procurement) -> None:
+    keys = [one.key for one in answer.sections() if isinstance(one, Heading) and one.key]
+    assert tuple(keys[: len(FRONT)]) == FRONT
+
+
+def test_what_is_not_known_is_one_box_and_fibre_one_line(answer: Procurement) -> None:
+    sections = list(answer.sections())
+    at = next(
+        at for at, one in enumerate(sections) if isinstance(one, Heading) and one.key == "unknown"
+    )
+    box = sections[at + 1]
+    assert isinstance(box, Notes)
+    told = dict(box.groups)
+    fibres = sum(line.order for line in answer.chosen.quote.unpriced if line.part == "fibre")
+    assert told["No price"].count("fibre") == (1 if fibres else 0)
+    assert "Lead time of the order" in told
+    assert "Not on the bill" in told
+
+
+def test_shares_of_the_largest_prices_are_those_of_the_bill(answer: Procurement) -> None:
+    rows = largest_prices(answer)
+    assert sum(row.share for row in rows) == pytest.approx(1.0)
+    assert [row.share for row in rows] == sorted((row.share for row in rows), reverse=True)
+    assert all(row.trust and row.price.source for row in rows)
+
+
+def test_failures_by_hand() -> None:
+    # 1,024 GPUs, one port each, on 16 leaves of 64 ports; a leaf takes 64 ports, a card one.
+    book, cabling = FAILURE_BOOKS.load("2026"), CABLING_BOOKS.load("2026")
+    fabric = build_fabric(FABRICS.load("rail-only"), Sizing(1024, 64, 256, 450e9, 50e9))
+    rows = {row.part: row for row in network_risks(fabric, book, Hardware(cabling))}
+    leaf, card = rows["Leaf switch"], rows["NIC"]
+    assert (leaf.units, leaf.ports_lost, card.units, card.ports_lost) == (16, 64, 1024, 1)
+    each = book.rate("Leaf switch").rate_per_year
+    assert leaf.per_year.base == pytest.approx(16 * each.base)
+    assert leaf.lead_h.base == 1344  # eight weeks, as the book assumes
+    # A torus has no leaf: no failure takes more than one GPU's port.
+    torus = build_fabric(FABRICS.load("torus-3d"), Sizing(1024, 64, 256, 450e9, 50e9))
+    assert max(row.ports_lost for row in network_risks(torus, book, Hardware(cabling))) == 1
+
+
+def test_a_tie_is_called_one() -> None:
+    found = procurement(gpus=1024, radix=64, fabrics=("fat-tree", "rail-optimized"), timing=False)
+    assert "tie for" in headline(found)[0]
+    assert "fat-tree and rail-optimized tie" in headline(found)[-1]
+    assert found.runner_up is not None
+    assert {found.chosen.name, found.runner_up.name} == {"fat-tree", "rail-optimized"}
+    decision = next(
+        one for one in found.sections() if isinstance(one, Table) and one.name == "decision"
+    )
+    assert decision.rows[0].difference == "the same"
+
+
+def test_alone_there_is_no_runner_up() -> None:
+    found = procurement(gpus=1024, radix=64, fabrics=("rail-only",), timing=False)
+    assert found.runner_up is None
+    assert "<html" in found.html()
