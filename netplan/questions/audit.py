@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from netplan.errors import CatalogError
 from netplan.files import read_lines
-from netplan.questions.cable_comparison import read_cables
+from netplan.questions.cable_comparison import FOUND_BY, read_cables, read_hall
 from netplan.questions.export import READERS
 from netplan.questions.question import Question, absent, asks, optional, required
 from netplan.records import asdict
@@ -21,6 +21,7 @@ from netplan.topologies.audit_cables import (
     is_simulator_topology,
 )
 from netplan.topologies.audit_designs import Finding, audit_designs, is_design_table
+from netplan.topologies.formats.kinds import CSV, XLSX, kind_of
 from netplan.topologies.formats.tables import Row, is_cable_table, read_table
 
 HB_SWITCH_NAME = "nvswitch"
@@ -81,8 +82,8 @@ class AuditFile(Question[Audit]):
 
     Finds counts that do not multiply, ports that do not exist or are used twice, oversubscription
     that nobody stated, and headers that disagree with their bodies. Exits with 1 if it finds any.
-    A CSV or XLSX table is told by its header, a simulator's topology by its first line, a graph by
-    its ending.
+    Its kind is told by what it holds: a CSV or XLSX table by its header, a simulator's topology by
+    its first line, a subnet (``ibnetdiscover``, ``.topo``) by its blocks.
 
     Raises
     ------
@@ -121,10 +122,14 @@ audit = asks(AuditFile)
 
 def _findings(path: Path, claims: Claims) -> tuple[str, Iterator[Finding]]:
     """Kind of the file, and what is found in it."""
-    ending = path.suffix.lower()
-    if ending in READERS and ending != ".csv":
+    kind = kind_of(path)
+    if kind in FOUND_BY:
+        hall = read_hall(path)
+        hosts = {name for name, device in hall.devices.items() if not device.switch}
+        return "subnet", audit_cables(str(path), hall.cables, claims, hosts)
+    if kind in READERS and kind != CSV:
         return "graph", audit_cables(str(path), read_cables(path), claims)
-    if ending not in (".csv", ".xlsx"):
+    if kind not in (CSV, XLSX):
         lines = read_lines(path)
         if is_simulator_topology(lines):
             return "simulator topology", audit_simulator(str(path), lines)
@@ -133,6 +138,11 @@ def _findings(path: Path, claims: Claims) -> tuple[str, Iterator[Finding]]:
             f"{path}:1: unknown kind of file: name it with one of {known}, or begin it with a"
             " simulator's header"
         )
+    return _table_findings(path, claims)
+
+
+def _table_findings(path: Path, claims: Claims) -> tuple[str, Iterator[Finding]]:
+    """Kind of a table, and what is found in it."""
     rows = read_table(path)
     line, header = next(rows, (1, []))
     if is_cable_table(header):

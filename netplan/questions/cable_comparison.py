@@ -4,7 +4,7 @@ The form of a file is told here; how it is read, in ``topologies/formats``.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from netplan.topologies.as_built import (
     Cable,
     CableList,
     Difference,
-    End,
     cables_of,
     devices_alike,
     differences,
@@ -27,41 +26,52 @@ from netplan.topologies.as_built import (
     require_free_ports,
 )
 from netplan.topologies.formats.edge_list import NEEDED
-from netplan.topologies.formats.infiniband import ibnetdiscover_draft
+from netplan.topologies.formats.infiniband import (
+    Subnet,
+    found_by_ibdiagnet,
+    found_by_ibnetdiscover,
+)
+from netplan.topologies.formats.kinds import CSV, SUBNET, TOPO, XLSX, kind_of
 from netplan.topologies.formats.tables import is_cable_table, read_cable_table, read_table
-from netplan.units import gbps
+from netplan.topologies.halls import Hall, hall_of
 
 TO_DO, BOTH = ("kind", "instruction"), ("planned", "built")
 
 
-def read_cables(path: Path) -> list[Cable]:
+def read_cables(path: Path) -> Sequence[Cable]:
+    """Cables of :func:`read_hall`."""
+    return read_hall(path).cables
+
+
+def read_hall(path: Path, names: Mapping[str, str] | None = None) -> Hall:
     """Read cables from any file that names both ends of each.
 
     Parameters
     ----------
     path
         A cable plan, NetBox cables or UFM P2P (``.csv``, ``.xlsx``); an edge list, GraphML,
-        ibdiagnet topology or the output of ``ibnetdiscover``.
+        ibdiagnet topology or the output of ``ibnetdiscover``: told by what it holds.
+    names
+        Names of devices of a subnet, by GUID or description.
 
     Raises
     ------
     CatalogError
         If the file is malformed: file and line.
     """
-    ending = path.suffix.lower()
-    if ending == ".ibnetdiscover":
-        return [
-            Cable(
-                End(link.source, str((link.source_port or 0) + 1)),
-                End(link.target, str((link.target_port or 0) + 1)),
-                gbps(link.bytes_per_s),
-                link.line,
-            )
-            for link in ibnetdiscover_draft(path).links
-        ]
-    if ending == ".xlsx" or (ending == ".csv" and not _is_edge_list(path)):
-        return read_cable_table(path)
-    return list(cables_of(read_graph(path)))
+    kind = kind_of(path)
+    if kind in FOUND_BY:
+        return hall_of(FOUND_BY[kind](path), names)
+    if kind == XLSX or (kind == CSV and not _is_edge_list(path)):
+        return Hall(str(path), read_cable_table(path), {})
+    return Hall(str(path), list(cables_of(read_graph(path))), {})
+
+
+FOUND_BY: Mapping[str, Callable[[Path], Subnet]] = {
+    SUBNET: found_by_ibnetdiscover,
+    TOPO: found_by_ibdiagnet,
+}
+"""Files that say what was found, by kind."""
 
 
 def _is_edge_list(path: Path) -> bool:

@@ -29,6 +29,7 @@ from netplan.topologies.formats.edge_list import (
 )
 from netplan.topologies.formats.graphml import graphml_lines, read_graphml
 from netplan.topologies.formats.infiniband import read_ibnetdiscover, read_topo
+from netplan.topologies.formats.kinds import kind_of
 from netplan.topologies.formats.slurm import slurm_block_lines, slurm_lines, slurm_yaml_lines
 from netplan.topologies.formats.subnet_files import ibnetdiscover_lines, topo_lines
 from netplan.topologies.formats.writers import astra_sim_network, dot_lines, simai_lines
@@ -201,7 +202,7 @@ export = asks(Export)
 
 
 def read_graph(path: Path, *, hb_size: int | None = None) -> FabricGraph:
-    """Read somebody's graph; its format is told by the ending of the name.
+    """Read somebody's graph; its format is told by what the file holds.
 
     Parameters
     ----------
@@ -213,11 +214,11 @@ def read_graph(path: Path, *, hb_size: int | None = None) -> FabricGraph:
     Raises
     ------
     InputError
-        If the ending is unknown.
+        If neither content nor ending tells the format.
     CatalogError
         If the file is malformed: file and line.
     """
-    reader = READERS.get(path.suffix.lower())
+    reader = READERS.get(kind_of(path))
     if reader is None:
         endings = ", ".join(READERS)
         raise InputError(f"{path}: unknown kind of graph: name it with one of {endings}")

@@ -49,16 +49,22 @@ class End(NamedTuple):
 
 
 class Cable(NamedTuple):
-    """A cable: its two ends, its rate (nan if unknown) [Gb/s], its line in the file."""
+    """A cable: its ends, rate (nan if unknown) [Gb/s], line of the file, lanes (0 if unknown)."""
 
     a: End
     z: End
     gbps: float = nan
     line: int = 0
+    lanes: int = 0
 
     def __str__(self) -> str:
         """Both ends."""
         return f"{self.a} - {self.z}"
+
+    @property
+    def joins_itself(self) -> bool:
+        """Whether both ends are in one device."""
+        return self.a.device == self.z.device
 
     def other(self, end: End) -> End:
         """The end that is not this one."""
@@ -191,8 +197,7 @@ class _Leftover:
             text = f"connect {cable.a} to {cable.z}{rate}"
             yield Difference("missing", str(cable), "", text)
         for cable in self.built:
-            text = f"remove the cable from {cable.a} to {cable.z}: the plan has none"
-            yield Difference("extra", "", str(cable), text)
+            yield Difference("extra", "", str(cable), _removal(cable))
 
     def _moved(self, cable: Cable, *, same_device: bool) -> tuple[End, Cable] | None:
         """End of a planned cable that is right, and the cable that is in it."""
@@ -210,6 +215,14 @@ class _Leftover:
             del self.plan[cable]
         for cable in built:
             del self.built[cable]
+
+
+def _removal(cable: Cable) -> str:
+    """What to do about a cable that the plan has not."""
+    if not cable.joins_itself:
+        return f"remove the cable from {cable.a} to {cable.z}: the plan has none"
+    what = f"cable from {cable.a} to {cable.z}" if cable.a != cable.z else f"plug in {cable.a}"
+    return f"remove the {what}: it joins {cable.a.device} to itself"
 
 
 def _by_ends(cables: Iterable[Cable]) -> dict[tuple[End, End], Cable]:

@@ -37,8 +37,21 @@ class Claims(Struct, frozen=True):
     oversubscription: float = 1.0
 
 
-def audit_cables(path: str, cables: Sequence[Cable], claims: Claims) -> Iterator[Finding]:
+def audit_cables(
+    path: str, cables: Sequence[Cable], claims: Claims, hosts: set[str] | None = None
+) -> Iterator[Finding]:
     """Audit cables against each other and against what is claimed.
+
+    Parameters
+    ----------
+    path
+        File that they come from.
+    cables
+        What is audited.
+    claims
+        What is said about them.
+    hosts
+        Devices that are no switches; by their names, if absent.
 
     Examples
     --------
@@ -50,7 +63,13 @@ def audit_cables(path: str, cables: Sequence[Cable], claims: Claims) -> Iterator
     for end, first, cable in ports_twice(cables):
         why = f"the cable on line {first.line} is in this port" if first.line else "one cable each"
         yield Finding("a port used twice", _where(path, cable), str(end), "a free port", why)
-    hosts = {end.device for cable in cables for end in cable[:2] if HOST.match(end.device)}
+    for cable in cables:
+        if cable.joins_itself:
+            why = "a link joins two devices; no traffic takes this one"
+            yield Finding("a link to itself", _where(path, cable), str(cable), "two devices", why)
+    if hosts is None:
+        hosts = {end.device for cable in cables for end in cable[:2] if HOST.match(end.device)}
+    cables = [cable for cable in cables if not cable.joins_itself]
     if claims.radix is not None:
         yield from _beyond(path, cables, hosts, claims.radix)
     tier = _tiers(cables, hosts)

@@ -29,7 +29,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def planned(plan: Path) -> list[Cable]:
-    return read_cables(plan)
+    return list(read_cables(plan))
 
 
 def test_plan_of_32768_gpus_as_csv(benchmark: BenchmarkFixture) -> None:

@@ -131,7 +131,6 @@ def test_the_same_plan_gives_the_same_bytes() -> None:
         (PLAN + "=cmd|' /C calc'!A0,1,sw01,2,400\n", ":2: \"=cmd|' /C calc'!A0\" cannot be"),
         (PLAN + "<b>gpu</b>,1,sw01,2,400\n", ":2: '<b>gpu</b>' cannot be a device"),
         (PLAN + "gpu-0,,sw01,2,400\n", ":2: '' cannot be a device or port"),
-        (PLAN + "gpu-0,1,gpu-0,1,400\n", ":2: the cable joins gpu-0/1 to itself"),
         (PLAN + "gpu-0,1,sw01,2,-400\n", ":2: gbps: got '-400', give a rate above 0"),
         (PLAN + "gpu-0,1,sw01,2,inf\n", ":2: gbps: got 'inf', give a rate above 0"),
         (PLAN + "gpu-0,1,sw01,2,400,9\n", ":2: expected 5 fields, got 6"),

@@ -1,27 +1,38 @@
-"""InfiniBand networks: as ``ibnetdiscover`` finds them, and topology files of ibdiagnet.
+"""InfiniBand subnets as they are found: output of ``ibnetdiscover``, and ``.topo`` of ibdiagnet.
 
-``ibnetdiscover``: a block a node (``Switch`` or ``Ca``), a line a port in use; every link stands in
-the blocks of both its ends. Nodes are named by their descriptions, spaces written as slashes; where
-several nodes share a description, the GUID follows it. Every channel adapter is one GPU's, except
-the switches' own aggregation nodes, which are managers.
+``ibnetdiscover`` (and what ibsim loads): a block a node (``Switch``, ``Ca``, in old files ``Hca``),
+a line a port in use; every link stands in the blocks of both its ends. A pasted session is read,
+too: prompts, warnings and headings are left unread, blocks may be cut off, and a node that only a
+peer's line names is taken from there.
 
-ibdiagnet (``.topo``): a block a switch, a line a port::
+ibdiagnet (``.topo``): a block a system, a line a port::
 
-    MQM9700 rail-0/leaf-0
-     P1 -4x-100G-> HCA gpu-0 P1
-     P33 -4x-100G-> MQM9700 spine-0 P1
+    MQM9700 leaf-0
+     P1 -4x-100G-> HCA_mlx5 node001 mlx5_0/P1
+     P33 -> MQM9700 spine-0 P1
 
-A link between two switches stands in both blocks. Ports count from 1. The rate is written as four
-lanes. A system without a block of its own is a host, that is, a GPU's adapter.
+A rate may be missing. Ports of chassis are named by their boards (``L1/P1``). A system without a
+block of its own is a host, and so is one whose type is that of an adapter.
+
+A subnet keeps descriptions as they are; :mod:`netplan.topologies.halls` reads names from them. For
+a graph, nodes are named by their descriptions, spaces written as slashes; where several nodes share
+a description, the GUID follows it. Every channel adapter is one GPU's, except the switches' own
+aggregation nodes, which are managers. Links that join a switch to itself carry no traffic and are
+left out of graphs.
 """
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Sequence
+from math import isnan, nan
 from pathlib import Path
-from typing import NamedTuple
 
+from msgspec import Struct
+
+from netplan.errors import CatalogError
 from netplan.files import read_lines
-from netplan.topologies.formats.draft import Draft, number_draft
+from netplan.topologies.descriptions import switch_name
+from netplan.topologies.formats.draft import Draft, DraftLink, number_draft
 from netplan.topologies.graph import GPU, MANAGER, SWITCH, FabricGraph
 from netplan.units import bytes_per_s
 
@@ -38,130 +49,285 @@ LANE_GBPS = {
 }
 """Data rate of one lane after line coding [Gb/s]; InfiniBand Architecture Specification."""
 
-NODE_LINE = re.compile(
-    r'(Switch|Ca|Rt)\s+\d{1,5}\s+"([SHR]-(?:0x)?[0-9a-fA-F]{1,16})"\s*(?:#\s*"([^"]*)".*)?'
-)
-PORT_LINE = re.compile(
-    r"\[(\d{1,5})\](?:\[ext \d+\])?(?:\((?:0x)?[0-9a-fA-F]+\))?\s+"
-    r'"([SHR]-(?:0x)?[0-9a-fA-F]{1,16})"\[(\d{1,5})\](?:\[ext \d+\])?(?:\((?:0x)?[0-9a-fA-F]+\))?'
-    r"\s*(?:#.*?)?(?:\s(\d{1,2})x([A-Z]+\d*))?\s*"
-)
-
 TOPO_LANES = 4
+"""Lanes of a link in a written topology file [1]."""
+
+MAX_LINKS = 16_000_000
+TEXT = r'"([^"\x00-\x1f\x7f]{0,200})"'
+NODE_LINE = re.compile(
+    rf"(Switch|Ca|CA|Hca|HCA|Rt|Router)\s+(\d{{1,5}})\s+{TEXT}\s*(?:#\s*{TEXT}.*|#.*)?"
+)
+NODE_START = re.compile(r"(?:Switch|Ca|CA|Hca|HCA|Rt|Router)\s")
+EXTRAS = r"(?:\[ext \d+\])?(?:\((?:0x)?[0-9a-fA-F]+\))?"
+PORT_LINE = re.compile(
+    rf"\[(\d{{1,5}})\]{EXTRAS}\s+{TEXT}\s*\[(\d{{1,5}})\]{EXTRAS}\s*(?:#([^\"]*{TEXT})?.*?)?"
+    r"(?:\s(\d{1,2})x([A-Z]+\d*)|\sw=(\d{1,2}))?\s*"
+)
+PORT_START = re.compile(r"\[\d+\]")
+
 TOPO_PORT = re.compile(
-    r"\s+P(\d{1,5})\s+(?:-(\d{1,2})x-(\d{1,6}(?:\.\d{1,6})?)G)?-?>\s+(\S+)\s+(\S+)\s+P(\d{1,5})\s*"
+    r"\s+((?:[\w-]+/)*P\d{1,5})\s+(?:-(\d{1,2})x-(\d{1,6}(?:\.\d{1,6})?)G)?-?>"
+    r"\s+(\S+)\s+(\S+)\s+((?:[\w-]+/)*P\d{1,5})\s*"
 )
 TOPO_BLOCK = re.compile(r"(\S+)\s+(\S+)(?:\s+CFG:.*)?\s*")
+ADAPTER_TYPE = re.compile(r"(HCA|MT\d+\b)", re.IGNORECASE)
+ADAPTER_PORTS = 2
+"""Ports of an adapter whose type says no more than the maker's number: switches have more [1]."""
+
+AGGREGATION = "Aggregation Node"
 
 
-class _Node(NamedTuple):
-    """A block's first line: GUID, kind, description, line number."""
+class Found(Struct, frozen=True):
+    """A node as found: its id in the file, kind, ports, description, line.
 
-    guid: str
+    ``listed`` is False where only a peer's line names it.
+    """
+
+    id: str
     kind: int
+    ports: int
     description: str
     line: int
+    listed: bool = True
 
 
-class _Port(NamedTuple):
-    """A port's line: whose it is, its number, the peer and its port, the rate [B/s]."""
+class FoundEnd(Struct, frozen=True):
+    """A node's id, and one of its ports as the file names it."""
 
-    guid: str
-    port: int
-    peer: str
-    peer_port: int
-    bytes_per_s: float
+    node: str
+    port: str
+
+
+class FoundLink(Struct, frozen=True):
+    """A link, once: its ends, lanes [1], rate of a lane [Gb/s] (0 and nan if unknown), line."""
+
+    here: FoundEnd
+    there: FoundEnd
+    lanes: int
+    lane_gbps: float
     line: int
+
+    @property
+    def gbps(self) -> float:
+        """Rate, one direction [Gb/s]; nan if unknown."""
+        return self.lanes * self.lane_gbps if self.lanes else nan
+
+
+class Subnet(Struct, frozen=True):
+    """What was found: nodes by their ids, and links."""
+
+    path: Path
+    nodes: dict[str, Found]
+    links: list[FoundLink]
+
+
+class _Port(Struct, frozen=True):
+    """A line of a port: whose, its name, the peer and its port, lanes, rate, line, peer's words."""
+
+    here: FoundEnd
+    there: FoundEnd
+    lanes: int
+    lane_gbps: float
+    line: int
+    said: str = ""
+
+
+def found_by_ibnetdiscover(path: Path) -> Subnet:
+    """Read the output of ``ibnetdiscover``, or a network file of ibsim.
+
+    Raises
+    ------
+    CatalogError
+        If a line of a node or a port is malformed, or a node stands there twice: file and line.
+    """
+    nodes: dict[str, Found] = {}
+    ports: list[_Port] = []
+    here = ""
+    for number, raw in enumerate(read_lines(path), 1):
+        line = raw.strip()
+        if NODE_START.match(line):
+            node = NODE_LINE.fullmatch(line)
+            if not node:
+                raise _error(path, number, 'expected a node: Switch 64 "S-..." # "name"')
+            here = node[3]
+            if here in nodes:
+                said = f"node {here} stands on line {nodes[here].line} already"
+                raise _error(path, number, said)
+            text = node[4] or here
+            nodes[here] = Found(here, _kind(node[1], text), int(node[2]), text, number)
+        elif PORT_START.match(line):
+            port = PORT_LINE.fullmatch(line)
+            if not port or not here:
+                raise _error(path, number, 'expected a port: [1] "S-..."[2] # "name" lid 3 4xNDR')
+            ends = FoundEnd(here, str(int(port[1]))), FoundEnd(port[2], str(int(port[3])))
+            rate = _rate(path, number, port[6], port[7])
+            ports.append(_Port(*ends, *rate, number, port[5] or ""))
+    for line_of in ports:
+        peer = line_of.there.node
+        if peer not in nodes:
+            kind = SWITCH if peer.startswith("S-") else _kind("Ca", line_of.said)
+            nodes[peer] = Found(peer, kind, 0, line_of.said or peer, line_of.line, listed=False)
+    return Subnet(path, nodes, _once(path, ports))
+
+
+def _error(path: Path, line: int, message: str) -> CatalogError:
+    return CatalogError(f"{path}:{line}: {message}")
+
+
+def _kind(word: str, description: str) -> int:
+    """What a node is, by the first word of its block and its description."""
+    if word == "Switch":
+        return SWITCH
+    return MANAGER if AGGREGATION in description else GPU
+
+
+def _rate(path: Path, line: int, width: str | None, speed: str | None) -> tuple[int, float]:
+    """Lanes of a link, and the rate of one [Gb/s]; 0 and nan where the line has none."""
+    if width is None or speed is None:
+        return 0, nan
+    if speed not in LANE_GBPS:
+        raise _error(path, line, f"unknown speed {speed}: known are {', '.join(LANE_GBPS)}")
+    return int(width), LANE_GBPS[speed]
+
+
+def _once(path: Path, ports: Iterable[_Port]) -> list[FoundLink]:
+    """Links, each once, though it stands in the blocks of both its ends."""
+    seen: set[tuple[FoundEnd, FoundEnd]] = set()
+    links: list[FoundLink] = []
+    for port in ports:
+        if (port.there, port.here) in seen:
+            continue
+        seen.add((port.here, port.there))
+        if len(links) >= MAX_LINKS:
+            raise _error(path, port.line, f"more than {MAX_LINKS:,} links")
+        links.append(FoundLink(port.here, port.there, port.lanes, port.lane_gbps, port.line))
+    return links
+
+
+def found_by_ibdiagnet(path: Path) -> Subnet:
+    """Read an ibdiagnet topology file.
+
+    Raises
+    ------
+    CatalogError
+        If a line is malformed, or a system has two blocks: file and line.
+    """
+    blocks: dict[str, tuple[str, int]] = {}
+    lines: list[tuple[str, re.Match[str], int]] = []
+    here = ""
+    for number, raw in enumerate(read_lines(path), 1):
+        line = raw.rstrip()
+        if not line or line.startswith("#"):
+            continue
+        if not line[0].isspace():
+            block = TOPO_BLOCK.fullmatch(line)
+            if not block:
+                raise _error(path, number, "expected a switch: TYPE NAME")
+            here = block[2]
+            if here in blocks:
+                raise _error(path, number, f"node {here} stands on line {blocks[here][1]} already")
+            blocks[here] = block[1], number
+            continue
+        port = TOPO_PORT.fullmatch(line)
+        if not port or not here:
+            raise _error(path, number, "expected a port: P1 -4x-100G-> TYPE NAME P1")
+        lines.append((here, port, number))
+    return _systems(path, blocks, lines)
+
+
+def _systems(
+    path: Path,
+    blocks: dict[str, tuple[str, int]],
+    lines: Sequence[tuple[str, "re.Match[str]", int]],
+) -> Subnet:
+    """Switches and adapters from the blocks of a topology file, and the links between them."""
+    in_use = Counter(here for here, _, _ in lines)
+    switches = {name for name, (type_, _) in blocks.items() if not _is_adapter(type_, in_use[name])}
+    nodes = {
+        name: Found(name, SWITCH, 0, name, blocks[name][1]) for name in blocks if name in switches
+    }
+    ports = []
+    for here, port, number in lines:
+        ends = []
+        for system, named in ((here, port[1]), (port[5], port[6])):
+            node, place = _panel(system, named, is_switch=system in switches)
+            ends.append(FoundEnd(node, place))
+            if node not in nodes:
+                nodes[node] = Found(node, GPU, 0, node, number, listed=system in blocks)
+        rate = (int(port[2]), float(port[3])) if port[2] else (0, nan)
+        ports.append(_Port(ends[0], ends[1], *rate, number))
+    return Subnet(path, nodes, _once(path, ports))
+
+
+def _is_adapter(type_: str, ports: int) -> bool:
+    """Whether a block is that of an adapter."""
+    named = ADAPTER_TYPE.match(type_)
+    return bool(named) and (type_.upper().startswith("HCA") or ports <= ADAPTER_PORTS)
+
+
+def _panel(system: str, port: str, *, is_switch: bool) -> tuple[str, str]:
+    """Node and port of a front panel's name: boards belong to a switch's port, cards are adapters.
+
+    Examples
+    --------
+    >>> _panel("leaf-0", "P7", is_switch=True), _panel("director", "L1/P7", is_switch=True)
+    (('leaf-0', '7'), ('director', 'L1/P7'))
+    >>> _panel("node001", "mlx5_3/P1", is_switch=False)
+    ('node001 mlx5_3', '1')
+    """
+    board, _, plain = port.rpartition("/")
+    number = str(int(plain.removeprefix("P")))
+    if not board:
+        return system, number
+    return (system, f"{board}/P{number}") if is_switch else (f"{system} {board}", number)
 
 
 def read_ibnetdiscover(path: Path, *, hb_size: int = 1) -> FabricGraph:
     """Read the output of ``ibnetdiscover``; a node without a block is an error too."""
-    return number_draft(ibnetdiscover_draft(path), path.stem, hb_size)
-
-
-def ibnetdiscover_draft(path: Path) -> Draft:
-    """Nodes and links as discovered, also where the whole is no fabric yet."""
-    draft = Draft(path)
-    nodes, ports = _parse(draft, read_lines(path))
-    names = _names(list(nodes.values()))
-    for node in nodes.values():
-        draft.add_node(names[node.guid], node.kind, node.line)
-    for port in ports:
-        if port.peer not in nodes:
-            raise draft.error(port.line, f"unknown node {port.peer}: it has no block of its own")
-        here, there = (names[port.guid], port.port - 1), (names[port.peer], port.peer_port - 1)
-        draft.add_seen(here, there, port.bytes_per_s, port.line)
-    return draft
-
-
-def _parse(draft: Draft, lines: list[str]) -> tuple[dict[str, _Node], list[_Port]]:
-    """Sort the lines into nodes and ports; what neither begins with is left unread."""
-    nodes: dict[str, _Node] = {}
-    ports: list[_Port] = []
-    guid = ""
-    for number, line in enumerate(lines, 1):
-        if line.startswith(("Switch\t", "Switch ", "Ca\t", "Ca ", "Rt\t", "Rt ")):
-            node = NODE_LINE.fullmatch(line)
-            if not node:
-                raise draft.error(number, 'expected a node: Switch 64 "S-..." # "name"')
-            guid = node[2]
-            description = node[3] or guid
-            kind = SWITCH if node[1] == "Switch" else GPU
-            if kind == GPU and "Aggregation Node" in description:
-                kind = MANAGER
-            nodes[guid] = _Node(guid, kind, description, number)
-        elif line.startswith("["):
-            port = PORT_LINE.fullmatch(line)
-            if not port or not guid:
-                raise draft.error(number, 'expected a port: [1] "S-..."[2] # "name" lid 3 4xNDR')
-            rate = _rate(draft, number, port[4], port[5])
-            ports.append(_Port(guid, int(port[1]), port[2], int(port[3]), rate, number))
-    return nodes, ports
-
-
-def _rate(draft: Draft, line: int, width: str | None, speed: str | None) -> float:
-    """Rate of a link from its width and speed, 0 where the line has none [B/s]."""
-    if width is None or speed is None:
-        return 0.0
-    if speed not in LANE_GBPS:
-        raise draft.error(line, f"unknown speed {speed}: known are {', '.join(LANE_GBPS)}")
-    return bytes_per_s(int(width) * LANE_GBPS[speed])
-
-
-def _names(nodes: list[_Node]) -> dict[str, str]:
-    """Name of every GUID: its description, made one word, and unique."""
-    words = {node.guid: re.sub(r"[^\w.:;,+/()\[\]-]+", "/", node.description) for node in nodes}
-    shared = Counter(words.values())
-    return {
-        guid: word.strip("/") if shared[word] == 1 else f"{word.strip('/')}/{guid}"
-        for guid, word in words.items()
-    }
+    subnet = found_by_ibnetdiscover(path)
+    for node in subnet.nodes.values():
+        if not node.listed:
+            raise _error(path, node.line, f"unknown node {node.id}: it has no block of its own")
+    return _graph(subnet, hb_size)
 
 
 def read_topo(path: Path, *, hb_size: int = 1) -> FabricGraph:
     """Read an ibdiagnet topology file."""
-    draft = Draft(path)
-    lines = read_lines(path)
-    blocks = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    for number, line in blocks:
-        if not line[0].isspace() and not line.startswith("#"):
-            match = TOPO_BLOCK.fullmatch(line)
-            if not match:
-                raise draft.error(number, "expected a switch: TYPE NAME")
-            draft.add_node(match[2], SWITCH, number)
-    switch = ""
-    for number, line in blocks:
-        if line.startswith("#"):
+    return _graph(found_by_ibdiagnet(path), hb_size)
+
+
+def _graph(subnet: Subnet, hb_size: int) -> FabricGraph:
+    """Graph of a subnet; links that join a switch to itself are left out."""
+    draft = Draft(subnet.path)
+    names = _names(subnet.nodes.values())
+    for node in subnet.nodes.values():
+        draft.add_node(names[node.id], node.kind, node.line)
+    for link in subnet.links:
+        ends = [link.here, link.there]
+        if ends[0].node == ends[1].node:
             continue
-        if not line[0].isspace():
-            switch = line.split()[1]
-            continue
-        match = TOPO_PORT.fullmatch(line)
-        if not match or not switch:
-            raise draft.error(number, "expected a port: P1 -4x-100G-> TYPE NAME P1")
-        here, peer, there = int(match[1]) - 1, match[5], int(match[6]) - 1
-        if peer not in draft.nodes:
-            draft.add_node(peer, GPU, number)
-        rate = bytes_per_s(float(match[2]) * float(match[3])) if match[2] else 0.0
-        draft.add_seen((switch, here), (peer, there), rate, number)
-    return number_draft(draft, path.stem, hb_size)
+        if subnet.nodes[ends[1].node].kind != SWITCH:
+            ends.reverse()
+        (source, port), (target, peer_port) = ((names[end.node], _number(end)) for end in ends)
+        rate = bytes_per_s(0.0 if isnan(link.gbps) else link.gbps)
+        draft.add_link(DraftLink(source, target, rate, link.line, port, peer_port))
+    return number_draft(draft, subnet.path.stem, hb_size)
+
+
+def _number(end: FoundEnd) -> int | None:
+    """Port of a node from 0; none where a board's name goes before it."""
+    return int(end.port) - 1 if end.port.isdigit() else None
+
+
+def _names(nodes: Iterable[Found]) -> dict[str, str]:
+    """Name of every node: its description, made one word, and unique."""
+    words = {
+        node.id: re.sub(r"[^\w.:;,+/()\[\]-]+", "/", _called(node)).strip("/") for node in nodes
+    }
+    shared = Counter(words.values())
+    return {id_: word if shared[word] == 1 else f"{word}/{id_}" for id_, word in words.items()}
+
+
+def _called(node: Found) -> str:
+    """A switch by its name alone, any other node by its description."""
+    return switch_name(node.description) if node.kind == SWITCH else node.description

@@ -25,6 +25,7 @@ from netplan.errors import CatalogError
 from netplan.files import read_lines
 from netplan.topologies.as_built import Cable, End
 from netplan.topologies.cable_plan import PLAN_COLUMNS
+from netplan.topologies.formats.kinds import XLSX, kind_of
 from netplan.topologies.formats.sheets import CABLE_COLUMNS, ETHERNET_COLUMNS, INFINIBAND_COLUMNS
 
 MAX_UNPACKED_BYTES = 1 << 30
@@ -75,7 +76,7 @@ def read_cable_table(path: Path) -> list[Cable]:
 
 def read_table(path: Path) -> Iterator[Row]:
     """Rows of a CSV or XLSX file with their lines, a million at most; empty ones are left out."""
-    if path.suffix.lower() == ".xlsx":
+    if path.suffix.lower() == XLSX or kind_of(path) == XLSX:
         rows = _read_spreadsheet(path)
         _check_size(path, len(rows))
         return iter(rows)
@@ -140,8 +141,6 @@ def _cable(path: Path, line: int, cells: list[str], place: tuple[int, ...]) -> C
                     " or digit, no quotes or angle brackets, at most 200 characters"
                 )
         ends.append(End(*texts))
-    if ends[0] == ends[1]:
-        raise CatalogError(f"{path}:{line}: the cable joins {ends[0]} to itself")
     return Cable(ends[0], ends[1], _rate(path, line, cells[rate] if rate >= 0 else ""), line)
 
 

@@ -1,0 +1,64 @@
+"""Which kind a file of cables is, told by what it holds; its name counts where that says nothing.
+
+Files come with any name: pasted into ``.txt``, saved as ``.log``, without an ending at all.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from netplan.files import read_bounded
+
+GRAPHML, CSV, XLSX, TOPO, SUBNET = ".graphml", ".csv", ".xlsx", ".topo", ".ibnetdiscover"
+KINDS = (GRAPHML, CSV, XLSX, TOPO, SUBNET)
+
+ZIP = b"PK\x03\x04"
+NODE = re.compile(r"\s*(?:Switch|Ca|CA|Hca|HCA|Rt|Router)\s+\d+\s+\"")
+PANEL = re.compile(r"\s+(?:[\w-]+/)*P\d+\s+(?:-\S+)?->\s")
+CELLS = 3
+"""Fields that the header of a table has at least [1]."""
+
+
+def kind_of(path: Path) -> str:
+    r"""Kind of a file, as the ending that it should have; empty where nothing tells.
+
+    Raises
+    ------
+    CatalogError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> pasted = Path(tempfile.mkdtemp()) / "session.txt"
+    >>> _ = pasted.write_text('root@node1:~# ibnetdiscover\nSwitch\t64 "S-0a"\n')
+    >>> kind_of(pasted)
+    '.ibnetdiscover'
+    """
+    content = read_bounded(path)
+    if content.startswith(ZIP):
+        return XLSX
+    return _told(content.decode("utf-8-sig", "replace").split("\n")) or _named(path)
+
+
+def _named(path: Path) -> str:
+    ending = path.suffix.lower()
+    return ending if ending in KINDS else ""
+
+
+def _told(lines: Sequence[str]) -> str:
+    """Kind of a text by its lines."""
+    first = next((line for line in lines if line.strip()), "")
+    if first.lstrip().startswith("<"):
+        return GRAPHML
+    for line in lines:
+        if NODE.match(line):
+            return SUBNET
+        if PANEL.match(line):
+            return TOPO
+    fields = first.split(",")
+    return CSV if len(fields) >= CELLS and not any(map(_is_number, fields)) else ""
+
+
+def _is_number(text: str) -> bool:
+    return text.strip().replace(".", "", 1).isdigit()
