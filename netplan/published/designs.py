@@ -7,6 +7,7 @@ else, as the reason says.
 """
 
 import json
+from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping
 
 from netplan.costing.cabling import CABLING_BOOKS
@@ -14,12 +15,13 @@ from netplan.costing.switches import SWITCHES, circuit_layer
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import InputError
 from netplan.published.checks import Check, check, known, published
-from netplan.records import Entry
+from netplan.records import Entry, replace
 from netplan.topologies.build import build_fabric
+from netplan.topologies.clos import leaf_ports, tiers_needed
 from netplan.topologies.designs import DESIGNS, CountedDesign, Counts, DesignSize
 from netplan.topologies.dragonfly import dragonfly_shape
 from netplan.topologies.expand import domain_link_count
-from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.fabric import MAX_GPUS, Fabric, Sizing
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.units import bytes_per_s
 
@@ -156,6 +158,29 @@ def _optical_domain(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Coun
     }
 
 
+def _capacity(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
+    """Also the most GPUs that as many tiers hold."""
+    tiers, radix = len(fabric.tiers), given.radix * spec.planes
+    ports = leaf_ports(radix)
+    beyond = bisect(range(MAX_GPUS + 1), tiers, key=lambda gpus: tiers_needed(gpus, radix, ports))
+    return {**_tiers(given, spec, fabric), "tiers": tiers, "largest_gpus": beyond - 1}
+
+
+def _one_plane(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
+    """Switches and modules over those of one plane of whole ports; a module carries all planes."""
+    sizing = replace(
+        fabric.sizing,
+        radix=given.radix,
+        network_bytes_per_s=spec.planes * fabric.sizing.network_bytes_per_s,
+    )
+    one = build_fabric(spec.changed(planes=1), sizing)
+    return {
+        **_tiers(given, spec, fabric),
+        "switches_over_one_plane": fabric.switches / one.switches,
+        "modules_over_one_plane": fabric.transceivers / spec.planes / one.transceivers,
+    }
+
+
 def _host_modules(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
     """Also the modules at both ends of the host links, as the bill orders them."""
     hardware = Hardware(CABLING_BOOKS.load("2026"), SWITCHES.load(given.switch))
@@ -185,6 +210,7 @@ QUANTITIES = (
     *("transceivers", "circuit_switches", "hb_links", "oversubscription"),
     *("global_tb_per_s", "global_tb_per_s_mixed", "links_between_switches"),
     *("hb_switches", "hb_cables", "hb_modules", "network_modules", "card_modules", "leaf_modules"),
+    *("tiers", "largest_gpus", "switches_over_one_plane", "modules_over_one_plane"),
 )
 """Columns that hold numbers."""
 
@@ -193,6 +219,8 @@ RULES: Mapping[str, Callable[[SpecInputs, FabricSpec, Fabric], Counts]] = {
     "nvlink": _nvlink,
     "optical-domain": _optical_domain,
     "host-modules": _host_modules,
+    "capacity": _capacity,
+    "against-one-plane": _one_plane,
     "circuit-torus": _circuit_torus,
     "dragonfly": _dragonfly,
 }

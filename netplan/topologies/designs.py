@@ -9,6 +9,7 @@ that out, and what does not fit the ports of a switch is refused. Families:
   alike; every pair of groups has as many links as its two kinds say. Global bandwidth is counted
   over all pairs;
 * switches in pods: segments of dual ToRs, racks, wide uplinks, ZCube;
+* leaves that each serve one rack and rail, as in NVIDIA's SuperPOD of NVL72 racks;
 * Slim Fly, by the formulas of its paper.
 """
 
@@ -339,6 +340,69 @@ class ZCube(CountedDesign, frozen=True, kw_only=True):
         }
 
 
+class RackRails(CountedDesign, frozen=True, kw_only=True):
+    """A leaf for every rack and rail, spines inside a unit and rail, cores in groups above.
+
+    A leaf has a port down for each of the ``rack_gpus / rails`` GPUs, and as many up, spread evenly
+    over the ``spines_per_rail`` of its unit and rail. The spines of equal place in all rails and
+    units share a group of cores of ``radix`` ports; one unit has none. Leaves use part of their
+    ports only: what a Clos of full leaves saves, a rack that is wired by itself costs.
+
+    References
+    ----------
+    NVIDIA DGX SuperPOD reference architecture, DGX GB200, network fabrics.
+
+    Examples
+    --------
+    16 units of 8 racks: 512 leaves, 384 spines, 6 groups of 24 cores.
+
+    >>> counts = DESIGNS.load("dgx-superpod-gb200").counts(DesignSize(gpus=9216))
+    >>> [counts[key] for key in ("leaf_switches", "spine_switches", "core_switches")]
+    [512, 384, 144]
+    """
+
+    takes: ClassVar[tuple[str, ...]] = ("gpus",)
+
+    family: Literal["rack-rails"]
+    rack_gpus: PositiveInt
+    racks_per_unit: PositiveInt
+    rails: PositiveInt
+    spines_per_rail: PositiveInt
+    core_radix: PositiveInt
+
+    def __post_init__(self) -> None:
+        """Refuse GPUs that do not divide over rails, or uplinks over spines."""
+        if self.rack_gpus % (self.rails * self.spines_per_rail):
+            raise ValueError(
+                f"{self.rack_gpus} GPUs of a rack do not divide over {self.rails} rails of"
+                f" {self.spines_per_rail} spines"
+            )
+
+    def multiplied_out(self, size: DesignSize) -> Counts:
+        """Counts of whole units; every tier has a link for every GPU."""
+        unit_gpus = self.rack_gpus * self.racks_per_unit
+        units, rest = divmod(size.gpus, unit_gpus)
+        if rest or not units:
+            raise InputError(
+                f"design {self.name} has units of {unit_gpus} GPUs, got {size.gpus:,}: give a"
+                f" multiple of {unit_gpus}"
+            )
+        planes = units * self.rails
+        group_links = size.gpus // self.spines_per_rail
+        cores = self.spines_per_rail * ceil_div(group_links, self.core_radix) if units > 1 else 0
+        leaves, spines = planes * self.racks_per_unit, planes * self.spines_per_rail
+        return {
+            "gpus": size.gpus,
+            "leaf_switches": leaves,
+            "spine_switches": spines,
+            "core_switches": cores,
+            "total_switches": leaves + spines + cores,
+            "links_endpoint": size.gpus,
+            "links_leaf_spine": size.gpus,
+            "links_spine_core": size.gpus if cores else 0,
+        }
+
+
 class SlimFly(CountedDesign, frozen=True, kw_only=True):
     """Slim Fly by the formulas of its paper: two hops between any two switches.
 
@@ -389,7 +453,7 @@ NO_SLIM_FLY = 2
 """Remainder by four of the orders that no Slim Fly has [1]."""
 
 Design = FabricSpec | CountedDesign
-COUNTED = (SegmentedPod, RackPods, WideUplinkPlanes, ZCube, SlimFly, UnevenDragonfly)
+COUNTED = (SegmentedPod, RackPods, WideUplinkPlanes, ZCube, RackRails, SlimFly, UnevenDragonfly)
 
 
 def _families(schema: type[Design]) -> tuple[str, ...]:

@@ -52,6 +52,7 @@ def test_inconsistent_rows_of_published_tables_are_flagged_and_no_others() -> No
         ("counts that contradict the cables", "gpus 9216", "10,368"),
         ("counts that do not multiply", "gpus 104858", "104,856"),  # 13,107 x 8
         ("counts that do not multiply", "transceivers 6912", "6,336"),  # 3,168 x 2
+        ("a total that is no sum", "total_switches 122", "120"),
     ]
 
 

@@ -48,6 +48,17 @@ def test_only_explained_numbers_do_not_reproduce() -> None:
         "H100 cost sheet, 104,858 GPUs: total switches": ("8192", "8704"),
         # 6,912 / 2
         "Huawei CloudMatrix 384, modules and fibres: fibre links": ("3168", "3456"),
+        # 2 planes of 16 leaves x 72 uplinks / 144 ports = 8 spines
+        "DGX SuperPOD Vera Rubin, 2 SU: spine switches": ("18", "16"),
+        # 2 x (800 / 20 + 800 / 40)
+        "Fire-Flyer 2, two zones: total switches": ("122", "120"),
+        # 20 planes of 25 x 20 / 40 = 12.5 cores: 20 divide the 20 uplinks of a spine
+        "DGX A100 cluster of 10,000 ports: core switches": ("320", "400"),
+        "DGX A100 cluster of 10,000 ports: total switches": ("1320", "1400"),
+        # 8,192 / 64
+        "Juniper validated design, medium: leaf switches": ("1024", "128"),
+        # 2,048 / 64 + 2,048 / 128
+        "AMD reference design, 2K MI355X GPUs: total switches": ("61", "48"),
     }
     assert all(check.reason for check in CHECKS if check.verdict == "known")
 
@@ -66,6 +77,9 @@ def test_only_explained_numbers_do_not_reproduce() -> None:
         ("DeepSeek, Slim Fly", "links_between_switches", "32928"),  # 1568 x 42 / 2
         ("256-GPU order of modules", "leaf_modules", "128"),  # twin ports
         ("GB200 NVL72 rack", "hb_cables", "5184"),  # 72 x 18 x 4
+        ("DGX SuperPOD GB200, compute network of 16 SU", "total_switches", "1040"),
+        ("DGX SuperPOD GB300, 16 SU", "spine_switches", "72"),  # 128 x 72 / 144 = 64, no divisor
+        ("Eight planes of 100 Gb/s, two tiers", "largest_gpus", "131072"),  # 512^2 / 2
     ],
 )
 def test_the_table_holds_what_was_printed(design: str, column: str, value: str) -> None:

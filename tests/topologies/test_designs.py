@@ -11,6 +11,7 @@ from netplan.topologies.designs import (
     DESIGNS,
     DesignSize,
     GroupKind,
+    RackRails,
     SegmentedPod,
     SlimFly,
     UnevenDragonfly,
@@ -50,6 +51,18 @@ def test_slim_flies_by_their_formulas(order: int, switches: int, links: int) -> 
     assert counts["gpus"] == 4 * switches
     with pytest.raises(ValueError, match=r"order 6 is 4w \+ 2"):
         fly.changed(order=6)
+
+
+def test_leaves_of_one_rack_and_rail() -> None:
+    pod = DESIGNS.load("dgx-superpod-gb200")
+    assert isinstance(pod, RackRails)
+    two = pod.counts(DesignSize(gpus=1152))
+    # 2 x 8 x 4 leaves, 2 x 4 x 6 spines, 6 groups of 1152 / 6 / 64 = 3 cores
+    assert (two["leaf_switches"], two["spine_switches"], two["core_switches"]) == (64, 48, 18)
+    with pytest.raises(InputError, match="units of 576 GPUs, got 1,000: give a multiple of 576"):
+        pod.counts(DesignSize(gpus=1000))
+    with pytest.raises(ValueError, match="do not divide over 4 rails of 5 spines"):
+        pod.changed(spines_per_rail=5)
 
 
 def test_a_fabric_spec_among_them_is_still_named_by_path() -> None:
