@@ -11,7 +11,8 @@ from functools import cached_property
 from math import ceil
 from typing import Any
 
-from netplan.costing.fabric_bill import FabricBill
+from netplan.costing.elevations import Elevations, elevations
+from netplan.costing.fabric_bill import BillBooks, FabricBill
 from netplan.faults.rates import FailureBook
 from netplan.performance.plan import PlanTime
 from netplan.questions.compare_answer import Comparison, FabricRow
@@ -24,7 +25,11 @@ from netplan.questions.verdict import Terms, run_tokens
 from netplan.records import replace
 from netplan.reports.quantities import Cell, Form, Quantity, Scale
 from netplan.reports.sections import Column, column
+from netplan.topologies.specs import FabricSpec
 from netplan.workloads.models import WORKLOADS, Model
+
+MOST_DRAWN_LINKS = 400_000
+"""Links up to which racks name their devices [1]."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,7 @@ class Findings:
     faults: FaultsAnswer | None = None
     terms: Terms | None = None
     failures: FailureBook | None = None
+    books: BillBooks | None = None
 
     @cached_property
     def run_tokens(self) -> tuple[float, str] | None:
@@ -131,6 +137,15 @@ class Findings:
     def thousands(self) -> Scale:
         """Scale of amounts in thousands."""
         return Scale(1e3, f"k {self.cost.currency}", 1)
+
+    @cached_property
+    def racks(self) -> Elevations | None:
+        """Racks of the chosen fabric by kind; None where its devices are too many to name."""
+        bill = self.chosen
+        if self.books is None or bill.fabric.link_count > MOST_DRAWN_LINKS:
+            return None
+        spec = next(one for one in self.library.all(FabricSpec) if one.name == bill.name)
+        return elevations(bill, spec, self.books)
 
     def row(self, name: str) -> FabricRow:
         """The fabric in the comparison."""

@@ -22,18 +22,17 @@ EVEN = 5e-4
 
 
 def headline(found: Findings) -> tuple[str, ...]:
-    """Three lines that a board can read: what to order, what it costs in use, why.
+    r"""Three lines that a board can read: what to order, what it costs in use, why.
 
     Examples
     --------
     >>> from netplan.procurement.report import procurement
     >>> asked = {"gpus": 32768, "radix": 128, "prices": "rail-only-2023", "timing": False}
-    >>> for line in headline(procurement(**asked, fabrics=("rail-optimized", "rail-only"))):
-    ...     print(line)
-    Order rail-only: its network for 32,768 GPUs costs 49.0 M USD, 147.1 M USD (75 %) less than \
-rail-optimized, the next cheapest.
-    Over 5 years, energy included: 64.0 M USD (rail-optimized 231.7).
-    Why: lowest cost.
+    >>> lines = headline(procurement(**asked, fabrics=("rail-optimized", "rail-only")))
+    >>> lines[0][:59]
+    'Order rail-only: its network for 32,768 GPUs costs at least'
+    >>> lines[2]
+    'Why: lowest cost, of rail-optimized and rail-only.'
     """
     recommended = found.recommendation
     return (recommended.sentence, *_in_use(found), *_why(found))
@@ -45,7 +44,7 @@ def _in_use(found: Findings) -> Iterator[str]:
     if own.bill.cost is None:
         return
     days = f" of {own.run.days:,.1f} days" if own.run and own.run.days else ""
-    years = f"Over {own.bill.life.years} years, energy included"
+    years = f"Over {own.bill.life.years} years, with energy and upkeep, present value"
     amounts = (
         (years, found.cost.scale, own.over_life, other and other.over_life),
         (f"a training run{days}", found.thousands, own.run_cost, other and other.run_cost),
@@ -90,8 +89,8 @@ class Side(NamedTuple):
 
     @property
     def over_life(self) -> float | None:
-        """Cost over the years."""
-        return self.bill.life.total.base if self.bill.cost else None
+        """Present value of the price, and of the energy and upkeep of all years."""
+        return self.bill.life.present_value.base if self.bill.cost else None
 
     @property
     def run_cost(self) -> float | None:
@@ -191,7 +190,7 @@ def decision_chapter(found: Findings) -> Iterator[Section]:
 def _lines(found: Findings, own: Side, other: Side | None) -> Iterator[Line]:
     """Figures of the order."""
     scale, whole, thousands = found.cost.scale, found.whole, found.thousands
-    years = f"Over {own.bill.life.years} years, energy included, {scale.title}"
+    years = f"Over {own.bill.life.years} years, energy and upkeep, {scale.title}"
     ends = f"low to high, {scale.title}"
     amounts: tuple[tuple[str, Scale, Callable[[Side], float | None]], ...] = (
         (f"Price of the network, {scale.title}", scale, lambda one: one.bill.capital.base),
@@ -232,6 +231,9 @@ def changes_chapter(found: Findings) -> Iterator[Section]:
     said = [reason for reason in recommended.reasons if not reason.startswith(ELSEWHERE)]
     second = found.runner_up
     names = {found.chosen.name, second.name} if second else set()
+    tied = recommended.verdict.tied if recommended.verdict else ()
+    if tied:
+        said.append(f"Nothing known tells {listed(tied)} apart: the lower offer decides.")
     said += [text for text in found.cost.statements if all(name in text for name in names)][:1]
     yield Notes(tuple(("", reason) for reason in said))
     if not said:

@@ -16,6 +16,7 @@ from netplan.costing.wiring import Hardware, wire
 from netplan.errors import InputError
 from netplan.faults.rates import FailureBook, FailureRate, Unit, host_links_each, unit_counts
 from netplan.procurement.findings import Findings, told_column
+from netplan.questions.faults_answer import FaultsAnswer
 from netplan.records import replace
 from netplan.reports.sections import Heading, Paragraph, Section, Table
 from netplan.topologies.fabric import Fabric
@@ -97,7 +98,7 @@ def _ports_lost(row: FailureRate, units: dict[Unit, int], each: dict[Unit, float
 def risks_chapter(found: Findings) -> Iterator[Section]:
     """The weakest part of the ordered network, all that fails of it, and lead times."""
     name = found.chosen.name
-    yield Heading(f"What fails, and how long a new part takes: {name}", (), "risks")
+    yield Heading(f"What fails, and lead times: {name}", (), "risks")
     rows = _risks(found)
     if not rows:
         yield Paragraph("Not known: no failure book with rates for the parts of this network.")
@@ -204,6 +205,7 @@ def faults_chapter(found: Findings) -> Iterator[Section]:
     if found.faults is None:
         return
     yield Heading("What breaks, and what it costs", PLAIN, "faults")
+    yield from (Paragraph(text) for text in _plain(found.faults, found.chosen.name))
     for section in found.faults.sections():
         if isinstance(section, Heading):
             yield from (Paragraph(line, "quiet") for line in (section.title, *section.lines))
@@ -214,6 +216,26 @@ def faults_chapter(found: Findings) -> Iterator[Section]:
             yield section
 
 
+def _plain(faults: FaultsAnswer, name: str) -> Iterator[str]:
+    """A year on the ordered network in words."""
+    for one in faults.fabrics:
+        if one.name != name:
+            continue
+        years, counts = one.forecast, PERCENT * one.forecast.effective_time_ratio
+        yield (
+            f"On {name} a job on all GPUs stops about {years.interruptions_per_year:,.0f} times a"
+            f" year ({years.interruptions_low:,.0f} to {years.interruptions_high:,.0f} in 95 of 100"
+            f" years), every {years.mtbf_h:,.0f} hours; the network itself causes"
+            f" {years.network_interruptions_per_year:,.0f} of the stops, GPUs, servers and software"
+            f" the others. Of the time {counts:.1f} % counts, the rest goes into checkpoints, lost"
+            " work and restarts; slower days while parts are down leave"
+            f" {PERCENT * years.goodput:.1f} % of the work. In the mean {years.domains_down:.2g} HB"
+            f" domains are down at any moment: keep {years.idle_domains_needed:,} idle to have one"
+            " when it is needed."
+        )
+
+
+PERCENT = 100
 PLAIN = (
     (
         "A job stops when a part fails that it cannot do without, and starts again from its last"

@@ -3,11 +3,14 @@
 from collections.abc import Iterator
 
 from netplan.costing.cabling import CablingBook
+from netplan.costing.elevations import RackKind
+from netplan.costing.lifetime import WATTS_PER_KILOWATT
 from netplan.procurement.findings import SOURCE, Findings, told_column
 from netplan.questions.cost_answer import bill_table
 from netplan.reports.quantities import Scale
-from netplan.reports.sections import Heading, Inset, Paragraph, Section, Table
+from netplan.reports.sections import Column, Heading, Inset, Paragraph, Section, Table
 from netplan.topologies.drawing import fabric_drawing, rack_drawing
+from netplan.topologies.rack_drawing import Elevation, elevation_drawing, hall_drawing
 
 
 def bill_chapter(answer: Findings) -> Iterator[Section]:
@@ -25,31 +28,25 @@ def bill_chapter(answer: Findings) -> Iterator[Section]:
 def fabric_chapter(answer: Findings) -> Iterator[Section]:
     """The chosen fabric drawn, and what to know about it."""
     said = (
-        "Each row stands for all devices of its kind. Lines show which kinds are joined, not every"
-        " cable; dashed lines are copper."
+        "Each row stands for all devices of its kind. Lines show which kinds are joined, with their"
+        " ports and how many GPUs share them, not every cable; dashed lines are copper."
     )
     yield Heading("The fabric", (said,), "fabric")
-    yield Inset("", fabric_drawing(answer.chosen.fabric))
+    made = answer.racks
+    yield Inset("", fabric_drawing(answer.chosen.fabric, made.network if made else None))
     for note in answer.chosen.notes:
         yield Paragraph(note)
 
 
 def racks_chapter(answer: Findings) -> Iterator[Section]:
-    """Racks of the switches, as on the bill, and how long cables are taken to be."""
+    """Racks as in the cable plan, the hall from above, and how long cables are taken to be."""
     yield Heading("Racks and cable lengths", (), "racks")
-    racks, hall = answer.chosen.racks, answer.inputs["floor_plan"]
-    if racks.devices:
-        filled = (
-            f"The floor plan {racks.hall} puts {racks.each} switches into a rack of {racks.units} U"
-            if racks.hall
-            else f"Switches of {racks.switch_units} U fill racks of {racks.units} U one after the"
-            " other, as the bill counts them"
-        )
-        yield Paragraph(f"{filled}. Power and cooling may need more racks.", "quiet")
-        yield Inset("", rack_drawing(racks))
+    yield from _racks(answer)
+    hall = answer.inputs["floor_plan"]
     said = (
         f"The cables of the fabric were measured on the floor plan {hall}, as the bill says line by"
-        " line; those of networks beside it have the length of their class."
+        f" line and netplan cables --floor-plan {hall} cable by cable; those of networks beside it"
+        " have the length of their class."
         if hall
         else "There is no floor plan in the question, so no cable was measured: every link has the"
         " length of its class."
@@ -62,3 +59,56 @@ def racks_chapter(answer: Findings) -> Iterator[Section]:
     ]
     book = answer.library.one(CablingBook)
     yield Table("length classes", columns, book.lengths, title="Length classes", legend=(said,))
+
+
+def _racks(answer: Findings) -> Iterator[Section]:
+    """Elevations with names, power and weight, and the hall with its trays."""
+    racks, made = answer.chosen.racks, answer.racks
+    if racks.devices and not racks.hall:
+        yield Paragraph(
+            f"Switches of {racks.switch_units} U fill racks of {racks.units} U one after the other,"
+            " as the bill counts them. Power and cooling may need more racks.",
+            "quiet",
+        )
+    if made is None or not made.kinds:
+        if racks.devices:
+            yield Inset("", rack_drawing(racks))
+        return
+    columns: list[Column[RackKind]] = [
+        told_column("Racks", "racks", "title"),
+        told_column("devices", get=lambda kind: len(kind.slots), form="count"),
+        told_column("U in use", "used_units", lambda kind: kind.used_units, form="count"),
+        told_column("network, kW", "network_kw", _network_kw, form="fixed", digits=1),
+        told_column("servers at most, kW", "servers_kw", _servers_kw, form="fixed", digits=1),
+        told_column("kg", "weight_kg", "weight_kg", form="count"),
+    ]
+    said = (
+        "Racks that hold the same are one row. A dash: no file states it. Power of the network is"
+        " the bill's, spread over its devices."
+    )
+    yield Table("racks", columns, made.kinds, title="Racks", legend=(said,))
+    drawn = [
+        Elevation(kind.title, _rack_words(kind), kind.units, kind.slots) for kind in made.kinds
+    ]
+    yield Inset("Elevations", elevation_drawing(drawn))
+    if made.layout is not None:
+        yield Inset("The hall from above", hall_drawing(made.layout, made.network))
+
+
+def _network_kw(kind: RackKind) -> float | None:
+    return None if kind.typical_w is None else kind.typical_w / WATTS_PER_KILOWATT
+
+
+def _servers_kw(kind: RackKind) -> float | None:
+    if not kind.servers or kind.server_w is None:
+        return None
+    return kind.servers * kind.server_w / WATTS_PER_KILOWATT
+
+
+def _rack_words(kind: RackKind) -> tuple[str, ...]:
+    """Height, power and weight of a rack, for its drawing."""
+    network, servers = _network_kw(kind), _servers_kw(kind)
+    power = "power unknown" if network is None else f"{network:,.1f} kW"
+    power += "" if servers is None else f" + {servers:,.1f} kW servers"
+    mass = "weight unknown" if kind.weight_kg is None else f"{kind.weight_kg:,.0f} kg"
+    return f"{kind.used_units}/{kind.units} U, {mass}", power

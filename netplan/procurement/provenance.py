@@ -1,6 +1,7 @@
 """Where the numbers of a procurement report are from: assumptions, inputs, prices, files."""
 
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
 
 from markupsafe import Markup
@@ -31,9 +32,13 @@ def assumptions_chapter(answer: Findings) -> Iterator[Section]:
     del inputs["running"]
     inputs |= {f"set {key}": value for key, value in inputs.pop("set").items()}
     rows = [(key, _value(value)) for key, value in inputs.items()]
-    yield Table(
-        "inputs", [told_column("Input", get="0"), told_column("Value", get="1", form="prose")], rows
-    )
+    told_as = [told_column("Input", get="0"), told_column("Value", get="1", form="prose")]
+    yield Table("inputs", told_as, rows, only="programs")
+    # On paper two beside each other are half as long.
+    half = -(-len(rows) // 2)
+    pairs = [(*one, *two) for one, two in zip_longest(rows[:half], rows[half:], fillvalue=("", ""))]
+    beside = [told_column("Input ", get="2"), told_column("Value ", get="3", form="prose")]
+    yield Table("inputs", [*told_as, *beside], pairs, only="people")
     hashed = "<details><summary>Inputs as they are hashed</summary><pre>{}</pre></details>"
     yield Inset("", Markup(hashed).format(answer.canonical_inputs))  # noqa: S704 - formatted, escaped
 

@@ -124,6 +124,7 @@ class Report(
             faults=broken,
             terms=terms,
             failures=library.one(FailureBook),
+            books=asked.books(CatalogReader(self.catalog, library.only(texts, COST_ROLES))),
         )
 
     def _completed(self, definition: ReportDefinition) -> "Report":

@@ -13,7 +13,14 @@ from netplan.procurement.report_charts import (
     speed_chart,
 )
 from netplan.questions.barred import barred_columns, behind
-from netplan.questions.cost_answer import BOTH_ENDS, Priced, amount_column, no_high, ordered
+from netplan.questions.cost_answer import (
+    BOTH_ENDS,
+    Priced,
+    amount_column,
+    no_high,
+    ordered,
+    years_table,
+)
 from netplan.questions.training_runs import TrainingRun
 from netplan.records import replace
 from netplan.reports.quantities import Scale, listed, part_words, quantity
@@ -126,7 +133,8 @@ def running_chapter(answer: Findings) -> Iterator[Section]:
         amount_column(money("cost_over_life", f"over {inputs['years']} years"), "life.total.base"),
     ]
     chosen = answer.chosen.name
-    yield Table("years", columns, answer.cost.bills, chosen=lambda bill: bill.name == chosen)
+    yield Table("yearly cost", columns, answer.cost.bills, chosen=lambda bill: bill.name == chosen)
+    yield years_table(inputs, answer.cost.bills, scale)
     yield from _training_run(answer)
 
 

@@ -31,7 +31,7 @@ def test_three_lines_hold_price_years_run_and_reason(answer: Procurement) -> Non
     for name in ("rail-only", "dragonfly"):  # the order, and the runner-up in brackets
         run = runs[name]
         assert run.cost is not None
-        assert f"≥ {bills[name].life.total.base / 1e6:,.1f}" in second
+        assert f"≥ {bills[name].life.present_value.base / 1e6:,.1f}" in second
         assert f"≥ {run.cost.base / 1e3:,.1f}" in second
         assert f"≥ {run.price_per_pflops.base:,.0f}" in second
     assert third.startswith("Why: lowest cost within 5 % of the fastest iteration time, of ")
