@@ -21,6 +21,7 @@ _HOMES = {
     "faults": "netplan.questions.faults",
     "loads": "netplan.questions.loads",
     "map": "netplan.questions.map",
+    "offers": "netplan.questions.offers",
     "optimize": "netplan.questions.optimize",
     "procurement": "netplan.procurement.report",
     "search": "netplan.questions.search",
@@ -44,6 +45,7 @@ __all__ = [
     "faults",
     "loads",
     "map",
+    "offers",
     "optimize",
     "procurement",
     "search",
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
     from netplan.questions.faults import faults
     from netplan.questions.loads import loads
     from netplan.questions.map import map  # noqa: A004 - the command's name
+    from netplan.questions.offers import offers
     from netplan.questions.optimize import optimize
     from netplan.questions.search import search
     from netplan.questions.serving import serving

@@ -21,6 +21,7 @@ COMMANDS = {
     "map": "How the kernels of a model lie on a chip: what stays together, what binds, how fast.",
     "optimize": "The cheapest and fastest networks: cost or power against iteration time, proven.",
     "cost": "Bill of materials with its price range, what drives it, energy and yearly cost.",
+    "offers": "Requests for quotation, and the offers on one: cheapest whole, cheapest mix, time.",
     "traffic": "Who sends how much to whom in one training iteration.",
     "collective": "How long a collective takes on so many GPUs, as measured on such links.",
     "loads": "What every link carries, the hottest links, the bound of every collective.",

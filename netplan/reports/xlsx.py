@@ -22,6 +22,7 @@ CREATED = datetime(2000, 1, 1, tzinfo=UTC)
 
 MAX_SHEET_NAME, MAX_CELL = 31, 32_767
 NARROW, WIDE = 12, 48
+A4, MAX_FOOTER = 9, 80
 NOTES = "Notes"
 
 
@@ -56,6 +57,19 @@ def sheet_names(names: Sequence[str]) -> list[str]:
         taken.add(chosen.lower())
         found.append(chosen)
     return found
+
+
+def set_page(sheet: Worksheet, footer: str, *, landscape: bool = True) -> None:
+    """How a sheet is printed: A4, one page wide, a footer with the number of the page."""
+    sheet.set_paper(A4)
+    if landscape:
+        sheet.set_landscape()
+    else:
+        sheet.set_portrait()
+    sheet.fit_to_pages(1, 0)
+    sheet.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.7)
+    left = plain(footer)[:MAX_FOOTER].replace("&", "&&")
+    sheet.set_footer(f"&L&8{left}&C&8&A&R&8&P / &N")
 
 
 def number_format(quantity: Quantity) -> str:

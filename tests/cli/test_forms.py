@@ -26,6 +26,7 @@ ANSWERS: dict[str, tuple[str, ...]] = {
     "optimize": ("--gpus", "64", "--radix", "16", "--hb-size", "8", "--fabric", "rail-only",
                  "--model", "gpt-22b", "--batch", "64"),
     "cost": (*SMALL, "--fabric", "rail-only"),
+    "offers": (*SMALL, "--fabric", "rail-only"),
     "traffic": PLANNED,
     "collective": ("--kind", "all_reduce", "--gpus", "64"),
     "loads": PLANNED,

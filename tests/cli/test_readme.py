@@ -14,7 +14,10 @@ import pytest
 
 from netplan.cli.main import COMMANDS
 from netplan.cli.main import netplan as command_line
+from netplan.costing.requests import Request
 from tests.cli.command import netplan
+from tests.questions.offer_cases import Filled
+from tests.questions.offer_cases import line as asked_line
 
 PATH = Path(__file__).parents[2] / "README.md"
 TEXT = PATH.read_text(encoding="utf-8")
@@ -40,6 +43,7 @@ BEFORE = {
         "netplan cables --gpus 8 --radix 8 --hb-size 4 -o plan.xlsx",
     ),
 }
+OFFERS = "netplan offers a.xlsx b.xlsx c.xlsx"
 FOUND_SOMETHING = ("netplan audit", "netplan cables --compare")  # exit code 1
 NEEDS_A_CLUSTER = "tcp://head:8786"
 FILES = {
@@ -95,6 +99,9 @@ def run_line(line: str, folder: Path) -> str:
 @pytest.mark.usefixtures("suites")
 @pytest.mark.parametrize("line", EXAMPLES)
 def test_examples_run(line: str, folder: Path) -> None:
+    for name in ("a", "b", "c") if line == OFFERS else ():
+        asked = Request("A pod", (cables := asked_line("L1-01", "Cables", 100),))
+        Filled({cables.id: 50}).into(folder / f"{name}.xlsx", asked)
     for first in BEFORE.get(line, ()):
         run_line(first, folder)
     run_line(line, folder)

@@ -1,0 +1,414 @@
+"""Filled-in requests read back: the request they answer, and what they offer.
+
+Every fault of a file is one line with file, sheet and cell; a file with one is no offer.
+"""
+
+import datetime as dt
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from netplan.costing.offers import Offer, OfferedLine
+from netplan.costing.requests import BETWEEN, Request, RequestLine
+from netplan.errors import CatalogError
+from netplan.questions.request_xlsx import (
+    ASKED,
+    CURRENCY,
+    DATE,
+    DELIVERY,
+    DISCOUNT,
+    DISCOUNT_FROM,
+    FORM,
+    GIVEN,
+    HEAD_ROW,
+    HIDDEN,
+    HIDDEN_HEADS,
+    LARGEST,
+    LINES,
+    LOT_HEADS,
+    NUMBER,
+    OFFER,
+    SUPPLIER,
+    TERMS,
+    VALID,
+)
+from netplan.records import replace
+from netplan.reports.escape import plain
+from netplan.spreadsheets import Cell, Sheet, address, read_workbook
+
+MAX_FILE_BYTES = 64 << 20
+MAX_LINES, MAX_UNITS = 10_000, 10**9
+MAX_WEEKS = 520.0
+NAME_LENGTH, WORDS_LENGTH = 40, 400
+HEAD_ROWS = 40
+"""Rows that the heads of the lines are looked for in [1]."""
+
+EXCEL_DAY_0 = dt.date(1899, 12, 30)
+DATES = range(20_000, 80_000)
+"""Numbers that a spreadsheet means a day by, from 1954 on."""
+
+CODE = re.compile(r"[A-Z]{3}")
+Exchange = Callable[[str], float]
+"""What one of a currency is in that of the answer; CatalogError where no rate is known."""
+
+
+class _Reader:
+    """One file: its sheets, and what is wrong with them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.faults: list[str] = []
+        try:
+            size = path.stat().st_size
+        except (OSError, ValueError):
+            size = 0  # reading says what is wrong
+        if size > MAX_FILE_BYTES:
+            raise CatalogError(f"{path}: larger than {MAX_FILE_BYTES >> 20} MiB: no filled request")
+        self.sheets = read_workbook(path, (OFFER, LINES, HIDDEN))
+
+    def fault(self, sheet: str, place: tuple[int, int], text: str) -> None:
+        """Keep a fault, with its place."""
+        self.faults.append(f"{self.path}: {sheet}!{address(*place)}: {text}")
+
+    def number(
+        self, sheet: Sheet, place: tuple[int, int], what: str, most: float, *, below: bool = False
+    ) -> float | None:
+        """A number of at least 0 in a cell; None where nothing stands or a fault is kept."""
+        cell = sheet.at(*place)
+        if cell is None or (cell.kind == "text" and not cell.text.strip()):
+            return None
+        if cell.kind == "none":
+            advice = "open the file in a spreadsheet program and save it, or type the number"
+            self.fault(sheet.name, place, f"{what}: a formula saved without its value: {advice}")
+        elif cell.kind != "number":
+            self.fault(sheet.name, place, f"{what}: {_said(cell)}: type the number alone")
+        elif cell.number < 0:
+            self.fault(sheet.name, place, f"{what} {cell.number:,g} is negative: give 0 or more")
+        elif cell.number > most or (below and cell.number == most):
+            allowed = "below 100%" if below else f"up to {most:,.0f}"
+            got = f"{cell.number:.0%}" if below else f"{cell.number:,g}"
+            self.fault(sheet.name, place, f"{what} {got} is out of range: give {allowed}")
+        else:
+            return cell.number
+        return None
+
+    def words(self, sheet: Sheet, place: tuple[int, int]) -> str:
+        """What stands in a cell as text, dates and numbers too, cut to a length."""
+        cell = sheet.at(*place)
+        if cell is None or cell.kind in ("none", "error"):
+            return ""
+        if cell.kind == "number":
+            return f"{cell.number:g}"
+        return plain(" ".join(cell.text.split()))[:WORDS_LENGTH]
+
+
+def _said(cell: Cell) -> str:
+    """What a cell holds that is no number."""
+    if cell.kind == "error":
+        return f"the formula says {cell.text:.12}"
+    if cell.kind == "truth":
+        return "a truth value, not a number"
+    kind = "a formula as text" if cell.text.lstrip().startswith("=") else "text, not a number"
+    return f"{plain(cell.text.strip())[:40]!r} is {kind}"
+
+
+def read_request(path: Path) -> Request:
+    """The request that a file was written as, from its hidden sheet.
+
+    Raises
+    ------
+    CatalogError
+        If the file holds none, or it was changed.
+    """
+    return _request(_Reader(path))
+
+
+def _request(reader: _Reader) -> Request:
+    path, sheets = reader.path, reader.sheets
+    for name in (HIDDEN, LINES, OFFER):
+        if name not in sheets:
+            why = "hidden, it says what was asked" if name == HIDDEN else "it belongs to a request"
+            raise CatalogError(
+                f"{path}: sheet {name} is missing ({why}): fill in the file of netplan offers"
+                " --template"
+            )
+    sheet = sheets[HIDDEN]
+    if sheet.text(0, 1) != FORM:
+        raise CatalogError(f"{path}: {HIDDEN}!B1: expected {FORM!r}: take the file as it was sent")
+    lines: list[RequestLine] = []
+    while sheet.at(HEAD_ROW + 2 + len(lines), 0) is not None and len(lines) < MAX_LINES:
+        lines.append(_asked(reader, sheet, HEAD_ROW + 2 + len(lines)))
+    request = Request(sheet.text(2, 1), tuple(lines))
+    if reader.faults:
+        raise CatalogError(*reader.faults)
+    if not lines or request.fingerprint != sheet.text(1, 1):
+        raise CatalogError(
+            f"{path}: {HIDDEN}!B2: what was asked has been changed: its fingerprint is"
+            f" {request.fingerprint}, not {plain(sheet.text(1, 1))[:20]!r}: fill in the file as it"
+            " was sent"
+        )
+    return request
+
+
+def _asked(reader: _Reader, sheet: Sheet, row: int) -> RequestLine:
+    texts = [sheet.text(row, column) for column in range(len(HIDDEN_HEADS) - 2)]
+    counts = []
+    for column in (len(HIDDEN_HEADS) - 2, len(HIDDEN_HEADS) - 1):
+        found = reader.number(sheet, (row, column), HIDDEN_HEADS[column], MAX_UNITS)
+        counts.append(round(found or 0.0))
+    identity, lot, part_number, accepted, description, unit = texts
+    equals = tuple(one for one in accepted.split(BETWEEN) if one)
+    return RequestLine(identity, lot, part_number, equals, description, unit, counts[0], counts[1])
+
+
+def read_offers(
+    paths: Sequence[Path], exchange: Exchange, accept: Sequence[str] = ()
+) -> tuple[Request, tuple[Offer, ...]]:
+    """The request that all files answer, and the offer of each.
+
+    Parameters
+    ----------
+    paths
+        Filled-in requests.
+    exchange
+        Rates of currencies.
+    accept
+        Part numbers that will do, too.
+
+    Raises
+    ------
+    CatalogError
+        If a file is no offer on the request of the first one: one line a fault.
+    """
+    faults: list[str] = []
+    request: Request | None = None
+    offers: list[Offer] = []
+    for path in paths:
+        try:
+            reader = _Reader(path)
+            found = _request(reader)
+            request = request or found
+            if found.fingerprint == request.fingerprint:
+                offers.append(_read_offer(reader, request, exchange, accept))
+            else:
+                answers = f"{found.fingerprint}, {paths[0]} answers {request.fingerprint}"
+                said = f"answers request {answers}: compare offers on one request"
+                reader.fault(HIDDEN, (1, 1), said)
+            faults += reader.faults
+        except CatalogError as error:
+            faults += error.args
+    if faults or request is None:
+        raise CatalogError(*faults)
+    return request, tuple(_named_apart(offers))
+
+
+def _named_apart(offers: Sequence[Offer]) -> list[Offer]:
+    """Offers with names of their own: two of one supplier are told apart by their files."""
+    names = [offer.name for offer in offers]
+    found: list[Offer] = []
+    for offer in offers:
+        name, number = offer.name, 1
+        if names.count(name) > 1:
+            name = f"{name} ({Path(offer.file).stem})"[: 2 * NAME_LENGTH]
+        first = name
+        while any(name == other.name for other in found):
+            number += 1
+            name = f"{first} {number}"
+        found.append(replace(offer, name=name))
+    return found
+
+
+def _read_offer(
+    reader: _Reader, request: Request, exchange: Exchange, accept: Sequence[str]
+) -> Offer:
+    cover = reader.sheets[OFFER]
+    places = {cover.text(row, 0): (row, 1) for row, column in cover.cells if column == 0}
+    words = {label: reader.words(cover, at) for label, at in places.items()}
+    currency = words.get(CURRENCY, "").upper()
+    rates = _Rates(reader, exchange)
+    at = places.get(CURRENCY, (0, 0))
+    rate = rates.of(currency, OFFER, at) if currency else None
+    if currency and rate is None:
+        raise CatalogError(*reader.faults)
+
+    def term(label: str, most: float, *, below: bool = False) -> float | None:
+        place = places.get(label)
+        return reader.number(cover, place, label, most, below=below) if place else None
+
+    lines = _offered(reader, request, rates, currency, accept)
+    own = rate or 1.0
+    start, delivery = term(DISCOUNT_FROM, LARGEST), term(DELIVERY, LARGEST)
+    if not currency and (start or delivery) and not reader.faults:
+        reader.fault(OFFER, at, "sums without a currency: write one here, such as USD")
+    return Offer(
+        name=words.get(SUPPLIER, "")[:NAME_LENGTH] or plain(reader.path.stem)[:NAME_LENGTH],
+        file=str(reader.path),
+        lines=lines,
+        lot_discounts=_lot_discounts(reader, request, cover),
+        discount=term(DISCOUNT, 1.0, below=True) or 0.0,
+        discount_from=None if start is None else own * start,
+        delivery=own * (delivery or 0.0),
+        terms=tuple(
+            (label, _day(words[label]) if label in (DATE, VALID) else words[label])
+            for label in (NUMBER, DATE, VALID, TERMS)
+            if words.get(label)
+        ),
+    )
+
+
+def _day(text: str) -> str:
+    """A date as it was typed; a spreadsheet's number of a day as that day.
+
+    >>> _day("46357"), _day("end of March")
+    ('2026-12-01', 'end of March')
+    """
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 0  # noqa: PLR2004
+    return (EXCEL_DAY_0 + dt.timedelta(days=number)).isoformat() if number in DATES else text
+
+
+def _lot_discounts(reader: _Reader, request: Request, cover: Sheet) -> dict[str, float]:
+    """Discounts on whole lots, from the table below the terms."""
+    heads = [row for (row, column) in cover.cells if cover.text(row, column) == LOT_HEADS[-1]]
+    found = {}
+    for row, column in cover.cells:
+        lot = cover.text(row, 0)
+        if column == 0 and heads and row > heads[0] and lot in request.lots:
+            what = f"discount on {lot}"
+            share = reader.number(cover, (row, len(LOT_HEADS) - 1), what, 1.0, below=True)
+            if share:
+                found[lot] = share
+    return found
+
+
+class _Rates:
+    """Rates of the currencies of one file, each asked for once."""
+
+    def __init__(self, reader: _Reader, exchange: Exchange) -> None:
+        self.reader, self.exchange = reader, exchange
+        self.known: dict[str, float | None] = {}
+
+    def of(self, currency: str, sheet: str, place: tuple[int, int]) -> float | None:
+        """What one is in the currency of the answer; None where a fault is kept, at first."""
+        if currency not in self.known:
+            self.known[currency] = None
+            if not CODE.fullmatch(currency):
+                said = f"{currency[:20]!r} is no currency: write its three letters, such as USD"
+                self.reader.fault(sheet, place, said)
+                return None
+            try:
+                self.known[currency] = self.exchange(currency)
+            except CatalogError as error:
+                self.reader.fault(sheet, place, f"currency {currency}: {error}")
+        return self.known[currency]
+
+
+Heads = dict[str, int]
+
+
+def _offered(
+    reader: _Reader, request: Request, rates: _Rates, currency: str, accept: Sequence[str]
+) -> dict[str, OfferedLine]:
+    """All lines that have a price; faults for those that are gone, twice there or changed."""
+    sheet = reader.sheets[LINES]
+    top, heads = _heads(sheet)
+    missing = [head for head in (*ASKED, *GIVEN) if head not in heads and head != "Total"]
+    if missing:
+        reader.fault(LINES, (max(top, 0), 0), f"no column {missing[0]!r}: keep the heads as sent")
+        return {}
+    known = {line.id: line for line in request.lines}
+    seen: dict[str, int] = {}
+    found: dict[str, OfferedLine] = {}
+    for row in sorted({row for row, column in sheet.cells if column == heads["Line"]}):
+        identity = sheet.text(row, heads["Line"])
+        if row <= top:
+            continue
+        place = (row, heads["Line"])
+        if identity not in known:
+            got = plain(reader.words(sheet, place))[:20]
+            reader.fault(LINES, place, f"{got!r} is no line of the request: keep lines as sent")
+        elif identity in seen:
+            first = address(seen[identity], place[1])
+            reader.fault(LINES, place, f"line {identity} stands twice, first in {first}")
+        else:
+            seen[identity] = row
+            _check_asked(reader, sheet, row, heads, known[identity])
+            offered = _offered_line(reader, row, heads, rates, currency)
+            if offered is not None:
+                line = known[identity]
+                fits = line.takes(offered.part_number) or _among(offered.part_number, accept)
+                found[identity] = replace(offered, accepted=fits)
+    for identity in known:
+        if identity not in seen:
+            reader.fault(LINES, (max(top, 0), heads["Line"]), f"line {identity} is gone")
+    if not found and not reader.faults:
+        reader.fault(LINES, (top, heads["Unit price"]), "no line has a price: nothing is offered")
+    return found
+
+
+def _among(part_number: str, accept: Sequence[str]) -> bool:
+    return part_number.casefold() in {one.casefold() for one in accept}
+
+
+def _heads(sheet: Sheet) -> tuple[int, Heads]:
+    """Row of the heads of the lines, and the column of each; -1 if there is none."""
+    rows: dict[int, Heads] = {}
+    for row, column in sheet.cells:
+        if row < HEAD_ROWS and sheet.text(row, column):
+            rows.setdefault(row, {}).setdefault(sheet.text(row, column), column)
+    for row in sorted(rows):
+        if {"Line", "Order"} <= set(rows[row]):
+            return row, rows[row]
+    return -1, {}
+
+
+def _check_asked(reader: _Reader, sheet: Sheet, row: int, heads: Heads, line: RequestLine) -> None:
+    """What was asked stands there unchanged."""
+    for head, asked in (
+        ("Quantity", line.quantity),
+        ("Spares", line.spares),
+        ("Order", line.order),
+    ):
+        cell = sheet.at(row, heads[head])
+        if cell is None or cell.kind != "number" or cell.number != asked:
+            got = "nothing" if cell is None else reader.words(sheet, (row, heads[head])) or "a sign"
+            said = f"{head.lower()} of {line.id} was {asked:,}, got {got[:20]}: keep it as sent"
+            reader.fault(LINES, (row, heads[head]), said)
+    for head, words in (("Part number", line.part_number), ("Unit", line.unit)):
+        got = sheet.text(row, heads[head])
+        if got != plain(words).strip():
+            said = f"{head.lower()} of {line.id} was {words[:40]!r}, got {plain(got)[:40]!r}"
+            where = f": write yours under {GIVEN[0]!r}" if head == "Part number" else ""
+            reader.fault(LINES, (row, heads[head]), said + where)
+
+
+def _offered_line(
+    reader: _Reader, row: int, heads: Heads, rates: _Rates, currency: str
+) -> OfferedLine | None:
+    """What one row offers; None without a price, or where a fault is kept."""
+    sheet, before = reader.sheets[LINES], len(reader.faults)
+    price = reader.number(sheet, (row, heads["Unit price"]), "unit price", LARGEST)
+    minimum = reader.number(sheet, (row, heads["Minimum order"]), "minimum order", MAX_UNITS)
+    weeks = reader.number(sheet, (row, heads["Lead time, weeks"]), "lead time", MAX_WEEKS)
+    if minimum is not None and minimum != round(minimum):
+        place = (row, heads["Minimum order"])
+        reader.fault(LINES, place, f"minimum order {minimum:g} is no whole number of units")
+    if price is None or len(reader.faults) > before:
+        return None
+    place = (row, heads["Currency"])
+    own = reader.words(sheet, place).upper() or currency
+    if not own:
+        said = "a price without a currency: write it here, or for all lines on the sheet Offer"
+        reader.fault(LINES, place, said)
+        return None
+    rate = rates.of(own, LINES, place)
+    if rate is None:
+        return None
+    return OfferedLine(
+        part_number=reader.words(sheet, (row, heads["Offered part number"])),
+        unit_price=price,
+        currency=own,
+        rate=rate,
+        minimum=round(minimum or 0),
+        lead_weeks=weeks,
+        remarks=reader.words(sheet, (row, heads["Remarks"])),
+    )

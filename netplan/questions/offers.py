@@ -1,0 +1,228 @@
+"""Requests for quotation out of a bill, and the offers on one, side by side."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import inf, isfinite
+from pathlib import Path
+from typing import ClassVar, cast
+
+from netplan.costing.fabric_bill import Bill, make_bill
+from netplan.costing.materials import Category, parse_spares
+from netplan.costing.offers import Market, cheapest_mix, front
+from netplan.costing.prices import PRICE_BOOKS, PriceBook
+from netplan.costing.requests import LOTS, UNASKED, Request, request_of
+from netplan.costing.switches import require_switch
+from netplan.errors import CatalogError, InputError
+from netplan.questions.inputs import CatalogReader
+from netplan.questions.offer_files import read_offers
+from netplan.questions.offers_answer import Choices, OffersAnswer, Requested
+from netplan.questions.pricing import PricingQuestion
+from netplan.questions.question import asks, check_ranges, optional, several
+from netplan.reports.answer import Answer
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.specs import FABRICS
+from netplan.workloads.accelerators import ACCELERATORS
+
+MAX_OFFERS = 40
+RATE = re.compile(r"\s*([A-Za-z]{3})\s*=\s*(\d{1,9}(?:\.\d{1,9})?)\s*")
+OF_A_BILL = (
+    *("fabrics", "networks", "spares", "floor_plan", "switch", "ocs", "lots"),
+    *("hb_size", "oversubscription", "discount"),
+)
+"""Inputs that make a bill, and mean nothing where none is made."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offers(PricingQuestion[Answer]):
+    """Ask suppliers for prices, and compare what they answer.
+
+    With --gpus and the options of `netplan cost` for one fabric, a request for quotation: its lines
+    as a table, or with --template as a spreadsheet for suppliers to fill in. It holds lots, part
+    numbers and accepted equals, quantities with spares, and no price of ours.
+
+    With FILES, the filled-in requests: line by line, what is missing, the cheapest whole offer and
+    the cheapest mix (minimum orders, discounts on whole lots and whole orders, delivery), proven;
+    the lead time of each, the line that it hangs on, and what a sooner delivery costs. With --gpus
+    as well, whether the offers answer that very bill, and how they compare with the book.
+
+    Raises
+    ------
+    CatalogError
+        If a file is no offer on the request: one line a fault, with file, sheet and cell.
+    InputError
+        If an input is not allowed.
+
+    Examples
+    --------
+    >>> asked = offers(gpus=1024, radix=64, fabrics="rail-only", spares="2%", prices="2026")
+    >>> [(line.id, line.order) for line in asked.request.lines][:2]
+    [('L1-01', 49), ('L2-01', 2090)]
+    """
+
+    command: ClassVar[str] = "offers"
+    examples: ClassVar[tuple[str, ...]] = (
+        "netplan offers --gpus 1024 --fabric rail-only --spares 2% --template rfq.xlsx",
+        "netplan offers a.xlsx b.xlsx c.xlsx",
+        "netplan offers a.xlsx b.xlsx --weeks 12 --suppliers 1 --currency EUR --rate CHF=1.05",
+    )
+
+    files: Sequence[str | Path] = several("Filled-in requests.", "path", argument=True)
+    gpus: int = optional(  # None with files, which say what was asked
+        "GPUs in the cluster.", "whole", unit="GPUs", low=8, high=4_194_304
+    )
+    lots: Sequence[str] = several(
+        "Lot to ask for (repeatable).",
+        "choice",
+        flag="--lot",
+        choices=tuple(LOTS),
+        otherwise="all but hb-gear",
+    )
+    weeks: float | None = optional(
+        "Longest lead time of a mix.", "real", unit="weeks", low=0, high=520
+    )
+    suppliers: int | None = optional("Suppliers of a mix at most.", "whole", low=1, high=MAX_OFFERS)
+    accept: Sequence[str] = several("Part number that will do, too (repeatable).", metavar="NUMBER")
+    rates: Sequence[str] = several(
+        "What one of a currency is in that of the answer (repeatable).",
+        flag="--rate",
+        metavar="CUR=N",
+        otherwise="those of the price book",
+    )
+
+    def ask(self) -> Answer:
+        """The request, or the comparison of the offers on it."""
+        check_ranges(self)
+        reader = CatalogReader(self.catalog, self.overrides)
+        sized = cast("int | None", self.gpus) is not None
+        if not self.files:
+            if not sized:
+                raise InputError(
+                    "nothing to do: give --gpus and --fabric to ask for prices, or the files of"
+                    " offers to compare"
+                )
+            return self._requested(reader)
+        if not sized:
+            self.refuse(OF_A_BILL, "offers alone: the request says what was asked; or add --gpus")
+        if len(self.files) > MAX_OFFERS:
+            raise InputError(f"{len(self.files)} files are too many: compare {MAX_OFFERS} at once")
+        return self._compared(reader, estimated=sized)
+
+    def _bill(self, reader: CatalogReader) -> tuple[Bill, Sizing]:
+        """The bill of the one fabric, and its size."""
+        if len(self.fabrics) != 1:
+            got = f"got {len(self.fabrics)}" if self.fabrics else "such as --fabric rail-only"
+            raise InputError(f"a request is for one fabric: give --fabric once, {got}")
+        chosen = reader.load(ACCELERATORS, self.accelerator)
+        books = self.books(reader)
+        money = self.currency or books.prices.currency
+        spec = reader.load(FABRICS, self.fabrics[0])
+        sizing = self.sized(chosen)
+        require_switch(books.switch, [spec], sizing, reader.roots)
+        if books.ocs is not None and spec.family != "torus":
+            raise InputError(f"--ocs {books.ocs.name} joins cubes of a torus: leave it out")
+        shares = parse_spares(list(self.spares))
+        return make_bill(spec, sizing, books, spares=shares, currency=money), sizing
+
+    def _request(self, bill: Bill, sizing: Sizing) -> Request:
+        """The request for the lots that are asked for."""
+        lots = cast("Sequence[Category]", self.lots) or [one for one in LOTS if one not in UNASKED]
+        switch = (
+            f"{self.switch} of {sizing.radix} ports" if self.switch else f"{sizing.radix} ports"
+        )
+        title = (
+            f"network {bill.name} for {sizing.gpus:,} GPUs: switches {switch},"
+            f" {sizing.speed_gbps:g} Gb/s"
+        )
+        found = request_of(title, [item.line for item in bill.quote.items], lots)
+        if not found.lines:
+            raise InputError(f"{bill.name} has no lines in the lots {', '.join(lots)}")
+        return found
+
+    def _requested(self, reader: CatalogReader) -> Requested:
+        bill, sizing = self._bill(reader)
+        request = self._request(bill, sizing)
+        asked = {line.lot for line in request.lines}
+        unasked = [
+            item.line.title for item in bill.quote.items if LOTS[item.line.category] not in asked
+        ]
+        inputs = self.inputs(hb_size=sizing.hb_size, set=reader.replaced(), files=[])
+        return Requested(inputs, request, tuple(unasked))
+
+    def _compared(self, reader: CatalogReader, *, estimated: bool) -> OffersAnswer:
+        book = reader.load(PRICE_BOOKS, self.prices)
+        money = (self.currency or book.currency).upper()
+        own = _own_rates(self.rates)
+        exchange = partial(_exchange, book=book, money=money, own=own)
+        paths = [Path(one) for one in self.files]
+        request, found = read_offers(paths, exchange, tuple(self.accept))
+        estimates = self._estimates(reader, request, paths[0]) if estimated else {}
+        market = Market.of(request, found)
+        bare = Market(market.request, market.offers, market.cost, market.weeks, discounts=False)
+        most = self.suppliers
+        limited = None
+        if self.weeks is not None:
+            limited = cheapest_mix(market, weeks=self.weeks, most_offers=most)
+        choices = Choices(
+            front=tuple(front(market, most_offers=most)),
+            undiscounted=cheapest_mix(bare, most_offers=most),
+            limited=limited,
+        )
+        if not market.needed:
+            raise InputError(
+                "no offer has a part that was asked for: name parts that will do by --accept"
+            )
+        if not choices.front:
+            raise InputError(f"--suppliers {most}: so few have no line each: allow more")
+        inputs = self.inputs(
+            files=[str(path) for path in paths], set=reader.replaced(), currency=money
+        )
+        return OffersAnswer(inputs, money, market, choices, estimates)
+
+    def _estimates(self, reader: CatalogReader, request: Request, path: Path) -> dict[str, float]:
+        """Base prices of the book by line, of a bill that is what the offers answer."""
+        bill, sizing = self._bill(reader)
+        own = self._request(bill, sizing)
+        if own.fingerprint != request.fingerprint:
+            raise CatalogError(
+                f"{path}: netplan!B2: answers request {request.fingerprint}, these options make"
+                f" {own.fingerprint}: give the options of the request, or leave --gpus out"
+            )
+        asked = {LOTS[one] for one in LOTS} & set(own.lots)
+        items = [item for item in bill.quote.items if LOTS[item.line.category] in asked]
+        ordered = sorted(
+            (item for item in items if item.line.order),
+            key=lambda item: own.lots.index(LOTS[item.line.category]),
+        )
+        pairs = zip(own.lines, ordered, strict=True)
+        return {line.id: item.total.base for line, item in pairs if item.price is not None}
+
+
+offers = asks(Offers)
+
+
+def _own_rates(texts: Sequence[str]) -> dict[str, float]:
+    """Rates as they are given: ``CHF=1.13``."""
+    found = {}
+    for text in texts:
+        match = RATE.fullmatch(str(text))
+        rate = float(match[2]) if match else 0.0
+        if match is None or not (0 < rate < inf and isfinite(rate)):
+            raise InputError(f"--rate {text!r:.40}: write CUR=N, such as CHF=1.13")
+        found[match[1].upper()] = rate
+    return found
+
+
+def _exchange(currency: str, *, book: PriceBook, money: str, own: dict[str, float]) -> float:
+    """What one of a currency is in that of the answer: as given, else by the book."""
+    if currency == money:
+        return 1.0
+    if currency in own:
+        return own[currency]
+    try:
+        return book.exchange(currency, money)
+    except CatalogError:
+        raise CatalogError(
+            f"no rate to {money} in prices {book.name}: give one, such as --rate {currency}=1.1"
+        ) from None

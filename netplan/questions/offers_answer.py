@@ -1,0 +1,485 @@
+"""What a request asks for, and what the offers on one come to."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from netplan.costing.offers import Bought, Market, OfferedLine
+from netplan.costing.requests import BETWEEN, Request, RequestLine
+from netplan.records import asdict
+from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.quantities import Quantity, listed, quantity
+from netplan.reports.sections import (
+    Column,
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    column,
+    columns,
+)
+from netplan.units import counted
+
+SHOWN_LINES = 4
+"""Lines that a sentence names before it counts the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requested(Answer):
+    """A request for quotation; as a spreadsheet it is what suppliers fill in."""
+
+    inputs: dict[str, Any]
+    request: Request
+    unasked: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan offers`` without files."""
+        return answer_dict(self.inputs, request=_request_dict(self.request))
+
+    def sections(self) -> Iterator[Section]:
+        """The lines that are asked for."""
+        request = self.request
+        yield Heading(
+            f"Request for quotation: {request.title}", (f"fingerprint {request.fingerprint}",)
+        )
+        shown: list[Column[RequestLine]] = [
+            column("line_id", "id"),
+            *columns("lot", shown="wide"),
+            column("item", "title"),
+            column("specification", "description", shown="wide"),
+            *columns("part_number"),
+            column("accepted", lambda line: BETWEEN.join(line.accepted)),
+            *columns("quantity", shown="wide"),
+            *columns("spares", "order", "unit"),
+        ]
+        yield Table("request", shown, request.lines)
+        yield Paragraph(
+            "As a spreadsheet (--template rfq.xlsx) it has blank cells for price, currency, minimum"
+            " order and lead time, and no price of ours; netplan offers a.xlsx b.xlsx reads what"
+            " comes back."
+        )
+        if self.unasked:
+            parts = listed(list(dict.fromkeys(self.unasked)))
+            yield Notes((("", f"Not asked for, on the bill all the same: {parts} (--lot)."),))
+
+    def xlsx(self) -> bytes:
+        """The spreadsheet for suppliers."""
+        from netplan.questions.request_xlsx import request_xlsx
+
+        return request_xlsx(self.request)
+
+
+class Choices(Struct, frozen=True):
+    """Ways to buy.
+
+    Parameters
+    ----------
+    front
+        Cheapest mixes, from the cheapest to the soonest.
+    undiscounted
+        The cheapest mix as if nobody gave a discount.
+    limited
+        The cheapest mix within the lead time that is asked for, if one is; None if none keeps it.
+    """
+
+    front: tuple[Bought, ...]
+    undiscounted: Bought | None = None
+    limited: Bought | None = None
+
+
+class Choice(NamedTuple):
+    """One row: a way to buy, and what it costs."""
+
+    choice: str
+    bought: Bought
+    kind: str
+
+
+class OfferRow(NamedTuple):
+    """One row: an offer taken whole."""
+
+    number: int
+    name: str
+    bought: Bought
+    missing: tuple[str, ...]
+
+
+class LineOffer(NamedTuple):
+    """One row for programs: what one offer says of one line."""
+
+    line: RequestLine
+    offer: str
+    offered: OfferedLine
+    total: float | None
+    chosen: bool
+    estimate: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class OffersAnswer(Answer):
+    """The answer of :func:`netplan.offers` on filled-in requests."""
+
+    inputs: dict[str, Any]
+    currency: str
+    market: Market
+    choices: Choices
+    estimates: dict[str, float]
+
+    @property
+    def best(self) -> Bought:
+        """The cheapest mix."""
+        return self.choices.front[0]
+
+    @property
+    def wholes(self) -> list[OfferRow]:
+        """Every offer with what it lacks of the lines that anybody offers; the cheapest first."""
+        market, rows = self.market, []
+        for number, offer in enumerate(market.offers):
+            bought = market.whole(number)
+            missing = [line.id for line, one in self._bought(bought) if one < 0]
+            rows.append(OfferRow(number, offer.name, bought, tuple(missing)))
+        return sorted(rows, key=lambda row: (len(row.missing), row.bought.total))
+
+    @property
+    def best_whole(self) -> OfferRow | None:
+        """The cheapest offer that lacks nothing that anybody offers; None if each lacks some."""
+        rows = [row for row in self.wholes if self.market.is_whole(row.number)]
+        return min(rows, key=lambda row: row.bought.total, default=None)
+
+    @property
+    def unoffered(self) -> tuple[str, ...]:
+        """Lines that nobody offers."""
+        needed = set(self.market.needed)
+        lines = enumerate(self.market.request.lines)
+        return tuple(line.id for number, line in lines if number not in needed)
+
+    @property
+    def rows(self) -> list[Choice]:
+        """Ways to buy: mixes from cheapest to soonest, whole offers, the mix without discounts."""
+        found = [Choice("cheapest mix", self.best, "mix")]
+        found += [
+            Choice(f"mix, {_weeks(one)}", one, "sooner mix") for one in self.choices.front[1:]
+        ]
+        if self.choices.limited is not None:
+            asked = f"{self.inputs['weeks']:g}"
+            found.append(Choice(f"mix within {asked} weeks", self.choices.limited, "limited mix"))
+        for row in self.wholes:
+            if self.market.is_whole(row.number):
+                found.append(Choice(f"all from {row.name}", row.bought, "whole offer"))
+        if self.choices.undiscounted is not None and self._discounted:
+            bare = self.choices.undiscounted
+            found.append(Choice("mix without discounts", bare, "undiscounted mix"))
+        return found
+
+    @property
+    def _discounted(self) -> bool:
+        return any(offer.lot_discounts or offer.discount for offer in self.market.offers)
+
+    def _bought(self, bought: Bought) -> Iterator[tuple[RequestLine, int]]:
+        yield from zip(self.market.request.lines, bought.chosen, strict=True)
+
+    def _line(self, identity: str) -> str:
+        """A line by id and name."""
+        titles = {line.id: line.title for line in self.market.request.lines}
+        return f"{identity} {titles[identity]}"
+
+    def names(self, bought: Bought) -> str:
+        """Names of the offers that a choice takes."""
+        return listed([self.market.offers[one].name for one in bought.offers])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan offers FILES --format json``."""
+        market = self.market
+        return answer_dict(
+            self.inputs,
+            currency=self.currency,
+            request=_request_dict(market.request),
+            offers=[
+                {
+                    **asdict(market.offers[row.number]),
+                    "terms": dict(market.offers[row.number].terms),
+                    "missing": list(row.missing),
+                    "whole": self._bought_dict(row.bought),
+                }
+                for row in sorted(self.wholes)
+            ],
+            choices=[
+                {"choice": row.choice, "kind": row.kind, **self._bought_dict(row.bought)}
+                for row in self.rows
+            ],
+            unoffered=list(self.unoffered),
+            estimates=self.estimates,
+            verdict=self.verdict,
+        )
+
+    def _bought_dict(self, bought: Bought) -> dict[str, Any]:
+        names = [offer.name for offer in self.market.offers]
+        lines = {line.id: names[one] for line, one in self._bought(bought) if one >= 0}
+        amounts = ("goods", "lot_discounts", "order_discounts", "delivery", "total")
+        return {
+            **{name: getattr(bought, name) for name in amounts},
+            "lead_weeks": bought.weeks,
+            "binding": list(bought.binding),
+            "offers": [names[one] for one in bought.offers],
+            "lines": lines,
+        }
+
+    @property
+    def verdict(self) -> list[str]:
+        """What to do, in sentences: the cheapest mix, the cheapest whole offer, time, discounts."""
+        best, whole = self.best, self.best_whole
+        said = [
+            f"Cheapest mix: {self._money(best.total)} from {self.names(best)}{self._lead(best)}."
+        ]
+        if whole is None:
+            said.append("No offer is whole: each lacks a line that another has.")
+        elif len(best.offers) == 1 and best.offers[0] == whole.number:
+            said.append("It is the cheapest whole offer, too: no mix saves anything.")
+        else:
+            said.append(
+                f"Cheapest whole offer: {whole.name}, {self._money(whole.bought.total)}"
+                f" ({_against(whole.bought.total, best.total)}){self._lead(whole.bought)}."
+            )
+        return [*said, *self._time_said(), *self._discounts_said(), *self._estimate_said()]
+
+    def _time_said(self) -> Iterator[str]:
+        """What sooner delivery costs, and whether the limit can be kept."""
+        front, limit = self.choices.front, self.inputs["weeks"]
+        if len(front) > 1:
+            soonest = front[-1]
+            yield (
+                f"Soonest: {_weeks(soonest)} for {self._money(soonest.total)}"
+                f" ({_against(soonest.total, self.best.total)})."
+            )
+        if limit is None:
+            return
+        kept = self.choices.limited
+        if kept is not None:
+            more = _against(kept.total, self.best.total)
+            yield f"Within {limit:g} weeks: {self._money(kept.total)} ({more})."
+            return
+        late = [
+            f"{self._line(line.id)}"
+            for number, line in enumerate(self.market.request.lines)
+            if number in self.market.needed and not (self.market.weeks[number] <= limit).any()
+        ]
+        why = _some(late) if late else "not from so few suppliers"
+        yield f"No mix is delivered within {limit:g} weeks: {why}."
+
+    def _discounts_said(self) -> Iterator[str]:
+        best, bare = self.best, self.choices.undiscounted
+        taken = best.lot_discounts + best.order_discounts
+        if not self._discounted or bare is None:
+            return
+        more = self._money(bare.total - best.total)
+        if taken:
+            yield (
+                f"Discounts take {self._money(taken)} off it; without any the cheapest mix costs"
+                f" {more} more."
+            )
+        else:
+            yield "No discount is worth what else it would ask for."
+
+    def _estimate_said(self) -> Iterator[str]:
+        """The offers against the price book, over the lines that both price."""
+        both = [
+            (self.market.cost[number, one], self.estimates[line.id])
+            for number, (line, one) in enumerate(self._bought(self.best))
+            if one >= 0 and line.id in self.estimates
+        ]
+        if both:
+            paid, book = (float(sum(amounts)) for amounts in zip(*both, strict=True))
+            yield (
+                f"Before discounts, the {counted(len(both), 'line')} that price book"
+                f" {self.inputs['prices']} has too cost {self._money(paid)} in it, at base prices"
+                f" of the book {self._money(book)} ({_against(paid, book)})."
+            )
+
+    def _money(self, amount: float) -> str:
+        return f"{amount:,.0f} {self.currency}"
+
+    def _lead(self, bought: Bought) -> str:
+        """Lead time, and the line that it hangs on."""
+        lines = _some([self._line(one) for one in bought.binding])
+        if bought.weeks is None:
+            known = f"; of those said, {lines} takes longest" if lines else ""
+            return f", lead time not said for every line{known}"
+        return (
+            f", {_weeks(bought)}: {lines} {'takes' if len(bought.binding) == 1 else 'take'} longest"
+        )
+
+    def sections(self) -> Iterator[Section]:
+        """Verdict, ways to buy, offers, line by line, what is missing."""
+        request = self.market.request
+        lines = counted(len(request.lines), "line")
+        yield Heading(
+            f"{counted(len(self.market.offers), 'offer')} on {lines}: {request.title}",
+            (f"request {request.fingerprint}, amounts in {self.currency}",),
+        )
+        yield Paragraph(" ".join(self.verdict), "strong")
+        yield self._choices_table()
+        yield self._offers_table()
+        yield self._lines_table()
+        yield Table("line offers", LINE_DATA, list(self._line_offers()), only="programs")
+        yield Notes(tuple(self._notes()))
+
+    def _amount(self, name: str, title: str = "") -> Quantity:
+        return quantity(name, **({"title": title} if title else {}))
+
+    def _choices_table(self) -> Table[Choice]:
+        best = self.best.total
+        shown: list[Column[Choice]] = [
+            column("choice", "choice"),
+            column("offer_total", "bought.total"),
+            column("against", lambda row: row.bought.total / best - 1 if best else None),
+            column("lead_weeks", "bought.weeks"),
+            column("bought_from", lambda row: self.names(row.bought)),
+            column("slowest", lambda row: ", ".join(row.bought.binding)),
+            column("currency", lambda _: self.currency, shown="never"),
+        ]
+        return Table("choices", shown, self.rows, "Ways to buy every line that is offered")
+
+    def _offers_table(self) -> Table[OfferRow]:
+        shown: list[Column[OfferRow]] = [
+            column("offer", "name"),
+            column("lines_offered", lambda row: sum(one >= 0 for one in row.bought.chosen)),
+            column("goods", "bought.goods"),
+            column("discounts", lambda row: row.bought.lot_discounts + row.bought.order_discounts),
+            column("delivery", "bought.delivery"),
+            column("offer_total", "bought.total"),
+            column("lead_weeks", "bought.weeks"),
+            column("missing", lambda row: ", ".join(row.missing)),
+            column("file", lambda row: self.market.offers[row.number].file, shown="never"),
+        ]
+        return Table("offers", shown, self.wholes, "Each offer alone, all that it has")
+
+    def _lines_table(self) -> Table[tuple[int, RequestLine]]:
+        """Line by line: what each offer asks, and what the cheapest mix takes."""
+        market, best = self.market, self.best
+
+        def price(row: tuple[int, RequestLine], number: int) -> float | str | None:
+            found = market.offers[number].lines.get(row[1].id)
+            if found is None:
+                return None
+            return float(market.cost[row[0], number]) if found.accepted else OTHER
+
+        def marks(row: tuple[int, RequestLine], number: int) -> tuple[str, str]:
+            found = market.offers[number].lines.get(row[1].id)
+            more = found is not None and found.accepted and found.minimum > row[1].order
+            return ("", "*") if more else ("", "")
+
+        def taken(row: tuple[int, RequestLine]) -> str:
+            one = best.chosen[row[0]]
+            return market.offers[one].name if one >= 0 else ""
+
+        def lead(row: tuple[int, RequestLine]) -> float | None:
+            one = best.chosen[row[0]]
+            found = market.offers[one].lines[row[1].id] if one >= 0 else None
+            return found.lead_weeks if found else None
+
+        shown: list[Column[tuple[int, RequestLine]]] = [
+            column("line_id", "1.id"),
+            column("item", "1.title"),
+            column("order", "1.order"),
+            *(
+                column(
+                    quantity(f"total of {offer.name}", form="money", title=offer.name),
+                    partial(price, number=number),
+                    mark=partial(marks, number=number),
+                )
+                for number, offer in enumerate(market.offers)
+            ),
+            column("bought_from", taken, title="cheapest mix"),
+            column("lead_weeks", lead),
+        ]
+        rows = list(enumerate(market.request.lines))
+        legend = [f"Amounts in {self.currency} for the whole order, before discounts."]
+        if any(marks(row, number)[1] for row in rows for number in range(len(market.offers))):
+            legend.append("*: the minimum order is more than what is asked for; all of it is paid.")
+        return Table("lines", shown, rows, "Line by line", tuple(legend))
+
+    def _line_offers(self) -> Iterator[LineOffer]:
+        for number, (line, one) in enumerate(self._bought(self.best)):
+            for at, offer in enumerate(self.market.offers):
+                found = offer.lines.get(line.id)
+                if found is not None:
+                    total = float(self.market.cost[number, at]) if found.accepted else None
+                    estimate = self.estimates.get(line.id)
+                    yield LineOffer(line, offer.name, found, total, one == at, estimate)
+
+    def _notes(self) -> Iterator[tuple[str, str]]:
+        """What nobody offers, other parts, terms, rates."""
+        if self.unoffered:
+            lines = _some([self._line(one) for one in self.unoffered])
+            yield "", f"Nobody offers {lines}: in no sum, and no lot with them is whole."
+        for offer in self.market.offers:
+            said = [f"{label}: {text}." for label, text in offer.terms]
+            said += [
+                f"{self._line(one)} is offered as {found.part_number}, which was not asked for and"
+                f" does not count; --accept {found.part_number} takes it."
+                for one, found in offer.lines.items()
+                if not found.accepted
+            ]
+            rates = {one.currency: one.rate for one in offer.lines.values()}
+            said += [
+                f"1 {name} is {rate:.6g} {self.currency}."
+                for name, rate in rates.items()
+                if name != self.currency
+            ]
+            said += [
+                f"{100 * share:g} % off {lot} if ordered whole."
+                for lot, share in offer.lot_discounts.items()
+            ]
+            if offer.discount:
+                start = offer.discount_from
+                when = (
+                    "if every line is ordered" if start is None else f"from {self._money(start)} on"
+                )
+                said.append(f"{100 * offer.discount:g} % off all {when}.")
+            if said:
+                yield offer.name, " ".join(said)
+
+
+OTHER = "other part"
+LINE_DATA: tuple[Column[LineOffer], ...] = (
+    column("line_id", "line.id"),
+    *columns("lot", "part_number", "order", of="line"),
+    column("item", "line.description"),
+    column("offer", "offer"),
+    column("offered_part_number", "offered.part_number"),
+    *columns("accepted", of="offered"),
+    column("offered_price", "offered.unit_price"),
+    *columns("currency", "rate", of="offered"),
+    column("minimum_order", "offered.minimum"),
+    *columns("lead_weeks", "remarks", of="offered"),
+    column("line_total", "total"),
+    column("chosen", "chosen"),
+    column("estimate", "estimate"),
+)
+
+
+def _request_dict(request: Request) -> dict[str, Any]:
+    lines = [
+        asdict(line) | {"accepted": list(line.accepted), "order": line.order}
+        for line in request.lines
+    ]
+    return {"title": request.title, "fingerprint": request.fingerprint, "lines": lines}
+
+
+def _weeks(bought: Bought) -> str:
+    return "lead time not said" if bought.weeks is None else f"{bought.weeks:g} weeks"
+
+
+def _against(amount: float, base: float) -> str:
+    """How much more or less than something: ``+3.2 %``."""
+    return f"{100 * (amount / base - 1):+.1f} %" if base else "it costs nothing"
+
+
+def _some(lines: list[str]) -> str:
+    """Some lines by name, the rest counted."""
+    more = len(lines) - SHOWN_LINES
+    return listed([*lines[:SHOWN_LINES], f"{more} more"] if more > 0 else lines) if lines else ""

@@ -1,0 +1,321 @@
+"""Spreadsheets that somebody sent, read in bounded memory: cells of the sheets that are asked for.
+
+An XLSX file is a ZIP archive of XML parts (ECMA-376, part 1, chapter 18). Nobody has vouched for
+one: what it unpacks to is counted while it is read, documents with entities are refused, formulas
+are not computed. Of a formula the value that its program saved beside it is what the cell holds;
+a formula without one holds nothing, and says so.
+"""
+
+import lzma
+import posixpath
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Collection, Mapping
+from math import isfinite
+from pathlib import Path
+from typing import Literal
+from xml.parsers import expat
+
+from msgspec import Struct
+
+from netplan.errors import CatalogError
+
+MAX_PART_BYTES = 64 << 20
+"""What one part of the archive may unpack to [B]."""
+
+MAX_ROWS, MAX_COLUMNS, MAX_SHEETS = 20_000, 256, 256
+MAX_CELLS, MAX_STRINGS = 400_000, 400_000
+CHUNK = 1 << 18
+BOOK, BOOK_PARTS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels"
+STRINGS = "xl/sharedStrings.xml"
+REFERENCE = re.compile(r"([A-Z]{1,3})([1-9]\d{0,6})")
+LETTERS = 26
+ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
+"""How the format writes a sign that XML cannot hold."""
+
+DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+    *(NotImplementedError, RuntimeError, EOFError),
+)
+
+Kind = Literal["number", "text", "truth", "error", "none"]
+Attributes = dict[str, str]
+
+
+class Cell(Struct, frozen=True):
+    """What stands in a cell.
+
+    Parameters
+    ----------
+    kind
+        ``none`` only for a formula that was saved without its value.
+    text
+        Text, or the sign of an error such as ``#REF!``.
+    number
+        Number; 1 or 0 of a truth value [1].
+    formula
+        Whether a formula made it.
+    """
+
+    kind: Kind
+    text: str = ""
+    number: float = 0.0
+    formula: bool = False
+
+
+class Sheet(Struct, frozen=True):
+    """Cells of one sheet that hold something, by row and column from 0."""
+
+    name: str
+    cells: Mapping[tuple[int, int], Cell]
+
+    def at(self, row: int, column: int) -> Cell | None:
+        """The cell there, or None where nothing stands."""
+        return self.cells.get((row, column))
+
+    def text(self, row: int, column: int) -> str:
+        """The text there without spaces around it; empty if none stands there."""
+        cell = self.cells.get((row, column))
+        return cell.text.strip() if cell is not None and cell.kind == "text" else ""
+
+
+def address(row: int, column: int) -> str:
+    """Name of a cell from row and column, from 0.
+
+    Examples
+    --------
+    >>> address(6, 1), address(0, 27)
+    ('B7', 'AB1')
+    """
+    letters, rest = "", column + 1
+    while rest:
+        rest, letter = divmod(rest - 1, LETTERS)
+        letters = chr(ord("A") + letter) + letters
+    return f"{letters}{row + 1}"
+
+
+def place_of(reference: str) -> tuple[int, int]:
+    """Row and column of a cell's name, from 0.
+
+    Raises
+    ------
+    ValueError
+        If it is no name of a cell.
+
+    Examples
+    --------
+    >>> place_of("B7"), place_of("AB1")
+    ((6, 1), (0, 27))
+    """
+    found = REFERENCE.fullmatch(reference)
+    if not found:
+        raise ValueError(f"{reference[:20]!r} is no cell")
+    column = 0
+    for letter in found[1]:
+        column = LETTERS * column + ord(letter) - ord("A") + 1
+    return int(found[2]) - 1, column - 1
+
+
+def read_workbook(path: Path, sheets: Collection[str]) -> dict[str, Sheet]:
+    """The sheets of these names that an XLSX file holds.
+
+    Raises
+    ------
+    CatalogError
+        If the file cannot be read, is no spreadsheet, or unpacks to more than a table holds.
+    """
+    if path.exists() and not path.is_file():
+        raise CatalogError(f"{path}: no spreadsheet: it is a pipe, a device or a folder")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _sheets(archive, sheets)
+    except OSError as error:
+        raise CatalogError(f"{path}: cannot be read: {error.strerror}") from None
+    except DAMAGED:
+        raise CatalogError(f"{path}: no spreadsheet, or damaged: save it as XLSX") from None
+    except (expat.ExpatError, ValueError, IndexError, KeyError) as error:
+        raise CatalogError(f"{path}: damaged spreadsheet: {error}") from None
+
+
+def _sheets(archive: zipfile.ZipFile, wanted: Collection[str]) -> dict[str, Sheet]:
+    if BOOK not in archive.namelist():
+        raise ValueError("it holds no workbook: save it as XLSX")
+    names = _names(archive)
+    strings = _Strings()
+    if STRINGS in archive.namelist():
+        _parse(archive, STRINGS, strings.start, strings.end, strings.data)
+    found = {}
+    for name, part in names.items():
+        if name in wanted:
+            cells = _Cells(name, strings.texts)
+            _parse(archive, part, cells.start, cells.end, cells.data)
+            found[name] = Sheet(name, cells.cells)
+    return found
+
+
+def _names(archive: zipfile.ZipFile) -> dict[str, str]:
+    """Parts of the sheets by their names, in the order of the book."""
+    targets: dict[str, str] = {}
+    sheets: list[Attributes] = []
+
+    def relation(tag: str, attributes: Attributes) -> None:
+        if tag == "Relationship":
+            target = attributes.get("Target", "")
+            joined = target.lstrip("/") if target.startswith("/") else posixpath.join("xl", target)
+            targets[attributes.get("Id", "")] = posixpath.normpath(joined)
+
+    def sheet(tag: str, attributes: Attributes) -> None:
+        if tag == "sheet":
+            sheets.append(attributes)
+            if len(sheets) > MAX_SHEETS:
+                raise ValueError(f"more than {MAX_SHEETS} sheets")
+
+    _parse(archive, BOOK_PARTS, relation)
+    _parse(archive, BOOK, sheet)
+    found = {}
+    for one in sheets:
+        identity = next((value for key, value in one.items() if key.endswith(":id")), "")
+        found[one.get("name", "")] = targets.get(identity, "")
+    return found
+
+
+def _nothing(_: str) -> None:
+    """What a part is not asked for."""
+
+
+def _refuse(*_: object) -> None:
+    """Refuse a document type: a few lines of entities can expand to gigabytes."""
+    raise ValueError("it declares a document type")
+
+
+def _parse(
+    archive: zipfile.ZipFile,
+    part: str,
+    start: Callable[[str, Attributes], None],
+    end: Callable[[str], None] = _nothing,
+    data: Callable[[str], None] = _nothing,
+) -> None:
+    """Read one XML part a chunk at a time, as far as it is no larger than allowed."""
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartDoctypeDeclHandler = _refuse
+    parser.StartElementHandler = lambda tag, found: start(tag.rpartition(":")[2], found)
+    parser.EndElementHandler = lambda tag: end(tag.rpartition(":")[2])
+    parser.CharacterDataHandler = data
+    read = 0
+    with archive.open(part) as file:
+        while chunk := file.read(CHUNK):
+            read += len(chunk)
+            if read > MAX_PART_BYTES:
+                raise ValueError(f"{part} unpacks to more than {MAX_PART_BYTES >> 20} MiB")
+            parser.Parse(chunk, False)
+    parser.Parse(b"", True)
+
+
+class _Strings:
+    """Texts that the cells share; how they are pronounced is left out."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.parts: list[str] = []
+        self.open = self.spoken = False
+
+    def start(self, tag: str, _: Attributes) -> None:
+        if tag == "si":
+            self.parts = []
+        elif tag == "rPh":
+            self.spoken = True
+        elif tag == "t":
+            self.open = not self.spoken
+
+    def end(self, tag: str) -> None:
+        if tag == "t":
+            self.open = False
+        elif tag == "rPh":
+            self.spoken = False
+        elif tag == "si":
+            if len(self.texts) >= MAX_STRINGS:
+                raise ValueError(f"more than {MAX_STRINGS:,} texts")
+            self.texts.append("".join(self.parts))
+
+    def data(self, text: str) -> None:
+        if self.open:
+            self.parts.append(text)
+
+
+class _Cells:
+    """Cells of one sheet, collected from the elements of its part."""
+
+    def __init__(self, name: str, strings: list[str]) -> None:
+        self.name, self.strings = name, strings
+        self.cells: dict[tuple[int, int], Cell] = {}
+        self.row = self.column = -1
+        self.type = ""
+        self.formula = self.open = self.valued = self.spoken = False
+        self.parts: list[str] = []
+
+    def start(self, tag: str, attributes: Attributes) -> None:
+        if tag == "row":
+            self.row = int(attributes["r"]) - 1 if "r" in attributes else self.row + 1
+            self.column = -1
+        elif tag == "c":
+            self.column += 1
+            if "r" in attributes:
+                self.row, self.column = place_of(attributes["r"])
+            self.type, self.parts = attributes.get("t", "n"), []
+            self.formula = self.valued = False
+        elif tag == "f":
+            self.formula = True
+        elif tag == "rPh":
+            self.spoken = True
+        elif tag in ("v", "t"):
+            self.open, self.valued = not self.spoken, True
+
+    def data(self, text: str) -> None:
+        if self.open:
+            self.parts.append(text)
+
+    def end(self, tag: str) -> None:
+        if tag in ("v", "t"):
+            self.open = False
+        elif tag == "rPh":
+            self.spoken = False
+        elif tag == "c" and (self.valued or self.formula):
+            cell = self._cell("".join(self.parts))
+            if cell is not None:
+                self._keep(cell)
+
+    def _keep(self, cell: Cell) -> None:
+        if self.row >= MAX_ROWS or self.column >= MAX_COLUMNS or len(self.cells) >= MAX_CELLS:
+            raise ValueError(
+                f"sheet {self.name!r:.40}, cell {address(self.row, self.column)}: a table has at"
+                f" most {MAX_ROWS:,} rows and {MAX_COLUMNS} columns"
+            )
+        self.cells[self.row, self.column] = cell
+
+    def _cell(self, text: str) -> Cell | None:
+        formula = self.formula
+        if self.type in ("s", "str", "inlineStr"):
+            if self.type == "s" and text:
+                if not text.isdecimal():
+                    raise ValueError(f"{text[:20]!r} is no place among the texts")
+                text = self.strings[int(text)]
+            if text.strip():
+                text = ESCAPED.sub(lambda sign: chr(int(sign[1], 16)), text)
+                return Cell("text", text, formula=formula)
+            # A formula may well say nothing; one whose value was never saved does not.
+            return Cell("text", "", formula=True) if formula and self.valued else self._unsaved()
+        if not text.strip():
+            return self._unsaved()
+        if self.type == "b":
+            return Cell("truth", number=float(text.strip() == "1"), formula=formula)
+        if self.type in ("e", "d"):
+            return Cell("error" if self.type == "e" else "text", text, formula=formula)
+        number = float(text)
+        if not isfinite(number):
+            raise ValueError(f"sheet {self.name!r:.40}: {text[:20]!r} is no number")
+        return Cell("number", number=number, formula=formula)
+
+    def _unsaved(self) -> Cell | None:
+        return Cell("none", formula=True) if self.formula else None
