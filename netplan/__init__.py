@@ -21,7 +21,7 @@ _HOMES = {
     "faults": "netplan.questions.faults",
     "loads": "netplan.questions.loads",
     "map": "netplan.questions.map",
-    "offers": "netplan.questions.offers",
+    "offers": "netplan.procurement.offers",
     "optimize": "netplan.questions.optimize",
     "procurement": "netplan.procurement.report",
     "search": "netplan.questions.search",
@@ -58,6 +58,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from netplan.procurement.offers import offers
     from netplan.procurement.report import procurement
     from netplan.published.verify import verify
     from netplan.questions.audit import audit
@@ -70,7 +71,6 @@ if TYPE_CHECKING:
     from netplan.questions.faults import faults
     from netplan.questions.loads import loads
     from netplan.questions.map import map  # noqa: A004 - the command's name
-    from netplan.questions.offers import offers
     from netplan.questions.optimize import optimize
     from netplan.questions.search import search
     from netplan.questions.serving import serving

@@ -14,18 +14,8 @@ PACKAGE = ROOT / "netplan"
 
 # A room imports only from rooms before it, and from itself.
 ROOMS = (
-    *(
-        "version",
-        "errors",
-        "units",
-        "arrays",
-        "records",
-        "files",
-        "spreadsheets",
-        "levels",
-        "documents",
-        "catalog",
-    ),
+    *("version", "errors", "units", "arrays", "records", "files", "spreadsheets", "levels"),
+    *("documents", "catalog"),
     *("reports", "workloads", "topologies", "traffic", "costing", "performance", "calibration"),
     *(
         "simulation",

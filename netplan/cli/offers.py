@@ -8,8 +8,8 @@ from netplan.cli.commands import PATH, command_of
 from netplan.cli.output import emit_answer, say
 from netplan.errors import InputError
 from netplan.files import write_atomically
-from netplan.questions.offers import Offers
-from netplan.questions.offers_answer import Requested
+from netplan.procurement.offers import Offers
+from netplan.procurement.offers_answer import Requested
 from netplan.reports.answer import Answer
 
 TEMPLATE = click.Option(

@@ -137,12 +137,12 @@ def request_of(title: str, lines: Sequence[BillItem], lots: Collection[Category]
             found = numbers.setdefault(line.category, [])
             lot = list(numbers).index(line.category) + 1
             words = BETWEEN.join(one for one in (line.title, line.specification) if one)
-            equals = (_said(one) for one in getattr(line, "accepted", ()))
+            equals = (_said(one) for one in line.accepted)
             found.append(
                 RequestLine(
                     id=f"L{lot}-{len(found) + 1:02d}",
                     lot=LOTS[line.category],
-                    part_number=_said(getattr(line, "part_number", "")),
+                    part_number=_said(line.part_number),
                     accepted=tuple(one for one in equals if one),
                     description=_said(words),
                     unit=_said(line.unit),

@@ -8,7 +8,7 @@ from pathlib import Path
 from openpyxl import Workbook, load_workbook
 
 from netplan.costing.requests import Request, RequestLine
-from netplan.questions.request_xlsx import (
+from netplan.procurement.request_xlsx import (
     CURRENCY,
     HEAD_ROW,
     HEADS,

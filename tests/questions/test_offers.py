@@ -12,9 +12,9 @@ from openpyxl import Workbook, load_workbook
 
 from netplan.costing.requests import Request
 from netplan.errors import CatalogError, InputError
-from netplan.questions.offers import offers
-from netplan.questions.offers_answer import OffersAnswer, Requested
-from netplan.questions.request_xlsx import (
+from netplan.procurement.offers import offers
+from netplan.procurement.offers_answer import OffersAnswer, Requested
+from netplan.procurement.request_xlsx import (
     CURRENCY,
     DELIVERY,
     DISCOUNT,

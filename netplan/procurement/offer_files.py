@@ -11,7 +11,7 @@ from pathlib import Path
 from netplan.costing.offers import Offer, OfferedLine
 from netplan.costing.requests import BETWEEN, Request, RequestLine
 from netplan.errors import CatalogError
-from netplan.questions.request_xlsx import (
+from netplan.procurement.request_xlsx import (
     ASKED,
     CURRENCY,
     DATE,

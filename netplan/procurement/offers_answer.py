@@ -68,7 +68,7 @@ class Requested(Answer):
 
     def xlsx(self) -> bytes:
         """The spreadsheet for suppliers."""
-        from netplan.questions.request_xlsx import request_xlsx
+        from netplan.procurement.request_xlsx import request_xlsx
 
         return request_xlsx(self.request)
 
@@ -106,6 +106,33 @@ class OfferRow(NamedTuple):
     name: str
     bought: Bought
     missing: tuple[str, ...]
+
+
+class LineRow(NamedTuple):
+    """One row: a line, what each offer says of it and asks for it, and whose is the cheapest."""
+
+    line: RequestLine
+    offered: tuple[OfferedLine | None, ...]
+    costs: tuple[float, ...]
+    chosen: int
+
+    @property
+    def taken(self) -> OfferedLine | None:
+        """What the cheapest mix takes."""
+        return self.offered[self.chosen] if self.chosen >= 0 else None
+
+    def price(self, number: int) -> float | str | None:
+        """What an offer asks for the whole order."""
+        found = self.offered[number]
+        if found is None:
+            return None
+        return self.costs[number] if found.accepted else OTHER
+
+    def mark(self, number: int) -> tuple[str, str]:
+        """A star where its minimum order is more."""
+        found = self.offered[number]
+        more = found is not None and found.accepted and found.minimum > self.line.order
+        return "", "*" if more else ""
 
 
 class LineOffer(NamedTuple):
@@ -357,48 +384,35 @@ class OffersAnswer(Answer):
         ]
         return Table("offers", shown, self.wholes, "Each offer alone, all that it has")
 
-    def _lines_table(self) -> Table[tuple[int, RequestLine]]:
+    def _lines_table(self) -> Table["LineRow"]:
         """Line by line: what each offer asks, and what the cheapest mix takes."""
-        market, best = self.market, self.best
-
-        def price(row: tuple[int, RequestLine], number: int) -> float | str | None:
-            found = market.offers[number].lines.get(row[1].id)
-            if found is None:
-                return None
-            return float(market.cost[row[0], number]) if found.accepted else OTHER
-
-        def marks(row: tuple[int, RequestLine], number: int) -> tuple[str, str]:
-            found = market.offers[number].lines.get(row[1].id)
-            more = found is not None and found.accepted and found.minimum > row[1].order
-            return ("", "*") if more else ("", "")
-
-        def taken(row: tuple[int, RequestLine]) -> str:
-            one = best.chosen[row[0]]
-            return market.offers[one].name if one >= 0 else ""
-
-        def lead(row: tuple[int, RequestLine]) -> float | None:
-            one = best.chosen[row[0]]
-            found = market.offers[one].lines[row[1].id] if one >= 0 else None
-            return found.lead_weeks if found else None
-
-        shown: list[Column[tuple[int, RequestLine]]] = [
-            column("line_id", "1.id"),
-            column("item", "1.title"),
-            column("order", "1.order"),
+        rows = []
+        for number, (line, one) in enumerate(self._bought(self.best)):
+            found = tuple(offer.lines.get(line.id) for offer in self.market.offers)
+            costs = tuple(map(float, self.market.cost[number]))
+            rows.append(LineRow(line, found, costs, one))
+        names = [offer.name for offer in self.market.offers]
+        shown: list[Column[LineRow]] = [
+            column("line_id", "line.id"),
+            column("item", "line.title"),
+            column("order", "line.order"),
             *(
                 column(
-                    quantity(f"total of {offer.name}", form="money", title=offer.name),
-                    partial(price, number=number),
-                    mark=partial(marks, number=number),
+                    quantity(f"total of {name}", form="money", title=name),
+                    partial(LineRow.price, number=number),
+                    mark=partial(LineRow.mark, number=number),
                 )
-                for number, offer in enumerate(market.offers)
+                for number, name in enumerate(names)
             ),
-            column("bought_from", taken, title="cheapest mix"),
-            column("lead_weeks", lead),
+            column(
+                "bought_from",
+                lambda row: names[row.chosen] if row.chosen >= 0 else "",
+                title="cheapest mix",
+            ),
+            column("lead_weeks", lambda row: row.taken.lead_weeks if row.taken else None),
         ]
-        rows = list(enumerate(market.request.lines))
         legend = [f"Amounts in {self.currency} for the whole order, before discounts."]
-        if any(marks(row, number)[1] for row in rows for number in range(len(market.offers))):
+        if any(row.mark(number)[1] for row in rows for number in range(len(names))):
             legend.append("*: the minimum order is more than what is asked for; all of it is paid.")
         return Table("lines", shown, rows, "Line by line", tuple(legend))
 
@@ -451,7 +465,7 @@ LINE_DATA: tuple[Column[LineOffer], ...] = (
     column("item", "line.description"),
     column("offer", "offer"),
     column("offered_part_number", "offered.part_number"),
-    *columns("accepted", of="offered"),
+    column("fits", "offered.accepted"),
     column("offered_price", "offered.unit_price"),
     *columns("currency", "rate", of="offered"),
     column("minimum_order", "offered.minimum"),

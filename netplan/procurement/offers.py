@@ -15,9 +15,9 @@ from netplan.costing.prices import PRICE_BOOKS, PriceBook
 from netplan.costing.requests import LOTS, UNASKED, Request, request_of
 from netplan.costing.switches import require_switch
 from netplan.errors import CatalogError, InputError
+from netplan.procurement.offer_files import read_offers
+from netplan.procurement.offers_answer import Choices, OffersAnswer, Requested
 from netplan.questions.inputs import CatalogReader
-from netplan.questions.offer_files import read_offers
-from netplan.questions.offers_answer import Choices, OffersAnswer, Requested
 from netplan.questions.pricing import PricingQuestion
 from netplan.questions.question import asks, check_ranges, optional, several
 from netplan.reports.answer import Answer
