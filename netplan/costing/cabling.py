@@ -28,10 +28,11 @@ class Length(Entry, frozen=True, kw_only=True):
 
 
 class Sold(Entry, frozen=True, kw_only=True):
-    """A length that a cable is sold in [m], and the maker's number of it."""
+    """A length that a cable is sold in [m], the maker's number of it, and numbers of equals."""
 
     length_m: PositiveFloat
     part_number: str
+    accepted: tuple[str, ...] = ()
 
 
 def sold_at(lengths: Sequence[Sold], length_m: float) -> Sold | None:
@@ -67,7 +68,8 @@ class Module(Entry, frozen=True, kw_only=True):
     """Transceiver: the cage that it fits and the links that it carries.
 
     Without ``speed_gbps`` it stands for modules of any rate. ``connector`` is what its fibre
-    cables end in; a link needs ``fibre_cables`` of them.
+    cables end in; a link needs ``fibre_cables`` of them. Optics that are parts of a switch
+    (``in_switch``) are on no bill of their own.
     """
 
     item: str
@@ -79,6 +81,9 @@ class Module(Entry, frozen=True, kw_only=True):
     connector: str = "MPO"
     fibre_cables: PositiveInt = 1
     reach_m: PositiveFloat
+    typical_w: PositiveFloat | None = None
+    max_w: PositiveFloat | None = None
+    in_switch: bool = False
     part_number: str = ""
     accepted: tuple[str, ...] = ()
     date: str
@@ -111,14 +116,28 @@ class Cable(Entry, frozen=True, kw_only=True):
             raise ValueError(f"{self.links} links do not divide over {self.split} plugs")
 
 
+class CopperReach(Entry, frozen=True, kw_only=True):
+    """How far a kind of copper cable carries lanes of a rate, whoever makes it [m]."""
+
+    kind: CableKind
+    lane_gbps: PositiveFloat
+    reach_m: PositiveFloat
+    date: str
+    source: str
+
+
 class FibreCable(Entry, frozen=True, kw_only=True):
-    """Fibre cable between two modules: glass, connectors, polarity, and the lengths on sale."""
+    """Fibre cable between two modules: glass, connectors, polarity, and the lengths on sale.
+
+    ``part_number`` is that of all lengths, where single ones are not known.
+    """
 
     item: str
     fibre: Fibre
     connector: str
     grade: str
     polarity: str
+    part_number: str = ""
     sold: tuple[Sold, ...] = ()
     accepted: tuple[str, ...] = ()
     date: str
@@ -146,6 +165,7 @@ class CablingBook(Record, frozen=True, kw_only=True):
     modules: tuple[Module, ...]
     cables: tuple[Cable, ...]
     fibres: tuple[FibreCable, ...] = ()
+    copper_reaches: tuple[CopperReach, ...] = ()
     racks: Racks
     notes: tuple[str, ...] = ()
 
@@ -182,6 +202,24 @@ class CablingBook(Record, frozen=True, kw_only=True):
             f"cabling {self.name}: no network card of {speed_gbps:g} Gb/s (known: {known}): add"
             " one, or leave --switch out"
         )
+
+    def lane_gbps(self, speed_gbps: float) -> float | None:
+        """Rate of a lane at a link rate, by the network card of that rate; None if not known."""
+        return next((card.lane_gbps for card in self.cards if card.speed_gbps == speed_gbps), None)
+
+    def copper_reach_m(self, cable: Cable, lane_gbps: float | None) -> float:
+        """How far a cable carries lanes of a rate: its own reach, or less by the copper rule [m].
+
+        Examples
+        --------
+        >>> book = CABLING_BOOKS.load("2026")
+        >>> copper = book.cable("Passive copper cable (DAC)")
+        >>> book.copper_reach_m(copper, 100), book.copper_reach_m(copper, 200)
+        (3.0, 0.7)
+        """
+        asked = cable.kind, lane_gbps
+        found = (one.reach_m for one in self.copper_reaches if (one.kind, one.lane_gbps) == asked)
+        return min((cable.reach_m, *found))
 
     def module(self, item: str) -> Module | None:
         """Module of a name, if there is one."""

@@ -268,8 +268,9 @@ def make_bill(
     ordered = with_spares(lines, spares) if spares else lines
     quote = price_bill(ordered, books.prices, currency)
     draw = power_of(lines, books.power, books.models)
+    power = (f"{one.name}: {one.power_note}" for one in books.models if one.power_note)
     site = (f"{network.name}: {note}" for network, _ in books.networks for note in network.notes)
-    notes = (*made.notes, *site, *lent_notes(quote, books.prices))
+    notes = (*made.notes, *power, *site, *lent_notes(quote, books.prices))
     return Bill(fabric, quote, draw, made.racks, notes)
 
 

@@ -15,7 +15,7 @@ from typing import Literal
 from msgspec import Struct
 
 from netplan.catalog import unknown_name
-from netplan.costing.cabling import CablingBook, sold_at
+from netplan.costing.cabling import Cable, CablingBook, FibreCable, Sold, sold_at
 from netplan.costing.ports import Plug, Run, plugs_needed
 from netplan.costing.prices import BESIDE, PART_NAMES, Part
 from netplan.costing.wiring import BARE_FIBRE, Hardware, Wiring
@@ -259,6 +259,8 @@ def _transceivers(wiring: Wiring, cabling: CablingBook) -> Iterator[BillItem]:
         )
         twin = f"{plug.links} links of" if plug.links > 1 else "1 link of"
         module = cabling.module(plug.item)
+        if module is not None and module.in_switch:
+            continue
         form = plug.form if plug.form != "any" else "form as the switch and card ask"
         yield BillItem(
             category="transceivers",
@@ -270,6 +272,7 @@ def _transceivers(wiring: Wiring, cabling: CablingBook) -> Iterator[BillItem]:
             speed_gbps=plug.speed_gbps,
             price_units=plug.links,
             notes=(", ".join(f"{count:,} {bank}" for bank, count in where.items()),),
+            typical_w=module.typical_w if module else None,
             part_number=module.part_number if module else "",
             accepted=module.accepted if module else (),
         )
@@ -314,9 +317,19 @@ def _fibre(run: Run, cabling: CablingBook) -> BillItem:
         part="fibre",
         speed_gbps=run.plugs[0].speed_gbps,
         notes=(f"{quantity:,} {_run_words(run)}",),
-        part_number=sold.part_number if sold else "",
-        accepted=cable.accepted if cable else (),
+        part_number=_number(cable, sold),
+        accepted=_accepted(cable, sold),
     )
+
+
+def _number(cable: Cable | FibreCable | None, sold: Sold | None) -> str:
+    """Order number of a cable: that of its length, else that of all lengths."""
+    return sold.part_number if sold else cable.part_number if cable else ""
+
+
+def _accepted(cable: Cable | FibreCable | None, sold: Sold | None) -> tuple[str, ...]:
+    """Numbers of equals of a cable, of this length and of all."""
+    return (*(sold.accepted if sold else ()), *(cable.accepted if cable else ()))
 
 
 def _fixed(run: Run, wiring: Wiring, cabling: CablingBook) -> BillItem:
@@ -335,8 +348,8 @@ def _fixed(run: Run, wiring: Wiring, cabling: CablingBook) -> BillItem:
         speed_gbps=run.plugs[0].speed_gbps,
         price_units=max(plug.links for plug in run.plugs),
         notes=(f"{quantity:,} {_run_words(run)}",),
-        part_number=sold.part_number if sold else cable.part_number if cable else "",
-        accepted=cable.accepted if cable else (),
+        part_number=_number(cable, sold),
+        accepted=_accepted(cable, sold),
     )
 
 

@@ -39,7 +39,7 @@ class Breakout(Entry, frozen=True, kw_only=True):
 class Order(Entry, frozen=True, kw_only=True):
     """Maker's number of a switch for one way of the air, and numbers of equals."""
 
-    airflow: Airflow
+    airflow: Airflow | None = None
     part_number: str
     accepted: tuple[str, ...] = ()
     source: str
@@ -50,10 +50,12 @@ class SwitchModel(Record, frozen=True, kw_only=True):
 
     ``form`` is what its cages take: ``osfp-finned`` (switches cool the module by its fins),
     ``osfp-flat`` (network cards and liquid-cooled boxes press a heat sink on it), ``qsfp-dd``,
-    ``qsfp112``, ``qsfp56``, or ``singlemode-fibre`` for circuit switches. ``typical_w`` is
-    without modules. ``delivery`` says whether it is sold or only announced, ``lead_time_weeks``
-    how long an order takes; both are left out where nobody has said so. ``orders`` are the maker's
-    numbers, one for each way of the air; ``airflow`` says which of them is meant.
+    ``qsfp112``, ``qsfp56``, ``qsfp28``, ``rj45``, ``co-packaged`` (fibre, since the optics are in
+    the switch), or ``singlemode-fibre`` for circuit switches. ``typical_w`` is without modules;
+    ``power_note`` is what bills say where it is uncertain. ``delivery`` says whether it is sold or
+    only announced, ``lead_time_weeks`` how long an order takes; both are left out where nobody has
+    said so. ``orders`` are the maker's numbers, one for each way of the air; ``airflow`` says which
+    of them is meant.
     """
 
     kind: Literal["packet", "circuit"] = "packet"
@@ -63,6 +65,7 @@ class SwitchModel(Record, frozen=True, kw_only=True):
     breakouts: tuple[Breakout, ...]
     rack_units: PositiveInt | None = None
     typical_w: PositiveFloat | None = None
+    power_note: str = ""
     airflow: Airflow | None = None
     orders: tuple[Order, ...] = ()
     weight_kg: PositiveFloat | None = None

@@ -246,7 +246,7 @@ def _candidates(near: Cage, far: Cage, link: Link, *, optics: bool) -> Iterator[
     for kind, cable in product(link.cables, link.cabling.cables):
         fits = cable.forms == (near.form, far.form) and cable.links == near.links
         if cable.kind == kind and fits and cable.speed_gbps in (None, near.speed_gbps):
-            yield _cable_run(base, cable, near.speed_gbps)
+            yield _cable_run(base, cable, near, link.cabling)
     for fibre in ("multimode", "singlemode") if optics else ():
         for one, two in product(_modules(near, link.cabling), _modules(far, link.cabling)):
             if one.fibre == fibre:
@@ -275,13 +275,16 @@ def _bare(cage: Cage) -> Plug:
     return Plug(BARE_FIBRE, cage.form, cage.speed_gbps, fibre=fibre)
 
 
-def _cable_run(base: Run, cable: Cable, speed_gbps: float) -> Run:
+def _cable_run(base: Run, cable: Cable, near: Cage, cabling: CablingBook) -> Run:
     """Run of a cable with fixed plugs, one at the first end and ``split`` at the second."""
+    speed_gbps = near.speed_gbps
+    lane_gbps = cable.lane_gbps or near.lane_gbps or cabling.lane_gbps(speed_gbps)
+    reach_m = cabling.copper_reach_m(cable, lane_gbps)
     plugs = (
         Plug(cable.item, cable.forms[0], speed_gbps, cable.links, cable.lane_gbps),
         Plug(cable.item, cable.forms[1], speed_gbps, cable.links // cable.split, cable.lane_gbps),
     )
-    return replace(base, plugs=plugs, medium=cable.kind, reach_m=cable.reach_m, cable=cable.item)
+    return replace(base, plugs=plugs, medium=cable.kind, reach_m=reach_m, cable=cable.item)
 
 
 def checked(fabric: Fabric, wiring: Wiring) -> Wiring:

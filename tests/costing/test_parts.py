@@ -1,0 +1,120 @@
+"""Parts as a buyer orders them: numbers, fibre, power of modules, and how far copper carries."""
+
+import pytest
+
+from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.materials import BillItem
+from netplan.costing.ports import Cage
+from netplan.costing.switches import SWITCHES
+from netplan.costing.wiring import Link, first_that_closes
+from netplan.questions.cost import CostAnswer, cost
+
+BOOK = CABLING_BOOKS.load("2026")
+
+
+def lines(answer: CostAnswer) -> dict[str, BillItem]:
+    return {item.line.item: item.line for item in answer.bills[0].quote.items}
+
+
+def test_a_buyer_can_order_the_bill_of_256_gpus() -> None:
+    answer = cost(
+        gpus=256, accelerator="h100-80gb", hb_size=8, switch="qm9700", fabrics=("fat-tree",)
+    )
+    numbers = {name: line.part_number for name, line in lines(answer).items()}
+    # 8 leaves of 32 + 32, 4 spines; 128 modules for the hosts and 256 between switches.
+    assert numbers == {
+        "Switch qm9700": "MQM9700-NS2F",
+        "MMA4Z00-NS, twin-port OSFP 2 x 400G SR4, finned top": "MMA4Z00-NS",
+        "MMA4Z00-NS400, OSFP 400G SR4, flat top": "MMA4Z00-NS400",
+        "Multimode fibre cable, 15 m": "MFP7E10-N015",
+        "Multimode fibre cable, 30 m": "MFP7E10-N030",
+        "ConnectX-7, 1 x 400G": "MCX75310AAS-NEAT",
+        "Gear inside HB domains of 8 GPUs": "",
+        "Rack of 42 units": "",
+    }
+    fibre = lines(answer)["Multimode fibre cable, 30 m"]
+    assert fibre.specification.startswith("MPO-12/APC, OM4, polarity type B, one a link")
+    assert fibre.accepted == ("980-9I570-00N030",)
+    # Switches as the manual has them, twin modules 15 W, those of cards 8 W, cards 24.9 W.
+    watts = 12 * 747 + (128 + 256) * 15 + 256 * 8 + 256 * 24.9
+    assert answer.bills[0].power_w == pytest.approx(watts, rel=1e-12)
+    item = answer.to_dict()["fabrics"][0]["items"][0]
+    assert (item["part_number"], item["accepted"]) == ("MQM9700-NS2F", ["920-9B210-00FN-0M0"])
+
+
+def test_air_the_other_way_is_another_number() -> None:
+    answer = cost(
+        gpus=256,
+        accelerator="h100-80gb",
+        switch="qm9700",
+        fabrics=("fat-tree",),
+        overrides={"qm9700.airflow": "connector-to-power"},
+    )
+    switch = lines(answer)["Switch qm9700"]
+    assert switch.part_number == "MQM9700-NS2R"
+    assert switch.specification.endswith("air connector-to-power")
+
+
+def test_800g_over_eight_lanes_needs_two_fibre_cables_a_link() -> None:
+    # MMA4Z00-NS at both ends of a link between switches has two MPO-12 connectors.
+    cage = Cage("osfp-finned", 800, 1, 100)
+    run = first_that_closes(cage, cage, Link(BOOK, (), 30))
+    assert run is not None
+    module = BOOK.module(run.plugs[0].item)
+    assert module is not None
+    assert (module.fibre_cables, module.typical_w) == (2, 15)
+
+
+@pytest.mark.parametrize(
+    ("lane_gbps", "length_m", "medium"),
+    [
+        (100, 3, "dac"),
+        (100, 5, "aec"),
+        (100, 6, "aoc"),
+        (200, 0.7, "dac"),  # no passive cable of a metre at 200 Gb/s a lane
+        (200, 1, "aec"),
+        (200, 3, "aec"),
+        (200, 4, "aoc"),
+        (50, 3, "dac"),
+    ],
+)
+def test_copper_carries_as_far_as_its_lanes_let_it(
+    lane_gbps: float, length_m: float, medium: str
+) -> None:
+    cage = Cage("any", 400, 1, lane_gbps)
+    run = first_that_closes(cage, cage, Link(BOOK, ("dac", "aec", "aoc"), length_m))
+    assert run is not None
+    assert run.medium == medium
+
+
+def test_links_of_800g_without_a_switch_model_have_the_lanes_of_their_card() -> None:
+    cage = Cage("any", 800)
+    run = first_that_closes(cage, cage, Link(BOOK, ("dac", "aec"), 1))
+    assert run is not None
+    assert run.medium == "aec"
+
+
+def test_optics_of_a_co_packaged_switch_are_on_no_line() -> None:
+    question = {"gpus": 1152, "accelerator": "b300", "hb_size": 8, "fabrics": ("fat-tree",)}
+    ours, sister = (cost(**question, switch=name) for name in ("q3450", "q3400"))  # type: ignore[arg-type]
+    assert {name: line.quantity for name, line in lines(ours).items() if "Gear" not in name} == {
+        "Switch q3450": 24,  # 16 leaves of 72 + 72, 8 spines
+        "MMS4A20, OSFP 800G DR4, flat top": 1152,
+        "Single-mode fibre cable, 15 m": 1152,
+        "Single-mode fibre cable, 30 m": 1152,
+        "ConnectX-8, 1 x 800G": 1152,
+        "Rack of 42 units": 3,
+    }
+    # With modules all 24 x 72 = 1,728 cages are filled: 24 x 7.0 kW against 24 x 3.95 kW.
+    assert lines(sister)["MMS4A00, twin-port OSFP 2 x 800G DR4, finned top"].quantity == 1728
+    cards_w = 1152 * 12.5
+    assert ours.bills[0].power_w == pytest.approx(24 * 3950 + cards_w)
+    assert sister.bills[0].power_w == pytest.approx(24 * 7000 + cards_w)
+    assert any("Power uncertain" in note for note in ours.bills[0].notes)
+
+
+def test_every_switch_number_belongs_to_one_way_of_the_air() -> None:
+    for path in SWITCHES.paths().values():
+        model = SWITCHES.load(str(path))
+        assert len({one.airflow for one in model.orders}) == len(model.orders), path
+        assert model.ordered is not None or not model.orders, path
