@@ -11,6 +11,9 @@ from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping
 
 from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.fabric_bill import BillBooks, make_bill
+from netplan.costing.power import POWER_BOOKS
+from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES, circuit_layer
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import InputError
@@ -181,13 +184,27 @@ def _one_plane(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
     }
 
 
-def _host_modules(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
-    """Also the modules at both ends of the host links, as the bill orders them."""
+def _modules(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
+    """Also the modules, as the bill orders them: at both ends of host links, and by a GPU."""
     hardware = Hardware(CABLING_BOOKS.load("2026"), SWITCHES.load(given.switch))
     wiring = wire(fabric, hardware)
-    (run,) = (run for run in wiring.runs if run.name == "host")
-    leaf, card = (run.plugs_at(end, wiring.bank(run.ends[end]).devices) for end in (0, 1))
-    return {**_tiers(given, spec, fabric), "leaf_modules": leaf, "card_modules": card}
+    ends = [
+        [run.plugs_at(end, wiring.bank(run.ends[end]).devices) for end in (0, 1)]
+        for run in wiring.runs
+    ]
+    leaf, card = ends[[run.name for run in wiring.runs].index("host")]
+    switches = sum(map(sum, ends)) - card
+    modules = {"leaf_modules": leaf, "card_modules": card}
+    shares = {"card_modules_per_gpu": card, "switch_modules_per_gpu": switches}
+    per_gpu = {name: count / given.gpus for name, count in shares.items()}
+    return {**_tiers(given, spec, fabric), **modules, **per_gpu}
+
+
+def _cost(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
+    """Also what the network costs by a GPU, by the prices of the rail-only paper [USD]."""
+    books = PRICE_BOOKS.load("rail-only-2023"), POWER_BOOKS.load("2026")
+    bill = make_bill(spec, fabric.sizing, BillBooks(*books, CABLING_BOOKS.load("2026")))
+    return {**_tiers(given, spec, fabric), "usd_per_gpu": bill.capital.base / given.gpus}
 
 
 def _circuit_torus(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
@@ -211,6 +228,7 @@ QUANTITIES = (
     *("global_tb_per_s", "global_tb_per_s_mixed", "links_between_switches"),
     *("hb_switches", "hb_cables", "hb_modules", "network_modules", "card_modules", "leaf_modules"),
     *("tiers", "largest_gpus", "switches_over_one_plane", "modules_over_one_plane"),
+    *("card_modules_per_gpu", "switch_modules_per_gpu", "usd_per_gpu"),
 )
 """Columns that hold numbers."""
 
@@ -218,7 +236,8 @@ RULES: Mapping[str, Callable[[SpecInputs, FabricSpec, Fabric], Counts]] = {
     "spec": _tiers,
     "nvlink": _nvlink,
     "optical-domain": _optical_domain,
-    "host-modules": _host_modules,
+    "modules": _modules,
+    "cost": _cost,
     "capacity": _capacity,
     "against-one-plane": _one_plane,
     "circuit-torus": _circuit_torus,

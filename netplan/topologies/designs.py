@@ -10,6 +10,7 @@ that out, and what does not fit the ports of a switch is refused. Families:
   over all pairs;
 * switches in pods: segments of dual ToRs, racks, wide uplinks, ZCube;
 * leaves that each serve one rack and rail, as in NVIDIA's SuperPOD of NVL72 racks;
+* dragonflies whose groups are leaves and spines;
 * Slim Fly, by the formulas of its paper.
 """
 
@@ -403,6 +404,56 @@ class RackRails(CountedDesign, frozen=True, kw_only=True):
         }
 
 
+class DragonflyPlus(CountedDesign, frozen=True, kw_only=True):
+    """Groups of leaves and spines, every leaf joined to every spine of its group alike.
+
+    Leaves have ``leaf_down`` ports for hosts, at their own rate, and ``leaf_up`` links to spines,
+    ``links_each`` to each. What leads from spines to other groups is not counted.
+
+    References
+    ----------
+    Shpiner et al., Dragonfly+: Low Cost Topology for Scaling Datacenters, HiPINEB 2017.
+
+    Examples
+    --------
+    960 ports of 200 Gb/s, 64 to a leaf with 32 links of 400 Gb/s up, two to each spine.
+
+    >>> counts = DESIGNS.load("jupiter").counts()
+    >>> counts["leaf_switches"] // 25, counts["spine_switches"] // 25
+    (15, 16)
+    """
+
+    family: Literal["dragonfly-plus"]
+    groups: PositiveInt
+    group_gpus: PositiveInt
+    node_gpus: PositiveInt
+    leaf_down: PositiveInt
+    leaf_up: PositiveInt
+    links_each: PositiveInt
+
+    def __post_init__(self) -> None:
+        """Refuse uplinks that do not spread evenly over spines."""
+        if self.leaf_up % self.links_each:
+            raise ValueError(
+                f"{self.leaf_up} uplinks of a leaf do not make {self.links_each} to every spine"
+            )
+
+    def multiplied_out(self, size: DesignSize) -> Counts:  # noqa: ARG002 - the file says it all
+        """Counts of all groups, one port for every GPU."""
+        gpus = self.groups * self.group_gpus
+        leaves = self.groups * ceil_div(self.group_gpus, self.leaf_down)
+        spines = self.groups * self.leaf_up // self.links_each
+        return {
+            "gpus": gpus,
+            "nodes": gpus // self.node_gpus,
+            "leaf_switches": leaves,
+            "spine_switches": spines,
+            "total_switches": leaves + spines,
+            "links_endpoint": gpus,
+            "links_leaf_spine": leaves * self.leaf_up,
+        }
+
+
 class SlimFly(CountedDesign, frozen=True, kw_only=True):
     """Slim Fly by the formulas of its paper: two hops between any two switches.
 
@@ -453,7 +504,10 @@ NO_SLIM_FLY = 2
 """Remainder by four of the orders that no Slim Fly has [1]."""
 
 Design = FabricSpec | CountedDesign
-COUNTED = (SegmentedPod, RackPods, WideUplinkPlanes, ZCube, RackRails, SlimFly, UnevenDragonfly)
+COUNTED = (
+    *(SegmentedPod, RackPods, RackRails, WideUplinkPlanes, ZCube),
+    *(SlimFly, DragonflyPlus, UnevenDragonfly),
+)
 
 
 def _families(schema: type[Design]) -> tuple[str, ...]:

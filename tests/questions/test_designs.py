@@ -42,6 +42,10 @@ def test_only_explained_numbers_do_not_reproduce() -> None:
         # 33 groups x 8 switches x 4 hosts; 73 x 12 x 6
         "Dragonfly 1024: gpus": ("1024", "1056"),
         "Dragonfly 4096: gpus": ("4096", "5256"),
+        # 748 (3 L - 1) USD for L tiers: 2 L - 1 switch ports and 2 L modules of half a port a GPU
+        "DeepSeek, two-tier fat tree: usd per gpu": ("4390", "3740"),
+        "DeepSeek, multi-plane fat tree: usd per gpu": ("4390", "3740"),
+        "DeepSeek, three-tier fat tree: usd per gpu": ("7500", "5984"),
         # 511 x C(32, 2) + C(511, 2) = 253,456 + 130,305; printed with 511 x 512 / 2 = 130,816
         "DeepSeek, dragonfly: links between switches": ("384272", "383761"),
         # 5 x 104,858 / 64 rounded; 8 rails of 13,108 hosts in even trees
@@ -59,6 +63,10 @@ def test_only_explained_numbers_do_not_reproduce() -> None:
         "Juniper validated design, medium: leaf switches": ("1024", "128"),
         # 2,048 / 64 + 2,048 / 128
         "AMD reference design, 2K MI355X GPUs: total switches": ("61", "48"),
+        # 140 cubes x 96; 144 x 96 is printed
+        "Google TPU v5p pod: fibre links": ("13824", "13440"),
+        # 128 ports a plane on one switch of 128
+        "Lenovo Hybrid AI 289-800, four units: total switches": ("4", "2"),
     }
     assert all(check.reason for check in CHECKS if check.verdict == "known")
 
@@ -80,6 +88,9 @@ def test_only_explained_numbers_do_not_reproduce() -> None:
         ("DGX SuperPOD GB200, compute network of 16 SU", "total_switches", "1040"),
         ("DGX SuperPOD GB300, 16 SU", "spine_switches", "72"),  # 128 x 72 / 144 = 64, no divisor
         ("Eight planes of 100 Gb/s, two tiers", "largest_gpus", "131072"),  # 512^2 / 2
+        ("JUPITER Booster", "spine_switches", "400"),  # 25 x 32 / 2
+        # 1.5 = half a twin port at the host end, one for both ends above
+        ("H100 with QM9700, two tiers, modules of a GPU", "switch_modules_per_gpu", "1.5"),
     ],
 )
 def test_the_table_holds_what_was_printed(design: str, column: str, value: str) -> None:

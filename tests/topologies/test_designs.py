@@ -10,6 +10,7 @@ from netplan.topologies.designs import (
     COUNTED,
     DESIGNS,
     DesignSize,
+    DragonflyPlus,
     GroupKind,
     RackRails,
     SegmentedPod,
@@ -63,6 +64,18 @@ def test_leaves_of_one_rack_and_rail() -> None:
         pod.counts(DesignSize(gpus=1000))
     with pytest.raises(ValueError, match="do not divide over 4 rails of 5 spines"):
         pod.changed(spines_per_rail=5)
+
+
+def test_groups_of_leaves_and_spines() -> None:
+    jupiter = DESIGNS.load("jupiter")
+    assert isinstance(jupiter, DragonflyPlus)
+    # 10 groups of 100 ports: 4 leaves of 30, 12 / 3 spines
+    small = jupiter.changed(groups=10, group_gpus=100, leaf_down=30, leaf_up=12, links_each=3)
+    counts = small.counts()
+    assert (counts["leaf_switches"], counts["spine_switches"]) == (40, 40)
+    assert counts["links_leaf_spine"] == 10 * 4 * 12
+    with pytest.raises(ValueError, match="32 uplinks of a leaf do not make 5 to every spine"):
+        jupiter.changed(links_each=5)
 
 
 def test_a_fabric_spec_among_them_is_still_named_by_path() -> None:
