@@ -62,6 +62,8 @@ class BillBooks(Struct, frozen=True):
         Networks beside the one that trains, with their fabrics.
     compute
         Accelerators and expanded memory that the bill counts, too.
+    cards
+        Whether network cards are bought with the network; else they come inside the servers.
     """
 
     prices: PriceBook
@@ -72,6 +74,7 @@ class BillBooks(Struct, frozen=True):
     hall: FloorPlan | None = None
     networks: "tuple[tuple[SiteNetwork, FabricSpec], ...]" = ()
     compute: Compute = NO_COMPUTE
+    cards: bool = True
 
     @property
     def models(self) -> tuple[SwitchModel, ...]:
@@ -265,6 +268,8 @@ def make_bill(
     made = _materials(spec, sizing, fabric, books)
     beside = compute_lines(books.compute, fabric.sizing.gpus, fabric.sizing.speed_gbps)
     lines = (*made.lines, *_site_lines(books, fabric), *beside)
+    if not books.cards:
+        lines = tuple(line for line in lines if line.category != "cards")
     ordered = with_spares(lines, spares) if spares else lines
     quote = price_bill(ordered, books.prices, currency)
     draw = power_of(lines, books.power, books.models)

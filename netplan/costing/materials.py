@@ -51,7 +51,15 @@ ALWAYS_LEFT_OUT = (
 )
 
 
-def left_out(beside: Collection[str] = (), *, memory: bool = False) -> tuple[str, ...]:
+CARDS_INCLUDED = "included"
+"""Where network cards come from, if not on their own: inside the servers."""
+
+CARDS_LEFT_OUT = "network cards, which come inside the servers"
+
+
+def left_out(
+    beside: Collection[str] = (), *, memory: bool = False, cards: str = ""
+) -> tuple[str, ...]:
     """What the bill does not hold, with these site networks or the accelerators on it.
 
     Parameters
@@ -60,6 +68,8 @@ def left_out(beside: Collection[str] = (), *, memory: bool = False) -> tuple[str
         Site networks on the bill, and ``accelerators`` where they are.
     memory
         Whether expanded memory is on it.
+    cards
+        ``included`` where network cards come inside the servers.
 
     Examples
     --------
@@ -69,8 +79,9 @@ def left_out(beside: Collection[str] = (), *, memory: bool = False) -> tuple[str
     absent = [text for name, text in SITE_NETWORKS_LEFT_OUT.items() if name not in beside]
     counted = ACCELERATORS_TOO in beside
     servers = "racks of the servers" if counted else "servers, accelerators and their racks"
+    inside = (CARDS_LEFT_OUT,) if cards == CARDS_INCLUDED else ()
     slots = ("controllers, cards and slots of expanded memory",) if memory else ()
-    return (*absent, servers, *slots, *ALWAYS_LEFT_OUT)
+    return (*absent, servers, *inside, *slots, *ALWAYS_LEFT_OUT)
 
 
 class BillItem(Struct, frozen=True):

@@ -15,7 +15,7 @@ from netplan.questions.compare_answer import BASELINE, Comparison, FabricRow, pr
 from netplan.questions.expanded_memory import NONE, Variant, variants, with_memory
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.memory_or_gpus import Trade, Weighing
-from netplan.questions.pricing import SwitchQuestion, read_books
+from netplan.questions.pricing import CardsQuestion, SwitchQuestion, read_books
 from netplan.questions.question import asks, optional, several, shared
 from netplan.questions.serving import Known
 from netplan.questions.token_cost import Served
@@ -48,6 +48,7 @@ class Compare(
     WorkloadQuestion[Comparison],
     VerdictQuestion[Comparison],
     TrainingQuestion[Comparison],
+    CardsQuestion[Comparison],
     SwitchQuestion[Comparison],
 ):
     """Put all fabrics side by side: what each needs, costs and draws, how fast it trains or serves.
@@ -132,7 +133,7 @@ class Compare(
     ) -> tuple[list[FabricSpec], Sizing, BillBooks]:
         """Fabrics, the cluster, and what bills are made from."""
         books = replace(
-            read_books(reader, self.prices, self.power, self.cabling),
+            self.counting_cards(read_books(reader, self.prices, self.power, self.cabling)),
             switch=reader.named(SWITCHES, self.switch),
             hall=reader.named(FLOOR_PLANS, self.floor_plan),
         )

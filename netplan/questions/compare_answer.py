@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from netplan.costing.fabric_bill import Bill, BillBooks
 from netplan.costing.lifetime import lifetime
-from netplan.costing.materials import BillItem
+from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT, BillItem
 from netplan.costing.pricing import books_in_use
 from netplan.costing.ranges import Range
 from netplan.performance.search import PlanTime, SearchResult
@@ -339,6 +339,7 @@ class Comparison(Answer):
         bills = [row.bill for row in rows if row.bill and row.cost]
         lacking = {line.part for bill in bills for line in bill.quote.unpriced}
         apart = [words for part, words in SAME_ON_ALL.items() if part in lacking]
+        apart += [CARDS_LEFT_OUT] if self.inputs.get("cards") == CARDS_INCLUDED else []
         absent = f" Not in the prices: {listed(apart)}." if apart else ""
         yield f"saves: against {BASELINE}.{absent}"
         if not all(row.fabric.exact for row in rows if row.fabric):

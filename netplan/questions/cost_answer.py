@@ -119,7 +119,8 @@ class CostAnswer(Answer):
     @property
     def left_out(self) -> tuple[str, ...]:
         """What the bills do not hold."""
-        return left_out(self.inputs["networks"], memory=bool(self.inputs["expanded_memory"]))
+        memory = bool(self.inputs["expanded_memory"])
+        return left_out(self.inputs["networks"], memory=memory, cards=self.inputs["cards"])
 
     @property
     def rows(self) -> tuple[Priced, ...]:

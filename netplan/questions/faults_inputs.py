@@ -38,7 +38,7 @@ from netplan.faults.rates import (
 from netplan.faults.scenario import read_scenario
 from netplan.performance.search import PlanSearch
 from netplan.questions.inputs import CatalogReader
-from netplan.questions.pricing import SwitchQuestion, read_books
+from netplan.questions.pricing import CardsQuestion, SwitchQuestion, read_books
 from netplan.questions.question import (
     AnswerT_co,
     check_ranges,
@@ -94,7 +94,10 @@ class Shared(Struct, frozen=True):
 
 @dataclass(frozen=True, kw_only=True)
 class FaultsQuestion(
-    WorkloadQuestion[AnswerT_co], TrainingQuestion[AnswerT_co], SwitchQuestion[AnswerT_co]
+    WorkloadQuestion[AnswerT_co],
+    TrainingQuestion[AnswerT_co],
+    CardsQuestion[AnswerT_co],
+    SwitchQuestion[AnswerT_co],
 ):
     """Inputs of a question about failures."""
 
@@ -166,7 +169,7 @@ class FaultsQuestion(
         power, cabling = (
             str(default_of("cost", name, self.catalog)) for name in ("power", "cabling")
         )
-        books = read_books(reader, self.prices, power, cabling)
+        books = self.counting_cards(read_books(reader, self.prices, power, cabling))
         books = replace(books, switch=reader.named(SWITCHES, self.switch))
         rack, sizing = books.cabling.racks, self.sized(on)
         specs = {name: reader.load(FABRICS, name) for name in self.fabrics or DEFAULT_FABRICS}

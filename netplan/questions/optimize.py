@@ -41,7 +41,7 @@ from netplan.questions.front import (
 )
 from netplan.questions.inputs import CatalogReader, sizing_on
 from netplan.questions.memory_or_gpus import Trade, Weighing
-from netplan.questions.pricing import packet_ports, read_books
+from netplan.questions.pricing import CardsQuestion, packet_ports, read_books
 from netplan.questions.question import GpusQuestion, asks, optional, several, shared
 from netplan.questions.training import TrainingQuestion
 from netplan.questions.verdict import WITHIN
@@ -55,7 +55,9 @@ DEFAULT_RADICES = (64, 128)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Optimize(TrainingQuestion[Optimization], GpusQuestion[Optimization]):
+class Optimize(
+    TrainingQuestion[Optimization], CardsQuestion[Optimization], GpusQuestion[Optimization]
+):
     """Find every network that no other beats in both cost (or power) and iteration time.
 
     Every fabric is sized for every HB domain, switch and oversubscription, and timed under the best
@@ -146,7 +148,7 @@ class Optimize(TrainingQuestion[Optimization], GpusQuestion[Optimization]):
         on = reader.load(ACCELERATORS, self.accelerator)
         chips = variants(reader, on, self.expanded_memories)
         self.check_tiers(*(one.chip for one in chips))
-        books = read_books(reader, self.prices, self.power, self.cabling)
+        books = self.counting_cards(read_books(reader, self.prices, self.power, self.cabling))
         specs, apart = _specs(reader, on, self.fabrics, self.hb_sizes)
         axes = Axes(
             specs=specs,

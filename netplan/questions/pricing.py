@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast, get_args
+from typing import Literal, cast, get_args
 
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.compute import Compute
 from netplan.costing.fabric_bill import BillBooks, FabricBill
 from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running, cooling_of
-from netplan.costing.materials import ACCELERATORS_TOO
+from netplan.costing.materials import ACCELERATORS_TOO, CARDS_INCLUDED
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS, Price, PriceBook
 from netplan.costing.ranges import End, Range
@@ -18,6 +18,7 @@ from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import (
     AnswerT_co,
     ClusterQuestion,
+    Question,
     default_of,
     optional,
     several,
@@ -70,7 +71,23 @@ class SwitchQuestion(ClusterQuestion[AnswerT_co]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PricingQuestion(SwitchQuestion[AnswerT_co]):
+class CardsQuestion(Question[AnswerT_co]):
+    """The input of all questions about money that says who sells the network cards."""
+
+    cards: Literal["bought", "included"] = optional(
+        "Network cards: on the bill, or inside the servers and not on it.",
+        "choice",
+        default="bought",
+        choices=("bought", CARDS_INCLUDED),
+    )
+
+    def counting_cards(self, books: BillBooks) -> BillBooks:
+        """The books of bills with network cards, or without them."""
+        return replace(books, cards=self.cards != CARDS_INCLUDED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PricingQuestion(CardsQuestion[AnswerT_co], SwitchQuestion[AnswerT_co]):
     """Inputs of all questions about the bills of one cluster."""
 
     fabrics: Sequence[str] = several(
@@ -107,7 +124,7 @@ class PricingQuestion(SwitchQuestion[AnswerT_co]):
 
     def books(self, reader: CatalogReader) -> BillBooks:
         """Catalog files of the bills, the discount in the price book."""
-        books = read_books(reader, self.prices, self.power, self.cabling)
+        books = self.counting_cards(read_books(reader, self.prices, self.power, self.cabling))
         networks = (reader.load(SITE_NETWORKS, name) for name in self.site_networks)
         counted = ACCELERATORS_TOO in self.networks
         chip = reader.load(ACCELERATORS, self.accelerator) if counted else None

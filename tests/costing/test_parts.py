@@ -2,6 +2,7 @@
 
 import pytest
 
+import netplan
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.materials import BillItem
 from netplan.costing.ports import Cage
@@ -119,3 +120,33 @@ def test_every_switch_number_belongs_to_one_way_of_the_air() -> None:
         model = SWITCHES.load(str(path))
         assert len({one.airflow for one in model.orders}) == len(model.orders), path
         assert model.ordered is not None or not model.orders, path
+
+
+def test_cards_inside_the_servers_are_on_no_bill_and_named() -> None:
+    question = {"gpus": 1024, "radix": 64, "accelerator": "h100-80gb", "hb_size": 8}
+    names = {"fabrics": ("fat-tree",), "prices": "2026"}
+    bought = netplan.cost(**question, **names)  # type: ignore[arg-type]
+    ours = netplan.cost(**question, **names, cards="included", networks=("storage",))  # type: ignore[arg-type]
+    assert not [item for item in ours.bills[0].quote.items if item.line.category == "cards"]
+    assert "network cards, which come inside the servers" in ours.left_out
+    (with_cards,), (without,) = (
+        netplan.compare(**question, **names, timing=False, cards=cards).rows  # type: ignore[arg-type]
+        for cards in ("bought", "included")
+    )
+    # One price everywhere, 1,024 cards of 1,499 USD and 24.9 W apart.
+    assert with_cards.cost is not None
+    assert without.cost is not None
+    assert with_cards.cost.base == bought.bills[0].capital.base
+    assert with_cards.cost.base - without.cost.base == 1024 * 1499
+    assert with_cards.power_w - without.power_w == pytest.approx(1024 * 24.9)
+    best = netplan.optimize(
+        gpus=1024,
+        accelerator="h100-80gb",
+        prices="2026",
+        fabrics=("fat-tree",),
+        radices=(64,),
+        hb_sizes=(8,),
+        oversubscriptions=(1,),
+        cards="included",
+    )
+    assert best.rows[0].row.cost.base == without.cost.base
