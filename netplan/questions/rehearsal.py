@@ -1,0 +1,182 @@
+"""A plan booted before it is bought: OpenSM routes it on a simulator, and what is found is compared.
+
+Which engine fits is told by the fabric: ``ftree`` a Clos, then ``updn`` where it is no fat tree to
+OpenSM; ``torus-2QoS`` a torus of up to three axes; ``updn`` all else; ``minhop`` one switch alone.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from netplan.errors import InputError
+from netplan.questions.cable_comparison import BOTH, TO_DO, CableComparison, compare_cables
+from netplan.records import asdict
+from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.sections import Paragraph, Section, Table, column, columns, values_at
+from netplan.topologies.device_names import GUIDS
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.rehearsal import (
+    PACKAGES,
+    Booted,
+    Part,
+    Routing,
+    Tools,
+    find_tools,
+    rehearse,
+    torus_config,
+)
+from netplan.topologies.specs import FabricSpec
+from netplan.topologies.torus import torus_shape
+
+TREES = frozenset({"clos", "scalable-units", "rail-only"})
+"""Families of fabrics that are fat trees."""
+
+MAX_AXES = 3
+"""Axes of a torus that OpenSM's engine knows [1]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal(Answer):
+    """The answer of ``netplan cables --rehearse``: subnets with their routing, and what differs."""
+
+    inputs: dict[str, object]
+    booted: tuple[Booted, ...]
+    compared: CableComparison
+
+    @property
+    def summary(self) -> str:
+        """One line for people."""
+        routed = sum(one.routed for one in self.booted)
+        many = "s" * (len(self.booted) != 1)
+        return f"{routed:,} of {len(self.booted):,} subnet{many} routed. {self.compared.summary}"
+
+    @property
+    def exit_code(self) -> int:
+        """1 if a subnet is not routed by an engine that fits it, or anything differs."""
+        return int(self.compared.exit_code or not all(one.routed for one in self.booted))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan cables --rehearse``."""
+        return answer_dict(
+            self.inputs,
+            subnets=[
+                {
+                    **asdict(one.part),
+                    "engines": list(one.routing.engines),
+                    "engine": one.engine,
+                    "routed": one.routed,
+                }
+                for one in self.booted
+            ],
+            planned=self.compared.planned,
+            built=self.compared.built,
+            differences=[
+                values_at(asdict(one), *TO_DO, *BOTH) for one in self.compared.differences
+            ],
+        )
+
+    def sections(self) -> Iterator[Section]:
+        """One row a subnet, then one a difference with what to do about it."""
+        shown = [
+            column("first", lambda one: one.part.first),
+            *(
+                column(name, lambda one, name=name: getattr(one.part, name))
+                for name in ("switches", "adapters", "cables")
+            ),
+            column("engine", lambda one: one.engine),
+            column("routed", lambda one: one.routed),
+        ]
+        yield Table("subnets", shown, self.booted)
+        if self.compared.differences:
+            todo = [*columns(*TO_DO), *columns(*BOTH, shown="never")]
+            yield Table("differences", todo, self.compared.differences)
+        yield Paragraph(self.summary)
+
+
+def rehearse_plan(
+    inputs: dict[str, object], lines: Iterator[str], spec: FabricSpec, sizing: Sizing
+) -> Rehearsal:
+    """Boot a fabric as planned, and compare what is found with the plan.
+
+    Parameters
+    ----------
+    inputs
+        What was asked.
+    lines
+        The network as ``ibnetdiscover`` prints it.
+    spec, sizing
+        The fabric.
+
+    Raises
+    ------
+    InputError
+        If a program is missing, or a speed cannot be simulated.
+    NetplanError
+        If a program fails.
+    """
+    tools = _tools()
+    text = "".join(lines)
+    with TemporaryDirectory(prefix="netplan-") as folder:
+        plan = Path(folder) / "plan.ibnetdiscover"
+        plan.write_text(text, encoding="utf-8")
+        return _compared(inputs, (plan, plan), _routing(spec, sizing), tools)
+
+
+def rehearse_files(inputs: dict[str, object], plan: Path, as_built: Path) -> Rehearsal:
+    """Boot a network as ``ibnetdiscover`` printed it, and compare what is found with a plan.
+
+    Raises
+    ------
+    InputError
+        If a program is missing, or a speed cannot be simulated.
+    NetplanError
+        If a program fails, such as on a file of another form.
+    """
+    return _compared(inputs, (plan, as_built), _trees, _tools())
+
+
+def _tools() -> Tools:
+    tools = find_tools()
+    if tools is None:
+        raise InputError(f"--rehearse runs OpenSM on a simulator: install {PACKAGES}")
+    return tools
+
+
+def _compared(
+    inputs: dict[str, object],
+    files: tuple[Path, Path],
+    routing: Callable[[Part], Routing],
+    tools: Tools,
+) -> Rehearsal:
+    """Boot the second file, and compare what is found with the first."""
+    plan, network = files
+    text = network.read_text(encoding="utf-8", errors="replace")
+    found, booted = rehearse(text, routing, tools)
+    with TemporaryDirectory(prefix="netplan-") as folder:
+        seen = Path(folder) / "found.ibnetdiscover"
+        seen.write_text(found, encoding="utf-8")
+        return Rehearsal(inputs, tuple(booted), compare_cables(plan, seen))
+
+
+def _trees(part: Part) -> Routing:
+    """A fat tree where OpenSM sees one, any tree else."""
+    return Routing(("minhop",) if part.switches == 1 else ("ftree", "updn"))
+
+
+def _routing(spec: FabricSpec, sizing: Sizing) -> Callable[[Part], Routing]:
+    """Engines that fit the subnets of a fabric."""
+    if spec.family in TREES:
+        return _trees
+    if spec.family != "torus" or spec.dimensions > MAX_AXES:
+        return lambda part: Routing(("minhop",) if part.switches == 1 else ("updn",))
+    sizes, rails = torus_shape(spec, sizing), sizing.hb_size
+
+    def torus(part: Part) -> Routing:
+        # One torus a rail; its first node is the member at the origin.
+        rank = (int(part.first.partition("-")[2], 16) // GUIDS - 1) % rails
+        config = torus_config(sizes, first=rank, step=rails, closed=spec.wraparound)
+        return Routing(("torus-2QoS",), config)
+
+    return torus
