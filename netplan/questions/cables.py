@@ -26,6 +26,7 @@ from netplan.questions.cable_comparison import compare_cables
 from netplan.questions.export import FabricQuestion, GraphFile
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import asks, optional, shared
+from netplan.questions.rehearsal import Rehearsal, rehearse_files, rehearse_plan
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Heading, Section, Table, column
 from netplan.reports.tables import FORMULA_STARTS
@@ -235,6 +236,10 @@ class Cables(FabricQuestion[Answer]):
         metavar="PLAN AS_BUILT",
     )
 
+    rehearse: bool = optional(
+        "Boot the plan, or AS_BUILT of --compare: OpenSM on a simulator.", "flag", default=False
+    )
+
     def ask(self) -> Answer:
         """The table, or the comparison."""
         if self.compare is not None:
@@ -242,25 +247,31 @@ class Cables(FabricQuestion[Answer]):
             for path in (plan, as_built):
                 if not path.is_file():
                     raise InputError(f"--compare: file '{path}' does not exist")
+            if self.rehearse:
+                return rehearse_files(self.inputs(), plan, as_built)
             return compare_cables(
                 plan, as_built, switch=self.switch, radix=self.radix, catalog=self.catalog
             )
         if self.gpus is None:
             raise InputError("Missing option '--gpus', or '--compare' with two files")
-        if self.to == IBNETDISCOVER:
+        if self.to == IBNETDISCOVER or self.rehearse:
             return self._subnet()
         return CableSheet(self.inputs(), self.table())
 
-    def _subnet(self) -> GraphFile:
-        """The network as a subnet manager finds it."""
+    def _subnet(self) -> GraphFile | Rehearsal:
+        """The network as a subnet manager finds it, or what it finds."""
         reader = CatalogReader(self.catalog, self.overrides)
         spec, sizing = self.asked_of(reader)
         reader.replaced()
         for name in ("floor_plan", "switch"):
             if getattr(self, name) is not None:
                 option = name.replace("_", "-")
-                raise InputError(f"--to {self.to} has no racks or cages: leave out --{option}")
+                said = "--rehearse" if self.rehearse else f"--to {self.to}"
+                raise InputError(f"{said} has no racks or cages: leave out --{option}")
         subnet = subnet_of(expand(spec, sizing), self.host_gpus)
+        if self.rehearse:
+            own = build_fabric(spec, sizing).sizing
+            return rehearse_plan(self.inputs(), subnet, spec, own)
         return GraphFile(self.inputs(), subnet.blocks, lambda: subnet.network)
 
     def table(self) -> Callable[[], Sheet]:

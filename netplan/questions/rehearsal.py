@@ -1,11 +1,13 @@
-"""A plan booted before it is bought: OpenSM routes it on a simulator, and what is found is compared.
+"""A plan booted before it is bought: OpenSM routes it on a simulator, what is found is compared.
 
 Which engine fits is told by the fabric: ``ftree`` a Clos, then ``updn`` where it is no fat tree to
-OpenSM; ``torus-2QoS`` a torus of up to three axes; ``updn`` all else; ``minhop`` one switch alone.
+OpenSM; ``torus-2QoS`` a torus of up to three axes; ``updn`` or
+``dfsssp`` all else; ``minhop`` one switch alone.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,6 +19,7 @@ from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Paragraph, Section, Table, column, columns, values_at
 from netplan.topologies.device_names import GUIDS
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.formats.subnet_files import Subnet
 from netplan.topologies.rehearsal import (
     PACKAGES,
     Booted,
@@ -80,13 +83,13 @@ class Rehearsal(Answer):
     def sections(self) -> Iterator[Section]:
         """One row a subnet, then one a difference with what to do about it."""
         shown = [
-            column("first", lambda one: one.part.first),
+            column("subnet", lambda one: one.part.name),
             *(
-                column(name, lambda one, name=name: getattr(one.part, name))
+                column(name, attrgetter(f"part.{name}"))
                 for name in ("switches", "adapters", "cables")
             ),
             column("engine", lambda one: one.engine),
-            column("routed", lambda one: one.routed),
+            column("routed", lambda one: "yes" if one.routed else "no"),
         ]
         yield Table("subnets", shown, self.booted)
         if self.compared.differences:
@@ -96,7 +99,7 @@ class Rehearsal(Answer):
 
 
 def rehearse_plan(
-    inputs: dict[str, object], lines: Iterator[str], spec: FabricSpec, sizing: Sizing
+    inputs: dict[str, object], subnet: Subnet, spec: FabricSpec, sizing: Sizing
 ) -> Rehearsal:
     """Boot a fabric as planned, and compare what is found with the plan.
 
@@ -104,8 +107,8 @@ def rehearse_plan(
     ----------
     inputs
         What was asked.
-    lines
-        The network as ``ibnetdiscover`` prints it.
+    subnet
+        The network as its subnet manager sees it.
     spec, sizing
         The fabric.
 
@@ -117,7 +120,7 @@ def rehearse_plan(
         If a program fails.
     """
     tools = _tools()
-    text = "".join(lines)
+    text = "".join(subnet.blocks(subnet.stand_ins()))
     with TemporaryDirectory(prefix="netplan-") as folder:
         plan = Path(folder) / "plan.ibnetdiscover"
         plan.write_text(text, encoding="utf-8")
@@ -170,12 +173,12 @@ def _routing(spec: FabricSpec, sizing: Sizing) -> Callable[[Part], Routing]:
     if spec.family in TREES:
         return _trees
     if spec.family != "torus" or spec.dimensions > MAX_AXES:
-        return lambda part: Routing(("minhop",) if part.switches == 1 else ("updn",))
+        return lambda part: Routing(("minhop",) if part.switches == 1 else ("updn", "dfsssp"))
     sizes, rails = torus_shape(spec, sizing), sizing.hb_size
 
     def torus(part: Part) -> Routing:
-        # One torus a rail; its first node is the member at the origin.
-        rank = (int(part.first.partition("-")[2], 16) // GUIDS - 1) % rails
+        # One torus a rail; its first switch is the member at the origin.
+        rank = (int(part.node.partition("-")[2], 16) // GUIDS - 1) % rails
         config = torus_config(sizes, first=rank, step=rails, closed=spec.wraparound)
         return Routing(("torus-2QoS",), config)
 

@@ -1,4 +1,4 @@
-"""A network booted before it is bought: ibsim simulates it, OpenSM routes it, ibnetdiscover finds it.
+"""A network booted before it is bought: simulated by ibsim, routed by OpenSM, found again.
 
 The three are Debian's ``ibsim-utils``, ``opensm`` and ``infiniband-diags``; each of them asks the
 simulator in place of a card, through ibsim's library. What is booted is a file as ``ibnetdiscover``
@@ -35,8 +35,8 @@ SPEEDS = ("XDR", "NDR", "HDR", "EDR", "FDR", "FDR10", "QDR", "DDR", "SDR")
 """Speeds of InfiniBand, falling."""
 
 RATE = re.compile(r"(\blid \d+ \d{1,2}x)([A-Z]+\d*)\s*$", re.MULTILINE)
-NODE = re.compile(r'(Switch|Ca|Hca|Rt)\s+\d+\s+"([^"]+)"')
-PEER = re.compile(r'\[\d+\][^"#]*"([^"]+)"\[')
+NODE = re.compile(r'(Switch|Ca|Hca|Rt)\s+\d+\s+"([^"]+)"(?:\s*#\s*"([^"]*)")?')
+END = re.compile(r'\[(\d+)\][^"#]*"([^"]+)"\[(\d+)\]')
 ROUTED = re.compile(r"(\S+) tables configured on all switches")
 
 PACKAGES = "opensm, ibsim-utils and infiniband-diags (Debian)"
@@ -53,16 +53,17 @@ _sockets = count()
 
 
 class Part(Struct, frozen=True):
-    """A subnet: the first of its nodes, and its switches, adapters and cables [1]."""
+    """A subnet: a node of it and its name, and its switches, adapter ports and cables [1]."""
 
-    first: str
+    node: str
+    name: str
     switches: int
     adapters: int
     cables: int
 
 
 class Routing(Struct, frozen=True):
-    """Routing engines of OpenSM, tried in this order, and the description of a torus, if it is one."""
+    """Routing engines of OpenSM, tried in this order; the description of a torus, if it is one."""
 
     engines: tuple[str, ...]
     torus: str = ""
@@ -106,35 +107,57 @@ LIBRARY = "**/umad2sim/libumad2sim.so"
 
 
 def parts_of(text: str) -> list[Part]:
-    """Subnets of a network as ``ibnetdiscover`` prints it, in the order of their first nodes.
+    r"""Subnets of a network as ``ibnetdiscover`` prints it, in the order of their first nodes.
+
+    An adapter passes nothing on: each of its ports is in the subnet of what it is joined to.
 
     Examples
     --------
-    >>> text = 'Switch 4 "S-1"\\n[1] "H-2"[1](3)\\nCa 1 "H-2"\\n[1](3) "S-1"[1]\\nSwitch 4 "S-7"\\n'
-    >>> parts_of(text)[0]
-    Part(first='S-1', switches=1, adapters=1, cables=1)
+    >>> text = 'Switch 4 "S-1" # "leaf"\n[1] "H-2"[1](3)\nCa 2 "H-2"\n[1](3) "S-1"[1]\n'
+    >>> parts_of(text)
+    [Part(node='S-1', name='leaf', switches=1, adapters=1, cables=1)]
     """
-    numbers: dict[str, int] = {}
-    is_switch: list[bool] = []
-    ends: list[tuple[int, str]] = []
+    names: dict[str, str] = {}
+    switches: set[str] = set()
+    ends: list[tuple[str, str, str]] = []
+    here = ""
     for line in text.splitlines():
         if node := NODE.match(line):
-            numbers.setdefault(node[2], len(numbers))
-            is_switch.append(node[1] == "Switch")
-        elif (peer := PEER.match(line)) and numbers:
-            ends.append((len(is_switch) - 1, peer[1]))
-    known = [(here, numbers[there]) for here, there in ends if there in numbers]
-    pairs = np.array(known, np.int64).reshape(-1, 2)
-    part = connected_parts(len(numbers), pairs[:, 0], pairs[:, 1])
-    switches = np.bincount(part, weights=np.array(is_switch, float))
-    nodes, cable_ends = np.bincount(part), np.bincount(part[pairs[:, 0]], minlength=part.max() + 1)
-    names = list(numbers)
+            here = node[2]
+            names[here] = node[3] or here
+            if node[1] == "Switch":
+                switches.add(here)
+        elif here and (end := END.match(line)):
+            ends.append((here, *end.groups()))
+    if not ends:
+        return []
+    # A switch is one vertex, every port of an adapter its own.
+    vertices: dict[tuple[str, str], int] = {}
+    pairs = np.array(
+        [
+            [
+                vertices.setdefault((node, "" if node in switches else port), len(vertices))
+                for node, port in ((one, own), (other, there))
+            ]
+            for one, own, other, there in ends
+        ]
+    )
+    part = connected_parts(len(vertices), pairs[:, 0], pairs[:, 1])
+    found: list[list[str]] = [[] for _ in range(int(part.max()) + 1)]
+    for (node, _), number in zip(vertices, part.tolist(), strict=True):
+        found[number].append(node)
+    cable_ends = np.bincount(part[pairs[:, 0]], minlength=len(found)).tolist()
     return [
-        Part(names[int(first)], int(switches[at]), int(nodes[at] - switches[at]), int(ends) // 2)
-        for at, (first, ends) in enumerate(
-            zip(np.unique(part, return_index=True)[1], cable_ends, strict=True)
-        )
+        _part(nodes, switches, names, count // 2)
+        for nodes, count in zip(found, cable_ends, strict=True)
     ]
+
+
+def _part(nodes: list[str], switches: set[str], names: dict[str, str], cables: int) -> Part:
+    """A subnet of these nodes; its manager runs on the first switch, or an adapter without one."""
+    inner = [node for node in nodes if node in switches]
+    first = min(inner or nodes)
+    return Part(first, names.get(first, first), len(inner), len(nodes) - len(inner), cables)
 
 
 def lowered(text: str) -> tuple[str, dict[str, str]]:
@@ -235,7 +258,7 @@ def rehearse(
         with _simulator(network, tools) as around:
             for part in parts_of(low):
                 wanted = routing(part)
-                host = around | {"SIM_HOST": part.first}
+                host = around | {"SIM_HOST": part.node}
                 booted.append(Booted(part, wanted, _route(wanted, tools, folder, host)))
                 run = _run([tools.ibnetdiscover], folder, host)
                 found.append(_respeeded(run, true))
@@ -250,7 +273,7 @@ def _simulator(network: Path, tools: Tools) -> Iterator[dict[str, str]]:
     log = network.with_name("ibsim.log")
     with (
         log.open("w") as output,
-        subprocess.Popen(
+        subprocess.Popen(  # noqa: S603 - a program of the system, on a file of ours
             [tools.ibsim, "-n", "-s", *LIMITS, str(network)],
             env=around,
             stdin=subprocess.DEVNULL,
@@ -293,7 +316,7 @@ def _run(command: list[str], folder: Path, around: dict[str, str]) -> str:
     """Output of a program."""
     program = Path(command[0]).name
     try:
-        run = subprocess.run(
+        run = subprocess.run(  # noqa: S603 - a program of the system
             command, env=around, cwd=folder, capture_output=True, timeout=END_S, check=False
         )
     except subprocess.TimeoutExpired:

@@ -13,7 +13,7 @@ Both have one system image GUID, by which readers know that the two are one devi
 Links inside HB domains are left out; ports count from 1.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -81,11 +81,23 @@ class Subnet(Struct, frozen=True, eq=False):
         name = f"{host_name(self.hosts.of(node))} {adapter_name(self.hosts.port(node, port))}"
         return Address(f'"H-{guid:016x}"[1]({guid + 1:x})', name)
 
-    def blocks(self) -> Iterator[str]:
-        """Every node with its ports in use, lines with their ends."""
+    def speeds(self) -> dict[float, str]:
+        """Width and speed at every rate [B/s] of the network; empty where InfiniBand has it not."""
+        return {rate: link_speed(rate) for rate in np.unique(self.network.bytes_per_s).tolist()}
+
+    def stand_ins(self) -> dict[float, str]:
+        """Speeds for all rates [B/s], in their order, where InfiniBand has not each of them."""
+        speeds = self.speeds()
+        if all(speeds.values()):
+            return speeds
+        falling = [f"{WIDTHS[0]}x{speed}" for speed in reversed(LANE_GBPS)]
+        return dict(zip(sorted(speeds, reverse=True), falling, strict=False))
+
+    def blocks(self, speeds: Mapping[float, str] | None = None) -> Iterator[str]:
+        """Every node with its ports in use, lines with their ends; speeds by rate [B/s]."""
+        said = self.speeds() if speeds is None else speeds
         network, adjacency = self.network, self.network.adjacency
         ports = 1 + int(max(network.source_port.max(initial=0), network.target_port.max(initial=0)))
-        speeds = {rate: link_speed(rate) for rate in np.unique(network.bytes_per_s).tolist()}
         for node in range(network.node_count):
             row = slice(adjacency.indptr[node], adjacency.indptr[node + 1])
             links, peers = adjacency.link[row], adjacency.neighbor[row].tolist()
@@ -94,7 +106,7 @@ class Subnet(Struct, frozen=True, eq=False):
             begins = network.source[links] == node
             ends = network.source_port[links], network.target_port[links]
             own, there = np.where(begins, *ends).tolist(), np.where(begins, *ends[::-1]).tolist()
-            rates = [speeds[rate] for rate in network.bytes_per_s[links].tolist()]
+            rates = [said[rate] for rate in network.bytes_per_s[links].tolist()]
             far = [self.address(*end) for end in zip(peers, there, strict=True)]
             lines = sorted(zip(own, far, rates, strict=True), key=lambda line: line[0])
             if self.is_switch[node]:
