@@ -210,6 +210,7 @@ class Cables(FabricQuestion[Answer]):
         "netplan cables --gpus 1024 --radix 64 --to netbox-cables -o cables.csv",
         "netplan cables --gpus 32768 --radix 128 --floor-plan example-hall --to lengths",
         "netplan cables --gpus 1024 --radix 64 --switch qm9700 --to ufm-infiniband -o p2p.xlsx",
+        "netplan cables --gpus 1024 --radix 64 --rehearse",
         "netplan cables --compare plan.csv fabric.ibnetdiscover",
     )
 

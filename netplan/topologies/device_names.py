@@ -20,6 +20,9 @@ from netplan.errors import InputError
 from netplan.topologies.graph import FabricGraph
 
 HOST = "host"
+ADAPTER = "adapter"
+"""Own adapter of a GPU that passes traffic on, after the GPU's name."""
+
 GUIDS = 256
 """GUIDs that a node takes: its own, and those of its adapters and their ports."""
 

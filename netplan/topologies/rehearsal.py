@@ -262,7 +262,23 @@ def rehearse(
                 booted.append(Booted(part, wanted, _route(wanted, tools, folder, host)))
                 run = _run([tools.ibnetdiscover], folder, host)
                 found.append(_respeeded(run, true))
-    return "".join(found), booted
+    return _merged(found), booted
+
+
+def _merged(texts: Sequence[str]) -> str:
+    """Networks as found, one after the other; an adapter with ports in several has one block."""
+    heads: dict[str, str] = {}
+    ports: dict[str, list[str]] = {}
+    here = ""
+    for line in "".join(texts).splitlines():
+        if node := NODE.match(line):
+            here = node[2]
+            heads.setdefault(here, line)
+            ports.setdefault(here, [])
+        elif here and line.startswith("["):
+            ports[here].append(line)
+    blocks = ("\n".join((head, *ports[node], "")) for node, head in heads.items())
+    return "\n".join(blocks)
 
 
 @contextmanager

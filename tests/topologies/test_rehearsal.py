@@ -17,7 +17,7 @@ from netplan.questions import rehearsal
 from netplan.questions.cables import sheet_csv
 from netplan.questions.rehearsal import Rehearsal
 from netplan.records import replace
-from netplan.topologies.cable_plan import cable_plan, plan_sheet
+from netplan.topologies.cable_plan import cable_plan, plan_sheet, with_hosts
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.subnet_files import ibnetdiscover_lines
@@ -41,14 +41,15 @@ def network(name: str, gpus: int, radix: int, hb_size: int = 8) -> FabricGraph:
     return network_only(expand(spec, Sizing(gpus, radix, hb_size, 450e9, 50e9)))
 
 
-def saved(path: Path, graph: FabricGraph) -> Path:
-    path.write_text("".join(ibnetdiscover_lines(graph)), encoding="utf-8")
+def saved(path: Path, graph: FabricGraph, hosts: int | None = None) -> Path:
+    path.write_text("".join(ibnetdiscover_lines(graph, host_gpus=hosts)), encoding="utf-8")
     return path
 
 
-def plan_file(folder: Path, graph: FabricGraph) -> Path:
-    path = folder / "plan.csv"
-    path.write_text("".join(sheet_csv(plan_sheet(cable_plan(graph)))), encoding="utf-8")
+def plan_file(folder: Path, graph: FabricGraph, hosts: int = 0) -> Path:
+    path, plan = folder / "plan.csv", cable_plan(graph)
+    sheet = plan_sheet(with_hosts(plan, hosts) if hosts else plan)
+    path.write_text("".join(sheet_csv(sheet)), encoding="utf-8")
     return path
 
 
@@ -145,11 +146,12 @@ def test_injected_faults_are_named_exactly(
 def test_a_fabric_that_opensm_takes_for_no_fat_tree_is_routed_up_and_down(tmp_path: Path) -> None:
     # A cable between two leaves: ftree refuses it, updn does not.
     graph = network("fat-tree", 64, 16)
-    text = "".join(ibnetdiscover_lines(exchanged(graph, 0, 64)))
+    text = "".join(ibnetdiscover_lines(exchanged(graph, 0, 72)))
     path = tmp_path / "hall.ibnetdiscover"
     path.write_text(text)
     answer = netplan.cables(rehearse=True, compare=(path, path))
     assert isinstance(answer, Rehearsal)
+    assert [one.engine for one in answer.booted] == ["updn"]
     assert answer.compared.differences == ()
 
 

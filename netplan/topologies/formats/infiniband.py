@@ -31,7 +31,9 @@ from msgspec import Struct
 
 from netplan.errors import CatalogError
 from netplan.files import read_lines
+from netplan.records import replace
 from netplan.topologies.descriptions import switch_name
+from netplan.topologies.device_names import ADAPTER
 from netplan.topologies.formats.draft import Draft, DraftLink, number_draft
 from netplan.topologies.graph import GPU, MANAGER, SWITCH, FabricGraph
 from netplan.units import bytes_per_s
@@ -167,7 +169,21 @@ def found_by_ibnetdiscover(path: Path) -> Subnet:
         if peer not in nodes:
             kind = SWITCH if peer.startswith("S-") else _kind("Ca", line_of.said)
             nodes[peer] = Found(peer, kind, 0, line_of.said or peer, line_of.line, listed=False)
-    return Subnet(path, nodes, _once(path, ports))
+    return _with_relays(Subnet(path, nodes, _once(path, ports)))
+
+
+def _with_relays(subnet: Subnet) -> Subnet:
+    """Make GPUs that pass traffic on one node again: each is written as a switch and an adapter."""
+    nodes, links = dict(subnet.nodes), []
+    for link in subnet.links:
+        ends = {nodes[end.node].description: end.node for end in (link.here, link.there)}
+        name = min(ends, key=len)
+        if f"{name} {ADAPTER}" in ends and nodes[ends[name]].kind == SWITCH:
+            nodes[ends[name]] = replace(nodes[ends[name]], kind=GPU)
+            del nodes[ends[f"{name} {ADAPTER}"]]
+        else:
+            links.append(link)
+    return Subnet(subnet.path, nodes, links) if len(links) < len(subnet.links) else subnet
 
 
 def _error(path: Path, line: int, message: str) -> CatalogError:

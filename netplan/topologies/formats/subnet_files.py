@@ -8,7 +8,7 @@ that it knows from there, up to HDR; a faster link gets its slowest one.
 A GPU's network ports are those of one channel adapter (``Ca``), or, where hosts are named, one
 adapter each: ``host-2 mlx5_3``. Where GPUs are joined to each other, as in a torus, each of them
 passes on what is for others: it is written as a switch, whose last port leads to its own adapter.
-Both have one system image GUID, by which readers know that the two are one device.
+Both have one system image GUID; readers make one GPU of the two again.
 
 Links inside HB domains are left out; ports count from 1.
 """
@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from netplan.errors import InputError
 from netplan.topologies.device_names import (
+    ADAPTER,
     Hosts,
     adapter_name,
     host_name,
@@ -34,8 +35,8 @@ from netplan.units import bytes_per_s, gbps
 WIDTHS = (4, 2, 1, 8, 12)
 """Lanes of a link, the usual number first [1]."""
 
-ADAPTER, ADAPTER_GUID = "adapter", 128
-"""Own adapter of a GPU that passes traffic on: its name after the GPU's, its GUID after that."""
+ADAPTER_GUID = 128
+"""From the GUID of a GPU that passes traffic on to that of its own adapter."""
 
 
 Lines = list[tuple[int, "Address", str]]
