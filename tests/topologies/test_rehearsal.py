@@ -6,7 +6,7 @@ without them.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -68,7 +68,7 @@ def plan_file(folder: Path, graph: FabricGraph, hosts: int = 0) -> Path:
 )
 @boots
 def test_plans_boot_and_are_found_as_planned(
-    options: dict[str, object], engine: str, subnets: int, cables: int
+    options: dict[str, Any], engine: str, subnets: int, cables: int
 ) -> None:
     answer = netplan.cables(rehearse=True, hb_size=8, **options)
     assert isinstance(answer, Rehearsal)
@@ -99,8 +99,8 @@ def exchanged(graph: FabricGraph, one: int, other: int) -> FabricGraph:
 
 
 def without(graph: FabricGraph, link: int) -> FabricGraph:
-    columns = ("source", "target", "source_port", "target_port")
-    columns += ("bytes_per_s", "length_class", "group")
+    ends = ("source", "target", "source_port", "target_port")
+    columns = (*ends, "bytes_per_s", "length_class", "group")
     kept = {name: np.delete(getattr(graph, name), link) for name in columns}
     return replace(graph, **kept)
 
@@ -129,8 +129,8 @@ def test_injected_faults_are_named_exactly(
 
     # Two cables of one leaf or ring exchanged, one cut, one at half its rate (HDR, not NDR).
     hall = without(slower(exchanged(graph, 0, 8), 40), 50)
-    asked = {"compare": (plan_file(tmp_path, graph), saved(tmp_path / "hall.txt", hall))}
-    answer = netplan.cables(rehearse=True, **asked)
+    files = plan_file(tmp_path, graph), saved(tmp_path / "hall.txt", hall)
+    answer = netplan.cables(rehearse=True, compare=files)
     assert isinstance(answer, Rehearsal)
     assert answer.exit_code == 1
     said = {one.kind: one for one in answer.compared.differences}
