@@ -119,7 +119,7 @@ def parts_of(text: str) -> list[Part]:
     """
     names: dict[str, str] = {}
     switches: set[str] = set()
-    ends: list[tuple[str, str, str]] = []
+    ends: list[tuple[str, str, str, str]] = []
     here = ""
     for line in text.splitlines():
         if node := NODE.match(line):
@@ -128,7 +128,7 @@ def parts_of(text: str) -> list[Part]:
             if node[1] == "Switch":
                 switches.add(here)
         elif here and (end := END.match(line)):
-            ends.append((here, *end.groups()))
+            ends.append((here, end[1], end[2], end[3]))
     if not ends:
         return []
     # A switch is one vertex, every port of an adapter its own.
@@ -136,16 +136,16 @@ def parts_of(text: str) -> list[Part]:
     pairs = np.array(
         [
             [
-                vertices.setdefault((node, "" if node in switches else port), len(vertices))
-                for node, port in ((one, own), (other, there))
+                vertices.setdefault((id_, "" if id_ in switches else port), len(vertices))
+                for id_, port in ((one, own), (other, there))
             ]
             for one, own, other, there in ends
         ]
     )
     part = connected_parts(len(vertices), pairs[:, 0], pairs[:, 1])
     found: list[list[str]] = [[] for _ in range(int(part.max()) + 1)]
-    for (node, _), number in zip(vertices, part.tolist(), strict=True):
-        found[number].append(node)
+    for (id_, _), number in zip(vertices, part.tolist(), strict=True):
+        found[number].append(id_)
     cable_ends = np.bincount(part[pairs[:, 0]], minlength=len(found)).tolist()
     return [
         _part(nodes, switches, names, count // 2)
