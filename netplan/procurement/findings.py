@@ -19,13 +19,16 @@ from netplan.questions.compare_answer import Comparison, FabricRow
 from netplan.questions.cost_answer import CostAnswer, no_high, span_column
 from netplan.questions.faults_answer import FaultsAnswer
 from netplan.questions.library import Library, ReportDefinition
-from netplan.questions.recommendation import Recommendation, recommend
+from netplan.questions.recommendation import Recommendation, recommend, recommend_server
+from netplan.questions.serving_answer import ServingAnswer
+from netplan.questions.simulate_answer import SimulateAnswer
 from netplan.questions.training_runs import TrainingRun, training_runs
 from netplan.questions.verdict import Terms, run_tokens
 from netplan.records import replace
 from netplan.reports.quantities import Cell, Form, Quantity, Scale
 from netplan.reports.sections import Column, column
 from netplan.topologies.specs import FabricSpec
+from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import WORKLOADS, Model
 
 MOST_DRAWN_LINKS = 400_000
@@ -49,6 +52,14 @@ class Findings:
     terms: Terms | None = None
     failures: FailureBook | None = None
     books: BillBooks | None = None
+    chip: Accelerator | None = None
+    simulation: SimulateAnswer | None = None
+    serving: ServingAnswer | None = None
+
+    @property
+    def serves(self) -> bool:
+        """Whether the cluster serves."""
+        return self.comparison.serves
 
     @cached_property
     def run_tokens(self) -> tuple[float, str] | None:
@@ -60,6 +71,8 @@ class Findings:
             If the number asked for is not positive.
         """
         model = self.library.of_role(WORKLOADS.role)
+        if self.serves:
+            return None
         return run_tokens(model, self.tokens) if isinstance(model, Model) else None
 
     @cached_property
@@ -79,6 +92,7 @@ class Findings:
             **self.comparison.inputs,
             **self.cost.inputs,
             "tokens": self.run_tokens[0] if self.run_tokens else None,
+            "simulate": self.simulation is not None,
             "set": dict(self.library.replaced),
         }
 
@@ -100,6 +114,8 @@ class Findings:
     @cached_property
     def recommendation(self) -> Recommendation:
         """What to order."""
+        if self.serves:
+            return recommend_server(self.cost)
         run = self.terms.run(self.cost.inputs["gpus"]) if self.terms else None
         basis = replace(self.comparison.basis, run=run, money=self.cost.scale)
         return recommend(self.cost, self.comparison.rows, basis, self.comparison.probe)
@@ -132,6 +148,11 @@ class Findings:
     def whole(self) -> Scale:
         """Scale of amounts in whole units of the currency."""
         return Scale(1.0, self.cost.currency, 0)
+
+    @property
+    def cents(self) -> Scale:
+        """Scale of small amounts."""
+        return Scale(1.0, self.cost.currency, 3)
 
     @property
     def thousands(self) -> Scale:

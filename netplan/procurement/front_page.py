@@ -12,6 +12,7 @@ from netplan.costing.materials import CABLE_PARTS
 from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import Findings, told_column
 from netplan.questions.cost_answer import open_above
+from netplan.questions.token_cost import Served
 from netplan.questions.training_runs import TrainingRun
 from netplan.reports.quantities import DASH, Scale, listed
 from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table
@@ -49,6 +50,7 @@ def _in_use(found: Findings) -> Iterator[str]:
         (years, found.cost.scale, own.over_life, other and other.over_life),
         (f"a training run{days}", found.thousands, own.run_cost, other and other.run_cost),
         ("a useful PFLOP/s", found.whole, own.useful, other and other.useful),
+        ("a million tokens", found.cents, own.tokens_cost, other and other.tokens_cost),
     )
     parts = []
     for what, scale, amount, beside in amounts:
@@ -81,6 +83,7 @@ class Side(NamedTuple):
     bill: FabricBill
     run: TrainingRun | None
     timed: PlanTime | None
+    served: Served | None = None
 
     @property
     def least(self) -> str:
@@ -101,6 +104,16 @@ class Side(NamedTuple):
     def useful(self) -> float | None:
         """Price of the network for a useful 10^15 FLOP/s."""
         return self.run.price_per_pflops.base if self.run else None
+
+    @property
+    def tokens_cost(self) -> float | None:
+        """Price of a million tokens."""
+        return self.served.cost.total.base if self.served and self.served.cost else None
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Tokens of answers in a second [1/s]."""
+        return self.served.plan.tokens_per_s if self.served else None
 
     @property
     def seconds(self) -> float | None:
@@ -129,6 +142,11 @@ class Side(NamedTuple):
         return self.timed.time_text if self.timed.error else f"{self.seconds:.3f} s"
 
     @property
+    def rate_text(self) -> str:
+        """Tokens of answers in a second."""
+        return DASH if self.tokens_per_s is None else f"{self.tokens_per_s:,.0f}"
+
+    @property
     def days_text(self) -> str:
         """Days of a training run."""
         return f"{self.run.days:,.1f}" if self.run and self.run.days else DASH
@@ -152,9 +170,11 @@ class Side(NamedTuple):
 def _sides(found: Findings) -> tuple[Side, Side | None]:
     """The order, and the runner-up if there is one."""
     runs = {run.fabric: run for run in found.runs}
+    served = {one.fabric: one.served for one in found.cost.served}
 
     def side(bill: FabricBill) -> Side:
-        return Side(bill, runs.get(bill.name), found.timed.get(bill.name))
+        name = bill.name
+        return Side(bill, runs.get(name), found.timed.get(name), served.get(name))
 
     return side(found.chosen), side(found.runner_up) if found.runner_up else None
 
@@ -198,6 +218,7 @@ def _lines(found: Findings, own: Side, other: Side | None) -> Iterator[Line]:
         (years, scale, lambda one: one.over_life),
         (f"Network for a training run, {thousands.title}", thousands, lambda one: one.run_cost),
         (f"Price of a useful PFLOP/s, {whole.title}", whole, lambda one: one.useful),
+        (f"A million tokens, {found.cents.title}", found.cents, lambda one: one.tokens_cost),
     )
     for number, (what, used, amount) in enumerate(amounts):
         value, beside = amount(own), amount(other) if other else None
@@ -208,6 +229,7 @@ def _lines(found: Findings, own: Side, other: Side | None) -> Iterator[Line]:
     texts: tuple[tuple[str, Callable[[Side], str], Callable[[Side], float | None]], ...] = (
         ("Power, kW", lambda one: one.power_text, lambda one: one.bill.power_w),
         ("One iteration", lambda one: one.time_text, lambda one: one.seconds),
+        ("Tokens a second", lambda one: one.rate_text, lambda one: one.tokens_per_s),
         ("Days of a training run", lambda one: one.days_text, lambda _: None),
         ("Switches / modules / cables", lambda one: one.counts_text, lambda _: None),
     )

@@ -50,7 +50,7 @@ def _open(found: Findings) -> Iterator[tuple[str, str]]:
             "No error bars",
             f"of iteration model {model}: times within {within:g} % count as equal.",
         )
-    elif not found.timed:
+    elif not found.timed and not found.serves:
         yield "Not timed", "no iteration time was searched, so speed decides nothing here."
     if found.faults is None:
         yield (

@@ -17,6 +17,7 @@ from netplan.errors import InputError
 from netplan.faults.rates import FailureBook, FailureRate, Unit, host_links_each, unit_counts
 from netplan.procurement.findings import Findings, told_column
 from netplan.questions.faults_answer import FaultsAnswer
+from netplan.questions.served_faults_answer import ServedFaultsAnswer
 from netplan.records import replace
 from netplan.reports.sections import Heading, Paragraph, Section, Table
 from netplan.topologies.fabric import Fabric
@@ -218,6 +219,8 @@ def faults_chapter(found: Findings) -> Iterator[Section]:
 
 def _plain(faults: FaultsAnswer, name: str) -> Iterator[str]:
     """A year on the ordered network in words."""
+    if isinstance(faults, ServedFaultsAnswer):
+        return
     for one in faults.fabrics:
         if one.name != name:
             continue

@@ -4,7 +4,7 @@ It asks :func:`netplan.cost` what the fabrics cost and :func:`netplan.compare` w
 and how fast they train, and adds a verdict. Every amount in the report is one of the bill's.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date as calendar_date
@@ -22,8 +22,11 @@ from netplan.faults.rates import FAILURE_BOOKS, FailureBook
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.procurement.report_answer import Procurement
 from netplan.questions.compare import Compare
+from netplan.questions.compare_answer import Comparison
 from netplan.questions.cost import Cost
+from netplan.questions.expanded_memory import NONE, variants
 from netplan.questions.faults import Faults
+from netplan.questions.faults_answer import FaultsAnswer
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.library import (
     COMPARE_ROLES,
@@ -31,24 +34,32 @@ from netplan.questions.library import (
     ECONOMICS_ROLES,
     FAULT_ROLES,
     REPORTS,
+    Library,
     ReportDefinition,
     read_library,
 )
 from netplan.questions.pricing import PricingQuestion
 from netplan.questions.question import asks, default_of, optional, several
+from netplan.questions.serving import Serving
+from netplan.questions.simulate import Simulate
 from netplan.questions.training import TrainingQuestion
-from netplan.questions.verdict import VerdictQuestion
+from netplan.questions.verdict import Terms, VerdictQuestion
+from netplan.questions.workload import WorkloadQuestion
 from netplan.records import replace
 from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import WORKLOADS
+from netplan.workloads.technologies import MEMORIES
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report(
-    VerdictQuestion[Procurement], TrainingQuestion[Procurement], PricingQuestion[Procurement]
+    WorkloadQuestion[Procurement],
+    VerdictQuestion[Procurement],
+    TrainingQuestion[Procurement],
+    PricingQuestion[Procurement],
 ):
     """Write what a buyer sends to suppliers: verdict, prices, bill, drawing, sources.
 
@@ -88,6 +99,12 @@ class Report(
         "A section on failures, too.", "flag", flag="--faults", default=False
     )
     fail: Sequence[str] = several("Parts that fail there together.", metavar="PART")
+    simulate: bool = optional(
+        "A section on one iteration of the best fabric, event by event.", "flag", default=False
+    )
+    expanded_memory: str | None = optional(
+        "Memory behind that of each GPU, on the bill, too.", metavar="NAME", otherwise="none"
+    )
     date: str = optional("Date to print.", default="", metavar="YYYY-MM-DD", otherwise="none")
 
     def ask(self) -> Procurement:
@@ -101,31 +118,77 @@ class Report(
         texts = dict(self.overrides or {})
         reader = CatalogReader(self.catalog, texts)
         definition = reader.load(REPORTS, self.report)
-        asked = self._completed(definition)
-        library = read_library(reader, asked.files())
+        return self._completed(definition).answered(definition, reader)
+
+    def answered(self, definition: ReportDefinition, reader: CatalogReader) -> Procurement:
+        """The answer, fabrics and price book being given."""
+        texts = dict(self.overrides or {})
+        library = read_library(reader, self.files())
         _require_distinct([spec.name for spec in library.all(FabricSpec)])
-        priced = asked.part(Cost, overrides=library.only(texts, COST_ROLES)).ask()
-        compared = asked.part(Compare, overrides=library.only(texts, COMPARE_ROLES)).ask()
-        broken = None
-        if self.with_faults or self.fail:
-            # Spares, years and halls are other questions there, which nobody has asked here.
-            apart, only = ("spares", "years", "floor_plan"), library.only(texts, FAULT_ROLES)
-            broken = asked.part(Faults, apart=apart, overrides=only).ask()
-        run = (library.of_role(WORKLOADS.role), compared.inputs["batch"])
-        read = CatalogReader(self.catalog, library.only(texts, ECONOMICS_ROLES))
-        terms = asked.terms(read, run, library.one(PriceBook), priced.currency)
-        return Procurement(
+        of_cost = library.only(texts, COST_ROLES)
+        of_run = library.only(texts, COMPARE_ROLES)
+        # Servers are priced with their tokens.
+        priced = self.part(Cost, overrides=of_cost if self.trains else of_cost | of_run).ask()
+        compared = self._compared(of_run)
+        found = Procurement(
             definition=definition,
             cost=priced,
             comparison=compared,
             library=library,
             date=self.date,
             tokens=self.tokens,
-            faults=broken,
-            terms=terms,
+            faults=self._broken(library, texts),
+            terms=self._terms(library, texts, compared, priced.currency),
             failures=library.one(FailureBook),
-            books=asked.books(CatalogReader(self.catalog, library.only(texts, COST_ROLES))),
+            books=self.books(CatalogReader(self.catalog, of_cost)),
+            chip=self._chip(of_run),
         )
+        names = (spec.name for spec in library.all(FabricSpec))
+        fabric = dict(zip(names, self.fabrics, strict=True))[found.chosen.name]
+        return self._with_runs(found, fabric, of_run)
+
+    def _compared(self, overrides: Mapping[str, str]) -> Comparison:
+        """The comparison of the fabrics, with the expanded memory if there is one."""
+        memories = (self.expanded_memory,) if self.expanded_memory and self.trains else ()
+        return self.part(Compare, expanded_memories=memories, overrides=overrides).ask()
+
+    def _broken(self, library: Library, texts: Mapping[str, str]) -> FaultsAnswer | None:
+        """Failures, where they are asked for."""
+        if not (self.with_faults or self.fail):
+            return None
+        # Spares, years and halls are other questions there, which nobody has asked here.
+        apart, only = ("spares", "years", "floor_plan"), library.only(texts, FAULT_ROLES)
+        return self.part(Faults, apart=apart, overrides=only).ask()
+
+    def _terms(
+        self, library: Library, texts: Mapping[str, str], compared: Comparison, currency: str
+    ) -> Terms | None:
+        """What a training run is worth; None for servers."""
+        if not self.trains:
+            return None
+        run = (library.of_role(WORKLOADS.role), compared.inputs["batch"])
+        reader = CatalogReader(self.catalog, library.only(texts, ECONOMICS_ROLES))
+        return self.terms(reader, run, library.one(PriceBook), currency)
+
+    def _chip(self, overrides: Mapping[str, str]) -> Accelerator:
+        """The accelerator, its expanded memory included."""
+        reader = CatalogReader(self.catalog, overrides)
+        named = reader.load(ACCELERATORS, self.accelerator)
+        return variants(reader, named, (self.expanded_memory,))[0].chip
+
+    def _with_runs(
+        self, found: Procurement, fabric: str, overrides: Mapping[str, str]
+    ) -> Procurement:
+        """The same with what the best fabric runs: simulated, and how it serves."""
+        simulation = serving = None
+        if self.simulate:
+            apart = ("fail", "expanded_memory")
+            simulation = self.part(Simulate, apart=apart, fabric=fabric, overrides=overrides).ask()
+        if not self.trains:
+            serving = self.part(Serving, fabric=fabric, overrides=overrides).ask()
+        if simulation is None and serving is None:
+            return found
+        return replace(found, simulation=simulation, serving=serving)
 
     def _completed(self, definition: ReportDefinition) -> "Report":
         """The question with what the report's definition says: fabrics and price book."""
@@ -150,7 +213,11 @@ class Report(
             (FLOOR_PLANS, self.floor_plan or None),
         )
         yield from ((SITE_NETWORKS, name) for name in self.site_networks)
-        yield from ((WORKLOADS, self.model), (ITERATION_MODELS, self.iteration_model))
+        yield WORKLOADS, self.model
+        if self.trains:
+            yield ITERATION_MODELS, self.iteration_model
+        if self.expanded_memory not in (None, NONE):
+            yield MEMORIES, self.expanded_memory
         yield FAILURE_BOOKS, str(default_of(Faults.command, "failures", self.catalog))
 
 

@@ -6,6 +6,12 @@ from typing import Any
 
 from netplan.costing.pricing import books_in_use
 from netplan.errors import CatalogError
+from netplan.procurement.asked_for import (
+    errors_chapter,
+    memory_chapter,
+    serving_chapter,
+    simulation_chapter,
+)
 from netplan.procurement.findings import Findings
 from netplan.procurement.front_page import changes_chapter, decision_chapter, headline
 from netplan.procurement.known_unknown import trust_chapter, unknown_chapter
@@ -20,6 +26,7 @@ from netplan.procurement.side_by_side import (
     speed_chapter,
 )
 from netplan.questions.library import Chapter
+from netplan.questions.serving_answer import serving_words
 from netplan.questions.training import assumed
 from netplan.records import asdict
 from netplan.reports.answer import Answer
@@ -48,9 +55,21 @@ class Procurement(Findings, Answer):
             "decision": recommended.verdict.to_dict() if recommended.verdict else None,
             "faults": self.faults.to_dict() if self.faults else None,
             "training_runs": [asdict(run) for run in self.runs],
+            **self._asked_for(),
             "cost": self.cost.to_dict(),
             "comparison": self.comparison.to_dict(),
         }
+
+    def _asked_for(self) -> dict[str, Any]:
+        """A simulated iteration and servers, where they were asked for; not how long that took."""
+        found: dict[str, Any] = {}
+        if self.simulation is not None:
+            found["simulation"] = self.simulation.to_dict()
+            del found["simulation"]["seconds"]
+        if self.serving is not None:
+            found["serving"] = self.serving.to_dict()
+            del found["serving"]["space"]["seconds"]
+        return found
 
     def sections(self) -> Iterator[Section]:
         """The verdict, then the chapters of the report's definition."""
@@ -65,8 +84,11 @@ class Procurement(Findings, Answer):
         inputs = self.inputs
         switch = f" ({inputs['switch']})" if inputs["switch"] else ""
         less = f" less {100 * inputs['discount']:g} %" if inputs["discount"] else ""
-        trained = f"; training {inputs['model']}, {assumed(inputs)}"
-        trained = trained if inputs["timing"] else ""
+        trained = ""
+        if self.serves:
+            trained = f"; {serving_words(inputs)}"
+        elif inputs["timing"]:
+            trained = f"; training {inputs['model']}, {assumed(inputs)}"
         prices = books_in_use(inputs["prices"], (bill.quote for bill in self.cost.bills))
         return (
             f"{inputs['accelerator']} in HB domains of {inputs['hb_size']:,}, switches of"
@@ -113,6 +135,10 @@ CHAPTERS: dict[Chapter, Callable[[Findings], Iterator[Section]]] = {
     "drivers": drivers_chapter,
     "running": running_chapter,
     "speed": speed_chapter,
+    "errors": errors_chapter,
+    "simulation": simulation_chapter,
+    "serving": serving_chapter,
+    "memory": memory_chapter,
     "bill": bill_chapter,
     "fabric": fabric_chapter,
     "racks": racks_chapter,

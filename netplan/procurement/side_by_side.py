@@ -140,6 +140,8 @@ def running_chapter(answer: Findings) -> Iterator[Section]:
 
 def _training_run(answer: Findings) -> Iterator[Section]:
     """What the network costs one training run, and a useful PFLOP/s; nothing without timing."""
+    if answer.serves:
+        return
     unit, tokens = answer.cost.currency, answer.run_tokens
     bills = {bill.name: bill for bill in answer.cost.bills}
 

@@ -12,10 +12,10 @@ from netplan.records import PositiveInt
 RecordT = TypeVar("RecordT", bound=Record)
 
 BILL_ROLES = {"accelerator", "prices", "power", "cabling", "switch", "fabric", "floor-plan"}
-COST_ROLES = frozenset(BILL_ROLES | {"economics", "network"})
+COST_ROLES = frozenset(BILL_ROLES | {"economics", "network", "memory"})
 """Roles of the files that `netplan.questions.cost.cost` reads."""
 
-COMPARE_ROLES = frozenset(BILL_ROLES | {"model", "iteration-model", "economics"})
+COMPARE_ROLES = frozenset(BILL_ROLES | {"model", "iteration-model", "economics", "memory"})
 """Roles of the files that `netplan.questions.compare.compare` reads."""
 
 ECONOMICS_ROLES = frozenset({"economics"})
@@ -69,6 +69,10 @@ Chapter = Literal[
     "drivers",
     "running",
     "speed",
+    "errors",
+    "simulation",
+    "serving",
+    "memory",
     "bill",
     "fabric",
     "racks",

@@ -16,6 +16,7 @@ from netplan.costing.sensitivity import least_saving
 from netplan.questions.candidates import Basis
 from netplan.questions.compare_answer import FabricRow
 from netplan.questions.cost_answer import CostAnswer, open_above
+from netplan.questions.token_cost import cheapest
 from netplan.questions.verdict import Probe, Verdict, decide
 from netplan.records import replace
 from netplan.reports.quantities import Scale, listed
@@ -51,6 +52,7 @@ def recommend(
     candidates = [
         replace(
             known[bill.name].candidate(None),
+            name=bill.name,
             price=bill.capital.base,
             complete=bill.complete,
             lacking=bool(bill.unpriced_apart),
@@ -79,6 +81,31 @@ def recommend(
     told = {change.fabric for change in verdict.changes}
     untold = {name: late for name, late in slower.items() if name not in told}
     reasons = _reasons(answer, chosen, others, untold)
+    return Recommendation(chosen.name, sentence, (*rule, *reasons), verdict)
+
+
+def recommend_server(answer: CostAnswer) -> Recommendation:
+    """Where a million tokens cost least, of the bills of an answer.
+
+    Examples
+    --------
+    >>> from netplan.questions.cost import cost
+    >>> asked = {"gpus": 64, "radix": 64, "hb_size": 8, "accelerator": "h100-80gb"}
+    >>> asked |= {"model": "llama-3.1-8b", "workload": "serving", "prices": "2026"}
+    >>> found = recommend_server(cost(**asked, fabrics=("rail-only",)))
+    >>> found.fabric, found.sentence[:58]
+    ('rail-only', 'Order rail-only: its network for 64 GPUs costs at least 31')
+    """
+    verdict = cheapest([(row.fabric, row.served) for row in answer.served], answer.currency)
+    if verdict is None:
+        return _none(answer, {})
+    rule = (f"Rule: {verdict.rule}.",)
+    if verdict.fabric is None:
+        return Recommendation(None, f"Order none yet: {verdict.sentence}", rule, verdict)
+    chosen = next(bill for bill in answer.bills if bill.name == verdict.fabric)
+    others = [bill for bill in answer.bills if bill is not chosen and bill.complete]
+    sentence = f"{_sentence(answer.scale, chosen, others, {})} {verdict.sentence}"
+    reasons = _reasons(answer, chosen, others, {})
     return Recommendation(chosen.name, sentence, (*rule, *reasons), verdict)
 
 
