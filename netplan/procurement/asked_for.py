@@ -15,7 +15,7 @@ from netplan.questions.serving_answer import serving_words
 from netplan.questions.token_cost import LEGEND, token_columns
 from netplan.records import replace
 from netplan.reports.answer import Answer
-from netplan.reports.sections import Column, Heading, Paragraph, Section, Table, column
+from netplan.reports.sections import Bars, Column, Heading, Paragraph, Section, Table, column
 
 CLOCKS = (" ms)", " s)", "µs)")
 """Ends of what an answer says about the time it took: a report has the same bytes every time."""
@@ -88,7 +88,7 @@ def within(part: str, answer: Answer) -> Iterator[Section]:
             lines = (section.title, *section.lines)
             told = (line for line in lines if not line.rstrip(".").endswith(CLOCKS))
             yield from (Paragraph(line, "quiet") for line in told)
-        elif isinstance(section, Table):
+        elif isinstance(section, Table | Bars):
             yield replace(section, name=f"{part}: {section.name}")
         else:
             yield section

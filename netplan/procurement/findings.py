@@ -118,7 +118,13 @@ class Findings:
             return recommend_server(self.cost)
         run = self.terms.run(self.cost.inputs["gpus"]) if self.terms else None
         basis = replace(self.comparison.basis, run=run, money=self.cost.scale)
-        return recommend(self.cost, self.comparison.rows, basis, self.comparison.probe)
+        probe = self._probe if self.comparison.probe else None
+        return recommend(self.cost, self.comparison.rows, basis, probe)
+
+    def _probe(self, name: str, limit_s: float) -> float | None:
+        """Network bandwidth at which a fabric trains so fast; the comparison names its memory."""
+        probe = self.comparison.probe
+        return probe(self.row(name).label, limit_s) if probe else None
 
     @cached_property
     def chosen(self) -> FabricBill:

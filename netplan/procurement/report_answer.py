@@ -30,7 +30,7 @@ from netplan.questions.serving_answer import serving_words
 from netplan.questions.training import assumed
 from netplan.records import asdict
 from netplan.reports.answer import Answer
-from netplan.reports.sections import Heading, Paragraph, Section
+from netplan.reports.sections import Heading, Paragraph, Section, data_tables
 from netplan.version import __version__
 
 
@@ -120,8 +120,10 @@ class Procurement(Findings, Answer):
         return html_page(self.sections(), name, values)
 
     def xlsx(self) -> bytes:
-        """The bills as a spreadsheet with live formulas."""
-        return self.cost.xlsx()
+        """The bills as a spreadsheet with live formulas, and what the report has beside them."""
+        chapters = [one for one in BESIDE if one in self.definition.sections]
+        tables = data_tables(part for one in chapters for part in CHAPTERS[one](self))
+        return self.cost.xlsx(tables)
 
 
 CHAPTERS: dict[Chapter, Callable[[Findings], Iterator[Section]]] = {
@@ -146,3 +148,8 @@ CHAPTERS: dict[Chapter, Callable[[Findings], Iterator[Section]]] = {
     "assumptions": assumptions_chapter,
     "sources": sources_chapter,
 }
+
+BESIDE: tuple[Chapter, ...] = (
+    *("risks", "running", "errors", "simulation", "serving", "memory", "racks", "faults"),
+)
+"""Chapters whose tables the spreadsheet has beside the bills."""

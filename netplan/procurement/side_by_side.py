@@ -135,13 +135,11 @@ def running_chapter(answer: Findings) -> Iterator[Section]:
     chosen = answer.chosen.name
     yield Table("yearly cost", columns, answer.cost.bills, chosen=lambda bill: bill.name == chosen)
     yield years_table(inputs, answer.cost.bills, scale)
-    yield from _training_run(answer)
+    yield from () if answer.serves else _training_run(answer)
 
 
 def _training_run(answer: Findings) -> Iterator[Section]:
     """What the network costs one training run, and a useful PFLOP/s; nothing without timing."""
-    if answer.serves:
-        return
     unit, tokens = answer.cost.currency, answer.run_tokens
     bills = {bill.name: bill for bill in answer.cost.bills}
 

@@ -25,6 +25,7 @@ from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import Cell, Quantity, Scale, listed, part_words
 from netplan.reports.sections import (
     Column,
+    Data,
     Heading,
     Notes,
     Paragraph,
@@ -186,7 +187,7 @@ class CostAnswer(Answer):
         served = (("", note) for note in self.told)
         yield Notes((*told, *((row.name, row.reason) for row in self.refused), *served))
 
-    def xlsx(self) -> bytes:
+    def xlsx(self, beside: Sequence[Data] = ()) -> bytes:
         """A spreadsheet with live formulas: change a price, and all totals follow."""
         from netplan.questions.cost_xlsx import cost_xlsx
 
@@ -195,7 +196,7 @@ class CostAnswer(Answer):
             *((row.name, note) for row in self.rows for note in row.notes),
             *(("Not on the bill", item) for item in self.left_out),
         )
-        return cost_xlsx(self.inputs, self.currency, self.bills, notes)
+        return cost_xlsx(self.inputs, self.currency, self.bills, notes, beside)
 
     def _heading(self) -> Heading:
         inputs = self.inputs

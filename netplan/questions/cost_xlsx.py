@@ -19,7 +19,8 @@ from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
 from netplan.questions.pricing import CASES, prices_in_use
 from netplan.reports.quantities import part_words
-from netplan.reports.xlsx import CREATED, SAFE
+from netplan.reports.sections import Data
+from netplan.reports.xlsx import CREATED, SAFE, write_tables
 
 MAX_SHEET_NAME = 31
 WIDE_COLUMN, TEXT_COLUMN, NUMBER_COLUMN = 44, 26, 15
@@ -30,8 +31,9 @@ def cost_xlsx(
     currency: str,
     bills: Sequence[FabricBill],
     notes: Iterable[tuple[str, str]],
+    beside: Sequence[Data] = (),
 ) -> bytes:
-    """The workbook as bytes: Summary, Prices, one bill a fabric, Drivers, Notes by subject."""
+    """The workbook as bytes: Summary, Prices, one bill a fabric, Drivers, Notes; tables beside."""
     buffer = io.BytesIO()
     with xlsxwriter.Workbook(buffer, {"in_memory": True, **SAFE}) as book:
         book.set_properties({"title": "Bill of materials", "created": CREATED})
@@ -42,6 +44,7 @@ def cost_xlsx(
             _bill(sheets, number, bill)
         _drivers(sheets)
         _notes(sheets, [*notes, *(("Input", f"{key}: {value}") for key, value in inputs.items())])
+        write_tables(book, beside)
     return buffer.getvalue()
 
 

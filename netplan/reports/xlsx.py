@@ -32,11 +32,15 @@ def xlsx_bytes(sections: Iterable[Section]) -> bytes:
     buffer = io.BytesIO()
     with xlsxwriter.Workbook(buffer, {"in_memory": True, **SAFE}) as book:
         book.set_properties({"created": CREATED})
-        tables = data_tables(known)
-        for name, table in zip(sheet_names([table.name for table in tables]), tables, strict=True):
-            _write(book, book.add_worksheet(name), table)
+        write_tables(book, data_tables(known))
         _write_notes(book, book.add_worksheet(NOTES), known)
     return buffer.getvalue()
+
+
+def write_tables(book: Workbook, tables: Sequence[Data]) -> None:
+    """Write every table on a sheet of its own."""
+    for name, table in zip(sheet_names([table.name for table in tables]), tables, strict=True):
+        _write(book, book.add_worksheet(name), table)
 
 
 def sheet_names(names: Sequence[str]) -> list[str]:

@@ -1,0 +1,85 @@
+"""Chapters that a procurement report has where the question asks for them, as the others answer."""
+
+import io
+from typing import Any
+
+import pytest
+from openpyxl import load_workbook
+
+import netplan
+from netplan.procurement.front_page import headline
+from netplan.procurement.report_answer import Procurement
+from netplan.reports.sections import Heading, data_tables
+
+PAIR = ("rail-only", "dragonfly")
+SMALL: dict[str, Any] = {"gpus": 64, "radix": 64, "hb_size": 8, "accelerator": "h100-80gb"}
+TRAINED: dict[str, Any] = {**SMALL, "model": "gpt-22b", "batch": 64}
+SERVED: dict[str, Any] = {
+    **SMALL,
+    "model": "llama-3.1-8b",
+    "workload": "serving",
+    "precision": "fp8",
+    "concurrency": 64,
+}
+
+
+def keys(answer: Procurement) -> list[str]:
+    return [one.key for one in answer.sections() if isinstance(one, Heading) and one.key]
+
+
+def test_servers_are_bought_by_what_their_tokens_cost() -> None:
+    report = netplan.procurement(**SERVED, fabrics=PAIR)
+    priced = netplan.cost(**SERVED, fabrics=PAIR, prices="2026")
+    assert report.to_dict()["cost"] == priced.to_dict()
+    paid = {one.fabric: one.served.cost.total.base for one in priced.served if one.served.cost}
+    cheapest = min(paid, key=paid.__getitem__)
+    assert report.recommendation.fabric == cheapest
+    assert f"a million tokens: ≥ {paid[cheapest]:,.3f}" in headline(report)[1]
+    alone = netplan.serving(**{k: v for k, v in SERVED.items() if k != "workload"}, fabric=cheapest)
+    assert report.to_dict()["serving"]["plans"] == alone.to_dict()["plans"]
+    assert "serving" in keys(report)
+    assert "simulation" not in keys(report)
+    assert report.html() == netplan.procurement(**SERVED, fabrics=PAIR).html()
+
+
+def test_the_order_is_simulated_as_simulate_does_it() -> None:
+    report = netplan.procurement(**TRAINED, fabrics=PAIR, simulate=True)
+    alone = netplan.simulate(**TRAINED, fabric=report.chosen.name)
+    found = report.to_dict()["simulation"]
+    assert found["iteration_time_s"] == alone.found.iteration_time_s
+    assert "seconds" not in found
+    assert "simulation" in keys(report)
+    assert "computed in" not in report.text()
+
+
+def test_memory_behind_gpus_is_paid_for_and_told_by_tier() -> None:
+    asked = {**TRAINED, "expanded_memory": "comet-480gb", "fabrics": PAIR}
+    report = netplan.procurement(**asked, iteration_model="calibrated")
+    assert report.chosen.memory.base > 0
+    assert {"memory", "errors"} <= set(keys(report))
+    tables = {one.name: one for one in data_tables(report.sections())}
+    # 480 GB behind the 80 GB of an H100.
+    capacity = [row["capacity_bytes"] for row in tables["memory_tiers"].records()]
+    assert capacity == [80e9, 480e9]
+    for row in tables["error bars"].records():
+        ends = [float(str(row[f"iteration_time_{end}s"])) for end in ("low_", "", "high_")]
+        assert ends == sorted(set(ends))
+
+
+def test_the_spreadsheet_has_what_the_report_has() -> None:
+    report = netplan.procurement(**TRAINED, fabrics=PAIR, simulate=True)
+    book = load_workbook(io.BytesIO(report.xlsx()), data_only=True)
+    assert {"Summary", "Prices", "simulation- stages", "network parts that fail"} <= set(
+        book.sheetnames
+    )
+    rows = list(book["training run"].iter_rows(values_only=True))
+    by_fabric = {row[0]: row for row in rows[1:]}
+    at = next(at for at, name in enumerate(rows[0]) if str(name).startswith("run_cost"))
+    for run in report.runs:
+        assert run.cost is not None
+        assert by_fabric[run.fabric][at] == pytest.approx(run.cost.base)
+
+
+def test_servers_with_failures_have_their_chapter() -> None:
+    page = netplan.procurement(**SERVED, fabrics=("rail-only",), with_faults=True).html()
+    assert 'id="faults"' in page
