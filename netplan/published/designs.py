@@ -132,8 +132,11 @@ def _tiers(given: SpecInputs, _spec: FabricSpec, fabric: Fabric) -> Counts:
     links = ("links_endpoint", "links_leaf_spine", "links_spine_core")
     switches = {name: tier.switches for name, tier in zip(tiers, fabric.tiers, strict=False)}
     cables = [group.links // given.links_per_cable for group in fabric.links]
-    between = {"links_between_switches": sum(cables[1:])}
-    return switches | dict(zip(links, cables, strict=False)) | between
+    sums = {
+        "links_between_switches": sum(cables[1:]),
+        "switch_ends_thousands": (fabric.transceivers - fabric.nic_ports) / 1000,
+    }
+    return switches | dict(zip(links, cables, strict=False)) | sums
 
 
 def _nvlink(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
@@ -194,7 +197,7 @@ def _modules(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
     ]
     leaf, card = ends[[run.name for run in wiring.runs].index("host")]
     switches = sum(map(sum, ends)) - card
-    modules = {"leaf_modules": leaf, "card_modules": card}
+    modules = {"leaf_modules": leaf, "card_modules": card, "switch_modules": switches}
     shares = {"card_modules_per_gpu": card, "switch_modules_per_gpu": switches}
     per_gpu = {name: count / given.gpus for name, count in shares.items()}
     return {**_tiers(given, spec, fabric), **modules, **per_gpu}
@@ -228,7 +231,8 @@ QUANTITIES = (
     *("global_tb_per_s", "global_tb_per_s_mixed", "links_between_switches"),
     *("hb_switches", "hb_cables", "hb_modules", "network_modules", "card_modules", "leaf_modules"),
     *("tiers", "largest_gpus", "switches_over_one_plane", "modules_over_one_plane"),
-    *("card_modules_per_gpu", "switch_modules_per_gpu", "usd_per_gpu"),
+    *("card_modules_per_gpu", "switch_modules_per_gpu", "switch_modules", "usd_per_gpu"),
+    "switch_ends_thousands",
 )
 """Columns that hold numbers."""
 

@@ -65,6 +65,8 @@ def test_only_explained_numbers_do_not_reproduce() -> None:
         "AMD reference design, 2K MI355X GPUs: total switches": ("61", "48"),
         # 140 cubes x 96; 144 x 96 is printed
         "Google TPU v5p pod: fibre links": ("13824", "13440"),
+        # 5 x 131,072 = 655,360, and twice 248 links more a tier above the leaves
+        "Lambda, pluggable modules of 128,000 GPUs: switch ends thousands": ("655", "656"),
         # 128 ports a plane on one switch of 128
         "Lenovo Hybrid AI 289-800, four units: total switches": ("4", "2"),
     }
