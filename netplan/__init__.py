@@ -19,6 +19,7 @@ _HOMES = {
     "cost": "netplan.questions.cost",
     "export": "netplan.questions.export",
     "faults": "netplan.questions.faults",
+    "grow": "netplan.questions.grow",
     "loads": "netplan.questions.loads",
     "map": "netplan.questions.map",
     "offers": "netplan.procurement.offers",
@@ -43,6 +44,7 @@ __all__ = [
     "cost",
     "export",
     "faults",
+    "grow",
     "loads",
     "map",
     "offers",
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
     from netplan.questions.cost import cost
     from netplan.questions.export import export
     from netplan.questions.faults import faults
+    from netplan.questions.grow import grow
     from netplan.questions.loads import loads
     from netplan.questions.map import map  # noqa: A004 - the command's name
     from netplan.questions.optimize import optimize

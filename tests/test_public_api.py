@@ -18,6 +18,7 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "simulate": {"gpus": 64, "hb_size": 8, "model": "gpt-22b", "batch": 64},
     "cost": {"gpus": 512, "radix": 32, "fabrics": ("rail-only",)},
     "offers": {"gpus": 512, "radix": 32, "fabrics": ("rail-only",)},
+    "grow": {"phases": (128, 512), "radix": 32},
     "cables": {"gpus": 64, "radix": 16, "hb_size": 8},
     "export": {"to": "dot", "gpus": 64, "radix": 8, "hb_size": 8},
     "calibrate": {"accelerator": "h100-80gb", "gemm": "examples/own-cluster/gemm.csv"},

@@ -1,0 +1,360 @@
+"""A network that grows in phases: one final design, what to buy when, and what that saves."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate, pairwise
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from netplan.costing.fabric_bill import Bill, Unbuildable, make_bill
+from netplan.costing.lifetime import UPKEEP, Running, discount_factor
+from netplan.costing.materials import ACCELERATORS_TOO, BillItem, parse_spares
+from netplan.costing.phases import Course, Order, order, present_value, yearly_factor
+from netplan.costing.prices import PriceBook
+from netplan.costing.ranges import Range
+from netplan.costing.switches import require_switch
+from netplan.errors import InfeasibleError, InputError
+from netplan.questions.grow_answer import Grown, GrowthAnswer, Plan, Step, Way
+from netplan.questions.inputs import CatalogReader
+from netplan.questions.pricing import PricingQuestion, running_inputs
+from netplan.questions.question import absent, asks, optional, several
+from netplan.records import replace
+from netplan.topologies.build import build_fabric
+from netplan.topologies.dragonfly import dragonfly_shape
+from netplan.topologies.expand import expand
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.graph import FabricGraph, network_only
+from netplan.topologies.growth import GROWING, Phase, Weights, moved_cables, plan_growth
+from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.topologies.torus import torus_shape
+from netplan.workloads.accelerators import ACCELERATORS
+
+MOST_PHASES, MOST_GAP, MOST_EARLY = 12, 20, 16
+DEFAULT_FABRICS = ("rail-optimized", "rail-only")
+LABOUR = "Labour of cabling, and the time that GPUs stand still meanwhile, have no price here."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grow(PricingQuestion[GrowthAnswer]):
+    """Plan a network that grows: one final design, what to buy in each phase, cables that move.
+
+    Every phase is a part of the final design, port by port, and blocks no more than it is asked to.
+    Growing is compared with building all at once, and with the smallest network of every phase.
+
+    Raises
+    ------
+    NetplanError
+        If an input is not allowed; the message says what is.
+
+    Examples
+    --------
+    >>> answer = grow(phases=(2048, 8192, 16384), radix=64, fabrics=("rail-optimized",))
+    >>> [(step.switches, step.moved) for step in answer.grown[0].steps]
+    [(312, 0), (768, 0), (1280, 0)]
+    """
+
+    command: ClassVar[str] = "grow"
+    examples: ClassVar[tuple[str, ...]] = (
+        "netplan grow --gpus 2048 --gpus 8192 --gpus 16384 --radix 64 --prices 2026",
+        "netplan grow --gpus 512 --gpus 2048 --accelerator h100-80gb --switch qm9700 --spares 2%",
+        "netplan grow --gpus 1024 --gpus 4096 --radix 64 --fabric fat-tree --years-between 0.5",
+    )
+
+    gpus: int = absent()
+    floor_plan: None = absent()
+    phases: Sequence[int] = several(
+        "GPUs of each phase, two or more, rising.", "whole", flag="--gpus", unit="GPUs"
+    )
+    years_between: Sequence[float] = several(
+        "Years from each phase to the next, one for all or one each.", "real", otherwise="1"
+    )
+    fill: Literal["cheapest", "leaves"] = optional(
+        "Leaves of early phases: as full as costs least, or full before the next is bought.",
+        "choice",
+        default="cheapest",
+        choices=("cheapest", "leaves"),
+    )
+    early_oversubscription: float | None = optional(
+        "Fewer leaf uplinks before the last phase, such as 2:1.", "ratio", low=1, otherwise="none"
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse phases that are none."""
+        super().__post_init__()
+        found = tuple(self.phases)
+        if not 1 < len(found) <= MOST_PHASES or any(two <= one for one, two in pairwise(found)):
+            given = ", ".join(f"{gpus:,}" for gpus in found) or "none"
+            raise InputError(
+                f"--gpus {given}: give 2 to {MOST_PHASES} phases of rising size, such as"
+                " --gpus 2048 --gpus 8192"
+            )
+        object.__setattr__(self, "gpus", found[-1])
+        gaps = self._gaps()
+        if any(not 0 < gap <= MOST_GAP for gap in gaps):
+            raise InputError(
+                f"--years-between {min(gaps):g}: give more than 0 years, at most {MOST_GAP}"
+            )
+        if self.early_oversubscription is not None and not (
+            1 <= self.early_oversubscription <= MOST_EARLY
+        ):
+            raise InputError(
+                f"--early-oversubscription {self.early_oversubscription:g}: give 1:1 to"
+                f" {MOST_EARLY}:1"
+            )
+
+    def _gaps(self) -> tuple[float, ...]:
+        """Years between phases."""
+        given, steps = tuple(self.years_between) or (1.0,), len(self.phases) - 1
+        if len(given) not in (1, steps):
+            raise InputError(f"--years-between: give 1 or {steps} for {steps + 1} phases")
+        return given if len(given) == steps else given * steps
+
+    def ask(self) -> GrowthAnswer:
+        """Size, grow, list and price every fabric."""
+        reader = CatalogReader(self.catalog, self.overrides)
+        chosen = reader.load(ACCELERATORS, self.accelerator)
+        books = self.books(reader)
+        money = self.currency or books.prices.currency
+        books.prices.exchange(books.prices.currency, money)
+        running = self.running(reader, books.prices, money)
+        specs = [reader.load(FABRICS, name) for name in self.fabrics or DEFAULT_FABRICS]
+        sizing = self.sized(chosen)
+        require_switch(books.switch, specs, sizing, reader.roots)
+        begins = tuple(accumulate(self._gaps(), initial=0.0))
+        shares = parse_spares(list(self.spares))
+        case = _Case(
+            self,
+            sizing,
+            (*begins, begins[-1] + running.years),
+            partial(make_bill, books=books, spares=shares, currency=money),
+            books.prices,
+            running,
+        )
+        grown, refused = case.all(specs)
+        inputs = self.inputs(
+            gpus=self.gpus,
+            hb_size=sizing.hb_size,
+            fabrics=[spec.name for spec in specs],
+            spares=list(self.spares),
+            years_between=list(self._gaps()),
+            networks=[
+                *(network.name for network, _ in books.networks),
+                *([ACCELERATORS_TOO] if books.compute.accelerator else []),
+            ],
+            currency=money,
+            discount=books.prices.discount,
+            **running_inputs(running),
+            link_gbps=sizing.speed_gbps,
+            set=reader.replaced(),
+        )
+        return GrowthAnswer(inputs, money, grown, refused)
+
+
+grow = asks(Grow)
+
+
+class _Case(NamedTuple):
+    """What all fabrics of an answer share."""
+
+    asked: Grow
+    sizing: Sizing
+    years: tuple[float, ...]
+    bill: Callable[..., Bill]
+    prices: PriceBook
+    running: Running
+
+    def all(self, specs: Sequence[FabricSpec]) -> tuple[tuple[Grown, ...], tuple[Unbuildable, ...]]:
+        """All fabrics that grow, and why others do not.
+
+        Raises
+        ------
+        InfeasibleError
+            If none does.
+        """
+        grown: list[Grown] = []
+        refused: list[Unbuildable] = []
+        for spec in specs:
+            try:
+                grown.append(self.grown(spec))
+            except (InputError, InfeasibleError) as error:
+                refused.append(Unbuildable(spec.name, f"Cannot grow: {error}."))
+        if not grown:
+            raise InfeasibleError(f"{refused[0].name}: {refused[0].reason}")
+        return tuple(grown), tuple(refused)
+
+    def grown(self, spec: FabricSpec) -> Grown:
+        """One fabric: its phases, and the three ways to come to the last one.
+
+        Raises
+        ------
+        InputError, InfeasibleError
+            If it cannot be built in one of the sizes.
+        """
+        phases = tuple(self.asked.phases)
+        sizings = [
+            replace(self.sizing, gpus=gpus, hb_size=min(self.sizing.hb_size, gpus))
+            for gpus in phases
+        ]
+        spec = _fixed(spec, self.sizing)
+        own = [self.bill(spec, sizing) for sizing in sizings]
+        graphs = [_own_graph(spec, sizing, sizings[-1]) for sizing in sizings]
+        by_port = spec.family in GROWING
+        own_moved = _moved(graphs, by_port=by_port)
+        parts: list[Phase | None] = [None] * len(phases)
+        bills, moved = own, own_moved
+        if spec.family in GROWING:
+            growth = plan_growth(
+                spec,
+                self.sizing,
+                phases,
+                self._weights(own[-1]),
+                early_oversubscription=self.asked.early_oversubscription or 1.0,
+                full_leaves=self.asked.fill == "leaves",
+            )
+            parts = list(growth.phases)
+            pairs = zip(sizings, growth.phases, strict=True)
+            bills = [self.bill(spec, sizing, fabric=one.fabric) for sizing, one in pairs]
+            moved = _moved([growth.graph_of(at) for at in range(len(phases))], by_port=True)
+        orders, own_orders = self._orders(bills), self._orders(own)
+        steps = tuple(
+            Step(number, year, bill, made, cables, part, small)
+            for number, (year, bill, made, cables, part, small) in enumerate(
+                zip(self.years[:-1], bills, orders, moved, parts, own, strict=True), start=1
+            )
+        )
+        return Grown(
+            own[-1],
+            steps,
+            self._ways(bills, own, (orders, own_orders), (sum(moved), sum(own_moved))),
+            (*_told(spec, steps), *own[-1].fabric.notes),
+        )
+
+    def _orders(self, bills: Sequence[Bill]) -> list[Order]:
+        """What leads from each bill to the next, from nothing on."""
+        lines: list[list[BillItem]] = [[], *([item.line for item in b.quote.items] for b in bills)]
+        currency = bills[0].quote.currency
+        return [order(have, need, self.prices, currency) for have, need in pairwise(lines)]
+
+    def _ways(
+        self,
+        bills: Sequence[Bill],
+        own: Sequence[Bill],
+        orders: tuple[Sequence[Order], Sequence[Order]],
+        moved: tuple[int, int],
+    ) -> tuple[Way, Way, Way]:
+        """Growing, all at once, and each phase's smallest network."""
+        power = tuple(bill.draw.typical_w for bill in bills)
+        final, none = bills[-1].capital, Range.point(0.0)
+        nothing = (none,) * (len(bills) - 1)
+        courses = (
+            _course(bills, orders[0]),
+            Course((final, *nothing), (final,) * len(bills), power),
+            _course(own, orders[1]),
+        )
+        left = [sum((one.left.total for one in made), start=none) for made in orders]
+        plans: tuple[Plan, ...] = ("growing", "all at once", "not planned")
+        grown, once, unplanned = (
+            Way(plan, course.capital, present_value(course, self.years, self.running), *facts)
+            for plan, course, facts in zip(
+                plans,
+                courses,
+                ((left[0], moved[0]), (none, 0), (left[1], moved[1])),
+                strict=True,
+            )
+        )
+        return grown, once, unplanned
+
+    def _weights(self, final: Bill) -> Weights:
+        """Price of a switch and of a link in the final design, and what paying early costs."""
+        switches, links = final.cost_of("switches").base, final.cost_of("transceivers", "cables")
+        interest = self.running.interest.base
+        yearly = sum(getattr(self.running, name).base for name in UPKEEP)
+        early = [
+            discount_factor(interest, one)
+            - discount_factor(interest, two)
+            + yearly * yearly_factor(interest, one, two)
+            for one, two in pairwise(self.years[:-1])
+        ]
+        fabric = final.fabric
+        return Weights(
+            switches / max(fabric.switches, 1) or 1.0,
+            links.base / max(fabric.link_count, 1),
+            (*early, 0.0),
+        )
+
+
+def _course(bills: Sequence[Bill], orders: Sequence[Order]) -> Course:
+    return Course(
+        tuple(one.bought.total for one in orders),
+        tuple(bill.capital for bill in bills),
+        tuple(bill.draw.typical_w for bill in bills),
+    )
+
+
+def _moved(graphs: Sequence[FabricGraph], *, by_port: bool) -> list[int]:
+    """Cables of each phase before that a phase moves; none of the first."""
+    return [0, *(moved_cables(one, two, by_port=by_port) for one, two in pairwise(graphs))]
+
+
+def _fixed(spec: FabricSpec, final: Sizing) -> FabricSpec:
+    """A dragonfly with switches and groups as in the final size, so that phases are alike."""
+    if spec.family != "dragonfly" or spec.groups is not None:
+        return spec
+    shape = dragonfly_shape(spec, build_fabric(spec, final).sizing)
+    if shape.groups == 1:
+        return spec
+    return spec.changed(
+        hosts_per_switch=shape.hosts_per_switch,
+        switches_per_group=shape.switches_per_group,
+        global_links_per_switch=shape.global_links_per_switch,
+    )
+
+
+def _own_graph(spec: FabricSpec, sizing: Sizing, final: Sizing) -> FabricGraph:
+    """Network of a phase by itself; in a torus GPUs have the names of their places in the end."""
+    graph = network_only(expand(spec, sizing))
+    if spec.family != "torus":
+        return graph
+    small, large = (torus_shape(spec, build_fabric(spec, one).sizing) for one in (sizing, final))
+    if len(small) != len(large) or any(one > two for one, two in zip(small, large, strict=True)):
+        return graph
+    domain, rank = np.divmod(np.arange(graph.gpus), graph.hb_size)
+    places = np.unravel_index(domain, small, order="F")
+    gpu = np.ravel_multi_index(places, large, order="F") * graph.hb_size + rank
+    return replace(graph, names=tuple(f"gpu-{number}" for number in gpu.tolist()))
+
+
+def _told(spec: FabricSpec, steps: Sequence[Step]) -> Iterator[str]:
+    """What is to be known of how the family grows."""
+    yield LABOUR
+    first, last = steps[0], steps[-1]
+    if spec.family not in GROWING:
+        yield (
+            f"A {spec.family} closes rings or meshes over the GPUs that are there: it cannot grow"
+            f" without moving cables, {sum(step.moved for step in steps):,} in all. Each phase is"
+            " the design of its own size."
+        )
+    elif spec.family == "dragonfly":
+        groups = [step.bill.fabric.switches for step in (first, last)]
+        share = (groups[0] - 1) / max(groups[1] - 1, 1)
+        yield (
+            "Groups come whole, and each pair has the links of the final design: in phase 1 a"
+            f" group has about {share:.0%} of its final global bandwidth, the other global ports"
+            " stay free."
+        )
+    elif last.part is not None and last.part.leaf_uplinks == 0:
+        yield (
+            "Every rail has its switch, or its share of one, from the first phase on: all switches"
+            " are bought then, and only cards, modules and cables later."
+        )
+    elif first.part is not None and last.part is not None:
+        if first.part.leaf_hosts >= last.part.leaf_hosts:
+            yield "Leaves are full as they come; the tiers above keep ports free for later ones."
+            return
+        yield (
+            f"In phase 1 a leaf has up to {first.part.leaf_hosts} hosts and"
+            f" {first.part.leaf_uplinks} uplinks, in the end {last.part.leaf_hosts} and"
+            f" {last.part.leaf_uplinks}; the ports between are kept free for cables to come."
+        )

@@ -1,0 +1,573 @@
+"""Fabrics that grow: one final design, and the part of it that every phase has.
+
+A phase is a sub-fabric of the final design: the GPUs that have come so far, the switches that they
+need, and the cables between these, each between the same two ports as in the end. So nothing is
+ever moved. What is free is which leaves the GPUs of a phase take, and which switches they need:
+
+*Clos networks* (one, one a plane, or one a rail). New HB domains take the free ports of the leaves
+that stand, up to so many a leaf, then new leaves, up to so many a pod, then new pods. With h of its
+hosts a leaf needs uplinks for h, so that only some planes of spines are there yet; with some of its
+leaves a pod needs only some cores. Filling leaves from the start saves leaves, filling them later
+saves spines and cores: :func:`best_fills` weighs all of it. Whatever is taken, every switch has as
+many links up as down (leaves: as the oversubscription asks) and links to all switches above that
+are there, alike: each phase is a folded Clos network by itself, and does not block.
+
+*Scalable units* grow by nodes, unit after unit, with all leaves of a unit.
+
+*Dragonflies* grow by whole groups, each pair with the links of the final design; the global ports
+to groups that are not there stay free, and so does their bandwidth.
+
+Other families close rings or full meshes over what is there, and cannot grow without moving cables
+(:func:`moved_cables` counts them).
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Bools, Floats, Ints
+from netplan.errors import InputError
+from netplan.records import replace
+from netplan.topologies.build import build_fabric
+from netplan.topologies.clos import (
+    MAX_RADIX,
+    FatTree,
+    LeafPorts,
+    ceil_div,
+    fat_tree,
+    leaf_ports,
+)
+from netplan.topologies.dragonfly import dragonfly_shape
+from netplan.topologies.expand import expand
+from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier
+from netplan.topologies.graph import GPU, MANAGER, SWITCH, FabricGraph, network_only
+from netplan.topologies.specs import FabricSpec
+from netplan.topologies.switched import clos_tree, wire_tree
+
+GROWING = ("clos", "rail-only", "scalable-units", "dragonfly")
+"""Families that grow without moving a cable."""
+
+MOST_FILLS = 32
+"""Numbers of hosts a leaf, and of leaves a pod, that are tried [1]."""
+
+
+class Fill(Struct, frozen=True):
+    """How far a phase fills the final design: hosts a leaf, and leaves a pod, at most [1]."""
+
+    hosts: int
+    leaves: int
+
+
+class Weights(Struct, frozen=True):
+    """What a phase is judged by: price of a switch and of a link, and what its early price costs.
+
+    ``early`` has for each phase the share of the price that paying in it, and not in the next,
+    costs; the last one's design is given [1].
+    """
+
+    switch: float
+    link: float
+    early: tuple[float, ...]
+
+
+class Phase(Struct, frozen=True, eq=False):
+    """One phase: its nodes and links in the final graph, shapes (nodes,) and (links,), and counts.
+
+    ``oversubscription`` is the most that any switch but those of the top tier has down over up, by
+    links that are there; ``leaf_hosts`` and ``leaf_uplinks`` are the most of any leaf [1].
+    """
+
+    fabric: Fabric
+    nodes: Bools
+    links: Bools
+    oversubscription: float
+    leaf_hosts: int
+    leaf_uplinks: int
+
+
+class Growth(Struct, frozen=True, eq=False):
+    """The final design as counts and as the graph of its network, and its phases in order."""
+
+    fabric: Fabric
+    graph: FabricGraph
+    phases: tuple[Phase, ...]
+
+    def graph_of(self, phase: int) -> FabricGraph:
+        """Graph of one phase, numbered from 0; its names are those of the final design."""
+        part, graph = self.phases[phase], self.graph
+        number = np.cumsum(part.nodes, dtype=np.int32) - np.int32(1)
+        kept = np.flatnonzero(part.nodes).tolist()
+        return replace(
+            graph,
+            gpus=part.fabric.sizing.gpus,
+            node_kind=graph.node_kind[part.nodes],
+            node_tier=graph.node_tier[part.nodes],
+            names=tuple(graph.names[node] for node in kept),
+            source=number[graph.source[part.links]],
+            target=number[graph.target[part.links]],
+            source_port=graph.source_port[part.links],
+            target_port=graph.target_port[part.links],
+            bytes_per_s=graph.bytes_per_s[part.links],
+            length_class=graph.length_class[part.links],
+            group=graph.group[part.links],
+        )
+
+
+def plan_growth(
+    spec: FabricSpec,
+    sizing: Sizing,
+    phases: Sequence[int],
+    weights: Weights,
+    *,
+    early_oversubscription: float = 1.0,
+    full_leaves: bool = False,
+) -> Growth:
+    """Grow a fabric to its final size, without moving a cable.
+
+    Parameters
+    ----------
+    spec, sizing
+        The fabric, and the final cluster.
+    phases
+        GPUs of every phase, rising to those of the sizing [1].
+    weights
+        What early switches and links cost.
+    early_oversubscription
+        Leaf uplinks that a full network would have over those of a phase before the last [1].
+    full_leaves
+        Whether every leaf is filled before the next one is bought.
+
+    Raises
+    ------
+    InputError
+        If the family cannot grow so, or a phase of rails ends within an HB domain.
+
+    Examples
+    --------
+    >>> from netplan.topologies.specs import FABRICS
+    >>> sizing = Sizing(2048, 64, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
+    >>> weights = Weights(1.0, 0.0, (1.0, 0.0))
+    >>> found = plan_growth(FABRICS.load("fat-tree"), sizing, [512, 2048], weights)
+    >>> [[tier.switches for tier in one.fabric.tiers] for one in found.phases]
+    [[19, 27], [64, 32]]
+    """
+    if spec.family not in GROWING:
+        raise InputError(f"{spec.name}: a {spec.family} does not grow without moving cables")
+    fabric = build_fabric(spec, sizing)
+    sizing = fabric.sizing
+    if spec.family == "dragonfly":
+        return _dragonfly(spec, fabric, phases)
+    ordered = spec if spec.family != "clos" else spec.changed(rail_wiring=False)
+    graph = network_only(expand(ordered, _unsplit(spec, sizing)))
+    if spec.family == "rail-only":
+        whole = [gpus for gpus in phases if gpus % sizing.hb_size]
+        if whole:
+            raise InputError(
+                f"{spec.name}: a phase of {whole[0]:,} GPUs ends within an HB domain: give"
+                f" multiples of {sizing.hb_size:,}"
+            )
+        if sizing.domains <= sizing.radix:
+            return _all_switches(fabric, graph, phases)
+    network = _Network.of(spec, sizing)
+    taken = network.taken(phases, weights, early_oversubscription, full_leaves=full_leaves)
+    graph = network.arrived(graph, phases, taken)
+    found = []
+    for number, (gpus, hosts) in enumerate(zip(phases, taken, strict=True)):
+        last = number == len(phases) - 1
+        ratio = 1.0 if last else early_oversubscription
+        switches = network.switches(hosts, ratio, last=last)
+        managers = last or spec.family != "scalable-units"
+        found.append(_phase(fabric, graph, gpus, switches, managers=managers))
+    return Growth(fabric, graph, tuple(found))
+
+
+def _unsplit(spec: FabricSpec, sizing: Sizing) -> Sizing:
+    """The sizing before its ports were split over planes, which :func:`expand` does anew."""
+    if spec.planes == 1:
+        return sizing
+    rate = sizing.network_bytes_per_s * spec.planes
+    return replace(sizing, radix=sizing.radix // spec.planes, network_bytes_per_s=rate)
+
+
+class _Network(Struct, frozen=True, eq=False):
+    """Equal copies of one fat tree, and what arrives at its leaves.
+
+    Endpoints are GPUs, or HB domains where each rail has a tree; ``extra`` of them are management
+    hosts, there from the first phase on. ``caps`` are the endpoints of every leaf in the end.
+    """
+
+    spec: FabricSpec
+    sizing: Sizing
+    tree: FatTree
+    ports: LeafPorts
+    copies: int
+    caps: Ints
+    starts: Ints
+    extra: int
+
+    @classmethod
+    def of(cls, spec: FabricSpec, sizing: Sizing) -> "_Network":
+        """The network of a spec in a size."""
+        ratio = sizing.oversubscription or spec.oversubscription
+        units = spec.family == "scalable-units"
+        if spec.family == "rail-only":
+            tree = fat_tree(
+                sizing.domains, sizing.radix, oversubscription=ratio, even=spec.even_pods
+            )
+            copies = sizing.hb_size
+        else:
+            tree, copies = clos_tree(spec, sizing), spec.planes
+        starts = np.arange(tree.leaves + 1, dtype=np.int64) * tree.endpoints // tree.leaves
+        return cls(
+            spec,
+            sizing,
+            tree,
+            leaf_ports(sizing.radix, 1.0 if units else ratio),
+            copies,
+            np.diff(starts),
+            starts,
+            spec.management_links if spec.family != "rail-only" else 0,
+        )
+
+    @property
+    def pod(self) -> Ints:
+        """Pod of every leaf; all are of one where two tiers suffice, shape (leaves,)."""
+        pods = self.tree.tiers[1].switches if self.tree.tiers[1:] else 1
+        return _group(self.tree.leaves, pods)
+
+    def taken(
+        self, phases: Sequence[int], weights: Weights, early: float, *, full_leaves: bool
+    ) -> list[Ints]:
+        """Endpoints that every leaf has in each phase, shape (leaves,) each."""
+        each = self.sizing.hb_size if self.spec.family == "rail-only" else 1
+        if self.spec.family == "scalable-units":
+            # Management hosts take what is left in the last unit.
+            return [self._units(gpus + self.extra * (gpus == phases[-1])) for gpus in phases]
+        arrivals = [gpus // each + self.extra for gpus in phases]
+        full = Fill(int(self.caps.max()), int(np.bincount(self.pod).max()))
+        fills = [full] * len(phases)
+        if not full_leaves:
+            even = self.spec.even_pods
+            fills = best_fills(self.tree, self.ports, arrivals, weights, early, even=even)
+        found: list[Ints] = []
+        hosts = np.zeros(self.tree.leaves, np.int64)
+        for count, fill in zip(arrivals, fills, strict=True):
+            hosts = hosts + self._added(hosts, count - int(hosts.sum()), fill, full)
+            found.append(hosts)
+        return found
+
+    def _added(self, hosts: Ints, count: int, fill: Fill, full: Fill) -> Ints:
+        """Endpoints that so many new ones add to every leaf: leaves that stand come first."""
+        pod = self.pod
+        place = np.arange(len(pod)) - np.searchsorted(pod, pod)
+        while True:
+            allowed = (hosts > 0) | (place < fill.leaves)
+            room = np.where(allowed, np.maximum(np.minimum(self.caps, fill.hosts) - hosts, 0), 0)
+            if room.sum() >= count:
+                break
+            # Leaves that lack a host in the end hold fewer than was reckoned with.
+            wider = fill.leaves < full.leaves
+            fill = Fill(fill.hosts + (not wider), fill.leaves + wider)
+        order = np.lexsort((np.arange(len(pod)), hosts == 0))
+        before = np.cumsum(room[order]) - room[order]
+        added = np.zeros(len(pod), np.int64)
+        added[order] = np.clip(count - before, 0, room[order])
+        return added
+
+    def _units(self, count: int) -> Ints:
+        """Nodes of scalable units, one after the other: every rail of a unit has a leaf."""
+        rails, half = self.sizing.hb_size, self.sizing.radix // 2
+        nodes = ceil_div(self.sizing.gpus + self.extra, rails)
+        if self.tree.endpoints // (rails * half) > ceil_div(nodes, half):
+            raise InputError(
+                f"{self.spec.name}: {self.sizing.gpus:,} GPUs are spread over more units than they"
+                " fill, since so many wire evenly: give a final size that fills such units, or"
+                " --fabric rail-optimized"
+            )
+        node, rank = np.divmod(np.arange(count), rails)
+        leaf = node // half * rails + rank
+        return np.bincount(leaf, minlength=self.tree.leaves)
+
+    def arrived(
+        self, graph: FabricGraph, phases: Sequence[int], taken: Sequence[Ints]
+    ) -> FabricGraph:
+        """The graph with every GPU at the port that it takes when it comes.
+
+        ``graph`` has endpoint e of the tree at GPU e, or at HB domain e.
+        """
+        sizing, rails = self.sizing, self.sizing.hb_size
+        moved = np.arange(graph.node_count, dtype=np.int32)
+        if self.spec.family == "scalable-units":
+            return graph
+        hosts = np.arange(sizing.gpus + self.extra)
+        managers = np.flatnonzero(graph.node_kind == MANAGER)
+        node = np.where(hosts < sizing.gpus, hosts, 0)
+        node[sizing.gpus :] = managers
+        first, had = 0, np.zeros(self.tree.leaves, np.int64)
+        for number, (gpus, now) in enumerate(zip(phases, taken, strict=True)):
+            slots = self._slots(had, now)
+            if self.spec.family == "rail-only":
+                domains = np.arange(first // rails, gpus // rails)
+                for rank in range(rails):
+                    moved[slots * rails + rank] = domains * rails + rank
+            else:
+                new = np.arange(first, gpus)
+                if self.spec.rail_wiring:
+                    new = new[np.lexsort((new, new % rails))]
+                if number == 0:
+                    new = np.concatenate((new, hosts[sizing.gpus :]))
+                moved[node[slots]] = node[new]
+            first, had = gpus, now
+        return replace(graph, source=moved[graph.source])
+
+    def _slots(self, had: Ints, now: Ints) -> Ints:
+        """Endpoints of the tree that a phase takes, leaf by leaf."""
+        sizes = now - had
+        begin = self.starts[:-1] + had
+        within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        slots: Ints = np.repeat(begin, sizes) + within
+        return slots
+
+    def switches(self, hosts: Ints, early: float, *, last: bool) -> Bools:
+        """Which switches a phase has, tier by tier and copy by copy, shape (switches,)."""
+        tree, here = self.tree, hosts > 0
+        if last:
+            here = np.ones(tree.leaves, bool)
+        found = [np.tile(here, self.copies)]
+        planes: list[slice | Bools] = []
+        most = self.ports.uplinks(int(hosts.max(initial=0)))
+        need = ceil_div(most, 1) if early == 1 else int(np.ceil(most / early))
+        for shape, tier in zip(wire_tree(tree).shapes[1:], tree.tiers[1:], strict=True):
+            used = min(tier.planes, ceil_div(need, tier.links_each))
+            used = tier.planes if last else used * int(here.sum() > 1)
+            planes.append(slice(used))
+            grid = np.zeros(shape, bool)
+            group = _group(len(here), tier.switches)
+            each = np.bincount(group[here], minlength=tier.switches)
+            here = each > 0
+            grid[tuple([*planes, here] if tier.switches > 1 else planes)] = True
+            found.append(np.tile(grid.ravel(), self.copies))
+            need = int(each.max(initial=0)) * tier.links_each
+        return np.concatenate(found)
+
+
+def _group(ends: int, groups: int) -> Ints:
+    """Group of every end, as the wiring spreads them: evenly, in order."""
+    starts = np.arange(groups + 1, dtype=np.int64) * ends // groups
+    return np.repeat(np.arange(groups), np.diff(starts))
+
+
+def best_fills(
+    tree: FatTree,
+    ports: LeafPorts,
+    arrivals: Sequence[int],
+    weights: Weights,
+    early_oversubscription: float = 1.0,
+    *,
+    even: bool = True,
+) -> list[Fill]:
+    """Hosts a leaf and leaves a pod, phase by phase, that cost least; neither ever shrinks.
+
+    What a phase has is paid for in it and not in the next one, so that the price of all phases is
+    the sum over them of what they have, times what paying it so early costs: a shortest path over
+    the fills of the phases. If ``even``, the pods of every phase have as many leaves, as OpenSM's
+    fat-tree routing asks.
+
+    Examples
+    --------
+    512 hosts on two tiers of 64 ports: h a leaf need 512 / h leaves and h spines, least near
+    sqrt(512) = 22.6: 22 + 24, or 19 + 27.
+
+    >>> tree, ports = fat_tree(2048, 64), leaf_ports(64)
+    >>> best_fills(tree, ports, [512, 2048], Weights(1.0, 0.0, (1.0, 0.0)))
+    [Fill(hosts=27, leaves=64), Fill(hosts=32, leaves=64)]
+    """
+    full = Fill(tree.hosts_per_leaf, ceil_div(tree.leaves, _pods_of(tree)))
+    tried = _tried(full.hosts), _tried(full.leaves) if tree.tiers[2:] else np.array([full.leaves])
+    hosts, leaves = (axis.ravel() for axis in np.meshgrid(*tried, indexing="ij"))
+    count = partial(_counted, tree, ports, hosts, leaves)
+    parts = [count(ends, early_oversubscription) for ends in arrivals[:-1]]
+    best: Floats = np.zeros(len(hosts))
+    back: list[Ints] = []
+    for number, (switches, links, needs) in enumerate(parts):
+        price = weights.switch * switches + weights.link * links
+        if even:
+            price = np.where((needs[0] % leaves == 0) | (needs[0] < leaves), price, np.inf)
+        if number:
+            before = parts[number - 1][2]
+            grows = np.ones((len(hosts), len(hosts)), bool)
+            for one, two in ((hosts, hosts), (leaves, leaves), *zip(before, needs, strict=True)):
+                grows &= one[:, None] <= two[None, :]
+            path = np.where(grows, best[:, None], np.inf)
+            back.append(path.argmin(axis=0))
+            best = path.min(axis=0)
+        best = best + max(weights.early[number], TIE) * price
+    # Of equals the fullest leaves, which are the fewest places to lay cables to.
+    at = len(best) - 1 - int(best[::-1].argmin()) if parts else 0
+    found = [full]
+    for choice in [*reversed(back), None][: len(parts)]:
+        found.append(Fill(int(hosts[at]), int(leaves[at])))
+        at = int(choice[at]) if choice is not None else at
+    return found[::-1]
+
+
+TIE = 1e-6
+
+
+def _pods_of(tree: FatTree) -> int:
+    return tree.tiers[1].switches if tree.tiers[1:] else 1
+
+
+def _tried(most: int) -> Ints:
+    """Numbers up to the most, all of them or some."""
+    return np.unique(np.linspace(1, most, min(most, MOST_FILLS)).round().astype(np.int64))
+
+
+def _counted(
+    tree: FatTree, ports: LeafPorts, hosts: Ints, leaves: Ints, ends: int, early: float
+) -> tuple[Ints, Ints, tuple[Ints, Ints]]:
+    """Switches and links of so many endpoints by fill, and their leaves and pods, by formula."""
+    count: Ints = -(-ends // hosts)
+    need = np.ceil(-(-hosts * ports.up // ports.down) / early).astype(np.int64)
+    switches, links = count.copy(), 0 * count + ends
+    width, fill = 0 * count + 1, leaves
+    needed = count, count
+    for number, (lower, tier) in enumerate(zip(tree.tiers, tree.tiers[1:], strict=False)):
+        used = np.minimum(tier.planes, -(-need // tier.links_each)) * (count > 1)
+        links = links + width * count * used * tier.links_each
+        width = width * used
+        if number:
+            fill = 0 * count + ceil_div(lower.switches, tier.switches)
+        above = -(-count // fill) if tier.switches > 1 else 0 * count + 1
+        switches = switches + width * above
+        need = np.minimum(fill, count) * tier.links_each
+        count = above
+        needed = needed if number else (needed[0], above)
+    return switches, links, needed
+
+
+def _phase(
+    fabric: Fabric, graph: FabricGraph, gpus: int, switches: Bools, *, managers: bool = True
+) -> Phase:
+    """A phase of so many GPUs with some of the switches, counted from the graph."""
+    nodes = np.full(graph.node_count, managers)
+    nodes[: graph.gpus] = np.arange(graph.gpus) < gpus
+    nodes[graph.node_kind == SWITCH] = switches
+    links = nodes[graph.source] & nodes[graph.target]
+    ends = np.concatenate((graph.source[links], graph.target[links]))
+    degree = np.bincount(ends, minlength=graph.node_count)
+    tiers = []
+    for number, tier in enumerate(fabric.tiers, start=1):
+        mine = nodes & (graph.node_kind == SWITCH) & (graph.node_tier == number)
+        count = int(mine.sum())
+        if count:
+            tiers.append(SwitchTier(tier.name, count, count, int(degree[mine].sum())))
+    found = dict(zip(graph.group_names, _counts(graph, links), strict=True))
+    groups = [
+        LinkGroup(one.name, found[one.name], found[one.name], one.medium)
+        for one in fabric.links
+        if found.get(one.name)
+    ]
+    part = replace(
+        fabric,
+        sizing=replace(fabric.sizing, gpus=gpus, hb_size=min(fabric.sizing.hb_size, gpus)),
+        tiers=tuple(tiers),
+        links=tuple(groups),
+        nic_ports=fabric.nic_ports * gpus // fabric.sizing.gpus,
+        levels=(),
+        notes=(),
+    )
+    below, above = _down_and_up(graph, links)
+    leaves = (graph.node_kind == SWITCH) & (graph.node_tier == 1)
+    most = [int(count[leaves].max(initial=0)) for count in (below, above)]
+    return Phase(part, nodes, links, blocking(graph, links), *most)
+
+
+def _counts(graph: FabricGraph, links: Bools) -> list[int]:
+    """Links of each group [1]."""
+    counts: list[int] = np.bincount(graph.group[links], minlength=len(graph.group_names)).tolist()
+    return counts
+
+
+def blocking(graph: FabricGraph, links: Bools) -> float:
+    """Most links down over links up of any switch that has both, by links that are there [1].
+
+    Examples
+    --------
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = network_only(expand(FABRICS.load("fat-tree"), Sizing(64, 16, 8, 450e9, 50e9)))
+    >>> blocking(graph, np.ones(graph.link_count, bool))
+    1.0
+    """
+    below, above = _down_and_up(graph, links)
+    both = (above > 0) & (below > 0) & (graph.node_kind != GPU)
+    return float((below[both] / above[both]).max(initial=1.0))
+
+
+def _down_and_up(graph: FabricGraph, links: Bools) -> tuple[Ints, Ints]:
+    """Links of every node to lower and to higher tiers, those that are there, shape (nodes,)."""
+    tier, count = graph.node_tier, graph.node_count
+    source, target = graph.source[links], graph.target[links]
+    up = tier[target] > tier[source]
+    lower, upper = np.where(up, source, target), np.where(up, target, source)
+    across = tier[source] != tier[target]
+    ends = (upper[across], lower[across])
+    below, above = (np.bincount(end, minlength=count) for end in ends)
+    return below, above
+
+
+def _all_switches(fabric: Fabric, graph: FabricGraph, phases: Sequence[int]) -> Growth:
+    """Rails that one switch holds: all switches are there from the first phase on."""
+    every = np.ones(int((graph.node_kind == SWITCH).sum()), bool)
+    return Growth(fabric, graph, tuple(_phase(fabric, graph, gpus, every) for gpus in phases))
+
+
+def _dragonfly(spec: FabricSpec, fabric: Fabric, phases: Sequence[int]) -> Growth:
+    """Whole groups, as many as hold the GPUs of a phase."""
+    shape = dragonfly_shape(spec, fabric.sizing)
+    graph = network_only(expand(spec, fabric.sizing))
+    group = np.arange(shape.switches) // shape.switches_per_group
+    # A product of so many groups has all of them in the end.
+    held = [ceil_div(gpus, shape.hosts_per_group) for gpus in phases[:-1]]
+    parts = [
+        _phase(fabric, graph, gpus, group < groups)
+        for gpus, groups in zip(phases, (*held, shape.groups), strict=True)
+    ]
+    return Growth(fabric, graph, tuple(parts))
+
+
+def moved_cables(before: FabricGraph, after: FabricGraph, *, by_port: bool = True) -> int:
+    """Cables of one design that the other does not have, device by device and port by port [1].
+
+    Devices are told by their names. Without ports, those whose two devices are joined by fewer
+    cables.
+
+    Examples
+    --------
+    >>> from netplan.topologies.specs import FABRICS
+    >>> sizing = Sizing(64, 16, 8, 450e9, 50e9)
+    >>> one = network_only(expand(FABRICS.load("fat-tree"), sizing))
+    >>> two = network_only(expand(FABRICS.load("fat-tree"), replace(sizing, gpus=128)))
+    >>> moved_cables(one, one), moved_cables(one, two)  # 8 leaves to 4 spines, then 16 to 8
+    (0, 63)
+    """
+    number = {name: at for at, name in enumerate(after.names)}
+    for name in before.names:
+        number.setdefault(name, len(number))
+    sources, targets = [], []
+    for graph in (before, after):
+        known = np.array([number[name] for name in graph.names], np.int64)
+        ends = (graph.source, graph.source_port), (graph.target, graph.target_port)
+        source, target = (known[node] * MAX_RADIX + port * by_port for node, port in ends)
+        sources.append(source)
+        targets.append(target)
+    code = np.unique(np.concatenate((*sources, *targets)), return_inverse=True)[1].reshape(2, -1)
+    low, high = code.min(axis=0), code.max(axis=0)
+    cable = np.unique(low * (high.max(initial=0) + 1) + high, return_inverse=True)[1]
+    first, second = (
+        np.bincount(part, minlength=len(cable))
+        for part in (cable[: before.link_count], cable[before.link_count :])
+    )
+    return int(np.maximum(first - second, 0).sum())
