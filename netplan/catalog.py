@@ -245,6 +245,8 @@ def _widen(row: dict[str, Any], ends: Sequence[str]) -> None:
 def _row_of(rows: list[Any], wanted: str, origin: str) -> dict[str, Any]:
     """The one row of a list that a name picks: a text in it, and after @ a number in it.
 
+    Of several the one for all makes is meant, which names no model.
+
     Raises
     ------
     CatalogError
@@ -256,6 +258,8 @@ def _row_of(rows: list[Any], wanted: str, origin: str) -> dict[str, Any]:
     if at:
         wanted_number = read_scalar(number)
         found = [row for row in named if wanted_number in row.values()]
+    if len(found) > 1:
+        found = [row for row in found if "model" not in row] or found
     if len(found) == 1:
         row: dict[str, Any] = found[0]
         return row

@@ -148,8 +148,9 @@ class Bill(Struct, frozen=True):
 
     @property
     def priced(self) -> bool:
-        """Whether any line has a price."""
-        return any(item.price is not None for item in self.quote.items)
+        """Whether any line has a price that sets fabrics apart."""
+        items = (item for item in self.quote.items if item.price is not None)
+        return any(item.line.part not in MAY_LACK_A_PRICE for item in items)
 
     @property
     def per_gpu(self) -> Range:

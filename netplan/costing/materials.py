@@ -17,7 +17,7 @@ from msgspec import Struct
 from netplan.catalog import unknown_name
 from netplan.costing.cabling import Cable, CablingBook, FibreCable, Sold, sold_at
 from netplan.costing.ports import Plug, Run, plugs_needed
-from netplan.costing.prices import BESIDE, PART_NAMES, Part
+from netplan.costing.prices import BESIDE, PART_NAMES, Part, hb_kind
 from netplan.costing.wiring import BARE_FIBRE, Hardware, Wiring
 from netplan.errors import InputError
 from netplan.records import replace
@@ -109,6 +109,9 @@ class BillItem(Struct, frozen=True):
         Maker's order number, with the way of the air for a switch; empty where none is known.
     accepted
         Numbers of equals that may be offered in its place.
+    kinds
+        What the model is one of, as a price book may name it, the most particular first: ``48x1g``
+        for a switch, ``1600g`` for a module, ``mpo-multimode`` for fibre, ``hb-72`` for gear.
     """
 
     category: Category
@@ -126,6 +129,7 @@ class BillItem(Struct, frozen=True):
     typical_w: float | None = None
     part_number: str = ""
     accepted: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -227,6 +231,7 @@ def _switches(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
         speed_gbps=sizing.speed_gbps,
         price_units=sizing.radix,
         model=model.name if model else "",
+        kinds=(f"{sizing.radix}x{sizing.speed_gbps:g}g",),
         notes=(where, f"{fabric.spare_ports:,} ports free") if where else (),
         part_number=order.part_number if order else "",
         accepted=order.accepted if order else (),
@@ -282,6 +287,7 @@ def _transceivers(wiring: Wiring, cabling: CablingBook) -> Iterator[BillItem]:
             part="transceiver",
             speed_gbps=plug.speed_gbps,
             price_units=plug.links,
+            kinds=(f"{plug.links * plug.speed_gbps:g}g",),
             notes=(", ".join(f"{count:,} {bank}" for bank, count in where.items()),),
             typical_w=module.typical_w if module else None,
             part_number=module.part_number if module else "",
@@ -327,6 +333,7 @@ def _fibre(run: Run, cabling: CablingBook) -> BillItem:
         unit="each",
         part="fibre",
         speed_gbps=run.plugs[0].speed_gbps,
+        kinds=(f"{module.connector.partition('-')[0].lower()}-{module.fibre}",),
         notes=(f"{quantity:,} {_run_words(run)}",),
         part_number=_number(cable, sold),
         accepted=_accepted(cable, sold),
@@ -411,6 +418,7 @@ def _hb_gear(fabric: Fabric) -> Iterator[BillItem]:
         unit="GPU",
         part="hb_gear",
         speed_gbps=sizing.speed_gbps,
+        kinds=(hb_kind(sizing.hb_size),),
         notes=(f"{sizing.domains:,} domains; usually part of the servers",),
     )
 

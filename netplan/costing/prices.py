@@ -8,6 +8,7 @@ order (:meth:`PriceBook.offer`).
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
+from math import isclose
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -116,6 +117,8 @@ Trust = str
 """How a price is known, in words: ``three sources``, ``one source``, ``derived``, ..."""
 
 OWN_FIGURE, DERIVED, ASSUMPTION = "own figure", "derived", "assumption"
+ROUNDED = 1e-3
+"""Rounding by which a price and a quotation are the same [1]."""
 COUNTS = {1: "one source", 2: "two sources", 3: "three sources", 4: "four sources"}
 
 
@@ -124,7 +127,8 @@ class Price(Entry, frozen=True, kw_only=True):
 
     ``unit`` is a currency per basis, for example ``USD/port``. ``low`` and ``high`` are left out
     where no source states a spread; the answer then has none. ``model`` names one product, such
-    as a switch of the catalog; without it the row stands for all makes.
+    as a switch of the catalog, or a kind of it (:attr:`BillItem.kinds`); without it the row stands
+    for all makes. Gear inside HB domains has the number of GPUs that one joins, too.
 
     ``sources`` are the quotations that low, base and high are taken from; ``date`` and ``source``
     sum them up, and may be left out beside them. ``derived`` says how the price follows from
@@ -133,6 +137,7 @@ class Price(Entry, frozen=True, kw_only=True):
 
     part: Part
     model: str = ""
+    hb_size: PositiveInt | None = None
     speed_gbps: PositiveFloat | None = None
     unit: str
     base: NonNegativeFloat
@@ -190,10 +195,25 @@ class Price(Entry, frozen=True, kw_only=True):
             return ASSUMPTION
         if self.derived:
             return DERIVED
-        if self.sources and self.base not in {one.price for one in self.sources}:
+        if self.sources and not any(
+            isclose(self.base, one.price, rel_tol=ROUNDED) for one in self.sources
+        ):
             return OWN_FIGURE
         said = len({one.source for one in self.sources}) or 1
         return COUNTS.get(said, f"{said} sources")
+
+    @property
+    def kind(self) -> str:
+        """Name under which a bill asks for it: its model, or the HB domains that it joins.
+
+        Examples
+        --------
+        >>> row = Price(part="hb_gear", model="nvl72", hb_size=72, unit="USD/GPU", base=7000,
+        ...             date="2026", source="an offer", confidence="low")
+        >>> row.kind, row.what
+        ('hb-72', 'hb_gear nvl72')
+        """
+        return self.model if self.hb_size is None else hb_kind(self.hb_size)
 
     @property
     def currency(self) -> str:
@@ -227,6 +247,11 @@ class Price(Entry, frozen=True, kw_only=True):
         return (reached[-1] / self.base) * full
 
 
+def hb_kind(hb_size: int) -> str:
+    """Name of the gear inside HB domains of so many GPUs, in a price book."""
+    return f"hb-{hb_size}"
+
+
 class LentPrice(Price, frozen=True, kw_only=True):
     """A row that stands in from another book, which ``book`` names, with that book's discount."""
 
@@ -235,11 +260,22 @@ class LentPrice(Price, frozen=True, kw_only=True):
 
 
 PriceKey = tuple[str, float | None, str]
-"""Part, speed [Gb/s] and model of a row."""
+"""Part, speed [Gb/s] and kind of a row."""
+
+
+def _point(row: Price, points: bool) -> Price:  # noqa: FBT001 - one use
+    """The row; where points are wanted a network's part without its range, and who says so."""
+    if not points or row.part in BESIDE:
+        return row
+    named = tuple(one for one in row.sources if isclose(one.price, row.base, rel_tol=ROUNDED))[:1]
+    if not named:
+        return row.changed(low=None, high=None)
+    said = {"date": named[0].date, "source": named[0].source}
+    return row.changed(low=None, high=None, sources=named, **said)
 
 
 def _by_key(prices: tuple[Price, ...]) -> dict[PriceKey, Price]:
-    return {(price.part, price.speed_gbps, price.model): price for price in prices}
+    return {(price.part, price.speed_gbps, price.kind): price for price in prices}
 
 
 class PriceBook(Record, frozen=True, kw_only=True, dict=True):
@@ -262,7 +298,7 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
         seen = set()
         for price in self.prices:
             self._check_row(price)
-            key = (price.part, price.speed_gbps, price.model)
+            key = (price.part, price.speed_gbps, price.kind)
             if key in seen:
                 raise ValueError(f"{price.what} is priced twice: keep one")
             seen.add(key)
@@ -281,16 +317,29 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
         if (price.speed_gbps is None) != (price.part in SPEEDLESS):
             verb = "has no" if price.part in SPEEDLESS else "needs a"
             raise ValueError(f"{price.what} {verb} speed_gbps")
+        if price.hb_size is not None and price.part != "hb_gear":
+            raise ValueError(f"{price.what} has no hb_size, which is for hb_gear")
         if price.part in BESIDE and not price.model:
             known = "its kind, such as ddr5" if price.part == "memory" else "an accelerator's name"
             raise ValueError(f"{price.what} needs a model: {known}")
 
-    def price(self, part: str, speed_gbps: float | None = None, model: str = "") -> Price | None:
-        """Entry of a part at exactly this speed, or None if the book does not have it."""
+    def price(self, part: str, speed_gbps: float | None = None, *kinds: str) -> Price | None:
+        """Entry of a part at exactly this speed, or None if the book does not have it.
+
+        The first of the kinds that it has counts: a model, or what a model is one of; without any,
+        the row for all makes.
+        """
         rows, found = self._found
         if rows is not self.prices:  # a copy with other rows
             found = _by_key(self.prices)
-        return found.get((part, None if part in SPEEDLESS else speed_gbps, model))
+        speed = None if part in SPEEDLESS else speed_gbps
+        rows_of_kinds = (found.get((part, speed, kind)) for kind in kinds or ("",))
+        return next((row for row in rows_of_kinds if row is not None), None)
+
+    @cached_property
+    def weighs_hb_gear(self) -> bool:
+        """Whether it has prices of gear inside HB domains by their size."""
+        return any(row.hb_size is not None for row in self.prices)
 
     @cached_property
     def _found(self) -> tuple[tuple[Price, ...], dict[PriceKey, Price]]:
@@ -347,15 +396,20 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
         """The book, with another's rows at link rates that it does not price, and their book named.
 
         Of a network's parts only those that it prices at some rate are taken, so that a bill has
-        the same lines with a price at every rate.
+        the same lines with a price at every rate. A book of point prices borrows points: ranges at
+        one rate and none at another would look like knowledge.
         """
-        parts = {row.part for row in self.prices if row.speed_gbps is not None and not row.model}
+        own = [row for row in self.prices if row.speed_gbps is not None and not row.model]
+        parts = {row.part for row in own}
+        points = all(row.low is None and row.high is None for row in own)
         known = _by_key(self.prices)
         lent = (
-            LentPrice(book=other.name, discount=other.discount, **structs.asdict(row))
+            LentPrice(
+                book=other.name, discount=other.discount, **structs.asdict(_point(row, points))
+            )
             for row in other.prices
             if (row.part in BESIDE or (row.part in parts and not row.model))
-            and (row.part, row.speed_gbps, row.model) not in known
+            and (row.part, row.speed_gbps, row.kind) not in known
             and (row.currency == self.currency or self._knows(row.currency))
         )
         return replace(self, prices=(*self.prices, *lent))

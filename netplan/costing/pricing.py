@@ -1,8 +1,9 @@
 """Pricing a bill: a range for every line and for the whole, and the parts without a price.
 
-A line is priced by its model where the book has that model, else by its part at its speed; memory
-and accelerators by their model alone. A
-quantity break counts all units of one price row on the bill, spares included, as one order.
+A line is priced by its model where the book has that model, else by what that is one of
+(:attr:`~netplan.costing.materials.BillItem.kinds`), else by its part at its speed; memory and
+accelerators by their model alone. A quantity break counts all units of one price row on the bill,
+spares included, as one order.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +12,7 @@ from msgspec import Struct
 
 from netplan.costing.materials import BillItem
 from netplan.costing.power import PowerBook
-from netplan.costing.prices import BESIDE, PART_NAMES, LentPrice, Price, PriceBook, Trust
+from netplan.costing.prices import BESIDE, DERIVED, PART_NAMES, LentPrice, Price, PriceBook, Trust
 from netplan.costing.ranges import Range
 from netplan.costing.switches import SwitchModel
 
@@ -40,8 +41,14 @@ class PricedItem(Struct, frozen=True):
 
     @property
     def trust(self) -> Trust:
-        """How the price is known, in words; empty without one."""
-        return self.price.trust if self.price is not None else ""
+        """How the price is known, in words; empty without one.
+
+        A switch at so many times the price of a port is derived, whatever is known of the port.
+        """
+        if self.price is None:
+            return ""
+        whole = self.price.part != "switch_port" or self.price_units == 1
+        return self.price.trust if whole or self.price.assumption else DERIVED
 
     @property
     def unit_price(self) -> Range:
@@ -166,12 +173,13 @@ def books_in_use(name: str, quotes: Iterable[Quote]) -> str:
 
 def _row(line: BillItem, book: PriceBook) -> tuple[Price | None, int]:
     """Price row of a line, and units of the row in one unit of the line."""
-    if line.model and line.category == "switches":
-        whole = book.price("switch", line.speed_gbps, line.model)
+    kinds = (*([line.model] if line.model else []), *line.kinds)
+    if line.category == "switches" and kinds:
+        whole = book.price("switch", line.speed_gbps, *kinds)
         if whole is not None:
             return whole, 1
-    own = line.model if line.part in BESIDE else ""
-    return book.price(line.part, line.speed_gbps, own), line.price_units
+    own = () if line.part in BESIDE else ("",)
+    return book.price(line.part, line.speed_gbps, *kinds, *own), line.price_units
 
 
 class PowerDraw(Struct, frozen=True):

@@ -410,7 +410,7 @@ def span_column(
 
     def get(row: object) -> Cell:
         amount = value_at(row, path)
-        if not amount:
+        if not amount or getattr(getattr(row, "bill", None), "cost", amount) is None:
             return none
         least = amount.base if unbound(row) else None
         return scale.span(amount.low, amount.high, between=between, least=least)

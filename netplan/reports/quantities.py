@@ -302,6 +302,7 @@ PARTS = {
     "copper_cable": "copper cable (DAC)",
     "active_copper_cable": "active copper cable",
     "optical_cable": "optical cable (AOC)",
+    "fibre": "fibre cable",
     "nic_port": "network card",
     "ocs_port": "port of an optical circuit switch",
     "hb_gear": "HB-domain gear of a GPU",

@@ -65,15 +65,17 @@ def test_json_contract() -> None:
         None,
         None,
     )
-    # Four ports a GPU, each with a module of 100G at 99 and a card port of 100G at 659 USD.
-    assert costs[0] == 16_384 * 4 * (99 + 659)
+    # Four ports a GPU, each with a module of 100G at 99, a card port of 100G at 659 USD and half a
+    # fibre of 133.58 USD.
+    assert costs[0] == pytest.approx(16_384 * 4 * (99 + 659 + 133.58 / 2))
     assert (front[2]["fabric"], front[2]["radix"], front[2]["oversubscription"]) == (
         "rail-only",
         128,
         4.0,
     )
-    # 208 switches of 128 ports at 781, and 41,168 modules at 659.
-    assert costs[2] == 208 * 128 * 781 + 41_168 * 659 + 16_384 * 1_499
+    # 208 switches of 128 ports at 781, 41,168 modules at 659, half as many fibres at 133.58.
+    parts = 208 * 128 * 781 + 41_168 * 659 + 16_384 * 1_499
+    assert costs[2] == pytest.approx(parts + 20_584 * 133.58)
     assert len(data["steps"]) == len(front) - 1
     assert data["knee"] == 2  # rail-only at 4:1: what is faster costs far more
     for at, step in enumerate(data["steps"]):
@@ -129,7 +131,7 @@ def test_options_that_repeat() -> None:
         (("--for", "speed"), "'speed' is not one of 'cost', 'power'"),
         (
             ("--budget", "1e6", "--hb-size", "8"),
-            "the cheapest, torus-2d, HB 8, costs 6.2 M USD",
+            "the cheapest, torus-2d, HB 8, costs 6.8 M USD",
         ),
         (("--switch", "qm9700", "--max-lead-time", "4", "--fabric", "rail-only"), "qm9700 unknown"),
     ],

@@ -56,21 +56,25 @@ def repriced(book: PriceBook, part: str, base: float) -> PriceBook:
 
 
 def test_rail_only_of_32768_gpus_by_hand() -> None:
-    # Switches 256 x 128 = 32,768 ports: 562, 781, 1090 USD; transceivers 65,536: 374, 659, 659;
-    # cards 32,768 x 1499.
-    # low  32,768 x 562  + 65,536 x 374 + 32,768 x 1499 = 18,415,616 + 24,510,464 + 49,119,232
-    # base 32,768 x 781  + 65,536 x 659 + 49,119,232    = 25,591,808 + 43,188,224 + 49,119,232
-    # high 32,768 x 1090 + 43,188,224 + 49,119,232      = 35,717,120 + ...
+    # Switches 256 x 128 = 32,768 ports: 562, 781, 1090 USD; transceivers 65,536: 374, 659, 749;
+    # cards 32,768 x 1499; fibre 32,768: 116, 133.58, 305.50.
+    # low  32,768 x (562 + 1499 + 116) + 65,536 x 374  = 71,335,936 + 24,510,464
+    # base 32,768 x (781 + 1499 + 133.58) + 65,536 x 659 = 79,088,189.44 + 43,188,224
+    # high 32,768 x (1090 + 1499 + 305.50) + 65,536 x 749 = 94,846,976 + 49,086,464
     total = price_bill(bill(built("rail-only", 32_768, 128, 256)), BOOK).total
-    assert total == Range(92_045_312, 117_899_264, 128_024_576)
+    assert (total.low, total.high) == (95_846_400, 143_933_440)
+    assert total.base == pytest.approx(122_276_413.44, abs=0.01)
 
 
 def test_twin_modules_and_whole_switches_with_spares_by_hand() -> None:
     # 1,024 H100 on 48 qm9700: 48 + 1 spare x 50,000 = 2,450,000. Modules 1,536 + 31 twin ones at
     # 2 x 659, 1,024 + 21 single ones at 659: 2,065,306 + 688,655. Cards 1,045 x 1,499 = 1,566,455.
+    # Fibre 1,024 + 21 to hosts and 1,024 + 21 to spines at 133.58: 279,182.20. The gear inside HB
+    # domains of 8 comes with the servers.
     quote = price_bill(bill(built("rail-optimized", 1024, 64), "qm9700", "2%"), BOOK)
-    assert quote.total.base == 2_450_000 + 2_065_306 + 688_655 + 1_566_455
-    assert {line.part for line in quote.unpriced} == {"fibre", "hb_gear", "rack"}
+    known = 2_450_000 + 2_065_306 + 688_655 + 1_566_455
+    assert quote.total.base == pytest.approx(known + 2 * 1045 * 133.58)
+    assert {line.part for line in quote.unpriced} == {"rack"}
 
 
 def test_a_break_counts_all_lines_of_a_part() -> None:
@@ -88,7 +92,7 @@ def test_a_break_counts_all_lines_of_a_part() -> None:
 def test_gear_inside_domains_counts_where_the_book_prices_it() -> None:
     price = BOOK.prices[0].changed(part="hb_gear", speed_gbps=None, unit="USD/GPU", base=1000.0)
     book = BOOK.changed(prices=(*BOOK.prices, price))
-    lines = bill(built("rail-only", 1024, 64))
+    lines = bill(built("rail-only", 1024, 64, 16))
     more = price_bill(lines, book).total.base - price_bill(lines, BOOK).total.base
     assert more == 1024 * 1000
 
@@ -131,16 +135,18 @@ def test_cost_is_monotone_in_a_price(fabric: Fabric, one: float, two: float) -> 
 
 
 def test_drivers_by_hand() -> None:
-    # 65,536 x (659 - 374) = 18,677,760 of swing; 32,768 x (1090 - 562) = 17,301,504.
+    # 65,536 x (749 - 374) = 24,576,000 of swing; 32,768 x (1090 - 562) = 17,301,504; fibre
+    # 32,768 x (305.50 - 116) = 6,209,536.
     found = drivers(price_bill(bill(built("rail-only", 32_768, 128, 256)), BOOK))
     assert [(driver.part, driver.swing) for driver in found] == [
-        (TRANSCEIVER, 18_677_760),
+        (TRANSCEIVER, 24_576_000),
         ("switch_port at 400 Gb/s", 17_301_504),
+        ("fibre mpo-multimode", pytest.approx(6_209_536)),
         ("nic_port at 400 Gb/s", 0.0),
     ]
-    assert [driver.stated for driver in found] == ["low only", "low and high", "no spread"]
-    assert found[2].amount == 32_768 * 1499
-    assert found[0].at_high == 117_899_264
+    assert [driver.stated for driver in found] == [*["low and high"] * 3, "no spread"]
+    assert found[3].amount == 32_768 * 1499
+    assert found[0].at_high == pytest.approx(122_276_413.44 + 65_536 * 90)
 
 
 @given(fabrics())
@@ -317,7 +323,8 @@ def test_a_break_even_can_be_put_in_by_one_value() -> None:
     key = "prices.prices.transceiver@400"
     row = PRICE_BOOKS.load("2026", overrides={f"{key}.base": "200"}).price("transceiver", 400)
     assert row is not None
-    assert (row.low, row.base, row.high) == (200, 200, None)
+    assert (row.low, row.base, row.high) == (200, 200, 749)
+    assert row.trust == "own figure"
     row = PRICE_BOOKS.load("2026", overrides={"prices.prices.switch_port@400.base": "2000"}).price(
         "switch_port", 400
     )

@@ -106,7 +106,7 @@ def test_same_question_gives_the_same_bytes(html: str) -> None:
 def test_totals_are_those_of_the_json(answer: Procurement, page: Page) -> None:
     text = " ".join(page.text)
     for row in answer.to_dict()["cost"]["fabrics"]:
-        assert f"{row['capital']['base'] / 1e6:,.1f}" in text
+        assert row["cost"] is None or f"{row['capital']['base'] / 1e6:,.1f}" in text
     assert f"{answer.chosen.capital.base:,.0f}" in text
     for item in answer.chosen.quote.items:
         assert item.line.item in text

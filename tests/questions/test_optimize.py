@@ -89,14 +89,15 @@ def brute_force(  # noqa: PLR0913 - the question
         for part, count in counts(fabric).items():
             # Links of a direct fabric share the 400 Gb/s that every GPU has, on a port each.
             speed = 400 * gpus / fabric.nic_ports
-            price = PRICE_BOOKS.load(prices).price(part, speed)
+            kinds = ("mpo-multimode",) if part == "fibre" else ()
+            price = PRICE_BOOKS.load(prices).price(part, speed, *kinds)
             draw = POWER_BOOKS.load("2026").draw(part, speed)
             if objective == "cost":
                 each = None if price is None else price.base
             else:
                 each = None if draw is None else draw.typical_w
             value += count * (each or 0.0)
-            missing += [part] if each is None and count else []
+            missing += [part] if each is None and count and part != "fibre" else []
         known = [] if fabric.nic_ports > gpus else ["nic_port"]  # the same on every such fabric
         if missing not in ([], known) or not fabric.levels:
             continue
@@ -129,6 +130,7 @@ def counts(fabric: Fabric) -> dict[str, int]:
         "transceiver": fabric.transceivers,
         "copper_cable": fabric.copper_cables,
         "nic_port": fabric.nic_ports,
+        "fibre": fabric.transceivers // 2,
     }
 
 
@@ -408,10 +410,11 @@ def test_wrong_inputs(change: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        # 512 switch ports, 1,024 modules, 512 cards: 512 (781 + 2 x 659 + 1,499) = 1,842,176 USD.
+        # 512 switch ports, 1,024 modules, 512 cards and fibres:
+        # 512 (781 + 2 x 659 + 1,499 + 133.58) = 1,910,569 USD.
         (
             {"budget": 1e6, "fabrics": ("rail-only",), "radices": (64,)},
-            r"rail-only, HB 8, radix 64, costs 1\.8 M USD, the limit is 1\.0 M USD: allow",
+            r"rail-only, HB 8, radix 64, costs 1\.9 M USD, the limit is 1\.0 M USD: allow",
         ),
         (
             {"max_power_w": 10.0, "survives_switch": True},

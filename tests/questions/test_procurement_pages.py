@@ -27,7 +27,7 @@ def test_three_lines_hold_price_years_run_and_reason(answer: Procurement) -> Non
     first, second, third = headline(answer)
     bills = {bill.name: bill for bill in answer.cost.bills}
     runs = {run.fabric: run for run in answer.runs}
-    assert first.startswith("Order rail-only: its network for 32,768 GPUs costs at least 117.9 M")
+    assert first.startswith("Order rail-only: its network for 32,768 GPUs costs at least 122.3 M")
     for name in ("rail-only", "dragonfly"):  # the order, and the runner-up in brackets
         run = runs[name]
         assert run.cost is not None

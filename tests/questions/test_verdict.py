@@ -270,13 +270,16 @@ def test_where_nothing_trains_nothing_is_recommended() -> None:
 
 def test_the_card_ports_of_a_torus_decide() -> None:
     # 4 links a GPU, 131,072 ports of 100G: a module at 99 and a card port at 659 each. Rail-only
-    # has 256 switches of 128 ports at 781, 65,536 modules at 659, 32,768 card ports at 1,499.
+    # has 256 switches of 128 ports at 781, 65,536 modules at 659, 32,768 card ports at 1,499. Each
+    # link is a fibre of 133.58.
     asked: dict[str, Any] = {"gpus": 32_768, "radix": 128, "fabrics": ("rail-only", "torus-2d")}
     rails, torus = netplan.compare(**asked, prices="2026").rows
     assert torus.cost is not None
     assert rails.cost is not None
-    assert torus.cost.base == 131_072 * (99 + 659)
-    assert rails.cost.base == 256 * 128 * 781 + 65_536 * 659 + 32_768 * 1_499
+    fibre = 133.58
+    assert torus.cost.base == pytest.approx(131_072 * (99 + 659) + 65_536 * fibre)
+    parts = 256 * 128 * 781 + 65_536 * 659 + 32_768 * 1_499
+    assert rails.cost.base == pytest.approx(parts + 32_768 * fibre)
     # The paper prices no card: rail-only has one like all others, the torus four of its own.
     rails, torus = netplan.compare(**asked).rows
     assert (rails.cost_complete, torus.cost_complete) == (True, False)
