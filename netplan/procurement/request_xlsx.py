@@ -16,7 +16,7 @@ from xlsxwriter.worksheet import Worksheet
 
 from netplan.costing.requests import BETWEEN, Request, RequestLine
 from netplan.reports.escape import plain
-from netplan.reports.xlsx import CREATED, SAFE, set_page
+from netplan.reports.xlsx import CREATED, LINE_HEIGHT, SAFE, lines_of, set_page
 
 OFFER, LINES, HIDDEN = "Offer", "Lines", "netplan"
 FORM = "netplan request 1"
@@ -34,7 +34,7 @@ HEADS = (*ASKED, *GIVEN)
 HIDDEN_HEADS = (
     *("line", "lot", "part_number", "accepted", "description", "unit", "quantity", "spares"),
 )
-WIDTHS = dict(zip(HEADS, (16, 8, 18, 18, 44, 6, 9, 8, 9, 18, 12, 9, 9, 9, 15, 26), strict=True))
+WIDTHS = dict(zip(HEADS, (12, 8, 16, 16, 38, 6, 9, 8, 9, 16, 12, 9, 10, 10, 15, 20), strict=True))
 
 SUPPLIER, NUMBER, DATE, VALID, CURRENCY = (
     *("Supplier", "Offer number", "Date of the offer", "Valid until"),
@@ -67,6 +67,7 @@ TELLS = (
 FIRST_LABEL, HEAD_ROW = 3, 2
 LABEL_COLUMN, VALUE_COLUMN = 46, 22
 LARGEST = 1e12
+GREY = "#B8C0CA"
 
 
 def request_xlsx(request: Request) -> bytes:
@@ -94,7 +95,7 @@ class _Forms:
         self.head = book.add_format(
             {"bold": True, "text_wrap": True, "valign": "top", "bottom": 1, "bg_color": "#E9EDF2"}
         )
-        plain_ = {"text_wrap": True, "valign": "top", "border": 4}
+        plain_ = {"text_wrap": True, "valign": "top", "border": 1, "border_color": GREY}
         self.text = book.add_format(plain_)
         self.count = book.add_format(plain_ | {"num_format": "#,##0"})
         self.money = book.add_format(plain_ | {"num_format": "#,##0.00"})
@@ -148,6 +149,7 @@ def _offer(sheet: Worksheet, request: Request, forms: _Forms) -> None:
         if label in form:
             _number(sheet, row, 1, 1 if label == DISCOUNT else LARGEST, label)
     start = FIRST_LABEL + len(LABELS) + 1
+    sheet.set_row(start, 2 * LINE_HEIGHT)
     for column, head in enumerate(LOT_HEADS):
         _text(sheet, start, column, head, forms.head)
     for row, lot in enumerate(request.lots, start=start + 1):
@@ -182,6 +184,7 @@ def _lines(sheet: Worksheet, request: Request, forms: _Forms) -> None:
     _text(sheet, last + 1, total - 1, "Sum", forms.total)
     sheet.write_formula(last + 1, total, f"=SUM({area})", forms.total, 0)
     sheet.autofilter(HEAD_ROW, 0, last, len(HEADS) - 1)
+    sheet.set_row(HEAD_ROW, 2 * LINE_HEIGHT)
     sheet.freeze_panes(HEAD_ROW + 1, 2)
     sheet.repeat_rows(HEAD_ROW)
     sheet.print_area(0, 0, last + 1, len(HEADS) - 1)
@@ -193,6 +196,10 @@ def _line(sheet: Worksheet, row: int, line: RequestLine, forms: _Forms) -> None:
     asked: Sequence[str | int] = (
         *(line.lot, line.id, line.part_number, BETWEEN.join(line.accepted), line.description),
         *(line.unit, line.quantity, line.spares, line.order),
+    )
+    texts = {head: str(value) for head, value in zip(ASKED, asked, strict=True)}
+    sheet.set_row(
+        row, LINE_HEIGHT * max(lines_of(text, WIDTHS[head]) for head, text in texts.items())
     )
     for column, value in enumerate(asked):
         if isinstance(value, int):

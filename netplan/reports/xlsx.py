@@ -23,6 +23,8 @@ CREATED = datetime(2000, 1, 1, tzinfo=UTC)
 MAX_SHEET_NAME, MAX_CELL = 31, 32_767
 NARROW, WIDE = 12, 48
 A4, MAX_FOOTER = 9, 80
+LINE_HEIGHT = 15
+"""Height of a line of text [points]."""
 NOTES = "Notes"
 
 
@@ -61,6 +63,25 @@ def sheet_names(names: Sequence[str]) -> list[str]:
         taken.add(chosen.lower())
         found.append(chosen)
     return found
+
+
+def lines_of(text: str, width: float) -> int:
+    """Lines that a text takes in a column that wraps, of a width in digits [1].
+
+    Examples
+    --------
+    >>> lines_of("Switch", 16), lines_of("MMA4Z00-NS, twin-port OSFP 2 x 400G SR4", 16)
+    (1, 3)
+    """
+    held, lines = 0, 1
+    for word in text.split():
+        size = len(word)
+        if held and held + 1 + size > width:
+            lines, held = lines + 1, 0
+        held += size + (1 if held else 0)
+        if held > width:  # one that breaks inside
+            lines, held = lines + int(held // width), int(held % width)
+    return lines
 
 
 def set_page(sheet: Worksheet, footer: str, *, landscape: bool = True) -> None:
