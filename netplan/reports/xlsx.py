@@ -84,8 +84,8 @@ def lines_of(text: str, width: float) -> int:
     return lines
 
 
-def set_page(sheet: Worksheet, footer: str, *, landscape: bool = True) -> None:
-    """How a sheet is printed: A4, one page wide, a footer with the number of the page."""
+def set_page(sheet: Worksheet, footer: str, header: str = "", *, landscape: bool = True) -> None:
+    """How a sheet is printed: A4, one page wide; header, and a footer with the page's number."""
     sheet.set_paper(A4)
     if landscape:
         sheet.set_landscape()
@@ -93,7 +93,9 @@ def set_page(sheet: Worksheet, footer: str, *, landscape: bool = True) -> None:
         sheet.set_portrait()
     sheet.fit_to_pages(1, 0)
     sheet.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.7)
-    left = plain(footer)[:MAX_FOOTER].replace("&", "&&")
+    left, above = (plain(text)[:MAX_FOOTER].replace("&", "&&") for text in (footer, header))
+    if above:
+        sheet.set_header(f"&L&B{above}")
     sheet.set_footer(f"&L&8{left}&C&8&A&R&8&P / &N")
 
 
@@ -138,11 +140,16 @@ def _write(book: Workbook, sheet: Worksheet, table: Data) -> None:
         longest = max((len(str(values[at])) for values in table.rows), default=0)
         sheet.set_column(at, at, min(max(longest, len(quantity.name), NARROW), WIDE))
     sheet.freeze_panes(1, 1)
+    if table.rows and table.quantities:
+        sheet.autofilter(0, 0, len(table.rows), len(table.quantities) - 1)
+    sheet.repeat_rows(0)
+    set_page(sheet, sheet.get_name())
 
 
 def _write_notes(book: Workbook, sheet: Worksheet, sections: Sequence[Section]) -> None:
     bold = book.add_format({"bold": True})
     sheet.set_column(0, 0, WIDE)
+    set_page(sheet, NOTES)
     row = 0
     for section in sections:
         lines: list[tuple[str, str]] = []

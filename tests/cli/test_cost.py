@@ -64,7 +64,7 @@ def test_xlsx_totals_equal_the_json(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     summary = load_workbook(path, data_only=True)["Summary"]
     fabrics = json.loads(netplan(*SMALL, "--format", "json").stdout)["fabrics"]
-    assert summary["C12"].value == fabrics[0]["capital"]["base"]
+    assert summary["C15"].value == fabrics[0]["capital"]["base"]
 
 
 def test_csv_disarms_formulas_in_names(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """A small calculator for the formulas of our spreadsheets, independent of what wrote them."""
 
 import re
+import subprocess
+from pathlib import Path
 from typing import Any
 
 from openpyxl import Workbook
@@ -20,7 +22,8 @@ def evaluate(book: Workbook, sheet: str, cell: str) -> Any:  # noqa: ANN401 - an
         there = match.group(1) or match.group(2) or sheet
         first, last = f"{match.group(3)}{match.group(4)}", match.group(5)
         if last is None:
-            arguments.append(evaluate(book, there, first))
+            found = evaluate(book, there, first)
+            arguments.append(0 if found is None else found)  # as a spreadsheet takes an empty cell
         else:
             area = book[there][f"{first}:{last}{match.group(6)}"]
             found = [evaluate(book, there, inner.coordinate) for row in area for inner in row]
@@ -32,3 +35,16 @@ def evaluate(book: Workbook, sheet: str, cell: str) -> Any:  # noqa: ANN401 - an
     # The branch of IF that is not taken may divide by zero.
     python = re.sub(r"IF\((.+?),(.+?),(.+)\)$", r"((\2) if (\1) else (\3))", python)
     return eval(python, {"__builtins__": {}}, NAMES | {"arguments": arguments})  # noqa: S307
+
+
+def recalculated(path: Path) -> Path:
+    """The file as LibreOffice opens, works out and saves it."""
+    out = path.parent / "recalculated"
+    profile = f"-env:UserInstallation=file://{path.parent / 'profile'}"
+    subprocess.run(
+        ["soffice", profile, "--headless", "--convert-to", "xlsx", "--outdir", out, path],  # noqa: S607
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    return out / path.name

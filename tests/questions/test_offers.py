@@ -27,6 +27,7 @@ from netplan.procurement.request_xlsx import (
 )
 from tests.cli.command import netplan, refused
 from tests.questions.offer_cases import Filled, Value, cell_of, label_row, line
+from tests.questions.spreadsheet import recalculated
 
 ASKED = Request(
     "A pod",
@@ -257,6 +258,20 @@ def test_what_is_no_spreadsheet_is_one_line(content: bytes, tmp_path: Path) -> N
     path = tmp_path / "a.xlsx"
     path.write_bytes(content)
     assert "no spreadsheet, or damaged: save it as XLSX" in refused("offers", str(path))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("soffice") is None, reason="needs LibreOffice")
+def test_an_offer_that_libreoffice_saved_is_read(tmp_path: Path, two: tuple[Path, Path]) -> None:
+    """Its formulas have values, hidden sheet and percent stay."""
+    prices: dict[str, Value] = {"L1-01": "=40*25", "L2-01": 50, "L2-02": "=K5/2-4.5"}
+    path = Filled(prices, lots={"Cables": 0.1}).into(tmp_path / "c.xlsx", ASKED)
+    saved = recalculated(path)
+    answer = compared(two[0], saved)
+    # 10,000 + 0.9 x (5,000 + 40 x 20.5).
+    assert answer.wholes[0].bought.total == pytest.approx(15_238)
+    filled = load_workbook(saved, data_only=True)[LINES]
+    assert filled["O7"].value == pytest.approx(15_820)  # its own sum, before discounts
 
 
 def test_the_request_names_no_price_and_prints_one_page_wide() -> None:
