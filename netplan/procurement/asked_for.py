@@ -62,7 +62,6 @@ def serving_chapter(found: Findings) -> Iterator[Section]:
         chosen=lambda row: row.fabric == chosen,
     )
     if found.serving is not None:
-        yield Paragraph(f"By its best plan {found.chosen.name} serves so:")
         yield from within("serving", found.serving)
 
 
@@ -88,6 +87,8 @@ def within(part: str, answer: Answer) -> Iterator[Section]:
             lines = (section.title, *section.lines)
             told = (line for line in lines if not line.rstrip(".").endswith(CLOCKS))
             yield from (Paragraph(line, "quiet") for line in told)
+        elif isinstance(section, Paragraph):
+            yield replace(section, style="plain") if section.style == "strong" else section
         elif isinstance(section, Table | Bars):
             yield replace(section, name=f"{part}: {section.name}")
         else:

@@ -93,13 +93,11 @@ def token_columns(currency: str, at: str = "served") -> Iterator[Column[Any]]:
     yield column("serving_binds", f"{plan}.binds", shown="wide")
     yield column("gpus_used", f"{plan}.gpus_used", title="GPUs")
     for name, part in COST_PARTS.items():
-        total = part == "total"
-        yield column(
-            name,
-            f"{at}.cost.{part}.base",
-            title=f"{currency}/M tokens" if total else None,
-            shown="always" if total else "wide",
-        )
+        path = f"{at}.cost.{part}.base"
+        if part == "total":
+            yield column(name, path, title=f"{currency}/M tokens")
+        else:
+            yield column(name, path, shown="wide")
 
 
 LEGEND = (

@@ -1,0 +1,73 @@
+"""The report on paper, as a browser prints it of itself: ten questions answered on two pages."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from netplan.procurement.report import procurement
+from netplan.procurement.report_answer import Procurement
+
+pytestmark = pytest.mark.slow
+CHROMIUM = shutil.which("chromium")
+HALL: dict[str, object] = {
+    "gpus": 1024,
+    "radix": 64,
+    "hb_size": 8,
+    "accelerator": "h100-80gb",
+    "switch": "qm9700",
+    "spares": ("2%",),
+    "floor_plan": "example-hall",
+    "with_faults": True,
+}
+
+
+def printed(answer: Procurement, folder: Path) -> list[str]:
+    """Text of every page, headers of the browser not switched off."""
+    page, paper = folder / "report.html", folder / "report.pdf"
+    page.write_text(answer.html(), encoding="utf-8")
+    options = ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'user'}")
+    command = [str(CHROMIUM), *options, f"--print-to-pdf={paper}", page.as_uri()]
+    subprocess.run(command, check=True, capture_output=True, timeout=90)
+    done = subprocess.run(
+        [str(shutil.which("pdftotext")), "-layout", str(paper), "-"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.split("\f")[:-1]
+
+
+@pytest.mark.skipif(not (CHROMIUM and shutil.which("pdftotext")), reason="needs chromium, poppler")
+@pytest.mark.parametrize("asked", [{"gpus": 32768, "radix": 128}, HALL])
+def test_two_pages_answer_ten_questions(asked: dict[str, object], tmp_path: Path) -> None:
+    answer = procurement(**asked)  # type: ignore[arg-type]
+    pages = printed(answer, tmp_path)
+    assert not any("file:" in page or "report.html" in page for page in pages)
+    for number, page in enumerate(pages, start=1):
+        assert f"{number} of {len(pages)}" in page
+        assert sum(bool(line.strip()) for line in page.splitlines()) > 4
+    front = " ".join(" ".join(pages[:2]).split())
+    bill, scale = answer.chosen, answer.cost.scale
+    largest = max(
+        (item for item in bill.quote.items if item.price), key=lambda item: item.total.base
+    )
+    assert largest.price is not None
+    assert bill.power_w is not None
+    for told in (
+        bill.name,
+        scale.one(bill.capital.base),
+        f"{scale.one(bill.capital.low)} to {scale.one(bill.capital.high)}",
+        "Why: lowest cost within 5 % of the fastest iteration time",
+        "Not priced, not known",
+        "Lead time of the order",
+        f"{bill.power_w / 1e3:,.1f}",
+        "Weakest part: leaf switch",
+        largest.price.source.split()[0],
+        "What would change the verdict",
+    ):
+        assert told in front, told
+    # A table that breaks repeats its head on the next page.
+    for head in ("Item", "Input", "Links"):
+        assert sum(line.split()[:1] == [head] for page in pages for line in page.splitlines()) == 1
