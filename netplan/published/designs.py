@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.fabric_bill import BillBooks, make_bill
+from netplan.costing.materials import bill_items
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES, circuit_layer
@@ -188,19 +189,24 @@ def _one_plane(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
 
 
 def _modules(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
-    """Also the modules, as the bill orders them: at both ends of host links, and by a GPU."""
+    """Also modules, as the bill orders them, and fibre without that of management servers."""
     hardware = Hardware(CABLING_BOOKS.load("2026"), SWITCHES.load(given.switch))
     wiring = wire(fabric, hardware)
-    ends = [
-        [run.plugs_at(end, wiring.bank(run.ends[end]).devices) for end in (0, 1)]
-        for run in wiring.runs
-    ]
-    leaf, card = ends[[run.name for run in wiring.runs].index("host")]
-    switches = sum(map(sum, ends)) - card
-    modules = {"leaf_modules": leaf, "card_modules": card, "switch_modules": switches}
-    shares = {"card_modules_per_gpu": card, "switch_modules_per_gpu": switches}
-    per_gpu = {name: count / given.gpus for name, count in shares.items()}
-    return {**_tiers(given, spec, fabric), **modules, **per_gpu}
+    hosts = {run.name.removesuffix("host"): run for run in wiring.runs if "host" in run.name}
+    leaf, card = (hosts[""].plugs_at(end, fabric.tiers[0].switches) for end in (0, 1))
+    servers = sum(run.links for run in hosts.values()) - card
+    bill = bill_items(fabric, wiring, hardware)
+    modules = sum(line.quantity for line in bill if line.category == "transceivers")
+    switches = modules - card - servers
+    return {
+        **_tiers(given, spec, fabric),
+        "leaf_modules": leaf,
+        "card_modules": card,
+        "switch_modules": switches,
+        "card_modules_per_gpu": card / given.gpus,
+        "switch_modules_per_gpu": switches / given.gpus,
+        "fibre_cables": sum(run.links for run in wiring.runs) - servers,
+    }
 
 
 def _cost(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
@@ -232,7 +238,7 @@ QUANTITIES = (
     *("hb_switches", "hb_cables", "hb_modules", "network_modules", "card_modules", "leaf_modules"),
     *("tiers", "largest_gpus", "switches_over_one_plane", "modules_over_one_plane"),
     *("card_modules_per_gpu", "switch_modules_per_gpu", "switch_modules", "usd_per_gpu"),
-    "switch_ends_thousands",
+    *("switch_ends_thousands", "fibre_cables"),
 )
 """Columns that hold numbers."""
 

@@ -67,6 +67,8 @@ def test_only_explained_numbers_do_not_reproduce() -> None:
         "Google TPU v5p pod: fibre links": ("13824", "13440"),
         # 5 x 131,072 = 655,360, and twice 248 links more a tier above the leaves
         "Lambda, pluggable modules of 128,000 GPUs: switch ends thousands": ("655", "656"),
+        # 127 x 4 twin-port cages, or 127 x 8 cards
+        "DGX SuperPOD H100, bill of 4 SU: card modules": ("508", "1016"),
         # 128 ports a plane on one switch of 128
         "Lenovo Hybrid AI 289-800, four units: total switches": ("4", "2"),
     }
@@ -91,6 +93,7 @@ def test_only_explained_numbers_do_not_reproduce() -> None:
         ("DGX SuperPOD GB300, 16 SU", "spine_switches", "72"),  # 128 x 72 / 144 = 64, no divisor
         ("Eight planes of 100 Gb/s, two tiers", "largest_gpus", "131072"),  # 512^2 / 2
         ("JUPITER Booster", "spine_switches", "400"),  # 25 x 32 / 2
+        ("DGX SuperPOD H100, bill of 4 SU", "fibre_cables", "2040"),  # 127 x 8 + 1024
         # 1.5 = half a twin port at the host end, one for both ends above
         ("H100 with QM9700, two tiers, modules of a GPU", "switch_modules_per_gpu", "1.5"),
     ],
