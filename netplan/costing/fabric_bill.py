@@ -12,7 +12,7 @@ every fabric or small. What else lacks one *sets the fabric apart*: its sum is a
 nothing is proven by it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -36,7 +36,6 @@ from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import Driver, drivers
 from netplan.costing.switches import SwitchModel, check_switch, circuit_layer
 from netplan.costing.wiring import Hardware, wire
-from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.floor_plan import FloorPlan, SwitchRacks
@@ -44,6 +43,7 @@ from netplan.topologies.specs import FabricSpec
 
 if TYPE_CHECKING:
     from netplan.costing.lifetime import Lifetime
+    from netplan.costing.site_bill import SiteBill
     from netplan.topologies.site_networks import SiteNetwork
 
 
@@ -60,6 +60,8 @@ class BillBooks(Struct, frozen=True):
         Floor plan that measures every cable; length classes without one.
     networks
         Networks beside the one that trains, with their fabrics.
+    site_switches
+        Switch models that networks beside name.
     compute
         Accelerators and expanded memory that the bill counts, too.
     cards
@@ -73,13 +75,21 @@ class BillBooks(Struct, frozen=True):
     ocs: SwitchModel | None = None
     hall: FloorPlan | None = None
     networks: "tuple[tuple[SiteNetwork, FabricSpec], ...]" = ()
+    site_switches: tuple[SwitchModel, ...] = ()
     compute: Compute = NO_COMPUTE
     cards: bool = True
 
     @property
     def models(self) -> tuple[SwitchModel, ...]:
         """Switch models that are named."""
-        return tuple(model for model in (self.switch, self.ocs) if model is not None)
+        named = (self.switch, self.ocs, *self.site_switches)
+        return tuple(model for model in named if model is not None)
+
+    def site_switch(self, network: "SiteNetwork") -> SwitchModel | None:
+        """The model that a network beside names, if that has as many ports at the rate."""
+        fitting = (one for one in self.site_switches if one.name == network.switch)
+        ports = network.radix, network.link_gbps
+        return next((one for one in fitting if one.radix(ports[1]) == ports[0]), None)
 
 
 class Bill(Struct, frozen=True):
@@ -95,6 +105,8 @@ class Bill(Struct, frozen=True):
         Racks of its switches.
     notes
         What the lines do not show.
+    site_racks
+        Racks of the switches of networks beside [1].
     """
 
     fabric: Fabric
@@ -102,6 +114,7 @@ class Bill(Struct, frozen=True):
     draw: PowerDraw
     racks: SwitchRacks
     notes: tuple[str, ...]
+    site_racks: int
 
     @property
     def name(self) -> str:
@@ -268,16 +281,28 @@ def make_bill(
     fabric = build_fabric(spec, sizing) if fabric is None else fabric
     made = _materials(spec, sizing, fabric, books)
     beside = compute_lines(books.compute, fabric.sizing.gpus, fabric.sizing.speed_gbps)
-    lines = (*made.lines, *_site_lines(books, fabric), *beside)
+    site = _site(books, fabric, made.racks.count)
+    lines = (*made.lines, *site.lines, *beside)
     if not books.cards:
         lines = tuple(line for line in lines if line.category != "cards")
     ordered = with_spares(lines, spares) if spares else lines
     quote = price_bill(ordered, books.prices, currency)
     draw = power_of(lines, books.power, books.models)
-    power = (f"{one.name}: {one.power_note}" for one in books.models if one.power_note)
-    site = (f"{network.name}: {note}" for network, _ in books.networks for note in network.notes)
-    notes = (*made.notes, *power, *site, *lent_notes(quote, books.prices))
-    return Bill(fabric, quote, draw, made.racks, notes)
+    models = (books.switch, books.ocs)
+    power = (f"{one.name}: {one.power_note}" for one in models if one and one.power_note)
+    notes = (*made.notes, *power, *site.notes, *lent_notes(quote, books.prices))
+    return Bill(fabric, quote, draw, made.racks, notes, site.racks)
+
+
+def _site(books: BillBooks, fabric: Fabric, racks: int) -> "SiteBill":
+    """Networks beside, if any are asked for, in a hall that has room for their racks."""
+    from netplan.costing.site_bill import SiteBill, require_room, site_bill  # noqa: PLC0415 - seldom
+
+    if not books.networks:
+        return SiteBill()
+    found = site_bill(books, fabric)
+    require_room(books, fabric, racks + found.racks)
+    return found
 
 
 def _materials(spec: FabricSpec, sizing: Sizing, fabric: Fabric, books: BillBooks) -> _Materials:
@@ -321,19 +346,3 @@ def _measured(spec: FabricSpec, sizing: Sizing, hardware: Hardware, hall: FloorP
         switch_racks(fabric, hardware, site.layout),
         (*wiring.notes, measured),
     )
-
-
-def _site_lines(books: BillBooks, fabric: Fabric) -> Iterator[BillItem]:
-    """Lines of the networks beside the one that trains; each counts the switches before it."""
-    if not books.networks:
-        return
-    from netplan.topologies.site_networks import build_site_network  # noqa: PLC0415 - seldom used
-
-    switches = fabric.switches
-    hardware = Hardware(books.cabling)
-    for network, spec in books.networks:
-        beside = build_site_network(network, spec, fabric.sizing.gpus, switches)
-        switches += beside.switches
-        for line in bill_items(beside, wire(beside, hardware), hardware):
-            if line.category != "cards" or network.cards:
-                yield replace(line, network=network.name)

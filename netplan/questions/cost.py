@@ -153,4 +153,5 @@ def _run(bill: Bill, books: BillBooks, running: Running) -> FabricBill:
         parts = ", ".join(f"{line.quantity:,} {line.title}" for line in bill.draw.unknown)
         notes.append(f"No power in {books.power.name} for {parts}.")
     life = lifetime(bill.capital, bill.draw.typical_w, running)
-    return FabricBill(bill.fabric, bill.quote, bill.draw, bill.racks, tuple(notes), life)
+    made = (bill.fabric, bill.quote, bill.draw, bill.racks, tuple(notes))
+    return FabricBill(*made, bill.site_racks, life)

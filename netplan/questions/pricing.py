@@ -125,7 +125,8 @@ class PricingQuestion(CardsQuestion[AnswerT_co], SwitchQuestion[AnswerT_co]):
     def books(self, reader: CatalogReader) -> BillBooks:
         """Catalog files of the bills, the discount in the price book."""
         books = self.counting_cards(read_books(reader, self.prices, self.power, self.cabling))
-        networks = (reader.load(SITE_NETWORKS, name) for name in self.site_networks)
+        networks = [reader.load(SITE_NETWORKS, name) for name in self.site_networks]
+        named = dict.fromkeys(one.switch for one in networks if one.switch)
         counted = ACCELERATORS_TOO in self.networks
         chip = reader.load(ACCELERATORS, self.accelerator) if counted else None
         return replace(
@@ -135,6 +136,7 @@ class PricingQuestion(CardsQuestion[AnswerT_co], SwitchQuestion[AnswerT_co]):
             ocs=reader.named(SWITCHES, self.ocs),
             hall=reader.named(FLOOR_PLANS, self.floor_plan),
             networks=tuple((one, reader.load(FABRICS, one.fabric)) for one in networks),
+            site_switches=tuple(reader.load(SWITCHES, name) for name in named),
             compute=Compute(accelerator=chip),
         )
 

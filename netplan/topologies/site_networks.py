@@ -1,18 +1,22 @@
 """Networks beside the one that trains: storage, in-band management, out-of-band.
 
 Each is a fabric spec with a rule for its ports, and is sized by the builders that size all fabrics.
+They carry no collectives, so two tiers need no equal number of links between every leaf and every
+spine: links of a leaf are dealt out over as many spines as their ports ask for, and the numbers of
+two spines differ by one at most. Switches of the out-of-band network are no tree at all: each has
+uplinks of another rate into the in-band network.
 """
 
 from math import ceil
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from msgspec import Meta
 
 from netplan.catalog import Record, Shelf
-from netplan.records import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from netplan.records import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, replace
 from netplan.topologies.build import build_fabric
-from netplan.topologies.clos import ceil_div
-from netplan.topologies.fabric import MIN_GPUS, Fabric, Sizing
+from netplan.topologies.clos import ClosCounts, ceil_div, leaf_ports
+from netplan.topologies.fabric import MIN_GPUS, Fabric, Sizing, clos_parts
 from netplan.topologies.specs import FabricSpec, Medium
 from netplan.units import bytes_per_s
 
@@ -20,12 +24,16 @@ from netplan.units import bytes_per_s
 class SiteNetwork(Record, frozen=True, kw_only=True):
     """A network of a cluster's nodes, as its catalog file describes it.
 
-    ``fabric`` names the fabric spec; ``service_share`` are ports of servers that are no nodes, as
-    a share of the nodes' ports; ``ports_per_switch`` those of every switch of the other networks.
-    ``cards`` says whether the nodes' ports are cards on the bill.
+    ``fabric`` names the fabric spec, ``switch`` the model of its switches, used where that has so
+    many ports at the rate. ``service_share`` are ports of servers that are no nodes, as a share of
+    the nodes' ports; ``ports_per_switch`` those of every switch of the other networks. ``cards``
+    says whether the nodes' ports are cards on the bill. ``equal_uplinks`` asks for as many links
+    between a leaf and every spine. A network with ``uplinks_per_switch`` is one tier, whose
+    switches have so many uplinks of ``uplink_gbps`` into the network named ``uplinks_to``.
     """
 
     fabric: str
+    switch: str = ""
     gpus_per_node: PositiveInt
     ports_per_node: NonNegativeInt
     ports_per_switch: NonNegativeInt = 0
@@ -33,6 +41,10 @@ class SiteNetwork(Record, frozen=True, kw_only=True):
     radix: PositiveInt
     link_gbps: PositiveFloat
     oversubscription: Annotated[float, Meta(ge=1)] = 1.0
+    equal_uplinks: bool = False
+    uplinks_per_switch: NonNegativeInt = 0
+    uplink_gbps: PositiveFloat | None = None
+    uplinks_to: str = ""
     host_medium: Medium = "optical"
     cards: bool = True
     notes: tuple[str, ...] = ()
@@ -58,21 +70,86 @@ class SiteNetwork(Record, frozen=True, kw_only=True):
 SITE_NETWORKS = Shelf("network", "topologies/networks", SiteNetwork)
 
 
-def build_site_network(network: SiteNetwork, spec: FabricSpec, gpus: int, switches: int) -> Fabric:
+def build_site_network(
+    network: SiteNetwork, spec: FabricSpec, gpus: int, switches: int, uplinks: int = 0
+) -> Fabric:
     """Size a site network, on the fabric spec that it names.
 
-    The cluster has so many GPUs, and so many switches in its other networks [1].
+    Parameters
+    ----------
+    network, spec
+        The network, and its fabric.
+    gpus, switches
+        GPUs of the cluster, and switches of its other networks [1].
+    uplinks
+        Uplinks of other networks that end on this one, beside the ports of nodes [1].
 
     Examples
     --------
+    320 ports are ten leaves of 32 with 32 uplinks each, which are the ports of five spines.
+
     >>> from netplan.topologies.specs import FABRICS
     >>> storage = SITE_NETWORKS.load("storage")
     >>> fabric = build_site_network(storage, FABRICS.load(storage.fabric), 1024, 48)
-    >>> fabric.switches, fabric.links[0].links
-    (17, 320)
+    >>> [tier.switches for tier in fabric.tiers], fabric.links[0].links
+    ([10, 5], 320)
     """
     rate = bytes_per_s(network.link_gbps)
-    ports = max(MIN_GPUS, network.ports(gpus, switches))
+    own = max(MIN_GPUS, network.ports(gpus, switches))
+    ports = own + uplinks
     sizing = Sizing(ports, network.radix, 1, rate, rate, oversubscription=network.oversubscription)
     joined = spec.changed(host_medium=network.host_medium, notes=network.notes)
-    return build_fabric(joined, sizing)
+    fabric = replace(build_fabric(joined, sizing), nic_ports=own)
+    if network.uplinks_per_switch:
+        counts = ClosCounts(network.radix, (ceil_div(ports, network.radix),), (ports,))
+        return _counted(fabric, counts, network, "")
+    two_tiers = len(fabric.tiers) == 2  # noqa: PLR2004 - leaves and spines
+    if network.equal_uplinks or not two_tiers:
+        return replace(fabric, notes=network.notes)
+    counts, note = dealt_out(ports, network.radix, network.oversubscription)
+    if counts.switches >= fabric.switches:
+        return replace(fabric, notes=network.notes)
+    return _counted(fabric, counts, network, note)
+
+
+class Dealt(NamedTuple):
+    """Two tiers whose leaves deal their uplinks out over the spines, and what to know of it."""
+
+    counts: ClosCounts
+    note: str
+
+
+def dealt_out(ports: int, radix: int, oversubscription: float = 1.0) -> Dealt:
+    """Leaves that are full, and as many spines as their uplinks fill.
+
+    A leaf of u uplinks has floor(u / s) or one more to each of s spines. Where leaf i takes the
+    ones more in turn from spine i e on, e = u mod s, no two spines differ by more than one link,
+    so that none has more than ceil(leaves u / s) <= radix.
+
+    Examples
+    --------
+    1,280 ports: 40 leaves of 32 + 32, whose 1,280 uplinks fill 20 spines; an equal number of links
+    from each leaf to each spine takes 32 spines.
+
+    >>> found = dealt_out(1280, 64)
+    >>> found.counts.switches_per_tier, found.counts.links_per_tier
+    ((40, 20), (1280, 1280))
+    >>> found.note
+    'A leaf has 1 or 2 links to each of the 20 spines: equal ones would need more spines.'
+    """
+    split = leaf_ports(radix, oversubscription)
+    leaves = ceil_div(ports, split.down)
+    each = split.uplinks(ceil_div(ports, leaves))
+    spines = min(each, max(2, ceil_div(leaves * each, radix)))
+    least, more = divmod(each, spines)
+    links = f"{least} or {least + 1} links" if more else f"{least} link{'s' * (least > 1)}"
+    equal = ": equal ones would need more spines" if more else ""
+    note = f"A leaf has {links} to each of the {spines} spines{equal}."
+    return Dealt(ClosCounts(radix, (leaves, spines), (ports, leaves * each)), note)
+
+
+def _counted(fabric: Fabric, counts: ClosCounts, network: SiteNetwork, note: str) -> Fabric:
+    """The fabric with other counts of its tiers and links."""
+    tiers, links = clos_parts(counts, counts, network.host_medium)
+    notes = (*network.notes, *([note] if note else []))
+    return replace(fabric, tiers=tiers, links=links, notes=notes)

@@ -1,14 +1,16 @@
 """Networks beside the one that trains, and bills whose cables a floor plan measures."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.switches import SWITCHES
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import InputError, NetplanError
 from netplan.questions.cost import cost
-from netplan.topologies.site_networks import SITE_NETWORKS, build_site_network
+from netplan.topologies.site_networks import SITE_NETWORKS, build_site_network, dealt_out
 from netplan.topologies.specs import FABRICS
 
 BOOK = CABLING_BOOKS.load("2026")
@@ -22,7 +24,90 @@ def test_every_site_network_closes_and_holds_its_ports(name: str, gpus: int, swi
     network = SITE_NETWORKS.load(name)
     fabric = build_site_network(network, FABRICS.load(network.fabric), gpus, switches)
     assert wire(fabric, Hardware(BOOK)).violations == ()
+    assert wire(fabric, Hardware(BOOK, SWITCHES.load(network.switch))).violations == ()
     assert fabric.links[0].links == max(8, network.ports(gpus, switches))
+    assert all(tier.ports_used <= tier.switches * network.radix for tier in fabric.tiers)
+
+
+@given(st.integers(65, 2048), st.sampled_from([1.0, 2.0, 3.0]))
+@settings(max_examples=50, deadline=None)
+def test_links_can_be_dealt_out_as_counted(ports: int, ratio: float) -> None:
+    counts, _ = dealt_out(ports, 64, ratio)
+    (leaves, spines), (hosts, uplinks) = counts.switches_per_tier, counts.links_per_tier
+    each = uplinks // leaves
+    # Leaf i has one link more to the spines that follow i x (each mod spines), in turn.
+    links = np.full((leaves, spines), each // spines)
+    more = each % spines
+    for leaf in range(leaves):
+        links[leaf, (leaf * more + np.arange(more)) % spines] += 1
+    assert hosts == ports
+    assert links.min() >= 1
+    assert links.sum(axis=0).max() <= 64
+    assert -(-ports // leaves) + each <= 64
+    assert each * ratio >= ports / leaves
+
+
+def test_storage_of_4096_gpus_has_the_spines_that_its_ports_fill() -> None:
+    # 512 nodes with 2 ports, a quarter more: 1,280. 40 leaves of 32 + 32, 1,280 uplinks on 20
+    # spines of 64; links alike from every leaf to every spine need a divisor of 32 above 20: 32.
+    question = {"gpus": 4096, "radix": 64, "accelerator": "h100-80gb", "hb_size": 8}
+    asked = {"fabrics": ("fat-tree",), "networks": ("storage",)}
+    answer = cost(**question, **asked)  # type: ignore[arg-type]
+    (line,) = (
+        item.line
+        for item in answer.bills[0].quote.items
+        if item.line.network and item.line.category == "switches"
+    )
+    assert (line.quantity, line.notes[0]) == (60, "40 leaf, 20 spine")
+    assert line.part_number == "MQM9700-NS2F"
+    equal = cost(**question, **asked, overrides={"storage.equal_uplinks": "true"})  # type: ignore[arg-type]
+    assert any(
+        item.line.quantity == 72 and item.line.network == "storage"
+        for item in equal.bills[0].quote.items
+    )
+
+
+def test_out_of_band_and_in_band_are_sized_together_and_share_racks() -> None:
+    names = ("out-of-band", "storage", "management")
+    question = {"gpus": 4096, "radix": 64, "accelerator": "h100-80gb", "hb_size": 8}
+    answer = cost(**question, fabrics=("fat-tree",), networks=names)  # type: ignore[arg-type]
+    bill = answer.bills[0]
+    found = {(item.line.network, item.line.category): item.line for item in bill.quote.items}
+    # 512 nodes and 320 + 60 + 30 other switches: 922 ports on 20 switches of 48, with 40 uplinks.
+    # In band 1,024 + 52 + 40 = 1,116 ports on 24 leaves of 48:16; 24 x 16 uplinks on 6 spines.
+    counts = {
+        name: found[name, "switches"].quantity for name in ("storage", "management", "out-of-band")
+    }
+    assert counts == {"storage": 60, "management": 30, "out-of-band": 20}
+    assert found["out-of-band", "cables"].quantity == 922
+    # Modules at 1,116 ports, their far ends, and both ends of 384 links between switches.
+    assert found["management", "transceivers"].quantity == 2 * (1116 + 384)
+    assert "40 out-of-band switch" in found["management", "transceivers"].notes[0]
+    assert found["management", "cards"].quantity == 1076
+    # 20 of 1 U open a rack, in which 22 of the 60 fit; 38 in the next; 2 of 2 U there, then 21 + 7.
+    assert bill.site_racks == 4
+    racks = {name: found[name, "racks"].quantity for name in names if (name, "racks") in found}
+    assert racks == {"out-of-band": 1, "storage": 1, "management": 2}
+    # Power: boxes as their makers say, 15 W a twin module, 8 W at a card, 24.9 W a card.
+    storage_w = 60 * 747 + 1920 * 15 + 1280 * (8 + 24.9)
+    rest_w = 20 * 98 + 30 * 466 + 3000 * 3.5
+    plain = cost(**question, fabrics=("fat-tree",)).bills[0]  # type: ignore[arg-type]
+    assert bill.draw.typical_w - plain.draw.typical_w == pytest.approx(storage_w + rest_w)
+
+
+def test_uplinks_that_end_on_no_network_of_the_bill_are_named() -> None:
+    answer = cost(gpus=1024, radix=64, hb_size=8, networks=("out-of-band",))
+    assert any("end on the network management" in note for note in answer.bills[0].notes)
+
+
+def test_a_hall_holds_the_racks_of_networks_beside_too() -> None:
+    question = {"gpus": 1024, "radix": 64, "hb_size": 8, "accelerator": "h100-80gb"}
+    asked = {"fabrics": ("fat-tree",), "floor_plan": HALL, "networks": NAMES, "switch": "qm9700"}
+    bill = cost(**question, **asked).bills[0]  # type: ignore[arg-type]
+    used = 1024 // 32 + bill.racks.count + bill.site_racks
+    small = {"example-hall.rows": "1", "example-hall.racks_per_row": str(used - 1)}
+    with pytest.raises(NetplanError, match=f"holds {used - 1} racks, 32 for GPUs and {used - 32}"):
+        cost(**question, **asked, overrides=small)  # type: ignore[arg-type]
 
 
 def test_ports_by_hand() -> None:
@@ -42,12 +127,12 @@ def test_networks_come_after_the_training_network_and_out_of_band_counts_their_s
         item.line for item in plain.bills[0].quote.items
     ]
     switches = {line.network: line.quantity for line in lines if line.category == "switches"}
-    # 48 of the compute network; storage: 320 ports on 11 leaves + 6 spines (each leaf 5 links to
-    # each; full leaves would be 10, and 8 spines); management: 269 ports of 48:16 leaves.
-    assert (switches[""], switches["storage"]) == (48, 17)
+    # 48 of the compute network; storage: 320 ports on 10 leaves of 32 + 32, 5 spines; management:
+    # 269 ports and the uplinks of out-of-band switches, on leaves of 48:16.
+    assert (switches[""], switches["storage"]) == (48, 15)
     hosts = [line for line in lines if line.network == "out-of-band" and line.category == "cables"]
     assert hosts[0].item == "Cat 6 cable, RJ45, 3 m"
-    assert hosts[0].quantity == 128 + 48 + 17 + switches["management"]
+    assert hosts[0].quantity == 128 + 48 + 15 + switches["management"]
     assert not any(line.category == "cards" for line in lines if line.network == "out-of-band")
     assert plain.left_out[0] == "storage network"
     assert full.left_out[0] == "servers, accelerators and their racks"

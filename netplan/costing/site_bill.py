@@ -1,0 +1,165 @@
+"""Lines of the networks beside the one that trains: sized together, wired, and racked.
+
+The out-of-band network joins a port of every switch of the others, whose in-band one takes the
+uplinks of its switches: both are sized until neither grows. Their switches fill racks of their own,
+one network after the other.
+"""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from math import floor
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from netplan.costing.materials import BillItem, bill_items, switch_units
+from netplan.costing.wiring import MANAGEMENT, SERVER, Hardware, wire
+from netplan.errors import InputError
+from netplan.records import replace
+from netplan.topologies.clos import ceil_div
+from netplan.topologies.fabric import Fabric
+from netplan.topologies.site_networks import build_site_network
+
+if TYPE_CHECKING:
+    from netplan.costing.fabric_bill import BillBooks
+
+ROUNDS = 20
+"""Sizings of all networks until none grows; they are two or three."""
+
+
+class SiteBill(Struct, frozen=True):
+    """Networks beside, as a bill has them.
+
+    Parameters
+    ----------
+    lines
+        Their lines, each with the name of its network.
+    racks
+        Racks of their switches [1].
+    notes
+        What the lines do not show, with the name of the network before it.
+    """
+
+    lines: tuple[BillItem, ...] = ()
+    racks: int = 0
+    notes: tuple[str, ...] = ()
+
+
+def site_bill(books: "BillBooks", fabric: Fabric) -> SiteBill:
+    """Networks beside a fabric, sized, wired and racked.
+
+    Examples
+    --------
+    >>> from netplan.costing.cabling import CABLING_BOOKS
+    >>> from netplan.costing.fabric_bill import BillBooks
+    >>> from netplan.costing.power import POWER_BOOKS
+    >>> from netplan.costing.prices import PRICE_BOOKS
+    >>> from netplan.topologies.build import build_fabric
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.site_networks import SITE_NETWORKS
+    >>> from netplan.topologies.specs import FABRICS
+    >>> storage, spec = SITE_NETWORKS.load("storage"), FABRICS.load("fat-tree")
+    >>> books = BillBooks(PRICE_BOOKS.load("2026"), POWER_BOOKS.load("2026"),
+    ...                   CABLING_BOOKS.load("2026"), networks=((storage, spec),))
+    >>> found = site_bill(books, build_fabric(spec, Sizing(4096, 64, 8, 450e9, 50e9)))
+    >>> found.lines[0].quantity, found.lines[0].notes, found.racks
+    (60, ('40 leaf, 20 spine', '0 ports free'), 3)
+    """
+    fabrics = _sized(books, fabric)
+    lines: list[BillItem] = []
+    notes: list[str] = []
+    free, racks = Fraction(0), 0
+    for network, _ in books.networks:
+        beside = fabrics[network.name]
+        model = books.site_switch(network)
+        hardware = Hardware(books.cabling, model)
+        each = _switches_per_rack(books, switch_units(hardware))
+        left = max(0, beside.switches - floor(free * each))
+        opened = ceil_div(left, each)
+        free = opened - Fraction(left, each) if opened else free - Fraction(beside.switches, each)
+        racks += opened
+        made = (_racked(line, opened) for line in _lines(beside, hardware))
+        kept = (line for line in made if line.category != "cards" or network.cards)
+        lines += (replace(line, network=network.name) for line in kept if line.quantity)
+        notes += [f"{network.name}: {note}" for note in beside.notes]
+        power = model.power_note if model is not None else ""
+        notes += [f"{network.name}: {power}"] if power else []
+    notes += _loose_uplinks(books, fabrics)
+    return SiteBill(tuple(lines), racks, tuple(notes))
+
+
+def _sized(books: "BillBooks", fabric: Fabric) -> dict[str, Fabric]:
+    """Every network with the switches, and the uplinks, of all others; by name."""
+    gpus = fabric.sizing.gpus
+    found: dict[str, Fabric] = {}
+    for _ in range(ROUNDS):
+        before = {name: one.switches for name, one in found.items()}
+        for network, spec in books.networks:
+            others = sum(one.switches for name, one in found.items() if name != network.name)
+            uplinks = sum(
+                found[one.name].switches * one.uplinks_per_switch
+                for one, _ in books.networks
+                if one.uplinks_to == network.name and one.name in found
+            )
+            found[network.name] = build_site_network(
+                network, spec, gpus, fabric.switches + others, uplinks
+            )
+        if before == {name: one.switches for name, one in found.items()}:
+            break
+    return found
+
+
+def _switches_per_rack(books: "BillBooks", height: int) -> int:
+    """Switches of a height that a rack holds [1]."""
+    hall = books.hall
+    if hall is None:
+        return max(1, books.cabling.racks.units // height)
+    return max(1, min(hall.switches_per_rack, hall.rack_units // height))
+
+
+def require_room(books: "BillBooks", fabric: Fabric, racks: int) -> None:
+    """Refuse a hall that has too few places for so many racks of switches, and those of GPUs.
+
+    Raises
+    ------
+    InputError
+        If it has; the message says how many are needed.
+    """
+    hall = books.hall
+    if hall is None:
+        return
+    held, compute = hall.rows * hall.racks_per_row, ceil_div(fabric.sizing.gpus, hall.gpus_per_rack)
+    if compute + racks > held:
+        raise InputError(
+            f"floor plan {hall.name} holds {held:,} racks, {compute:,} for GPUs and {racks:,} for"
+            " switches, those of networks beside among them, are needed: add rows, or put more"
+            " into a rack"
+        )
+
+
+def _lines(beside: Fabric, hardware: Hardware) -> Iterator[BillItem]:
+    """Lines of one network, whose far ends are switches that are managed, not servers."""
+    for line in bill_items(beside, wire(beside, hardware), hardware):
+        notes = (
+            note.replace(SERVER, "out-of-band switch").replace(f"{MANAGEMENT}host", "uplink")
+            for note in line.notes
+        )
+        yield replace(line, notes=tuple(notes))
+
+
+def _racked(line: BillItem, racks: int) -> BillItem:
+    """A line of racks with as many as the network opens; any other as it is."""
+    return replace(line, quantity=racks, notes=()) if line.category == "racks" else line
+
+
+def _loose_uplinks(books: "BillBooks", fabrics: dict[str, Fabric]) -> Iterator[str]:
+    """What of the uplinks is on no line, since the network that they end on is not on the bill."""
+    for network, _ in books.networks:
+        if network.uplinks_per_switch and network.uplinks_to not in fabrics:
+            each = network.uplinks_per_switch
+            yield (
+                f"{network.name}: {each} uplinks of {network.uplink_gbps:g} Gb/s a switch,"
+                f" {each * fabrics[network.name].switches:,} in all, end on the network"
+                f" {network.uplinks_to}: their modules, fibre and ports are on the bill with"
+                f" --with {network.uplinks_to}."
+            )
