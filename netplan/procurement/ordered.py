@@ -64,6 +64,13 @@ def racks_chapter(answer: Findings) -> Iterator[Section]:
 def _racks(answer: Findings) -> Iterator[Section]:
     """Elevations with names, power and weight, and the hall with its trays."""
     racks, made = answer.chosen.racks, answer.racks
+    if answer.chosen.site_racks:
+        count = answer.chosen.site_racks
+        yield Paragraph(
+            f"Switches of networks beside fill {count:,} more rack{'s' * (count > 1)}, after those"
+            " of this fabric.",
+            "quiet",
+        )
     if racks.devices and not racks.hall:
         yield Paragraph(
             f"Switches of {racks.switch_units} U fill racks of {racks.units} U one after the other,"
@@ -92,7 +99,9 @@ def _racks(answer: Findings) -> Iterator[Section]:
     ]
     yield Inset("Elevations", elevation_drawing(drawn))
     if made.layout is not None:
-        yield Inset("The hall from above", hall_drawing(made.layout, made.network))
+        yield Inset(
+            "The hall from above", hall_drawing(made.layout, made.network, answer.chosen.site_racks)
+        )
 
 
 def _network_kw(kind: RackKind) -> float | None:
