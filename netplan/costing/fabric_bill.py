@@ -296,12 +296,19 @@ def make_bill(
 
 def _site(books: BillBooks, fabric: Fabric, racks: int) -> "SiteBill":
     """Networks beside, if any are asked for, in a hall that has room for their racks."""
-    from netplan.costing.site_bill import SiteBill, require_room, site_bill  # noqa: PLC0415 - seldom
+    from netplan.costing.site_bill import (  # noqa: PLC0415 - seldom used
+        SiteBill,
+        SiteBooks,
+        require_room,
+        site_bill,
+    )
 
     if not books.networks:
         return SiteBill()
-    found = site_bill(books, fabric)
-    require_room(books, fabric, racks + found.racks)
+    designs = tuple((one, spec, books.site_switch(one)) for one, spec in books.networks)
+    site = SiteBooks(designs, books.cabling, books.hall)
+    found = site_bill(site, fabric)
+    require_room(site, fabric, racks + found.racks)
     return found
 
 

@@ -8,23 +8,41 @@ one network after the other.
 from collections.abc import Iterator
 from fractions import Fraction
 from math import floor
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from netplan.costing.cabling import CablingBook
 from netplan.costing.materials import BillItem, bill_items, switch_units
+from netplan.costing.switches import SwitchModel
 from netplan.costing.wiring import MANAGEMENT, SERVER, Hardware, wire
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.site_networks import build_site_network
-
-if TYPE_CHECKING:
-    from netplan.costing.fabric_bill import BillBooks
+from netplan.topologies.floor_plan import FloorPlan
+from netplan.topologies.site_networks import SiteNetwork, build_site_network
+from netplan.topologies.specs import FabricSpec
 
 ROUNDS = 20
 """Sizings of all networks until none grows; they are two or three."""
+
+
+class SiteBooks(Struct, frozen=True):
+    """What networks beside are made from.
+
+    Parameters
+    ----------
+    networks
+        The networks, with their fabrics and the models of their switches, if any.
+    cabling
+        Modules, cables and racks.
+    hall
+        Hall that they stand in, if there is one.
+    """
+
+    networks: tuple[tuple[SiteNetwork, FabricSpec, SwitchModel | None], ...]
+    cabling: CablingBook
+    hall: FloorPlan | None = None
 
 
 class SiteBill(Struct, frozen=True):
@@ -45,22 +63,18 @@ class SiteBill(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def site_bill(books: "BillBooks", fabric: Fabric) -> SiteBill:
+def site_bill(books: SiteBooks, fabric: Fabric) -> SiteBill:
     """Networks beside a fabric, sized, wired and racked.
 
     Examples
     --------
     >>> from netplan.costing.cabling import CABLING_BOOKS
-    >>> from netplan.costing.fabric_bill import BillBooks
-    >>> from netplan.costing.power import POWER_BOOKS
-    >>> from netplan.costing.prices import PRICE_BOOKS
     >>> from netplan.topologies.build import build_fabric
     >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.site_networks import SITE_NETWORKS
     >>> from netplan.topologies.specs import FABRICS
     >>> storage, spec = SITE_NETWORKS.load("storage"), FABRICS.load("fat-tree")
-    >>> books = BillBooks(PRICE_BOOKS.load("2026"), POWER_BOOKS.load("2026"),
-    ...                   CABLING_BOOKS.load("2026"), networks=((storage, spec),))
+    >>> books = SiteBooks(((storage, spec, None),), CABLING_BOOKS.load("2026"))
     >>> found = site_bill(books, build_fabric(spec, Sizing(4096, 64, 8, 450e9, 50e9)))
     >>> found.lines[0].quantity, found.lines[0].notes, found.racks
     (60, ('40 leaf, 20 spine', '0 ports free'), 3)
@@ -69,9 +83,8 @@ def site_bill(books: "BillBooks", fabric: Fabric) -> SiteBill:
     lines: list[BillItem] = []
     notes: list[str] = []
     free, racks = Fraction(0), 0
-    for network, _ in books.networks:
+    for network, _, model in books.networks:
         beside = fabrics[network.name]
-        model = books.site_switch(network)
         hardware = Hardware(books.cabling, model)
         each = _switches_per_rack(books, switch_units(hardware))
         left = max(0, beside.switches - floor(free * each))
@@ -88,17 +101,17 @@ def site_bill(books: "BillBooks", fabric: Fabric) -> SiteBill:
     return SiteBill(tuple(lines), racks, tuple(notes))
 
 
-def _sized(books: "BillBooks", fabric: Fabric) -> dict[str, Fabric]:
+def _sized(books: SiteBooks, fabric: Fabric) -> dict[str, Fabric]:
     """Every network with the switches, and the uplinks, of all others; by name."""
     gpus = fabric.sizing.gpus
     found: dict[str, Fabric] = {}
     for _ in range(ROUNDS):
         before = {name: one.switches for name, one in found.items()}
-        for network, spec in books.networks:
+        for network, spec, _ in books.networks:
             others = sum(one.switches for name, one in found.items() if name != network.name)
             uplinks = sum(
                 found[one.name].switches * one.uplinks_per_switch
-                for one, _ in books.networks
+                for one, _, _ in books.networks
                 if one.uplinks_to == network.name and one.name in found
             )
             found[network.name] = build_site_network(
@@ -109,7 +122,7 @@ def _sized(books: "BillBooks", fabric: Fabric) -> dict[str, Fabric]:
     return found
 
 
-def _switches_per_rack(books: "BillBooks", height: int) -> int:
+def _switches_per_rack(books: SiteBooks, height: int) -> int:
     """Switches of a height that a rack holds [1]."""
     hall = books.hall
     if hall is None:
@@ -117,7 +130,7 @@ def _switches_per_rack(books: "BillBooks", height: int) -> int:
     return max(1, min(hall.switches_per_rack, hall.rack_units // height))
 
 
-def require_room(books: "BillBooks", fabric: Fabric, racks: int) -> None:
+def require_room(books: SiteBooks, fabric: Fabric, racks: int) -> None:
     """Refuse a hall that has too few places for so many racks of switches, and those of GPUs.
 
     Raises
@@ -152,9 +165,9 @@ def _racked(line: BillItem, racks: int) -> BillItem:
     return replace(line, quantity=racks, notes=()) if line.category == "racks" else line
 
 
-def _loose_uplinks(books: "BillBooks", fabrics: dict[str, Fabric]) -> Iterator[str]:
+def _loose_uplinks(books: SiteBooks, fabrics: dict[str, Fabric]) -> Iterator[str]:
     """What of the uplinks is on no line, since the network that they end on is not on the bill."""
-    for network, _ in books.networks:
+    for network, _, _ in books.networks:
         if network.uplinks_per_switch and network.uplinks_to not in fabrics:
             each = network.uplinks_per_switch
             yield (
