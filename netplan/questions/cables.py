@@ -20,13 +20,14 @@ from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.installation import Site, install, place
 from netplan.costing.materials import switch_units
 from netplan.costing.switches import SWITCHES, SwitchModel, check_switch
-from netplan.costing.wiring import Hardware
+from netplan.costing.wiring import Hardware, wire
 from netplan.errors import CatalogError, InfeasibleError, InputError
 from netplan.questions.cable_comparison import compare_cables
 from netplan.questions.export import FabricQuestion, GraphFile
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import asks, optional, shared
 from netplan.questions.rehearsal import Rehearsal, rehearse_files, rehearse_plan
+from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Heading, Section, Table, column
 from netplan.reports.tables import FORMULA_STARTS
@@ -44,9 +45,8 @@ from netplan.topologies.cable_plan import (
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.floor_plan import FLOOR_PLANS, FloorPlan
+from netplan.topologies.formats.netbox import NETBOX, Hall
 from netplan.topologies.formats.sheets import (
-    netbox_cables,
-    netbox_devices,
     ufm_ethernet,
     ufm_hca,
     ufm_infiniband,
@@ -136,15 +136,13 @@ def _field(text: str) -> str:
 
 SHEETS: Mapping[str, Callable[[CablePlan], Sheet]] = {
     "plan": plan_sheet,
-    "netbox-cables": netbox_cables,
-    "netbox-devices": netbox_devices,
     "ufm-ethernet": ufm_ethernet,
     "ufm-infiniband": ufm_infiniband,
 }
 LENGTHS, RACKS, UFM_RACKS, UFM_HCA = "lengths", "racks", "ufm-racks", "ufm-hca"
 IBNETDISCOVER = "ibnetdiscover"
-ON_A_FLOOR = (LENGTHS, RACKS, UFM_RACKS)
-TABLES = ("plan", LENGTHS, RACKS, *tuple(SHEETS)[1:], UFM_HCA, UFM_RACKS)
+ON_A_FLOOR = (LENGTHS, RACKS, UFM_RACKS, "netbox-racks")
+TABLES = ("plan", LENGTHS, RACKS, *NETBOX, *tuple(SHEETS)[1:], UFM_HCA, UFM_RACKS)
 TARGETS = (*TABLES, IBNETDISCOVER)
 LENGTH_COLUMNS = ("group", "length_m", "cables", "total_m", "medium")
 RACK_COLUMNS = ("rack", "what", "length_m", "count")
@@ -288,10 +286,16 @@ class Cables(FabricQuestion[Answer]):
         _check_floor(self.to, hall, self.host_gpus)
         built = build_fabric(spec, sizing)
         cage = _links_in_a_cage(model, built, reader.roots)
+        hardware = Hardware(book, model)
+        racks: tuple[str, ...] = ()
         if hall is None:
-            plan = cable_plan(expand(spec, sizing), media=media_of(built), cage_links=cage)
+            plan = cable_plan(
+                expand(spec, sizing),
+                media=media_of(built),
+                cage_links=cage,
+                kinds=_kinds(built, hardware) if self.to in NETBOX else (),
+            )
         else:
-            hardware = Hardware(book, model)
             site = place(hall, spec, sizing, switch_units(hardware))
             if self.to == UFM_RACKS:
                 return partial(ufm_racks, site.layout)
@@ -304,11 +308,15 @@ class Cables(FabricQuestion[Answer]):
                 places=site.layout.places(site.network),
                 length_m=ordered.length_m,
                 cage_links=cage,
+                kinds=ordered.kind,
             )
+            racks = tuple(rack.name for rack in site.layout.racks())
         if self.to == UFM_HCA:
             members = built.sizing.hb_size if self.host_gpus is None else self.host_gpus
             return partial(ufm_hca, plan, members)
         named = plan if self.host_gpus is None else with_hosts(plan, self.host_gpus)
+        if self.to in NETBOX:
+            return partial(NETBOX[self.to], named, _netbox_hall(hall, racks, model, self.host_gpus))
         return partial(SHEETS[self.to], named)
 
 
@@ -325,6 +333,34 @@ def _check_floor(to: str, hall: FloorPlan | None, host_gpus: int | None) -> None
             f"hosts of {host_gpus} GPUs do not fill the racks of {hall.name}, which hold"
             f" {hall.gpus_per_rack} GPUs: give a divisor of that as --host-gpus"
         )
+
+
+def _netbox_hall(
+    hall: FloorPlan | None, racks: tuple[str, ...], model: SwitchModel | None, host_gpus: int | None
+) -> Hall:
+    """What NetBox wants to know of the hall and of device types."""
+    heights = {"switch": (model and model.rack_units) or 1}
+    server = hall.whole_server if hall else None
+    if server and server.gpus == host_gpus:
+        heights["host"] = server.units
+    found = Hall(racks=racks, heights=heights)
+    if hall is not None:
+        found = replace(found, site=hall.name, rack_units=hall.rack_units)
+    if model is not None:
+        found = replace(found, switch=model.name, infiniband="InfiniBand" in model.title)
+    return found
+
+
+def _kinds(fabric: Fabric, hardware: Hardware) -> dict[str, str]:
+    """Kind of cable or fibre of every link group, as the bill orders it without a hall."""
+    try:
+        runs = wire(fabric, hardware).runs
+    except (InfeasibleError, CatalogError):
+        return {}
+    return {
+        run.name: (run.plugs[0].fibre or "") if run.medium == "fibre" else run.medium
+        for run in runs
+    }
 
 
 def _links_in_a_cage(model: SwitchModel | None, fabric: Fabric, roots: Sequence[Path]) -> int:

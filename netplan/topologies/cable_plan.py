@@ -84,7 +84,8 @@ class CablePlan(Struct, frozen=True, eq=False):
     """Cables of a fabric, as columns of one length; the devices with switches after GPUs.
 
     Ends are numbers of devices with ports from 1. Rates count one direction [Gb/s], lengths are
-    known or empty [m]. With several links in a cage of a switch, its ports are named by cage.
+    known or empty [m]. With several links in a cage of a switch, its ports are named by cage. The
+    kind of a cable or of its fibre, as ``dac`` or ``multimode``, stands where it is known.
     """
 
     devices: Sequence[Device]
@@ -98,6 +99,7 @@ class CablePlan(Struct, frozen=True, eq=False):
     group: Sequence[str]
     length_m: Sequence[str]
     cage_links: int = 1
+    kind: Sequence[str] = ()
 
     def __len__(self) -> int:
         """Cables [1]."""
@@ -108,9 +110,9 @@ class CablePlan(Struct, frozen=True, eq=False):
         devices = np.array(self.devices, object)
         return zip(
             devices[self.a].tolist(),
-            self._port_names(self.a, self.a_port),
+            self.port_names(self.a, self.a_port),
             devices[self.z].tolist(),
-            self._port_names(self.z, self.z_port),
+            self.port_names(self.z, self.z_port),
             strict=True,
         )
 
@@ -118,7 +120,7 @@ class CablePlan(Struct, frozen=True, eq=False):
         """Labels, cable by cable."""
         return (f"{a.name}:{a_port}--{z.name}:{z_port}" for a, a_port, z, z_port in self.ends())
 
-    def _port_names(self, device: Indices, port: Indices) -> list[str]:
+    def port_names(self, device: Indices, port: Indices) -> list[str]:
         """Names of ports, each distinct one made once: those of hosts, then those in cages."""
         if not len(port):
             return []
@@ -138,6 +140,7 @@ def cable_plan(
     places: Mapping[str, Place] | None = None,
     length_m: Floats | None = None,
     cage_links: int = 1,
+    kinds: Mapping[str, str] | Sequence[str] = (),
 ) -> CablePlan:
     """Plan the cables of a fabric; links inside HB domains come with the servers and are left out.
 
@@ -153,6 +156,8 @@ def cable_plan(
         Lengths of the cables, from a floor plan [m], shape (cables,).
     cage_links
         Links in a cage of every switch [1].
+    kinds
+        Kinds of cables or of their fibre, by link group or cable by cable.
 
     Examples
     --------
@@ -175,6 +180,8 @@ def cable_plan(
     ]
     if isinstance(media, Mapping):
         media = _gather([media.get(name, "") for name in network.group_names], network.group)
+    if isinstance(kinds, Mapping):
+        kinds = _gather([kinds.get(name, "") for name in network.group_names], network.group)
     lengths = [""] * network.link_count
     if length_m is not None:
         lengths = [f"{length:g}" for length in length_m.tolist()]
@@ -190,6 +197,7 @@ def cable_plan(
         _gather(network.group_names, network.group),
         lengths,
         cage_links,
+        kinds,
     )
 
 

@@ -1,10 +1,6 @@
-"""Sheets for other tools: NetBox bulk imports, and UFM cable validation.
+"""Sheets for UFM cable validation.
 
-NetBox: the header of cables is that of its import form, one termination a side. Devices, their
-types, roles and the site must exist before cables are imported; interfaces are named as the plan's
-ports. Lengths stand only where a floor plan gives them, for NetBox takes an empty one as unknown.
-
-UFM: Ethernet P2P has one row a cable with node name, type and port of either end. InfiniBand P2P
+Ethernet P2P has one row a cable with node name, type and port of either end. InfiniBand P2P
 has rack, unit, name and port of either end; its port is ``1/2`` for the second half of cage 1. The
 vendor's sample of the InfiniBand sheet repeats column names: the A side comes first, then the Z
 side. Hosts of several GPUs are named where the plan names hosts; else every GPU is a host.
@@ -19,55 +15,10 @@ from netplan.topologies.cable_plan import CablePlan, Device, Sheet, host_ports
 from netplan.topologies.device_names import adapter_name
 from netplan.topologies.floor_plan import Layout
 
-CABLE_COLUMNS = (
-    *("side_a_device", "side_a_type", "side_a_name"),
-    *("side_b_device", "side_b_type", "side_b_name"),
-    *("type", "status", "label", "color", "length", "length_unit"),
-)
-DEVICE_COLUMNS = (
-    *("name", "role", "manufacturer", "device_type", "site"),
-    *("rack", "face", "position", "status"),
-)
-INTERFACE = "dcim.interface"
-# Multimode or singlemode is decided with the modules: a fibre gets no type here, not a guess.
-CABLE_TYPES = {"copper": "dac-passive"}
-MANUFACTURER = "netplan"
-
 ETHERNET_COLUMNS = ("A-Node Name", "A-Type", "A-Port", "Z-Node Name", "Z-Type", "Z-Port")
 INFINIBAND_COLUMNS = ("Rack", "U", "Name", "HCA/Port", "Rack", "U", "Name", "Port")
 HCA_COLUMNS = ("port", "hca-name")
 RACK_COLUMNS = ("Rack", "Hall", "Row", "Position")
-
-
-def netbox_cables(plan: CablePlan) -> Sheet:
-    """Cables, for NetBox's import form (Cables, Import)."""
-    rows = (
-        (
-            *(a.name, INTERFACE, a_port, z.name, INTERFACE, z_port),
-            *(CABLE_TYPES.get(medium, ""), "planned", label, ""),
-            *(length, "m" if length else ""),
-        )
-        for (a, a_port, z, z_port), medium, label, length in zip(
-            plan.ends(), plan.medium, plan.labels(), plan.length_m, strict=True
-        )
-    )
-    return Sheet("NetBox cables", CABLE_COLUMNS, rows)
-
-
-def netbox_devices(plan: CablePlan, *, site: str = "hall-1") -> Sheet:
-    """Devices, for NetBox's import form (Devices, Import); types are generic ones by role.
-
-    The site must exist in NetBox.
-    """
-    rows = (
-        (
-            *(device.name, device.role, MANUFACTURER, f"generic-{device.role}", site),
-            *(device.place.rack, "front" if device.place.unit else "", device.place.unit),
-            "planned",
-        )
-        for device in plan.devices
-    )
-    return Sheet("NetBox devices", DEVICE_COLUMNS, rows)
 
 
 def ufm_ethernet(plan: CablePlan) -> Sheet:
@@ -80,8 +31,8 @@ def ufm_ethernet(plan: CablePlan) -> Sheet:
     >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
     >>> plan = cable_plan(expand(FABRICS.load("fat-tree"), Sizing(32, 16, 8, 450e9, 50e9)))
-    >>> next(ufm_ethernet(plan).rows), next(netbox_cables(plan).rows)[:3]
-    (('gpu-0', 'Host', '1', 'leaf-0', 'Switch', '1'), ('gpu-0', 'dcim.interface', '1'))
+    >>> next(ufm_ethernet(plan).rows)
+    ('gpu-0', 'Host', '1', 'leaf-0', 'Switch', '1')
     >>> list(ufm_hca(plan, 2).rows)
     [('1', 'mlx5_0'), ('2', 'mlx5_1')]
     """

@@ -26,7 +26,8 @@ from netplan.files import read_lines
 from netplan.topologies.as_built import Cable, End
 from netplan.topologies.cable_plan import PLAN_COLUMNS
 from netplan.topologies.formats.kinds import XLSX, kind_of
-from netplan.topologies.formats.sheets import CABLE_COLUMNS, ETHERNET_COLUMNS, INFINIBAND_COLUMNS
+from netplan.topologies.formats.netbox import CABLE_COLUMNS
+from netplan.topologies.formats.sheets import ETHERNET_COLUMNS, INFINIBAND_COLUMNS
 
 MAX_UNPACKED_BYTES = 1 << 30
 MAX_COLUMNS = 64
