@@ -30,6 +30,7 @@ from netplan.topologies.formats.edge_list import (
 from netplan.topologies.formats.graphml import graphml_lines, read_graphml
 from netplan.topologies.formats.infiniband import read_ibnetdiscover, read_topo
 from netplan.topologies.formats.kinds import kind_of
+from netplan.topologies.formats.nvidia import air_lines, operator_lines
 from netplan.topologies.formats.slurm import slurm_block_lines, slurm_lines, slurm_yaml_lines
 from netplan.topologies.formats.subnet_files import ibnetdiscover_lines, topo_lines
 from netplan.topologies.formats.writers import astra_sim_network, dot_lines, simai_lines
@@ -53,6 +54,8 @@ HOST_WRITERS: Mapping[str, Callable[..., Iterable[str]]] = {
     "slurm": slurm_lines,
     "slurm-block": slurm_block_lines,
     "slurm-yaml": slurm_yaml_lines,
+    "air": air_lines,
+    "network-operator": operator_lines,
 }
 """Formats that can name servers in place of GPUs."""
 
@@ -121,8 +124,10 @@ class Export(FabricQuestion[GraphFile]):
 
     ``simai`` is also that of ns-3, ``topo`` that of ibdiagnet, ``ibnetdiscover`` what that would
     find and ibsim simulates, ``slurm`` a topology.conf of switches, ``slurm-block`` one of blocks,
-    ``slurm-yaml`` both in a topology.yaml; ``astra-sim`` is a network in YAML, made from the
-    fabric's levels. Formats of InfiniBand and Slurm name servers with --host-gpus.
+    ``slurm-yaml`` both in a topology.yaml; ``air`` is NVIDIA DSX Air's import, ``network-operator``
+    the topology.json of its network operator, by rail and plane; ``astra-sim`` is a network in
+    YAML, made from the fabric's levels. Those of InfiniBand, Slurm and NVIDIA name servers with
+    --host-gpus.
 
     Raises
     ------
