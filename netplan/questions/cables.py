@@ -280,21 +280,17 @@ class Cables(FabricQuestion[Answer]):
         reader = CatalogReader(self.catalog, self.overrides)
         spec, sizing = self.asked_of(reader)
         hall = reader.named(FLOOR_PLANS, self.floor_plan)
-        book = reader.load(CABLING_BOOKS, self.cabling)
         model = reader.named(SWITCHES, self.switch)
+        hardware = Hardware(reader.load(CABLING_BOOKS, self.cabling), model)
         reader.replaced()
         _check_floor(self.to, hall, self.host_gpus)
         built = build_fabric(spec, sizing)
         cage = _links_in_a_cage(model, built, reader.roots)
-        hardware = Hardware(book, model)
         racks: tuple[str, ...] = ()
         if hall is None:
-            plan = cable_plan(
-                expand(spec, sizing),
-                media=media_of(built),
-                cage_links=cage,
-                kinds=_kinds(built, hardware) if self.to in NETBOX else (),
-            )
+            kinds = _kinds(built, hardware) if self.to in NETBOX else ()
+            graph, media = expand(spec, sizing), media_of(built)
+            plan = cable_plan(graph, media=media, cage_links=cage, kinds=kinds)
         else:
             site = place(hall, spec, sizing, switch_units(hardware))
             if self.to == UFM_RACKS:
