@@ -25,8 +25,9 @@ from netplan.topologies.build import build_fabric
 from netplan.topologies.dragonfly import dragonfly_shape
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.fills import Weights
 from netplan.topologies.graph import FabricGraph, network_only
-from netplan.topologies.growth import GROWING, Phase, Weights, moved_cables, plan_growth
+from netplan.topologies.growth import GROWING, Phase, moved_cables, plan_growth
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.topologies.torus import torus_shape
 from netplan.workloads.accelerators import ACCELERATORS
@@ -52,7 +53,7 @@ class Grow(PricingQuestion[GrowthAnswer]):
     --------
     >>> answer = grow(phases=(2048, 8192, 16384), radix=64, fabrics=("rail-optimized",))
     >>> [(step.switches, step.moved) for step in answer.grown[0].steps]
-    [(312, 0), (768, 0), (1280, 0)]
+    [(310, 0), (768, 0), (1280, 0)]
     """
 
     command: ClassVar[str] = "grow"
@@ -179,7 +180,8 @@ class _Case(NamedTuple):
             try:
                 grown.append(self.grown(spec))
             except (InputError, InfeasibleError) as error:
-                refused.append(Unbuildable(spec.name, f"Cannot grow: {error}."))
+                reason = str(error).removeprefix(f"{spec.name}: ")
+                refused.append(Unbuildable(spec.name, f"Cannot grow: {reason}."))
         if not grown:
             raise InfeasibleError(f"{refused[0].name}: {refused[0].reason}")
         return tuple(grown), tuple(refused)

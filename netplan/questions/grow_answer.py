@@ -299,6 +299,7 @@ class GrowthAnswer(Answer):
         legend = [
             f"Free: switch ports kept for cables to come. {scale.title}: what the phase buys.",
             "Moved: cables of the phase before, compared device by device and port by port.",
+            "Own: the smallest network for as many GPUs alone.",
             "Down/up: most links down over up of any switch, counted in the phase.",
         ]
         if any(one.final.quote.unpriced for one in self.grown):

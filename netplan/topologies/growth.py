@@ -4,12 +4,12 @@ A phase is a sub-fabric of the final design: the GPUs that have come so far, the
 need, and the cables between these, each between the same two ports as in the end. So nothing is
 ever moved. What is free is which leaves the GPUs of a phase take, and which switches they need:
 
-*Clos networks* (one, one a plane, or one a rail). New HB domains take the free ports of the leaves
-that stand, up to so many a leaf, then new leaves, up to so many a pod, then new pods. With h of its
-hosts a leaf needs uplinks for h, so that only some planes of spines are there yet; with some of its
-leaves a pod needs only some cores. Filling leaves from the start saves leaves, filling them later
-saves spines and cores: :func:`best_fills` weighs all of it. Whatever is taken, every switch has as
-many links up as down (leaves: as the oversubscription asks) and links to all switches above that
+*Clos networks* (one, one a plane, or one a rail). A phase spreads its endpoints evenly over some
+leaves of some pods. With h of its hosts a leaf needs uplinks for h, so that only some planes of
+spines are there yet; with some of its leaves a pod needs only some cores. Filling leaves from the
+start saves leaves, filling them later saves spines and cores
+(:func:`~netplan.topologies.fills.best_fills` weighs all of it). Whatever is taken, every switch has
+as many links up as down (leaves: as the oversubscription asks) and links to all switches above that
 are there, alike: each phase is a folded Clos network by itself, and does not block.
 
 *Scalable units* grow by nodes, unit after unit, with all leaves of a unit.
@@ -22,12 +22,11 @@ Other families close rings or full meshes over what is there, and cannot grow wi
 """
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Bools, Ints
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
@@ -42,34 +41,13 @@ from netplan.topologies.clos import (
 from netplan.topologies.dragonfly import dragonfly_shape
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier
+from netplan.topologies.fills import Fill, Weights, best_fills
 from netplan.topologies.graph import GPU, MANAGER, SWITCH, FabricGraph, network_only
 from netplan.topologies.specs import FabricSpec
 from netplan.topologies.switched import clos_tree, wire_tree
 
 GROWING = ("clos", "rail-only", "scalable-units", "dragonfly")
 """Families that grow without moving a cable."""
-
-MOST_FILLS = 32
-"""Numbers of hosts a leaf, and of leaves a pod, that are tried [1]."""
-
-
-class Fill(Struct, frozen=True):
-    """How far a phase fills the final design: hosts a leaf, and leaves a pod, at most [1]."""
-
-    hosts: int
-    leaves: int
-
-
-class Weights(Struct, frozen=True):
-    """What a phase is judged by: price of a switch and of a link, and what its early price costs.
-
-    ``early`` has for each phase the share of the price that paying in it, and not in the next,
-    costs; the last one's design is given [1].
-    """
-
-    switch: float
-    link: float
-    early: tuple[float, ...]
 
 
 class Phase(Struct, frozen=True, eq=False):
@@ -246,35 +224,41 @@ class _Network(Struct, frozen=True, eq=False):
             # Management hosts take what is left in the last unit.
             return [self._units(gpus + self.extra * (gpus == phases[-1])) for gpus in phases]
         arrivals = [gpus // each + self.extra for gpus in phases]
-        full = Fill(int(self.caps.max()), int(np.bincount(self.pod).max()))
-        fills = [full] * len(phases)
-        if not full_leaves:
+        if full_leaves:
+            whole = Fill.whole(self.tree)
+            most = int(self.caps.max())
+            fills = [Fill(ceil_div(count, most), whole.each) for count in arrivals[:-1]]
+            fills.append(whole)
+        else:
             even = self.spec.even_pods
             fills = best_fills(self.tree, self.ports, arrivals, weights, early, even=even)
         found: list[Ints] = []
         hosts = np.zeros(self.tree.leaves, np.int64)
         for count, fill in zip(arrivals, fills, strict=True):
-            hosts = hosts + self._added(hosts, count - int(hosts.sum()), fill, full)
+            hosts = self._filled(hosts, count, fill)
             found.append(hosts)
         return found
 
-    def _added(self, hosts: Ints, count: int, fill: Fill, full: Fill) -> Ints:
-        """Endpoints that so many new ones add to every leaf: leaves that stand come first."""
+    def _filled(self, had: Ints, count: int, fill: Fill) -> Ints:
+        """So many endpoints spread evenly over the leaves of a fill; those that are there stay."""
         pod = self.pod
         place = np.arange(len(pod)) - np.searchsorted(pod, pod)
-        while True:
-            allowed = (hosts > 0) | (place < fill.leaves)
-            room = np.where(allowed, np.maximum(np.minimum(self.caps, fill.hosts) - hosts, 0), 0)
-            if room.sum() >= count:
+        inside = place < fill.each
+        here = (had > 0) | (inside & (np.cumsum(inside) <= fill.leaves))
+        short = count - int(self.caps[here].sum())
+        if short > 0:  # some leaves lack a host in the end
+            others = np.flatnonzero(~here)
+            here[others[: np.searchsorted(np.cumsum(self.caps[others]), short) + 1]] = True
+        caps = np.where(here, self.caps, 0)
+        level = 0
+        while np.maximum(had, np.minimum(caps, level + 1)).sum() <= count:
+            level += 1
+            if level >= caps.max():
                 break
-            # Leaves that lack a host in the end hold fewer than was reckoned with.
-            wider = fill.leaves < full.leaves
-            fill = Fill(fill.hosts + (not wider), fill.leaves + wider)
-        order = np.lexsort((np.arange(len(pod)), hosts == 0))
-        before = np.cumsum(room[order]) - room[order]
-        added = np.zeros(len(pod), np.int64)
-        added[order] = np.clip(count - before, 0, room[order])
-        return added
+        hosts = np.maximum(had, np.minimum(caps, level))
+        higher = np.flatnonzero((caps > level) & (had <= level))
+        hosts[higher[: count - int(hosts.sum())]] += 1
+        return hosts
 
     def _units(self, count: int) -> Ints:
         """Nodes of scalable units, one after the other: every rail of a unit has a leaf."""
@@ -357,95 +341,6 @@ def _group(ends: int, groups: int) -> Ints:
     """Group of every end, as the wiring spreads them: evenly, in order."""
     starts = np.arange(groups + 1, dtype=np.int64) * ends // groups
     return np.repeat(np.arange(groups), np.diff(starts))
-
-
-def best_fills(
-    tree: FatTree,
-    ports: LeafPorts,
-    arrivals: Sequence[int],
-    weights: Weights,
-    early_oversubscription: float = 1.0,
-    *,
-    even: bool = True,
-) -> list[Fill]:
-    """Hosts a leaf and leaves a pod, phase by phase, that cost least; neither ever shrinks.
-
-    What a phase has is paid for in it and not in the next one, so that the price of all phases is
-    the sum over them of what they have, times what paying it so early costs: a shortest path over
-    the fills of the phases. If ``even``, the pods of every phase have as many leaves, as OpenSM's
-    fat-tree routing asks.
-
-    Examples
-    --------
-    512 hosts on two tiers of 64 ports: h a leaf need 512 / h leaves and h spines, least near
-    sqrt(512) = 22.6: 22 + 24, or 19 + 27.
-
-    >>> tree, ports = fat_tree(2048, 64), leaf_ports(64)
-    >>> best_fills(tree, ports, [512, 2048], Weights(1.0, 0.0, (1.0, 0.0)))
-    [Fill(hosts=27, leaves=64), Fill(hosts=32, leaves=64)]
-    """
-    full = Fill(tree.hosts_per_leaf, ceil_div(tree.leaves, _pods_of(tree)))
-    tried = _tried(full.hosts), _tried(full.leaves) if tree.tiers[2:] else np.array([full.leaves])
-    hosts, leaves = (axis.ravel() for axis in np.meshgrid(*tried, indexing="ij"))
-    count = partial(_counted, tree, ports, hosts, leaves)
-    parts = [count(ends, early_oversubscription) for ends in arrivals[:-1]]
-    best: Floats = np.zeros(len(hosts))
-    back: list[Ints] = []
-    for number, (switches, links, needs) in enumerate(parts):
-        price = weights.switch * switches + weights.link * links
-        if even:
-            price = np.where((needs[0] % leaves == 0) | (needs[0] < leaves), price, np.inf)
-        if number:
-            before = parts[number - 1][2]
-            grows = np.ones((len(hosts), len(hosts)), bool)
-            for one, two in ((hosts, hosts), (leaves, leaves), *zip(before, needs, strict=True)):
-                grows &= one[:, None] <= two[None, :]
-            path = np.where(grows, best[:, None], np.inf)
-            back.append(path.argmin(axis=0))
-            best = path.min(axis=0)
-        best = best + max(weights.early[number], TIE) * price
-    # Of equals the fullest leaves, which are the fewest places to lay cables to.
-    at = len(best) - 1 - int(best[::-1].argmin()) if parts else 0
-    found = [full]
-    for choice in [*reversed(back), None][: len(parts)]:
-        found.append(Fill(int(hosts[at]), int(leaves[at])))
-        at = int(choice[at]) if choice is not None else at
-    return found[::-1]
-
-
-TIE = 1e-6
-
-
-def _pods_of(tree: FatTree) -> int:
-    return tree.tiers[1].switches if tree.tiers[1:] else 1
-
-
-def _tried(most: int) -> Ints:
-    """Numbers up to the most, all of them or some."""
-    return np.unique(np.linspace(1, most, min(most, MOST_FILLS)).round().astype(np.int64))
-
-
-def _counted(
-    tree: FatTree, ports: LeafPorts, hosts: Ints, leaves: Ints, ends: int, early: float
-) -> tuple[Ints, Ints, tuple[Ints, Ints]]:
-    """Switches and links of so many endpoints by fill, and their leaves and pods, by formula."""
-    count: Ints = -(-ends // hosts)
-    need = np.ceil(-(-hosts * ports.up // ports.down) / early).astype(np.int64)
-    switches, links = count.copy(), 0 * count + ends
-    width, fill = 0 * count + 1, leaves
-    needed = count, count
-    for number, (lower, tier) in enumerate(zip(tree.tiers, tree.tiers[1:], strict=False)):
-        used = np.minimum(tier.planes, -(-need // tier.links_each)) * (count > 1)
-        links = links + width * count * used * tier.links_each
-        width = width * used
-        if number:
-            fill = 0 * count + ceil_div(lower.switches, tier.switches)
-        above = -(-count // fill) if tier.switches > 1 else 0 * count + 1
-        switches = switches + width * above
-        need = np.minimum(fill, count) * tier.links_each
-        count = above
-        needed = needed if number else (needed[0], above)
-    return switches, links, needed
 
 
 def _phase(

@@ -27,6 +27,7 @@ ANSWERS: dict[str, tuple[str, ...]] = {
                  "--model", "gpt-22b", "--batch", "64"),
     "cost": (*SMALL, "--fabric", "rail-only"),
     "offers": (*SMALL, "--fabric", "rail-only"),
+    "grow": ("--gpus", "32", "--gpus", "64", "--radix", "16", "--hb-size", "8"),
     "traffic": PLANNED,
     "collective": ("--kind", "all_reduce", "--gpus", "64"),
     "loads": PLANNED,

@@ -1,18 +1,24 @@
 """Growth: every phase a part of the final design, port by port, that does not block by itself."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
 import pytest
 
 from netplan.errors import InputError
+from netplan.questions.cable_comparison import compare_cables
+from netplan.questions.rehearsal import rehearse_files
 from netplan.topologies.as_built import cables_of, differences, ports_twice
 from netplan.topologies.build import build_fabric
 from netplan.topologies.clos import fat_tree, leaf_ports
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.fills import Fill, Weights, best_fills
+from netplan.topologies.formats.subnet_files import ibnetdiscover_lines
 from netplan.topologies.graph import GPU, FabricGraph
-from netplan.topologies.growth import Fill, Growth, Weights, best_fills, plan_growth
+from netplan.topologies.growth import Growth, plan_growth
+from netplan.topologies.rehearsal import find_tools
 from netplan.topologies.specs import FABRICS
 
 SMALL = Sizing(128, 8, 4, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
@@ -117,25 +123,25 @@ def test_full_leaves_by_hand() -> None:
 
 
 def test_the_cheapest_fill_is_the_least_of_all() -> None:
-    # With h hosts a leaf and a leaves a pod: ceil(2048 / h) leaves in pods of a, h planes with a
-    # spine a pod, and in each ceil(a / 4) of the 8 cores, whose 4 links a spine needs for a leaves.
+    # With m pods of a leaves, and so h = ceil(2048 / (m a)) hosts a leaf: m a leaves, h planes with
+    # a spine a pod, and in each ceil(a / 4) of the 8 cores, 4 of whose links a spine has.
     least = min(
-        leaves + h * leaves // a + h * -(-a // 4)
-        for h in range(1, 33)
-        for leaves in [-(-2048 // h)]
+        m * a + h * m + h * -(-a // 4)
+        for m in range(1, 17)
         for a in range(1, 33)
-        if leaves % a == 0 and leaves // a <= 16
+        for h in [-(-2048 // (m * a))]
+        if h <= 32
     )
     sizing = Sizing(16_384, 64, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
     weights = Weights(1.0, 0.0, (1.0, 0.0))
     growth = plan_growth(FABRICS.load("fat-tree"), sizing, (2048, 16_384), weights)
-    assert growth.phases[0].fabric.switches == least == 312
+    assert growth.phases[0].fabric.switches == least == 310
     tree, ports = fat_tree(2048, 64), leaf_ports(64)
     fill = best_fills(tree, ports, [512, 2048], weights)[0]
-    assert -(-512 // fill.hosts) + fill.hosts == min(-(-512 // h) + h for h in range(1, 33))
+    assert fill.leaves + -(-512 // fill.leaves) == min(-(-512 // h) + h for h in range(1, 33))
     # Links that cost most keep leaves full: they have the fewest padded ones.
     dear = Weights(0.0, 1.0, (1.0, 0.0))
-    assert best_fills(tree, ports, [512, 2048], dear)[0] == Fill(32, 64)
+    assert best_fills(tree, ports, [512, 2048], dear)[0] == Fill(16, 16)
 
 
 def test_oversubscribed_leaves_keep_their_ratio() -> None:
@@ -158,6 +164,25 @@ def test_a_dragonfly_grows_by_groups() -> None:
     growth = grown("dragonfly", sizing, 20, 64)
     assert switches(growth) == [[12], [32]]
     assert [group.links for group in growth.phases[0].fabric.links] == [20, 18, 3]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_tools() is None, reason="needs opensm, ibsim and ibnetdiscover")
+@pytest.mark.parametrize(
+    ("name", "phases"), [("rail-optimized", (24, 64, 128)), ("fat-tree", (16, 100, 128))]
+)
+def test_every_phase_boots_on_opensm(name: str, phases: tuple[int, ...], tmp_path: Path) -> None:
+    growth = grown(name, SMALL, *phases)
+    paths = [tmp_path / f"phase-{number}.ibnetdiscover" for number in range(len(phases))]
+    for number, path in enumerate(paths):
+        path.write_text("".join(ibnetdiscover_lines(growth.graph_of(number))), encoding="utf-8")
+        answer = rehearse_files({}, path, path)
+        assert [one.engine for one in answer.booted] == ["ftree"]
+        assert answer.compared.differences == ()
+    # The hall of a phase lacks cables of the next one's plan, and has none elsewhere.
+    for number, path in enumerate(paths[1:]):
+        found = compare_cables(path, paths[number]).differences
+        assert {one.kind for one in found} == {"missing"}
 
 
 def test_a_torus_does_not_grow_so() -> None:
