@@ -12,7 +12,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Mapping
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Literal
 from xml.parsers import expat
@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from netplan.errors import CatalogError
 
-MAX_PART_BYTES = 64 << 20
+MAX_PART_BYTES = 16 << 20
 """What one part of the archive may unpack to [B]."""
 
 MAX_ROWS, MAX_COLUMNS, MAX_SHEETS = 20_000, 256, 256
@@ -30,6 +30,7 @@ CHUNK = 1 << 18
 BOOK, BOOK_PARTS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels"
 STRINGS = "xl/sharedStrings.xml"
 REFERENCE = re.compile(r"([A-Z]{1,3})([1-9]\d{0,6})")
+NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,4})?")
 LETTERS = 26
 ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
 """How the format writes a sign that XML cannot hold."""
@@ -134,7 +135,9 @@ def read_workbook(path: Path, sheets: Collection[str]) -> dict[str, Sheet]:
         raise CatalogError(f"{path}: cannot be read: {error.strerror}") from None
     except DAMAGED:
         raise CatalogError(f"{path}: no spreadsheet, or damaged: save it as XLSX") from None
-    except (expat.ExpatError, ValueError, IndexError, KeyError) as error:
+    except KeyError:
+        raise CatalogError(f"{path}: damaged spreadsheet: a part of it is missing") from None
+    except (expat.ExpatError, ValueError) as error:
         raise CatalogError(f"{path}: damaged spreadsheet: {error}") from None
 
 
@@ -178,6 +181,13 @@ def _names(archive: zipfile.ZipFile) -> dict[str, str]:
         identity = next((value for key, value in one.items() if key.endswith(":id")), "")
         found[one.get("name", "")] = targets.get(identity, "")
     return found
+
+
+def _whole(text: str) -> int:
+    """A count of the file, which nobody has vouched for."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):  # noqa: PLR2004 - below 2^31
+        raise ValueError(f"{text[:20]!r} is no count")
+    return int(text)
 
 
 def _nothing(_: str) -> None:
@@ -257,7 +267,7 @@ class _Cells:
 
     def start(self, tag: str, attributes: Attributes) -> None:
         if tag == "row":
-            self.row = int(attributes["r"]) - 1 if "r" in attributes else self.row + 1
+            self.row = _whole(attributes["r"]) - 1 if "r" in attributes else self.row + 1
             self.column = -1
         elif tag == "c":
             self.column += 1
@@ -298,9 +308,10 @@ class _Cells:
         formula = self.formula
         if self.type in ("s", "str", "inlineStr"):
             if self.type == "s" and text:
-                if not text.isdecimal():
-                    raise ValueError(f"{text[:20]!r} is no place among the texts")
-                text = self.strings[int(text)]
+                place = _whole(text)
+                if place >= len(self.strings):
+                    raise ValueError(f"text {place:,} is not there")
+                text = self.strings[place]
             if text.strip():
                 text = ESCAPED.sub(lambda sign: chr(int(sign[1], 16)), text)
                 return Cell("text", text, formula=formula)
@@ -312,9 +323,10 @@ class _Cells:
             return Cell("truth", number=float(text.strip() == "1"), formula=formula)
         if self.type in ("e", "d"):
             return Cell("error" if self.type == "e" else "text", text, formula=formula)
-        number = float(text)
+        number = float(text) if NUMBER.fullmatch(text.strip()) else inf
         if not isfinite(number):
-            raise ValueError(f"sheet {self.name!r:.40}: {text[:20]!r} is no number")
+            where = f"sheet {self.name!r:.40}, cell {address(self.row, self.column)}"
+            raise ValueError(f"{where}: {text[:20]!r} is no number")
         return Cell("number", number=number, formula=formula)
 
     def _unsaved(self) -> Cell | None:

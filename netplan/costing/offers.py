@@ -7,14 +7,17 @@ A line is bought whole from one offer, at least in its minimum order:
 An offer may take a share off a *lot* if every line of it is bought there, and a share off all that
 is left if what is bought there, before discounts, reaches a sum (or, where it names none, if every
 line is bought there); delivery is a lump sum as soon as anything is. The cheapest mix is a mixed
-integer program of these terms, solved to its end by HiGHS; the sum of what it chooses is then added
-up term by term, as that of any other choice is.
+integer program of these terms, solved to its end by HiGHS, of equal mixes that of the fewest
+offers; the sum of what it chooses is then added up term by term, as that of any other choice is. To
+HiGHS a number within a millionth of a whole one is whole: so sharply are discounts on orders
+weighed.
 
 The lead time of a choice is the longest among its lines.
 """
 
 from collections.abc import Iterator, Sequence
 from math import inf, isnan, nan
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -22,11 +25,17 @@ from msgspec import Struct
 from netplan.arrays import Floats
 from netplan.costing.requests import Request
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
 SAME = 1e-9
 """Share of a sum within which two sums are the same: they differ by how they were added up."""
 
 SHARP = 1e4
 """How much larger the solver sees sums that have to be reached: its tolerance is absolute."""
+
+LARGE, FEWER = 1e6, 1e-5
+"""All that is offered as the solver sees it, for that reason, and what an offer weighs there."""
 
 MAX_STEPS = 64
 """Lead times that the front of price and time is asked at."""
@@ -284,12 +293,12 @@ class _Program:
 
     One variable for a line from an offer; then, where an offer has such terms, one for a whole lot,
     one for its discount reached and one for what that takes off, and one for its being used. Sums
-    are shares of all that is offered.
+    are scaled by all that is offered.
     """
 
     def __init__(self, market: Market, cost: Floats, most_offers: int | None) -> None:
         self.market, self.cost, self.most_offers = market, cost, most_offers
-        self.scale = float(np.nansum(cost)) or 1.0
+        self.scale = (float(np.nansum(cost)) or 1.0) / LARGE
         offers = range(len(market.offers))
         self.pairs = [(row, s) for row in market.needed for s in offers if cost[row, s] >= 0]
         self.at = {pair: number for number, pair in enumerate(self.pairs)}
@@ -315,13 +324,15 @@ class _Program:
             self.objective[number] = -market.lot_saving(lot, s) / self.scale
         self.objective[self.first_off : self.first_used] = -1.0
         for s in offers:
-            self.objective[self.first_used + s] = market.offers[s].delivery / self.scale
-        self.rows: list[Floats] = []
+            self.objective[self.first_used + s] = market.offers[s].delivery / self.scale + FEWER
+        self.rows: list[dict[int, float]] = []
         self.low: list[float] = []
         self.high: list[float] = []
 
-    def constraints(self) -> tuple[Floats, list[float], list[float]]:
+    def constraints(self) -> "tuple[csr_array, list[float], list[float]]":
         """Every line once, lots whole, discounts reached, offers counted."""
+        from scipy.sparse import csr_array  # noqa: PLC0415 - takes a while to import
+
         for row in self.market.needed:
             self._add({self.at[pair]: 1.0 for pair in self.pairs if pair[0] == row}, 1.0, 1.0)
         for number, (lot, s) in enumerate(self.lots, start=len(self.pairs)):
@@ -334,7 +345,11 @@ class _Program:
         if self.most_offers is not None:
             used = {self.first_used + s: 1.0 for s in range(len(self.market.offers))}
             self._add(used, 0.0, float(self.most_offers))
-        return np.array(self.rows), self.low, self.high
+        ends = np.cumsum([0, *map(len, self.rows)])
+        columns = [number for row in self.rows for number in row]
+        values = [value for row in self.rows for value in row.values()]
+        shape = len(self.rows), self.count
+        return csr_array((values, columns, ends), shape=shape), self.low, self.high
 
     def _discount(self, reached: int, off: int, s: int) -> None:
         """What comes off is at most its share, and nothing unless the sum is reached."""
@@ -360,10 +375,7 @@ class _Program:
             self._add(sums | {reached: -SHARP}, 0.0)
 
     def _add(self, terms: dict[int, float], low: float, high: float = inf) -> None:
-        row = np.zeros(self.count)
-        for number, value in terms.items():
-            row[number] = value
-        self.rows.append(row)
+        self.rows.append(terms)
         self.low.append(low)
         self.high.append(high)
 

@@ -37,7 +37,7 @@ from netplan.reports.escape import plain
 from netplan.spreadsheets import Cell, Sheet, address, read_workbook
 
 MAX_FILE_BYTES = 64 << 20
-MAX_LINES, MAX_UNITS = 10_000, 10**9
+MAX_LINES, MAX_UNITS = 1_000, 10**9
 MAX_WEEKS = 520.0
 NAME_LENGTH, WORDS_LENGTH = 40, 400
 HEAD_ROWS = 40
@@ -108,7 +108,7 @@ def _said(cell: Cell) -> str:
         return f"the formula says {cell.text:.12}"
     if cell.kind == "truth":
         return "a truth value, not a number"
-    kind = "a formula as text" if cell.text.lstrip().startswith("=") else "text, not a number"
+    kind = "a formula as text" if cell.text.lstrip(" '").startswith("=") else "text, not a number"
     return f"{plain(cell.text.strip())[:40]!r} is {kind}"
 
 

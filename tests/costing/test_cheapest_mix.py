@@ -156,6 +156,15 @@ def test_terms_one_by_one() -> None:
     assert two_lines(offer("a", 1000, 50, lot_discounts={"Optics": 0.21}), b).total == 13_950
 
 
+def test_one_offer_is_preferred_to_two_that_cost_the_same() -> None:
+    same = [offer(name, 1000, 50) for name in "abc"]
+    assert len(two_lines(*same).offers) == 1
+    # 10 x 1e7 + 100 x 1e4: one in ten million less for the optics of b.
+    close = two_lines(offer("a", 1e7, 1e4), offer("b", 2e7, 1e4 - 0.1))
+    assert close.chosen == (0, 1)
+    assert close.total == pytest.approx(101e6 - 10, abs=1e-6)
+
+
 def test_a_minimum_order_is_paid_whole() -> None:
     lines = {"L-0": OfferedLine("", 1000, "USD", 1.0), "L-1": OfferedLine("", 40, "USD", 1.0, 200)}
     found = two_lines(offer("a", 1000, 50), Offer("b", "b", lines))

@@ -177,7 +177,7 @@ BAD: dict[str, tuple[Callable[[Workbook], None], str]] = {
     "number": (set_(LINES, "C4", "X"), "part number of L1-01 was 'MQM9700-NS2F', got 'X': write"),
     "head": (set_(LINES, "K3", "Preis"), "Lines!A3: no column 'Unit price': keep the heads"),
     "text": (price("1,200.50"), "Lines!K5: unit price: '1,200.50' is text, not a number"),
-    "formula": (price("'=5*10"), 'Lines!K5: unit price: "\'=5*10" is text, not a number'),
+    "formula": (price("'=5*10"), 'Lines!K5: unit price: "\'=5*10" is a formula as text'),
     "unsaved": (price("=5*10"), "Lines!K5: unit price: a formula saved without its value"),
     "negative": (price(-5), "Lines!K5: unit price -5 is negative: give 0 or more"),
     "large": (price(1e13), "Lines!K5: unit price 1e+13 is out of range: give up to"),
@@ -235,11 +235,14 @@ def repacked(path: Path, part: str, content: bytes) -> Path:
 HEAD = b'<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
 CELL = b'<row r="1048576"><c r="XFD1048576"><v>1</v></c></row></sheetData></worksheet>'
 HOSTILE = {
-    "bomb": (b" " * (70 << 20), "unpacks to more than 64 MiB"),
+    "bomb": (b" " * (17 << 20), "unpacks to more than 16 MiB"),
     "far": (HEAD + CELL, "cell XFD1048576: a table has at most 20,000 rows"),
     "entities": (b'<!DOCTYPE x [<!ENTITY a "b">]><worksheet/>', "declares a document type"),
     "cut": (HEAD, "damaged spreadsheet"),
-    "string": (HEAD + b'<row><c t="s"><v>-1</v></c></row></sheetData></worksheet>', "no place"),
+    "string": (
+        HEAD + b'<row><c t="s"><v>-1</v></c></row></sheetData></worksheet>',
+        "'-1' is no count",
+    ),
 }
 
 
