@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from netplan.costing.materials import BillItem
-from netplan.costing.prices import Price
+from netplan.costing.prices import ASSUMPTION, DERIVED, OWN_FIGURE, Price
 from netplan.procurement.findings import Findings, told_column
 from netplan.procurement.network_risks import order_lead_time
 from netplan.questions.cost_answer import BOTH_ENDS
@@ -18,6 +18,8 @@ from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table
 from netplan.units import counted
 
 PERCENT = 100
+LEAST_SHARE = 0.01
+"""Share of the price from which on a part is named [1]."""
 LARGEST_PRICES = 5
 """Parts whose price and source stand on the first page [1]."""
 
@@ -36,10 +38,14 @@ def _open(found: Findings) -> Iterator[tuple[str, str]]:
         yield "No price", f"{'; '.join(unpriced_words(lines))}: not in any sum (≥)."
     else:
         yield "No price", "every line of the order has one."
+    total = bill.capital.base or 1.0
     bare = [driver for driver in bill.drivers if driver.stated != BOTH_ENDS]
+    large = [one for one in bare if one.amount / total >= LEAST_SHARE]
     if bare:
-        told = listed([f"{part_words(one.part)} ({one.stated})" for one in bare])
-        yield "No range", f"{told}: at base where no end is stated, so the true range is wider."
+        told = [f"{part_words(one.part)} ({one.stated})" for one in large]
+        told += [f"{counted(len(bare) - len(large), 'small part')}"] * (len(bare) > len(large))
+        said = "at base where no end is stated, so the true range is wider."
+        yield "No range", f"{listed(told)}: {said}"
     if bill.draw.unknown:
         parts = listed([f"{line.quantity:,} x {line.title}" for line in bill.draw.unknown])
         yield "No power", f"{parts}: not in the kW."
@@ -82,7 +88,7 @@ def unpriced_words(lines: Sequence[BillItem]) -> Iterator[str]:
     others: Counter[str] = Counter()
     for line in lines:
         if line.part != "fibre":
-            others[line.title] += line.order
+            others[line.item] += line.order
     yield from (f"{number:,} x {title}" for title, number in others.items())
 
 
@@ -145,5 +151,17 @@ def _resting(rows: Sequence[Largest]) -> str:
     for row in rows:
         shares[row.trust] = shares.get(row.trust, 0.0) + row.share
     ranked = sorted(shares.items(), key=lambda pair: -pair[1])
-    told = [f"{PERCENT * share:.0f} % on {words}" for words, share in ranked]
-    return f"Of the priced sum rest {listed(told)}; all other prices stand under Sources."
+    told = [
+        f"{PERCENT * share:.0f} % {KNOWN_AS.get(trust, f'rests on {trust}')}"
+        for trust, share in ranked
+        if share >= LEAST_SHARE / 2
+    ]
+    return f"Of the priced sum {listed(told)}. All prices stand under Sources."
+
+
+KNOWN_AS = {
+    DERIVED: "is derived from other prices",
+    ASSUMPTION: "is assumed",
+    OWN_FIGURE: "is a figure of the book between its sources",
+}
+"""What is said of prices that no source states as they are."""

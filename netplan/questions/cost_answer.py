@@ -6,6 +6,7 @@ Ports close before anything is priced: a fabric whose cable ends have no home ha
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isclose
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -481,10 +482,12 @@ def _compare(cheaper: FabricBill, dearer: FabricBill) -> Comparison:
     parts = sorted({*one.priced_parts, *two.priced_parts})
     counts, others = _orders(one.unpriced), _orders(two.unpriced)
     items = sorted({*counts, *others})
+    less, more = one.total.base, two.total.base
     return Comparison(
         cheaper=cheaper.name,
         dearer=dearer.name,
-        difference=two.total.base - one.total.base,
+        # The same lines in another order add up to the same but for rounding.
+        difference=0.0 if isclose(less, more, rel_tol=1e-9) else more - less,
         break_evens=tuple(break_even(one, two, part) for part in parts),
         uncounted=tuple(item for item in items if counts[item] != others[item]),
     )
@@ -541,4 +544,4 @@ def _sentence(comparison: Comparison, currency: str) -> str:
 def _one(part: str) -> str:
     """A price row with its article."""
     words = part_words(part)
-    return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
+    return f"{'an' if words.startswith((*'aeiou', 'HB')) else 'a'} {words}"

@@ -94,3 +94,20 @@ def test_alone_there_is_no_runner_up() -> None:
     found = procurement(gpus=1024, radix=64, fabrics=("rail-only",), timing=False)
     assert found.runner_up is None
     assert "<html" in found.html()
+
+
+def test_networks_beside_that_tie_cost_the_same_in_words() -> None:
+    # The bills hold the same lines in another order, whose sums differ in their last digits.
+    found = procurement(
+        gpus=1024,
+        radix=64,
+        hb_size=8,
+        accelerator="h100-80gb",
+        switch="qm9700",
+        spares=("2%",),
+        networks=("storage", "out-of-band"),
+        timing=False,
+        fabrics=("rail-optimized", "rail-only"),
+    )
+    assert [one.difference for one in found.cost.comparisons] == [0.0]
+    assert "cost the same at base prices" in found.cost.statements[0]
