@@ -87,6 +87,11 @@ def test_a_topo_file_without_slashes_compares_equal_to_the_plan(
         assert compare_cables(*pair).differences == ()
 
 
+def test_a_topo_file_needs_switches() -> None:
+    with pytest.raises(InputError, match="has no switches"):
+        list(topo_lines(fabric("torus-3d", 64, 64, 1)))
+
+
 def test_names_that_differ_by_a_slash_alone_are_refused() -> None:
     graph = fabric("fat-tree", 32, 16, 4)
     names = graph.node_names()

@@ -239,9 +239,11 @@ def topo_lines(
     Raises
     ------
     InputError
-        If hosts cannot have so many GPUs, or names differ by a slash alone.
+        If there are no switches, hosts cannot have so many GPUs, or names differ by a slash alone.
     """
     network = network_only(graph) if "hb" in graph.group_names else graph
+    if not (network.node_kind == SWITCH).any():
+        raise InputError(f"{graph.name} has no switches: ibdiagnet's topology is made of theirs")
     names, adjacency = plain_names(network.node_names()), network.adjacency
     hosts = hosts_of(network, host_gpus) if host_gpus is not None else None
     for switch in np.flatnonzero(network.node_kind == SWITCH).tolist():
