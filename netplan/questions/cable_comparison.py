@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from netplan.costing.switches import SWITCHES, cage_links
 from netplan.questions.export import read_graph
 from netplan.questions.inputs import CatalogReader
@@ -20,7 +22,6 @@ from netplan.topologies.as_built import (
     CableList,
     Difference,
     cables_of,
-    devices_alike,
     differences,
     named_alike,
     require_free_ports,
@@ -32,8 +33,10 @@ from netplan.topologies.formats.infiniband import (
     found_by_ibnetdiscover,
 )
 from netplan.topologies.formats.kinds import CSV, SUBNET, TOPO, XLSX, kind_of
+from netplan.topologies.formats.node_names import read_node_names
 from netplan.topologies.formats.tables import is_cable_table, read_cable_table, read_table
 from netplan.topologies.halls import Hall, hall_of
+from netplan.topologies.matching import Known, match_halls
 
 TO_DO, BOTH = ("kind", "instruction"), ("planned", "built")
 
@@ -89,6 +92,8 @@ class CableComparison(Answer):
     planned: int
     built: int
     differences: tuple[Difference, ...]
+    notes: tuple[str, ...] = ()
+    known: tuple[Known, ...] = ()
 
     @property
     def summary(self) -> str:
@@ -115,6 +120,8 @@ class CableComparison(Answer):
             planned=self.planned,
             built=self.built,
             differences=[values_at(asdict(one), *TO_DO, *BOTH) for one in self.differences],
+            notes=list(self.notes),
+            known=[asdict(one) for one in self.known],
         )
 
     def sections(self) -> Iterator[Section]:
@@ -122,6 +129,15 @@ class CableComparison(Answer):
         shown = [*columns(*TO_DO), *columns(*BOTH, shown="never")]
         yield Table("differences", shown, self.differences)
         yield Paragraph(self.summary)
+        for note in self.notes:
+            yield Paragraph(f"{note[0].upper()}{note[1:]}.")
+
+
+class Naming(Struct, frozen=True):
+    """What a user says of names as built: a node-name map, and the GPUs of a server [1]."""
+
+    node_names: Path | None = None
+    host_gpus: int | None = None
 
 
 def compare_cables(
@@ -130,6 +146,7 @@ def compare_cables(
     *,
     switch: str | None = None,
     radix: int = 64,
+    naming: Naming | None = None,
     catalog: str | Path | None = None,
 ) -> CableComparison:
     """Compare a plan with the cables as built; both in any form of :func:`read_cables`.
@@ -141,6 +158,8 @@ def compare_cables(
     switch, radix
         Switch model, and its ports in the plan [1]: needed where one file names ports by cage and
         half and the other numbers them.
+    naming
+        What is said of the names of devices as built.
     catalog
         Folder of the user's own catalogs.
 
@@ -153,10 +172,21 @@ def compare_cables(
     """
     reader = CatalogReader(catalog)
     links = cage_links(reader.load(SWITCHES, switch), radix) if switch else None
-    files = [CableList(str(path), read_cables(path)) for path in (plan, as_built)]
-    for file in files:
-        require_free_ports(file.path, file.cables)
-    wanted, found = named_alike(files[0], devices_alike(*files), links)
+    said = naming or Naming()
+    known = read_node_names(said.node_names) if said.node_names else {}
+    wanted, found = read_hall(plan), read_hall(as_built, known)
+    for hall in (wanted, found):
+        require_free_ports(hall.path, hall.cables)
+    match = match_halls(wanted, found, host_gpus=said.host_gpus, cage_links=links)
+    alike = named_alike(
+        CableList(wanted.path, wanted.cables), CableList(found.path, match.cables), links
+    )
     return CableComparison(
-        str(plan), str(as_built), len(wanted), len(found), tuple(differences(wanted, found))
+        str(plan),
+        str(as_built),
+        len(alike[0]),
+        len(alike[1]),
+        tuple(differences(*alike)),
+        match.notes,
+        match.known,
     )

@@ -22,7 +22,7 @@ from netplan.costing.materials import switch_units
 from netplan.costing.switches import SWITCHES, SwitchModel, check_switch
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import CatalogError, InfeasibleError, InputError
-from netplan.questions.cable_comparison import compare_cables
+from netplan.questions.cable_comparison import Naming, compare_cables
 from netplan.questions.export import FabricQuestion, GraphFile
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import asks, optional, shared
@@ -234,6 +234,12 @@ class Cables(FabricQuestion[Answer]):
         values=2,
         metavar="PLAN AS_BUILT",
     )
+    node_names: str | Path | None = optional(
+        "With --compare: names of devices as built, by GUID or description (a node-name map).",
+        "path",
+        flag="--names",
+        metavar="FILE",
+    )
 
     rehearse: bool = optional(
         "Boot the plan, or AS_BUILT of --compare: OpenSM on a simulator.", "flag", default=False
@@ -249,7 +255,12 @@ class Cables(FabricQuestion[Answer]):
             if self.rehearse:
                 return rehearse_files(self.inputs(), plan, as_built)
             return compare_cables(
-                plan, as_built, switch=self.switch, radix=self.radix, catalog=self.catalog
+                plan,
+                as_built,
+                switch=self.switch,
+                radix=self.radix,
+                naming=Naming(Path(self.node_names) if self.node_names else None, self.host_gpus),
+                catalog=self.catalog,
             )
         if self.gpus is None:
             raise InputError("Missing option '--gpus', or '--compare' with two files")

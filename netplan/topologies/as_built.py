@@ -274,7 +274,7 @@ class CableList(Struct, frozen=True):
         def named(end: End) -> End:
             return End(end.device, names.get(end.port, end.port)) if end.device in devices else end
 
-        return [Cable(named(c.a), named(c.z), c.gbps, c.line) for c in self.cables]
+        return [c._replace(a=named(c.a), z=named(c.z)) for c in self.cables]
 
     def require_cages_of(self, devices: set[str], links: int) -> None:
         """Refuse a port that no cage of so many links has: file and line."""
@@ -309,7 +309,7 @@ def devices_alike(plan: CableList, built: CableList) -> CableList:
     def named(end: End) -> End:
         return End(names.get(end.device, end.device), end.port)
 
-    cables = [Cable(named(c.a), named(c.z), c.gbps, c.line) for c in built.cables]
+    cables = [c._replace(a=named(c.a), z=named(c.z)) for c in built.cables]
     return CableList(built.path, cables)
 
 
