@@ -5,12 +5,13 @@ cables with the same two ends are the same cable; what is left over is explained
 
 ``swapped``      two cables with two ends exchanged, which both lists join crosswise;
 ``wrong port``   a cable with one end where the plan has it, and the other elsewhere;
+``not seen``     a device of which nothing is built: one line for all its cables;
 ``missing``      in the plan only;
 ``extra``        as built only.
 
-A cable at another rate than planned is ``wrong speed``, also where it must be moved; where a file
-gives no rate, none is compared. Each difference says what to do, so that a technician can work
-through the list.
+A cable at another rate than planned is ``wrong speed``, or ``narrow`` where it has fewer lanes than
+it needs, also where it must be moved; where a file gives no rate, none is compared. Each difference
+says what to do, so that a technician can work through the list.
 
 Ports of switches can be named by cage: ``1/2`` is the second one of cage 1. A twin-port cage (OSFP)
 takes one module with two links, so two cables whose ports lie in one cage share a module. Cages
@@ -21,6 +22,7 @@ at a lower rate, is assumed.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from math import isnan, nan
 from typing import Literal, NamedTuple
@@ -34,7 +36,10 @@ from netplan.units import gbps
 
 CAGE_PORT = re.compile(r"[1-9]\d{0,4}/([1-9]\d{0,2})")
 
-Kind = Literal["swapped", "wrong port", "wrong speed", "missing", "extra"]
+MAX_LANES = 4
+"""Lanes of a usual link: one with more is planned by name only [1]."""
+
+Kind = Literal["swapped", "wrong port", "wrong speed", "narrow", "not seen", "missing", "extra"]
 
 
 class End(NamedTuple):
@@ -139,7 +144,8 @@ def differences(plan: Iterable[Cable], built: Iterable[Cable]) -> list[Differenc
         [cable for key, cable in wanted.items() if key not in found],
         [cable for key, cable in found.items() if key not in wanted],
     )
-    return [*left.swaps(), *left.moves(), *speeds, *left.rest()]
+    seen = {end.device for cable in found.values() for end in (cable.a, cable.z)}
+    return [*left.swaps(), *left.moves(), *speeds, *left.dark(seen), *left.rest()]
 
 
 class _Leftover:
@@ -190,6 +196,21 @@ class _Leftover:
                 if _speeds_differ(cable, built):
                     yield _wrong_speed(cable, built)
 
+    def dark(self, built: set[str]) -> Iterator[Difference]:
+        """Devices of which nothing is built, those with the most cables first."""
+        left: dict[str, list[Cable]] = defaultdict(list)
+        for cable in self.plan:
+            for end in (cable.a, cable.z):
+                if end.device not in built:
+                    left[end.device].append(cable)
+        for device, all_of_it in sorted(left.items(), key=lambda item: -len(item[1])):
+            cables = [cable for cable in all_of_it if cable in self.plan]
+            if len(cables) < 2:  # noqa: PLR2004 - a single cable is missing
+                continue
+            self._explained(tuple(cables), ())
+            text = f"look after {device}: it was not seen, with its {len(cables)} cables"
+            yield Difference("not seen", f"{device}: {len(cables)} cables", "", text)
+
     def rest(self) -> Iterator[Difference]:
         """What only one of the lists has."""
         for cable in self.plan:
@@ -236,6 +257,18 @@ def _speeds_differ(plan: Cable, built: Cable) -> bool:
 
 
 def _wrong_speed(plan: Cable, built: Cable) -> Difference:
+    """A link at another rate: too few lanes, or lanes of another speed."""
+    wanted = _lanes_wanted(plan, built)
+    if wanted > built.lanes > 0:
+        lane, planned = built.gbps / built.lanes, plan.gbps / wanted
+        also = "" if lane == planned else f", each at {lane:g} Gb/s, planned are {planned:g}"
+        return Difference(
+            "narrow",
+            f"{plan} at {plan.gbps:g} Gb/s",
+            f"{built} at {built.gbps:g} Gb/s",
+            f"clean and reseat the cable from {plan.a} to {plan.z}: it runs {built.lanes}x wide,"
+            f" planned is {wanted}x{also}",
+        )
     return Difference(
         "wrong speed",
         f"{plan} at {plan.gbps:g} Gb/s",
@@ -243,6 +276,24 @@ def _wrong_speed(plan: Cable, built: Cable) -> Difference:
         f"replace the cable from {plan.a} to {plan.z}: it runs at {built.gbps:g} Gb/s, planned"
         f" are {plan.gbps:g} Gb/s",
     )
+
+
+def _lanes_wanted(plan: Cable, built: Cable) -> int:
+    """Lanes that a planned rate needs: those of the plan, or as many of the speed as built [1].
+
+    Examples
+    --------
+    One lane of NDR where 400 Gb/s are planned; all four of HDR are not narrow but slow.
+
+    >>> here, there = End("a", "1"), End("b", "1")
+    >>> plan = Cable(here, there, 400.0)
+    >>> [_lanes_wanted(plan, Cable(here, there, g, 0, n)) for g, n in ((100.0, 1), (200.0, 4))]
+    [4, 4]
+    """
+    if plan.lanes or not built.lanes:
+        return plan.lanes
+    lanes = plan.gbps / (built.gbps / built.lanes)
+    return int(lanes) if lanes.is_integer() and lanes <= MAX_LANES else MAX_LANES
 
 
 class CableList(Struct, frozen=True):
