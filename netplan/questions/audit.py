@@ -125,7 +125,7 @@ def _findings(path: Path, claims: Claims) -> tuple[str, Iterator[Finding]]:
     kind = kind_of(path)
     if kind in FOUND_BY:
         hall = read_hall(path)
-        hosts = {name for name, device in hall.devices.items() if not device.switch}
+        hosts = {name for name, device in hall.devices.items() if device.relay or not device.switch}
         return "subnet", audit_cables(str(path), hall.cables, claims, hosts)
     if kind in READERS and kind != CSV:
         return "graph", audit_cables(str(path), read_cables(path), claims)

@@ -178,6 +178,9 @@ def compare_cables(
     for hall in (wanted, found):
         require_free_ports(hall.path, hall.cables)
     match = match_halls(wanted, found, host_gpus=said.host_gpus, cage_links=links)
+    notes = match.notes
+    if known and not found.renamed:
+        notes += (f"{said.node_names} renames no device of {found.path}",)
     alike = named_alike(
         CableList(wanted.path, wanted.cables), CableList(found.path, match.cables), links
     )
@@ -187,6 +190,6 @@ def compare_cables(
         len(alike[0]),
         len(alike[1]),
         tuple(differences(*alike)),
-        match.notes,
+        notes,
         match.known,
     )

@@ -20,7 +20,8 @@ from netplan.topologies.graph import MANAGER, SWITCH
 class Device(Struct, frozen=True):
     """A device as found: its name in the list of cables, description, GUID, whether it switches.
 
-    ``shared`` says that other devices have the same description, which then names none of them.
+    A ``relay`` switches, but is a host: a GPU that passes traffic on. ``shared`` says that other
+    devices have the same description, which then names none of them.
     """
 
     name: str
@@ -28,18 +29,21 @@ class Device(Struct, frozen=True):
     guid: str
     switch: bool
     shared: bool
+    relay: bool = False
 
 
 class Hall(Struct, frozen=True):
     """Cables of one file; its path is for errors. ``devices`` is empty where names are all it has.
 
-    ``inside`` counts the links to aggregation nodes of switches, which are left out [1].
+    ``inside`` counts links to aggregation nodes of switches, which are left out, ``renamed`` devices
+    that a map of names has renamed [1].
     """
 
     path: str
     cables: Sequence[Cable]
     devices: Mapping[str, Device]
     inside: int = 0
+    renamed: int = 0
 
 
 def hall_of(subnet: Subnet, names: Mapping[str, str] | None = None) -> Hall:
@@ -59,7 +63,12 @@ def hall_of(subnet: Subnet, names: Mapping[str, str] | None = None) -> Hall:
     alike = Counter(said.values())
     devices = {
         called[id_]: Device(
-            called[id_], said[id_], guid_of(id_), node.kind == SWITCH, alike[said[id_]] > 1
+            called[id_],
+            said[id_],
+            guid_of(id_),
+            node.kind == SWITCH or node.relay,
+            alike[said[id_]] > 1,
+            node.relay,
         )
         for id_, node in nodes.items()
     }
@@ -74,7 +83,9 @@ def hall_of(subnet: Subnet, names: Mapping[str, str] | None = None) -> Hall:
         for link in subnet.links
         if link.here.node in nodes and link.there.node in nodes
     ]
-    return Hall(str(subnet.path), cables, devices, len(subnet.links) - len(cables))
+    renamed = sum(said[id_] != node.description for id_, node in nodes.items())
+    inside = len(subnet.links) - len(cables)
+    return Hall(str(subnet.path), cables, devices, inside, renamed)
 
 
 def _renamed(node: Found, known: Mapping[str, str]) -> str:

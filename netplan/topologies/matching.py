@@ -314,8 +314,8 @@ class _Matcher:
             )
         if order:
             self.notes.append(
-                f"ambiguous: {_count(order, 'group')} of switches that look alike, or like none,"
-                " taken in the order of names and GUIDs; they may be exchanged: --names FILE"
+                f"ambiguous: {order:,} times switches looked alike and were taken in the order of"
+                " names and GUIDs; what hangs together may be exchanged as a whole: --names FILE"
                 " settles it"
             )
         if left := self.switches.open:

@@ -40,7 +40,7 @@ BEFORE = {
     f"netplan search {OURS} --iteration-model calibrated": (
         "netplan calibrate --accelerator h100-80gb --steps steps.csv --name ours --into own",
     ),
-    "netplan cables --compare plan.xlsx hall.ibnetdiscover": (
+    "netplan cables --compare plan.xlsx hall.ibnetdiscover --names names.txt": (
         "netplan cables --gpus 8 --radix 8 --hb-size 4 -o plan.xlsx",
     ),
 }
@@ -54,6 +54,7 @@ FILES = {
         '[1] "H-1"[1](a1) # "gpu-0" lid 2 4xNDR\n\n'
         'Ca 1 "H-1" # "gpu-0"\n[1](a1) "S-1"[1] # lid 2 lmc 0 "rail-0/leaf-0" lid 1 4xNDR\n'
     ),
+    "names.txt": 'node001 "gpu-0"  # and so on\n',
     "config.json": (PATH.parent / "examples/config.json").read_text(encoding="utf-8"),
     **{
         path.name: path.read_text(encoding="utf-8")

@@ -3,7 +3,8 @@
 ``ibnetdiscover`` (and what ibsim loads): a block a node (``Switch``, ``Ca``, in old files ``Hca``),
 a line a port in use; every link stands in the blocks of both its ends. A pasted session is read,
 too: prompts, warnings and headings are left unread, blocks may be cut off, and a node that only a
-peer's line names is taken from there.
+peer's line names is taken from there. A switch and an adapter of one system image, joined to
+nothing else, are one device: a GPU that passes traffic on, as in a torus.
 
 ibdiagnet (``.topo``): a block a system, a line a port::
 
@@ -65,6 +66,7 @@ PORT_LINE = re.compile(
     rf"\[(\d{{1,5}})\]{EXTRAS}\s+{TEXT}\s*\[(\d{{1,5}})\]{EXTRAS}\s*(?:#([^\"]*{TEXT})?.*?)?"
     r"(?:\s(\d{1,2})x([A-Z]+\d*)|\sw=(\d{1,2}))?\s*"
 )
+IMAGE_LINE = re.compile(r"sysimgguid=(?:0x)?([0-9a-fA-F]{1,16})\b")
 PORT_START = re.compile(r"\[\d+\]")
 
 TOPO_PORT = re.compile(
@@ -82,7 +84,8 @@ AGGREGATION = "Aggregation Node"
 class Found(Struct, frozen=True):
     """A node as found: its id in the file, kind, ports, description, line.
 
-    ``listed`` is False where only a peer's line names it.
+    ``listed`` is False where only a peer's line names it; ``image`` is the GUID of its system.
+    ``relay`` says that it passes traffic on, though it is no switch.
     """
 
     id: str
@@ -91,6 +94,8 @@ class Found(Struct, frozen=True):
     description: str
     line: int
     listed: bool = True
+    image: str = ""
+    relay: bool = False
 
 
 class FoundEnd(Struct, frozen=True):
@@ -144,10 +149,12 @@ def found_by_ibnetdiscover(path: Path) -> Subnet:
     """
     nodes: dict[str, Found] = {}
     ports: list[_Port] = []
-    here = ""
+    here = image = ""
     for number, raw in enumerate(read_lines(path), 1):
         line = raw.strip()
-        if NODE_START.match(line):
+        if system := IMAGE_LINE.match(line):
+            image = system[1].lower()
+        elif NODE_START.match(line):
             node = NODE_LINE.fullmatch(line)
             if not node:
                 raise _error(path, number, 'expected a node: Switch 64 "S-..." # "name"')
@@ -156,7 +163,9 @@ def found_by_ibnetdiscover(path: Path) -> Subnet:
                 said = f"node {here} stands on line {nodes[here].line} already"
                 raise _error(path, number, said)
             text = node[4] or here
-            nodes[here] = Found(here, _kind(node[1], text), int(node[2]), text, number)
+            kind = _kind(node[1], text)
+            nodes[here] = Found(here, kind, int(node[2]), text, number, image=image)
+            image = ""
         elif PORT_START.match(line):
             port = PORT_LINE.fullmatch(line)
             if not port or not here:
@@ -173,17 +182,36 @@ def found_by_ibnetdiscover(path: Path) -> Subnet:
 
 
 def _with_relays(subnet: Subnet) -> Subnet:
-    """Make GPUs that pass traffic on one node again: each is written as a switch and an adapter."""
-    nodes, links = dict(subnet.nodes), []
+    """Make GPUs that pass traffic on one node again: each is a switch and an adapter of its own.
+
+    Both have one system image, or their names say it, as simulators forget images.
+    """
+    switch = {
+        key: node.id
+        for node in subnet.nodes.values()
+        if node.kind == SWITCH
+        for key in (node.image, f"{node.description} {ADAPTER}")
+        if key
+    }
+    own: dict[str, str] = {}
+    for node in subnet.nodes.values():
+        other = switch.get(node.image) or switch.get(node.description)
+        if node.kind == GPU and other:
+            own[node.id] = other
     for link in subnet.links:
-        ends = {nodes[end.node].description: end.node for end in (link.here, link.there)}
-        name = min(ends, key=len)
-        if f"{name} {ADAPTER}" in ends and nodes[ends[name]].kind == SWITCH:
-            nodes[ends[name]] = replace(nodes[ends[name]], kind=GPU)
-            del nodes[ends[f"{name} {ADAPTER}"]]
-        else:
-            links.append(link)
-    return Subnet(subnet.path, nodes, links) if len(links) < len(subnet.links) else subnet
+        for here, there in ((link.here, link.there), (link.there, link.here)):
+            if here.node in own and there.node != own[here.node]:
+                del own[here.node]
+    if not own:
+        return subnet
+    relays = set(own.values())
+    nodes = {
+        id_: replace(node, kind=GPU, relay=True) if id_ in relays else node
+        for id_, node in subnet.nodes.items()
+        if id_ not in own
+    }
+    left = [link for link in subnet.links if not own.keys() & {link.here.node, link.there.node}]
+    return Subnet(subnet.path, nodes, left)
 
 
 def _error(path: Path, line: int, message: str) -> CatalogError:
