@@ -35,8 +35,8 @@ class Device(Struct, frozen=True):
 class Hall(Struct, frozen=True):
     """Cables of one file; its path is for errors. ``devices`` is empty where names are all it has.
 
-    ``inside`` counts links to aggregation nodes of switches, which are left out, ``renamed`` devices
-    that a map of names has renamed [1].
+    ``inside`` counts links to aggregation nodes of switches, which are left out; ``renamed``
+    counts devices that a map of names has renamed [1].
     """
 
     path: str
