@@ -193,7 +193,8 @@ class OffersAnswer(Answer):
         ]
         if self.choices.limited is not None:
             asked = f"{self.inputs['weeks']:g}"
-            found.append(Choice(f"mix within {asked} weeks", self.choices.limited, "limited mix"))
+            limited = Choice(f"mix within {asked} weeks", self.choices.limited, "limited mix")
+            found += [limited] if limited.bought not in self.choices.front else []
         for row in self.wholes:
             if self.market.is_whole(row.number):
                 found.append(Choice(f"all from {row.name}", row.bought, "whole offer"))
@@ -321,9 +322,9 @@ class OffersAnswer(Answer):
         if both:
             paid, book = (float(sum(amounts)) for amounts in zip(*both, strict=True))
             yield (
-                f"Before discounts, the {counted(len(both), 'line')} that price book"
-                f" {self.inputs['prices']} has too cost {self._money(paid)} in it, at base prices"
-                f" of the book {self._money(book)} ({_against(paid, book)})."
+                f"{counted(len(both), 'line')} of it cost {self._money(paid)} before discounts;"
+                f" price book {self.inputs['prices']} has {self._money(book)} for them at base"
+                f" prices ({_against(paid, book)})."
             )
 
     def _money(self, amount: float) -> str:
@@ -347,7 +348,10 @@ class OffersAnswer(Answer):
             f"{counted(len(self.market.offers), 'offer')} on {lines}: {request.title}",
             (f"request {request.fingerprint}, amounts in {self.currency}",),
         )
-        yield Paragraph(" ".join(self.verdict), "strong")
+        first, second, *more = self.verdict
+        yield Paragraph(f"{first} {second}", "strong")
+        if more:
+            yield Paragraph(" ".join(more))
         yield self._choices_table()
         yield self._offers_table()
         yield self._lines_table()
@@ -414,6 +418,8 @@ class OffersAnswer(Answer):
         legend = [f"Amounts in {self.currency} for the whole order, before discounts."]
         if any(row.mark(number)[1] for row in rows for number in range(len(names))):
             legend.append("*: the minimum order is more than what is asked for; all of it is paid.")
+        if any(row.price(number) == OTHER for row in rows for number in range(len(names))):
+            legend.append(f"{OTHER}: a part that was not asked for (see the notes).")
         return Table("lines", shown, rows, "Line by line", tuple(legend))
 
     def _line_offers(self) -> Iterator[LineOffer]:
@@ -458,7 +464,7 @@ class OffersAnswer(Answer):
                 yield offer.name, " ".join(said)
 
 
-OTHER = "other part"
+OTHER = "other"
 LINE_DATA: tuple[Column[LineOffer], ...] = (
     column("line_id", "line.id"),
     *columns("lot", "part_number", "order", of="line"),

@@ -24,7 +24,15 @@ from netplan.costing.ranges import Range
 from netplan.questions.pricing import CASES, prices_in_use
 from netplan.reports.quantities import part_words
 from netplan.reports.sections import Data
-from netplan.reports.xlsx import CREATED, LINE_HEIGHT, SAFE, lines_of, set_page, write_tables
+from netplan.reports.xlsx import (
+    CREATED,
+    LINE_HEIGHT,
+    MOST_LINES,
+    SAFE,
+    lines_of,
+    set_page,
+    write_tables,
+)
 
 MAX_SHEET_NAME = 31
 WIDE_COLUMN, TEXT_COLUMN, NUMBER_COLUMN, NARROW_COLUMN = 44, 26, 15, 12
@@ -48,7 +56,7 @@ def cost_xlsx(
             _bill(sheets, number, bill)
         _drivers(sheets)
         _notes(sheets, [*notes, *(("Input", f"{key}: {value}") for key, value in inputs.items())])
-        write_tables(book, beside)
+        write_tables(book, beside, sheets.title)
     return buffer.getvalue()
 
 
@@ -442,5 +450,6 @@ def _notes(sheets: _Sheets, rows: Sequence[tuple[str, str]]) -> None:
     sheet.set_column(1, 1, 2 * WIDE_COLUMN)
     for row, cells in enumerate(rows):
         _text(sheet, row, cells, sheets.wrap)
-        sheet.set_row(row, LINE_HEIGHT * lines_of(cells[1], 2 * WIDE_COLUMN))
+        high = lines_of(cells[1], 2 * WIDE_COLUMN)
+        sheet.set_row(row, LINE_HEIGHT * min(high, MOST_LINES))
     set_page(sheet, sheets.title, "Notes", landscape=False)

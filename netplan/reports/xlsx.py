@@ -23,6 +23,9 @@ CREATED = datetime(2000, 1, 1, tzinfo=UTC)
 MAX_SHEET_NAME, MAX_CELL = 31, 32_767
 NARROW, WIDE = 12, 48
 A4, MAX_FOOTER = 9, 80
+MOST_LINES = 27
+"""Lines that the highest row of a spreadsheet shows."""
+
 LINE_HEIGHT = 15
 """Height of a line of text [points]."""
 NOTES = "Notes"
@@ -34,15 +37,18 @@ def xlsx_bytes(sections: Iterable[Section]) -> bytes:
     buffer = io.BytesIO()
     with xlsxwriter.Workbook(buffer, {"in_memory": True, **SAFE}) as book:
         book.set_properties({"created": CREATED})
-        write_tables(book, data_tables(known))
+        title = next((one.title for one in known if isinstance(one, Heading)), "")
+        write_tables(book, data_tables(known), title)
         _write_notes(book, book.add_worksheet(NOTES), known)
     return buffer.getvalue()
 
 
-def write_tables(book: Workbook, tables: Sequence[Data]) -> None:
-    """Write every table on a sheet of its own."""
+def write_tables(book: Workbook, tables: Sequence[Data], title: str = "") -> None:
+    """Write every table on a sheet of its own, under pages of a title."""
     for name, table in zip(sheet_names([table.name for table in tables]), tables, strict=True):
-        _write(book, book.add_worksheet(name), table)
+        sheet = book.add_worksheet(name)
+        _write(book, sheet, table)
+        set_page(sheet, title)
 
 
 def sheet_names(names: Sequence[str]) -> list[str]:
@@ -130,11 +136,12 @@ def write_cell(sheet: Worksheet, row: int, at: int, value: Cell, style: object =
 
 
 def _write(book: Workbook, sheet: Worksheet, table: Data) -> None:
-    head = book.add_format({"bold": True, "bottom": 1})
+    base = {"bold": True, "bottom": 1, "text_wrap": True}
+    left, right = book.add_format(base), book.add_format(base | {"align": "right"})
     for at, quantity in enumerate(table.quantities):
         style = book.add_format({"num_format": number_format(quantity)})
         unit = f" [{quantity.unit}]" if quantity.unit else ""
-        sheet.write_string(0, at, f"{quantity.name}{unit}", head)
+        sheet.write_string(0, at, f"{quantity.name}{unit}", right if quantity.numeric else left)
         for row, values in enumerate(table.rows, start=1):
             write_cell(sheet, row, at, values[at], style)
         longest = max((len(str(values[at])) for values in table.rows), default=0)
@@ -143,13 +150,14 @@ def _write(book: Workbook, sheet: Worksheet, table: Data) -> None:
     if table.rows and table.quantities:
         sheet.autofilter(0, 0, len(table.rows), len(table.quantities) - 1)
     sheet.repeat_rows(0)
-    set_page(sheet, sheet.get_name())
 
 
 def _write_notes(book: Workbook, sheet: Worksheet, sections: Sequence[Section]) -> None:
-    bold = book.add_format({"bold": True})
-    sheet.set_column(0, 0, WIDE)
-    set_page(sheet, NOTES)
+    wrap = {"text_wrap": True, "valign": "top"}
+    bold, usual = book.add_format(wrap | {"bold": True}), book.add_format(wrap)
+    sheet.set_column(0, 0, NARROW + NARROW)
+    sheet.set_column(1, 1, 2 * WIDE)
+    set_page(sheet, NOTES, landscape=False)
     row = 0
     for section in sections:
         lines: list[tuple[str, str]] = []
@@ -160,6 +168,12 @@ def _write_notes(book: Workbook, sheet: Worksheet, sections: Sequence[Section]) 
         elif isinstance(section, Notes):
             lines = list(section.groups)
         for first, second in lines:
-            sheet.write_string(row, 0, plain(first)[:MAX_CELL], bold if row == 0 else None)
-            sheet.write_string(row, 1, plain(second)[:MAX_CELL])
+            texts = [plain(text)[:MAX_CELL] for text in (first, second)]
+            high = lines_of(texts[1], 2 * WIDE)
+            if not second:  # a text takes both columns
+                sheet.merge_range(row, 0, row, 1, "", usual)
+                high = lines_of(texts[0], 2 * WIDE + 2 * NARROW)
+            sheet.set_row(row, LINE_HEIGHT * min(high, MOST_LINES))
+            for column, text in enumerate(texts if second else texts[:1]):
+                sheet.write_string(row, column, text, usual if row else bold)
             row += 1
