@@ -37,7 +37,7 @@ def test_air_has_exactly_the_cables_of_the_plan(
 ) -> None:
     graph = fabric(name, gpus, radix, hb_size)
     air = json.loads("".join(air_lines(graph, host_gpus=hosts)))
-    assert air["format"] == "JSON"
+    assert (air["format"], air["name"]) == ("JSON", graph.name)
     plan = with_hosts(cable_plan(graph), hosts)
     called = {"switch": "swp"}
     wanted = {

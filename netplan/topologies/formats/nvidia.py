@@ -1,10 +1,11 @@
 """Topologies in JSON for two tools of NVIDIA: DSX Air, and the network operator of Kubernetes.
 
-*Air* simulates a network on virtual machines. Its import takes ``format`` and ``content``: nodes by
-name with their image, and links as pairs of ``node`` and ``interface`` (docs.nvidia.com/dsx-air,
-POST /api/v3/simulations/import, read 2026-11; an example in CumulusNetworks/docs,
-nvidia-air-v2/Custom-Topology.md). Air's own management network is left on. Images and their sizes
-are those of that example, for the user to change.
+*Air* simulates a network on virtual machines. Its import takes ``format``, ``name`` and ``content``:
+nodes by name with their image, and links as pairs of ``node`` and ``interface``
+(docs.nvidia.com/dsx-air, POST /api/v3/simulations/import and the SDK's import_from_data, read
+2026-11; links as in CumulusNetworks/docs, nvidia-air-v2/Custom-Topology.md, where the name is still
+a ``title``). Air's own management network is left on. Images and their sizes are those of that
+example, for the user to change.
 
 *The operator* gives every port of a worker its address from ``topology.json``, which its launch kit
 reads (``l8k generate --topology-file``; NVIDIA/k8s-launch-kit, docs/user/spectrum-x.md, read
@@ -66,7 +67,7 @@ def air_lines(
     [{'node': 'rail-1-leaf-0', 'interface': 'swp3'}, {'node': 'host-2', 'interface': 'eth2'}]
     """
     network, hosts, names = _seen(graph, host_gpus)
-    yield f'{{"format": "JSON", "title": {json.dumps(graph.name)}, "ztp": null, "content": {{\n'
+    yield f'{{"format": "JSON", "name": {json.dumps(graph.name)}, "content": {{\n'
     yield '"nodes": {\n'
     shown = _device_numbers(network, hosts)
     for place, (number, name) in enumerate(zip(shown, _shown(network, hosts, names), strict=True)):
