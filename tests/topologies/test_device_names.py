@@ -116,6 +116,22 @@ def test_slurm_blocks_are_hb_domains_of_several_hosts_or_else_units() -> None:
     assert three[-1] == "BlockSizes=8\n"
 
 
+def test_slurm_has_the_hosts_own_names_where_a_hall_was_read(tmp_path: Path) -> None:
+    # The hall's file names adapters; its hosts are 16 of 8 adapters each.
+    path = tmp_path / "hall.ibnetdiscover"
+    lines = ibnetdiscover_lines(fabric("rail-optimized", 128, 16), host_gpus=8)
+    text = re.sub(r"host-(\d+) ", lambda m: f"node{int(m[1]):03} ", "".join(lines))
+    path.write_text(text)
+    found = netplan.export(graph=path, to="slurm")
+    assert "SwitchName=s1-0 Nodes=node[000-007]\n" in list(found.lines())
+    blocks = list(netplan.export(graph=path, to="slurm-block").lines())
+    assert blocks[1:] == [
+        "BlockName=block-0 Nodes=node[000-007]\n",
+        "BlockName=block-1 Nodes=node[008-015]\n",
+        "BlockSizes=8,16\n",
+    ]
+
+
 def test_slurm_yaml_holds_the_tree_and_the_blocks() -> None:
     graph = fabric("rail-optimized", 256, 16)
     tree, block = yaml.safe_load("".join(slurm_yaml_lines(graph)))

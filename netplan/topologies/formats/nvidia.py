@@ -1,6 +1,6 @@
 """Topologies in JSON for two tools of NVIDIA: DSX Air, and the network operator of Kubernetes.
 
-*Air* simulates a network on virtual machines. Its import takes ``format``, ``name`` and ``content``:
+*Air* simulates a network on virtual machines. Its import takes ``format``, ``name``, ``content``:
 nodes by name with their image, and links as pairs of ``node`` and ``interface``
 (docs.nvidia.com/dsx-air, POST /api/v3/simulations/import and the SDK's import_from_data, read
 2026-11; links as in CumulusNetworks/docs, nvidia-air-v2/Custom-Topology.md, where the name is still

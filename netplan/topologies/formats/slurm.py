@@ -1,7 +1,8 @@
 """Slurm's view of a fabric: tree and block topologies, ``topology.conf`` and ``topology.yaml``.
 
 A Slurm node is a server, ``host-3``: an HB domain, unless hosts of fewer GPUs are asked for, such
-as the trays of a rack of 72 GPUs.
+as the trays of a rack of 72 GPUs. In a graph that was found, where adapters are named by their
+hosts (``node017/mlx5_0``), nodes have the hosts' own names.
 
 *Tree.* Slurm wants a tree, and a fabric with several leaves a server, or several spines, is none.
 So a line stands for all switches up to one tier that hang together over links of that tier and
@@ -24,7 +25,7 @@ from msgspec import Struct
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
-from netplan.topologies.device_names import HOST
+from netplan.topologies.device_names import host_name
 from netplan.topologies.graph import SWITCH, FabricGraph, connected_parts
 
 NODES, SWITCHES = "Nodes", "Switches"
@@ -63,7 +64,7 @@ def slurm_lines(graph: FabricGraph, *, host_gpus: int | None = None) -> Iterator
     SwitchName=s1-7 Nodes=host-[14-15]
     SwitchName=s2-0 Switches=s1-[0-7]
     """
-    for branch in _tree(graph, _hosts(graph, host_gpus)):
+    for branch in _tree(graph, hosts_in(graph, host_gpus)):
         yield f"SwitchName={branch.name} {branch.below}={branch.members}\n"
 
 
@@ -84,10 +85,10 @@ def slurm_block_lines(graph: FabricGraph, *, host_gpus: int | None = None) -> It
     BlockName=block-1 Nodes=host-[18-35]
     BlockSizes=18,36
     """
-    blocks, sizes = _blocks(graph, _hosts(graph, host_gpus))
+    blocks, sizes = _blocks(graph, hosts_in(graph, host_gpus))
     yield f"# A job's segments, sbatch --segment=N, have up to {sizes[0]} hosts each.\n"
     for number, members in enumerate(blocks):
-        yield f"BlockName=block-{number} Nodes={HOST}-{members}\n"
+        yield f"BlockName=block-{number} Nodes={members}\n"
     yield f"BlockSizes={','.join(map(str, sizes))}\n"
 
 
@@ -96,7 +97,7 @@ def slurm_yaml_lines(graph: FabricGraph, *, host_gpus: int | None = None) -> Ite
 
     Parameters and errors are those of :func:`slurm_lines`.
     """
-    hosts = _hosts(graph, host_gpus)
+    hosts = hosts_in(graph, host_gpus)
     yield "---\n- topology: tree\n  cluster_default: true\n  tree:\n    switches:\n"
     for branch in _tree(graph, hosts):
         below = "nodes" if branch.below == NODES else "children"
@@ -106,11 +107,28 @@ def slurm_yaml_lines(graph: FabricGraph, *, host_gpus: int | None = None) -> Ite
     yield from (f"      - {size}\n" for size in sizes)
     yield "    blocks:\n"
     for number, members in enumerate(blocks):
-        yield f"      - block: block-{number}\n        nodes: {HOST}-{members}\n"
+        yield f"      - block: block-{number}\n        nodes: {members}\n"
 
 
-def _hosts(graph: FabricGraph, host_gpus: int | None) -> Ints:
-    """Host of every GPU; hosts are whole HB domains, or these are whole hosts."""
+class NamedHosts(Struct, frozen=True, eq=False):
+    """Servers: the number of that of every GPU, shape (gpus,), and their names."""
+
+    of_gpu: Ints
+    names: Sequence[str]
+
+
+def hosts_in(graph: FabricGraph, host_gpus: int | None = None) -> NamedHosts:
+    """Servers of a fabric: of so many GPUs, or by the names of adapters, or HB domains.
+
+    Raises
+    ------
+    InputError
+        If HB domains are not whole hosts, nor hosts whole domains.
+    """
+    found = [name.rpartition("/")[0] for name in graph.names[: graph.gpus]]
+    if host_gpus is None and all(found):
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(found))}
+        return NamedHosts(np.array([numbers[name] for name in found]), list(numbers))
     size = graph.hb_size if host_gpus is None else host_gpus
     if not 1 <= size <= graph.gpus:
         raise InputError(f"a host of {size:,} GPUs is out of range: give 1 to {graph.gpus:,}")
@@ -119,48 +137,54 @@ def _hosts(graph: FabricGraph, host_gpus: int | None) -> Ints:
             f"hosts of {size} GPUs and HB domains of {graph.hb_size} do not divide each other:"
             " give a divisor of that as --host-gpus"
         )
-    return np.arange(graph.gpus) // size
+    of_gpu = np.arange(graph.gpus) // size
+    return NamedHosts(of_gpu, [host_name(number) for number in range(int(of_gpu[-1]) + 1)])
 
 
-def _tree(graph: FabricGraph, hosts: Ints) -> Iterator[Branch]:
+def _tree(graph: FabricGraph, hosts: NamedHosts) -> Iterator[Branch]:
     """Lines of the tree, from the leaves up."""
-    tiers = sorted(set(graph.node_tier[graph.node_kind == SWITCH].tolist()))
-    if not tiers:
-        raise InputError(f"{graph.name} has no switches: Slurm's topology needs some")
-    below: Ints = np.arange(int(hosts[-1]) + 1)
-    label_below, kind = f"{HOST}-", NODES
+    tiers = _tiers(graph)
+    below: Ints = np.arange(len(hosts.names))
+    names, kind = hosts.names, NODES
     for tier in tiers:
-        part = _parts(graph, hosts, tier)
-        if len(np.unique(part)) == len(np.unique(below)) and tier > tiers[0]:
+        part = _parts(graph, hosts.of_gpu, tier)
+        count = int(part.max()) + 1
+        if count == len(names) and tier > tiers[0]:
             continue
         # One child of each kind: the numbers of the parts below, and the part each lies in.
         children, first = np.unique(below, return_index=True)
         for parent, members in enumerate(_members(part[first], children)):
-            yield Branch(f"s{tier}-{parent}", kind, f"{label_below}{_hostlist(members)}")
-        below, label_below, kind = part, f"s{tier}-", SWITCHES
+            yield Branch(f"s{tier}-{parent}", kind, hostlist([names[child] for child in members]))
+        below, names, kind = part, [f"s{tier}-{number}" for number in range(count)], SWITCHES
 
 
-def _blocks(graph: FabricGraph, hosts: Ints) -> tuple[list[str], list[int]]:
-    """Host lists of the blocks, and the sizes that jobs are planned by."""
+def _tiers(graph: FabricGraph) -> list[int]:
+    """Tiers of switches, of which Slurm needs one."""
     tiers = sorted(set(graph.node_tier[graph.node_kind == SWITCH].tolist()))
     if not tiers:
         raise InputError(f"{graph.name} has no switches: Slurm's topology needs some")
-    every: Ints = np.arange(int(hosts[-1]) + 1)
+    return tiers
+
+
+def _blocks(graph: FabricGraph, hosts: NamedHosts) -> tuple[list[str], list[int]]:
+    """Host lists of the blocks, and the sizes that jobs are planned by."""
+    tiers = _tiers(graph)
+    every: Ints = np.arange(len(hosts.names))
     domain = np.arange(graph.gpus) // graph.hb_size
-    in_domain = domain[np.unique(hosts, return_index=True)[1]]
-    of_host = _parts(graph, hosts, tiers[0])
+    in_domain = domain[np.unique(hosts.of_gpu, return_index=True)[1]]
+    of_host = _parts(graph, hosts.of_gpu, tiers[0])
     if len(np.unique(in_domain)) < len(every):
         of_host = in_domain
     blocks = _members(of_host, every)
     counts = [len(block) for block in blocks]
-    larger = [np.bincount(_parts(graph, hosts, tier)).tolist() for tier in tiers]
+    larger = [np.bincount(_parts(graph, hosts.of_gpu, tier)).tolist() for tier in tiers]
     sizes = [min(counts)]
     while len(set(counts)) == 1 and sizes[-1] * 2 <= len(every):
         size = sizes[-1] * 2
         if any(part % size for part in [len(every), *(n for ns in larger for n in ns if n > size)]):
             break
         sizes.append(size)
-    return [_hostlist(block) for block in blocks], sizes
+    return [hostlist([hosts.names[host] for host in block]) for block in blocks], sizes
 
 
 def _parts(graph: FabricGraph, hosts: Ints, tier: int) -> Ints:
@@ -181,9 +205,30 @@ def _members(part: Ints, values: Ints) -> list[Sequence[int]]:
     return [members.tolist() for members in np.split(values[order], cuts)]
 
 
-def _hostlist(values: Sequence[int]) -> str:
-    """Ascending numbers as a Slurm host list."""
+def hostlist(names: Sequence[str]) -> str:
+    """Names as a Slurm host list; those that differ in their last numbers share a bracket.
+
+    Examples
+    --------
+    >>> hostlist(["host-8", "host-9", "host-10", "host-12"]), hostlist(["n01", "n02", "n7a"])
+    ('host-[8-10,12]', 'n[01-02],n7a')
+    """
+    groups: dict[tuple[str, int], list[int]] = {}
+    for name in names:
+        prefix = name.rstrip("0123456789")
+        digits = name[len(prefix) :]
+        width = len(digits) if digits.startswith("0") and digits != "0" else 0
+        groups.setdefault((prefix, width if digits else -1), []).append(int(digits or 0))
+    texts = (_bracket(prefix, width, values) for (prefix, width), values in groups.items())
+    return ",".join(texts)
+
+
+def _bracket(prefix: str, width: int, values: Sequence[int]) -> str:
+    """Names of one prefix, whose numbers have so many digits at least; -1 for none."""
+    if width < 0:
+        return prefix
     breaks = [i for i, (a, b) in enumerate(pairwise(values), 1) if b != a + 1]
     ranges = [values[a:b] for a, b in pairwise((0, *breaks, len(values)))]
-    texts = [f"{r[0]}-{r[-1]}" if len(r) > 1 else str(r[0]) for r in ranges]
-    return texts[0] if len(values) == 1 else f"[{','.join(texts)}]"
+    ends = [dict.fromkeys(f"{value:0{width}}" for value in (one[0], one[-1])) for one in ranges]
+    text = ",".join("-".join(pair) for pair in ends)
+    return f"{prefix}{text}" if len(values) == 1 else f"{prefix}[{text}]"
