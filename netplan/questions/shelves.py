@@ -20,6 +20,7 @@ from netplan.faults.rates import FAILURE_BOOKS
 from netplan.performance.serving.serving_stack import SERVING_STACKS
 from netplan.performance.stacks import STACKS
 from netplan.questions.library import REPORTS
+from netplan.questions.price_sources import PriceSource, prices_of, sections_of
 from netplan.questions.question import Question, absent, optional, several
 from netplan.records import asdict
 from netplan.reports.answer import Answer
@@ -114,6 +115,7 @@ class CatalogCheck(Answer):
     """The answer of ``netplan catalog check``."""
 
     checks: tuple[FileCheck, ...]
+    prices: tuple[PriceSource, ...] | None = None
 
     @property
     def faults(self) -> list[FileCheck]:
@@ -131,14 +133,20 @@ class CatalogCheck(Answer):
             "files": len(self.checks),
             "sound": len(self.checks) - len(self.faults),
             "faults": [asdict(one) | {"path": str(one.path)} for one in self.faults],
+            **({} if self.prices is None else {"prices": [one.to_dict() for one in self.prices]}),
         }
 
     def sections(self) -> Iterator[Section]:
-        """The faults, for programs; people read them on stderr. How many files are sound."""
+        """The faults, for programs; people read them on stderr. How many files are sound.
+
+        Where prices are asked for, where they are from.
+        """
         shown = [*columns("role"), column("path", lambda row: str(row.path)), *columns("error")]
         yield Table("faults", shown, self.faults, only="programs")
         count = len(self.checks)
         yield Paragraph(f"{count - len(self.faults)} of {count} files are sound.")
+        if self.prices is not None:
+            yield from sections_of(self.prices)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,16 +165,25 @@ class CheckRecords(Question[CatalogCheck]):
 
     files: Sequence[str | Path] = several("These files.", "path", argument=True)
     role: str | None = optional("What the files describe, if their folder does not say so.")
+    sources: bool = optional("How far each price is known.", "flag", default=False)
     overrides: None = absent()
 
     def ask(self) -> CatalogCheck:
         """Read every file with its schema."""
+        checks = tuple(self._checks())
+        if not self.sources:
+            return CatalogCheck(checks)
+        sound = [one.path for one in checks if one.role == PRICE_BOOKS.role and not one.error]
+        return CatalogCheck(checks, prices_of([PRICE_BOOKS.load(str(path)) for path in sound]))
+
+    def _checks(self) -> Iterator[FileCheck]:
         if self.files:
-            return CatalogCheck(tuple(_check(Path(path), self.role) for path in self.files))
-        roots = user_roots(self.catalog)
-        checked = ((shelf, shelf.check(roots)) for shelf in _shelves(self.role))
-        found = (FileCheck(shelf.role, *one) for shelf, files in checked for one in files)
-        return CatalogCheck(tuple(found))
+            yield from (_check(Path(path), self.role) for path in self.files)
+            return
+        for shelf in _shelves(self.role):
+            yield from (
+                FileCheck(shelf.role, *one) for one in shelf.check(user_roots(self.catalog))
+            )
 
 
 EXIT_FAULTS = 2

@@ -96,3 +96,25 @@ def test_verify_only_some() -> None:
     answer = json.loads(netplan("verify", "--only", "table 2", "--format", "json").stdout)
     assert (answer["passed"], answer["known"]) == (30, 0)
     assert netplan("verify", "--only", "no such check").returncode == 2
+
+
+def test_catalog_check_says_how_far_prices_are_known(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    row = "  - {part: %s, unit: USD/each, base: %s, confidence: low, %s}\n"
+    path.write_text(
+        "name: mine\ntitle: t\nsource: s\ndate: '2026'\ncurrency: USD\nprices:\n"
+        + row % ("rack", 900, "date: '2026', source: an offer")
+        + row % ("fibre", 12, "date: '2026', source: an offer, derived: 2 x 6")
+    )
+    done = netplan("catalog", "check", "--sources", "--role", "prices", str(path))
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["fibre", "12", "USD/each", "derived"] in lines
+    assert ["rack", "900", "USD/each", "!", "one", "source"] in lines
+    assert "fibre: Derived: 2 x 6." in done.stdout
+    assert "mine: 2 prices: derived 1 and one source 1." in done.stdout
+    done = netplan("catalog", "check", "--sources", "--format", "json", "--role", "prices")
+    prices = json.loads(done.stdout)["prices"]
+    (nvl72,) = [one for one in prices if one["model"] == "nvl72"]
+    # Switch trays of 300,000 to 450,000 USD and copper of 80,000 to 216,000 USD a rack of 72.
+    assert (nvl72["low"], nvl72["high"]) == (round(380_000 / 72), round(666_000 / 72))
+    assert (nvl72["trust"], nvl72["single_source"]) == ("derived", False)
