@@ -9,7 +9,7 @@ from msgspec import Struct
 from netplan.costing.prices import ASSUMPTION, COUNTS, DERIVED, OWN_FIGURE, Price, PriceBook
 from netplan.records import asdict
 from netplan.reports.quantities import listed
-from netplan.reports.sections import Notes, Paragraph, Section, Table, column
+from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column
 
 WEAKEST_FIRST = (ASSUMPTION, DERIVED, OWN_FIGURE, *COUNTS.values())
 ONE_SOURCE = COUNTS[1]
@@ -87,7 +87,7 @@ def prices_of(books: Sequence[PriceBook]) -> tuple[PriceSource, ...]:
 
 def sections_of(prices: Sequence[PriceSource]) -> Iterator[Section]:
     """The table of prices, and how many of each book are known how."""
-    shown = [
+    shown: list[Column[PriceSource]] = [
         column("what", "price.what", title="price of"),
         column("span"),
         column("unit", "price.unit"),
