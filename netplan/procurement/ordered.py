@@ -1,12 +1,14 @@
 """What a procurement report orders: the bill, the fabric drawn, its racks and cable lengths."""
 
 from collections.abc import Iterator
+from itertools import groupby
 
 from netplan.costing.cabling import CablingBook
 from netplan.costing.elevations import RackKind
 from netplan.costing.lifetime import WATTS_PER_KILOWATT
 from netplan.procurement.findings import SOURCE, Findings, told_column
 from netplan.questions.cost_answer import bill_table
+from netplan.records import replace
 from netplan.reports.quantities import Scale
 from netplan.reports.sections import Column, Heading, Inset, Paragraph, Section, Table
 from netplan.topologies.drawing import fabric_drawing, rack_drawing
@@ -21,7 +23,13 @@ def bill_chapter(answer: Findings) -> Iterator[Section]:
         said += f" Spares of {', '.join(spares)} are included, rounded up line by line."
     what = "What to order" if answer.recommendation.fabric else "The cheapest, in full"
     yield Heading(f"{what}: {bill.name}", (said,), "bill")
-    yield bill_table(bill, Scale(1.0, answer.cost.currency, 0), "", places=True)
+    whole = bill_table(bill, Scale(1.0, answer.cost.currency, 0), "", places=True)
+    # A table a network: each fits a page.
+    networks = [(name, list(rows)) for name, rows in groupby(whole.rows, whole.part)]
+    for number, (name, rows) in enumerate(networks, start=1):
+        closing = whole.closing if number == len(networks) else ()
+        title = name or ("The network that trains or serves" if len(networks) > 1 else "")
+        yield replace(whole, rows=rows, part=None, closing=closing, title=title)
     yield Paragraph(f"Not on the bill: {'; '.join(answer.cost.left_out)}.", "quiet")
 
 

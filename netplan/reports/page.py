@@ -21,6 +21,8 @@ from netplan.reports.escape import plain
 from netplan.version import __version__
 
 TEMPLATES = "reports/templates"
+BROAD_COLUMNS, BROAD_ROWS, LONG_TEXT = 8, 9, 40
+"""Columns, rows, and signs in a cell from which on a table is printed across the paper [1]."""
 STYLE, SCRIPT = "report.css", "report.js"
 
 
@@ -115,6 +117,12 @@ class Grid(Struct, frozen=True):
 
     heads: list[tuple[str, str]]
     rows: list[tuple[Sequence[str], bool]]
+
+    @property
+    def broad(self) -> bool:
+        """Whether paper has to be turned for it: many columns and rows, and long texts."""
+        large = len(self.heads) >= BROAD_COLUMNS and len(self.rows) >= BROAD_ROWS
+        return large and any(len(cell) > LONG_TEXT for row, _ in self.rows for cell in row)
 
     @property
     def lines(self) -> list[tuple[bool, list[tuple[str, str]]]]:
