@@ -14,7 +14,7 @@ from netplan.costing.materials import ACCELERATORS_TOO, BillItem, parse_spares
 from netplan.costing.phases import Course, Order, order, present_value, yearly_factor
 from netplan.costing.prices import PriceBook
 from netplan.costing.ranges import Range
-from netplan.costing.switches import require_switch
+from netplan.costing.switches import cage_links, require_switch
 from netplan.errors import InfeasibleError, InputError
 from netplan.questions.grow_answer import Grown, GrowthAnswer, Plan, Step, Way
 from netplan.questions.inputs import CatalogReader
@@ -27,7 +27,7 @@ from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.fills import Weights
 from netplan.topologies.graph import FabricGraph, network_only
-from netplan.topologies.growth import GROWING, Phase, moved_cables, plan_growth
+from netplan.topologies.growth import GROWING, Growth, Phase, moved_cables, plan_growth
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.topologies.torus import torus_shape
 from netplan.workloads.accelerators import ACCELERATORS
@@ -132,6 +132,7 @@ class Grow(PricingQuestion[GrowthAnswer]):
             partial(make_bill, books=books, spares=shares, currency=money),
             books.prices,
             running,
+            cage_links(books.switch, self.radix) if books.switch else 1,
         )
         grown, refused = case.all(specs)
         inputs = self.inputs(
@@ -165,6 +166,7 @@ class _Case(NamedTuple):
     bill: Callable[..., Bill]
     prices: PriceBook
     running: Running
+    cage_links: int
 
     def all(self, specs: Sequence[FabricSpec]) -> tuple[tuple[Grown, ...], tuple[Unbuildable, ...]]:
         """All fabrics that grow, and why others do not.
@@ -206,6 +208,7 @@ class _Case(NamedTuple):
         own_moved = _moved(graphs, by_port=by_port)
         parts: list[Phase | None] = [None] * len(phases)
         bills, moved = own, own_moved
+        growth: Growth | None = None
         if spec.family in GROWING:
             growth = plan_growth(
                 spec,
@@ -231,6 +234,8 @@ class _Case(NamedTuple):
             steps,
             self._ways(bills, own, (orders, own_orders), (sum(moved), sum(own_moved))),
             (*_told(spec, steps), *own[-1].fabric.notes),
+            growth,
+            self.cage_links,
         )
 
     def _orders(self, bills: Sequence[Bill]) -> list[Order]:

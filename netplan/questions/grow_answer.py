@@ -28,8 +28,9 @@ from netplan.reports.sections import (
     columns,
     values_at,
 )
+from netplan.topologies.cable_plan import Sheet, cable_plan, media_of, plan_sheet
 from netplan.topologies.fabric import SwitchTier
-from netplan.topologies.growth import Phase
+from netplan.topologies.growth import Growth, Phase
 
 Plan = Literal["growing", "all at once", "not planned"]
 
@@ -161,11 +162,24 @@ class Grown(NamedTuple):
     steps: tuple[Step, ...]
     ways: tuple[Way, Way, Way]
     notes: tuple[str, ...]
+    growth: Growth | None = None
+    cage_links: int = 1
 
     @property
     def name(self) -> str:
         """Name of the fabric."""
         return self.final.name
+
+    def plans(self) -> Iterator[tuple[str, Sheet]]:
+        """Cable plans of all phases, and of the cables that each lays, as ``netplan cables``."""
+        if self.growth is None:
+            return
+        media = media_of(self.growth.fabric)
+        for at, step in enumerate(self.steps):
+            for new, name in ((False, "all"), (True, "new")):
+                graph = self.growth.graph_of(at, new=new)
+                plan = cable_plan(graph, media=media, cage_links=self.cage_links)
+                yield f"phase-{step.number}-{name}", plan_sheet(plan)
 
     def to_dict(self) -> dict[str, Any]:
         """The fabric as JSON."""
@@ -292,14 +306,15 @@ class GrowthAnswer(Answer):
             column("cables_moved", "of.moved"),
             column("down_over_up", "of.down_over_up"),
             column(scale.of_money("order_cost"), "of.cost.base", mark=_mark),
-            column(scale.of_money("own_cost", "own"), "of.own.capital.base", shown="wide"),
+            column(
+                scale.of_money("own_cost", "smallest alone"), "of.own.capital.base", shown="wide"
+            ),
             column("own_switches", "of.own.fabric.switches", shown="wide"),
         ]
         rows = [_Row(one.name, step) for one in self.grown for step in one.steps]
         legend = [
             f"Free: switch ports kept for cables to come. {scale.title}: what the phase buys.",
             "Moved: cables of the phase before, compared device by device and port by port.",
-            "Own: the smallest network for as many GPUs alone.",
             "Down/up: most links down over up of any switch, counted in the phase.",
         ]
         if any(one.final.quote.unpriced for one in self.grown):

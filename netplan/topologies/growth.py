@@ -72,9 +72,14 @@ class Growth(Struct, frozen=True, eq=False):
     graph: FabricGraph
     phases: tuple[Phase, ...]
 
-    def graph_of(self, phase: int) -> FabricGraph:
-        """Graph of one phase, numbered from 0; its names are those of the final design."""
+    def graph_of(self, phase: int, *, new: bool = False) -> FabricGraph:
+        """Graph of one phase, numbered from 0; its names are those of the final design.
+
+        If ``new``, it has the links alone that the phase before lacks.
+        """
         part, graph = self.phases[phase], self.graph
+        if new and phase:
+            part = replace(part, links=part.links & ~self.phases[phase - 1].links)
         number = np.cumsum(part.nodes, dtype=np.int32) - np.int32(1)
         kept = np.flatnonzero(part.nodes).tolist()
         return replace(
