@@ -306,9 +306,7 @@ class GrowthAnswer(Answer):
             column("cables_moved", "of.moved"),
             column("down_over_up", "of.down_over_up"),
             column(scale.of_money("order_cost"), "of.cost.base", mark=_mark),
-            column(
-                scale.of_money("own_cost", "smallest alone"), "of.own.capital.base", shown="wide"
-            ),
+            column(scale.of_money("own_cost", "smallest"), "of.own.capital.base", shown="wide"),
             column("own_switches", "of.own.fabric.switches", shown="wide"),
         ]
         rows = [_Row(one.name, step) for one in self.grown for step in one.steps]

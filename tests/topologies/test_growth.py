@@ -182,7 +182,7 @@ def test_every_phase_boots_on_opensm(name: str, phases: tuple[int, ...], tmp_pat
     # The hall of a phase lacks cables of the next one's plan, and has none elsewhere.
     for number, path in enumerate(paths[1:]):
         found = compare_cables(path, paths[number]).differences
-        assert {one.kind for one in found} == {"missing"}
+        assert {one.kind for one in found} <= {"missing", "not seen"}
 
 
 def test_a_torus_does_not_grow_so() -> None:
