@@ -204,20 +204,11 @@ class _Case(NamedTuple):
         spec = _fixed(spec, self.sizing)
         own = [self.bill(spec, sizing) for sizing in sizings]
         graphs = [_own_graph(spec, sizing, sizings[-1]) for sizing in sizings]
-        by_port = spec.family in GROWING
-        own_moved = _moved(graphs, by_port=by_port)
+        own_moved = _moved(graphs, by_port=spec.family in GROWING)
         parts: list[Phase | None] = [None] * len(phases)
         bills, moved = own, own_moved
-        growth: Growth | None = None
-        if spec.family in GROWING:
-            growth = plan_growth(
-                spec,
-                self.sizing,
-                phases,
-                self._weights(own[-1]),
-                early_oversubscription=self.asked.early_oversubscription or 1.0,
-                full_leaves=self.asked.fill == "leaves",
-            )
+        growth = self._growth(spec, own[-1])
+        if growth is not None:
             parts = list(growth.phases)
             pairs = zip(sizings, growth.phases, strict=True)
             bills = [self.bill(spec, sizing, fabric=one.fabric) for sizing, one in pairs]
@@ -236,6 +227,19 @@ class _Case(NamedTuple):
             (*_told(spec, steps), *own[-1].fabric.notes),
             growth,
             self.cage_links,
+        )
+
+    def _growth(self, spec: FabricSpec, final: Bill) -> Growth | None:
+        """Parts of the final design, if the family grows so."""
+        if spec.family not in GROWING:
+            return None
+        return plan_growth(
+            spec,
+            self.sizing,
+            tuple(self.asked.phases),
+            self._weights(final),
+            early_oversubscription=self.asked.early_oversubscription or 1.0,
+            full_leaves=self.asked.fill == "leaves",
         )
 
     def _orders(self, bills: Sequence[Bill]) -> list[Order]:
