@@ -19,7 +19,7 @@ from netplan.procurement.offer_files import read_offers
 from netplan.procurement.offers_answer import Choices, OffersAnswer, Requested
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.pricing import PricingQuestion
-from netplan.questions.question import asks, check_ranges, optional, several
+from netplan.questions.question import absent, asks, check_ranges, optional, several
 from netplan.reports.answer import Answer
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS
@@ -28,7 +28,7 @@ from netplan.workloads.accelerators import ACCELERATORS
 MAX_OFFERS = 40
 RATE = re.compile(r"\s*([A-Za-z]{3})\s*=\s*(\d{1,9}(?:\.\d{1,9})?)\s*")
 OF_A_BILL = (
-    *("fabrics", "networks", "spares", "floor_plan", "switch", "ocs", "lots"),
+    *("fabrics", "networks", "spares", "floor_plan", "switch", "ocs", "cards", "lots"),
     *("hb_size", "oversubscription", "discount"),
 )
 """Inputs that make a bill, and mean nothing where none is made."""
@@ -72,6 +72,7 @@ class Offers(PricingQuestion[Answer]):
     gpus: int = optional(  # None with files, which say what was asked
         "GPUs in the cluster.", "whole", unit="GPUs", low=8, high=4_194_304
     )
+    fabrics: Sequence[str] = several("The fabric that is asked for.", flag="--fabric")
     lots: Sequence[str] = several(
         "Lot to ask for (repeatable).",
         "choice",
@@ -91,6 +92,16 @@ class Offers(PricingQuestion[Answer]):
         otherwise="those of the price book",
     )
 
+    economics: None = absent()  # type: ignore[assignment]
+    years: None = absent()
+    pue: None = absent()
+    tariff: None = absent()
+    interest: None = absent()
+    cooling: None = absent()
+    maintenance: None = absent()
+    support: None = absent()
+    yearly_spares: None = absent()
+
     def ask(self) -> Answer:
         """The request, or the comparison of the offers on it."""
         check_ranges(self)
@@ -104,7 +115,7 @@ class Offers(PricingQuestion[Answer]):
                 )
             return self._requested(reader)
         if not sized:
-            self.refuse(OF_A_BILL, "offers alone: the request says what was asked; or add --gpus")
+            self.refuse(OF_A_BILL, "offers without --gpus, whose request says what was asked")
         if len(self.files) > MAX_OFFERS:
             raise InputError(f"{len(self.files)} files are too many: compare {MAX_OFFERS} at once")
         return self._compared(reader, estimated=sized)
@@ -137,16 +148,18 @@ class Offers(PricingQuestion[Answer]):
         )
         found = request_of(title, [item.line for item in bill.quote.items], lots)
         if not found.lines:
-            raise InputError(f"{bill.name} has no lines in the lots {', '.join(lots)}")
+            raise InputError(
+                f"nothing to ask for: the bill of {bill.name} has no line in the lots"
+                f" {', '.join(lots)}"
+            )
         return found
 
     def _requested(self, reader: CatalogReader) -> Requested:
         bill, sizing = self._bill(reader)
         request = self._request(bill, sizing)
         asked = {line.lot for line in request.lines}
-        unasked = [
-            item.line.title for item in bill.quote.items if LOTS[item.line.category] not in asked
-        ]
+        lots = dict.fromkeys(LOTS[item.line.category] for item in bill.quote.items)
+        unasked = [lot for lot in lots if lot not in asked]
         inputs = self.inputs(hb_size=sizing.hb_size, set=reader.replaced(), files=[])
         return Requested(inputs, request, tuple(unasked))
 

@@ -63,8 +63,7 @@ class Requested(Answer):
             " comes back."
         )
         if self.unasked:
-            parts = listed(list(dict.fromkeys(self.unasked)))
-            yield Notes((("", f"Not asked for, on the bill all the same: {parts} (--lot)."),))
+            yield Notes((("", f"On the bill, not asked for: {listed(self.unasked)} (--lot)."),))
 
     def xlsx(self) -> bytes:
         """The spreadsheet for suppliers."""

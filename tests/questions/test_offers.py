@@ -306,7 +306,7 @@ def test_a_request_is_for_one_fabric_and_files_come_alone(tmp_path: Path) -> Non
     with pytest.raises(InputError, match="nothing to do: give --gpus and --fabric"):
         offers()
     path = Filled(PRICES).into(tmp_path / "a.xlsx", ASKED)
-    with pytest.raises(InputError, match="--fabric rail-only means nothing for offers alone"):
+    with pytest.raises(InputError, match="--fabric rail-only means nothing for offers without"):
         offers(files=[path], fabrics="rail-only")
     assert "--template writes a request" in refused("offers", str(path), "--template", "x.xlsx")
 
