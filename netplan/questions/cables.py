@@ -252,16 +252,16 @@ class Cables(FabricQuestion[Answer]):
             for path in (plan, as_built):
                 if not path.is_file():
                     raise InputError(f"--compare: file '{path}' does not exist")
-            if self.rehearse:
-                return rehearse_files(self.inputs(), plan, as_built)
-            return compare_cables(
-                plan,
-                as_built,
+            compared = partial(
+                compare_cables,
                 switch=self.switch,
                 radix=self.radix,
                 naming=Naming(Path(self.node_names) if self.node_names else None, self.host_gpus),
                 catalog=self.catalog,
             )
+            if self.rehearse:
+                return rehearse_files(self.inputs(), plan, as_built, compared)
+            return compared(plan, as_built)
         if self.gpus is None:
             raise InputError("Missing option '--gpus', or '--compare' with two files")
         if self.to == IBNETDISCOVER or self.rehearse:

@@ -13,10 +13,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from netplan.errors import InputError
-from netplan.questions.cable_comparison import BOTH, TO_DO, CableComparison, compare_cables
+from netplan.questions.cable_comparison import CableComparison, compare_cables
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.sections import Paragraph, Section, Table, column, columns, values_at
+from netplan.reports.sections import Paragraph, Section, Table, column
 from netplan.topologies.device_names import GUIDS
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.subnet_files import Subnet
@@ -38,6 +38,10 @@ TREES = frozenset({"clos", "scalable-units", "rail-only"})
 
 MAX_AXES = 3
 """Axes of a torus that OpenSM's engine knows [1]."""
+
+
+Comparing = Callable[[Path, Path], CableComparison]
+"""How a plan is compared with cables as built."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +77,7 @@ class Rehearsal(Answer):
                 }
                 for one in self.booted
             ],
-            planned=self.compared.planned,
-            built=self.compared.built,
-            differences=[
-                values_at(asdict(one), *TO_DO, *BOTH) for one in self.compared.differences
-            ],
+            **{key: value for key, value in self.compared.to_dict().items() if key != "inputs"},
         )
 
     def sections(self) -> Iterator[Section]:
@@ -93,8 +93,7 @@ class Rehearsal(Answer):
         ]
         yield Table("subnets", shown, self.booted)
         if self.compared.differences:
-            todo = [*columns(*TO_DO), *columns(*BOTH, shown="never")]
-            yield Table("differences", todo, self.compared.differences)
+            yield from self.compared.sections()
         yield Paragraph(self.summary)
 
 
@@ -124,11 +123,22 @@ def rehearse_plan(
     with TemporaryDirectory(prefix="netplan-") as folder:
         plan = Path(folder) / "plan.ibnetdiscover"
         plan.write_text(text, encoding="utf-8")
-        return _compared(inputs, (plan, plan), _routing(spec, sizing), tools)
+        return _compared(inputs, (plan, plan), (_routing(spec, sizing), compare_cables), tools)
 
 
-def rehearse_files(inputs: dict[str, object], plan: Path, as_built: Path) -> Rehearsal:
+def rehearse_files(
+    inputs: dict[str, object], plan: Path, as_built: Path, compared: Comparing = compare_cables
+) -> Rehearsal:
     """Boot a network as ``ibnetdiscover`` printed it, and compare what is found with a plan.
+
+    Parameters
+    ----------
+    inputs
+        What was asked.
+    plan, as_built
+        The two files.
+    compared
+        How a plan is compared with what is found.
 
     Raises
     ------
@@ -137,7 +147,7 @@ def rehearse_files(inputs: dict[str, object], plan: Path, as_built: Path) -> Reh
     NetplanError
         If a program fails, such as on a file of another form.
     """
-    return _compared(inputs, (plan, as_built), _trees, _tools())
+    return _compared(inputs, (plan, as_built), (_trees, compared), _tools())
 
 
 def _tools() -> Tools:
@@ -150,17 +160,17 @@ def _tools() -> Tools:
 def _compared(
     inputs: dict[str, object],
     files: tuple[Path, Path],
-    routing: Callable[[Part], Routing],
+    how: tuple[Callable[[Part], Routing], Comparing],
     tools: Tools,
 ) -> Rehearsal:
     """Boot the second file, and compare what is found with the first."""
-    plan, network = files
+    (plan, network), (routing, compared) = files, how
     text = network.read_text(encoding="utf-8", errors="replace")
     found, booted = rehearse(text, routing, tools)
     with TemporaryDirectory(prefix="netplan-") as folder:
         seen = Path(folder) / "found.ibnetdiscover"
         seen.write_text(found, encoding="utf-8")
-        return Rehearsal(inputs, tuple(booted), compare_cables(plan, seen))
+        return Rehearsal(inputs, tuple(booted), compared(plan, seen))
 
 
 def _trees(part: Part) -> Routing:

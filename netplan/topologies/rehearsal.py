@@ -45,6 +45,9 @@ LIBRARIES = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
 LIMITS = ("-N", "80000", "-S", "20000", "-P", "800000")
 """Nodes, switches and ports that ibsim makes room for."""
 
+COMPLAINT = "ibpanic"
+"""How ibsim begins the line that says why it ends."""
+
 START_S, END_S = 60.0, 3600.0
 """How long the simulator may take to load, and OpenSM to route [s]."""
 
@@ -310,8 +313,9 @@ def _await(simulator: "subprocess.Popen[bytes]", name: str, log: Path) -> None:
     sockets, deadline = Path("/proc/net/unix"), time.monotonic() + START_S
     while f"@{name}:ctl" not in sockets.read_text():
         if simulator.poll() is not None or time.monotonic() > deadline:
-            said = log.read_text(errors="replace").strip().splitlines() or ["nothing"]
-            raise NetplanError(f"ibsim could not load the network: it said {said[-1][:200]!r}")
+            lines = log.read_text(errors="replace").strip().splitlines() or ["nothing"]
+            said = next((line for line in reversed(lines) if COMPLAINT in line), lines[-1])
+            raise NetplanError(f"ibsim could not load the network: it said {said[:200]!r}")
         time.sleep(0.02)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import netplan
-from netplan.errors import InputError
+from netplan.errors import InputError, NetplanError
 from netplan.questions import rehearsal
 from netplan.questions.cables import sheet_csv
 from netplan.questions.rehearsal import Rehearsal
@@ -143,6 +143,19 @@ def test_injected_faults_are_named_exactly(
 
 
 @boots
+def test_hosts_of_a_plan_are_found_by_the_names_of_their_adapters(tmp_path: Path) -> None:
+    graph = network("rail-optimized", 128, 16)
+    hosts = plan_file(tmp_path, graph, hosts=8)
+    hall = saved(tmp_path / "hall.ibnetdiscover", exchanged(graph, 3, 4), hosts=8)
+    answer = netplan.cables(rehearse=True, compare=(hosts, hall))
+    assert isinstance(answer, Rehearsal)
+    # Ports 4 and 5 of host-0 are its adapters mlx5_3 and mlx5_4, on rails 3 and 4.
+    assert [one.kind for one in answer.compared.differences] == ["swapped"]
+    said = answer.compared.differences[0]
+    assert said.planned == "host-0/4 - rail-3/leaf-0/1; host-0/5 - rail-4/leaf-0/1"
+
+
+@boots
 def test_a_fabric_that_opensm_takes_for_no_fat_tree_is_routed_up_and_down(tmp_path: Path) -> None:
     # A cable between two leaves: ftree refuses it, updn does not.
     graph = network("fat-tree", 64, 16)
@@ -153,6 +166,16 @@ def test_a_fabric_that_opensm_takes_for_no_fat_tree_is_routed_up_and_down(tmp_pa
     assert isinstance(answer, Rehearsal)
     assert [one.engine for one in answer.booted] == ["updn"]
     assert answer.compared.differences == ()
+
+
+@boots
+def test_a_network_that_no_simulator_takes_is_one_clear_line(tmp_path: Path) -> None:
+    # Both ends of a cable must name it: here a switch says port 7 where the adapter says 1.
+    text = "".join(ibnetdiscover_lines(network("rail-optimized", 128, 16)))
+    path = tmp_path / "hall.ibnetdiscover"
+    path.write_text(text.replace('"S-0000000000008100"[1]', '"S-0000000000008100"[7]'))
+    with pytest.raises(NetplanError, match="ibsim could not load the network: it said 'ibpanic"):
+        netplan.cables(rehearse=True, compare=(path, path))
 
 
 def test_subnets_end_at_adapters() -> None:
