@@ -31,7 +31,7 @@ from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Heading, Section, Table, column
 from netplan.reports.tables import FORMULA_STARTS
-from netplan.reports.xlsx import CREATED, SAFE, WIDE
+from netplan.reports.xlsx import CREATED, SAFE, WIDE, set_page
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cable_plan import (
     ROLES,
@@ -122,6 +122,8 @@ def sheet_xlsx(sheet: Sheet) -> bytes:
                     page.write_string(line, column, cell)
         for column, width in enumerate(widths):
             page.set_column(column, column, min(width, WIDE) + 2)
+        page.repeat_rows(0)
+        set_page(page, sheet.name)
     return buffer.getvalue()
 
 

@@ -1,5 +1,6 @@
 """The spreadsheet: totals equal the JSON's, formulas live, text inert."""
 
+import csv
 import io
 import json
 import re
@@ -163,6 +164,51 @@ def test_libreoffice_works_out_the_same_totals(answer: CostAnswer, tmp_path: Pat
         life = START + 2 * len(CASES) + 2 + number * len(CASES)
         low = counted[f"I{life}"].value
         assert low == pytest.approx(bill.life.present_value.low, rel=1e-9)
+
+
+PAPER = {
+    # 32,768 GPUs, 128 ports: 5 x 32,768 / 128 = 1,280 switches, 3 x 32,768 links of two ends:
+    # 1,280 x 128 ports at 748, 2 x 98,304 ends at 374.
+    "rail-optimized": 163_840 * 748 + 196_608 * 374,
+    # Leaves alone: 256 switches, 32,768 links.
+    "rail-only": 32_768 * 748 + 65_536 * 374,
+}
+LESS = {
+    # 4,096 GPUs, 64 ports, a tenth off, 2 % spares rounded up: 320 switches and 7, 24,576 ends and
+    # 492; on 8 rails 16 leaves and 8 spines each: 192 switches and 4, 16,384 ends and 328.
+    "fat-tree": 0.9 * (327 * 64 * 748 + 25_068 * 374),
+    "rail-only": 0.9 * (196 * 64 * 748 + 16_712 * 374),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("soffice") is None, reason="needs LibreOffice")
+def test_four_bills_worked_out_by_hand_are_the_same_everywhere(tmp_path: Path) -> None:
+    paper = cost(gpus=32_768, radix=128)
+    less = cost(
+        gpus=4096,
+        radix=64,
+        hb_size=8,
+        fabrics=("fat-tree", "rail-only"),
+        spares="2%",
+        discount=0.1,
+        accelerator="h100-80gb",
+    )
+    for answer, by_hand in ((paper, PAPER), (less, LESS)):
+        path = tmp_path / f"{answer.bills[0].name}.xlsx"
+        opened(answer).save(path)  # without the values of formulas
+        summary = load_workbook(recalculated(path), data_only=True)["Summary"]
+        rows = answer.to_dict()["fabrics"]
+        for number, (name, expected) in enumerate(by_hand.items()):
+            at = START + number * len(CASES) + CASES.index("base")
+            assert (rows[number]["fabric"], summary[f"A{at}"].value) == (name, name)
+            assert summary[f"C{at}"].value == pytest.approx(expected, abs=0.005)
+            assert rows[number]["capital"]["base"] == pytest.approx(expected, abs=0.005)
+            for text in (answer.text(140), answer.html(), answer.markdown()):
+                assert f"{expected / 1e6:,.1f}" in text
+            read = csv.DictReader(io.StringIO(answer.csv()))
+            mine = [row for row in read if (row["table"], row["fabric"]) == ("fabrics", name)]
+            assert float(mine[0]["cost_base"]) == pytest.approx(expected, abs=0.005)
 
 
 def test_a_changed_price_moves_every_total(answer: CostAnswer) -> None:
