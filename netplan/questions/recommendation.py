@@ -125,10 +125,10 @@ def _sentence(
 ) -> str:
     """What to order, how much cheaper it is, and how fast it trains."""
     price, least = chosen.capital, "at least " if chosen.quote.unpriced else ""
-    text = (
-        f"Order {chosen.name}: its network for {chosen.gpus:,} GPUs costs {least}"
-        f"{money.one(price.base)} {money.title}{_spread(money, chosen)}"
-    )
+    amount = f"costs {least}{money.one(price.base)} {money.title}{_spread(money, chosen)}"
+    if not price.base:
+        amount = "has no part with a price"
+    text = f"Order {chosen.name}: its network for {chosen.gpus:,} GPUs {amount}"
     dearer = [bill for bill in others if bill.capital.base > price.base]
     if dearer:
         near = min(dearer, key=lambda bill: (bill.capital.base, bill.name))
