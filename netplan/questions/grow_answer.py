@@ -358,6 +358,7 @@ class GrowthAnswer(Answer):
         legend = (
             f"{valued} All at once: bought at the start, switched on as GPUs come.",
             f"Not planned: each phase the smallest network of its size; {unplanned}.",
+            "Its cables move by the plans of netplan cables; who keeps more names moves fewer.",
         )
         title = f"Three ways to the last phase, in {scale.title}"
         return Table("ways", shown, rows, title, legend, part=lambda row: row.fabric)

@@ -166,7 +166,7 @@ class PricingQuestion(CardsQuestion[AnswerT_co], SwitchQuestion[AnswerT_co]):
         if self.pue is not None:
             return Range.point(self.pue)
         pue = book.pue.range
-        if self.cooling is None:
+        if self.cooling is None or book.cooling is None:
             return pue
         own = cooling_of(book, pue)
         return Range(*(pue.at(end) - own.at(end) + self.cooling for end in get_args(End)))

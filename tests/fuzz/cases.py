@@ -32,6 +32,7 @@ WEIGHTS = {
     "search": 10,
     "map": 10,
     "cost": 10,
+    "grow": 8,
     "traffic": 8,
     "collective": 8,
     "loads": 12,
@@ -54,6 +55,7 @@ WEIGHTS = {
 GIVEN = {
     "compare": ("--gpus", "--radix", "--hb-size"),
     "cost": ("--gpus", "--radix"),
+    "grow": ("--gpus", "--radix", "--hb-size"),
     "faults": ("--gpus", "--radix", "--years", "--fabric", "--model", "--hb-size"),
     "report procurement": ("--gpus", "--radix", "--fabric"),
     "search": ("--gpus", "--model", "--batch", "--hb-size"),
@@ -198,6 +200,7 @@ def _faults_of_form(case: Case, printed: str) -> Iterator[str]:
         "search",
         "map",
         "cost",
+        "grow",
         "traffic",
         "collective",
         "loads",
