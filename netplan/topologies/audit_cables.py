@@ -1,10 +1,14 @@
 """Audit of a list of cables, or of a simulator's topology.
 
-Cables: ports used twice or beyond the radix, oversubscription not stated. Switches are ordered into
-tiers by their distance from the hosts. A tier is oversubscribed where a switch has more bandwidth
-below than above; the worst switch of each tier is named. Networks whose first tier is joined to
-itself (dragonflies, tori) have no tiers, and nothing is said of them. The switches of a tier should
-be joined alike and every leaf should have a host, as OpenSM's fat-tree routing asks.
+Cables: ports used twice or beyond the radix, links to the same device, oversubscription not stated,
+links slower or narrower than most between the same tiers, uplinks that are fewer than those of most
+switches. Switches are ordered into tiers by their distance from the hosts. A tier is oversubscribed
+where a switch has more bandwidth below than above; the worst switch of each tier is named. Networks
+whose first tier is joined to itself (dragonflies, tori) have no tiers, and nothing is said of them.
+
+OpenSM's fat-tree routing refuses trees whose switches of a tier differ in their neighbours or in
+the cables to each, and hosts on two tiers; it ignores links within a tier, and may refuse leaves
+without hosts (opensm(8), Fat-tree Routing Algorithm; so did OpenSM 3.3 on a simulator).
 
 SimAI (ns-3) topologies: a header that disagrees with the body. Line 1 announces nodes, GPUs a
 server, HB switches, switches, links and the type of GPU, some versions with a seventh field; the
@@ -14,8 +18,9 @@ latency, error rate.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan
+from typing import TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -28,6 +33,12 @@ HOST = re.compile(r"(gpu|node|host|server|manager|dgx|hgx|nic|hca|worker)", re.I
 DIGITS = re.compile(r"\d+")
 LAST_NUMBER = re.compile(r"(\d{1,9})\D*$")
 TOLERANCE = 1e-9
+FEW = 10
+"""Findings of one kind that are listed one by one [1]."""
+MOST_WITHIN = 10
+"""Links between switches of which one may lie within a tier, and it is a tree still [1]."""
+FEW_HOSTS = 2
+"""Hosts of a leaf are at least the usual number over this [1]."""
 
 
 class Claims(Struct, frozen=True):
@@ -73,7 +84,17 @@ def audit_cables(
     if claims.radix is not None:
         yield from _beyond(path, cables, hosts, claims.radix)
     tier = _tiers(cables, hosts)
+    yield from _slow(path, cables, tier)
+    yield from _on_two_tiers(path, cables, tier)
+    within = [
+        cable for cable in cables if 0 < _tiers_of(cable, tier)[0] == _tiers_of(cable, tier)[1]
+    ]
+    if within and MOST_WITHIN * len(within) <= _switch_links(cables, tier):
+        yield _within(path, within)
+        left = set(within)
+        cables = [cable for cable in cables if cable not in left]
     yield from _oversubscribed(path, cables, tier, claims.oversubscription)
+    yield from _uneven(path, cables, tier)
     yield from _unequal(path, cables, tier)
     yield from _without_hosts(path, cables, tier)
 
@@ -97,10 +118,104 @@ def _beyond(path: str, cables: Sequence[Cable], hosts: set[str], radix: int) -> 
             yield Finding(what, f"{path} {device}", got, f"at most {radix}", why)
 
 
+def _tiers_of(cable: Cable, tier: Mapping[str, int]) -> tuple[int, int]:
+    """Tiers of both ends, the lower one first."""
+    low, high = sorted(tier.get(end.device, -1) for end in cable[:2])
+    return low, high
+
+
+def _switch_links(cables: Sequence[Cable], tier: Mapping[str, int]) -> int:
+    """Cables between switches [1]."""
+    return sum(_tiers_of(cable, tier)[0] > 0 for cable in cables)
+
+
+def _within(path: str, cables: Sequence[Cable]) -> Finding:
+    """Few links between switches of a tier, in what is a tree without them."""
+    what, got = "links within a tier", str(cables[0])
+    if len(cables) > 1:
+        got += f", and {len(cables) - 1} more"
+    why = "routes that go up and then down take none of them; OpenSM's ftree leaves them out"
+    return Finding(what, _where(path, cables[0]), got, "one tier up or down", why)
+
+
+def _slow(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Iterator[Finding]:
+    """Links with a lower rate, or fewer lanes, than most between the same tiers."""
+    groups: dict[tuple[int, int], list[Cable]] = defaultdict(list)
+    for cable in cables:
+        if not isnan(cable.gbps):
+            groups[_tiers_of(cable, tier)].append(cable)
+    for (low, high), group in sorted(groups.items()):
+        rate = _usual(cable.gbps for cable in group)
+        lanes = _usual(cable.lanes for cable in group)
+        slow = [cable for cable in group if cable.gbps < rate]
+        where = f"{len(group) - len(slow)} of {len(group)} links between tiers {low} and {high}"
+        if len(slow) > max(FEW, len(group) // MOST_WITHIN):
+            if low < high:
+                rates = ", ".join(f"{one:g}" for one in sorted({cable.gbps for cable in slow}))
+                got = f"{len(slow)} links at {rates} Gb/s"
+                why = f"{where} have that rate"
+                what = "links of several speeds"
+                yield Finding(what, _where(path, slow[0]), got, f"{rate:g} Gb/s", why)
+            continue
+        for cable in slow:
+            narrow = 0 < cable.lanes < lanes
+            what = "a link with fewer lanes" if narrow else "a link at a lower speed"
+            got = f"{cable}: {cable.lanes}x, {cable.gbps:g} Gb/s" if narrow else ""
+            expected = f"{lanes}x, {rate:g} Gb/s" if narrow else f"{rate:g} Gb/s"
+            got = got or f"{cable}: {cable.gbps:g} Gb/s"
+            yield Finding(what, _where(path, cable), got, expected, f"{where} have that")
+
+
+Number = TypeVar("Number", int, float)
+
+
+def _usual(values: Iterable[Number]) -> Number:
+    """The most common value, the larger of two that are equally common."""
+    counts = Counter(values)
+    return max(counts, key=lambda value: (counts[value], value))
+
+
+def _on_two_tiers(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Iterator[Finding]:
+    """Switches above the leaves that have hosts of their own."""
+    hosts: Counter[str] = Counter()
+    for cable in cables:
+        low, high = sorted((cable.a.device, cable.z.device), key=lambda name: tier.get(name, -1))
+        if tier.get(low) == 0 and tier.get(high, 0) > 1:
+            hosts[high] += 1
+    for name, count in sorted(hosts.items()):
+        what, got = "hosts on two tiers", f"{count} host{'s' if count > 1 else ''}"
+        why = "OpenSM's ftree refuses such a tree, unless its compute nodes are listed (-u)"
+        yield Finding(what, f"{path} {name}", got, f"none on tier {tier[name]}", why)
+
+
+def _uneven(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Iterator[Finding]:
+    """Switches with fewer uplinks than most of their tier, in the same network."""
+    between = [cable for cable in cables if _tiers_of(cable, tier)[0] > 0]
+    pairs = [
+        sorted((cable.a.device, cable.z.device), key=lambda name: tier[name]) for cable in between
+    ]
+    if any(tier[low] == tier[high] for low, high in pairs):
+        return  # no tree
+    up = Counter(low for low, _ in pairs)
+    number = {name: place for place, name in enumerate(sorted({n for pair in pairs for n in pair}))}
+    ends = np.array([[number[name] for name in pair] for pair in pairs], np.int64).reshape(-1, 2)
+    network = connected_parts(len(number), *ends.T)
+    groups: dict[tuple[int, int], list[str]] = defaultdict(list)
+    for name in sorted(up):
+        groups[tier[name], int(network[number[name]])].append(name)
+    for (height, _), group in groups.items():
+        most = _usual(up[name] for name in group)
+        usual = sum(up[name] == most for name in group)
+        why = f"{usual} of {len(group)} switches of tier {height} have that"
+        for name in [name for name in group if up[name] < most][:FEW]:
+            yield Finding("uneven uplinks", f"{path} {name}", f"{up[name]} uplinks", str(most), why)
+
+
 def _oversubscribed(
     path: str, cables: Sequence[Cable], tier: Mapping[str, int], said: float
 ) -> Iterator[Finding]:
     """The worst switch of every tier that has more bandwidth below than said."""
+    unsaid = _usual([cable.gbps for cable in cables if not isnan(cable.gbps)] or [1.0])
     below: dict[str, float] = defaultdict(float)
     above: dict[str, float] = defaultdict(float)
     for cable in cables:
@@ -109,7 +224,7 @@ def _oversubscribed(
             if tier.get(low) == 1:
                 return  # a direct network
             continue
-        rate = 1.0 if isnan(cable.gbps) else cable.gbps
+        rate = unsaid if isnan(cable.gbps) else cable.gbps
         above[low] += rate
         below[high] += rate
     for height in sorted({tier[device] for device in above} - {0}):
@@ -201,14 +316,29 @@ def _tiers(cables: Sequence[Cable], hosts: set[str]) -> Mapping[str, int]:
         neighbors[cable.a.device].add(cable.z.device)
         neighbors[cable.z.device].add(cable.a.device)
     tier = dict.fromkeys(sorted(hosts), 0)
-    leaves = {neighbor for host in hosts for neighbor in neighbors[host]} - hosts
+    leaves = _leaves(neighbors, hosts)
     tier |= dict.fromkeys(sorted(leaves | _dark(leaves, set(neighbors) - hosts)), 1)
-    reached = list(tier)
+    reached = [device for device, height in tier.items() if height]
     for device in reached:  # which grows on the way
         for neighbor in neighbors[device] - tier.keys():
             tier[neighbor] = tier[device] + 1
             reached.append(neighbor)
     return tier
+
+
+def _leaves(neighbors: Mapping[str, set[str]], hosts: set[str]) -> set[str]:
+    """Switches with hosts; less those with few beside others, where these are then joined to none.
+
+    A host or two on a spine make no direct network.
+    """
+    count = {name: len(near & hosts) for name, near in neighbors.items() if name not in hosts}
+    beside = {name for name, number in count.items() if number}
+    joined = {name for name in beside if neighbors[name] & beside}
+    if not joined:
+        return beside
+    usual = _usual(count[name] for name in beside)
+    leaves = {name for name in beside if FEW_HOSTS * count[name] >= usual}
+    return beside if any(neighbors[name] & leaves for name in leaves) else leaves
 
 
 def _dark(leaves: set[str], switches: set[str]) -> set[str]:

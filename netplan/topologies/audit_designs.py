@@ -31,7 +31,9 @@ COLUMNS = frozenset(
         *("leaf_switches", "spine_switches", "core_switches", "total_switches"),
         *("links_endpoint", "links_leaf_spine", "links_spine_core"),
         *("copper_links", "fibre_links", "transceivers", "oversubscription"),
+        *("gbps_endpoint", "gbps_leaf_spine", "gbps_spine_core"),  # of one link [Gb/s]
         *("groups", "nodes_per_group", "links_per_pair", "global_links"),  # dragonflies
+        *("hosts_per_switch", "switches_per_group", "global_ports"),  # of one switch, of a group
         *("tensor", "context", "pipeline", "data"),  # parallel plans
         *("count", "total", "percent"),  # failure tables
         *("failures_per_1000_node_days", "mttf_hours"),
@@ -183,17 +185,31 @@ def _ports(row: Design) -> Iterator[Finding]:
 
 
 def _oversubscription(row: Design) -> Iterator[Finding]:
-    """Fewer links above a tier than below it, and nothing said about it."""
+    """Less bandwidth above a tier than below it, and nothing said about it.
+
+    Links count by their rates where the table has them; else every link counts one.
+    """
     said = row.or_else("oversubscription", 1)
-    tiers = ("links_endpoint", "links_leaf_spine", "links_spine_core")
-    for below, above in pairwise(tiers):
+    for lower, upper in pairwise(("endpoint", "leaf_spine", "spine_core")):
+        below, above = f"links_{lower}", f"links_{upper}"
         if not row.has(below, above) or not row[above]:
             continue
-        ratio = (row[below] - row.or_else("management_links", 0)) / row[above]
-        if ratio > said * (1 + TOLERANCE):
+        rates = row[f"gbps_{lower}"], row[f"gbps_{upper}"]
+        faster = rates[1] / rates[0] if all(rate > 0 for rate in rates) else 1.0
+        ratio = (row[below] - row.or_else("management_links", 0)) / (row[above] * faster)
+        if ratio > said * _slack(row) * (1 + TOLERANCE):
             why = f"{row[below]:,.0f} links below, {row[above]:,.0f} above: {ratio:.4g}:1"
+            if faster != 1:
+                why += f", by rates of {rates[0]:g} and {rates[1]:g} Gb/s"
             expected = f"{row[below]:,.0f}, or say {ratio:.4g}:1"
             yield row.finding("oversubscription not stated", above, expected, why)
+
+
+def _slack(row: Design) -> float:
+    """How much more a ratio may be than it is stated, by the digits that the table gives."""
+    said = row.texts.get("oversubscription", "")
+    digits = len(said.partition(".")[2])
+    return 1 + 0.5 * 10**-digits / row["oversubscription"] if digits else 1.0
 
 
 def _uplinks(row: Design) -> Iterator[Finding]:
@@ -220,6 +236,35 @@ def _groups(row: Design) -> Iterator[Finding]:
             why = f"{pairs:,.0f} pairs of groups, {row['links_per_pair']:g} links each"
             expected = row["links_per_pair"] * pairs
             yield row.finding("counts that do not multiply", "global_links", expected, why)
+
+
+def _dragonfly(row: Design) -> Iterator[Finding]:
+    """Ports of a dragonfly's switch, and what its global ports reach."""
+    columns = ("hosts_per_switch", "switches_per_group", "global_ports")
+    if not row.has(*columns):
+        return
+    hosts, switches, ports = (row[column] for column in columns)
+    used = hosts + switches - 1 + ports
+    if row.has("radix") and used > row["radix"]:
+        why = f"{hosts:g} hosts, {switches - 1:g} switches of the group: {used:g} ports"
+        room = max(0.0, row["radix"] - hosts - switches + 1)
+        yield row.finding("ports that do not exist", "global_ports", f"at most {room:g}", why)
+    reach = switches * ports + 1
+    if row.has("groups") and row["groups"] > reach:
+        why = f"{switches:g} switches of {ports:g} global ports reach {reach - 1:,.0f} other groups"
+        yield row.finding("groups that no port reaches", "groups", f"at most {reach:,.0f}", why)
+    if not row.has("groups"):
+        return
+    whole = switches * row["groups"]
+    for column, each in (("total_switches", 1.0), ("links_endpoint", hosts)):
+        if row.has(column) and row[column] > whole * each:
+            why = f"{row['groups']:,.0f} groups of {switches:g} switches"
+            why += f" of {hosts:g} hosts" if column == "links_endpoint" else ""
+            yield row.finding("counts that do not multiply", column, whole * each, why)
+    if row.has("global_links") and 2 * row["global_links"] > whole * ports:
+        why = f"{whole:,.0f} switches of {ports:g} global ports, two a link"
+        room = whole * ports // 2
+        yield row.finding("ports that do not exist", "global_links", f"at most {room:,.0f}", why)
 
 
 def _plans(row: Design) -> Iterator[Finding]:
@@ -274,6 +319,7 @@ RULES: tuple[Callable[[Design], Iterator[Finding]], ...] = (
     _oversubscription,
     _uplinks,
     _groups,
+    _dragonfly,
     _plans,
     _failures,
 )

@@ -305,6 +305,7 @@ def test_a_missing_cable_makes_a_tree_unequal(tmp_path: Path) -> None:
     path.write_text("".join(left), encoding="utf-8")
     assert found(audit(path)) == [
         ("oversubscription not stated", "1.143:1", "1:1, or say it"),
+        ("uneven uplinks", "7 uplinks", "8"),
         (UNEQUAL, "2 neighbours, 3 or 4 cables to each", "2 neighbours, 4 cables to each"),
         (UNEQUAL, "4 neighbours, 3 or 4 cables to each", "4 neighbours, 4 cables to each"),
     ]
