@@ -86,10 +86,8 @@ class BillBooks(Struct, frozen=True):
         return tuple(model for model in named if model is not None)
 
     def site_switch(self, network: "SiteNetwork") -> SwitchModel | None:
-        """The model that a network beside names, if that has as many ports at the rate."""
-        fitting = (one for one in self.site_switches if one.name == network.switch)
-        ports = network.radix, network.link_gbps
-        return next((one for one in fitting if one.radix(ports[1]) == ports[0]), None)
+        """The model that a network beside names."""
+        return next((one for one in self.site_switches if one.name == network.switch), None)
 
 
 class Bill(Struct, frozen=True):
@@ -299,13 +297,16 @@ def _site(books: BillBooks, fabric: Fabric, racks: int) -> "SiteBill":
     from netplan.costing.site_bill import (  # noqa: PLC0415 - seldom used
         SiteBill,
         SiteBooks,
+        fitting,
         require_room,
         site_bill,
     )
 
     if not books.networks:
         return SiteBill()
-    designs = tuple((one, spec, books.site_switch(one)) for one, spec in books.networks)
+    designs = tuple(
+        (one, spec, fitting(one, books.site_switch(one))) for one, spec in books.networks
+    )
     site = SiteBooks(designs, books.cabling, books.hall)
     found = site_bill(site, fabric)
     require_room(site, fabric, racks + found.racks)

@@ -45,6 +45,21 @@ class SiteBooks(Struct, frozen=True):
     hall: FloorPlan | None = None
 
 
+def fitting(network: SiteNetwork, model: SwitchModel | None) -> SwitchModel | None:
+    """The model that a network names, if that has as many ports at the rate; else none.
+
+    Examples
+    --------
+    >>> from netplan.costing.switches import SWITCHES
+    >>> from netplan.topologies.site_networks import SITE_NETWORKS
+    >>> storage, model = SITE_NETWORKS.load("storage"), SWITCHES.load("qm9700")
+    >>> fitting(storage, model).name, fitting(storage.changed(link_gbps=200.0), model)
+    ('qm9700', None)
+    """
+    fits = model is not None and model.radix(network.link_gbps) == network.radix
+    return model if fits else None
+
+
 class SiteBill(Struct, frozen=True):
     """Networks beside, as a bill has them.
 
@@ -79,7 +94,7 @@ def site_bill(books: SiteBooks, fabric: Fabric) -> SiteBill:
     >>> found.lines[0].quantity, found.lines[0].notes, found.racks
     (60, ('40 leaf, 20 spine', '0 ports free'), 3)
     """
-    fabrics = _sized(books, fabric)
+    fabrics = sized_networks(books, fabric)
     lines: list[BillItem] = []
     notes: list[str] = []
     free, racks = Fraction(0), 0
@@ -101,7 +116,7 @@ def site_bill(books: SiteBooks, fabric: Fabric) -> SiteBill:
     return SiteBill(tuple(lines), racks, tuple(notes))
 
 
-def _sized(books: SiteBooks, fabric: Fabric) -> dict[str, Fabric]:
+def sized_networks(books: SiteBooks, fabric: Fabric) -> dict[str, Fabric]:
     """Every network with the switches, and the uplinks, of all others; by name."""
     gpus = fabric.sizing.gpus
     found: dict[str, Fabric] = {}

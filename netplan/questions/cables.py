@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -16,16 +17,17 @@ import numpy as np
 import xlsxwriter
 
 from netplan.arrays import Floats
-from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.cabling import CABLING_BOOKS, CablingBook
 from netplan.costing.installation import Site, install, place
 from netplan.costing.materials import switch_units
+from netplan.costing.site_bill import SiteBooks, fitting, sized_networks
 from netplan.costing.switches import SWITCHES, SwitchModel, check_switch
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import CatalogError, InfeasibleError, InputError
 from netplan.questions.cable_comparison import Naming, compare_cables
 from netplan.questions.export import FabricQuestion, GraphFile
 from netplan.questions.inputs import CatalogReader
-from netplan.questions.question import asks, optional, shared
+from netplan.questions.question import asks, optional, several, shared
 from netplan.questions.rehearsal import Rehearsal, rehearse_files, rehearse_plan
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
@@ -53,6 +55,10 @@ from netplan.topologies.formats.sheets import (
     ufm_racks,
 )
 from netplan.topologies.formats.subnet_files import subnet_of
+from netplan.topologies.graph import SWITCH
+from netplan.topologies.site_cables import SiteCables
+from netplan.topologies.site_networks import SITE_NETWORKS
+from netplan.topologies.specs import FABRICS
 
 QUOTED = frozenset(',"\n\r')
 NUMBERS = ("gbps", "length_m", "length")
@@ -210,6 +216,7 @@ class Cables(FabricQuestion[Answer]):
         "netplan cables --gpus 1024 --radix 64 --to netbox-cables -o cables.csv",
         "netplan cables --gpus 32768 --radix 128 --floor-plan example-hall --to lengths",
         "netplan cables --gpus 1024 --radix 64 --switch qm9700 --to ufm-infiniband -o p2p.xlsx",
+        "netplan cables --gpus 1024 --radix 64 --with storage --with out-of-band -o site.csv",
         "netplan cables --gpus 1024 --radix 64 --rehearse",
         "netplan cables --compare plan.csv fabric.ibnetdiscover",
     )
@@ -243,6 +250,9 @@ class Cables(FabricQuestion[Answer]):
         metavar="FILE",
     )
 
+    networks: Sequence[str] = several(
+        "Beside, too: storage, management, out-of-band (repeatable).", flag="--with"
+    )
     rehearse: bool = optional(
         "Boot the plan, or AS_BUILT of --compare: OpenSM on a simulator.", "flag", default=False
     )
@@ -295,6 +305,7 @@ class Cables(FabricQuestion[Answer]):
         hall = reader.named(FLOOR_PLANS, self.floor_plan)
         model = reader.named(SWITCHES, self.switch)
         hardware = Hardware(reader.load(CABLING_BOOKS, self.cabling), model)
+        beside = self._beside(reader, hardware.cabling)
         reader.replaced()
         _check_floor(self.to, hall, self.host_gpus)
         built = build_fabric(spec, sizing)
@@ -320,13 +331,57 @@ class Cables(FabricQuestion[Answer]):
                 kinds=ordered.kind,
             )
             racks = tuple(rack.name for rack in site.layout.racks())
+        if self.to in NETBOX:
+            named = plan if self.host_gpus is None else with_hosts(plan, self.host_gpus)
+            return partial(NETBOX[self.to], named, _netbox_hall(hall, racks, model, self.host_gpus))
+        return self._written(plan, built, beside)
+
+    def _written(self, plan: CablePlan, built: Fabric, beside: SiteBooks) -> Callable[[], Sheet]:
+        """A plan in the columns of a table that needs no hall."""
         if self.to == UFM_HCA:
             members = built.sizing.hb_size if self.host_gpus is None else self.host_gpus
             return partial(ufm_hca, plan, members)
         named = plan if self.host_gpus is None else with_hosts(plan, self.host_gpus)
-        if self.to in NETBOX:
-            return partial(NETBOX[self.to], named, _netbox_hall(hall, racks, model, self.host_gpus))
+        if beside.networks:
+            return partial(_with_networks, named, beside, built)
         return partial(SHEETS[self.to], named)
+
+    def _beside(self, reader: CatalogReader, cabling: CablingBook) -> SiteBooks:
+        """Networks beside that the plan holds, too."""
+        if self.networks and self.to != "plan":
+            raise InputError(f"--to {self.to} is of one network: leave --with out, or write a plan")
+        found = [reader.load(SITE_NETWORKS, name) for name in dict.fromkeys(self.networks)]
+        named = {one.name: reader.named(SWITCHES, one.switch or None) for one in found}
+        return SiteBooks(
+            tuple(
+                (one, reader.load(FABRICS, one.fabric), fitting(one, named[one.name]))
+                for one in found
+            ),
+            cabling,
+        )
+
+
+def _with_networks(plan: CablePlan, books: SiteBooks, built: Fabric) -> Sheet:
+    """The plan of the fabric, and after it those of the networks beside."""
+    own, fabrics = plan_sheet(plan), sized_networks(books, built)
+    gpus = built.sizing.gpus
+    kept: dict[str, SiteCables] = {}
+    for network, _, model in books.networks:
+        each = model.links_per_cage(network.link_gbps) if model is not None else 1
+        kept[network.name] = SiteCables(network, fabrics[network.name], gpus, cage_links=each)
+    switches = [device.name for device in plan.devices if device.role == ROLES[SWITCH]]
+    rows = [own.rows]
+    for name, cabled in kept.items():
+        others = [one for other, made in kept.items() if other != name for one in made.switch_names]
+        ends = [
+            end
+            for made in kept.values()
+            if made.network.uplinks_to == name
+            for end in made.uplink_ends
+        ]
+        managed = (*switches, *others) if cabled.network.ports_per_switch else ()
+        rows.append(replace(cabled, managed=managed, uplinks=ends).rows())
+    return Sheet(own.name, own.header, chain.from_iterable(rows))
 
 
 cables = asks(Cables)

@@ -1,5 +1,7 @@
 """Networks beside the one that trains, and bills whose cables a floor plan measures."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.switches import SWITCHES
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import InputError, NetplanError
+from netplan.questions.cables import cables
 from netplan.questions.cost import cost
 from netplan.topologies.site_networks import SITE_NETWORKS, build_site_network, dealt_out
 from netplan.topologies.specs import FABRICS
@@ -93,6 +96,38 @@ def test_out_of_band_and_in_band_are_sized_together_and_share_racks() -> None:
     rest_w = 20 * 98 + 30 * 466 + 3000 * 3.5
     plain = cost(**question, fabrics=("fat-tree",)).bills[0]  # type: ignore[arg-type]
     assert bill.draw.typical_w - plain.draw.typical_w == pytest.approx(storage_w + rest_w)
+
+
+@pytest.mark.parametrize("gpus", [1000, 4096])
+def test_the_cable_plan_has_every_cable_of_the_bill_on_a_port_of_its_own(gpus: int) -> None:
+    names = ("storage", "management", "out-of-band")
+    question = {"gpus": gpus, "radix": 64, "accelerator": "h100-80gb", "hb_size": 8}
+    asked = {"networks": names, "switch": "qm9700"}
+    bill = cost(**question, **asked, fabrics=("fat-tree",)).bills[0]  # type: ignore[arg-type]
+    rows = cables(**question, **asked, fabric="fat-tree").to_dict()["rows"]  # type: ignore[arg-type]
+    planned = Counter(row["group"].split()[0] if " " in row["group"] else "" for row in rows)
+    billed: Counter[str] = Counter()
+    for item in bill.quote.items:
+        if item.line.category == "cables":
+            billed[item.line.network] += item.line.quantity
+    assert planned == billed
+    ends = [(row[f"{end}_device"], row[f"{end}_port"]) for row in rows for end in "az"]
+    assert len(set(ends)) == len(ends)
+    switches = {device for device, _ in ends if device.startswith(names)}
+    # Ports of out-of-band switches beside the 48: the two uplinks.
+    assert {name for name in switches if "-server-" not in name} >= {"storage/spine-0"}
+    used = Counter(device for device, port in ends if not port.startswith(("uplink", "out-of")))
+    assert max(count for device, count in used.items() if device.startswith(names)) <= 64
+    # Both storage ports of a node end on leaves of their own.
+    leaf = {(row["a_device"], row["a_port"]): row["z_device"] for row in rows}
+    assert leaf["host-0", "storage-1"] != leaf["host-0", "storage-2"]
+
+
+def test_other_tables_than_a_plan_are_of_one_network() -> None:
+    with pytest.raises(InputError, match="leave --with out"):
+        cables(gpus=64, radix=16, hb_size=8, networks=("storage",), to="ufm-infiniband")
+    with pytest.raises(InputError, match="3 tiers have no cable plan here"):
+        cables(gpus=16_384, radix=64, hb_size=8, fabric="fat-tree", networks=("storage",)).csv()
 
 
 def test_uplinks_that_end_on_no_network_of_the_bill_are_named() -> None:
