@@ -36,7 +36,7 @@ from netplan.records import replace
 from netplan.reports.escape import plain
 from netplan.spreadsheets import Cell, Sheet, address, read_workbook
 
-MAX_FILE_BYTES = 64 << 20
+MAX_FILE_BYTES = 16 << 20
 MAX_LINES, MAX_UNITS = 1_000, 10**9
 MAX_WEEKS = 520.0
 NAME_LENGTH, WORDS_LENGTH = 40, 400

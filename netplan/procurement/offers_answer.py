@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from math import isnan
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -290,12 +291,24 @@ class OffersAnswer(Answer):
             yield f"Within {limit:g} weeks: {self._money(kept.total)} ({more})."
             return
         late = [
-            f"{self._line(line.id)}"
+            f"{self._line(line.id)} ({self._soonest(number)})"
             for number, line in enumerate(self.market.request.lines)
             if number in self.market.needed and not (self.market.weeks[number] <= limit).any()
         ]
         why = _some(late) if late else "not from so few suppliers"
         yield f"No mix is delivered within {limit:g} weeks: {why}."
+
+    def _soonest(self, number: int) -> str:
+        """Who delivers a line first, and when."""
+        known = [
+            (float(weeks), offer.name)
+            for weeks, offer in zip(self.market.weeks[number], self.market.offers, strict=True)
+            if not isnan(weeks)
+        ]
+        if not known:
+            return "lead time not said"
+        weeks, name = min(known)
+        return f"{weeks:g} weeks from {name}"
 
     def _discounts_said(self) -> Iterator[str]:
         best, bare = self.best, self.choices.undiscounted

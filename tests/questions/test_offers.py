@@ -83,7 +83,8 @@ def test_a_limit_on_time_and_on_suppliers(two: tuple[Path, Path]) -> None:
     assert compared(*two, weeks=12).choices.limited == compared(*two).choices.front[1]
     late = compared(*two, weeks=11)
     assert late.choices.limited is None
-    assert "No mix is delivered within 11 weeks: L1-01 Switches of L1-01." in late.verdict
+    said = "No mix is delivered within 11 weeks: L1-01 Switches of L1-01 (12 weeks from b)."
+    assert said in late.verdict
     assert compared(*two, suppliers=1).best.total == pytest.approx(15_420)
 
 
@@ -254,6 +255,13 @@ def test_a_hostile_file_is_one_line(name: str, tmp_path: Path, two: tuple[Path, 
     error = refused("offers", str(two[0]), str(path))
     assert said in error
     assert error.count("\n") == 1
+
+
+def test_a_file_that_is_too_large_is_not_opened(tmp_path: Path) -> None:
+    path = tmp_path / "a.xlsx"
+    with path.open("wb") as file:
+        file.truncate(17 << 20)
+    assert "larger than 16 MiB: no filled request" in refused("offers", str(path))
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"line,price\nL1-01,5\n"])
