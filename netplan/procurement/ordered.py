@@ -6,6 +6,7 @@ from itertools import groupby
 from netplan.costing.cabling import CablingBook
 from netplan.costing.elevations import RackKind
 from netplan.costing.lifetime import WATTS_PER_KILOWATT
+from netplan.costing.materials import BillItem
 from netplan.procurement.findings import SOURCE, Findings, told_column
 from netplan.questions.cost_answer import bill_table
 from netplan.records import replace
@@ -50,23 +51,36 @@ def racks_chapter(answer: Findings) -> Iterator[Section]:
     """Racks as in the cable plan, the hall from above, and how long cables are taken to be."""
     yield Heading("Racks and cable lengths", (), "racks")
     yield from _racks(answer)
-    hall = answer.inputs["floor_plan"]
-    said = (
-        f"The cables of the fabric were measured on the floor plan {hall}, as the bill says line by"
-        f" line and netplan cables --floor-plan {hall} cable by cable; those of networks beside it"
-        " have the length of their class."
-        if hall
-        else "There is no floor plan in the question, so no cable was measured: every link has the"
-        " length of its class."
-    )
+    hall, beside = answer.inputs["floor_plan"], answer.inputs["networks"]
+    if hall:
+        yield _measured(answer, str(hall))
+    if hall and not beside:
+        return
+    said = "Cables of networks beside" if hall else "There is no floor plan in the question: cables"
     columns = [
         told_column("Links", "group"),
         told_column("Medium"),
         told_column("m", "length_m", form="general", digits=4),
         SOURCE,
     ]
-    book = answer.library.one(CablingBook)
-    yield Table("length classes", columns, book.lengths, title="Length classes", legend=(said,))
+    book, legend = answer.library.one(CablingBook), (f"{said} have the length of their class.",)
+    yield Table("length classes", columns, book.lengths, title="Length classes", legend=legend)
+
+
+def _measured(answer: Findings, hall: str) -> Table[BillItem]:
+    """Cables of the fabric by length, as the cable plan has them."""
+    items = answer.chosen.quote.items
+    lines = [
+        item.line for item in items if item.line.category == "cables" and not item.line.network
+    ]
+    columns: list[Column[BillItem]] = [
+        told_column("Cable", get="item"),
+        told_column("cables", "quantity", form="count"),
+        told_column("Where", get=lambda line: "; ".join(line.notes), form="prose"),
+    ]
+    said = f"Measured on the floor plan {hall}, without spares; netplan cables --floor-plan {hall}"
+    legend = (f"{said} writes the same cable by cable.",)
+    return Table("cable lengths", columns, lines, title="Cable lengths", legend=legend)
 
 
 def _racks(answer: Findings) -> Iterator[Section]:

@@ -96,6 +96,7 @@ def _prices(answer: Findings) -> Table[Any]:
         told_column("high", get=lambda row: _amount(row[2].high, row[2].base), form="code"),
         told_column("Date", get="1.date"),
         told_column("Confidence", get="1.confidence"),
+        told_column("Trust", get="1.trust"),
         told_column("Source", get="1.source", form="prose"),
         told_column("Used by", "used_by", "3", form="prose"),
     ]

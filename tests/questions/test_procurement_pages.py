@@ -1,7 +1,11 @@
 """The first pages of a procurement report: ten questions of a buyer, answered by text."""
 
+from collections import Counter
+from typing import Any
+
 import pytest
 
+import netplan
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.wiring import Hardware
 from netplan.faults.rates import FAILURE_BOOKS
@@ -111,3 +115,34 @@ def test_networks_beside_that_tie_cost_the_same_in_words() -> None:
     )
     assert [one.difference for one in found.cost.comparisons] == [0.0]
     assert "cost the same at base prices" in found.cost.statements[0]
+
+
+def test_racks_and_lengths_are_those_of_the_cable_plan() -> None:
+    hall: dict[str, Any] = {"gpus": 1024, "radix": 64, "hb_size": 8, "accelerator": "h100-80gb"}
+    hall |= {"switch": "qm9700", "floor_plan": "example-hall"}
+    report = netplan.procurement(**hall, fabrics=("rail-optimized",), timing=False)
+    plan = {"fabric": "rail-optimized", **hall}
+    racked = Counter(
+        {
+            row["rack"]: int(row["count"])
+            for row in netplan.cables(**plan, to="racks").to_dict()["rows"]
+            if row["what"] == "switch"
+        }
+    )
+    assert report.racks is not None
+    drawn = Counter(
+        {
+            name: len(kind.slots)
+            for kind in report.racks.kinds
+            for name in kind.names
+            if kind.slots[0].switch
+        }
+    )
+    assert drawn == racked
+    planned: Counter[str] = Counter()
+    for row in netplan.cables(**plan, to="lengths").to_dict()["rows"]:
+        planned[f"Multimode fibre cable, {row['length_m']} m"] += int(row["cables"])
+    (told,) = (
+        one for one in report.sections() if isinstance(one, Table) and one.name == "cable lengths"
+    )
+    assert {line.item: line.quantity for line in told.rows} == dict(planned)
