@@ -295,10 +295,10 @@ def years_table(
     ]
     shares = ("maintenance", "support", "yearly_spares")
     upkeep = ", ".join(f"{one.split('_')[-1]} {100 * inputs[one]:.3g} %" for one in shares)
-    paid = "the price is paid at the start, each year's cost at its end"
+    paid = "total: the price, paid at the start, and each year's cost, paid at its end"
     cooled = f"Energy holds cooling, {100 * inputs['cooling']:.3g} % of the equipment's."
     legend = (
-        f"Present value at {100 * inputs['interest']:.3g} %, the price in the total: {paid}.",
+        f"Present value at {100 * inputs['interest']:.3g} %; {paid}.",
         f"Of the price, each year: {upkeep}. {cooled}",
     )
     title = f"Total cost over {inputs['years']} years, in {scale.title}"
