@@ -55,9 +55,12 @@ class Rehearsal(Answer):
     @property
     def summary(self) -> str:
         """One line for people."""
-        routed = sum(one.routed for one in self.booted)
-        many = "s" * (len(self.booted) != 1)
-        return f"{routed:,} of {len(self.booted):,} subnet{many} routed. {self.compared.summary}"
+        return f"{self._routed} {self.compared.summary}"
+
+    @property
+    def _routed(self) -> str:
+        routed, many = sum(one.routed for one in self.booted), "s" * (len(self.booted) != 1)
+        return f"{routed:,} of {len(self.booted):,} subnet{many} routed."
 
     @property
     def exit_code(self) -> int:
@@ -93,8 +96,10 @@ class Rehearsal(Answer):
         ]
         yield Table("subnets", shown, self.booted)
         if self.compared.differences:
+            yield Paragraph(self._routed)
             yield from self.compared.sections()
-        yield Paragraph(self.summary)
+        else:
+            yield Paragraph(self.summary)
 
 
 def rehearse_plan(

@@ -42,6 +42,7 @@ ROUTED = re.compile(r"(\S+) tables configured on all switches")
 PACKAGES = "opensm, ibsim-utils and infiniband-diags (Debian)"
 FOLDERS = ("/usr/sbin", "/usr/local/sbin")
 LIBRARIES = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
+LIBRARY = "umad2sim/libumad2sim.so"
 LIMITS = ("-N", "80000", "-S", "20000", "-P", "800000")
 """Nodes, switches and ports that ibsim makes room for."""
 
@@ -99,14 +100,12 @@ def find_tools() -> Tools | None:
     folders = os.pathsep.join((os.environ.get("PATH", ""), *FOLDERS))
     names = ("opensm", "ibsim", "ibnetdiscover")
     opensm, ibsim, finder = (shutil.which(name, path=folders) for name in names)
-    paths = (path for folder in LIBRARIES for path in sorted(Path(folder).glob(LIBRARY)))
+    places = (path for folder in LIBRARIES for path in (Path(folder), *Path(folder).glob("*/")))
+    paths = (place / LIBRARY for place in places if (place / LIBRARY).is_file())
     library = next(paths, None)
     if not (opensm and ibsim and finder and library):
         return None
     return Tools(opensm, ibsim, finder, str(library))
-
-
-LIBRARY = "**/umad2sim/libumad2sim.so"
 
 
 def parts_of(text: str) -> list[Part]:
