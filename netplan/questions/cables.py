@@ -21,11 +21,11 @@ from netplan.costing.cabling import CABLING_BOOKS, CablingBook
 from netplan.costing.installation import Site, install, place
 from netplan.costing.materials import switch_units
 from netplan.costing.site_bill import SiteBooks, fitting, sized_networks
-from netplan.costing.switches import SWITCHES, SwitchModel, check_switch
+from netplan.costing.switches import SWITCHES, SwitchModel
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import CatalogError, InfeasibleError, InputError
 from netplan.questions.cable_comparison import Naming, compare_cables
-from netplan.questions.export import FabricQuestion, GraphFile
+from netplan.questions.export import FabricQuestion, GraphFile, links_in_a_cage
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import asks, optional, several, shared
 from netplan.questions.rehearsal import Rehearsal, rehearse_files, rehearse_plan
@@ -309,7 +309,7 @@ class Cables(FabricQuestion[Answer]):
         reader.replaced()
         _check_floor(self.to, hall, self.host_gpus)
         built = build_fabric(spec, sizing)
-        cage = _links_in_a_cage(model, built, reader.roots)
+        cage = links_in_a_cage(model, built, reader.roots)
         racks: tuple[str, ...] = ()
         if hall is None:
             kinds = _kinds(built, hardware) if self.to in NETBOX else ()
@@ -425,18 +425,6 @@ def _kinds(fabric: Fabric, hardware: Hardware) -> dict[str, str]:
         run.name: (run.plugs[0].fibre or "") if run.medium == "fibre" else run.medium
         for run in runs
     }
-
-
-def _links_in_a_cage(model: SwitchModel | None, fabric: Fabric, roots: Sequence[Path]) -> int:
-    """Links in a cage of the switch chosen, which must fit the fabric; 1 if none is chosen."""
-    if model is None:
-        return 1
-    if not fabric.tiers:
-        raise InputError(f"{fabric.name} has no switches: leave out --switch {model.name}")
-    sizing = fabric.sizing
-    others = [SWITCHES.load(str(path)) for path in SWITCHES.paths(roots).values()]
-    check_switch(model, sizing.radix, sizing.speed_gbps, others)
-    return model.links_per_cage(sizing.speed_gbps)
 
 
 class Ordered(NamedTuple):

@@ -1,11 +1,12 @@
 """A fabric, or somebody's graph of one, in the file formats of other tools."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from netplan.costing.switches import SWITCHES, SwitchModel, check_switch
 from netplan.errors import InputError
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import (
@@ -20,7 +21,7 @@ from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Heading, Section, Table, Verbatim, column
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand, lacks_domains, with_domains
-from netplan.topologies.fabric import Sizing
+from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.formats.edge_list import (
     COLUMNS,
     edge_list_lines,
@@ -54,13 +55,18 @@ HOST_WRITERS: Mapping[str, Callable[..., Iterable[str]]] = {
     "slurm": slurm_lines,
     "slurm-block": slurm_block_lines,
     "slurm-yaml": slurm_yaml_lines,
+}
+PORT_WRITERS: Mapping[str, Callable[..., Iterable[str]]] = {
     "air": air_lines,
     "network-operator": operator_lines,
 }
+"""Formats that name ports of switches as these do, in cages of several links too."""
+
+NAMES_HOSTS = (*HOST_WRITERS, *PORT_WRITERS)
 """Formats that can name servers in place of GPUs."""
 
 ASTRA_SIM = "astra-sim"
-FORMATS = (*WRITERS, *HOST_WRITERS, ASTRA_SIM)
+FORMATS = (*WRITERS, *NAMES_HOSTS, ASTRA_SIM)
 
 READERS: Mapping[str, Callable[..., FabricGraph]] = {
     ".graphml": read_graphml,
@@ -153,6 +159,7 @@ class Export(FabricQuestion[GraphFile]):
         "netplan export --gpus 1024 --radix 32 --hb-size 8 --to graphml -o fabric.graphml",
         "netplan export --gpus 4096 --radix 64 --fabric torus-3d --hb-size 1 --to astra-sim",
         "netplan export --gpus 1152 --radix 64 --hb-size 72 --host-gpus 4 --to slurm-block",
+        "netplan export --gpus 1024 --radix 128 --hb-size 8 --switch sn5600 --to air",
         "netplan export --graph fabric.graphml --to edges -o cables.csv",
     )
 
@@ -164,24 +171,32 @@ class Export(FabricQuestion[GraphFile]):
     host_gpus: int | None = optional(
         "GPUs of a server: name servers, not GPUs.", "whole", unit="GPUs"
     )
+    switch: str | None = optional(
+        "Name ports by cage, as swp1s0, for air and network-operator: sn5600, ...", metavar="MODEL"
+    )
 
     def ask(self) -> GraphFile:
         """Expand the fabric, or read the graph."""
         if self.to not in FORMATS:
             raise InputError(f"unknown format {self.to!r}: use one of {', '.join(FORMATS)}")
-        if self.host_gpus is not None and self.to not in HOST_WRITERS:
-            named = ", ".join(HOST_WRITERS)
+        if self.host_gpus is not None and self.to not in NAMES_HOSTS:
+            named = ", ".join(NAMES_HOSTS)
             raise InputError(f"--to {self.to} names GPUs: leave out --host-gpus, or use {named}")
+        if self.switch is not None and (self.to not in PORT_WRITERS or self.graph is not None):
+            named = " and ".join(PORT_WRITERS)
+            raise InputError(f"--switch names ports of a fabric, --to {named}: leave it out")
         if self.graph is not None:
             return self._converted(Path(self.graph))
         if self.gpus is None:
             raise InputError("Missing option '--gpus', or '--graph' to convert a file")
         reader = CatalogReader(self.catalog, self.overrides)
         spec, sizing = self.asked_of(reader)
+        model = reader.named(SWITCHES, self.switch)
         inputs = self.inputs(hb_size=sizing.hb_size, set=reader.replaced())
-        if self.to != ASTRA_SIM:
-            return self._file(inputs, lambda: expand(spec, sizing))
         built = build_fabric(spec, sizing)
+        if self.to != ASTRA_SIM:
+            cage_links = links_in_a_cage(model, built, reader.roots)
+            return self._file(inputs, lambda: expand(spec, sizing), cage_links)
         if not built.levels:
             raise InputError(f"{spec.name} has no levels in this size: ASTRA-sim cannot take it")
         return GraphFile(inputs, astra_sim_network(built.levels).splitlines)
@@ -196,7 +211,12 @@ class Export(FabricQuestion[GraphFile]):
         inputs |= {} if self.host_gpus is None else {"host_gpus": self.host_gpus}
         return self._file(inputs, lambda: read)
 
-    def _file(self, inputs: dict[str, object], graph: Callable[[], FabricGraph]) -> GraphFile:
+    def _file(
+        self, inputs: dict[str, object], graph: Callable[[], FabricGraph], cage_links: int = 1
+    ) -> GraphFile:
+        if self.to in PORT_WRITERS:
+            write = partial(PORT_WRITERS[self.to], host_gpus=self.host_gpus, cage_links=cage_links)
+            return GraphFile(inputs, lambda: write(graph()), graph)
         if self.to in HOST_WRITERS:
             write = partial(HOST_WRITERS[self.to], host_gpus=self.host_gpus)
             return GraphFile(inputs, lambda: write(graph()), graph)
@@ -204,6 +224,24 @@ class Export(FabricQuestion[GraphFile]):
 
 
 export = asks(Export)
+
+
+def links_in_a_cage(model: SwitchModel | None, fabric: Fabric, roots: Sequence[Path]) -> int:
+    """Links in a cage of the switch chosen, which must fit the fabric; 1 if none is chosen.
+
+    Raises
+    ------
+    InputError
+        If the fabric has no switches, or the model has not as many ports of its rate.
+    """
+    if model is None:
+        return 1
+    if not fabric.tiers:
+        raise InputError(f"{fabric.name} has no switches: leave out --switch {model.name}")
+    sizing = fabric.sizing
+    others = [SWITCHES.load(str(path)) for path in SWITCHES.paths(roots).values()]
+    check_switch(model, sizing.radix, sizing.speed_gbps, others)
+    return model.links_per_cage(sizing.speed_gbps)
 
 
 def read_graph(path: Path, *, hb_size: int | None = None) -> FabricGraph:

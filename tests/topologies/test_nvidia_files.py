@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import netplan
 from netplan.errors import InputError
 from netplan.topologies.cable_plan import cable_plan, with_hosts
 from netplan.topologies.device_names import plain_name
@@ -85,6 +86,16 @@ def test_planes_are_the_ports_of_a_split_card() -> None:
     assert planes == {("0", 0, "p0"), ("1", 1, "p1")}
     assert len(links) == 2 * 128
     assert {leaf["interface"][-2:] for leaf, _ in links} == {"s0", "s1"}
+
+
+def test_ports_are_named_by_the_cages_of_a_switch_model() -> None:
+    # An SN5600 has 64 cages of two links of 400 Gb/s each.
+    asked: dict[str, Any] = {"gpus": 1024, "radix": 128, "hb_size": 8, "switch": "sn5600"}
+    links = json.loads("".join(netplan.export(to="air", **asked).lines()))["content"]["links"]
+    ports = {end["interface"] for pair in links for end in pair if end["node"][:4] != "host"}
+    assert ports == {f"swp{cage}s{half}" for cage in range(1, 65) for half in (0, 1)}
+    with pytest.raises(InputError, match="--switch names ports of a fabric"):
+        netplan.export(to="slurm", **asked)
 
 
 def test_the_operator_needs_leaves() -> None:

@@ -36,9 +36,9 @@ def boots(test: Test) -> Test:
     return marked
 
 
-def network(name: str, gpus: int, radix: int, hb_size: int = 8) -> FabricGraph:
-    spec = FABRICS.load(name)
-    return network_only(expand(spec, Sizing(gpus, radix, hb_size, 450e9, 50e9)))
+def network(name: str, gpus: int, radix: int, hb_size: int = 8, ratio: float = 1.0) -> FabricGraph:
+    sizing = Sizing(gpus, radix, hb_size, 450e9, 50e9, oversubscription=ratio)
+    return network_only(expand(FABRICS.load(name), sizing))
 
 
 def saved(path: Path, graph: FabricGraph, hosts: int | None = None) -> Path:
@@ -112,14 +112,19 @@ def slower(graph: FabricGraph, link: int) -> FabricGraph:
 
 
 @pytest.mark.parametrize(
-    ("name", "gpus", "hb_size"),
-    [("rail-optimized", 128, 8), ("rail-only", 256, 8), ("torus-2d", 64, 1)],
+    ("name", "gpus", "hb_size", "ratio"),
+    [
+        ("rail-optimized", 128, 8, 1.0),
+        ("fat-tree", 128, 8, 3.0),
+        ("rail-only", 256, 8, 1.0),
+        ("torus-2d", 64, 1, 1.0),
+    ],
 )
 @boots
 def test_injected_faults_are_named_exactly(
-    name: str, gpus: int, hb_size: int, tmp_path: Path
+    name: str, gpus: int, hb_size: int, ratio: float, tmp_path: Path
 ) -> None:
-    graph = network(name, gpus, 16, hb_size)
+    graph = network(name, gpus, 16, hb_size, ratio)
     names = graph.node_names()
 
     def ends(link: int) -> tuple[str, str]:
