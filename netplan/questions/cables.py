@@ -285,11 +285,12 @@ class Cables(FabricQuestion[Answer]):
         reader = CatalogReader(self.catalog, self.overrides)
         spec, sizing = self.asked_of(reader)
         reader.replaced()
-        for name in ("floor_plan", "switch"):
-            if getattr(self, name) is not None:
-                option = name.replace("_", "-")
-                said = "--rehearse" if self.rehearse else f"--to {self.to}"
+        said = "--rehearse" if self.rehearse else f"--to {self.to}"
+        for option, value in (("floor-plan", self.floor_plan), ("switch", self.switch)):
+            if value is not None:
                 raise InputError(f"{said} has no racks or cages: leave out --{option}")
+        if self.networks:
+            raise InputError(f"{said} is of one network: leave out --with")
         subnet = subnet_of(expand(spec, sizing), self.host_gpus)
         if self.rehearse:
             own = build_fabric(spec, sizing).sizing

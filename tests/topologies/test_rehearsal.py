@@ -225,3 +225,5 @@ def test_without_the_programs_one_line_says_what_to_install(
         netplan.cables(rehearse=True, gpus=64)
     with pytest.raises(InputError, match="--rehearse has no racks or cages"):
         netplan.cables(rehearse=True, gpus=64, floor_plan="example-hall")
+    with pytest.raises(InputError, match="--rehearse is of one network: leave out --with"):
+        netplan.cables(rehearse=True, gpus=64, networks=("storage",))
