@@ -130,7 +130,7 @@ class CableComparison(Answer):
         yield Table("differences", shown, self.differences)
         yield Paragraph(self.summary)
         for note in self.notes:
-            yield Paragraph(f"{note[0].upper()}{note[1:]}.")
+            yield Paragraph(f"{note[0].upper()}{note[1:]}{'' if note.endswith('?') else '.'}")
 
 
 class Naming(Struct, frozen=True):
@@ -189,7 +189,7 @@ def compare_cables(
         str(as_built),
         len(alike[0]),
         len(alike[1]),
-        tuple(differences(*alike)),
+        tuple(differences(*alike, match.host_of)),
         notes,
         match.known,
     )

@@ -274,6 +274,8 @@ class Cables(FabricQuestion[Answer]):
             if self.rehearse:
                 return rehearse_files(self.inputs(), plan, as_built, compared)
             return compared(plan, as_built)
+        if self.node_names is not None:
+            raise InputError("--names renames what is built: give --compare PLAN AS_BUILT, too")
         if self.gpus is None:
             raise InputError("Missing option '--gpus', or '--compare' with two files")
         if self.to == IBNETDISCOVER or self.rehearse:

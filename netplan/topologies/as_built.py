@@ -23,7 +23,7 @@ at a lower rate, is assumed.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan, nan
 from typing import Literal, NamedTuple
 
@@ -118,13 +118,17 @@ def require_free_ports(path: str, cables: Iterable[Cable]) -> None:
         )
 
 
-def differences(plan: Iterable[Cable], built: Iterable[Cable]) -> list[Difference]:
+def differences(
+    plan: Iterable[Cable], built: Iterable[Cable], host_of: Mapping[str, str] | None = None
+) -> list[Difference]:
     """What to do so that the cables as built become the planned ones.
 
     Parameters
     ----------
     plan, built
         Cables, no port used twice in either list.
+    host_of
+        Hosts of planned GPUs, which are dark together.
 
     Examples
     --------
@@ -145,7 +149,7 @@ def differences(plan: Iterable[Cable], built: Iterable[Cable]) -> list[Differenc
         [cable for key, cable in found.items() if key not in wanted],
     )
     seen = {end.device for cable in found.values() for end in (cable.a, cable.z)}
-    return [*left.swaps(), *left.moves(), *speeds, *left.dark(seen), *left.rest()]
+    return [*left.swaps(), *left.moves(), *speeds, *left.dark(seen, host_of or {}), *left.rest()]
 
 
 class _Leftover:
@@ -196,19 +200,20 @@ class _Leftover:
                 if _speeds_differ(cable, built):
                     yield _wrong_speed(cable, built)
 
-    def dark(self, built: set[str]) -> Iterator[Difference]:
-        """Devices of which nothing is built, those with the most cables first."""
+    def dark(self, built: set[str], host_of: Mapping[str, str]) -> Iterator[Difference]:
+        """Devices and hosts of which nothing is built, those with the most cables first."""
         left: dict[str, list[Cable]] = defaultdict(list)
+        seen = {host_of.get(device, device) for device in built}
         for cable in self.plan:
             for end in (cable.a, cable.z):
-                if end.device not in built:
-                    left[end.device].append(cable)
+                if (device := host_of.get(end.device, end.device)) not in seen:
+                    left[device].append(cable)
         for device, all_of_it in sorted(left.items(), key=lambda item: -len(item[1])):
             cables = [cable for cable in all_of_it if cable in self.plan]
             if len(cables) < 2:  # noqa: PLR2004 - a single cable is missing
                 continue
             self._explained(tuple(cables), ())
-            text = f"look after {device}: it was not seen, with its {len(cables)} cables"
+            text = f"{device} was not seen: {len(cables)} cables; is it on, and joined?"
             yield Difference("not seen", f"{device}: {len(cables)} cables", "", text)
 
     def rest(self) -> Iterator[Difference]:

@@ -8,6 +8,7 @@ of their cables are plugged in. What was not settled by a name is said.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from msgspec import Struct
 
@@ -26,6 +27,9 @@ from netplan.topologies.host_ports import (
 )
 from netplan.topologies.switch_matching import Matching, Side, side_of
 
+EXCHANGED, MAX_EXCHANGED = 4, 10
+"""How many times as many cables speak against a name as for it, and how many such are told [1]."""
+
 SERVER_GPUS = (8, 4, 16, 2)
 """GPUs of a server that are tried where adapters do not tell [1]."""
 
@@ -39,11 +43,15 @@ class Known(Struct, frozen=True):
 
 
 class Match(Struct, frozen=True):
-    """Cables as built in the plan's names; what names did not settle, as sentences and devices."""
+    """Cables as built in the plan's names; what names did not settle, as sentences and devices.
+
+    ``host_of`` says which host a planned GPU is in.
+    """
 
     cables: Sequence[Cable]
     notes: tuple[str, ...] = ()
     known: tuple[Known, ...] = ()
+    host_of: Mapping[str, str] = {}
 
 
 def match_halls(
@@ -163,7 +171,8 @@ class _Matcher:
             self.switches.settle()
         self._plug_in()
         self._say()
-        return Match(list(self._renamed()), tuple(self.notes), tuple(self._known()))
+        host_of = {end.device: host for end, (host, _) in self.places.place.items()}
+        return Match(list(self._renamed()), tuple(self.notes), tuple(self._known()), host_of)
 
     def _adapters(self) -> int:
         """Adapters of a planned host, the most that any has [1]."""
@@ -305,6 +314,17 @@ class _Matcher:
                 " switch port, so that exchanged ones are not seen: --names FILE tells them"
             )
 
+    def _exchanged(self) -> Iterator[tuple[str, str]]:
+        """Switches with names whose cables are nearly all another's."""
+        unnamed = {*self.switches.by_ports, *self.switches.by_order}
+        for name, mine in self.switches.planned.items():
+            if name in unnamed:
+                continue
+            votes = self.switches.votes(name)
+            said, most = max(votes.items(), key=lambda vote: vote[1], default=(mine, 0))
+            if said != mine and most > EXCHANGED * votes[mine]:
+                yield mine, said
+
     def _say(self) -> None:
         """What was settled without names, and what was not settled."""
         ports, order = len(self.switches.by_ports), len(self.switches.by_order)
@@ -321,6 +341,10 @@ class _Matcher:
         if left := self.switches.open:
             self.notes.append(
                 f"{_count(len(left), 'switch')} not found in the plan, such as {left[0]}"
+            )
+        for mine, said in islice(self._exchanged(), MAX_EXCHANGED):
+            self.notes.append(
+                f"the switch that is called {mine} has the cables of {said}: is its name right?"
             )
         if inside := self.hall.inside:
             self.notes.append(f"{_count(inside, 'link')} inside switches left out")

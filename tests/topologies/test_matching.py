@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from netplan.errors import CatalogError
 from netplan.questions.cable_comparison import CableComparison, Naming, compare_cables
 from netplan.questions.cables import sheet_csv
 from netplan.topologies.as_built import Cable, End
@@ -97,7 +98,7 @@ def test_a_dark_switch_is_one_line(tmp_path: Path) -> None:
     for describe in (managed, nodes, unmanaged):
         answer = compared(tmp_path, "fat-tree", built, describe)
         assert [(d.kind, d.instruction) for d in answer.differences] == [
-            ("not seen", "look after leaf-3: it was not seen, with its 16 cables")
+            ("not seen", "leaf-3 was not seen: 16 cables; is it on, and joined?")
         ]
         assert "1 not seen" in answer.summary
 
@@ -138,9 +139,9 @@ def test_hosts_with_adapters_for_storage_between(tmp_path: Path) -> None:
 def test_a_dark_host_leaves_a_gap_in_the_numbers(tmp_path: Path) -> None:
     built = [c for c in planned("rail-optimized") if c.a.device != "host-5"]
     answer = compared(tmp_path, "rail-optimized", built, nodes)
-    assert {d.planned.partition("/")[0] for d in answer.differences} == {
-        f"gpu-{number}" for number in range(40, 48)
-    }
+    assert [(d.kind, d.planned) for d in answer.differences] == [
+        ("not seen", "host-5: 8 cables")  # which are those of gpu-40 to gpu-47
+    ]
     assert answer.notes[0].endswith("node001 as host-0, node016 as host-15")
 
 
@@ -161,6 +162,23 @@ def test_a_map_of_names_settles_what_ports_cannot(tmp_path: Path) -> None:
     built = [*swapped, *plan[1:9], *plan[10:]]
     answer = compared(tmp_path, "rail-only", built, lambda name: name)
     assert [d.kind for d in answer.differences] == ["swapped"]
+
+
+def test_switches_that_bear_each_others_names_are_told(tmp_path: Path) -> None:
+    other = {"leaf-2": "leaf-5", "leaf-5": "leaf-2"}
+    answer = compared(tmp_path, "fat-tree", planned("fat-tree"), lambda name: other.get(name, name))
+    assert len(answer.differences) == 16  # cables, each with one of another leaf
+    assert answer.notes == (
+        "the switch that is called leaf-2 has the cables of leaf-5: is its name right?",
+        "the switch that is called leaf-5 has the cables of leaf-2: is its name right?",
+    )
+
+
+def test_a_line_too_long_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "hall.txt"
+    path.write_text('Switch 8 "S-1" # "s"\n[1] "S-2"[1] # ' + " " * 10_000 + "x\n")
+    with pytest.raises(CatalogError, match=r":2: more than 2,000 characters"):
+        compare_cables(path, path)
 
 
 def test_what_is_known_by_its_ports_is_in_the_json(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ left out of graphs.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import isnan, nan
 from pathlib import Path
 
@@ -55,7 +55,7 @@ LANE_GBPS = {
 TOPO_LANES = 4
 """Lanes of a link in a written topology file [1]."""
 
-MAX_LINKS = 16_000_000
+MAX_LINKS, MAX_LINE = 16_000_000, 2_000
 TEXT = r'"([^"\x00-\x1f\x7f]{0,200})"'
 NODE_LINE = re.compile(
     rf"(Switch|Ca|CA|Hca|HCA|Rt|Router)\s+(\d{{1,5}})\s+{TEXT}\s*(?:#\s*{TEXT}.*|#.*)?"
@@ -150,8 +150,8 @@ def found_by_ibnetdiscover(path: Path) -> Subnet:
     nodes: dict[str, Found] = {}
     ports: list[_Port] = []
     here = image = ""
-    for number, raw in enumerate(read_lines(path), 1):
-        line = raw.strip()
+    for number, raw in _lines(path):
+        line = raw.lstrip()
         if system := IMAGE_LINE.match(line):
             image = system[1].lower()
         elif NODE_START.match(line):
@@ -179,6 +179,15 @@ def found_by_ibnetdiscover(path: Path) -> Subnet:
             kind = SWITCH if peer.startswith("S-") else _kind("Ca", line_of.said)
             nodes[peer] = Found(peer, kind, 0, line_of.said or peer, line_of.line, listed=False)
     return _with_relays(Subnet(path, nodes, _once(path, ports)))
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers, from 1; blanks at their ends are cut off."""
+    for number, line in enumerate(read_lines(path), 1):
+        text = line.rstrip()
+        if len(text) > MAX_LINE:
+            raise _error(path, number, f"more than {MAX_LINE:,} characters on one line")
+        yield number, text
 
 
 def _with_relays(subnet: Subnet) -> Subnet:
@@ -259,8 +268,7 @@ def found_by_ibdiagnet(path: Path) -> Subnet:
     blocks: dict[str, tuple[str, int]] = {}
     lines: list[tuple[str, re.Match[str], int]] = []
     here = ""
-    for number, raw in enumerate(read_lines(path), 1):
-        line = raw.rstrip()
+    for number, line in _lines(path):
         if not line or line.startswith("#"):
             continue
         if not line[0].isspace():
