@@ -98,7 +98,7 @@ class _Reader:
         if cell is None or cell.kind in ("none", "error"):
             return ""
         if cell.kind == "number":
-            return f"{cell.number:g}"
+            return f"{cell.number:.15g}"
         return plain(" ".join(cell.text.split()))[:WORDS_LENGTH]
 
 
@@ -374,9 +374,9 @@ def _check_asked(reader: _Reader, sheet: Sheet, row: int, heads: Heads, line: Re
             said = f"{head.lower()} of {line.id} was {asked:,}, got {got[:20]}: keep it as sent"
             reader.fault(LINES, (row, heads[head]), said)
     for head, words in (("Part number", line.part_number), ("Unit", line.unit)):
-        got = sheet.text(row, heads[head])
-        if got != plain(words).strip():
-            said = f"{head.lower()} of {line.id} was {words[:40]!r}, got {plain(got)[:40]!r}"
+        got = reader.words(sheet, (row, heads[head]))
+        if got != words:
+            said = f"{head.lower()} of {line.id} was {words[:40]!r}, got {got[:40]!r}"
             where = f": write yours under {GIVEN[0]!r}" if head == "Part number" else ""
             reader.fault(LINES, (row, heads[head]), said + where)
 

@@ -132,6 +132,14 @@ def test_a_sum_for_a_discount_is_in_the_currency_of_the_offer(tmp_path: Path) ->
     assert answer.best.total == pytest.approx(0.9 * 15_820 * 1.25)
 
 
+def test_a_part_number_of_digits_may_become_a_number(tmp_path: Path) -> None:
+    """As it does in a spreadsheet that somebody typed it into again."""
+    asked = Request("A pod", (line("L1-01", "Cables", 100, "9809570000"),))
+    given = {("L1-01", "Part number"): 9809570000, ("L1-01", "Offered part number"): 9809570000}
+    answer = compared(Filled({"L1-01": 5}, given).into(tmp_path / "a.xlsx", asked))
+    assert answer.best.total == 500
+
+
 def test_rows_may_be_sorted_and_moved(tmp_path: Path, two: tuple[Path, Path]) -> None:
     def spoil(book: Workbook) -> None:
         sheet = book[LINES]
