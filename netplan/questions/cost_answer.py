@@ -240,7 +240,8 @@ class CostAnswer(Answer):
             amount_column(life, "life.total.base", shown="wide"),
         ]
         amounts = f"Amounts a year and over life in {scale.title}"
-        legend = [f"{amounts}; cost/year: annuity of the price, and energy, no upkeep."]
+        yearly = "annuity of the price, and energy, no upkeep; over life: of all years"
+        legend = [f"{amounts}; cost/year: {yearly}."]
         if any(bill.quote.unpriced or bill.draw.unknown for bill in self.bills):
             legend.append("≥: lines without a price, or a power, in the books are not in the sum.")
         if any(bill.capital.spread and open_above(bill) for bill in self.bills):

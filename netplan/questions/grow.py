@@ -224,10 +224,18 @@ class _Case(NamedTuple):
             own[-1],
             steps,
             self._ways(bills, own, (orders, own_orders), (sum(moved), sum(own_moved))),
-            (*_told(spec, steps), *own[-1].fabric.notes),
+            (*self._beside(), *_told(spec, steps), *own[-1].fabric.notes),
             growth,
             self.cage_links,
         )
+
+    def _beside(self) -> Iterator[str]:
+        """What is to be known of networks beside the one that trains."""
+        if self.asked.site_networks:
+            yield (
+                "Networks beside are sized anew for each phase: their cables are not compared, and"
+                " what a larger one has no use for is left over."
+            )
 
     def _growth(self, spec: FabricSpec, final: Bill) -> Growth | None:
         """Parts of the final design, if the family grows so."""
